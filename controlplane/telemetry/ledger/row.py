@@ -1,0 +1,70 @@
+"""The ledger's row: one request, its stages in whole nanoseconds, and the dimensions people ask by."""
+
+from dataclasses import dataclass, field
+
+STAGES = ("network", "gateway", "tokenizer", "cache", "queue", "model", "egress")
+"""Where a request's time can go. `unattributed` is not a stage: it is what no span explains."""
+
+PROMPT_BUCKET_EDGES = (128, 512, 1024, 2048, 4096, 8192, 16384, 32768, 131072)
+"""Upper edges of the prompt-length buckets in tokens, exclusive; the last bucket is open."""
+
+
+def prompt_bucket(tokens: int | None) -> str:
+    """The bucket's name as people read it, `"512-1023"`, `"131072+"`; empty where the length is unknown."""
+    if tokens is None:
+        return ""
+    low = 0
+    for edge in PROMPT_BUCKET_EDGES:
+        if tokens < edge:
+            return f"{low}-{edge - 1}"
+        low = edge
+    return f"{low}+"
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """One request. `sum(stages.values()) + unattributed_ns == e2e_ns == end_ns - start_ns`, exactly.
+
+    The identity is (`trace_id`, `request_id`): the entry span, which late spans never change. `start_ns` may move when the
+    client's own span arrives late; `entry_start_ns` does not.
+    """
+
+    trace_id: str  # 32 hex digits
+    request_id: str  # 16 hex digits: the entry span
+    entry_start_ns: int
+    start_ns: int
+    end_ns: int
+    e2e_ns: int
+    stages: dict[str, int]  # every one of STAGES, ns
+    unattributed_ns: int
+    prefill_ns: int  # of stages["model"], until the first token
+    decode_ns: int  # of stages["model"], after it
+    ttft_ns: int | None
+    ttft_definition: str  # "gateway", "otel-server", "vllm-arrival", "vllm-scheduled", "triton-first-response", "client", or ""
+    status: str  # "ok", "error", "cancelled", "rejected"
+    http_status: int | None
+    error_type: str
+    error_stage: str
+    operation: str  # "chat", "text_completion", …
+    service: str
+    model: str
+    variant: str
+    pool: str
+    replica: str
+    region: str
+    tier: str
+    tenant: str
+    prompt_tokens: int | None
+    output_tokens: int | None
+    cache_outcome: str  # "hit", "miss", "coalesced", "bypass", "skipped", ""
+    stream: bool
+    cold_start: bool
+    cost_usd: float | None
+    policy_version: int | None
+    span_count: int
+    adapter: str  # which adapter recognised the entry span: "weir", "triton", "vllm", "generic", …
+    critical_path: tuple[str, ...] = field(default=())  # span ids in order of first appearance on the path
+
+    @property
+    def prompt_bucket(self) -> str:
+        return prompt_bucket(self.prompt_tokens)

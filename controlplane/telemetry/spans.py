@@ -1,0 +1,38 @@
+"""The span as every adapter and the ledger see it: a plain value, whatever protocol it came by."""
+
+from typing import Literal, NamedTuple
+
+AttrValue = str | int | float | bool | tuple["AttrValue", ...]
+Kind = Literal[0, 1, 2, 3, 4, 5]  # OTLP's SpanKind: unspecified, internal, server, client, producer, consumer
+
+INTERNAL: Kind = 1
+SERVER: Kind = 2
+CLIENT: Kind = 3
+
+
+class Event(NamedTuple):
+    """Something that happened within a span, at `time_ns` since the Unix epoch."""
+
+    time_ns: int
+    name: str
+    attributes: dict[str, AttrValue] = {}  # noqa: RUF012  (never written to)
+
+
+class Span(NamedTuple):
+    """One OTLP span. Ids are raw bytes (16 and 8); times are nanoseconds since the Unix epoch; a root has `parent_id == b""`.
+
+    A NamedTuple and not a dataclass: ingest makes tens of thousands a second.
+    """
+
+    trace_id: bytes
+    span_id: bytes
+    parent_id: bytes
+    name: str
+    kind: int
+    start_ns: int
+    end_ns: int
+    status_code: int  # 0 unset, 1 ok, 2 error
+    service: str
+    scope: str
+    attributes: dict[str, AttrValue]
+    events: tuple[Event, ...] = ()
