@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from controlplane.telemetry.ledger.segments import Segment
 from controlplane.telemetry.spans import AttrValue, Span
 
 WIDTH = 1000.0
@@ -12,15 +13,6 @@ WIDTH = 1000.0
 NARROWEST = 1.5
 """A span of no length is still a mark, in the same unit."""
 KINDS = ("", "internal", "server", "client", "producer", "consumer")
-
-
-class Segment(NamedTuple):
-    """A stretch of a request's time that belongs to one span and one stage."""
-
-    span_id: str
-    stage: str
-    start_ns: int
-    end_ns: int
 
 
 class Mark(NamedTuple):

@@ -9,6 +9,7 @@ from django.conf import settings
 from controlplane.telemetry.ask.errors import BadQuestion
 from controlplane.telemetry.ask.question import DIMENSIONS, Question
 from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.ledger.segments import Segment, segments
 from controlplane.telemetry.spans import Span
 from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.types import Dimension, Health, LatencyPoint, LatencyReport, Order, RequestPage, Window
@@ -22,8 +23,14 @@ def store() -> Store:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
+    """`rows`: the requests in it, as the store has them."""
+
     spans: list[Span]
     rows: list[LedgerRow]
+
+    def segments(self, row: LedgerRow | None) -> list[Segment]:
+        """The critical path of one of the rows."""
+        return segments(self.spans, row.request_id) if row else []
 
 
 def report(question: Question) -> LatencyReport:

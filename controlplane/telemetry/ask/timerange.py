@@ -13,8 +13,8 @@ SHORTEST_NS = SECOND_NS
 LONGEST_NS = 92 * 86_400 * SECOND_NS
 LATEST_YEAR = 2200  # nanoseconds since the epoch leave 64 bits in 2262
 
-_RELATIVE = re.compile(r"now(?:-(\d{1,6})([smhdw]))?")
-_EPOCH = re.compile(r"\d{9,10}(?:\.\d{1,9})?|\d{13}|\d{16}|\d{19}")
+_RELATIVE = re.compile(r"now(?:-([0-9]{1,6})([smhdw]))?")
+_EPOCH = re.compile(r"[0-9]{9,10}(?:\.[0-9]{1,9})?|[0-9]{13}|[0-9]{16}|[0-9]{19}")
 _REMEDY = "Write now-15m (units s, m, h, d, w), 2026-11-20T14:05:00Z, or seconds since the epoch"
 
 STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400)
