@@ -34,11 +34,15 @@ class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CacheRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`deterministic` caches temperature 0 or a fixed seed; `always` whatever the sampling; `never` nothing."""
+    """`deterministic` caches temperature 0 or a fixed seed; `always` whatever the sampling; `never` nothing.
+
+    `scope` `tenant` keeps each tenant's answers to itself; `all` shares them, which lets a tenant learn by timing what others asked.
+    """
 
     mode: Literal["deterministic", "always", "never"] = "deterministic"
     ttl_s: int = 3600
     coalesce: bool = True  # identical requests in flight at the same moment cost one inference
+    scope: Literal["tenant", "all"] = "tenant"
 
 
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,7 +64,8 @@ class Tier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     priority: int = 2
-    requests_per_minute: int = 0  # 0 means no limit
+    requests_per_minute: int = 0  # per tenant, seen from one gateway process; 0 means no limit
+    tokens_per_minute: int = 0  # prompt and output, likewise
 
 
 class Tenant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
