@@ -1,9 +1,14 @@
-"""Every setting of the control plane: one place, with its unit, default and reason. Environment variables carry `WEIR_` before the name."""
+"""Every setting of the control plane: one place, with its unit, default and reason.
+
+Environment variables carry `WEIR_` before the name. `controlplane/checks.py` checks each of them at start, and
+`docs/settings.md` lists them; a test keeps the three together.
+"""
 
 from pathlib import Path
+from typing import Annotated, Literal
 
-from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 
 class Config(BaseSettings):
@@ -11,24 +16,85 @@ class Config(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="WEIR_", frozen=True, extra="ignore")
 
-    home: Path = Field(Path(".weir"), description="Where embedded parts keep their data, and where secrets lie (mode 0600).")
+    home: Path = Field(
+        Path(".weir"), description="Where embedded parts keep their data, and where secrets lie (mode 0600)."
+    )
     debug: bool = Field(False, description="Django's debug pages. Never outside a developer's machine.")
-    allowed_hosts: list[str] = Field(["localhost", "127.0.0.1", "[::1]"], description="Host names the dashboard answers to.")
+    allowed_hosts: Annotated[list[str], NoDecode] = Field(
+        ["localhost", "127.0.0.1", "[::1]"], description="Host names the dashboard answers to, separated by commas."
+    )
+    https: bool = Field(
+        False,
+        description="Browsers come over HTTPS, and a proxy sets X-Forwarded-Proto: secure cookies, HSTS, redirect.",
+    )
     secret_key: str = Field("", description="Django's signing key; empty reads (or makes) `secret-key` in `home`.")
-    database_url: str = Field("", description="sqlite:///PATH or postgres://…; empty is SQLite in `home`.")
+    session_hours: int = Field(12, description="How long a login lasts, hours: a shift.")
+    log_format: Literal["console", "json"] = Field(
+        "console", description="`json` for a log collector, one object per line."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="The least severe level written."
+    )
+    database_url: str = Field("", description="sqlite:///PATH or postgresql://…; empty is SQLite in `home`.")
+    database_timeout_s: float = Field(
+        10.0, description="How long a write waits for SQLite's lock, or a connection to PostgreSQL, s."
+    )
     redis_url: str = Field("redis://127.0.0.1:6379/0", description="Channel layer, Celery broker, gateway cache.")
     store_dsn: str = Field("", description="clickhouse://user:password@host:port/database, embedded or a cluster.")
     otlp_http_port: int = Field(4318, description="OTLP over HTTP.")
     otlp_grpc_port: int = Field(4317, description="OTLP over gRPC.")
     otlp_host: str = Field("127.0.0.1", description="Address the OTLP receivers bind to.")
-    otlp_endpoint: str = Field("", description="Where this process sends its own spans, such as http://127.0.0.1:4318; empty sends none.")
-    snapshot_path: Path | None = Field(None, description="The policy snapshot file; empty is `snapshot.json` in `home`.")
+    otlp_endpoint: str = Field(
+        "", description="Where this process sends its own spans, such as http://127.0.0.1:4318; empty sends none."
+    )
+    snapshot_path: Path | None = Field(
+        None, description="The policy snapshot file; empty is `snapshot.json` in `home`."
+    )
     retention_days: int = Field(30, description="How long spans and request rows are kept, days.")
+    gateway_url: str = Field("http://127.0.0.1:8080", description="The gateway that the worker observes.")
+    observe_every_s: float = Field(
+        5.0, description="How often the worker asks every component how it is, s. On-call pages live by it."
+    )
+    observe_timeout_s: float = Field(
+        2.0, description="How long one component may take to answer before it counts as down, s."
+    )
+    stale_after_s: float = Field(
+        20.0, description="Age from which an observation is no longer believed, s: four missed rounds."
+    )
+
+    @field_validator("allowed_hosts", mode="before")
+    @classmethod
+    def _split(cls, value: object) -> object:
+        return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+    @field_validator("home", mode="after")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        return value.expanduser().absolute()
 
     @property
     def snapshot_file(self) -> Path:
         return self.snapshot_path or self.home / "snapshot.json"
 
+    @property
+    def telemetry_url(self) -> str:
+        """Where the receiver answers; a receiver bound to every address answers on loopback."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.otlp_host, self.otlp_host)  # noqa: S104  (not a bind)
+        return f"http://{host}:{self.otlp_http_port}"
+
+
+class ConfigError(ValueError):
+    """The environment cannot be understood; the message has one line per setting, with its value and the remedy."""
+
 
 def load() -> Config:
-    return Config()
+    """Read the environment. Raises ConfigError."""
+    try:
+        return Config()
+    except ValidationError as error:
+        lines = [
+            f"WEIR_{'_'.join(str(part) for part in problem['loc'][:1]).upper()}={problem['input']!r} is refused "
+            f"({problem['msg'].lower()}): {Config.model_fields[str(problem['loc'][0])].description}"
+            for problem in error.errors()
+        ]
+        raise ConfigError("\n".join(lines)) from error

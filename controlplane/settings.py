@@ -1,24 +1,166 @@
 """Django's settings: a translation of controlplane.config, and nothing that belongs to one machine."""
 
-from controlplane.config import load
+from datetime import timedelta
+from pathlib import Path
 
-CONFIG = load()
+from csp.constants import NONE, SELF, UNSAFE_INLINE
+from django.core.exceptions import ImproperlyConfigured
+from servestatic.compress import Compressor
 
-SECRET_KEY = CONFIG.secret_key or "set-up-has-not-run"
+from controlplane.config import ConfigError, load
+from controlplane.databases import DatabaseUrlError, database
+from controlplane.logs import stdlib_logging
+from controlplane.secrets import read_or_make_secret
+
+ROOT = Path(__file__).resolve().parent.parent
+
+try:
+    CONFIG = load()
+    DATABASES = {"default": database(CONFIG.database_url, CONFIG.home, CONFIG.database_timeout_s)}
+except (ConfigError, DatabaseUrlError) as error:
+    raise ImproperlyConfigured(str(error)) from None
+
+CONFIG.home.mkdir(mode=0o700, parents=True, exist_ok=True)
+SECRET_KEY = CONFIG.secret_key or read_or_make_secret(CONFIG.home / "secret-key")
 DEBUG = CONFIG.debug
 ALLOWED_HOSTS = CONFIG.allowed_hosts
 ROOT_URLCONF = "controlplane.urls"
 ASGI_APPLICATION = "controlplane.asgi.application"
+
 INSTALLED_APPS = [
+    "controlplane",
+    "controlplane.accounts",
+    "controlplane.fleet",
+    "controlplane.dashboard",
+    "controlplane.api",
+    "unfold",
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",
     "django.contrib.sessions",
     "django.contrib.messages",
+    "servestatic",
     "django.contrib.staticfiles",
-    "controlplane.fleet",
+    "axes",
+    "channels",
+    "csp",
+    "django_htmx",
+    "ninja",
+    "template_partials",
 ]
-DATABASES = {"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": CONFIG.home / "weir.sqlite3"}}
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "servestatic.middleware.ServeStaticMiddleware",
+    "controlplane.csp.ContentSecurityPolicy",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "controlplane.accounts.middleware.BearerToken",
+    "controlplane.accounts.middleware.LoginRequired",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "axes.middleware.AxesMiddleware",
+]
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [ROOT / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 USE_TZ = True
 TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en"
+USE_I18N = False
+
+CHANNEL_LAYERS = {
+    "default": {
+        "BACKEND": "channels_redis.pubsub.RedisPubSubChannelLayer",
+        "CONFIG": {"hosts": [CONFIG.redis_url], "prefix": "weir"},
+    }
+}
+
+# Who may come in. Everything wants a login but what says otherwise itself (controlplane/health.py and the login page).
+AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
+    {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
+    {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+]
+LOGIN_URL = "login"
+LOGIN_REDIRECT_URL = "/"
+LOGOUT_REDIRECT_URL = "login"
+AXES_FAILURE_LIMIT = 10
+AXES_COOLOFF_TIME = timedelta(minutes=15)
+AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # one attacker cannot lock a colleague out from elsewhere
+AXES_LOCKOUT_TEMPLATE = "accounts/locked_out.html"
+AXES_RESET_ON_SUCCESS = True
+AXES_ENABLE_ADMIN = False
+AXES_VERBOSE = False
+
+# What a browser may do with our pages.
+SESSION_COOKIE_AGE = CONFIG.session_hours * 3600
+SESSION_COOKIE_NAME = "weir_session"  # ports share cookies: do not log a neighbour on localhost out
+CSRF_COOKIE_NAME = "weir_csrf"
+SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = CONFIG.https
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if CONFIG.https else None
+SECURE_SSL_REDIRECT = CONFIG.https
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # probes speak plain HTTP to the pod
+SECURE_HSTS_SECONDS = 31_536_000 if CONFIG.https else 0
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+X_FRAME_OPTIONS = "DENY"
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [SELF],
+        "style-src": [SELF, UNSAFE_INLINE],  # plotly.js and htmx set styles from script
+        "img-src": [SELF, "data:", "blob:"],
+        "object-src": [NONE],
+        "base-uri": [SELF],
+        "form-action": [SELF],
+        "frame-ancestors": [NONE],
+    }
+}
+
+# Static files come out of our own server: compressed and with eternal names once `manage.py collect` has run, else as
+# they lie in the packages.
+STATIC_URL = "static/"
+STATIC_ROOT = CONFIG.home / "static"
+STATICFILES_DIRS = [path for path in (ROOT / "static",) if path.is_dir()]
+COLLECTED = (STATIC_ROOT / "staticfiles.json").is_file() and not DEBUG
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "servestatic.storage.CompressedManifestStaticFilesStorage"
+        if COLLECTED
+        else "django.contrib.staticfiles.storage.StaticFilesStorage"
+    },
+}
+SERVESTATIC_USE_FINDERS = not COLLECTED
+SERVESTATIC_AUTOREFRESH = DEBUG
+SERVESTATIC_SKIP_COMPRESS_EXTENSIONS = (*Compressor.SKIP_COMPRESS_EXTENSIONS, "map")  # brotli takes 15 s for them
+
+LOGGING_CONFIG = "controlplane.logs.configure"
+LOGGING = stdlib_logging(CONFIG.log_format, CONFIG.log_level)
+
+UNFOLD = {
+    "SITE_TITLE": "Weir",
+    "SITE_HEADER": "Weir",
+    "SITE_SUBHEADER": "SLO control plane for LLM serving",
+    "SITE_URL": "/",
+    "SHOW_HISTORY": True,
+    "SHOW_VIEW_ON_SITE": False,
+}

@@ -1,3 +1,22 @@
-from django.urls import URLPattern, URLResolver
+from importlib.util import find_spec
 
-urlpatterns: list[URLPattern | URLResolver] = []
+from django.contrib import admin
+from django.contrib.auth.decorators import login_not_required
+from django.urls import URLPattern, URLResolver, include, path
+from django.views.generic import RedirectView
+
+from controlplane import health
+
+urlpatterns: list[URLPattern | URLResolver] = [
+    path("healthz", health.healthz, name="healthz"),
+    path("readyz", health.readyz, name="readyz"),
+    path("", include("controlplane.accounts.urls")),
+    path(
+        "admin/login/", login_not_required(RedirectView.as_view(pattern_name="login", query_string=True))
+    ),  # one way in
+    path("admin/", admin.site.urls),
+]
+if find_spec("controlplane.api.urls"):
+    urlpatterns.append(path("api/v1/", include("controlplane.api.urls")))
+if find_spec("controlplane.dashboard.urls"):
+    urlpatterns.append(path("", include("controlplane.dashboard.urls")))

@@ -1,0 +1,41 @@
+from typing import Any
+
+from django.contrib import admin, messages
+from django.contrib.auth.admin import GroupAdmin, UserAdmin
+from django.contrib.auth.models import Group, User
+from django.http import HttpRequest
+from unfold.admin import ModelAdmin
+from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+
+from controlplane.accounts.models import ApiToken
+
+admin.site.unregister(User)
+admin.site.unregister(Group)
+
+
+@admin.register(User)
+class WeirUserAdmin(UserAdmin, ModelAdmin):  # type: ignore[type-arg]
+    form = UserChangeForm
+    add_form = UserCreationForm
+    change_password_form = AdminPasswordChangeForm
+
+
+@admin.register(Group)
+class WeirGroupAdmin(GroupAdmin, ModelAdmin):
+    pass
+
+
+@admin.register(ApiToken)
+class ApiTokenAdmin(ModelAdmin):
+    list_display = ["name", "user", "prefix", "created_at", "last_used_at", "expires_at"]
+    search_fields = ["name", "prefix", "user__username"]
+    readonly_fields = ["prefix", "created_at", "last_used_at"]
+    fields = ["name", "user", "expires_at", "prefix", "created_at", "last_used_at"]
+
+    def save_model(self, request: HttpRequest, obj: ApiToken, form: Any, change: bool) -> None:
+        if change:
+            super().save_model(request, obj, form, change)
+            return
+        text = obj.renew()
+        super().save_model(request, obj, form, change)
+        self.message_user(request, f"Copy the token now, it is not shown again: {text}", messages.WARNING)

@@ -1,0 +1,40 @@
+"""Bearer tokens: from the header's text to who is asking. `Bearer` is how django-ninja and its document see it."""
+
+import hmac
+
+from django.http import HttpRequest
+from django.utils import timezone
+from ninja.security import HttpBearer
+
+from controlplane.accounts.models import ApiToken, token_digest
+
+MAX_HEADER_CHARACTERS = 512
+"""Ours are far shorter; what is longer is not hashed."""
+
+
+def bearer_text(authorization: str) -> str | None:
+    """The token in an Authorization header's value; None where it is of another scheme, empty or too long."""
+    scheme, _, token = authorization.partition(" ")
+    token = token.strip()
+    return token if scheme.lower() == "bearer" and 0 < len(token) <= MAX_HEADER_CHARACTERS else None
+
+
+def find_token(text: str) -> ApiToken | None:
+    """The valid token whose text this is; None where it is unknown or expired, or its user is deactivated.
+
+    The database looks up a digest, which tells an attacker who times it nothing about any token's text; the digest that
+    comes back is still compared in constant time.
+    """
+    digest = token_digest(text)
+    token = ApiToken.objects.select_related("user").filter(sha256=digest).first()
+    if token is None or not hmac.compare_digest(token.sha256, digest):
+        return None
+    return None if token.is_expired(timezone.now()) or not token.user.is_active else token
+
+
+class Bearer(HttpBearer):
+    """`Authorization: Bearer …`, already looked up by the BearerToken middleware: async views can use it too."""
+
+    def authenticate(self, request: HttpRequest, token: str) -> ApiToken | None:
+        found: ApiToken | None = getattr(request, "api_token", None)
+        return found

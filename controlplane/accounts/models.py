@@ -1,0 +1,72 @@
+"""Tokens for the REST API. A token is shown once; what is stored cannot be turned back into it."""
+
+import hashlib
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.db import models
+from django.utils import timezone
+
+from controlplane.secrets import new_secret
+
+TOKEN_PREFIX = "weir_api_"  # noqa: S105  (not a secret)
+SHOWN_CHARACTERS = len(TOKEN_PREFIX) + 6
+USE_RECORDED_EVERY = timedelta(minutes=1)
+"""`last_used_at` is no finer than this: a client that polls must not cost a write per request."""
+
+
+def token_digest(token: str) -> str:
+    """Hex SHA-256. A token carries 256 random bits, so nothing slower is needed against guessing."""
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+class ApiTokenManager(models.Manager["ApiToken"]):
+    def issue(self, user: User, name: str, expires_at: datetime | None = None) -> tuple["ApiToken", str]:
+        """A new token for `user`, and its text, which nobody can read again."""
+        token = ApiToken(user=user, name=name, expires_at=expires_at)
+        text = token.renew()
+        token.save()
+        return token, text
+
+    def adopt(self, user: User, name: str, text: str) -> tuple["ApiToken", bool]:
+        """The record of a token whose text is known, made if there is none; and whether it was made."""
+        return self.get_or_create(
+            sha256=token_digest(text), defaults={"user": user, "name": name, "prefix": text[:SHOWN_CHARACTERS]}
+        )
+
+
+class ApiToken(models.Model):
+    name = models.CharField(max_length=100, help_text="What uses it, such as “capacity report”.")
+    user = models.ForeignKey(
+        settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens", help_text="Whose rights it has."
+    )
+    prefix = models.CharField(max_length=32, editable=False, help_text="Its first characters, to tell tokens apart.")
+    sha256 = models.CharField(max_length=64, unique=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    last_used_at = models.DateTimeField(null=True, blank=True, editable=False)
+    expires_at = models.DateTimeField(null=True, blank=True, help_text="Refused from then on; empty never expires.")
+
+    objects = ApiTokenManager()
+
+    class Meta:
+        verbose_name = "API token"
+        ordering = ["-created_at"]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"
+
+    def renew(self) -> str:
+        """Give the record a new token, unsaved, and return its text."""
+        text = new_secret(TOKEN_PREFIX)
+        self.prefix, self.sha256 = text[:SHOWN_CHARACTERS], token_digest(text)
+        return text
+
+    def is_expired(self, now: datetime) -> bool:
+        return self.expires_at is not None and self.expires_at <= now
+
+    def record_use(self) -> None:
+        """Remember when it was last used, at most once per USE_RECORDED_EVERY, over all processes."""
+        now = timezone.now()
+        fresh = now - USE_RECORDED_EVERY
+        ApiToken.objects.filter(pk=self.pk).exclude(last_used_at__gte=fresh).update(last_used_at=now)

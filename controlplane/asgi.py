@@ -1,0 +1,20 @@
+"""The web process: HTTP to Django, web sockets to the dashboard's consumers. Serve it with granian, as ASGI."""
+
+import os
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from django.core.asgi import get_asgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
+django_application = get_asgi_application()  # first: what follows needs the apps
+
+from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
+
+from controlplane.accounts.sockets import guarded  # noqa: E402
+
+routing = "controlplane.dashboard.routing"
+socket_routes: list[Any] = import_module(routing).websocket_urlpatterns if find_spec(routing) else []
+
+application = ProtocolTypeRouter({"http": django_application, "websocket": guarded(URLRouter(socket_routes))})

@@ -1,0 +1,1 @@
+"""System checks of the settings (placeholder ids are never reused)."""

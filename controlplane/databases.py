@@ -1,0 +1,53 @@
+"""WEIR_DATABASE_URL to Django's DATABASES entry: a pure function."""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+POSTGRESQL_SCHEMES = ("postgresql", "postgres")
+SCHEMES = ("sqlite", *POSTGRESQL_SCHEMES)
+
+
+class DatabaseUrlError(ValueError):
+    """The URL names no database we can use; the message says what would. It never repeats the password."""
+
+
+def database(url: str, home: Path, timeout_s: float) -> dict[str, Any]:
+    """The `default` database for `url`; an empty one is SQLite in `home`. Raises DatabaseUrlError.
+
+    SQLite: write-ahead log, so that pages are read while the worker writes; IMMEDIATE transactions, so that two writers
+    wait for each other (up to `timeout_s`, seconds) in place of failing half-way with "database is locked".
+    """
+    parts = urlsplit(url or f"sqlite:///{home / 'weir.sqlite3'}")
+    if parts.scheme == "sqlite":
+        return _sqlite(unquote(parts.path), timeout_s)
+    if parts.scheme in POSTGRESQL_SCHEMES:
+        name = unquote(parts.path).strip("/")
+        if not name:
+            raise DatabaseUrlError(f"{parts.scheme}://{parts.hostname or ''} names no database: end it with /weir")
+        return {
+            "ENGINE": "django.db.backends.postgresql",
+            "NAME": name,
+            "USER": unquote(parts.username or ""),
+            "PASSWORD": unquote(parts.password or ""),
+            "HOST": unquote(parts.hostname or ""),
+            "PORT": str(parts.port or ""),
+            "CONN_MAX_AGE": 0,  # under ASGI a kept connection belongs to a thread that may never come back
+            "OPTIONS": {"connect_timeout": max(1, round(timeout_s))} | dict(parse_qsl(parts.query)),
+        }
+    raise DatabaseUrlError(
+        f"scheme {parts.scheme!r} is not one of {', '.join(SCHEMES)}: use sqlite:///PATH or postgresql://user@host/name"
+    )
+
+
+def _sqlite(path: str, timeout_s: float) -> dict[str, Any]:
+    """`path` is the URL's, as SQLAlchemy reads it: sqlite:///relative.db, sqlite:////absolute.db."""
+    return {
+        "ENGINE": "django.db.backends.sqlite3",
+        "NAME": path[1:],
+        "OPTIONS": {
+            "timeout": timeout_s,
+            "transaction_mode": "IMMEDIATE",
+            "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
+        },
+    }

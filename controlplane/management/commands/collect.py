@@ -1,0 +1,42 @@
+"""Static files into WEIR_HOME/static, hashed and compressed, for web to serve from its next start."""
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.contrib.staticfiles import finders
+from django.contrib.staticfiles.management.commands.collectstatic import Command as CollectStatic
+from django.core.management.base import CommandParser
+from servestatic.storage import CompressedManifestStaticFilesStorage
+
+STAMP = ".sources"
+
+
+def sources_digest() -> str:
+    """Changes whenever a static file is added, removed or touched."""
+    digest = hashlib.sha256()
+    for finder in finders.get_finders():
+        for name, storage in sorted(finder.list(None), key=lambda found: found[0]):
+            stat = Path(storage.path(name)).stat()
+            digest.update(f"{name}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+class Command(CollectStatic):
+    help = "Collect, hash and compress the static files into WEIR_HOME/static. Does nothing when nothing changed."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        super().add_arguments(parser)
+        parser.set_defaults(interactive=False, verbosity=0)
+
+    def handle(self, **options: Any) -> str | None:
+        stamp = Path(settings.STATIC_ROOT) / STAMP
+        digest = sources_digest()
+        if stamp.is_file() and stamp.read_text() == digest:
+            return None
+        # Settings serve without a manifest until there is one; collecting always makes it.
+        self.storage = CompressedManifestStaticFilesStorage()
+        super().handle(**options)
+        stamp.write_text(digest)
+        return None

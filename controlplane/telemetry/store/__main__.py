@@ -1,0 +1,37 @@
+"""`python -m controlplane.telemetry.store`: the embedded store alone, with its tables; prints its DSN and serves until it is stopped."""
+
+import argparse
+import asyncio
+import signal
+from pathlib import Path
+
+from controlplane.config import load
+
+from .front import serve_embedded
+from .migrate import migrate
+
+
+async def _serve(home: Path, port: int, retention_days: int) -> None:
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    async with serve_embedded(home, port) as front:
+        await asyncio.to_thread(migrate, front.dsn, retention_days)
+        print(front.dsn, flush=True)  # the caller's; logs never carry it
+        await stopped.wait()
+
+
+def main() -> None:
+    config = load()
+    parser = argparse.ArgumentParser(prog="python -m controlplane.telemetry.store", description=__doc__)
+    parser.add_argument(
+        "--home", type=Path, default=config.home, help="folder of the data and the password (WEIR_HOME)"
+    )
+    parser.add_argument("--port", type=int, default=0, help="0 picks a free one")
+    parser.add_argument("--retention-days", type=int, default=config.retention_days)
+    arguments = parser.parse_args()
+    asyncio.run(_serve(arguments.home, arguments.port, arguments.retention_days))
+
+
+if __name__ == "__main__":
+    main()

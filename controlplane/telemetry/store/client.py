@@ -1,0 +1,101 @@
+"""One process's connection to the store: pooled HTTP, thread-safe, and the only place that sees clickhouse_connect or its errors."""
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import clickhouse_connect
+import pyarrow as pa
+from clickhouse_connect.driver.client import Client
+from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
+from clickhouse_connect.driver.httputil import get_pool_manager
+
+from .dsn import parse_dsn
+from .errors import RETRYABLE_CODES, StoreError, StoreUnavailable
+
+READ_SETTINGS: Mapping[str, object] = {
+    "do_not_merge_across_partitions_select_final": 1,  # identities never cross partitions: days are merged apart
+    "max_execution_time": 30,  # s: a page that waits longer has been given up
+    "max_memory_usage": 4 * 2**30,
+}
+
+
+class Connection:
+    """Connects at first use, so that a process may start before the store does. Safe to share between threads.
+
+    Every call raises StoreUnavailable (come again) or StoreError (never will).
+    """
+
+    def __init__(
+        self, dsn: str, *, connect_timeout_s: int = 5, timeout_s: int = 60, pool: int = 8, database: str = ""
+    ) -> None:
+        self.dsn = parse_dsn(dsn)
+        self._database = database or self.dsn.database
+        self._timeouts = {"connect_timeout": connect_timeout_s, "send_receive_timeout": timeout_s}
+        self._pool = get_pool_manager(maxsize=pool, num_pools=2)
+        self._client: Client | None = None
+        self._connecting = threading.Lock()
+
+    def close(self) -> None:
+        self._pool.clear()
+
+    def ping(self) -> bool:
+        """Whether the store answers a query now."""
+        try:
+            return self.rows("SELECT 1") == [(1,)]
+        except StoreUnavailable:
+            return False
+
+    def rows(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Sequence[Any]]:
+        """A read's rows. Values travel as bound parameters, `{name:Type}` in `sql`."""
+        with _translated():
+            return (
+                self._connected()
+                .query(sql, parameters=dict(parameters or {}), settings=dict(READ_SETTINGS))
+                .result_rows
+            )
+
+    def command(self, sql: str) -> None:
+        """A statement without a result: schema changes."""
+        with _translated():
+            self._connected().command(sql)
+
+    def insert_arrow(self, table: str, data: pa.Table) -> None:
+        """Append `data`, whose columns are named as the table's. Sent again, rows replace themselves: repeat it after StoreUnavailable."""
+        with _translated():
+            self._connected().insert_arrow(table, data)
+
+    def _connected(self) -> Client:
+        if self._client is None:
+            with self._connecting:
+                if self._client is None:
+                    self._client = clickhouse_connect.get_client(
+                        host=self.dsn.host,
+                        port=self.dsn.port,
+                        username=self.dsn.user,
+                        password=self.dsn.password,
+                        database=self._database,
+                        secure=self.dsn.secure,
+                        pool_mgr=self._pool,
+                        compress=False,
+                        autogenerate_session_id=False,
+                        **self._timeouts,
+                    )
+        return self._client
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """The client's exceptions as the store's own two."""
+    try:
+        yield
+    except ClickHouseError as error:
+        code = getattr(error, "code", None)
+        if code in RETRYABLE_CODES or (code is None and not isinstance(error, DatabaseError)):
+            raise StoreUnavailable(f"the store cannot answer now: {error}") from error
+        if code is None and "HTTP" in str(error):
+            raise StoreUnavailable(f"the store cannot be reached: {error}") from error
+        raise StoreError(f"the store refused: {error}", code=code) from error
+    except OSError as error:
+        raise StoreUnavailable(f"the store cannot be reached: {error}") from error

@@ -1,0 +1,39 @@
+"""The store's address: `clickhouse://user:password@host:port/database?cluster=NAME`; `clickhouses://` is over TLS."""
+
+from dataclasses import dataclass, field
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from .errors import StoreInputError
+from .statement import identifier
+
+
+@dataclass(frozen=True, slots=True)
+class Dsn:
+    """Where the store is. `cluster` names ClickHouse's cluster for replicated tables; empty is one server, or the embedded one."""
+
+    host: str
+    port: int
+    user: str
+    password: str = field(repr=False)
+    database: str
+    secure: bool = False
+    cluster: str = ""
+
+
+def parse_dsn(text: str) -> Dsn:
+    """Raises StoreInputError, which never repeats the password."""
+    parts = urlsplit(text)
+    if parts.scheme not in ("clickhouse", "clickhouses") or not parts.hostname:
+        raise StoreInputError(
+            f"store DSN with scheme {parts.scheme!r} is not usable; write clickhouse://user:password@host:port/database"
+        )
+    secure = parts.scheme == "clickhouses"
+    return Dsn(
+        host=parts.hostname,
+        port=parts.port or (8443 if secure else 8123),
+        user=unquote(parts.username or "default"),
+        password=unquote(parts.password or ""),
+        database=identifier(parts.path.strip("/") or "weir"),
+        secure=secure,
+        cluster=(parse_qs(parts.query).get("cluster") or [""])[0],
+    )

@@ -1,0 +1,102 @@
+"""Request rows: a page of them, one trace's, and the trace's spans."""
+
+from collections.abc import Sequence
+from typing import get_args
+
+from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.spans import Span
+
+from . import columns
+from .client import Connection
+from .cursor import Position, decode, encode
+from .errors import StoreInputError
+from .types import Filters, Order, RequestPage, Window
+from .where import where
+
+MAX_PAGE = 1000
+MAX_TRACES = 10_000
+_SORT: dict[Order, str] = {"slowest": "e2e_ns", "newest": "entry_start_ns"}
+_ROW = ", ".join(columns.REQUEST_COLUMNS)
+_SPAN = ", ".join(columns.SPAN_COLUMNS)
+
+
+class RequestReader(Connection):
+    """What the list of requests and the trace page show."""
+
+    def requests(
+        self,
+        window: Window,
+        filters: Filters | None = None,
+        order: Order = "slowest",
+        limit: int = 50,
+        cursor: str | None = None,
+        min_e2e_ns: int = 0,
+    ) -> RequestPage:
+        """A page of at most `limit` rows. Following the cursors gives each row that was there from the start exactly once,
+        whatever arrives meanwhile; a row amended meanwhile may move."""
+        if order not in get_args(Order):
+            raise StoreInputError(f"order {order!r} is unknown; use one of {', '.join(_SORT)}")
+        if not 1 <= limit <= MAX_PAGE:
+            raise StoreInputError(f"limit {limit} is out of range; use 1 to {MAX_PAGE}")
+        sort = _SORT[order]
+        condition = where(window, filters)
+        if min_e2e_ns > 0:
+            condition.add("e2e_ns >= {min_e2e:UInt64}", min_e2e=min_e2e_ns)
+        if cursor:
+            last = decode(cursor, order)
+            condition.add(
+                f"({sort}, trace_id, request_id) < ({{at:UInt64}}, toFixedString(unhex({{at_trace:String}}), 16),"
+                " toFixedString(unhex({at_request:String}), 8))",
+                at=last.value, at_trace=last.trace_id, at_request=last.request_id,
+            )  # fmt: skip
+        found = self.rows(
+            f"SELECT {_ROW} FROM requests FINAL WHERE {condition.sql}"
+            f" ORDER BY {sort} DESC, trace_id DESC, request_id DESC LIMIT {limit + 1}",
+            condition.parameters,
+        )
+        rows = [columns.request(values) for values in found[:limit]]
+        if len(found) <= limit:
+            return RequestPage(rows, None)
+        end = rows[-1]
+        return RequestPage(rows, encode(Position(order, getattr(end, sort), end.trace_id, end.request_id)))
+
+    def request_rows(self, trace_id: str) -> list[LedgerRow]:
+        """The requests of a trace (32 hex digits), by start; empty where there is none."""
+        found = self.rows(
+            f"SELECT {_ROW} FROM requests FINAL WHERE trace_id = toFixedString(unhex({{trace:String}}), 16) ORDER BY start_ns, request_id",
+            {"trace": _hex(trace_id)},
+        )
+        return [columns.request(values) for values in found]
+
+    def trace(self, trace_id: str) -> list[Span]:
+        """The spans of a trace (32 hex digits), by start; empty where there is none."""
+        found = self.rows(
+            f"SELECT {_SPAN} FROM spans FINAL WHERE trace_id = toFixedString(unhex({{trace:String}}), 16) ORDER BY start_ns, span_id",
+            {"trace": _hex(trace_id)},
+        )
+        return [columns.span(values) for values in found]
+
+    def spans_of(self, trace_ids: Sequence[str]) -> dict[str, list[Span]]:
+        """The spans of several traces at once, by trace id; a trace without spans is absent. For amendments by late spans."""
+        if len(trace_ids) > MAX_TRACES:
+            raise StoreInputError(f"{len(trace_ids)} traces are too many for one query; ask for at most {MAX_TRACES}")
+        if not trace_ids:
+            return {}
+        found = self.rows(
+            f"SELECT {_SPAN} FROM spans FINAL"
+            " WHERE trace_id IN (SELECT toFixedString(unhex(arrayJoin({traces:Array(String)})), 16)) ORDER BY start_ns, span_id",
+            {"traces": [_hex(trace_id) for trace_id in trace_ids]},
+        )
+        traces: dict[str, list[Span]] = {}
+        for values in found:
+            traces.setdefault(values[0].hex(), []).append(columns.span(values))
+        return traces
+
+
+def _hex(trace_id: str) -> str:
+    try:
+        if len(bytes.fromhex(trace_id)) == 16:
+            return trace_id
+    except ValueError:
+        pass
+    raise StoreInputError(f"trace id {trace_id[:40]!r} is not 32 hexadecimal digits")

@@ -1,0 +1,25 @@
+-- One row per span, identity (trace_id, span_id): a span sent again replaces itself.
+-- Ordered by trace, so that a trace is one contiguous range; by day, so that retention drops whole parts.
+-- Attribute values are text; one that is not a string, or that begins with \x01, is \x01 and its JSON.
+CREATE TABLE IF NOT EXISTS {database}.spans {on_cluster}
+(
+    trace_id      FixedString(16) CODEC(ZSTD(3)),
+    span_id       FixedString(8) CODEC(NONE),
+    parent_id     FixedString(8) CODEC(ZSTD(3)),
+    start_ns      UInt64 CODEC(Delta, ZSTD(3)),
+    duration_ns   UInt64 CODEC(T64, ZSTD(3)),
+    kind          UInt8 CODEC(ZSTD(3)),
+    status_code   UInt8 CODEC(ZSTD(3)),
+    name          LowCardinality(String) CODEC(ZSTD(3)),
+    service       LowCardinality(String) CODEC(ZSTD(3)),
+    scope         LowCardinality(String) CODEC(ZSTD(3)),
+    attributes    Map(LowCardinality(String), String) CODEC(ZSTD(3)),
+    event_after   Array(Int64) CODEC(ZSTD(3)),
+    event_name    Array(LowCardinality(String)) CODEC(ZSTD(3)),
+    event_attributes Array(Map(LowCardinality(String), String)) CODEC(ZSTD(3))
+)
+ENGINE = {replacing}
+PARTITION BY intDiv(start_ns, 86400000000000)
+ORDER BY (trace_id, span_id)
+TTL toDateTime(intDiv(start_ns, 1000000000)) + INTERVAL {retention_days} DAY
+SETTINGS ttl_only_drop_parts = 1

@@ -1,0 +1,55 @@
+"""Windows and filters as conditions with bound parameters. Dimensions come from a list; nothing a caller gives is put into SQL."""
+
+from dataclasses import dataclass, field
+from typing import get_args
+
+from .errors import StoreInputError
+from .types import Dimension, Filters, Window
+
+COLUMNS: dict[str, str] = {name: name for name in get_args(Dimension)} | {"cache": "cache_outcome"}
+MAX_VALUES = 200
+
+
+@dataclass(slots=True)
+class Where:
+    """Conditions joined by AND, with their parameters."""
+
+    conditions: list[str] = field(default_factory=list)
+    parameters: dict[str, object] = field(default_factory=dict)
+
+    def add(self, condition: str, **parameters: object) -> None:
+        self.conditions.append(condition)
+        self.parameters.update(parameters)
+
+    @property
+    def sql(self) -> str:
+        return " AND ".join(self.conditions) or "1"
+
+
+def column(dimension: str) -> str:
+    """The column of a dimension. Raises StoreInputError for any other name."""
+    try:
+        return COLUMNS[dimension]
+    except KeyError:
+        raise StoreInputError(f"dimension {dimension!r} is unknown; use one of {', '.join(COLUMNS)}") from None
+
+
+def where(window: Window, filters: Filters | None = None) -> Where:
+    """Requests whose entry span starts in the window and that have one of each filter's values."""
+    if not 0 <= window.from_ns <= window.to_ns < 2**64:
+        raise StoreInputError(
+            f"window {window.from_ns}..{window.to_ns} is not a range of nanoseconds; give from_ns <= to_ns"
+        )
+    found = Where()
+    found.add(
+        "entry_start_ns >= {from_ns:UInt64} AND entry_start_ns < {to_ns:UInt64}",
+        from_ns=window.from_ns,
+        to_ns=window.to_ns,
+    )
+    for dimension, values in (filters or {}).items():
+        if not values:
+            continue
+        if len(values) > MAX_VALUES:
+            raise StoreInputError(f"filter {dimension!r} has {len(values)} values; give at most {MAX_VALUES}")
+        found.add(f"{column(dimension)} IN {{in_{dimension}:Array(String)}}", **{f"in_{dimension}": list(values)})
+    return found

@@ -1,0 +1,36 @@
+"""Appends to the store, column by column. Everything written replaces what has its identity: repeating a batch is harmless."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.spans import Span
+
+from .client import Connection
+from .columns import request_table, span_table
+
+
+class Writer(Connection):
+    """Inserts. Each raises StoreUnavailable (send the same batch again later) or StoreError (this batch will never be taken)."""
+
+    def insert_spans(self, spans: Sequence[Span]) -> None:
+        """Append spans; one with a (trace_id, span_id) that is there replaces it."""
+        if spans:
+            self.insert_span_columns(span_table(spans))
+
+    def insert_requests(self, rows: Sequence[LedgerRow], version: int) -> None:
+        """Append ledger rows; of rows with the same (trace_id, request_id) the one with the highest version counts.
+
+        `version` grows with every amendment: the time of writing in ns serves.
+        """
+        if rows:
+            self.insert_request_columns(request_table(rows, version))
+
+    def insert_span_columns(self, columns: pa.Table) -> None:
+        """Append spans that are columns already, in the shape of `columns.SPAN_SCHEMA`: the path for volume."""
+        self.insert_arrow("spans", columns)
+
+    def insert_request_columns(self, columns: pa.Table) -> None:
+        """Append request rows that are columns already, in the shape of `columns.REQUEST_SCHEMA`."""
+        self.insert_arrow("requests", columns)

@@ -1,0 +1,76 @@
+"""What is written is read back as it was."""
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from controlplane.telemetry.spans import Span
+from controlplane.telemetry.store import Store
+from controlplane.telemetry.store.types import Window
+
+from .samples import HOUR, NOON_NS, TEXT, U64, S, random_rows, row, spans
+
+FEW = settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+
+
+@FEW
+@given(st.lists(spans(), min_size=1, max_size=20, unique_by=lambda span: (span.trace_id, span.span_id)))
+def test_spans_come_back_with_their_types(store: Store, written: list[Span]) -> None:
+    store.insert_spans(written)
+    found = store.spans_of([span.trace_id.hex() for span in written])
+    assert {span for trace in found.values() for span in map(_frozen, trace)} >= set(map(_frozen, written))
+
+
+def _frozen(span: Span) -> tuple[object, ...]:
+    return tuple(map(repr, span))
+
+
+@FEW
+@given(
+    number=st.integers(1, 2**64 - 1),
+    start=st.integers(0, 10**12),
+    texts=st.fixed_dictionaries(
+        dict.fromkeys(("model", "tenant", "replica", "error_type", "ttft_definition"), TEXT)
+    ),
+    numbers=st.fixed_dictionaries(
+        {
+            "ttft_ns": st.none() | U64,
+            "http_status": st.none() | st.integers(0, 599),
+            "prompt_tokens": st.none() | st.integers(0, 2**32 - 1),
+            "cost_usd": st.none() | st.floats(0, 1e6),
+            "policy_version": st.none() | U64,
+            "stream": st.booleans(),
+            "cold_start": st.booleans(),
+        }
+    ),
+)
+def test_a_request_row_comes_back_whole(
+    store: Store, number: int, start: int, texts: dict[str, str], numbers: dict[str, object]
+) -> None:
+    written = row(
+        1, trace_id=f"{number:032x}", request_id=f"{start:016x}", entry_start_ns=NOON_NS + start, **texts, **numbers
+    )
+    store.insert_requests([written], version=1)
+    assert written in store.request_rows(written.trace_id)
+
+
+def test_a_window_is_half_open_and_by_entry_time(store: Store) -> None:
+    early, late = row(1, entry_start_ns=NOON_NS), row(2, entry_start_ns=NOON_NS + S)
+    store.insert_requests([early, late], version=1)
+    assert store.requests(Window(NOON_NS, NOON_NS + S)).rows == [early]
+    assert store.requests(Window(NOON_NS + 1, NOON_NS + S + 1)).rows == [late]
+
+
+def test_a_trace_nobody_sent_is_empty(store: Store) -> None:
+    assert store.trace("ab" * 16) == []
+    assert store.request_rows("ab" * 16) == []
+    assert store.spans_of([]) == {}
+    assert store.newest() is None
+
+
+def test_newest_is_the_latest_end(store: Store) -> None:
+    rows = random_rows(50, seed=1)
+    store.insert_requests(rows, version=1)
+    assert store.newest() == max(row.end_ns for row in rows)
+    assert store.latency(HOUR).newest_ns == store.newest()
