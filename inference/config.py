@@ -32,7 +32,7 @@ class Config(BaseSettings):
     snapshot_poll_ms: int = Field(
         default=200,
         ge=10,
-        description="How often the snapshot file is looked at, ms. A stat() is microseconds; a new route lands in 0.2 s.",
+        description="How often the snapshot file is looked at, ms. A stat() takes microseconds.",
     )
     otlp_endpoint: str = Field(
         default="", description="Where spans go, such as http://127.0.0.1:4318; empty sends none."

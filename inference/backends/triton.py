@@ -86,8 +86,9 @@ class TritonModel:
     async def infer(
         self, question: Question, prompt_tokens: int, priority: int, identity: str, traceparent: bytes
     ) -> Inference:
-        """Start generating. `priority` 1 is served first. Raises GrpcError; UnreachableError where the request was never
-        worked on.
+        """Start generating; `priority` 1 is served first.
+
+        Raises GrpcError; UnreachableError where the request was never worked on.
         """
         prompt = question.prompt.encode("utf-8", "replace")
         rest = pb.ModelInferRequest(
