@@ -1,6 +1,6 @@
 """The serving stack as the overview shows it: what was observed, and what the ledger saw, merged by pure functions.
 
-Nothing is healthy by default. What was never observed is `unknown`, what was observed too long ago is `stale`, and neither
+Nothing is healthy by default. What was never observed is `unknown`, what was observed too long ago is `stale`; neither
 shows figures: a number on the page is true now.
 """
 
