@@ -4,8 +4,10 @@ import os
 from typing import Any
 
 from celery import Celery, bootsteps
-from celery.signals import setup_logging
+from celery.signals import setup_logging, worker_init
 from django.conf import settings
+
+from controlplane import tracing
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 config = settings.CONFIG
@@ -36,6 +38,11 @@ app.conf.update(
     },
 )
 app.autodiscover_tasks(["controlplane.fleet"])
+
+
+@worker_init.connect  # type: ignore[untyped-decorator]
+def _trace(**_: Any) -> None:
+    tracing.configure("weir-worker", config)
 
 
 @setup_logging.connect  # type: ignore[untyped-decorator]

@@ -44,6 +44,9 @@ class Config(BaseSettings):
     otlp_http_port: int = Field(4318, description="OTLP over HTTP.")
     otlp_grpc_port: int = Field(4317, description="OTLP over gRPC.")
     otlp_host: str = Field("127.0.0.1", description="Address the OTLP receivers bind to.")
+    otlp_token: str = Field(
+        "", repr=False, description="What senders of spans carry as bearer token; empty asks for none."
+    )
     otlp_endpoint: str = Field(
         "", description="Where this process sends its own spans, such as http://127.0.0.1:4318; empty sends none."
     )

@@ -16,6 +16,7 @@ from django.utils import timezone
 from controlplane.fleet.observe.record import record
 from controlplane.fleet.observe.round import look
 from controlplane.fleet.observe.targets import targets
+from controlplane.tracing import span
 
 log = structlog.get_logger(__name__)
 
@@ -23,8 +24,9 @@ log = structlog.get_logger(__name__)
 def observe_once() -> None:
     """One round. Raises DatabaseError when it cannot be written down."""
     config = settings.CONFIG
-    seen = asyncio.run(look(targets(config), config.observe_timeout_s))
-    record(seen, timezone.now())
+    with span("observe the stack"):
+        seen = asyncio.run(look(targets(config), config.observe_timeout_s))
+        record(seen, timezone.now())
 
 
 class Observer(threading.Thread):
