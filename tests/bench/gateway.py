@@ -2,8 +2,7 @@
 
 Rounds are interleaved (every target in each round) so that noise hits all alike; a figure is the median over rounds.
 `added` is the time through a target minus the time of its own upstream spoken to directly by the same load generator,
-at the same percentile: HTTP for the proxies, raw gRPC frames for the gateway, so that a gRPC client counts in full as the
-gateway's.
+at the same percentile: HTTP for the proxies, raw gRPC frames for the gateway, so that its gRPC client counts in full.
 """
 
 import tempfile
