@@ -73,9 +73,9 @@ def running_site(home: Path) -> Iterator[Site]:
             "WEIR_REDIS_URL": keeper.url,
             "DJANGO_SETTINGS_MODULE": "controlplane.settings",
         }
-        for command in (["migrate", "-v0"], ["bootstrap"], ["collect"]):
+        for command in (["migrate", "-v0"], ["bootstrap"]):
             subprocess.run([sys.executable, "manage.py", *command], cwd=ROOT, env=environment, check=True, capture_output=True)
-        granian = [str(Path(sys.executable).parent / "granian"), "--interface", "asgi", "--host", "127.0.0.1", "--port", str(port)]
+        granian = [str(Path(sys.executable).parent / "granian"), "--interface", "asginl", "--host", "127.0.0.1", "--port", str(port)]
         web = stack.enter_context(_child([*granian, "--loop", "uvloop", "controlplane.asgi:application"], home, "web", environment))
         url = f"http://127.0.0.1:{port}"
         _wait(f"{url}/healthz", web, home / "web.log")
