@@ -49,6 +49,8 @@ INSTALLED_APPS = [
     "template_partials",
 ]
 MIDDLEWARE = [
+    "controlplane.tracing.Tracing",
+    "controlplane.metrics.Metrics",
     "django.middleware.security.SecurityMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
     "controlplane.csp.ContentSecurityPolicy",

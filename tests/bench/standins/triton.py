@@ -2,9 +2,9 @@
 
     python -m tests.bench.standins.triton PORT
 
-An inference is answered by `max_tokens` responses of one token each and the empty final one, all in one write: a model
-that takes no time, so that what is measured is the caller. Answers ServerLive, ServerReady, ModelReady, ModelInfer and
-ModelStreamInfer.
+Speaks as the repository's chat models do (`docs/models.md`): an inference is answered by `max_tokens` responses of one
+token each, the last one final, all in one write: a model that takes no time, so that what is measured is the caller.
+Answers ServerLive, ServerReady, ModelReady, ModelInfer and ModelStreamInfer.
 """
 
 import asyncio
@@ -12,37 +12,38 @@ import sys
 from functools import lru_cache, partial
 
 import uvloop
-from tritonclient.grpc import service_pb2 as kserve
+from tritonclient.grpc import service_pb2 as kserve  # type: ignore[import-untyped]
 
 from tests.bench.standins.http2 import Answer, GrpcConnection, message
 
 DEFAULT_TOKENS = 8
 TOKEN = b" weir"
-OUTPUT = "text_output"
 _READY = message(kserve.ServerReadyResponse(ready=True).SerializeToString())
 _ID = 3  # ModelInferResponse.id
 _MAX_TOKENS = 4_096
 
 
-def token_count(request: "kserve.ModelInferRequest") -> int:
-    if "max_tokens" in request.parameters:
-        return min(int(request.parameters["max_tokens"].int64_param), _MAX_TOKENS)
-    for at, tensor in enumerate(request.inputs):
-        if tensor.name == "max_tokens" and request.raw_input_contents:
-            return min(int.from_bytes(request.raw_input_contents[at], "little"), _MAX_TOKENS)
+def token_count(request: kserve.ModelInferRequest) -> int:
+    """The request's INT32 input `max_tokens`, bounded."""
+    for tensor, raw in zip(request.inputs, request.raw_input_contents, strict=False):
+        if tensor.name == "max_tokens":
+            return max(1, min(int.from_bytes(raw, "little"), _MAX_TOKENS))
     return DEFAULT_TOKENS
 
 
 @lru_cache(maxsize=256)
 def _responses(model: str, tokens: int) -> tuple[bytes, ...]:
     """What answers one request on `model`, each still without the request's id."""
+    return (_response(model, b"", final=False),) * (tokens - 1) + (_response(model, b"length", final=True),)
+
+
+def _response(model: str, finish_reason: bytes, *, final: bool) -> bytes:
     response = kserve.ModelInferResponse(model_name=model, model_version="1")
-    response.parameters["triton_final_response"].bool_param = False
-    response.outputs.add(name=OUTPUT, datatype="BYTES", shape=[1])
-    response.raw_output_contents.append(len(TOKEN).to_bytes(4, "little") + TOKEN)
-    final = kserve.ModelInferResponse(model_name=model, model_version="1")
-    final.parameters["triton_final_response"].bool_param = True
-    return (response.SerializeToString(),) * tokens + (final.SerializeToString(),)
+    response.parameters["triton_final_response"].bool_param = final
+    for name, value in (("text", TOKEN), ("finish_reason", finish_reason)):
+        response.outputs.add(name=name, datatype="BYTES", shape=[1, 1])
+        response.raw_output_contents.append(len(value).to_bytes(4, "little") + value)
+    return bytes(response.SerializeToString())
 
 
 def _identified(body: bytes, request_id: bytes) -> bytes:
