@@ -59,13 +59,23 @@ def fetch(package: Package, folder: Path) -> Path:
         raise NotFetched("npm is not installed")
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        command = [npm, "pack", "--silent", "--ignore-scripts", "--pack-destination", scratch, f"{package.name}@{package.version}"]
+        command = [
+            npm,
+            "pack",
+            "--silent",
+            "--ignore-scripts",
+            "--pack-destination",
+            scratch,
+            f"{package.name}@{package.version}",
+        ]
         try:
             subprocess.run(command, check=True, capture_output=True, timeout=FETCH_TIMEOUT_S, cwd=scratch)  # noqa: S603
         except subprocess.TimeoutExpired:
             raise NotFetched(f"npm gave no {package.name} within {FETCH_TIMEOUT_S} s") from None
         except subprocess.CalledProcessError as error:
-            raise NotFetched(f"npm gave no {package.name}: {error.stderr.decode(errors='replace').strip()[-300:]}") from None
+            raise NotFetched(
+                f"npm gave no {package.name}: {error.stderr.decode(errors='replace').strip()[-300:]}"
+            ) from None
         [tarball] = Path(scratch).glob("*.tgz")
         digest = base64.b64encode(hashlib.sha512(tarball.read_bytes()).digest()).decode()
         if digest != package.sha512:
@@ -97,12 +107,17 @@ def main() -> None:
     try:
         print(f"plotly.js: {fetch(PLOTLY, VENDOR).relative_to(ROOT)}")
     except NotFetched as error:
-        print(f"plotly.js: {whole_plotly(VENDOR).relative_to(ROOT)}, the whole bundle, because {error}", file=sys.stderr)
+        print(
+            f"plotly.js: {whole_plotly(VENDOR).relative_to(ROOT)}, the whole bundle, because {error}", file=sys.stderr
+        )
     if options.tests:
         try:
             print(f"axe-core: {fetch(AXE, FOR_TESTS).relative_to(ROOT)}")
         except NotFetched as error:
-            print(f"axe-core: absent, because {error}; the accessibility tests use their own simpler checks", file=sys.stderr)
+            print(
+                f"axe-core: absent, because {error}; the accessibility tests use their own simpler checks",
+                file=sys.stderr,
+            )
 
 
 if __name__ == "__main__":

@@ -55,7 +55,11 @@ def headline(report: LatencyReport, by_model: Mapping[str, LatencyReport], quant
 
 def _owner(stage: str, by_model: Mapping[str, LatencyReport]) -> str:
     """The model that spends most of the stage's time, where one clearly does."""
-    spent = {model: report.requests * report.stages[stage].mean_ms for model, report in by_model.items() if model and stage in report.stages}
+    spent = {
+        model: report.requests * report.stages[stage].mean_ms
+        for model, report in by_model.items()
+        if model and stage in report.stages
+    }
     total = sum(spent.values())
     owner = max(spent, key=lambda model: spent[model], default="")
     return owner if owner and total > 0 and spent[owner] >= NAMED_SHARE * total else ""

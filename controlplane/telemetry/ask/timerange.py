@@ -43,7 +43,9 @@ def parse(from_text: str, to_text: str, now_ns: int) -> TimeRange:
     from_ns = instant_ns("from", from_text, now_ns)
     to_ns = instant_ns("to", to_text, now_ns)
     if to_ns - from_ns < SHORTEST_NS:
-        raise BadQuestion("from", from_text, f"is not at least a second before to={to_text}", "Begin earlier, or end later")
+        raise BadQuestion(
+            "from", from_text, f"is not at least a second before to={to_text}", "Begin earlier, or end later"
+        )
     if to_ns - from_ns > LONGEST_NS:
         raise BadQuestion("from", from_text, "makes a range of more than 92 days", "Ask for a shorter range")
     return TimeRange(from_text, to_text, Window(from_ns, to_ns))
@@ -69,7 +71,7 @@ def instant_ns(field: str, text: str, now_ns: int) -> int:
     return seconds * SECOND_NS + moment.microsecond * 1000
 
 
-def step_ns(window: Window, most: int = 90) -> int:
+def step_ns(window: Window, most: int = 60) -> int:
     """The finest round step that cuts the window into at most `most` pieces, ns."""
     length_s = (window.to_ns - window.from_ns) / SECOND_NS
     return SECOND_NS * next((step for step in STEPS_S if length_s / step <= most), STEPS_S[-1])
