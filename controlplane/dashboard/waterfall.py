@@ -73,7 +73,7 @@ def waterfall(spans: Sequence[Span], segments: Sequence[Segment], most: int = 10
         return round(WIDTH * min(length_ns, max(0, at_ns - start_ns)) / length_ns, 2)
 
     known = {span.span_id for span in spans}
-    rows = []
+    rows: list[Row] = []
     for span, depth in _depth_first(spans):
         if len(rows) == most:
             break

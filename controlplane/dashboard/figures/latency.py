@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from controlplane.dashboard.figures.layout import INK, MUTED, Figure, layout, x_axis, y_axis
 from controlplane.dashboard.palette import BANDS, look
-from controlplane.telemetry.ask.question import QUANTILES, Question
+from controlplane.telemetry.ask.question import QUANTILES, Quantile, Question
 from controlplane.telemetry.store.types import LatencyPoint
 
 Column = list[float | None]
@@ -35,7 +35,7 @@ def latency_figure(
     return {
         "data": traces,
         "layout": layout(
-            height=520,
+            height=560,
             uirevision=question.query(),
             barmode="stack",
             bargap=0,
@@ -60,7 +60,7 @@ def grid(from_ns: int, to_ns: int, step_ns: int) -> list[int]:
 
 
 def _stack(
-    column: Sequence[LatencyPoint | None], x: Column | list[float], q: str, unit: str, scale: float, step_ns: int
+    column: Sequence[LatencyPoint | None], x: Column | list[float], q: Quantile, unit: str, scale: float, step_ns: int
 ) -> list[Figure]:
     bands: list[Figure] = []
     for stage in BANDS:
@@ -92,9 +92,9 @@ def _stack(
     return bands
 
 
-def _e2e(column: Sequence[LatencyPoint | None], x: list[float], q: str, unit: str, scale: float) -> list[Figure]:
+def _e2e(column: Sequence[LatencyPoint | None], x: list[float], q: Quantile, unit: str, scale: float) -> list[Figure]:
     """The exact quantile over the bars, and those below it; higher ones would flatten the bars."""
-    shown = QUANTILES[: QUANTILES.index(q) + 1]  # type: ignore[arg-type]
+    shown = QUANTILES[: QUANTILES.index(q) + 1]
     return [
         {
             "type": "scatter",
@@ -111,7 +111,7 @@ def _e2e(column: Sequence[LatencyPoint | None], x: list[float], q: str, unit: st
 
 
 def _first_token(
-    column: Sequence[LatencyPoint | None], x: list[float], q: str, unit: str, scale: float
+    column: Sequence[LatencyPoint | None], x: list[float], q: Quantile, unit: str, scale: float
 ) -> list[Figure]:
     """A line per definition of TTFT, each named: unlike ones are never merged."""
     definitions = sorted({name for point in column if point for name in point.ttft_ms})
@@ -143,7 +143,7 @@ def series_colour(number: int) -> str:
     return f"var(--series-{number % 4 + 1})"
 
 
-def _labels(points: Sequence[LatencyPoint], q: str) -> list[Figure]:
+def _labels(points: Sequence[LatencyPoint], q: Quantile) -> list[Figure]:
     """What each line is, written where it is drawn."""
     definitions = sorted({name for point in points for name in point.ttft_ms})
     texts = [("E2E", INK), *((f"TTFT ({name})", series_colour(number)) for number, name in enumerate(definitions))]

@@ -29,6 +29,8 @@ STATE_LOOKS = {
     "unknown": ("○", "muted"),
 }
 """Icon and colour class of a component's state; the word stands beside them. Only what is known to be up is green."""
+DOES = {"gateway": ("requests", "errors"), "cache": ("commands", ""), "telemetry": ("spans", "refused")}
+"""What a kind of process does, and what it calls a failure."""
 SHOWN_ALREADY = frozenset({"requests_per_s", "commands_per_s", "errors_per_s"})
 UNITS = {"_per_s": rate, "_bytes": size, "_ms": ms, "_ratio": share}
 """How a figure is written, by the unit at the end of its name."""
@@ -65,13 +67,9 @@ def component(row: Row) -> dict[str, Any]:
     now = parse({}, time.time_ns())
     dimension: Dimension = "pool" if row.kind == "pool" else "replica"
     href = links.latency(now.but(dimension, row.name)) if row.kind in ("pool", "replica") else ""
-    return {
-        "row": row,
-        "icon": STATE_LOOKS[row.state][0],
-        "tone": STATE_LOOKS[row.state][1],
-        "href": href,
-        "figures": figures(row),
-    }
+    icon, tone = STATE_LOOKS[row.state]
+    does, fails = DOES.get(row.kind, ("", ""))
+    return {"row": row, "icon": icon, "tone": tone, "href": href, "does": does, "fails": fails, "figures": figures(row)}
 
 
 def figures(row: Row) -> list[tuple[str, str]]:
@@ -107,14 +105,14 @@ def numbers(
         {
             "label": "requests",
             "value": rate(report.requests * SECOND_NS / question.range.length_ns),
-            "note": count(report.requests),
+            "note": f"{count(report.requests)} in all",
             "spark": spark([point.requests if point else 0 for point in column]),
             "href": latency,
         },
         {
-            "label": "not ok",
+            "label": "errors",
             "value": share(report.errors / report.requests) if report.requests else "–",
-            "note": count(report.errors),
+            "note": f"{count(report.errors)} requests",
             "bad": bool(report.errors),
             "spark": spark([point.errors / point.requests if point else None for point in column]),
             "href": links.requests(question.but("status", "error", "rejected")),
@@ -138,7 +136,7 @@ def numbers(
         {
             "label": "answered from cache",
             "value": share(hits / asked) if asked else "–",
-            "note": count(hits),
+            "note": f"{count(hits)} requests",
             "spark": "",
             "href": links.latency(question.but("cache", "hit", "coalesced")),
         },

@@ -15,7 +15,8 @@ QUANTILES: tuple[Quantile, ...] = get_args(Quantile)
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 MOST_VALUES = 50
 LONGEST_VALUE = 200
-DEFAULT_FROM, DEFAULT_TO, DEFAULT_QUANTILE = "now-15m", "now", "p95"
+DEFAULT_FROM, DEFAULT_TO = "now-15m", "now"
+DEFAULT_QUANTILE: Quantile = "p95"
 
 Parameters = Mapping[str, Sequence[str]]
 

@@ -58,8 +58,8 @@ def instant_ns(field: str, text: str, now_ns: int) -> int:
         return now_ns - (int(back) * UNIT_S[unit] * SECOND_NS if back else 0)
     if _EPOCH.fullmatch(text):
         whole, _, fraction = text.partition(".")
-        scale = max(0, len(whole) - 10)  # 13 digits are milliseconds, 16 microseconds, 19 nanoseconds
-        return int(whole) * 10 ** (9 - scale) + int(fraction.ljust(9, "0") if fraction else 0)
+        scale = max(0, len(whole) - 10)  # 13 digits are ms, 16 µs, 19 ns
+        return int(whole) * int(10 ** (9 - scale)) + int(fraction.ljust(9, "0") if fraction else 0)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
