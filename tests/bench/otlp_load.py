@@ -33,7 +33,7 @@ def templates(seed: int = 7) -> list[Template]:
 
 
 class Load:
-    """`senders` connections to `/v1/traces` on `port`, each with one request in flight."""
+    """`senders` connections to `/v1/traces` on `port`, each with one request in flight. `sent` grows while it runs."""
 
     def __init__(
         self, port: int, path: str = "/v1/traces", headers: Mapping[str, str] | None = None, senders: int = 4
@@ -46,7 +46,7 @@ class Load:
 
     def run(self, seconds: float, spans_per_s: float | None = None, sample_every_s: float = 0.2) -> Sent:
         """Load for `seconds`. What is refused for a while (429, 503 and their like) is sent again."""
-        sent = self.sent = Sent()
+        sent = self.sent
         start = time.monotonic()
         failures: list[BaseException] = []
         planned = 0

@@ -1,6 +1,7 @@
 """A request as stretches of time for a waterfall: they are the row's stages, laid out."""
 
 from collections import Counter
+from itertools import pairwise
 
 from hypothesis import given, settings
 
@@ -16,7 +17,7 @@ def test_they_follow_one_another_from_start_to_end() -> None:
     spans = in_gateway()
     found = segments(spans, spans[0].span_id.hex())
     assert (found[0].start_ns, found[-1].end_ns) == (1000, 2000)
-    assert all(one.end_ns == following.start_ns for one, following in zip(found, found[1:], strict=False))
+    assert all(one.end_ns == following.start_ns for one, following in pairwise(found))
     assert [(s.stage, s.end_ns - s.start_ns) for s in found[5:9]] == [
         ("network", 10),
         ("unattributed", 2),
