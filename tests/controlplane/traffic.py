@@ -14,7 +14,13 @@ from controlplane.telemetry.store import Store
 MS = 1_000_000
 SECOND = 1_000 * MS
 MODELS = {"chat-large": (34, 21), "chat-small": (9, 6)}  # prefill ms for a prompt of 1000 tokens, ms per output token
-STAGE_OF = {"gateway.receive": "gateway", "cache.lookup": "cache", "tokenizer.encode": "tokenizer", "admission.wait": "queue", "gateway.respond": "egress"}
+STAGE_OF = {
+    "gateway.receive": "gateway",
+    "cache.lookup": "cache",
+    "tokenizer.encode": "tokenizer",
+    "admission.wait": "queue",
+    "gateway.respond": "egress",
+}
 
 
 def requests(count: int, from_ns: int, to_ns: int, seed: int = 7) -> Iterator[list[Span]]:
@@ -40,7 +46,9 @@ def request(source: random.Random, at: int, busy: float = 0.0, model: str = "", 
     root_id, spans = source.randbytes(8), []
     now = at
 
-    def span(name: str, ms: float, attributes: dict[str, AttrValue] | None = None, kind: int = INTERNAL, **more: object) -> Span:
+    def span(
+        name: str, ms: float, attributes: dict[str, AttrValue] | None = None, kind: int = INTERNAL, **more: object
+    ) -> Span:
         nonlocal now
         start, now = now, now + int(ms * MS)
         stage = STAGE_OF.get(name)
@@ -52,7 +60,12 @@ def request(source: random.Random, at: int, busy: float = 0.0, model: str = "", 
         return made
 
     span("gateway.receive", source.uniform(0.15, 0.5))
-    span("cache.lookup", source.uniform(0.3, 0.9), {"weir.cache.outcome": "hit" if hit else "miss", "db.system.name": "redis"}, CLIENT)
+    span(
+        "cache.lookup",
+        source.uniform(0.3, 0.9),
+        {"weir.cache.outcome": "hit" if hit else "miss", "db.system.name": "redis"},
+        CLIENT,
+    )
     first_token = now
     if not hit:
         span("tokenizer.encode", 0.2 + tokens / 4000, {"gen_ai.usage.input_tokens": tokens})
