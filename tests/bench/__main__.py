@@ -3,10 +3,10 @@
 import argparse
 from collections.abc import Callable, Iterator
 
-from tests.bench import gateway
+from tests.bench import gateway, ingest
 from tests.bench.figures import Figure, emit
 
-PARTS: dict[str, Callable[[], Iterator[Figure]]] = {"gateway": gateway.run}
+PARTS: dict[str, Callable[[], Iterator[Figure]]] = {"gateway": gateway.run, "ingest": ingest.run}
 
 
 def main() -> None:

@@ -69,7 +69,7 @@ def request(source: random.Random, at: int, busy: float = 0.0, model: str = "", 
     first_token = now
     if not hit:
         span("tokenizer.encode", 0.2 + tokens / 4000, {"gen_ai.usage.input_tokens": tokens})
-        waits = source.expovariate(1 / (1500 * busy)) if busy and model == "chat-large" else source.uniform(0, 0.3)
+        waits = source.expovariate(1 / (4000 * busy)) if busy and model == "chat-large" else source.uniform(0, 0.3)
         span("admission.wait", waits, {"weir.tier": "standard"})
         began = now
         inner_queue = source.uniform(0.4, 6)
@@ -107,11 +107,10 @@ def _triton(source: random.Random, infer: Span, model: str, at: int, queue_ms: f
     computed = at + int((queue_ms + compute_ms) * MS)
     begun = at + int(queue_ms * MS)
     request = Span(
-        infer.trace_id, source.randbytes(8), infer.span_id, "InferRequest", SERVER, at, computed, 0, "triton-inference-server", "triton-server",
-        {"triton.model_name": model, "triton.model_version": 1},
+        infer.trace_id, source.randbytes(8), infer.span_id, "InferRequest", SERVER, at, computed, 0, "triton", "triton-server", {},
     )  # fmt: skip
     inner = request._replace(
-        span_id=source.randbytes(8), parent_id=request.span_id, name=model,
+        span_id=source.randbytes(8), parent_id=request.span_id, name=model, attributes={"triton.model_name": model, "triton.model_version": 1},
         events=(Event(at, "REQUEST_START"), Event(at, "QUEUE_START"), Event(computed, "REQUEST_END")),
     )  # fmt: skip
     compute = request._replace(
