@@ -4,7 +4,7 @@ from ninja import NinjaAPI
 from ninja.security import django_auth
 
 from controlplane.accounts.bearer import Bearer
-from controlplane.api import latency, problems, requests, traces
+from controlplane.api import latency, problems, requests, stack, traces
 
 api = NinjaAPI(
     title="Weir",
@@ -19,3 +19,4 @@ problems.register(api)
 api.add_router("/latency", latency.router)
 api.add_router("/requests", requests.router)
 api.add_router("/traces", traces.router)
+api.add_router("/stack", stack.router)

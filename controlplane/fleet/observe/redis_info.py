@@ -14,7 +14,7 @@ def reading(info: Mapping[str, Any]) -> Reading:
         state="degraded" if loading else "up",
         figures=known(
             commands_per_s=_number(info, "instantaneous_ops_per_sec"),
-            used_memory_bytes=_number(info, "used_memory"),
+            memory_bytes=_number(info, "used_memory"),
             max_memory_bytes=_number(info, "maxmemory"),
             clients=_number(info, "connected_clients"),
             uptime_s=_number(info, "uptime_in_seconds"),

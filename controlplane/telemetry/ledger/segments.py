@@ -29,15 +29,16 @@ def segments(spans: Sequence[Span], request_id: str) -> list[Segment]:
         if request.entry.id.hex() != request_id:
             continue
         found = []
-        for section in reversed(critical_path(request.client or request.entry, request.start, request.end)):
-            node = section.node
+        for node, begun, ended in reversed(critical_path(request.client or request.entry, request.start, request.end)):
             if node.reading.cuts is not None:
-                pieces = _cut(node.reading.cuts(node), section.start, section.end)
+                pieces = _cut(node.reading.cuts(node), begun, ended)
             else:
                 stage = "network" if node.reading.call and _answered(node) else node.reading.stage
-                pieces = [(stage, section.start, section.end)]
+                pieces = [(stage, begun, ended)]
             found += [
-                Segment(node.id.hex(), stage or "unattributed", start - node.shift, end - node.shift) for stage, start, end in pieces if end > start
+                Segment(node.id.hex(), stage or "unattributed", start - node.shift, end - node.shift)
+                for stage, start, end in pieces
+                if end > start
             ]
         return found
     return []

@@ -1,4 +1,4 @@
-"""Triton: recorded traces against numbers worked out by hand from their events, and drawn ones for what was not recorded."""
+"""Triton: recorded traces against numbers worked out by hand from their events, and drawn ones for the rest."""
 
 from controlplane.telemetry.ledger import close
 from controlplane.telemetry.spans import SERVER, Span
