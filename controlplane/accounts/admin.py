@@ -7,27 +7,26 @@ from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
-from controlplane.accounts.models import SHOWN_CHARACTERS, TOKEN_PREFIX, ApiToken, token_digest
-from controlplane.secrets import new_secret
+from controlplane.accounts.models import ApiToken
 
 admin.site.unregister(User)
 admin.site.unregister(Group)
 
 
 @admin.register(User)
-class WeirUserAdmin(UserAdmin, ModelAdmin):  # type: ignore[type-arg,misc]
+class WeirUserAdmin(UserAdmin, ModelAdmin):  # type: ignore[type-arg]
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
 
 
 @admin.register(Group)
-class WeirGroupAdmin(GroupAdmin, ModelAdmin):  # type: ignore[misc]
+class WeirGroupAdmin(GroupAdmin, ModelAdmin):
     pass
 
 
 @admin.register(ApiToken)
-class ApiTokenAdmin(ModelAdmin):  # type: ignore[misc]
+class ApiTokenAdmin(ModelAdmin):
     list_display = ["name", "user", "prefix", "created_at", "last_used_at", "expires_at"]
     search_fields = ["name", "prefix", "user__username"]
     readonly_fields = ["prefix", "created_at", "last_used_at"]
@@ -37,7 +36,6 @@ class ApiTokenAdmin(ModelAdmin):  # type: ignore[misc]
         if change:
             super().save_model(request, obj, form, change)
             return
-        text = new_secret(TOKEN_PREFIX)
-        obj.prefix, obj.sha256 = text[:SHOWN_CHARACTERS], token_digest(text)
+        text = obj.renew()
         super().save_model(request, obj, form, change)
         self.message_user(request, f"Copy the token now, it is not shown again: {text}", messages.WARNING)

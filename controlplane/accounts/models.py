@@ -24,11 +24,16 @@ def token_digest(token: str) -> str:
 class ApiTokenManager(models.Manager["ApiToken"]):
     def issue(self, user: User, name: str, expires_at: datetime | None = None) -> tuple["ApiToken", str]:
         """A new token for `user`, and its text, which nobody can read again."""
-        text = new_secret(TOKEN_PREFIX)
-        record = self.create(
-            user=user, name=name, prefix=text[:SHOWN_CHARACTERS], sha256=token_digest(text), expires_at=expires_at
+        token = ApiToken(user=user, name=name, expires_at=expires_at)
+        text = token.renew()
+        token.save()
+        return token, text
+
+    def adopt(self, user: User, name: str, text: str) -> tuple["ApiToken", bool]:
+        """The record of a token whose text is known, made if there is none; and whether it was made."""
+        return self.get_or_create(
+            sha256=token_digest(text), defaults={"user": user, "name": name, "prefix": text[:SHOWN_CHARACTERS]}
         )
-        return record, text
 
 
 class ApiToken(models.Model):
@@ -50,6 +55,12 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
+
+    def renew(self) -> str:
+        """Give the record a new token, unsaved, and return its text."""
+        text = new_secret(TOKEN_PREFIX)
+        self.prefix, self.sha256 = text[:SHOWN_CHARACTERS], token_digest(text)
+        return text
 
     def is_expired(self, now: datetime) -> bool:
         return self.expires_at is not None and self.expires_at <= now

@@ -1,4 +1,4 @@
-"""`manage.py collect`: static files into WEIR_HOME/static, hashed and compressed, for web to serve from its next start."""
+"""Static files into WEIR_HOME/static, hashed and compressed, for web to serve from its next start."""
 
 import hashlib
 from pathlib import Path

@@ -25,8 +25,8 @@ def prompt_bucket(tokens: int | None) -> str:
 class LedgerRow:
     """One request. `sum(stages.values()) + unattributed_ns == e2e_ns == end_ns - start_ns`, exactly.
 
-    The identity is (`trace_id`, `request_id`): the entry span, which late spans never change. `start_ns` may move when the
-    client's own span arrives late; `entry_start_ns` does not.
+    The identity is (`trace_id`, `request_id`): the entry span, which late spans never change. `start_ns` may move when
+    the client's own span arrives late; `entry_start_ns` does not.
     """
 
     trace_id: str  # 32 hex digits
@@ -40,7 +40,9 @@ class LedgerRow:
     prefill_ns: int  # of stages["model"], until the first token
     decode_ns: int  # of stages["model"], after it
     ttft_ns: int | None
-    ttft_definition: str  # "gateway", "otel-server", "vllm-arrival", "vllm-scheduled", "triton-first-response", "client", or ""
+    ttft_definition: (
+        str  # "gateway", "otel-server", "vllm-arrival", "vllm-scheduled", "triton-first-response", "client", or ""
+    )
     status: str  # "ok", "error", "cancelled", "rejected"
     http_status: int | None
     error_type: str

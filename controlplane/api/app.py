@@ -1,0 +1,22 @@
+"""The REST API: its endpoints, who may call them, and its documents, which load from our own server."""
+
+from ninja import NinjaAPI
+from ninja.security import django_auth
+
+from controlplane.accounts.bearer import Bearer
+from controlplane.api import latency, problems, requests, stack, traces
+
+api = NinjaAPI(
+    title="Weir",
+    version="1",
+    description="Where each millisecond of LLM requests goes. Send `Authorization: Bearer TOKEN`, or call it from a page you are logged in to.",
+    auth=[Bearer(), django_auth],
+    docs_url="/docs",
+    openapi_url="/openapi.json",
+    urls_namespace="api",
+)
+problems.register(api)
+api.add_router("/latency", latency.router)
+api.add_router("/requests", requests.router)
+api.add_router("/traces", traces.router)
+api.add_router("/stack", stack.router)

@@ -1,0 +1,233 @@
+"""Shapes of the REST API, as its OpenAPI document describes them. Units are in the names: `_ms` is milliseconds, `_ns` nanoseconds."""
+
+from typing import Any
+
+from ninja import Field, Schema
+
+from controlplane.telemetry.ask.question import DEFAULT_FROM, DEFAULT_TO
+from controlplane.telemetry.store.types import Dimension, Order
+
+TIME = "`now`, `now-15m` (units s, m, h, d, w), ISO 8601 (UTC unless it says otherwise), or seconds, ms, µs or ns since the epoch."
+
+
+class Asked(Schema):
+    """Which requests: a half-open range of the moments they entered, and filters. Values of one filter are alternatives."""
+
+    from_: str = Field(DEFAULT_FROM, alias="from", description=TIME)
+    to: str = Field(DEFAULT_TO, description=TIME)
+    model: list[str] = Field([])
+    variant: list[str] = Field([])
+    pool: list[str] = Field([])
+    replica: list[str] = Field([])
+    region: list[str] = Field([])
+    tier: list[str] = Field([])
+    tenant: list[str] = Field([])
+    cache: list[str] = Field([], description="hit, miss, coalesced, bypass or skipped")
+    prompt_bucket: list[str] = Field([], description="Prompt length in tokens, such as 512-1023")
+    status: list[str] = Field([], description="ok, error, cancelled or rejected")
+    operation: list[str] = Field([])
+    service: list[str] = Field([])
+
+
+class AskedLatency(Asked):
+    group_by: Dimension | None = Field(
+        None, description="Adds `groups`: the same report for each value of a dimension."
+    )
+
+
+class AskedSeries(Asked):
+    step_s: int | None = Field(None, ge=1, le=86_400, description="Seconds a point covers; by default about 60 points.")
+
+
+class AskedRequests(Asked):
+    order: Order = Field("slowest")
+    limit: int = Field(50, ge=1, le=1000)
+    cursor: str | None = Field(None, max_length=400, description="`next_cursor` of the page before")
+    min_ms: float = Field(0, ge=0, le=1e9, description="Only requests whose E2E is at least this")
+
+
+class QuantilesOut(Schema):
+    p50: float
+    p95: float
+    p99: float
+
+
+class TtftOut(QuantilesOut):
+    definition: str
+
+
+class TtftByDefinitionOut(QuantilesOut):
+    requests: int
+
+
+class StageOut(Schema):
+    p50_ms: float
+    p95_ms: float
+    p99_ms: float
+    mean_ms: float
+    share: float = Field(description="Of all time of all requests, 0..1; all stages and `unattributed_share` sum to 1")
+    share_above_median: float = Field(
+        description="Of the time by which requests above the median exceed the median request"
+    )
+
+
+class ReportOut(Schema):
+    """Exact quantiles over all requests asked for. Null where there are none. Unlike definitions of TTFT are never merged."""
+
+    requests: int
+    errors: int
+    e2e_ms: QuantilesOut | None
+    ttft_ms: TtftOut | None = Field(description="Of the most frequent definition")
+    ttft_ms_by_definition: dict[str, TtftByDefinitionOut]
+    stages: dict[str, StageOut]
+    unattributed_share: float | None
+    unattributed_share_above_median: float | None
+    newest_ns: int | None = Field(description="When the newest of them ended, ns since the epoch")
+
+
+class LatencyOut(ReportOut):
+    from_ns: int
+    to_ns: int
+    group_by: str | None = None
+    groups: dict[str, ReportOut] | None = None
+
+
+class PointOut(Schema):
+    start_ns: int
+    requests: int
+    errors: int
+    e2e_ms: QuantilesOut
+    ttft_ms: dict[str, QuantilesOut]
+    stack_ms: dict[str, dict[str, float]] = Field(
+        description="By quantile, by stage: means of the requests around that quantile, which add up to their E2E"
+    )
+
+
+class SeriesOut(Schema):
+    """Points in order of time; steps without requests are absent."""
+
+    from_ns: int
+    to_ns: int
+    step_ns: int
+    points: list[PointOut]
+
+
+class RequestOut(Schema):
+    """One row of the ledger: `stages` and `unattributed_ns` sum to `e2e_ns`."""
+
+    trace_id: str
+    request_id: str
+    entry_start_ns: int
+    start_ns: int
+    end_ns: int
+    e2e_ns: int
+    stages: dict[str, int]
+    unattributed_ns: int
+    prefill_ns: int
+    decode_ns: int
+    ttft_ns: int | None
+    ttft_definition: str
+    status: str
+    http_status: int | None
+    error_type: str
+    error_stage: str
+    operation: str
+    service: str
+    model: str
+    variant: str
+    pool: str
+    replica: str
+    region: str
+    tier: str
+    tenant: str
+    prompt_tokens: int | None
+    prompt_bucket: str
+    output_tokens: int | None
+    cache_outcome: str
+    stream: bool
+    cold_start: bool
+    cost_usd: float | None
+    policy_version: int | None
+    span_count: int
+    adapter: str
+    critical_path: list[str]
+
+
+class RequestsOut(Schema):
+    rows: list[RequestOut]
+    next_cursor: str | None
+
+
+class EventOut(Schema):
+    time_ns: int
+    name: str
+    attributes: dict[str, Any]
+
+
+class SpanOut(Schema):
+    span_id: str
+    parent_id: str
+    name: str
+    kind: int
+    start_ns: int
+    end_ns: int
+    status_code: int
+    service: str
+    scope: str
+    attributes: dict[str, Any]
+    events: list[EventOut]
+
+
+class SegmentOut(Schema):
+    """A stretch of a request's time that belongs to one span and one stage; a request's segments cover it without gap or overlap."""
+
+    span_id: str
+    stage: str
+    start_ns: int
+    end_ns: int
+
+
+class TracedRequestOut(RequestOut):
+    segments: list[SegmentOut]
+
+
+class TraceOut(Schema):
+    trace_id: str
+    requests: list[TracedRequestOut]
+    spans: list[SpanOut]
+
+
+class ComponentOut(Schema):
+    """Null is "not known", and never zero. `unknown`: never observed; `stale`: observed too long ago, so without figures."""
+
+    component: str
+    name: str
+    kind: str = Field(description="gateway, cache, telemetry, worker, pool or replica")
+    state: str = Field(description="up, degraded, down, stale or unknown")
+    rate_per_s: float | None
+    errors_per_s: float | None
+    p95_ms: float | None
+    age_s: float | None = Field(description="Of the observation behind `state`")
+    traffic_age_s: float | None = Field(description="Of the newest request that the ledger saw")
+    detail: str
+    figures: dict[str, float]
+    pool: str = Field(description="Of a replica")
+
+
+class StackOut(Schema):
+    """Each pool is followed by its replicas."""
+
+    window_s: int = Field(description="Rates and p95 of requests are of the last so many seconds")
+    rows: list[ComponentOut]
+
+
+class ProblemOut(Schema):
+    """RFC 9457."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    field: str | None = None
+    value: str | None = None
+    remedy: str | None = None

@@ -1,0 +1,68 @@
+// The latency chart: the server's figure in the theme's colours. Drag zooms (the URL changes), double-click widens, a click opens a bar's requests.
+"use strict";
+(() => {
+  const chart = document.getElementById("chart");
+  const behind = document.getElementById("behind");
+  const config = { displayModeBar: false, doubleClick: false, responsive: true, showTips: false, scrollZoom: false };
+
+  /** `value` with every `var(--name)` replaced by what the theme says. */
+  function themed(value, style) {
+    if (typeof value === "string") {
+      const name = /^var\((--[\w-]+)\)$/.exec(value);
+      return name ? style.getPropertyValue(name[1]).trim() : value;
+    }
+    if (Array.isArray(value)) return typeof value[0] === "object" && value[0] !== null ? value.map((part) => themed(part, style)) : value;
+    if (value === null || typeof value !== "object") return value;
+    return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, themed(part, style)]));
+  }
+
+  function draw() {
+    const source = document.getElementById("figure");
+    if (!source || !window.Plotly) return;
+    const figure = themed(JSON.parse(source.textContent), getComputedStyle(document.documentElement));
+    Plotly.react(chart, figure.data, figure.layout, config).then(() => {
+      chart.dataset.drawn = String(Number(chart.dataset.drawn || 0) + 1);
+      listen();
+    });
+  }
+
+  let listening = false, dragged = 0;
+  function listen() {
+    if (listening) return;
+    listening = true;
+    chart.on("plotly_relayout", (change) => {
+      const low = change["xaxis.range[0]"], high = change["xaxis.range[1]"];
+      if (low === undefined || high === undefined) return;
+      dragged = Date.now();
+      zoom(instant(low), instant(high));
+    });
+    chart.on("plotly_click", (event) => {
+      if (Date.now() - dragged < 300) return;
+      const href = chart.layout.meta.hrefs[event.points[0].pointNumber];
+      if (href) location.assign(href);
+    });
+    chart.on("plotly_doubleclick", () => { const wider = document.getElementById("wider"); if (wider) wider.click(); });
+  }
+
+  /** Plotly writes dates as "2026-11-20 14:05:00.123", in UTC, or as milliseconds. */
+  const instant = (value) => (typeof value === "number" ? value : Date.parse(`${String(value).replace(" ", "T")}Z`));
+  const seconds = (ms) => String(Math.round(ms) / 1000);
+  function zoom(fromMs, toMs) {
+    const url = new URL(location.href);
+    const middle = (fromMs + toMs) / 2, half = Math.max(500, (toMs - fromMs) / 2);
+    url.searchParams.set("from", seconds(middle - half));
+    url.searchParams.set("to", seconds(middle + half));
+    weir.go(url);
+  }
+
+  function table() {
+    if (!behind.open) return;
+    const rows = document.getElementById("behind-rows");
+    htmx.ajax("GET", rows.dataset.path + location.search, { target: rows, swap: "innerHTML" });
+  }
+
+  behind.addEventListener("toggle", table);
+  document.addEventListener("htmx:afterSwap", (event) => { if (event.target.id === "data") { draw(); table(); } });
+  addEventListener("weir:theme", draw);
+  draw();
+})();

@@ -1,0 +1,203 @@
+// What every page has: theme, keyboard, dialogs, partial navigation, freshness, live updates. No framework; htmx swaps fragments.
+"use strict";
+(() => {
+  const root = document.documentElement;
+  const byId = (id) => document.getElementById(id);
+  const data = byId("data");
+
+  // Theme: the reader's choice in a cookie, so that the server paints it at once; else the system's.
+  const dark = () => (root.dataset.theme || (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+  function toggleTheme() {
+    root.dataset.theme = dark() ? "light" : "dark";
+    document.cookie = `weir_theme=${root.dataset.theme}; path=/; max-age=31536000; samesite=lax`;
+    dispatchEvent(new Event("weir:theme"));
+  }
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => dispatchEvent(new Event("weir:theme")));
+
+  // Partial navigation: the URL is the state. Links and forms marked data-go change it; the back button undoes each.
+  let showing = location.href;
+  let pending = 0;
+  function load(headers = {}) {
+    pending += 1;
+    return htmx
+      .ajax("GET", location.href, { source: data, target: data, swap: "innerHTML", headers })
+      .finally(() => { pending -= 1; });
+  }
+  function go(url) {
+    const target = new URL(url, location.href);
+    if (!data || target.pathname !== location.pathname) { location.assign(target); return; }
+    if (target.href !== location.href) history.pushState(null, "", target);
+    showing = target.href;
+    load();
+  }
+  addEventListener("popstate", () => {
+    if (data && location.href.split("#")[0] !== showing.split("#")[0]) { showing = location.href; load(); }
+  });
+  document.addEventListener("submit", (event) => {
+    const form = event.target;
+    if (!form.matches("form[data-go]")) return;
+    event.preventDefault();
+    const chosen = [...new FormData(form)].filter(([, value]) => value !== "");
+    go(`${form.getAttribute("action")}?${new URLSearchParams(chosen)}`);
+  });
+  document.addEventListener("change", (event) => {
+    const form = event.target.closest("form[data-go]");
+    if (form) form.requestSubmit();
+  });
+  document.addEventListener("click", (event) => {
+    const plain = event.button === 0 && !event.ctrlKey && !event.metaKey && !event.shiftKey && !event.altKey;
+    const link = event.target.closest("a[data-go]");
+    if (link && plain && data) { event.preventDefault(); go(link.href); return; }
+    const opener = event.target.closest("[data-open]");
+    if (opener) open(opener.dataset.open);
+    if (event.target.closest("[data-theme-toggle]")) toggleTheme();
+    const copier = event.target.closest("[data-copy]");
+    if (copier) copy(copier);
+    const row = event.target.closest("tr[data-row]");
+    if (row && plain && !event.target.closest("a, button") && !String(getSelection())) row.querySelector("a[data-open-row]").click();
+    if (event.target.tagName === "DIALOG") event.target.close(); // the backdrop
+    for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
+  });
+  async function copy(button) {
+    const text = document.querySelector(button.dataset.copy).textContent.trim();
+    const before = button.textContent;
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "copied";
+    } catch {
+      getSelection().selectAllChildren(document.querySelector(button.dataset.copy));
+      button.textContent = "selected";
+    }
+    setTimeout(() => { button.textContent = before; }, 1500);
+  }
+  function say(text) { byId("announce").textContent = text; }
+
+  // Dialogs
+  function open(id) {
+    const dialog = byId(id);
+    if (dialog.open) return;
+    dialog.showModal();
+    const input = dialog.querySelector("input");
+    if (input) { input.value = ""; input.focus(); htmx.trigger(input, "weir:open"); }
+  }
+  byId("quick").addEventListener("keydown", (event) => {
+    const links = [...byId("quick-found").querySelectorAll("a")];
+    const current = links.findIndex((link) => link.getAttribute("aria-selected") === "true");
+    if (event.key === "Enter" && links.length) { event.preventDefault(); links[Math.max(0, current)].click(); }
+    if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+    event.preventDefault();
+    const next = Math.min(links.length - 1, Math.max(0, current + (event.key === "ArrowDown" ? 1 : -1)));
+    links.forEach((link, index) => link.setAttribute("aria-selected", String(index === next)));
+    if (links[next]) links[next].scrollIntoView({ block: "nearest" });
+  });
+
+  // Keyboard
+  const pages = { o: "/", l: "/latency", r: "/requests" };
+  let leader = 0;
+  document.addEventListener("keydown", (event) => {
+    if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") { event.preventDefault(); open("quick"); return; }
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest("input, select, textarea, dialog[open]")) return;
+    if (performance.now() < leader) {
+      leader = 0;
+      if (pages[event.key]) { location.assign(pages[event.key]); return; }
+    }
+    if (event.key === "g") leader = performance.now() + 1200;
+    else if (event.key === "?") open("help");
+    else if (event.key === "t") toggleTheme();
+    else if (event.key === "j" || event.key === "k") move(event.key === "j" ? 1 : -1);
+    else if (event.key === "Enter") {
+      const link = document.querySelector("tr[data-row].at a[data-open-row]");
+      if (link && !event.target.closest("a, button, summary")) link.click();
+    } else if ("123".includes(event.key)) {
+      const choice = document.querySelectorAll("a[data-quantile]")[Number(event.key) - 1];
+      if (choice) choice.click();
+    }
+  });
+  function move(by) {
+    const rows = [...document.querySelectorAll("[data-row]")].filter((row) => row.checkVisibility());
+    if (!rows.length) return;
+    const now = rows.findIndex((row) => row.classList.contains("at"));
+    const next = rows[Math.min(rows.length - 1, Math.max(0, now + by))] || rows[0];
+    if (now >= 0) rows[now].classList.remove("at");
+    next.classList.add("at");
+    if (next.matches("summary")) next.focus({ preventScroll: true });
+    else next.querySelector("a[data-open-row]").focus({ preventScroll: true });
+    next.scrollIntoView({ block: "nearest" });
+  }
+  let kept = "";
+  document.addEventListener("htmx:beforeSwap", () => { const row = document.querySelector("tr.at"); kept = row ? row.id : ""; });
+  document.addEventListener("htmx:afterSwap", () => { const row = kept && byId(kept); if (row) row.classList.add("at"); });
+
+  // A fragment that answers 4xx or 5xx says what is wrong: show it.
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const status = event.detail.xhr.status;
+    if (status === 400 || status === 404 || status === 503) { event.detail.shouldSwap = true; event.detail.isError = false; }
+  });
+
+  // Freshness: the age of the data grows while nobody looks; what is old is never green.
+  const LOOKS = { fresh: ["●", "live"], ageing: ["◐", "quiet"], stale: ["▲", "stale"], none: ["○", "no data"] };
+  let skew = 0; // the server's clock minus ours, ms
+  const live = () => document.querySelector(".freshness[data-live]");
+  function readSkew() { const line = live(); if (line) skew = Number(line.dataset.nowMs) - Date.now(); }
+  function age(seconds) {
+    const [size, unit] = seconds >= 172800 ? [86400, "d"] : seconds >= 7200 ? [3600, "h"] : seconds >= 120 ? [60, "min"] : [1, "s"];
+    return `${Math.round(seconds / size)}\u202f${unit}`;
+  }
+  function tick() {
+    const line = live();
+    if (!line) return;
+    const newest = Number(line.dataset.newestMs);
+    const seconds = newest ? Math.max(0, (Date.now() + skew - newest) / 1000) : null;
+    const state = seconds === null ? "none" : seconds < 30 ? "fresh" : seconds < 300 ? "ageing" : "stale";
+    const [icon, word] = LOOKS[state];
+    line.className = `freshness ${state}`;
+    line.querySelector(".icon").textContent = icon;
+    line.querySelector(".word").textContent = word;
+    line.querySelector(".age").textContent = seconds === null ? "" : `data as of ${age(seconds)} ago`;
+    line.querySelector(".link").textContent = connected ? "" : "· no live link, asking every 10\u202fs";
+  }
+
+  // Live: told over a socket that something changed, a page asks again for what it shows; without a socket it asks every 10 s.
+  const REFRESH_MS = 2000, POLL_MS = 10000;
+  let connected = false, attempts = 0, last = Date.now(), due = 0;
+  const refreshing = () => data && document.querySelector("[data-live]");
+  function changed() {
+    if (due || !refreshing()) return;
+    due = setTimeout(() => { due = 0; refresh(); }, Math.max(0, last + REFRESH_MS - Date.now()));
+  }
+  function refresh() {
+    if (!refreshing() || pending || document.hidden || String(getSelection()) && data.contains(getSelection().anchorNode)) return;
+    last = Date.now();
+    load({ "Weir-Refresh": "1" });
+  }
+  function connect() {
+    const socket = new WebSocket(new URL(document.body.dataset.livePath, location.href).href.replace(/^http/, "ws"));
+    socket.onopen = () => { connected = true; attempts = 0; tick(); };
+    socket.onmessage = (event) => { if (JSON.parse(event.data).type === "changed") changed(); };
+    socket.onclose = (event) => {
+      connected = false;
+      tick();
+      if (event.code === 4401) return; // logged out
+      attempts += 1;
+      setTimeout(connect, Math.min(30000, 500 * 2 ** attempts) * (0.5 + Math.random() / 2));
+    };
+  }
+  if (data) {
+    readSkew();
+    tick();
+    setInterval(tick, 1000);
+    setInterval(() => { if (!connected && Date.now() - last >= POLL_MS) refresh(); }, 1000);
+    document.addEventListener("visibilitychange", () => { if (!document.hidden) changed(); });
+    document.addEventListener("htmx:afterSwap", (event) => {
+      if (event.target !== data) return;
+      readSkew();
+      tick();
+      const sentence = data.querySelector(".sentence");
+      if (sentence && showing !== load.said) { load.said = showing; say(sentence.textContent.replace(/\s+/g, " ").trim()); }
+    });
+    connect();
+  }
+
+  window.weir = { go, dark };
+})();

@@ -1,0 +1,56 @@
+"""Filters of the templates: numbers with their units, and the palette."""
+
+from django import template
+
+from controlplane.dashboard import palette, units
+
+register = template.Library()
+
+register.filter("ms", units.ms)
+register.filter("ns", units.ns)
+register.filter("exact_ms", units.exact_ms)
+register.filter("share", units.share)
+register.filter("count", units.count)
+register.filter("rate", units.rate)
+register.filter("age", units.age)
+register.filter("moment", units.moment)
+register.filter("clock", units.clock)
+register.filter("iso", units.iso)
+
+
+@register.filter
+def theme(cookie: str | None) -> str:
+    """The theme a reader chose; "" leaves it to the system."""
+    return cookie if cookie in ("dark", "light") else ""
+
+
+@register.filter
+def get(mapping: dict[str, object], key: str) -> object:
+    return mapping.get(key)
+
+
+@register.simple_tag
+def look(stage: str) -> palette.Look:
+    return palette.look(stage)
+
+
+@register.inclusion_tag("swatch.html")
+def swatch(stage: str) -> dict[str, object]:
+    """The stage's colour and pattern as a small square; the label beside it carries the meaning."""
+    return {"stage": stage}
+
+
+@register.inclusion_tag("stack.html")
+def stack(stages: dict[str, int], unattributed_ns: int, of_ns: int) -> dict[str, object]:
+    """One request's stages as a bar of `of_ns` full width."""
+    parts: list[dict[str, object]] = []
+    x = 0.0
+    for stage in palette.BANDS:
+        value = unattributed_ns if stage == palette.UNATTRIBUTED else stages.get(stage, 0)
+        if value > 0 and of_ns > 0:
+            width = 1000 * value / of_ns
+            parts.append(
+                {"stage": stage, "x": f"{x:.2f}", "width": f"{width:.2f}", "text": f"{stage} {units.ns(value)}"}
+            )
+            x += width
+    return {"parts": parts}

@@ -1,0 +1,18 @@
+from django.urls import path
+
+from controlplane.dashboard.views.latency import latency, latency_table
+from controlplane.dashboard.views.live import live
+from controlplane.dashboard.views.overview import overview
+from controlplane.dashboard.views.quick import quick
+from controlplane.dashboard.views.requests import requests
+from controlplane.dashboard.views.traces import trace
+
+urlpatterns = [
+    path("", overview, name="overview"),
+    path("latency", latency, name="latency"),
+    path("latency/table", latency_table, name="latency-table"),
+    path("requests", requests, name="requests"),
+    path("traces/<str:trace_id>", trace, name="trace"),
+    path("quick", quick, name="quick"),
+    path("live", live, name="live"),
+]

@@ -1,0 +1,129 @@
+"""What every page does: read the question, answer bad ones and an absent store in words, say how fresh the data is."""
+
+import functools
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import structlog
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils.cache import patch_vary_headers
+
+from controlplane.dashboard import links
+from controlplane.dashboard.freshness import freshness
+from controlplane.telemetry.ask.errors import BadQuestion
+from controlplane.telemetry.ask.question import Question, parse
+from controlplane.telemetry.store import StoreUnavailable
+from controlplane.telemetry.store.types import Dimension
+
+log = structlog.get_logger(__name__)
+View = Callable[..., HttpResponse]
+
+FACETS: tuple[tuple[Dimension, str], ...] = (
+    ("model", "model"),
+    ("tier", "tier"),
+    ("cache", "cache"),
+    ("prompt_bucket", "prompt tokens"),
+    ("pool", "pool"),
+    ("region", "region"),
+    ("tenant", "tenant"),
+    ("status", "status"),
+)
+FACET_NAMES = tuple(name for name, _ in FACETS)
+
+
+def page(view: View) -> View:
+    """A page that asks telemetry: a question that cannot be read is a 400 that says how to write it, a store that is away a 503."""
+
+    @functools.wraps(view)
+    def answered(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        try:
+            response = view(request, *args, **kwargs)
+        except BadQuestion as error:
+            response = trouble(request, 400, {"error": error, "default": request.path})
+        except StoreUnavailable as error:
+            log.warning("store_unavailable", path=request.path, error=str(error))
+            response = trouble(request, 503, {"away": True})
+            response["Retry-After"] = str(max(1, round(error.retry_after_s)))
+        response["Cache-Control"] = "no-store"  # else the back button may show a fragment for a page
+        patch_vary_headers(response, ("HX-Request",))
+        return response
+
+    return answered
+
+
+def trouble(request: HttpRequest, status: int, context: Mapping[str, Any]) -> HttpResponse:
+    """The trouble page; for htmx its fragment."""
+    name = "dashboard/_trouble.html" if is_fragment(request) else "dashboard/trouble.html"
+    return render(request, name, {**context, "status": status, "retry": request.get_full_path()}, status=status)
+
+
+def is_fragment(request: HttpRequest) -> bool:
+    return request.headers.get("HX-Request") == "true"
+
+
+def is_refresh(request: HttpRequest) -> bool:
+    """A live page asking for its data again: what the reader may be holding (filters) stays."""
+    return request.headers.get("Weir-Refresh") == "1"
+
+
+def ask(request: HttpRequest) -> tuple[Question, int]:
+    """The question in the URL and the moment it is asked, ns. Raises BadQuestion."""
+    now_ns = time.time_ns()
+    return parse(dict(request.GET.lists()), now_ns), now_ns
+
+
+def freshness_context(question: Question, newest_ns: int | None, now_ns: int) -> dict[str, Any]:
+    return {
+        "freshness": freshness(newest_ns, now_ns, live=question.range.live),
+        "newest_ms": None if newest_ns is None else newest_ns // 1_000_000,
+        "now_ms": now_ns // 1_000_000,
+    }
+
+
+def filter_context(
+    path: str, question: Question, values: Mapping[Dimension, Sequence[str]], kept: Sequence[tuple[str, str]] = ()
+) -> dict[str, Any]:
+    """The filter bar. `kept`: parameters of the page itself, carried through a change of filters."""
+    wider = links.wider(question)
+    return {
+        "path": path,
+        "question": question,
+        "presets": [
+            {
+                "text": length,
+                "query": links.back(question, length).query(),
+                "current": question.range.live and question.range.from_text == f"now-{length}",
+            }
+            for length in links.PRESETS
+        ],
+        "facets": [_facet(question, name, label, values.get(name, ())) for name, label in FACETS],
+        "kept": [*kept, *_unseen(question)],
+        "wider": wider.query() if wider else "",
+        "day": links.back(question, "24h").query(),
+        "resume": links.back(question, "15m").query(),
+        "unfiltered": _without_filters(question).query() if question.filters else "",
+    }
+
+
+def _facet(question: Question, name: Dimension, label: str, values: Sequence[str]) -> dict[str, Any]:
+    chosen = question.filters.get(name, ())
+    return {
+        "name": name,
+        "label": label,
+        "chosen": bool(chosen),
+        "options": [{"value": value, "chosen": value in chosen} for value in dict.fromkeys([*values, *chosen])],
+    }
+
+
+def _unseen(question: Question) -> list[tuple[str, str]]:
+    """Filters and settings that the bar has no control for: they must survive a change of those it has."""
+    controls = {name for name, _ in FACETS} | {"from", "to"}
+    return [(name, value) for name, value in question.pairs() if name not in controls]
+
+
+def _without_filters(question: Question) -> Question:
+    for name in list(question.filters):
+        question = question.but(name)
+    return question

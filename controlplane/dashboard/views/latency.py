@@ -1,0 +1,129 @@
+"""The latency page: which stage is slow, for whom, since when."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+
+from controlplane.dashboard import links, vendor
+from controlplane.dashboard.figures.latency import grid, latency_figure, legend
+from controlplane.dashboard.headline import headline
+from controlplane.dashboard.palette import BANDS, look
+from controlplane.dashboard.views.common import (
+    FACET_NAMES,
+    ask,
+    filter_context,
+    freshness_context,
+    is_fragment,
+    is_refresh,
+    page,
+)
+from controlplane.telemetry.ask import answers
+from controlplane.telemetry.ask.question import QUANTILES, Question
+from controlplane.telemetry.ask.timerange import step_ns
+from controlplane.telemetry.store.types import LatencyPoint, LatencyReport, Quantiles, Window
+
+
+@page
+def latency(request: HttpRequest) -> HttpResponse:
+    question, now_ns = ask(request)
+    step = step_ns(question.range.window)
+    report = answers.report(question)
+    context = {
+        **data_context(question, report, answers.report_by(question, "model"), answers.series(question, step), step),
+        **freshness_context(question, report.newest_ns, now_ns),
+        "filters_too": is_fragment(request) and not is_refresh(request),
+    }
+    values = {} if is_refresh(request) else answers.values(question.range.window, FACET_NAMES)
+    context |= filter_context(request.path, question, values)
+    name = "dashboard/latency.html#data" if is_fragment(request) else "dashboard/latency.html"
+    return render(request, name, context | {"plotly": vendor.plotly()})
+
+
+@page
+def latency_table(request: HttpRequest) -> HttpResponse:
+    """The chart's figures as a table."""
+    question, _ = ask(request)
+    step = step_ns(question.range.window)
+    points = answers.series(question, step)
+    shown = legend(points)
+    rows = [
+        {
+            "start_ns": point.start_ns,
+            "href": links.requests(step_question(question, point.start_ns, step)),
+            "requests": point.requests,
+            "errors": point.errors,
+            "e2e": getattr(point.e2e_ms, question.quantile),
+            "ttft": [getattr(point.ttft_ms.get(name), question.quantile, None) for name in shown["ttft"]],
+            "stages": [point.stack_ms.get(question.quantile, {}).get(stage) for stage in shown["stages"]],
+        }
+        for point in points
+    ]
+    return render(request, "dashboard/_series_table.html", {"question": question, "legend": shown, "rows": rows})
+
+
+def data_context(
+    question: Question,
+    report: LatencyReport,
+    by_model: Mapping[str, LatencyReport],
+    points: Sequence[LatencyPoint],
+    step: int,
+) -> dict[str, Any]:
+    """Everything below the filter bar, from the store's answers. Pure but for URL names."""
+    window = question.range.window
+    hrefs = [links.requests(step_question(question, start, step)) for start in grid(window.from_ns, window.to_ns, step)]
+    summary = headline(report, by_model, question.quantile)
+    return {
+        "report": report,
+        "headline": summary,
+        "cause_means": f"{summary.cause}: {look(summary.cause).means}." if summary and summary.cause else "",
+        "slowest_href": links.requests(question),
+        "errors_href": links.requests(question.but("status", "error", "rejected")),
+        "quantiles": [
+            {"text": q, "current": q == question.quantile, "query": question.at(q).query(), "path": reverse("latency")}
+            for q in QUANTILES
+        ],
+        "e2e": _figures(report.e2e_ms, question),
+        "ttft": [
+            {
+                "definition": name,
+                "number": number % 4 + 1,
+                "count": report.ttft_count.get(name, 0),
+                "figures": _figures(quantiles, question),
+            }
+            for number, (name, quantiles) in enumerate(sorted(report.ttft_ms.items()))
+        ],
+        "stages": _stage_rows(report, question),
+        "figure": latency_figure(points, question, step, hrefs),
+    }
+
+
+def step_question(question: Question, start_ns: int, step: int) -> Question:
+    """The requests of one bar."""
+    return question.during(links.fixed(Window(start_ns, start_ns + step)))
+
+
+def _figures(quantiles: Quantiles | None, question: Question) -> list[dict[str, Any]]:
+    return [{"value": getattr(quantiles, q, None), "current": q == question.quantile} for q in QUANTILES]
+
+
+def _stage_rows(report: LatencyReport, question: Question) -> list[dict[str, Any]]:
+    rows = []
+    for name in BANDS:
+        figures = report.stages.get(name)
+        if figures is None:
+            continue
+        by_quantile = {"p50": figures.p50_ms, "p95": figures.p95_ms, "p99": figures.p99_ms}
+        rows.append(
+            {
+                "name": name,
+                "means": look(name).means,
+                "figures": [{"value": by_quantile[q], "current": q == question.quantile} for q in QUANTILES],
+                "share": figures.share,
+                "above": figures.share_above_median,
+                "meter": round(100 * min(1.0, max(0.0, figures.share_above_median)), 1),
+            }
+        )
+    return rows

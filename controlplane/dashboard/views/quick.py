@@ -1,0 +1,56 @@
+"""Ctrl+K: pages, models, pools and traces by a few letters."""
+
+from typing import NamedTuple
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.urls import reverse
+
+from controlplane.dashboard import links
+from controlplane.dashboard.views.common import ask, page
+from controlplane.dashboard.views.traces import TRACE_ID
+from controlplane.telemetry.ask import answers
+from controlplane.telemetry.ask.question import Question
+from controlplane.telemetry.store import StoreUnavailable
+from controlplane.telemetry.store.types import Dimension, Window
+
+MOST = 12
+DAY_NS = 86_400 * 1_000_000_000
+SOUGHT: tuple[Dimension, ...] = ("model", "pool", "replica", "tenant", "tier")
+
+
+class Place(NamedTuple):
+    text: str
+    kind: str
+    href: str
+
+
+@page
+def quick(request: HttpRequest) -> HttpResponse:
+    """`?text=`: what matches. The store being away leaves the pages."""
+    text = request.GET.get("text", "").strip()[:200]
+    question, now_ns = ask(request)
+    try:
+        values = answers.values(Window(now_ns - DAY_NS, now_ns), SOUGHT)
+    except StoreUnavailable:
+        values = {}
+    return render(request, "dashboard/_quick.html", {"places": places(text, question, values), "text": text})
+
+
+def places(text: str, question: Question, values: dict[Dimension, list[str]]) -> list[Place]:
+    """Where `text` may mean to go, the likeliest first. Every word of it must occur."""
+    if TRACE_ID.fullmatch(text.lower()):
+        return [Place(text.lower(), "trace", links.trace(text.lower()))]
+    everywhere = [
+        Place("Latency", "page", reverse("latency")),
+        Place("Requests, slowest first", "page", reverse("requests")),
+        Place("Overview", "page", reverse("overview")),
+        Place("API documentation", "page", reverse("api:openapi-view")),
+    ]
+    everywhere += [
+        Place(value, dimension, links.latency(question.but(dimension, value)))
+        for dimension, found in values.items()
+        for value in found
+    ]
+    words = text.lower().split()
+    return [place for place in everywhere if all(word in f"{place.text} {place.kind}".lower() for word in words)][:MOST]

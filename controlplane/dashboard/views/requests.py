@@ -1,0 +1,87 @@
+"""The list of requests: slowest first, each a link to where its time went."""
+
+from typing import Any, cast
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from controlplane.dashboard import links
+from controlplane.dashboard.views.common import (
+    FACET_NAMES,
+    ask,
+    filter_context,
+    freshness_context,
+    is_fragment,
+    is_refresh,
+    page,
+)
+from controlplane.telemetry.ask import answers
+from controlplane.telemetry.ask.question import choice, whole
+from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.store.types import Order
+
+ORDERS = {"slowest": "slowest first", "newest": "newest first"}
+PAGE_ROWS = 50
+MOST_ROWS = 200
+
+
+@page
+def requests(request: HttpRequest) -> HttpResponse:
+    question, now_ns = ask(request)
+    parameters = dict(request.GET.lists())
+    order = cast(Order, choice(parameters, "order", tuple(ORDERS), "slowest"))
+    limit = whole(parameters, "limit", PAGE_ROWS, 1, MOST_ROWS)
+    cursor = request.GET.get("cursor") or None
+    min_ms = whole(parameters, "min_ms", 0, 0, 99_999_999)
+    found = answers.requests(question, order, limit, cursor, min_ms * 1_000_000)
+    own = [("min_ms", str(min_ms))] if min_ms else []
+    ordered = own + ([("order", order)] if order != "slowest" else [])
+    report = answers.report(question)
+    context = {
+        **filter_context(
+            request.path,
+            question,
+            {} if is_refresh(request) else answers.values(question.range.window, FACET_NAMES),
+            ordered,
+        ),
+        **freshness_context(question, report.newest_ns, now_ns),
+        "rows": rows(found.rows),
+        "total": report.requests,
+        "min_ms": min_ms,
+        "any_length_href": f"?{urlencode(question.pairs())}",
+        "first_page": cursor is None,
+        "first_href": f"?{urlencode([*question.pairs(), *ordered])}",
+        "next_href": f"?{urlencode([*question.pairs(), *ordered, ('cursor', found.next_cursor)])}"
+        if found.next_cursor
+        else "",
+        "orders": [
+            {"text": text, "current": name == order, "query": urlencode([*question.pairs(), *own, ("order", name)])}
+            for name, text in ORDERS.items()
+        ],
+        "latency_href": links.latency(question),
+        "filters_too": is_fragment(request) and not is_refresh(request),
+    }
+    name = "dashboard/requests.html#data" if is_fragment(request) else "dashboard/requests.html"
+    return render(request, name, context)
+
+
+def rows(found: list[LedgerRow]) -> list[dict[str, Any]]:
+    """Rows with what a template cannot work out: bars share one scale, the longest request of the page."""
+    longest = max((row.e2e_ns for row in found), default=0)
+    return [
+        {
+            "row": row,
+            "href": links.trace(row.trace_id, row.request_id),
+            "longest_ns": longest,
+            "worst": max(row.stages, key=lambda stage: row.stages[stage])
+            if any(row.stages.values())
+            else "unattributed",
+            "status": STATUS_LOOKS.get(row.status, ("○", "muted")),
+        }
+        for row in found
+    ]
+
+
+STATUS_LOOKS = {"ok": ("✓", "good"), "error": ("✕", "bad"), "rejected": ("⊘", "warn"), "cancelled": ("◇", "muted")}
+"""Icon and colour class of a request's status; the word stands beside them."""

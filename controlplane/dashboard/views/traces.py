@@ -1,0 +1,104 @@
+"""One trace: its spans as a waterfall, and beside it the ledger of each request in it."""
+
+import re
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from controlplane.dashboard import links
+from controlplane.dashboard.palette import BANDS, UNATTRIBUTED, look
+from controlplane.dashboard.views.common import page
+from controlplane.dashboard.views.requests import STATUS_LOOKS
+from controlplane.dashboard.waterfall import waterfall
+from controlplane.telemetry.ask import answers
+from controlplane.telemetry.ask.question import Question
+from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.store.types import Window
+
+TRACE_ID = re.compile(r"[0-9a-f]{32}")
+AROUND_NS = 300 * 1_000_000_000
+"""The latency page opened from a trace shows five minutes on either side."""
+
+
+@page
+def trace(request: HttpRequest, trace_id: str) -> HttpResponse:
+    """`?request=` chooses whose ledger is shown, where a trace holds several; the slowest by default."""
+    trace_id = trace_id.lower()
+    if not TRACE_ID.fullmatch(trace_id):
+        return render(request, "dashboard/no_trace.html", {"trace_id": trace_id, "malformed": True}, status=404)
+    found = answers.trace(trace_id)
+    if found is None:
+        return render(request, "dashboard/no_trace.html", {"trace_id": trace_id}, status=404)
+    rows = sorted(found.rows, key=lambda row: -row.e2e_ns)
+    wanted = request.GET.get("request", "")
+    chosen = next((row for row in rows if row.request_id == wanted), rows[0] if rows else None)
+    context = {
+        "trace_id": trace_id,
+        "waterfall": waterfall(found.spans, found.segments(chosen)),
+        "requests": [
+            {"row": row, "chosen": row is chosen, "look": STATUS_LOOKS.get(row.status, ("○", "muted"))} for row in rows
+        ],
+        "chosen": chosen,
+        "ledger": ledger(chosen) if chosen else [],
+        "facts": facts(chosen) if chosen else [],
+        "status": STATUS_LOOKS.get(chosen.status, ("○", "muted")) if chosen else None,
+        "around_href": links.latency(_around(chosen)) if chosen else "",
+        "span_count": len(found.spans),
+        "services": sorted({span.service for span in found.spans if span.service}),
+    }
+    return render(request, "dashboard/trace.html", context)
+
+
+def ledger(row: LedgerRow) -> list[dict[str, Any]]:
+    """The stages of one request with any time, in order; they sum to its E2E."""
+    entries = []
+    for stage in BANDS:
+        value = row.unattributed_ns if stage == UNATTRIBUTED else row.stages.get(stage, 0)
+        if not value and stage != UNATTRIBUTED:
+            continue
+        parts = [("prefill", row.prefill_ns), ("decode", row.decode_ns)] if stage == "model" else []
+        entries.append(
+            {
+                "stage": stage,
+                "ns": value,
+                "share": value / row.e2e_ns if row.e2e_ns else 0.0,
+                "means": look(stage).means,
+                "parts": [(name, part) for name, part in parts if part],
+            }
+        )
+    return entries
+
+
+def facts(row: LedgerRow) -> list[tuple[str, str]]:
+    """The ledger's other columns that say something."""
+    tokens_per_s = (
+        (row.output_tokens - 1) * 1e9 / row.decode_ns
+        if row.output_tokens and row.output_tokens > 1 and row.decode_ns
+        else None
+    )
+    written = [
+        ("operation", row.operation + (", streamed" if row.stream else "")),
+        ("model", row.model),
+        ("variant", row.variant),
+        ("pool", row.pool),
+        ("replica", row.replica + (" (cold start)" if row.cold_start else "")),
+        ("region", row.region),
+        ("tier", row.tier),
+        ("tenant", row.tenant),
+        ("cache", row.cache_outcome),
+        ("tokens in", "" if row.prompt_tokens is None else f"{row.prompt_tokens:,}"),
+        ("tokens out", "" if row.output_tokens is None else f"{row.output_tokens:,}"),
+        ("decode rate", "" if tokens_per_s is None else f"{tokens_per_s:.1f} tokens/s"),
+        ("HTTP status", "" if row.http_status is None else str(row.http_status)),
+        ("error", " in ".join(part for part in (row.error_type, row.error_stage) if part)),
+        ("cost", "" if row.cost_usd is None else f"${row.cost_usd:.6f}"),
+        ("policy version", "" if row.policy_version is None else str(row.policy_version)),
+        ("recognised by", row.adapter),
+    ]
+    return [(name, value) for name, value in written if value]
+
+
+def _around(row: LedgerRow) -> Question:
+    window = links.fixed(Window(row.entry_start_ns - AROUND_NS, row.end_ns + AROUND_NS))
+    return Question(window, {"model": (row.model,)} if row.model else {})

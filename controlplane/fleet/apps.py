@@ -1,0 +1,11 @@
+from django.apps import AppConfig
+
+
+class FleetConfig(AppConfig):
+    name = "controlplane.fleet"
+    verbose_name = "Fleet"
+
+    def ready(self) -> None:
+        from controlplane.fleet import publish
+
+        publish.connect()

@@ -1,0 +1,21 @@
+"""What is served, for whom, and what it was last seen doing."""
+
+from controlplane.fleet.models.observation import Observation
+from controlplane.fleet.models.revision import SnapshotRevision
+from controlplane.fleet.models.serving import LLMModel, Pool, Region, Replica, Team, Variant
+from controlplane.fleet.models.traffic import GatewayKey, StageBudgets, Tenant, Tier
+
+__all__ = [
+    "GatewayKey",
+    "LLMModel",
+    "Observation",
+    "Pool",
+    "Region",
+    "Replica",
+    "SnapshotRevision",
+    "StageBudgets",
+    "Team",
+    "Tenant",
+    "Tier",
+    "Variant",
+]

@@ -1,0 +1,35 @@
+"""What the worker last saw of each component."""
+
+from django.db import models
+
+
+class Observation(models.Model):
+    """The latest of one component. What it says is believed only while it is fresh (`stack.py` judges that)."""
+
+    class State(models.TextChoices):
+        UP = "up", "Up"
+        DEGRADED = "degraded", "Degraded"
+        DOWN = "down", "Down"
+
+    class Kind(models.TextChoices):
+        GATEWAY = "gateway", "Gateway"
+        CACHE = "cache", "Cache"
+        REPLICA = "replica", "Replica"
+        TELEMETRY = "telemetry", "Telemetry"
+        WORKER = "worker", "Worker"
+
+    component = models.CharField(
+        max_length=255, unique=True, help_text="Such as “gateway” or “chat-large-local/triton-0”."
+    )
+    kind = models.CharField(max_length=20, choices=Kind.choices)
+    state = models.CharField(max_length=20, choices=State.choices)
+    figures = models.JSONField(default=dict, help_text="Figures by name, units in the names.")
+    counters = models.JSONField(default=dict, help_text="Running totals, from which the next round takes rates.")
+    observed_at = models.DateTimeField()
+    error = models.CharField(max_length=500, blank=True)
+
+    class Meta:
+        ordering = ["component"]
+
+    def __str__(self) -> str:
+        return f"{self.component}: {self.state}"

@@ -1,0 +1,19 @@
+"""Every policy snapshot that was ever in force."""
+
+from django.db import models
+
+
+class SnapshotRevision(models.Model):
+    """Immutable. The version grows when, and only when, `content_sha256` (of all but the version) changes."""
+
+    version = models.PositiveIntegerField(unique=True)
+    content_sha256 = models.CharField(max_length=64)
+    text = models.TextField(help_text="The document as the gateway read it.")
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-version"]
+        get_latest_by = "version"
+
+    def __str__(self) -> str:
+        return f"version {self.version}"

@@ -1,0 +1,109 @@
+"""Who may ask, with which precedence, and how long each stage may take."""
+
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+
+from controlplane.fleet.validators import validate_name
+from controlplane.secrets import new_secret
+from inference.snapshot import Budgets, key_digest
+
+KEY_PREFIX = "weir_key_"
+SHOWN_CHARACTERS = len(KEY_PREFIX) + 6
+
+
+class Tier(models.Model):
+    """Class of traffic."""
+
+    name = models.CharField(max_length=63, unique=True, validators=[validate_name])
+    priority = models.PositiveSmallIntegerField(
+        default=2, validators=[MinValueValidator(1), MaxValueValidator(9)], help_text="1 is served first."
+    )
+    requests_per_minute = models.PositiveIntegerField(default=0, help_text="Limit per tenant; 0 is none.")
+
+    class Meta:
+        ordering = ["priority", "name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Tenant(models.Model):
+    """An application or a customer: who holds keys."""
+
+    name = models.CharField(max_length=100, unique=True, validators=[validate_name])
+    tier = models.ForeignKey(Tier, on_delete=models.PROTECT, related_name="tenants")
+    enabled = models.BooleanField(default=True, help_text="A disabled tenant's keys are refused.")
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class GatewayKeyManager(models.Manager["GatewayKey"]):
+    def issue(self, tenant: Tenant, name: str) -> tuple["GatewayKey", str]:
+        """A new key for `tenant`, and its text, which nobody can read again."""
+        key = GatewayKey(tenant=tenant, name=name)
+        text = key.renew()
+        key.save()
+        return key, text
+
+    def adopt(self, tenant: Tenant, name: str, text: str) -> tuple["GatewayKey", bool]:
+        """The record of a key whose text is known, made if there is none; and whether it was made."""
+        return self.get_or_create(
+            sha256=key_digest(text), defaults={"tenant": tenant, "name": name, "prefix": text[:SHOWN_CHARACTERS]}
+        )
+
+
+class GatewayKey(models.Model):
+    """An API key of the gateway: hashed, shown once."""
+
+    tenant = models.ForeignKey(Tenant, on_delete=models.CASCADE, related_name="keys")
+    name = models.CharField(max_length=100, help_text="What uses it, such as “web shop, production”.")
+    prefix = models.CharField(max_length=32, editable=False)
+    sha256 = models.CharField(max_length=64, unique=True, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+    enabled = models.BooleanField(default=True, help_text="A disabled key is refused within a second.")
+
+    objects = GatewayKeyManager()
+
+    class Meta:
+        ordering = ["tenant__name", "name"]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.prefix}…)"
+
+    def renew(self) -> str:
+        """Give the record a new key, unsaved, and return its text."""
+        text = new_secret(KEY_PREFIX)
+        self.prefix, self.sha256 = text[:SHOWN_CHARACTERS], key_digest(text)
+        return text
+
+
+def _budget(default_ms: int, text: str) -> "models.PositiveIntegerField[int, int]":
+    return models.PositiveIntegerField(default=default_ms, validators=[MinValueValidator(1)], help_text=f"{text}, ms.")
+
+
+class StageBudgets(models.Model):
+    """How long each stage of a request may take before the gateway fails fast and names it. One row."""
+
+    ONLY = 1
+
+    cache_ms = _budget(Budgets().cache_ms, "The lookup; over it, the cache is skipped")
+    tokenizer_ms = _budget(Budgets().tokenizer_ms, "Counting the prompt's tokens")
+    queue_ms = _budget(Budgets().queue_ms, "Waiting for a place in flight")
+    first_token_ms = _budget(Budgets().first_token_ms, "From the model's call to its first token")
+    model_ms = _budget(Budgets().model_ms, "The model's whole answer")
+    egress_ms = _budget(Budgets().egress_ms, "A client that does not read")
+
+    class Meta:
+        verbose_name = verbose_name_plural = "stage budgets"
+        constraints = [models.CheckConstraint(condition=models.Q(id=1), name="one_row_of_stage_budgets")]
+
+    def __str__(self) -> str:
+        return "Stage budgets"
+
+    def save(self, *args: object, **kwargs: object) -> None:
+        self.pk = self.ONLY
+        super().save(*args, **kwargs)  # type: ignore[arg-type]

@@ -1,0 +1,23 @@
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from controlplane.bootstrap import bootstrap
+from controlplane.fleet.seed import SeedError
+
+
+class Command(BaseCommand):
+    help = "First set-up, safe to repeat: user, API token, gateway keys, fleet and policy snapshot. Says what it did."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--fleet", type=Path, help="The launcher's fleet.json: models, pools, replica addresses.")
+
+    def handle(self, **options: Any) -> None:
+        try:
+            done = bootstrap(settings.CONFIG.home, options["fleet"])
+        except SeedError as error:
+            raise CommandError(str(error)) from error
+        for line in done:
+            self.stdout.write(line)

@@ -1,0 +1,84 @@
+"""Questions put to the store of this process. Raises StoreUnavailable and StoreInputError as the store does."""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.conf import settings
+
+from controlplane.telemetry.ask.errors import BadQuestion
+from controlplane.telemetry.ask.question import DIMENSIONS, Question
+from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.ledger.segments import Segment, segments
+from controlplane.telemetry.spans import Span
+from controlplane.telemetry.store import Store, StoreInputError
+from controlplane.telemetry.store.types import (
+    Dimension,
+    Health,
+    LatencyPoint,
+    LatencyReport,
+    Order,
+    RequestPage,
+    Window,
+)
+
+
+@functools.cache
+def store() -> Store:
+    """Connects at first use; safe to share between threads."""
+    return Store(settings.CONFIG.store_dsn)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """`rows`: the requests in it, as the store has them."""
+
+    spans: list[Span]
+    rows: list[LedgerRow]
+
+    def segments(self, row: LedgerRow | None) -> list[Segment]:
+        """The critical path of one of the rows."""
+        return segments(self.spans, row.request_id) if row else []
+
+
+def report(question: Question) -> LatencyReport:
+    return store().latency(question.range.window, question.filters)
+
+
+def report_by(question: Question, dimension: Dimension) -> dict[str, LatencyReport]:
+    """The most frequent value first."""
+    return dict(store().latency_by(question.range.window, question.filters, dimension))
+
+
+def series(question: Question, step_ns: int) -> list[LatencyPoint]:
+    """`step_ns` is a whole number of seconds."""
+    return store().latency_series(question.range.window, question.filters, step_ns // 1_000_000_000)
+
+
+def requests(
+    question: Question, order: Order, limit: int, cursor: str | None = None, min_e2e_ns: int = 0
+) -> RequestPage:
+    """A page of rows. Raises BadQuestion for a cursor that is not of this order."""
+    try:
+        return store().requests(question.range.window, question.filters, order, limit, cursor, min_e2e_ns)
+    except StoreInputError as error:
+        raise BadQuestion("cursor", cursor or "", str(error), "Leave it out to begin at the first page") from None
+
+
+def trace(trace_id: str) -> Trace | None:
+    """Of 32 hex digits; None where there is neither a span nor a request."""
+    spans, rows = store().trace(trace_id), store().request_rows(trace_id)
+    return Trace(spans, rows) if spans or rows else None
+
+
+def values(window: Window, dimensions: Sequence[Dimension] = DIMENSIONS) -> dict[Dimension, list[str]]:
+    """What each filter may choose from in this window, the most frequent first."""
+    return {dimension: store().values(window, dimension) for dimension in dimensions}
+
+
+def health(window: Window, dimension: Dimension) -> dict[str, Health]:
+    return {found.value: found for found in store().health(window, dimension)}
+
+
+def newest_ns() -> int | None:
+    return store().newest()

@@ -1,0 +1,12 @@
+"""The one error of a question that cannot be understood."""
+
+
+class BadQuestion(ValueError):  # noqa: N818  (as the standard library names what it is)
+    """Permanent: `field` holds `value`, which is wrong for `reason`; `remedy` says what to write instead."""
+
+    def __init__(self, field: str, value: str, reason: str, remedy: str) -> None:
+        super().__init__(f"{field}={value[:80]!r}: {reason}. {remedy}.")
+        self.field = field
+        self.value = value[:80]
+        self.reason = reason
+        self.remedy = remedy

@@ -1,0 +1,102 @@
+"""A question about latency, read from URL parameters and written back to them. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, cast, get_args
+from urllib.parse import urlencode
+
+from controlplane.telemetry.ask.errors import BadQuestion
+from controlplane.telemetry.ask.timerange import TimeRange
+from controlplane.telemetry.ask.timerange import parse as parse_range
+from controlplane.telemetry.store.types import Dimension, Filters
+
+Quantile = Literal["p50", "p95", "p99"]
+QUANTILES: tuple[Quantile, ...] = get_args(Quantile)
+DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+MOST_VALUES = 50
+LONGEST_VALUE = 200
+DEFAULT_FROM, DEFAULT_TO = "now-15m", "now"
+DEFAULT_QUANTILE: Quantile = "p95"
+
+Parameters = Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    range: TimeRange
+    filters: Filters
+    quantile: Quantile = DEFAULT_QUANTILE
+
+    def pairs(self) -> list[tuple[str, str]]:
+        """The parameters that ask this again, in a stable order. Defaults of from and to are written: a URL says what it shows."""
+        written = [("from", self.range.from_text), ("to", self.range.to_text)]
+        written += [(name, value) for name in DIMENSIONS for value in self.filters.get(name, ())]
+        if self.quantile != DEFAULT_QUANTILE:
+            written.append(("q", self.quantile))
+        return written
+
+    def query(self) -> str:
+        return urlencode(self.pairs())
+
+    def but(self, dimension: Dimension, *values: str) -> "Question":
+        """The same question with one filter replaced; without values, lifted."""
+        filters = {name: kept for name, kept in self.filters.items() if name != dimension}
+        if values:
+            filters[dimension] = values
+        return replace(self, filters=filters)
+
+    def at(self, quantile: Quantile) -> "Question":
+        return replace(self, quantile=quantile)
+
+    def during(self, time_range: TimeRange) -> "Question":
+        return replace(self, range=time_range)
+
+
+def parse(parameters: Parameters, now_ns: int) -> Question:
+    """Read a question. Unknown parameters are the caller's own. Raises BadQuestion."""
+    return Question(
+        range=parse_range(_one(parameters, "from", DEFAULT_FROM), _one(parameters, "to", DEFAULT_TO), now_ns),
+        filters=_filters(parameters),
+        quantile=cast(Quantile, choice(parameters, "q", QUANTILES, DEFAULT_QUANTILE)),
+    )
+
+
+def choice(parameters: Parameters, field: str, allowed: Sequence[str], default: str) -> str:
+    """A parameter that must be one of a few words. Raises BadQuestion."""
+    value = _one(parameters, field, default)
+    if value not in allowed:
+        raise BadQuestion(field, value, "is not one of the values", f"Use one of {', '.join(allowed)}")
+    return value
+
+
+def whole(parameters: Parameters, field: str, default: int, low: int, high: int) -> int:
+    """A parameter that is a whole number in a range. Raises BadQuestion."""
+    value = _one(parameters, field, str(default))
+    if not (value.isascii() and value.isdigit() and len(value) < 10 and low <= int(value) <= high):
+        raise BadQuestion(
+            field, value, f"is not a whole number from {low} to {high}", f"Use {default}, or leave it out"
+        )
+    return int(value)
+
+
+def _one(parameters: Parameters, field: str, default: str) -> str:
+    values = [value for value in parameters.get(field, ()) if value]
+    if len(values) > 1:
+        raise BadQuestion(field, values[1], "is given more than once", f"Keep one {field}")
+    return values[0] if values else default
+
+
+def _filters(parameters: Parameters) -> Filters:
+    filters: Filters = {}
+    for name in DIMENSIONS:
+        values = tuple(dict.fromkeys(value for value in parameters.get(name, ()) if value))
+        if len(values) > MOST_VALUES:
+            raise BadQuestion(name, values[0], f"has {len(values)} values", f"Give at most {MOST_VALUES}")
+        for value in values:
+            if len(value) > LONGEST_VALUE or not value.isprintable():
+                raise BadQuestion(
+                    name, value, "is not a name", f"Give printable text of at most {LONGEST_VALUE} characters"
+                )
+        if values:
+            filters[name] = values
+    return filters

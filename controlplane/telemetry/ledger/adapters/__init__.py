@@ -1,0 +1,22 @@
+"""One adapter per emitter: each a pure function from a span to its `Reading`."""
+
+from controlplane.telemetry.ledger.adapters import genai, generic, http, redis, triton, vllm, weir
+from controlplane.telemetry.ledger.reading import Reading
+from controlplane.telemetry.spans import Span
+
+_ADAPTERS = (triton.read, vllm.read, redis.read, genai.read, http.read)
+
+
+def read(span: Span) -> Reading:
+    """The reading of the first adapter that knows the span. A `weir.stage` set by anyone overrides the stage."""
+    if span.scope == weir.SCOPE:
+        return weir.read(span)
+    for adapter in _ADAPTERS:
+        reading = adapter(span)
+        if reading is not None:
+            break
+    else:
+        reading = generic.read(span)
+    if weir.STAGE in span.attributes or weir.REQUEST in span.attributes:
+        return weir.override(span, reading)
+    return reading

@@ -1,0 +1,45 @@
+"""OpenTelemetry's GenAI conventions, all three generations (which differ in token names, not in what a span means).
+
+A client's inference call is `model` as long as nothing of the server is seen inside it, then `network` around the
+server's spans.
+Spans of agents, tools and workflows are the application's own: no stage.
+"""
+
+from controlplane.telemetry.ledger.attributes import seconds_as_ns, text
+from controlplane.telemetry.ledger.reading import Entry, FirstToken, Node, Reading
+from controlplane.telemetry.spans import CLIENT, SERVER, Span
+
+_INFERENCE = frozenset({"chat", "text_completion", "generate_content", "embeddings"})
+_MARKS = ("gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.system", "gen_ai.request.model")
+
+
+def read(span: Span) -> Reading | None:
+    attributes = span.attributes
+    if not any(mark in attributes for mark in _MARKS):
+        return None
+    operation = text(attributes, "gen_ai.operation.name")
+    inference = operation in _INFERENCE if operation else bool(text(attributes, "gen_ai.request.model"))
+    if span.kind == SERVER:
+        return _SERVER if inference else _AGENT_SERVER
+    if span.kind == CLIENT:
+        return _CALL if inference else _REMOTE
+    return _PLAIN
+
+
+def server_first_token(node: Node) -> FirstToken | None:
+    """Definition `otel-server`: queue and prefill, as the server says it."""
+    ns = seconds_as_ns(node.span.attributes, "gen_ai.server.time_to_first_token", "gen_ai.response.time_to_first_chunk")
+    return None if ns is None else FirstToken(ns, "otel-server", node.start + ns)
+
+
+def client_first_token(node: Node) -> FirstToken | None:
+    """Definition `client`: to the first chunk as the client saw it, network included."""
+    ns = seconds_as_ns(node.span.attributes, "gen_ai.response.time_to_first_chunk")
+    return None if ns is None else FirstToken(ns, "client", node.start + ns)
+
+
+_SERVER = Reading("genai", Entry.SERVER, far_side=True, first_token=server_first_token)
+_AGENT_SERVER = Reading("genai", Entry.HTTP, far_side=True)
+_CALL = Reading("genai", Entry.CALL, stage="model", call=True, first_token=client_first_token)
+_REMOTE = Reading("genai", stage="network", first_token=client_first_token)
+_PLAIN = Reading("genai")

@@ -1,0 +1,14 @@
+"""Any other span: a CLIENT's own time is the `network`, everyone else's own time is unattributed."""
+
+from controlplane.telemetry.ledger.reading import Reading
+from controlplane.telemetry.spans import CLIENT, SERVER, Span
+
+_CLIENT = Reading("generic", stage="network")
+_SERVER = Reading("generic", far_side=True)
+_OTHER = Reading("generic")
+
+
+def read(span: Span) -> Reading:
+    if span.kind == CLIENT:
+        return _CLIENT
+    return _SERVER if span.kind == SERVER else _OTHER

@@ -1,0 +1,52 @@
+"""HTTP servers and clients by OpenTelemetry's conventions, old (`http.method`, `http.target`, `http.url`) and stable.
+
+The path says whether an exchange is an inference: a server of one is where a request enters; other HTTP servers only
+where nothing that serves or calls a model lies beneath them, so an agent's own endpoint does not swallow the calls it
+makes.
+"""
+
+from controlplane.telemetry.ledger.adapters.genai import client_first_token, server_first_token
+from controlplane.telemetry.ledger.attributes import Attributes, text
+from controlplane.telemetry.ledger.reading import Entry, Reading
+from controlplane.telemetry.spans import CLIENT, SERVER, Span
+
+_PATHS = ("http.route", "url.path", "http.target", "url.full", "http.url")
+_OPERATIONS = (
+    ("/chat/completions", "chat"),
+    ("/completions", "text_completion"),
+    ("/embeddings", "embeddings"),
+    ("/v1/messages", "chat"),
+    ("/v1/responses", "chat"),
+)
+"""Endings of the paths that OpenAI-compatible servers and Anthropic answer inferences on, and what they do there."""
+_KSERVE = "/v2/models/"
+
+
+def operation(attributes: Attributes) -> str:
+    """Which inference an HTTP span is about, by its path; `""` where it is none."""
+    for key in _PATHS:
+        path = text(attributes, key).partition("?")[0].rstrip("/")
+        for ending, name in _OPERATIONS:
+            if path.endswith(ending):
+                return name
+        if _KSERVE in path and path.endswith(("/infer", "/generate", "/generate_stream")):
+            return path.rpartition("/")[2].removesuffix("_stream")
+    return ""
+
+
+def read(span: Span) -> Reading | None:
+    attributes = span.attributes
+    if "http.request.method" not in attributes and "http.method" not in attributes:
+        return None
+    if span.kind == SERVER:
+        return _INFERENCE_SERVER if operation(attributes) else _SERVER
+    if span.kind == CLIENT:
+        return _INFERENCE_CLIENT if operation(attributes) else _CLIENT
+    return _PLAIN
+
+
+_INFERENCE_SERVER = Reading("http", Entry.SERVER, far_side=True, first_token=server_first_token)
+_SERVER = Reading("http", Entry.HTTP, far_side=True)
+_INFERENCE_CLIENT = Reading("http", Entry.CALL, stage="model", call=True, first_token=client_first_token)
+_CLIENT = Reading("http", stage="network")
+_PLAIN = Reading("http")

@@ -1,0 +1,14 @@
+"""Clients of Redis and its like, by the database conventions (`db.system.name`, formerly `db.system`)."""
+
+from controlplane.telemetry.ledger.attributes import text
+from controlplane.telemetry.ledger.reading import Reading
+from controlplane.telemetry.spans import SERVER, Span
+
+_CACHES = frozenset({"redis", "valkey", "dragonfly", "memcached"})
+_LOOKUP = Reading("redis", stage="cache")
+
+
+def read(span: Span) -> Reading | None:
+    if span.kind != SERVER and text(span.attributes, "db.system.name", "db.system") in _CACHES:
+        return _LOOKUP
+    return None

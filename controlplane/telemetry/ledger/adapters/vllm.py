@@ -1,0 +1,54 @@
+"""vLLM's span `llm_request`: it has no children, and says its stages as `gen_ai.latency.*` in seconds.
+
+It starts at the request's arrival (vllm/v1/engine/output_processor.py, `do_tracing`): time_to_first_token counts from
+there. So `tokenizer` (with the hop to the engine) = TTFT - queue - prefill, then queue, prefill, decode, and what is
+left is `egress`. Each takes at most what the ones before it left, so numbers that contradict one another or the span's
+own times still close.
+"""
+
+from controlplane.telemetry.ledger.attributes import seconds_as_ns
+from controlplane.telemetry.ledger.reading import Cuts, Entry, FirstToken, Node, Reading
+from controlplane.telemetry.spans import Span
+
+_LATENCY = "gen_ai.latency."
+
+
+def read(span: Span) -> Reading | None:
+    return _REQUEST if span.name == "llm_request" else None
+
+
+def _cuts(node: Node) -> Cuts:
+    attributes = node.span.attributes
+    ttft = seconds_as_ns(attributes, _LATENCY + "time_to_first_token")
+    queue = seconds_as_ns(attributes, _LATENCY + "time_in_queue")
+    prefill = seconds_as_ns(attributes, _LATENCY + "time_in_model_prefill")
+    decode = seconds_as_ns(attributes, _LATENCY + "time_in_model_decode")
+    inference = seconds_as_ns(attributes, _LATENCY + "time_in_model_inference")
+    if inference is None and prefill is not None and decode is not None:
+        inference = prefill + decode
+
+    at = node.start
+    cuts: Cuts = []
+    if ttft is not None and prefill is not None:
+        cuts.append((at, "tokenizer"))
+        at += max(0, ttft - (queue or 0) - prefill)
+    if queue:
+        cuts.append((at, "queue"))
+        at += queue
+    cuts.append((at, "model"))
+    if inference is not None:
+        cuts.append((at + inference, "egress"))
+    return cuts
+
+
+def _first_token(node: Node) -> FirstToken | None:
+    attributes = node.span.attributes
+    ttft = seconds_as_ns(attributes, _LATENCY + "time_to_first_token")
+    if ttft is not None:
+        return FirstToken(ttft, "vllm-arrival", node.start + ttft)
+    queue = seconds_as_ns(attributes, _LATENCY + "time_in_queue") or 0
+    prefill = seconds_as_ns(attributes, _LATENCY + "time_in_model_prefill")
+    return None if prefill is None else FirstToken(prefill, "vllm-scheduled", node.start + queue + prefill)
+
+
+_REQUEST = Reading("vllm", Entry.ENGINE, far_side=True, cuts=_cuts, first_token=_first_token)

@@ -1,0 +1,47 @@
+"""Weir's own gateway (docs/architecture.md, "Span contract"), and `weir.stage` on anyone's span."""
+
+from controlplane.telemetry.ledger.attributes import flag, seconds_as_ns
+from controlplane.telemetry.ledger.reading import Entry, FirstToken, Node, Reading
+from controlplane.telemetry.ledger.row import STAGES
+from controlplane.telemetry.spans import CLIENT, SERVER, Span
+
+SCOPE = "weir.gateway"
+REQUEST = "weir.request"
+STAGE = "weir.stage"
+
+MAX_TTFT_NS = 10**18
+
+
+def first_token(node: Node) -> FirstToken | None:
+    """Definition `gateway`: from the request's last byte read to the first token handed to the socket."""
+    attributes = node.span.attributes
+    ttft_ns = attributes.get("weir.ttft_ns")
+    if type(ttft_ns) is int and 0 <= ttft_ns <= MAX_TTFT_NS:
+        return FirstToken(ttft_ns, "gateway", node.start + ttft_ns)
+    ns = seconds_as_ns(attributes, "gen_ai.response.time_to_first_chunk")
+    return None if ns is None else FirstToken(ns, "gateway", node.start + ns)
+
+
+_ROOT = Reading("weir", Entry.GATEWAY, far_side=True, first_token=first_token)
+_PLAIN = Reading("weir")
+_FAR_SIDE = Reading("weir", far_side=True)
+_MODEL_CALL = Reading("weir", stage="model", call=True)
+_BY_STAGE = {stage: Reading("weir", stage=stage) for stage in STAGES}
+
+
+def read(span: Span) -> Reading:
+    attributes = span.attributes
+    stage = attributes.get(STAGE)
+    if type(stage) is str and stage in _BY_STAGE:
+        return _MODEL_CALL if stage == "model" and span.kind == CLIENT else _BY_STAGE[stage]
+    if flag(attributes, REQUEST):
+        return _ROOT
+    return _FAR_SIDE if span.kind == SERVER else _PLAIN
+
+
+def override(span: Span, reading: Reading) -> Reading:
+    """`reading` with what the span's `weir.*` attributes say instead."""
+    stage = span.attributes.get(STAGE)
+    if type(stage) is str and stage in _BY_STAGE:
+        return reading._replace(stage=stage, call=stage == "model" and span.kind == CLIENT, cuts=None)
+    return _ROOT if flag(span.attributes, REQUEST) else reading

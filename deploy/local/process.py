@@ -1,0 +1,149 @@
+"""A part as a plain value, and that part running: the supervisor and the tests start everything through these two."""
+
+import contextlib
+import http.client
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+from deploy.local import tether
+
+ROOT = Path(__file__).resolve().parents[2]
+"""The project's folder: what every part runs in."""
+
+
+def _nothing() -> None:
+    """The clean-up of a part that leaves nothing behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """How to start a part, and how to ask whether it answers."""
+
+    name: str
+    argv: tuple[str, ...]
+    ready: Callable[[], bool] = lambda: True  # one quick question; may raise OSError, which means no
+    env: Mapping[str, str] = field(default_factory=dict)  # over this process's own
+    clean_up: Callable[[], None] = _nothing  # after its end, however it ended: what it may have left behind
+    start_s: float = 60.0  # how long it may take to answer
+
+
+class NotReadyError(RuntimeError):
+    """A part ended or stayed silent instead of becoming ready; the message carries the end of its log."""
+
+
+class Managed:
+    """One running part: in a process group of its own, tied to this process's life, its output in `log`.
+
+    Start it from the main thread: the tie is to the thread that started it.
+    """
+
+    def __init__(self, command: Command, log: Path | IO[bytes]) -> None:
+        self.command = command
+        self.log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        if self._process is None:
+            raise RuntimeError(f"{self.command.name} has not been started")
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """As subprocess has it: negative for a signal. None while it runs, or before its start."""
+        return None if self._process is None else self._process.poll()
+
+    def start(self) -> "Managed":
+        output = self.log.open("ab") if isinstance(self.log, Path) else self.log
+        try:
+            self._process = subprocess.Popen(
+                (sys.executable, "-I", "-S", tether.__file__, str(os.getpid()), *self.command.argv),
+                env={**os.environ, **self.command.env},
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        finally:
+            if isinstance(self.log, Path):
+                output.close()
+        return self
+
+    def is_ready(self) -> bool:
+        """Whether it answers now."""
+        try:
+            return self.alive and self.command.ready()
+        except (OSError, http.client.HTTPException):
+            return False
+
+    def wait_ready(self, timeout_s: float | None = None) -> "Managed":
+        """Return once it answers. Raises NotReadyError when it ends instead, or does not within `timeout_s` (default: the command's)."""
+        limit_s = self.command.start_s if timeout_s is None else timeout_s
+        deadline = time.monotonic() + limit_s
+        while not self.is_ready():
+            if not self.alive:
+                raise NotReadyError(f"{self.command.name} ended with {self.exit_code} at its start\n{self.log_tail()}")
+            if time.monotonic() > deadline:
+                self.stop()
+                raise NotReadyError(f"{self.command.name} did not answer within {limit_s:.0f} s\n{self.log_tail()}")
+            time.sleep(0.02)
+        return self
+
+    def kill(self) -> None:
+        """End it at once with SIGKILL, its own children too, as the kernel would when memory runs out."""
+        self._signal_group(signal.SIGKILL)
+        self._reap()
+
+    def terminate(self) -> None:
+        """Ask it to end, and do not wait."""
+        if self.alive:
+            self._signal_one(signal.SIGTERM)
+
+    def stop(self, grace_s: float = 10.0) -> None:
+        """Ask it to end, insist after `grace_s`, and leave none of its children."""
+        self.terminate()
+        if self._process is not None:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(grace_s)
+        self.kill()
+
+    def log_tail(self, lines: int = 20) -> str:
+        if not isinstance(self.log, Path) or not self.log.exists():
+            return ""
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+    def _signal_one(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, number)
+
+    def _reap(self) -> None:
+        if self._process is not None:
+            self._process.wait()
+        self.command.clean_up()
+
+
+def http_ok(port: int, path: str, host: str = "127.0.0.1", timeout_s: float = 1.0) -> bool:
+    """Whether a GET there is answered with 200."""
+    connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == http.HTTPStatus.OK
+    finally:
+        connection.close()

@@ -1,0 +1,127 @@
+"""A small real language model: trigrams with back-off over a few pages, weighted by how near each page is to the prompt.
+
+It exists so that answers differ by prompt, temperature and seed, and end by themselves; nobody should want its opinion.
+"""
+
+import re
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+Weights = npt.NDArray[np.float64]
+Numbers = npt.NDArray[np.int64]
+Context = tuple[int, ...]
+
+TOKEN = re.compile(r" ?\w+|\s*[^\w\s]")
+END = "\0"
+ORDER_WEIGHTS = (0.002, 0.05, 0.948)  # of the unigram, bigram and trigram estimates
+REPEATED = 1e-6  # what is left of a token's weight where it would write the same three tokens again
+
+
+@dataclass(frozen=True, slots=True)
+class Followers:
+    """What came after a context: one entry per occurrence, with the document it was in."""
+
+    tokens: Numbers
+    documents: Numbers
+
+
+@dataclass(frozen=True)
+class LanguageModel:
+    vocabulary: tuple[str, ...]  # sorted; the first is END
+    followers: dict[Context, Followers]  # by the none, one or two tokens before
+    rarity: dict[str, Weights]  # by word: its inverse document frequency in each document that holds it, else 0
+    documents: int
+
+    @classmethod
+    def train(cls, documents: Sequence[str]) -> "LanguageModel":
+        """Count `documents`; each is one complete answer, so the model learns where answers end."""
+        texts = [[END, END, *tokens(document), END] for document in documents]
+        vocabulary = tuple(sorted({token for text in texts for token in text}))
+        ids = {token: number for number, token in enumerate(vocabulary)}
+        seen: dict[Context, list[tuple[int, int]]] = {}
+        for number, text in enumerate(texts):
+            numbers = [ids[token] for token in text]
+            for first, second, third in zip(numbers, numbers[1:], numbers[2:], strict=False):
+                for context in ((), (second,), (first, second)):
+                    seen.setdefault(context, []).append((third, number))
+        followers = {context: Followers(*np.array(pairs).T) for context, pairs in seen.items()}
+        return cls(vocabulary, followers, _rarity([words(document) for document in documents]), len(documents))
+
+    @classmethod
+    def load(cls, path: Path) -> "LanguageModel":
+        """Train on a text file whose documents are set apart by blank lines."""
+        return cls.train(path.read_text(encoding="utf-8").strip().split("\n\n"))
+
+    def generate(self, prompt: str, *, temperature: float, seed: int | None) -> Iterator[str]:
+        """One token's text after another; ends where the model would end its answer.
+
+        The same prompt at temperature 0, or with the same seed, gives the same text.
+        """
+        random = np.random.default_rng(seed)
+        relevance = self._relevance(prompt)
+        end = 0
+        first = second = end
+        written: dict[Context, list[int]] = {}
+        while True:
+            weights = self._next(first, second, relevance)
+            weights[written.get((first, second), [])] *= REPEATED  # greedy text would go in circles
+            token = _choose(weights, temperature, random)
+            if token == end:
+                return
+            written.setdefault((first, second), []).append(token)
+            yield self.vocabulary[token]
+            first, second = second, token
+
+    def _relevance(self, prompt: str) -> Weights:
+        """How much each document counts: by the rare words it shares with the prompt, and a little by chance of the prompt's hash."""
+        shared = np.zeros(self.documents)
+        for word in words(prompt):
+            shared += self.rarity.get(word, 0.0)
+        chance: Weights = np.random.default_rng(zlib.crc32(prompt.encode())).random(self.documents)
+        return 0.01 + 0.5 * chance**8 + shared**2
+
+    def _next(self, first: int, second: int, relevance: Weights) -> Weights:
+        mixed = np.zeros(len(self.vocabulary))
+        for weight, context in zip(ORDER_WEIGHTS, ((), (second,), (first, second)), strict=True):
+            found = self.followers.get(context)
+            if found is not None:
+                counts = np.bincount(found.tokens, relevance[found.documents], minlength=len(mixed))
+                mixed += counts * (weight / counts.sum())
+        return mixed
+
+
+def tokens(text: str) -> list[str]:
+    """Words and punctuation marks, each with the space before it: joined they are the text again, but for line ends."""
+    return TOKEN.findall(text)
+
+
+def words(text: str) -> set[str]:
+    return {token.strip().lower() for token in tokens(text)}
+
+
+def _rarity(documents: Sequence[set[str]]) -> dict[str, Weights]:
+    """Words in more than a fifth of the documents say nothing about the subject and are left out."""
+    holders: dict[str, list[int]] = {}
+    for number, document in enumerate(documents):
+        for word in document:
+            holders.setdefault(word, []).append(number)
+    rarity = {}
+    for word, numbers in holders.items():
+        if len(numbers) * 5 <= len(documents):
+            rarity[word] = np.zeros(len(documents))
+            rarity[word][numbers] = np.log(len(documents) / len(numbers))
+    return rarity
+
+
+def _choose(weights: Weights, temperature: float, random: np.random.Generator) -> int:
+    if temperature <= 0:
+        return int(weights.argmax())
+    with np.errstate(divide="ignore"):
+        logits = np.log(weights) / temperature
+    scaled = np.exp(logits - logits.max())
+    return int(random.choice(len(weights), p=scaled / scaled.sum()))

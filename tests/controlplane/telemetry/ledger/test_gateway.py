@@ -1,0 +1,114 @@
+"""Weir's own gateway: what a row says of a request it served."""
+
+from controlplane.telemetry.ledger import close
+from controlplane.telemetry.spans import CLIENT, SERVER
+from tests.controlplane.telemetry.ledger.traces import assert_closes, gateway, gateway_trace, span, spent
+
+
+def test_every_stage_gets_the_time_of_its_span_and_gaps_are_unattributed() -> None:
+    (row,) = close(gateway_trace())
+    assert spent(row) == {
+        "gateway": 30,
+        "cache": 20,  # the lookup; the write comes after the end and counts nothing
+        "tokenizer": 40,
+        "queue": 100,
+        "model": 770,
+        "egress": 30,
+        "unattributed": 10,  # between admission and the call
+    }
+    assert row.e2e_ns == 1000
+    assert (row.prefill_ns, row.decode_ns) == (200, 570)
+
+
+def test_the_columns_are_what_the_root_says() -> None:
+    spans = gateway_trace()
+    (row,) = close(spans)
+    assert (row.trace_id, row.request_id) == (spans[0].trace_id.hex(), spans[0].span_id.hex())
+    assert (row.entry_start_ns, row.start_ns, row.end_ns) == (1000, 1000, 2000)
+    assert (row.ttft_ns, row.ttft_definition) == (400, "gateway")
+    assert (row.status, row.http_status, row.error_type, row.error_stage) == ("ok", 200, "", "")
+    assert (row.operation, row.service, row.model, row.variant) == ("chat", "weir-gateway", "chat", "chat-small")
+    assert (row.pool, row.replica, row.region) == ("chat-small/eu", "chat-small-0", "eu")
+    assert (row.tier, row.tenant) == ("premium", "acme")
+    assert (row.prompt_tokens, row.prompt_bucket, row.output_tokens) == (600, "512-1023", 40)
+    assert (row.cache_outcome, row.stream, row.cold_start) == ("miss", True, False)
+    assert (row.cost_usd, row.policy_version, row.span_count, row.adapter) == (0.0021, 7, 8, "weir")
+    assert row.critical_path == tuple(s.span_id.hex() for s in (*spans[1:5], spans[0], *spans[5:7]))
+
+
+def test_a_cache_hit_spends_nothing_in_the_model() -> None:
+    root = gateway("chat chat", 0, 60, kind=SERVER, weir__request=True, weir__cache__outcome="hit", weir__ttft_ns=55)
+    (row,) = close(
+        [
+            root,
+            gateway("gateway.receive", 0, 30, root, stage="gateway"),
+            gateway("cache.lookup", 30, 50, root, kind=CLIENT, stage="cache"),
+            gateway("gateway.respond", 50, 60, root, stage="egress"),
+        ]
+    )
+    assert spent(row) == {"gateway": 30, "cache": 20, "egress": 10}
+    assert (row.cache_outcome, row.ttft_ns, row.prefill_ns, row.decode_ns) == ("hit", 55, 0, 0)
+
+
+def test_without_its_first_token_all_of_the_model_is_prefill() -> None:
+    root = gateway(
+        "chat chat", 0, 100, kind=SERVER, weir__request=True, weir__status="error", weir__error_stage="model"
+    )
+    (row,) = close([root, gateway("model.infer", 10, 100, root, kind=CLIENT, stage="model")])
+    assert (row.status, row.error_stage) == ("error", "model")
+    assert (row.ttft_ns, row.ttft_definition) == (None, "")
+    assert (row.prefill_ns, row.decode_ns) == (90, 0)
+
+
+def test_ttft_comes_from_the_genai_attribute_where_weirs_is_absent() -> None:
+    (row,) = close([gateway("chat x", 0, 10**9, weir__request=True, gen_ai__response__time_to_first_chunk=0.25)])
+    assert (row.ttft_ns, row.ttft_definition) == (250_000_000, "gateway")
+
+
+def test_the_callers_own_span_widens_the_window_and_its_time_is_network() -> None:
+    caller = span("POST", 900, 2070, kind=CLIENT, http__request__method="POST")
+    (row,) = close([caller, *gateway_trace(parent=caller)])
+    assert (row.start_ns, row.end_ns, row.entry_start_ns) == (900, 2070, 1000)
+    assert spent(row)["network"] == 170
+    assert row.stages["model"] == 770
+    assert row.span_count == 9
+    assert row.cache_outcome == "miss"
+    # the write after the answer is no part of the root, and so not of what the client waited for
+    assert row.stages["cache"] == 20
+
+
+def test_a_late_caller_leaves_the_requests_identity_alone() -> None:
+    caller = span("POST", 900, 2070, kind=CLIENT)
+    served = gateway_trace(parent=caller)
+    (before,) = close(served)
+    (after,) = close([*served, caller])
+    assert (before.request_id, before.entry_start_ns) == (after.request_id, after.entry_start_ns)
+    assert (before.start_ns, after.start_ns) == (1000, 900)
+
+
+def test_a_client_that_closed_its_span_at_the_headers_does_not_cut_the_stream() -> None:
+    caller = span("POST", 900, 1410, kind=CLIENT)
+    (row,) = close([caller, *gateway_trace(parent=caller)])
+    assert (row.start_ns, row.end_ns) == (900, 2000)
+    assert spent(row)["network"] == 100
+    assert row.stages["model"] == 770
+
+
+def test_a_client_that_gave_up_ends_the_request() -> None:
+    caller = span("POST", 900, 1410, kind=CLIENT, status=2)
+    (row,) = close([caller, *gateway_trace(parent=caller)])
+    assert (row.start_ns, row.end_ns) == (900, 1410)
+    assert row.stages["model"] == 210
+    assert_closes([row])
+
+
+def test_anyones_span_may_name_its_stage() -> None:
+    root = gateway("chat x", 0, 100, weir__request=True)
+    (row,) = close(
+        [
+            root,
+            span("tokenise", 10, 30, root, weir__stage="tokenizer"),
+            span("x", 30, 40, root, weir__stage="no such stage"),
+        ]
+    )
+    assert spent(row) == {"tokenizer": 20, "unattributed": 80}

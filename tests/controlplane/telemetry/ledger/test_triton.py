@@ -1,0 +1,138 @@
+"""Triton: recorded traces against numbers worked out by hand from their events, and drawn ones for the rest."""
+
+from controlplane.telemetry.ledger import close
+from controlplane.telemetry.spans import SERVER, Span
+from tests.controlplane.telemetry.ledger.recorded import by_trace, recorded
+from tests.controlplane.telemetry.ledger.traces import assert_closes, gateway_trace, span, spent
+
+ENSEMBLE = "aaaabbbbccccddddeeeeffff00001111"
+STREAM_PREFIX = "7aec4675"
+
+
+def test_every_recorded_trace_closes_and_is_one_request() -> None:
+    traces = by_trace(recorded("triton/otlp-0.json", "triton/otlp-1.json"))
+    assert len(traces) == 2
+    for spans in traces.values():
+        rows = close(spans)
+        assert_closes(rows)
+        assert [row.adapter for row in rows] == ["triton"]
+
+
+def test_an_ensemble_with_a_bls_call_counts_each_models_queue_and_compute() -> None:
+    (row,) = close(by_trace(recorded("triton/otlp-0.json"))[ENSEMBLE])
+    t0 = 1795211597_000000000
+    queues = {
+        "textgen": (t0 + 387733469) - (t0 + 367518473),  # COMPUTE_START - QUEUE_START
+        "bls": (t0 + 409330748) - (t0 + 409194414),
+        "streamer, called by bls": (t0 + 410034208) - (t0 + 409975680),
+    }
+    assert queues == {"textgen": 20_214_996, "bls": 136_334, "streamer, called by bls": 58_528}
+    assert row.stages["queue"] == sum(queues.values())
+    # Computing: textgen until bls takes over, then bls until its request ends, less what its call waited.
+    textgen = 409084900 - 387733469
+    bls = 469829097 - 409330748
+    call_waited = 58_528 + (409975680 - 409895460)  # in the queue, and before QUEUE_START (unattributed)
+    assert row.stages["model"] == textgen + bls - call_waited == 81_711_032
+    assert row.e2e_ns == 469956507 - 367360037  # InferRequest; the idle wait before it counts nothing
+    assert row.stages["egress"] == 469956507 - 469842788  # after the ensemble's end: the answer being sent
+    assert row.model == "pipe"
+    assert (row.ttft_ns, row.ttft_definition) == (469527838 - 367360037, "triton-first-response")
+    assert row.unattributed_ns * 100 < row.e2e_ns
+
+
+def test_a_decoupled_stream_is_the_models_until_the_request_ends() -> None:
+    (spans,) = (
+        s
+        for t, s in by_trace(recorded("triton/otlp-0.json", "triton/otlp-1.json")).items()
+        if t.startswith(STREAM_PREFIX)
+    )
+    (row,) = close(spans)
+    assert spent(row) == {
+        "queue": 477080708 - 477023012,
+        "model": 683177409 - 477080708,  # the model's own span ended at 477706122, its last token went out at 671858958
+        "unattributed": 477023012 - 476901411,  # until QUEUE_START
+    }
+    assert row.model == "streamer"
+    assert row.ttft_ns == 488096396 - 476901411
+    assert row.prefill_ns == 488096396 - 477080708
+    assert row.prefill_ns + row.decode_ns == row.stages["model"]
+
+
+def test_what_came_before_the_request_span_stands_in_for_it() -> None:
+    """The model's span is exported first; the row is amended once `InferRequest` is here."""
+    (spans,) = (s for t, s in by_trace(recorded("triton/otlp-0.json")).items() if t.startswith(STREAM_PREFIX))
+    (row,) = close(spans)
+    assert row.e2e_ns == 477706122 - 476954490
+    assert row.stages["queue"] == 477080708 - 477023012
+
+
+def triton(
+    name: str, start: int, end: int, parent: Span, *, events: list[tuple[str, int]], model: bool = False
+) -> Span:
+    named = {"triton__model_name": name} if model else {}
+    return span(
+        name, start, end, parent, kind=SERVER, service="triton", scope="triton-server", events=events, also=named
+    )
+
+
+def in_gateway(*, waitread: int = 1205) -> list[Span]:
+    """The drawn gateway's call from 1200 to 1970 with a streaming Triton inside it from 1210 to 1960."""
+    spans = gateway_trace()
+    sends = [("GRPC_SEND_START", 1390), ("GRPC_SEND_START", 1700), ("GRPC_SEND_START", 1955)]
+    request = triton("InferRequest", 1210, 1960, spans[5], events=[("GRPC_WAITREAD_START", waitread), *sends])
+    chat = triton("chat", 1212, 1300, request, events=[("REQUEST_START", 1212), ("QUEUE_START", 1215)], model=True)
+    compute = triton("compute", 1290, 1295, chat, events=[("COMPUTE_START", 1290)])
+    return [*spans, request, chat, compute]
+
+
+def test_inside_the_gateways_call_triton_says_queue_and_model_and_the_rest_is_network() -> None:
+    (row,) = close(in_gateway())
+    assert spent(row) == {
+        "gateway": 30,
+        "cache": 20,
+        "tokenizer": 40,
+        "queue": 100 + 75,  # the gateway's admission, then Triton's own queue from 1215 to 1290
+        "model": 670,
+        "network": 10 + 10,
+        "egress": 30,
+        "unattributed": 10 + 5,
+    }
+    assert row.adapter == "weir"
+    assert (row.prefill_ns, row.decode_ns) == (1400 - 1290, 1960 - 1400)
+
+
+def test_an_idle_stream_before_the_request_changes_nothing() -> None:
+    (first,) = close(in_gateway())
+    (second,) = close(in_gateway(waitread=3))
+    assert (first.e2e_ns, spent(first)) == (second.e2e_ns, spent(second))
+
+
+def test_tritons_spans_find_their_call_when_the_span_between_is_lost() -> None:
+    spans = in_gateway()
+    infer = spans.pop(5)
+    assert infer.name == "model.infer"
+    (row,) = close(spans)
+    assert row.adapter == "weir"
+    assert row.stages["queue"] == 175
+    assert_closes([row])
+
+
+def test_until_the_whole_request_span_is_here_the_call_stays_the_models() -> None:
+    spans = in_gateway()
+    (row,) = close([s for s in spans if s.name != "InferRequest"])
+    assert row.stages["network"] == 0
+    assert row.stages["queue"] == 175
+
+
+def test_a_request_refused_in_the_queue_spent_its_time_there() -> None:
+    request = span("InferRequest", 0, 100, kind=SERVER, scope="triton-server", service="triton")
+    model = triton("chat", 5, 95, request, events=[("QUEUE_START", 10)], model=True)
+    (row,) = close([request, model])
+    assert row.stages["queue"] == 85
+
+
+def test_two_calls_side_by_side_stay_two_when_their_caller_sends_no_spans() -> None:
+    absent = b"\x07" * 8
+    outer = span("InferRequest", 0, 100, absent, kind=SERVER, scope="triton-server", service="triton")
+    inner = span("InferRequest", 10, 90, absent, kind=SERVER, scope="triton-server", service="triton")
+    assert [row.e2e_ns for row in close([inner, outer])] == [100, 80]

@@ -1,0 +1,101 @@
+"""vLLM's `llm_request`: its latencies as stages within the span."""
+
+import pytest
+
+from controlplane.telemetry.ledger import LedgerRow, close
+from controlplane.telemetry.spans import CLIENT, SERVER, AttrValue
+from tests.controlplane.telemetry.ledger.traces import assert_closes, gateway_trace, span, spent
+
+S = 1_000_000_000
+
+
+def llm_request(**latency: AttrValue) -> LedgerRow:
+    attributes = {f"gen_ai__latency__{name}": value for name, value in latency.items()}
+    (row,) = close([span("llm_request", 0, 10 * S, kind=SERVER, service="vllm", also=attributes)])
+    assert_closes([row])
+    return row
+
+
+def test_its_latencies_become_stages() -> None:
+    row = llm_request(
+        time_to_first_token=3.0,
+        time_in_queue=1.0,
+        time_in_model_prefill=1.5,
+        time_in_model_decode=6.0,
+        time_in_model_inference=7.5,
+        e2e=9.5,
+    )
+    assert spent(row) == {
+        "tokenizer": S // 2,  # 3.0 - 1.0 - 1.5, the hop to the engine with it
+        "queue": S,
+        "model": 7 * S + S // 2,
+        "egress": S,  # what is left of the span
+    }
+    assert (row.ttft_ns, row.ttft_definition) == (3 * S, "vllm-arrival")
+    assert (row.prefill_ns, row.decode_ns) == (S + S // 2, 6 * S)
+    assert row.adapter == "vllm"
+
+
+def test_without_latencies_it_is_all_the_model() -> None:
+    row = llm_request()
+    assert spent(row) == {"model": 10 * S}
+    assert (row.ttft_ns, row.prefill_ns, row.decode_ns) == (None, 0, 0)
+
+
+def test_the_queue_alone_leaves_the_rest_to_the_model() -> None:
+    assert spent(llm_request(time_in_queue=4.0)) == {"queue": 4 * S, "model": 6 * S}
+
+
+def test_prefill_alone_is_a_ttft_from_scheduling() -> None:
+    row = llm_request(time_in_queue=1.0, time_in_model_prefill=2.0)
+    assert (row.ttft_ns, row.ttft_definition) == (2 * S, "vllm-scheduled")
+    assert (row.prefill_ns, row.decode_ns) == (2 * S, 7 * S)
+
+
+@pytest.mark.parametrize(
+    ("latency", "expected"),
+    [
+        (
+            {"time_to_first_token": 1.0, "time_in_queue": 3.0, "time_in_model_prefill": 2.0},
+            {"queue": 3 * S, "model": 7 * S},
+        ),
+        ({"time_in_queue": 99.0, "time_in_model_inference": 99.0}, {"queue": 10 * S}),
+        ({"time_in_queue": float("nan"), "time_in_model_inference": float("inf")}, {"model": 10 * S}),
+        ({"time_in_queue": "soon", "time_in_model_decode": (1.0,)}, {"model": 10 * S}),
+        ({"time_in_queue": -5.0, "time_in_model_inference": 4.0}, {"model": 4 * S, "egress": 6 * S}),
+        ({"time_to_first_token": 1e30, "time_in_queue": True}, {"model": 10 * S}),
+    ],
+)
+def test_numbers_that_contradict_one_another_still_close(
+    latency: dict[str, AttrValue], expected: dict[str, int]
+) -> None:
+    assert spent(llm_request(**latency)) == expected
+
+
+def test_old_token_names_are_read() -> None:
+    tokens: dict[str, AttrValue] = {
+        "gen_ai__usage__prompt_tokens": 90,
+        "gen_ai__usage__completion_tokens": 12,
+        "gen_ai__request__model": "m",
+    }
+    (row,) = close([span("llm_request", 0, 5, kind=SERVER, also=tokens)])
+    assert (row.prompt_tokens, row.output_tokens, row.model, row.prompt_bucket) == (90, 12, "m", "0-127")
+
+
+def test_behind_a_client_the_clients_time_is_network() -> None:
+    caller = span("POST", 0, 12 * S, kind=CLIENT, service="app")
+    served = span("llm_request", S, 11 * S, caller, kind=SERVER, service="vllm", gen_ai__latency__time_in_queue=2.0)
+    (row,) = close([served, caller])
+    assert spent(row) == {"network": 2 * S, "queue": 2 * S, "model": 8 * S}
+    assert row.request_id == served.span_id.hex()
+
+
+def test_behind_the_gateway_it_is_part_of_the_gateways_request() -> None:
+    spans = gateway_trace()
+    engine = span(
+        "llm_request", 1210, 1960, spans[5], kind=SERVER, service="vllm", gen_ai__latency__time_in_queue=100e-9
+    )
+    (row,) = close([engine, *spans])
+    assert row.adapter == "weir"
+    assert (row.stages["network"], row.stages["queue"], row.stages["model"]) == (20, 200, 650)
+    assert (row.ttft_ns, row.ttft_definition) == (400, "gateway")

@@ -1,0 +1,126 @@
+"""Traces as people would draw them: one line per span, times in whatever unit the test likes (taken as nanoseconds)."""
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+
+from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.spans import CLIENT, INTERNAL, SERVER, AttrValue, Event, Span
+
+TRACE = bytes(range(16))
+_numbers = itertools.count(1)
+
+
+def span(
+    name: str,
+    start: int,
+    end: int,
+    parent: Span | bytes = b"",
+    *,
+    kind: int = INTERNAL,
+    service: str = "app",
+    scope: str = "",
+    status: int = 0,
+    span_id: bytes = b"",
+    events: Iterable[tuple[str, int]] = (),
+    also: Mapping[str, AttrValue] = {},
+    **attributes: AttrValue,
+) -> Span:
+    """A span; attribute names are given with `__` for the dot, or as they are in `also`."""
+    return Span(
+        trace_id=TRACE,
+        span_id=span_id or next(_numbers).to_bytes(8, "big"),
+        parent_id=parent.span_id if isinstance(parent, Span) else parent,
+        name=name,
+        kind=kind,
+        start_ns=start,
+        end_ns=end,
+        status_code=status,
+        service=service,
+        scope=scope,
+        attributes=dotted(attributes | dict(also)),
+        events=tuple(Event(time, event) for event, time in events),
+    )
+
+
+def dotted(attributes: Mapping[str, AttrValue]) -> dict[str, AttrValue]:
+    return {name.replace("__", "."): value for name, value in attributes.items()}
+
+
+def gateway(
+    name: str,
+    start: int,
+    end: int,
+    parent: Span | bytes = b"",
+    *,
+    kind: int = INTERNAL,
+    stage: str = "",
+    events: Iterable[tuple[str, int]] = (),
+    also: Mapping[str, AttrValue] = {},
+    **attributes: AttrValue,
+) -> Span:
+    """A span of Weir's gateway."""
+    staged = {"weir.stage": stage} if stage else {}
+    return span(
+        name,
+        start,
+        end,
+        parent,
+        kind=kind,
+        service="weir-gateway",
+        scope="weir.gateway",
+        events=events,
+        also=attributes | staged | dict(also),
+    )
+
+
+def gateway_trace(at: int = 1000, parent: Span | bytes = b"", root: Mapping[str, AttrValue] = {}) -> list[Span]:
+    """A cache miss answered by a model, 1,000 long: the eight spans of docs/architecture.md, without Triton's."""
+    more: dict[str, AttrValue] = {
+        "weir__request": True,
+        "weir__ttft_ns": 400,
+        "weir__model": "chat",
+        "weir__variant": "chat-small",
+        "weir__pool": "chat-small/eu",
+        "weir__replica": "chat-small-0",
+        "weir__region": "eu",
+        "weir__tier": "premium",
+        "weir__tenant": "acme",
+        "weir__status": "ok",
+        "weir__cold_start": False,
+        "weir__cost_usd": 0.0021,
+        "weir__policy_version": 7,
+        "weir__cache__outcome": "miss",
+        "gen_ai__operation__name": "chat",
+        "gen_ai__request__model": "chat",
+        "gen_ai__request__stream": True,
+        "gen_ai__usage__input_tokens": 600,
+        "gen_ai__usage__output_tokens": 40,
+        "http__response__status_code": 200,
+        **root,
+    }
+    top = gateway("chat chat", at, at + 1000, parent, kind=SERVER, also=more)
+    return [
+        top,
+        gateway("gateway.receive", at, at + 30, top, stage="gateway"),
+        gateway("cache.lookup", at + 30, at + 50, top, kind=CLIENT, stage="cache"),
+        gateway("tokenizer.encode", at + 50, at + 90, top, stage="tokenizer"),
+        gateway("admission.wait", at + 90, at + 190, top, stage="queue"),
+        gateway("model.infer", at + 200, at + 970, top, kind=CLIENT, stage="model", events=[("first_token", at + 400)]),
+        gateway("gateway.respond", at + 970, at + 1000, top, stage="egress"),
+        gateway("cache.write", at + 1010, at + 1050, top, kind=CLIENT, stage="cache"),
+    ]
+
+
+def spent(row: LedgerRow) -> dict[str, int]:
+    """The stages that took any time, and what no span explains as `unattributed`."""
+    stages = {stage: ns for stage, ns in row.stages.items() if ns}
+    return stages | ({"unattributed": row.unattributed_ns} if row.unattributed_ns else {})
+
+
+def assert_closes(rows: Sequence[LedgerRow]) -> None:
+    for row in rows:
+        assert all(type(ns) is int and ns >= 0 for ns in row.stages.values())
+        assert row.unattributed_ns >= 0
+        assert sum(row.stages.values()) + row.unattributed_ns == row.e2e_ns == row.end_ns - row.start_ns
+        assert row.prefill_ns >= 0 and row.decode_ns >= 0
+        assert row.prefill_ns + row.decode_ns in (0, row.stages["model"])
