@@ -1,4 +1,6 @@
-"""The policy snapshot: the one document the gateway obeys. Written whole by the control plane, swapped whole by the gateway."""
+"""The policy snapshot: the one document the gateway obeys. Written whole by the control plane, swapped whole by the
+gateway.
+"""
 
 import hashlib
 from pathlib import Path
@@ -36,7 +38,8 @@ class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CacheRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`deterministic` caches temperature 0 or a fixed seed; `always` whatever the sampling; `never` nothing.
 
-    `scope` `tenant` keeps each tenant's answers to itself; `all` shares them, which lets a tenant learn by timing what others asked.
+    `scope` `tenant` keeps each tenant's answers to itself; `all` shares them, which lets a tenant learn by timing
+    what others asked.
     """
 
     mode: Literal["deterministic", "always", "never"] = "deterministic"
@@ -77,7 +80,9 @@ class Tenant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Budgets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How long each stage may take, ms. A stage over budget fails fast and names itself; the cache is skipped instead."""
+    """How long each stage may take, ms. A stage over budget fails fast and names itself; the cache is skipped
+    instead.
+    """
 
     cache_ms: int = 25
     tokenizer_ms: int = 500

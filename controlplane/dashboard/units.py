@@ -56,6 +56,14 @@ def rate(per_s: float | None) -> str:
     return f"{_significant(per_s)}{THIN}/s" if per_s >= 0.5 else f"{_significant(per_s * 60)}{THIN}/min"
 
 
+def size(found: float) -> str:
+    """Bytes: `3.2 MB`."""
+    for unit, length in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if found >= length:
+            return f"{_significant(found / length)}{THIN}{unit}"
+    return f"{found:.0f}{THIN}B"
+
+
 def age(seconds: float) -> str:
     """How long ago, in its largest unit: `3 s`, `12 min`, `5 h`, `2 d`."""
     seconds = max(0.0, seconds)

@@ -11,7 +11,15 @@ from controlplane.dashboard import links, vendor
 from controlplane.dashboard.figures.latency import grid, latency_figure, legend
 from controlplane.dashboard.headline import headline
 from controlplane.dashboard.palette import BANDS, look
-from controlplane.dashboard.views.common import FACET_NAMES, ask, filter_context, freshness_context, is_fragment, is_refresh, page
+from controlplane.dashboard.views.common import (
+    FACET_NAMES,
+    ask,
+    filter_context,
+    freshness_context,
+    is_fragment,
+    is_refresh,
+    page,
+)
 from controlplane.telemetry.ask import answers
 from controlplane.telemetry.ask.question import QUANTILES, Question
 from controlplane.telemetry.ask.timerange import step_ns
@@ -57,7 +65,11 @@ def latency_table(request: HttpRequest) -> HttpResponse:
 
 
 def data_context(
-    question: Question, report: LatencyReport, by_model: Mapping[str, LatencyReport], points: Sequence[LatencyPoint], step: int
+    question: Question,
+    report: LatencyReport,
+    by_model: Mapping[str, LatencyReport],
+    points: Sequence[LatencyPoint],
+    step: int,
 ) -> dict[str, Any]:
     """Everything below the filter bar, from the store's answers. Pure but for URL names."""
     window = question.range.window
@@ -70,11 +82,17 @@ def data_context(
         "slowest_href": links.requests(question),
         "errors_href": links.requests(question.but("status", "error", "rejected")),
         "quantiles": [
-            {"text": q, "current": q == question.quantile, "query": question.at(q).query(), "path": reverse("latency")} for q in QUANTILES
+            {"text": q, "current": q == question.quantile, "query": question.at(q).query(), "path": reverse("latency")}
+            for q in QUANTILES
         ],
         "e2e": _figures(report.e2e_ms, question),
         "ttft": [
-            {"definition": name, "number": number % 4 + 1, "count": report.ttft_count.get(name, 0), "figures": _figures(quantiles, question)}
+            {
+                "definition": name,
+                "number": number % 4 + 1,
+                "count": report.ttft_count.get(name, 0),
+                "figures": _figures(quantiles, question),
+            }
             for number, (name, quantiles) in enumerate(sorted(report.ttft_ms.items()))
         ],
         "stages": _stage_rows(report, question),

@@ -1,0 +1,53 @@
+"""A Triton replica's health, statistics and metrics as a reading."""
+
+import json
+
+from controlplane.fleet.observe.exposition import known, samples, total
+from controlplane.fleet.observe.reading import Reading, down
+
+OK = 200
+
+
+def reading(ready_status: int, stats_text: str, metrics_text: str, model: str) -> Reading:
+    """The replica as the pool's `model` sees it.
+
+    `ready_status` of GET v2/health/ready, `stats_text` of GET v2/models/stats, `metrics_text` of /metrics, empty where
+    it has none. Averages of queue and compute are the server's own. A request that its client gave up is no error; only
+    the metrics tell those apart. Raises ValueError where a text is not what Triton answers.
+    """
+    if ready_status != OK:
+        return down(f"v2/health/ready answers {ready_status}")
+    stats = _inference_stats(stats_text, model)
+    if stats is None:
+        return Reading("degraded", error=f"model {model!r} is not loaded: load it, or correct the pool's model name")
+    found = [sample for sample in samples(metrics_text) if sample.labels.get("model", model) == model]
+    failed = total(found, "nv_inference_request_failure", lambda labels: labels.get("reason") != "CANCELED")
+    return Reading(
+        state="up",
+        figures=known(
+            pending=total(found, "nv_inference_pending_request_count"),
+            cpu_ratio=total(found, "nv_cpu_utilization"),
+            gpu_memory_used_bytes=total(found, "nv_gpu_memory_used_bytes"),
+            gpu_memory_total_bytes=total(found, "nv_gpu_memory_total_bytes"),
+        ),
+        counters={
+            "requests": stats["success"]["count"] + stats["fail"]["count"],
+            "errors": stats["fail"]["count"] if failed is None else failed,
+            "queue_ns": stats["queue"]["ns"],
+            "compute_ns": stats["compute_infer"]["ns"],
+        },
+    )
+
+
+def _inference_stats(text: str, model: str) -> dict[str, dict[str, int]] | None:
+    """`{"success": {"count", "ns"}, …}` of `model` summed over its versions; None where it is not loaded."""
+    try:
+        versions = [one["inference_stats"] for one in json.loads(text)["model_stats"] if one["name"] == model]
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"v2/models/stats is not understood: {error!r}") from error
+    if not versions:
+        return None
+    return {
+        kind: {part: sum(int(one.get(kind, {}).get(part, 0)) for one in versions) for part in ("count", "ns")}
+        for kind in ("success", "fail", "queue", "compute_infer")
+    }

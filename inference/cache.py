@@ -1,0 +1,90 @@
+"""The exact answer cache in Redis. It may help and never hurts: every failure is a miss, and a Redis that is gone
+costs nothing.
+"""
+
+import asyncio
+from typing import NamedTuple
+
+import msgspec
+
+from inference.redis_connection import RedisConnection, RedisGoneError
+
+_PREFIX = b"weir:answer:"
+_TIMEOUTS_UNTIL_GIVEN_UP = 3  # in a row: a Redis that hangs is treated as one that is gone
+_MAX_VALUE_BYTES = 1 << 20  # an answer past that is not worth its place
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True):
+    """What is stored: enough to replay the answer as a stream or whole."""
+
+    text: str
+    finish_reason: str
+    prompt_tokens: int
+    output_tokens: int
+
+
+class Lookup(NamedTuple):
+    """`skipped` means that Redis did not say whether it has the answer."""
+
+    answer: Answer | None
+    skipped: bool
+
+
+_MISS, _SKIPPED = Lookup(None, False), Lookup(None, True)
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Answer).decode
+
+
+class Cache:
+    def __init__(self, redis: RedisConnection) -> None:
+        self._redis = redis
+        self._timeouts = 0
+
+    @property
+    def up(self) -> bool:
+        return self._redis.up
+
+    async def get(self, key: bytes, timeout_s: float) -> Lookup:
+        """Never raises, and never takes longer than `timeout_s`."""
+        if not self._redis.up:
+            return _SKIPPED
+        loop = asyncio.get_running_loop()
+        try:
+            reply = self._redis.ask(b"GET", _PREFIX + key)
+            timer = loop.call_later(timeout_s, _expire, reply)
+            try:
+                value = await reply
+            finally:
+                timer.cancel()
+        except RedisGoneError:
+            return _SKIPPED
+        except TimeoutError:
+            self._timeouts += 1
+            if self._timeouts >= _TIMEOUTS_UNTIL_GIVEN_UP:
+                self._timeouts = 0
+                self._redis.restart()
+            return _SKIPPED
+        self._timeouts = 0
+        if value is None:
+            return _MISS
+        if not isinstance(value, bytes):
+            return _SKIPPED  # an error reply, such as LOADING
+        try:
+            return Lookup(_decode(value), False)
+        except msgspec.DecodeError:
+            return _MISS  # not ours, or of another layout: it will be overwritten
+
+    async def put(self, key: bytes, answer: Answer, ttl_s: int) -> bool:
+        """Store an answer; whether Redis took it."""
+        value = _encode(answer)
+        if len(value) > _MAX_VALUE_BYTES or ttl_s <= 0:
+            return False
+        try:
+            return await self._redis.ask(b"SET", _PREFIX + key, value, b"EX", ttl_s, hurry=False) == b"OK"
+        except RedisGoneError:
+            return False
+
+
+def _expire(reply: asyncio.Future[object]) -> None:
+    if not reply.done():
+        reply.set_exception(TimeoutError())

@@ -1,0 +1,120 @@
+"""HTTP/2 frames (RFC 9113) and stateless HPACK (RFC 7541), as far as a gRPC client needs them. Pure."""
+
+import struct
+from collections.abc import Iterable
+from functools import lru_cache
+from urllib.parse import unquote
+
+from hpack import Decoder, HPACKError
+
+DATA, HEADERS, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 5, 6, 7, 8, 9
+END_STREAM, ACK, END_HEADERS, PADDED, PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
+HEADER_TABLE_SIZE, ENABLE_PUSH, MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE = 1, 2, 3, 4, 5
+NO_ERROR, CANCEL, REFUSED_STREAM = 0x0, 0x8, 0x7
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+HEAD_BYTES = 9
+DEFAULT_WINDOW = 65_535
+DEFAULT_MAX_FRAME = 16_384
+
+_head = struct.Struct(">HBBBI")
+_u32 = struct.Struct(">I")
+_setting = struct.Struct(">HI")
+_message_head = struct.Struct(">BI")
+
+
+class ProtocolError(Exception):
+    """The peer does not speak HTTP/2 as we understand it: the connection cannot go on."""
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    size = len(payload)
+    return _head.pack(size >> 8, size & 0xFF, kind, flags, stream) + payload
+
+
+def parse_head(buffer: bytes | bytearray, at: int) -> tuple[int, int, int, int]:
+    """(payload length, kind, flags, stream) of the frame that starts at `at`."""
+    high, low, kind, flags, stream = _head.unpack_from(buffer, at)
+    return (high << 8) | low, kind, flags, stream & 0x7FFFFFFF
+
+
+def settings(values: Iterable[tuple[int, int]]) -> bytes:
+    return frame(SETTINGS, 0, 0, b"".join(_setting.pack(key, value) for key, value in values))
+
+
+def parse_settings(payload: bytes) -> list[tuple[int, int]]:
+    if len(payload) % 6:
+        raise ProtocolError("a SETTINGS frame whose length is not a multiple of 6")
+    return [(key, value) for key, value in _setting.iter_unpack(payload)]
+
+
+def u32(payload: bytes) -> int:
+    if len(payload) < 4:
+        raise ProtocolError("a frame is cut short")
+    return int(_u32.unpack_from(payload)[0])
+
+
+def window_update(stream: int, increment: int) -> bytes:
+    return frame(WINDOW_UPDATE, 0, stream, _u32.pack(increment))
+
+
+def reset(stream: int, code: int) -> bytes:
+    return frame(RST_STREAM, 0, stream, _u32.pack(code))
+
+
+def message(body: bytes) -> bytes:
+    """A gRPC message: not compressed, its length, itself."""
+    return _message_head.pack(0, len(body)) + body
+
+
+def unpad(flags: int, payload: bytes) -> bytes:
+    """The payload of a DATA or HEADERS frame without padding and priority."""
+    end = len(payload)
+    start = 0
+    if flags & PADDED:
+        start, end = 1, end - payload[0]
+    if flags & PRIORITY:
+        start += 5
+    if start > end:
+        raise ProtocolError("more padding than payload")
+    return payload[start:end]
+
+
+def _integer(value: int, prefix_bits: int, first: int) -> bytes:
+    limit = (1 << prefix_bits) - 1
+    if value < limit:
+        return bytes((first | value,))
+    out = bytearray((first | limit,))
+    value -= limit
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def literal(name: bytes, value: bytes) -> bytes:
+    """One header, literal without indexing and without Huffman coding: it never touches the peer's dynamic table."""
+    return b"\x00" + _integer(len(name), 7, 0) + name + _integer(len(value), 7, 0) + value
+
+
+@lru_cache(maxsize=512)
+def decode_headers(block: bytes) -> dict[bytes, bytes]:
+    """The headers of one block.
+
+    We announce a dynamic table of size 0, so a block means the same whatever came before it, and equal blocks may
+    share one answer:
+    the few a server sends are decoded once.
+    """
+    decoder = Decoder()
+    decoder.max_allowed_table_size = 0
+    decoder.header_table_size = 0
+    try:
+        return {bytes(name): bytes(value) for name, value in decoder.decode(block, raw=True)}
+    except HPACKError as error:
+        raise ProtocolError(f"headers that cannot be read: {error}") from error
+
+
+def grpc_message(raw: bytes) -> str:
+    """`grpc-message` is percent-encoded UTF-8."""
+    return unquote(raw.decode("ascii", "replace"))

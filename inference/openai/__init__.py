@@ -1,0 +1,1 @@
+"""OpenAI's API as its official client speaks it: requests in, responses, events and errors out. Pure."""

@@ -1,0 +1,129 @@
+"""Errors in OpenAI's shape, in two families.
+
+ApiError
+ ├── PermanentError   sending it again does not help
+ └── RetryableError   it may help, after `retry_after_s`
+"""
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+
+@dataclass(slots=True)
+class ApiError(Exception):
+    """What a client is told. `stage` is the ledger's stage that failed, for our own spans."""
+
+    status: int
+    type: str
+    code: str
+    message: str
+    param: str | None = None
+    stage: str = "gateway"
+    retry_after_s: float | None = field(default=None, kw_only=True)
+
+    @property
+    def should_retry(self) -> bool | None:
+        """What `x-should-retry` says; None leaves it to the client's own rule."""
+        return None
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        out: list[tuple[bytes, bytes]] = []
+        if self.retry_after_s is not None:
+            out.append((b"retry-after", b"%d" % max(1, round(self.retry_after_s + 0.499))))
+            out.append((b"retry-after-ms", b"%d" % max(1, round(self.retry_after_s * 1000))))
+        if self.should_retry is not None:
+            out.append((b"x-should-retry", b"true" if self.should_retry else b"false"))
+        return out
+
+    def body(self) -> bytes:
+        error = {"message": self.message, "type": self.type, "param": self.param, "code": self.code}
+        return msgspec.json.encode({"error": error})
+
+
+class PermanentError(ApiError):
+    @property
+    def should_retry(self) -> bool | None:
+        return False if self.status >= 500 else None
+
+
+class RetryableError(ApiError):
+    @property
+    def should_retry(self) -> bool | None:
+        return True
+
+
+_INVALID = "invalid_request_error"
+
+
+def invalid(message: str, param: str | None = None, code: str = "invalid_value") -> ApiError:
+    return PermanentError(400, _INVALID, code, message, param)
+
+
+def unsupported(param: str, remedy: str) -> ApiError:
+    return PermanentError(
+        400, _INVALID, "unsupported_parameter", f"`{param}` is not supported with this value: {remedy}", param
+    )
+
+
+def context_length(tokens: int, limit: int, param: str) -> ApiError:
+    message = f"The prompt has {tokens} tokens; this model takes at most {limit}. Shorten it."
+    return PermanentError(400, _INVALID, "context_length_exceeded", message, param, "tokenizer")
+
+
+def missing_key() -> ApiError:
+    return PermanentError(401, _INVALID, "invalid_api_key", "No API key. Send it as `Authorization: Bearer KEY`.")
+
+
+def wrong_key() -> ApiError:
+    return PermanentError(401, _INVALID, "invalid_api_key", "The API key is not known here.")
+
+
+def no_such_model(name: str) -> ApiError:
+    message = f"The model {name!r} does not exist. `GET /v1/models` lists those that do."
+    return PermanentError(404, _INVALID, "model_not_found", message, "model")
+
+
+def no_such_url(method: str, path: str) -> ApiError:
+    return PermanentError(404, _INVALID, "unknown_url", f"Unknown request URL: {method} {path}.")
+
+
+def method_not_allowed(method: str, path: str) -> ApiError:
+    return PermanentError(405, _INVALID, "method_not_allowed", f"{path} does not answer to {method}.")
+
+
+def body_too_large(limit: int) -> ApiError:
+    return PermanentError(413, _INVALID, "request_too_large", f"The body is over {limit} bytes. Send less.")
+
+
+def rate_limited(tier: str, what: str, limit: int, retry_after_s: float) -> ApiError:
+    message = f"Rate limit of tier {tier!r} reached: {limit} {what} a minute. Slow down or ask for another tier."
+    return RetryableError(429, what, "rate_limit_exceeded", message, stage="gateway", retry_after_s=retry_after_s)
+
+
+def overloaded(model: str, retry_after_s: float) -> ApiError:
+    message = f"Too many requests are waiting for {model!r}. Try again in a moment."
+    return RetryableError(429, "server_error", "queue_full", message, stage="queue", retry_after_s=retry_after_s)
+
+
+def unavailable(message: str, retry_after_s: float, stage: str = "model") -> ApiError:
+    return RetryableError(503, "server_error", "service_unavailable", message, stage=stage, retry_after_s=retry_after_s)
+
+
+def stage_timeout(stage: str, budget_ms: int) -> ApiError:
+    message = f"The {stage} stage took longer than its budget of {budget_ms} ms."
+    return PermanentError(504, "server_error", "stage_timeout", message, stage, stage)
+
+
+def deadline_missed(stage: str, deadline_s: float) -> ApiError:
+    message = f"No answer within the client's own deadline of {deadline_s:g} s; the time went in the {stage} stage."
+    return PermanentError(504, "server_error", "deadline_exceeded", message, stage, stage)
+
+
+def model_failed(message: str) -> ApiError:
+    return PermanentError(502, "server_error", "model_error", f"The model failed: {message}", stage="model")
+
+
+def internal(request_id: str) -> ApiError:
+    message = f"The gateway failed. Its log has the reason under request {request_id}."
+    return PermanentError(500, "server_error", "internal_error", message)

@@ -1,0 +1,184 @@
+"""One pipelined Redis connection: commands of all requests share it, and one event loop turn's commands share one
+write.
+
+redis-py costs about three times the CPU per GET (docs/gateway.md has the figures), which is most of what a cache hit
+may cost;
+the parser is the same hiredis that redis-py uses. Losing the connection fails what was asked at once, and it comes
+back by itself.
+"""
+
+import asyncio
+import ssl
+from collections import deque
+from typing import cast
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import hiredis
+import structlog
+
+_log = structlog.get_logger()
+_CONNECT_TIMEOUT_S = 1.0
+_BACKOFF_FIRST_S = 0.05
+_BACKOFF_MOST_S = 1.0
+_NO_HURRY_S = 0.002
+_MAX_PENDING = 10_000  # commands without an answer; past that Redis is as good as gone
+
+
+class RedisGoneError(ConnectionError):
+    """Redis cannot be asked now."""
+
+
+class _Pipe(asyncio.Protocol):
+    """The socket: commands out, replies in, in order."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.lost: asyncio.Future[None] = self.loop.create_future()
+        self._transport: asyncio.Transport | None = None
+        self._reader = hiredis.Reader(protocolError=RedisGoneError)
+        self._waiting: deque[asyncio.Future[object]] = deque()
+        self._out: list[bytes] = []
+        self._flushing = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def ask(self, *command: bytes | str | int, hurry: bool = True) -> asyncio.Future[object]:
+        """Send a command. The future fails with RedisGoneError, or holds the reply (an error reply as
+        `hiredis.ReplyError`). Without `hurry` it goes with the next that is in one, or after 2 ms, whichever is first.
+        """
+        if self._transport is None or len(self._waiting) >= _MAX_PENDING:
+            raise RedisGoneError("not connected")
+        reply: asyncio.Future[object] = self.loop.create_future()
+        self._waiting.append(reply)
+        if not hurry:
+            self.loop.call_later(_NO_HURRY_S, self._flush)
+        elif not self._flushing:
+            self._flushing = True
+            self.loop.call_soon(self._flush)
+        self._out.append(hiredis.pack_command(cast(tuple[bytes], command)))
+        return reply
+
+    def _flush(self) -> None:
+        out, self._out, self._flushing = self._out, [], False
+        if self._transport is not None and out:
+            self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            self._reader.feed(data)
+            while (reply := self._reader.gets()) is not False:
+                waiting = self._waiting.popleft()
+                if not waiting.done():
+                    waiting.set_result(reply)
+        except (RedisGoneError, IndexError):
+            self.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        waiting, self._waiting = self._waiting, deque()
+        for reply in waiting:
+            if not reply.done():
+                reply.set_exception(RedisGoneError(str(error or "closed by Redis")))
+                reply.exception()  # the one who asked may have left
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+
+class RedisConnection:
+    """Keeps one connection to `url` alive. `up` says whether asking makes sense; while it is False nothing waits for
+    Redis.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("redis", "rediss", "unix"):
+            raise ValueError(f"WEIR_REDIS_URL has scheme {parts.scheme!r}: use redis://, rediss:// or unix://")
+        self._unix = unquote(parts.path) if parts.scheme == "unix" else None
+        self._tls = ssl.create_default_context() if parts.scheme == "rediss" else None
+        self._host, self._port = parts.hostname or "127.0.0.1", parts.port or 6379
+        query = parse_qs(parts.query)
+        self._db = int(query.get("db", [""])[0] or (parts.path.strip("/") if not self._unix else "") or 0)
+        self._user, self._password = unquote(parts.username or "default"), unquote(parts.password or "")
+        self._pipe: _Pipe | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.where = self._unix or f"{self._host}:{self._port}"  # for logs: no password
+
+    @property
+    def up(self) -> bool:
+        return self._pipe is not None
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._keep())
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        if self._pipe is not None:
+            self._pipe.abort()
+
+    def ask(self, *command: bytes | str | int, hurry: bool = True) -> asyncio.Future[object]:
+        """Send a command. Raises RedisGoneError."""
+        if self._pipe is None:
+            raise RedisGoneError("not connected")
+        return self._pipe.ask(*command, hurry=hurry)
+
+    def restart(self) -> None:
+        """Give this connection up, as one that does not answer; a new one is made once Redis answers again."""
+        if self._pipe is not None:
+            self._pipe.abort()
+            self._pipe = None
+
+    async def _keep(self) -> None:
+        backoff_s, told = _BACKOFF_FIRST_S, False
+        while True:
+            try:
+                pipe = await self._connect()
+            except (OSError, TimeoutError, hiredis.ReplyError) as error:
+                if not told:
+                    _log.warning(
+                        "redis.down",
+                        where=self.where,
+                        reason=str(error) or "timed out",
+                        effect="serving without the cache",
+                    )
+                    told = True
+                await asyncio.sleep(backoff_s)
+                backoff_s = min(_BACKOFF_MOST_S, backoff_s * 2)
+                continue
+            if told:
+                _log.info("redis.up", where=self.where)
+            backoff_s, told = _BACKOFF_FIRST_S, False
+            self._pipe = pipe
+            try:
+                await pipe.lost
+            finally:
+                self._pipe = None
+
+    async def _connect(self) -> _Pipe:
+        loop = asyncio.get_running_loop()
+        pipe: _Pipe | None = None
+        try:
+            async with asyncio.timeout(_CONNECT_TIMEOUT_S):
+                if self._unix:
+                    _, pipe = await loop.create_unix_connection(_Pipe, self._unix)
+                else:
+                    _, pipe = await loop.create_connection(_Pipe, self._host, self._port, ssl=self._tls)
+                if self._password:
+                    self._check(await pipe.ask("AUTH", self._user, self._password))
+                self._check(await pipe.ask("SELECT", self._db))  # an answer: it is Redis, and it lives
+                return pipe
+        except BaseException:
+            if pipe is not None:
+                pipe.abort()
+            raise
+
+    @staticmethod
+    def _check(reply: object) -> None:
+        if isinstance(reply, Exception):
+            raise reply

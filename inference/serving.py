@@ -1,0 +1,58 @@
+"""A snapshot made ready to serve from: who a key belongs to, what a model name means. Swapped whole; a request
+finishes on the one it began on.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from inference import tokenizers
+from inference.fleet import Fleet, PoolState
+from inference.rate_limit import Bucket
+from inference.snapshot import Model, Snapshot, Tier
+from inference.tokenizers import Tokenizer
+
+
+class Caller(NamedTuple):
+    """The tenant behind an API key, and what is left of its tier's limits; None where there is no limit."""
+
+    tenant: str
+    tier: Tier
+    requests: Bucket | None
+    tokens: Bucket | None
+
+
+class Served(NamedTuple):
+    model: Model
+    tokenizer: Tokenizer
+
+
+class Serving(NamedTuple):
+    snapshot: Snapshot
+    callers: Mapping[str, Caller]  # by the key's digest
+    models: Mapping[str, Served]
+    pools: Mapping[str, PoolState]
+
+
+def build(snapshot: Snapshot, fleet: Fleet, before: Serving | None) -> Serving:
+    """Raises UnknownTokenizerError, before anything has changed."""
+    models = {model.name: Served(model, tokenizers.load(model.tokenizer)) for model in snapshot.models}
+    tiers = {tier.name: tier for tier in snapshot.tiers}
+    known = {caller.tenant: caller for caller in before.callers.values()} if before else {}
+    callers: dict[str, Caller] = {}
+    for tenant in snapshot.tenants:
+        tier, old = tiers[tenant.tier], known.get(tenant.name)
+        caller = Caller(
+            tenant.name,
+            tier,
+            _bucket(tier.requests_per_minute, old.requests if old else None),
+            _bucket(tier.tokens_per_minute, old.tokens if old else None),
+        )
+        callers.update((digest, caller) for digest in tenant.key_sha256)
+    return Serving(snapshot, callers, models, fleet.swap(snapshot))
+
+
+def _bucket(limit: int, old: Bucket | None) -> Bucket | None:
+    """The old bucket while its limit stays: a new policy is no way to start afresh."""
+    if limit <= 0:
+        return None
+    return old if old is not None and old.limit == limit else Bucket(limit)

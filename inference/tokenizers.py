@@ -1,0 +1,79 @@
+"""Warm tokenizers. They count a prompt's tokens: for limits, for usage, and for the model's own schedule. Never
+fetched at run time.
+"""
+
+import asyncio
+import base64
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from importlib.resources import files
+
+import msgspec
+import tiktoken
+
+_INLINE_CHARS = 4_096  # below this, encoding takes well under a millisecond and a thread would cost more than it saves
+_threads = ThreadPoolExecutor(
+    max_workers=2, thread_name_prefix="tokenizer"
+)  # tiktoken lets go of the GIL while it encodes
+
+
+class UnknownTokenizerError(LookupError):
+    """The snapshot names a tokenizer that this gateway does not carry."""
+
+
+class Tokenizer:
+    """`longest` is the most characters one token can stand for, so `len(text) / longest` tokens are sure without
+    encoding.
+    """
+
+    def __init__(self, encoding: tiktoken.Encoding, longest: int) -> None:
+        self.longest = longest
+        self._encode = encoding.encode_ordinary
+
+    def count_short(self, text: str) -> int | None:
+        """The number of tokens, at once; None for a text too long for that."""
+        return len(self._encode(text)) if len(text) <= _INLINE_CHARS else None
+
+    async def count(self, text: str) -> int:
+        """The number of tokens, counted in a thread, off the event loop."""
+        return len(await asyncio.get_running_loop().run_in_executor(_threads, self._encode, text))
+
+
+class _Word(msgspec.Struct):
+    rank: int
+    token_bytes: str
+
+
+class _TekkenConfig(msgspec.Struct):
+    pattern: str
+    default_vocab_size: int
+    default_num_special_tokens: int
+
+
+class _Tekken(msgspec.Struct):
+    config: _TekkenConfig
+    vocab: list[_Word]
+
+
+def _tekken() -> Tokenizer:
+    """Mistral's 131k-entry byte-pair vocabulary, out of the mistral-common wheel."""
+    raw = files("mistral_common").joinpath("data", "tekken_240911.json").read_bytes()
+    tekken = msgspec.json.decode(raw, type=_Tekken)
+    size = tekken.config.default_vocab_size - tekken.config.default_num_special_tokens
+    ranks = {base64.b64decode(word.token_bytes): word.rank for word in tekken.vocab[:size]}
+    encoding = tiktoken.Encoding("tekken", pat_str=tekken.config.pattern, mergeable_ranks=ranks, special_tokens={})
+    encoding.encode_ordinary("warm")
+    return Tokenizer(encoding, max(map(len, ranks)))
+
+
+_known: dict[str, Callable[[], Tokenizer]] = {"tekken": _tekken}
+_loaded: dict[str, Tokenizer] = {}
+
+
+def load(name: str) -> Tokenizer:
+    """Warm after the first call (half a second). Raises UnknownTokenizerError."""
+    if name not in _loaded:
+        if name not in _known:
+            raise UnknownTokenizerError(f"tokenizer {name!r} is not one of {', '.join(sorted(_known))}")
+        _loaded[name] = _known[name]()
+    return _loaded[name]

@@ -1,0 +1,251 @@
+"""A gateway as a user runs it, `python -m inference`, and a receiver for its spans."""
+
+import asyncio
+import http.client
+import json
+import secrets
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from aiohttp import web
+from openai import AsyncOpenAI
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from deploy.local.ports import LOOPBACK, free_port
+from deploy.local.process import Command, Managed, http_ok
+from inference import snapshot as policy
+from inference.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier
+
+KEY, OTHER_KEY = "weir-test-alice", "weir-test-bob"
+SMALL, LARGE = "chat-small", "chat-large"
+
+
+def a_snapshot(*endpoints: str, **changes: Any) -> Snapshot:
+    """Both local models on each of `endpoints` (host:port), and two tenants."""
+    replicas = tuple(Endpoint(f"r{number}", address) for number, address in enumerate(endpoints))
+
+    def pool(name: str) -> Pool:
+        return Pool(name, name, "local", name.replace("-", "_"), "1", replicas)
+
+    given = Snapshot(
+        version=1,
+        models=tuple(Model(name, (Route(name),)) for name in (SMALL, LARGE)),
+        pools=(pool(SMALL), pool(LARGE)),
+        tiers=(Tier("standard"), Tier("premium", priority=1)),
+        tenants=(
+            Tenant("alice", "standard", (policy.key_digest(KEY),)),
+            Tenant("bob", "premium", (policy.key_digest(OTHER_KEY),)),
+        ),
+    )
+    return msgspec.structs.replace(given, **changes)
+
+
+def with_model(snapshot: Snapshot, name: str, **changes: Any) -> Snapshot:
+    models = (msgspec.structs.replace(m, **changes) if m.name == name else m for m in snapshot.models)
+    return msgspec.structs.replace(snapshot, models=tuple(models), version=snapshot.version + 1)
+
+
+def with_pool(snapshot: Snapshot, name: str, **changes: Any) -> Snapshot:
+    pools = (msgspec.structs.replace(p, **changes) if p.name == name else p for p in snapshot.pools)
+    return msgspec.structs.replace(snapshot, pools=tuple(pools), version=snapshot.version + 1)
+
+
+def with_budgets(snapshot: Snapshot, **changes: int) -> Snapshot:
+    budgets = msgspec.structs.replace(snapshot.budgets, **changes)
+    return msgspec.structs.replace(snapshot, budgets=budgets, version=snapshot.version + 1)
+
+
+def unique(text: str = "Tell me about rivers") -> list[dict[str, str]]:
+    """Messages that nobody has asked before."""
+    return [{"role": "user", "content": f"{text} {secrets.token_hex(8)}"}]
+
+
+@dataclass(frozen=True, slots=True)
+class Gateway:
+    """A running gateway. Reads its own pages over plain HTTP."""
+
+    port: int
+    snapshot_path: Path
+    process: Managed
+    log: Path
+
+    @property
+    def base_url(self) -> str:
+        return f"http://{LOOPBACK}:{self.port}/v1"
+
+    def client(self, key: str = KEY, **options: Any) -> AsyncOpenAI:
+        return AsyncOpenAI(base_url=self.base_url, api_key=key, **{"max_retries": 0, **options})
+
+    def get(self, path: str, key: str = KEY, headers: dict[str, str] | None = None) -> tuple[int, str]:
+        status, _, body = self.ask("GET", path, None, key, headers)
+        return status, body
+
+    def ask(
+        self, method: str, path: str, body: bytes | None, key: str = KEY, headers: dict[str, str] | None = None
+    ) -> tuple[int, dict[str, str], str]:
+        connection = http.client.HTTPConnection(LOOPBACK, self.port, timeout=30)
+        try:
+            sent = {**({"Authorization": f"Bearer {key}"} if key else {}), **(headers or {})}
+            connection.request(method, path, body, sent)
+            response = connection.getresponse()
+            got = {name.lower(): value for name, value in response.getheaders()}
+            return response.status, got, response.read().decode()
+        finally:
+            connection.close()
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of a series over the labels that are not given."""
+        _, page = self.get("/metrics")
+        total = 0.0
+        for line in page.splitlines():
+            series, _, value = line.rpartition(" ")
+            family, _, rest = series.partition("{")
+            if family == name and all(f'{label}="{wanted}"' in rest for label, wanted in labels.items()):
+                total += float(value)
+        return total
+
+    def obey(self, snapshot: Snapshot) -> None:
+        """Write a snapshot, and wait until the gateway follows it."""
+        policy.write(self.snapshot_path, snapshot)
+        within(5, lambda: self.ready()["policy_version"] == snapshot.version)
+
+    def ready(self) -> dict[str, Any]:
+        body: dict[str, Any] = json.loads(self.get("/readyz", key="")[1])
+        return body
+
+    def idle(self) -> bool:
+        """Nothing is counted as in flight anywhere."""
+        names = ("requests_in_flight", "inferences_in_flight", "pool_in_flight", "pool_waiting", "replica_in_flight")
+        return not any(self.metric(f"weir_gateway_{name}") for name in names)
+
+
+def gateway_command(
+    folder: Path, snapshot: Snapshot | None, *, redis_url: str = "", otlp: str = "", **settings: str
+) -> tuple[Command, int, Path]:
+    port, path = free_port(), folder / "snapshot.json"
+    if snapshot is not None:
+        policy.write(path, snapshot)
+    env = {
+        "WEIR_GATEWAY_PORT": str(port),
+        "WEIR_SNAPSHOT_PATH": str(path),
+        "WEIR_REDIS_URL": redis_url,
+        "WEIR_OTLP_ENDPOINT": otlp,
+        "WEIR_OTLP_INTERVAL_MS": "50",
+        "WEIR_SNAPSHOT_POLL_MS": "20",
+        "WEIR_PROBE_INTERVAL_MS": "500",
+        **{f"WEIR_{name.upper()}": value for name, value in settings.items()},
+    }
+    page = "/readyz" if snapshot is not None else "/healthz"
+    return Command("gateway", (sys.executable, "-m", "inference"), partial(http_ok, port, page), env=env), port, path
+
+
+def within(seconds: float, condition: Callable[[], bool]) -> None:
+    """Wait until `condition` holds, for things that happen in another process."""
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until, f"{condition} did not hold within {seconds} s"
+        time.sleep(0.01)
+
+
+async def within_async(seconds: float, condition: Callable[[], bool | Awaitable[bool]]) -> None:
+    """The same in a test that has work of its own on the event loop."""
+    until = time.monotonic() + seconds
+    while True:
+        answer = condition()
+        if answer if isinstance(answer, bool) else await answer:
+            return
+        assert time.monotonic() < until, f"{condition} did not hold within {seconds} s"
+        await asyncio.sleep(0.01)
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A span with its attributes as plain values."""
+
+    name: str
+    trace_id: str
+    span_id: str
+    parent_id: str
+    kind: int
+    start_ns: int
+    end_ns: int
+    attributes: dict[str, Any]
+    raw: Span
+
+    @property
+    def stage(self) -> str:
+        return str(self.attributes.get("weir.stage", ""))
+
+
+class Receiver:
+    """An OTLP receiver over HTTP. `answer` is the status it gives; what it takes lies in `spans`."""
+
+    def __init__(self) -> None:
+        self.spans: list[Received] = []
+        self.statuses: list[int] = []  # given first, one each; then 200
+        self.url = ""
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> "Receiver":
+        app = web.Application(client_max_size=1 << 26)
+        app.router.add_post("/v1/traces", self._take)
+        self._runner = web.AppRunner(app)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, LOOPBACK, 0)
+        await site.start()
+        assert site._server is not None
+        self.url = f"http://{LOOPBACK}:{site._server.sockets[0].getsockname()[1]}"  # type: ignore[attr-defined]
+        return self
+
+    async def stop(self) -> None:
+        assert self._runner is not None
+        await self._runner.cleanup()
+
+    async def trace(self, trace_id: str, spans: int = 1, seconds: float = 5) -> list[Received]:
+        """The spans of a trace, once its root and at least `spans` are here."""
+
+        def complete() -> bool:
+            here = [span for span in self.spans if span.trace_id == trace_id]
+            return len(here) >= spans and any("weir.request" in span.attributes for span in here)
+
+        await within_async(seconds, complete)
+        return [span for span in self.spans if span.trace_id == trace_id]
+
+    async def _take(self, request: web.Request) -> web.Response:
+        status = self.statuses.pop(0) if self.statuses else 200
+        message = ExportTraceServiceRequest.FromString(await request.read())
+        if status == 200:
+            for resource in message.resource_spans:
+                for scope in resource.scope_spans:
+                    assert scope.scope.name == "weir.gateway"
+                    self.spans += map(_received, scope.spans)
+        return web.Response(status=status, headers={"Retry-After": "0"} if status != 200 else {})
+
+
+def _received(span: Span) -> Received:
+    attributes = {item.key: _plain(item.value) for item in span.attributes}
+    return Received(
+        span.name,
+        span.trace_id.hex(),
+        span.span_id.hex(),
+        span.parent_span_id.hex(),
+        span.kind,
+        span.start_time_unix_nano,
+        span.end_time_unix_nano,
+        attributes,
+        span,
+    )
+
+
+def _plain(value: Any) -> Any:
+    kind = value.WhichOneof("value")
+    if kind == "array_value":
+        return tuple(_plain(item) for item in value.array_value.values)
+    return getattr(value, kind)
