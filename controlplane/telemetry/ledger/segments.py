@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from controlplane.telemetry.ledger.close import _answered, _cut
 from controlplane.telemetry.ledger.critical_path import critical_path
+from controlplane.telemetry.ledger.pieces import pieces
 from controlplane.telemetry.ledger.requests import find
 from controlplane.telemetry.ledger.tree import build
 from controlplane.telemetry.spans import Span
@@ -28,17 +28,12 @@ def segments(spans: Sequence[Span], request_id: str) -> list[Segment]:
     for request in find(build(spans)) if spans else ():
         if request.entry.id.hex() != request_id:
             continue
-        found = []
-        for node, begun, ended in reversed(critical_path(request.client or request.entry, request.start, request.end)):
-            if node.reading.cuts is not None:
-                pieces = _cut(node.reading.cuts(node), begun, ended)
-            else:
-                stage = "network" if node.reading.call and _answered(node) else node.reading.stage
-                pieces = [(stage, begun, ended)]
-            found += [
-                Segment(node.id.hex(), stage or "unattributed", start - node.shift, end - node.shift)
-                for stage, start, end in pieces
-                if end > start
-            ]
-        return found
+        return [
+            Segment(node.id.hex(), stage or "unattributed", start - node.shift, end - node.shift)
+            for node, section_start, section_end in reversed(
+                critical_path(request.client or request.entry, request.start, request.end)
+            )
+            for stage, start, end in pieces(node, section_start, section_end)
+            if end > start
+        ]
     return []

@@ -37,10 +37,10 @@ READ = [
 @pytest.mark.parametrize("name", READ)
 def test_nonsense_in_any_attribute_does_no_harm(name: str, value: AttrValue) -> None:
     for spans in (
-        gateway_trace(**{name: value}),
-        [span("llm_request", 0, 1000, kind=SERVER, **{name: value})],  # type: ignore[arg-type]
-        [span("InferRequest", 0, 1000, kind=SERVER, **{name: value})],  # type: ignore[arg-type]
-        [span("chat", 0, 1000, kind=CLIENT, gen_ai__operation__name="chat", **{name: value})],  # type: ignore[arg-type]
+        gateway_trace(root={name: value}),
+        [span("llm_request", 0, 1000, kind=SERVER, also={name: value})],
+        [span("InferRequest", 0, 1000, kind=SERVER, also={name: value})],
+        [span("chat", 0, 1000, kind=CLIENT, gen_ai__operation__name="chat", also={name: value})],
     ):
         rows = close(spans)
         assert len(rows) == 1

@@ -28,7 +28,7 @@ GENERATIONS = {
 
 def only(**attributes: AttrValue) -> LedgerRow:
     kind = SERVER
-    (row,) = close([span("request", 0, 1000, kind=kind, **attributes)])  # type: ignore[arg-type]
+    (row,) = close([span("request", 0, 1000, kind=kind, also=attributes)])
     return row
 
 
@@ -45,7 +45,7 @@ def test_every_generation_of_genai_says_model_operation_tokens_and_ttft(
         "gen_ai__request__stream": True,
         "gen_ai__response__time_to_first_chunk": 250e-9,
     }
-    (row,) = close([span("chat asked", 0, 1000, kind=kind, **attributes)])  # type: ignore[arg-type]
+    (row,) = close([span("chat asked", 0, 1000, kind=kind, also=attributes)])
     assert (row.model, row.operation, row.stream) == ("asked", "chat", True)
     assert (row.prompt_tokens, row.output_tokens, row.prompt_bucket) == (700, 9, "512-1023")
     assert (row.ttft_ns, row.ttft_definition) == (250, definition)
@@ -99,7 +99,7 @@ def test_a_failed_request_names_the_stage_of_the_last_span_that_failed() -> None
 @pytest.mark.parametrize("kind", [CLIENT, INTERNAL])
 def test_redis_is_the_cache(key: str, kind: int) -> None:
     root = span("handle", 0, 100)
-    (row,) = close([root, span("GET", 20, 50, root, kind=kind, **{key: "redis"})])  # type: ignore[arg-type]
+    (row,) = close([root, span("GET", 20, 50, root, kind=kind, also={key: "redis"})])
     assert spent(row) == {"cache": 30, "unattributed": 70}
 
 

@@ -70,7 +70,9 @@ def triton(
     name: str, start: int, end: int, parent: Span, *, events: list[tuple[str, int]], model: bool = False
 ) -> Span:
     named = {"triton__model_name": name} if model else {}
-    return span(name, start, end, parent, kind=SERVER, service="triton", scope="triton-server", events=events, **named)
+    return span(
+        name, start, end, parent, kind=SERVER, service="triton", scope="triton-server", events=events, also=named
+    )
 
 
 def in_gateway(*, waitread: int = 1205) -> list[Span]:
