@@ -13,6 +13,7 @@ from .conftest import Run
 from .otlp.payloads import MS, pair, request
 from .running import Running, eventually
 
+
 def span(
     trace_id: bytes, span_id: bytes, parent: bytes, name: str, kind: int, after_ms: int, ms: int, **attributes: object
 ) -> bytes:
