@@ -153,6 +153,7 @@ STORAGES = {
 }
 SERVESTATIC_USE_FINDERS = not COLLECTED
 SERVESTATIC_AUTOREFRESH = DEBUG
+SERVESTATIC_KEEP_ONLY_HASHED_FILES = True  # the plain names would be compressed a second time
 SERVESTATIC_SKIP_COMPRESS_EXTENSIONS = (*Compressor.SKIP_COMPRESS_EXTENSIONS, "map")  # brotli takes 15 s for them
 
 LOGGING_CONFIG = "controlplane.logs.configure"

@@ -80,7 +80,7 @@ class Cache:
         if len(value) > _MAX_VALUE_BYTES or ttl_s <= 0:
             return False
         try:
-            return await self._redis.ask(b"SET", _PREFIX + key, value, b"EX", ttl_s) in (b"OK", "OK")
+            return await self._redis.ask(b"SET", _PREFIX + key, value, b"EX", ttl_s, hurry=False) == b"OK"
         except RedisGoneError:
             return False
 

@@ -94,7 +94,7 @@ class Coalescer:
     def join(
         self, key: bytes | None, leader: tuple[bytes, bytes], work: Callable[[Flight], Awaitable[None]]
     ) -> tuple[Flight, bool]:
-        """The flight for `key`, and whether it was under way. None as key flies alone. Every `join` wants one `leave`."""
+        """The flight for `key`, and whether it was under way. Key None flies alone. Every `join` wants one `leave`."""
         flight = self._flights.get(key) if key is not None else None
         if flight is not None:
             flight.passengers += 1

@@ -1,8 +1,6 @@
 """OTLP spans as protobuf bytes, straight from values (opentelemetry/proto/trace/v1/trace.proto). Pure.
 
-A gateway writes the same few spans again and again: names, kinds and most attributes are encoded once and kept, and a
-child span is then
-one `struct.pack`. Building message objects for the same costs ten times as much.
+A gateway writes the same few spans again and again, so what repeats is encoded once and kept (here and in `spans`).
 """
 
 import struct
@@ -57,19 +55,9 @@ def key_value(key: str, value: Value) -> bytes:
     return _key(key) + _field(0x12, _any_value(value))
 
 
-@lru_cache(maxsize=4096)
-def _kept(key: str, value: Value, _type: str) -> bytes:
-    return _field(0x4A, key_value(key, value))
-
-
 def attribute(key: str, value: Value) -> bytes:
-    """A span's attribute whose value differs from request to request."""
+    """A span's attribute."""
     return _field(0x4A, key_value(key, value))
-
-
-def common_attribute(key: str, value: Value) -> bytes:
-    """A span's attribute with few values, encoded once each."""
-    return _kept(key, value, type(value).__name__)  # the type, because 1 == True == 1.0
 
 
 def event(time_ns: int, name: str) -> bytes:

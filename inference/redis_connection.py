@@ -20,6 +20,7 @@ _log = structlog.get_logger()
 _CONNECT_TIMEOUT_S = 1.0
 _BACKOFF_FIRST_S = 0.05
 _BACKOFF_MOST_S = 1.0
+_NO_HURRY_S = 0.002
 _MAX_PENDING = 10_000  # commands without an answer; past that Redis is as good as gone
 
 
@@ -37,26 +38,30 @@ class _Pipe(asyncio.Protocol):
         self._reader = hiredis.Reader(protocolError=RedisGoneError)
         self._waiting: deque[asyncio.Future[object]] = deque()
         self._out: list[bytes] = []
+        self._flushing = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
-    def ask(self, *command: bytes | str | int) -> asyncio.Future[object]:
+    def ask(self, *command: bytes | str | int, hurry: bool = True) -> asyncio.Future[object]:
         """Send a command. The future fails with RedisGoneError, or holds the reply (an error reply as
-        `hiredis.ReplyError`).
+        `hiredis.ReplyError`). Without `hurry` it goes with the next that is in one, or after 2 ms, whichever is first.
         """
         if self._transport is None or len(self._waiting) >= _MAX_PENDING:
             raise RedisGoneError("not connected")
         reply: asyncio.Future[object] = self.loop.create_future()
         self._waiting.append(reply)
-        if not self._out:
+        if not hurry:
+            self.loop.call_later(_NO_HURRY_S, self._flush)
+        elif not self._flushing:
+            self._flushing = True
             self.loop.call_soon(self._flush)
         self._out.append(hiredis.pack_command(cast(tuple[bytes], command)))
         return reply
 
     def _flush(self) -> None:
-        out, self._out = self._out, []
-        if self._transport is not None:
+        out, self._out, self._flushing = self._out, [], False
+        if self._transport is not None and out:
             self._transport.write(out[0] if len(out) == 1 else b"".join(out))
 
     def data_received(self, data: bytes) -> None:
@@ -117,11 +122,11 @@ class RedisConnection:
         if self._pipe is not None:
             self._pipe.abort()
 
-    def ask(self, *command: bytes | str | int) -> asyncio.Future[object]:
+    def ask(self, *command: bytes | str | int, hurry: bool = True) -> asyncio.Future[object]:
         """Send a command. Raises RedisGoneError."""
         if self._pipe is None:
             raise RedisGoneError("not connected")
-        return self._pipe.ask(*command)
+        return self._pipe.ask(*command, hurry=hurry)
 
     def restart(self) -> None:
         """Give this connection up, as one that does not answer; a new one is made once Redis answers again."""

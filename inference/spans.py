@@ -7,6 +7,7 @@ wall-clock times with one anchor per trace, so that children meet exactly.
 
 import random
 import time
+from functools import lru_cache
 from typing import NamedTuple
 
 from inference import otlp
@@ -186,89 +187,133 @@ class Trace:
         return out
 
 
+@lru_cache(maxsize=4096)
+def _stage_attributes(stage: Stage, outcome: str, replica: str, pool: str) -> bytes:
+    """A stage's attributes. There are few combinations, so each is encoded once; likewise below."""
+    out = otlp.attribute("weir.stage", stage.stage)
+    if stage is INFER:
+        out += otlp.attribute("weir.replica", replica) + otlp.attribute("weir.pool", pool)
+    elif stage is LOOKUP:
+        out += otlp.attribute("weir.cache.outcome", outcome)
+    if stage is LOOKUP or stage is WRITE:
+        out += otlp.attribute("db.system.name", "redis")
+        out += otlp.attribute("db.operation.name", "GET" if stage is LOOKUP else "SET")
+    return out
+
+
+@lru_cache(maxsize=4096)
+def _root_attributes(
+    operation: str,
+    model: str,
+    stream: bool,
+    http_status: int,
+    variant: str,
+    pool: str,
+    replica: str,
+    region: str,
+    tier: str,
+    tenant: str,
+    status: str,
+    outcome: str,
+    cold_start: bool,
+    policy_version: int,
+    finish_reason: str,
+    error_type: str,
+    error_stage: str,
+) -> bytes:
+    values: dict[str, otlp.Value] = {
+        "weir.request": True,
+        "gen_ai.operation.name": operation,
+        "gen_ai.provider.name": "weir",
+        "gen_ai.request.model": model,
+        "gen_ai.response.model": model,
+        "gen_ai.request.stream": stream,
+        "http.response.status_code": http_status,
+        "weir.model": model,
+        "weir.variant": variant,
+        "weir.pool": pool,
+        "weir.replica": replica,
+        "weir.region": region,
+        "weir.tier": tier,
+        "weir.tenant": tenant,
+        "weir.status": status,
+        "weir.cache.outcome": outcome,
+        "weir.cold_start": cold_start,
+        "weir.policy_version": policy_version,
+    }
+    if finish_reason:
+        values["gen_ai.response.finish_reasons"] = (finish_reason,)
+    if error_type:
+        values |= {"error.type": error_type, "weir.error_stage": error_stage}
+    return b"".join(otlp.attribute(key, value) for key, value in values.items())
+
+
 def encode_trace(trace: Trace, offset_ns: int) -> bytes:
-    """All spans of a request that has ended, as fields of a ScopeSpans. `offset_ns` is wall clock minus monotonic
-    clock.
-    """
-    common, own = otlp.common_attribute, otlp.attribute
-    context = trace.context
+    """All spans of a request that has ended, as fields of a ScopeSpans. `offset_ns` is wall clock minus monotonic."""
+    trace_id, parent_id, _ = trace.context
     out: list[bytes] = []
     for mark, start, end in trace.intervals():
-        rest = common("weir.stage", mark.stage.stage)
-        if mark.stage is INFER:
-            rest += common("weir.replica", mark.replica) + common("weir.pool", mark.pool)
+        stage = mark.stage
+        rest = _stage_attributes(stage, trace.outcome, mark.replica, mark.pool)
+        identity = b""
+        if stage is INFER:
             if start <= mark.first_token_ns <= end:
                 rest += otlp.event(mark.first_token_ns + offset_ns, "first_token")
-            if trace.coalesced_with is not None:
+            if trace.coalesced_with is None:
+                identity = mark.id
+            else:  # the leader's work under an id of its own: Triton's spans are children of the leader's
                 rest += otlp.link(*trace.coalesced_with)
-        elif mark.stage is LOOKUP:
-            rest += (
-                common("weir.cache.outcome", trace.outcome)
-                + common("db.system.name", "redis")
-                + common("db.operation.name", "GET")
-            )
-        # Followers show the leader's work under ids of their own: Triton's spans are children of the leader's.
-        identity = mark.id if mark.id and trace.coalesced_with is None else span_id()
         out.append(
             otlp.span(
-                context.trace_id,
-                identity,
+                trace_id,
+                identity or span_id(),
                 trace.id,
-                mark.stage.span,
-                mark.stage.kind,
+                stage.span,
+                stage.kind,
                 start + offset_ns,
                 end + offset_ns,
                 rest,
             )
         )
-    rest = b"".join(
-        (
-            common("weir.request", True),
-            common("gen_ai.operation.name", trace.operation),
-            common("gen_ai.provider.name", "weir"),
-            common("gen_ai.request.model", trace.model),
-            common("gen_ai.response.model", trace.model),
-            common("gen_ai.request.stream", trace.stream),
-            common("http.response.status_code", trace.http_status),
-            common("weir.model", trace.model),
-            common("weir.variant", trace.variant),
-            common("weir.pool", trace.pool),
-            common("weir.replica", trace.replica),
-            common("weir.region", trace.region),
-            common("weir.tier", trace.tier),
-            common("weir.tenant", trace.tenant),
-            common("weir.status", trace.status),
-            common("weir.cache.outcome", trace.outcome),
-            common("weir.cold_start", trace.cold_start),
-            common("weir.policy_version", trace.policy_version),
-            own("weir.cost_usd", float(trace.cost_usd)),
+    rest = _root_attributes(
+        trace.operation,
+        trace.model,
+        trace.stream,
+        trace.http_status,
+        trace.variant,
+        trace.pool,
+        trace.replica,
+        trace.region,
+        trace.tier,
+        trace.tenant,
+        trace.status,
+        trace.outcome,
+        trace.cold_start,
+        trace.policy_version,
+        trace.finish_reason,
+        trace.error_type,
+        trace.error_stage,
+    ) + otlp.attribute("weir.cost_usd", trace.cost_usd)
+    if trace.input_tokens >= 0:
+        rest += otlp.attribute("gen_ai.usage.input_tokens", trace.input_tokens)
+    if trace.output_tokens >= 0:
+        rest += otlp.attribute("gen_ai.usage.output_tokens", trace.output_tokens)
+    if trace.ttft_ns >= 0:
+        rest += otlp.attribute("weir.ttft_ns", trace.ttft_ns)
+        rest += otlp.attribute("gen_ai.response.time_to_first_chunk", trace.ttft_ns / 1e9)
+    out.append(
+        otlp.span(
+            trace_id,
+            trace.id,
+            parent_id,
+            f"{trace.operation} {trace.model}" if trace.model else trace.operation,
+            otlp.SERVER,
+            trace.start_ns + offset_ns,
+            trace.end_ns + offset_ns,
+            rest,
+            error=trace.error_message if trace.status == "error" else None,
         )
     )
-    if trace.input_tokens >= 0:
-        rest += own("gen_ai.usage.input_tokens", trace.input_tokens)
-    if trace.output_tokens >= 0:
-        rest += own("gen_ai.usage.output_tokens", trace.output_tokens)
-    if trace.finish_reason:
-        rest += common("gen_ai.response.finish_reasons", (trace.finish_reason,))
-    if trace.ttft_ns >= 0:
-        rest += own("weir.ttft_ns", trace.ttft_ns) + own("gen_ai.response.time_to_first_chunk", trace.ttft_ns / 1e9)
-    error = None
-    if trace.error_type:
-        rest += common("error.type", trace.error_type) + common("weir.error_stage", trace.error_stage)
-        error = trace.error_message if trace.status == "error" else None
-    name = f"{trace.operation} {trace.model}" if trace.model else trace.operation
-    root = otlp.span(
-        context.trace_id,
-        trace.id,
-        context.parent_id,
-        name,
-        otlp.SERVER,
-        trace.start_ns + offset_ns,
-        trace.end_ns + offset_ns,
-        rest,
-        error=error,
-    )
-    out.append(root)
     return b"".join(out)
 
 
@@ -283,11 +328,6 @@ class Written(NamedTuple):
 
 
 def encode_write(write: Written, offset_ns: int) -> bytes:
-    rest = (
-        otlp.common_attribute("weir.stage", WRITE.stage)
-        + otlp.common_attribute("db.system.name", "redis")
-        + otlp.common_attribute("db.operation.name", "SET")
-    )
     return otlp.span(
         write.trace_id,
         span_id(),
@@ -296,6 +336,6 @@ def encode_write(write: Written, offset_ns: int) -> bytes:
         WRITE.kind,
         write.start_ns + offset_ns,
         write.end_ns + offset_ns,
-        rest,
+        _stage_attributes(WRITE, "", "", ""),
         error=None if write.stored else "not stored",
     )

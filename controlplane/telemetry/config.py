@@ -8,6 +8,7 @@ from controlplane.config import Config, ConfigError
 class IngestConfig(Config):
     """Read once, from the environment, with `WEIR_` before each name."""
 
+    retention_days: int = Field(30, ge=1, le=3660, description="How long spans and request rows are kept, days.")
     otlp_token: str = Field(
         "",
         repr=False,

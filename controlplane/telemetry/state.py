@@ -17,7 +17,7 @@ from .spool.writer import SpoolWriter
 class Shard:
     """What one pipeline process said last, and all it said so far."""
 
-    checkpoint: Position | None = None
+    checkpoint: Position
     store_away: str = "not reached yet"
     reached: bool = False  # the store has answered once
     away_since_s: float = field(default_factory=time.monotonic)
@@ -67,14 +67,13 @@ class State:
     restarts: Callable[[], Iterable[tuple[str, int]]] = lambda: ()
 
     @property
-    def done(self) -> Position | None:
-        """Before it, every shard has everything in the store; None until each has said so."""
-        known = [shard.checkpoint for shard in self.shards if shard.checkpoint is not None]
-        return min(known) if len(known) == len(self.shards) else None
+    def done(self) -> Position:
+        """Before it, every shard has everything in the store."""
+        return min(shard.checkpoint for shard in self.shards)
 
     @property
     def behind_s(self) -> float:
-        return self.commits.behind_s(self.done or Position(0, 0), time.monotonic())
+        return self.commits.behind_s(self.done, time.monotonic())
 
     def readiness(self) -> tuple[bool, dict[str, object]]:
         """Ready is: takes spans, and has reached the store once. A store that went away since is said, and survived."""

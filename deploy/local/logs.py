@@ -9,6 +9,9 @@ CHUNK_BYTES = 256 * 2**10
 SHOWN_LINES = 5  # per part and period: the rest is in the file
 PERIOD_S = 10.0
 
+# Triton says so on every machine without a GPU.
+NOISE = re.compile(r"CudaDriverHelper has not been initialized")
+
 # structlog's and logging's levels, tracebacks, and Triton's error lines (`E1120 23:54:24.469995 …`)
 IMPORTANT = re.compile(
     r"\[(error|critical)\b|\b(ERROR|CRITICAL)\b|^Traceback \(most recent call last\)|^E\d{4} \d\d:|Segmentation fault"
@@ -37,7 +40,9 @@ class Log:
         if not new and self._read > LIMIT_BYTES:
             self._cut()
         *lines, self._partial = (self._partial + new).split(b"\n")
-        return self._few([line for line in (_plain(raw) for raw in lines) if IMPORTANT.search(line)])
+        return self._few(
+            [line for line in (_plain(raw) for raw in lines) if IMPORTANT.search(line) and not NOISE.search(line)]
+        )
 
     def _cut(self) -> None:
         """What a part writes between the two calls is lost: a price for parts that need not know of any of this."""

@@ -64,8 +64,9 @@ def build(options: Options) -> list[Part]:
     after_set_up = ("prepare", *needs_redis)
     parts += [
         Part(_python("prepare", control, "-m", "deploy.local.prepare", str(fleet_file)), needs_redis, once=True),
+        Part(_python("static", control, "manage.py", "collect"), once=True),  # its own, since it takes longest
         Part(_server("telemetry", receiver, options.otlp_http_port, "-m", "controlplane.telemetry"), needs_redis),
-        Part(_server("web", control, options.web_port, *_granian(options.web_port)), after_set_up),
+        Part(_server("web", control, options.web_port, *_granian(options.web_port)), ("static", *after_set_up)),
         Part(replace(_python("worker", control, *CELERY), ready=worker_waits), after_set_up),
         Part(_server("gateway", gateway, options.gateway_port, "-m", "inference"), after_set_up),
     ]

@@ -1,6 +1,6 @@
-"""`python -m deploy.local.prepare FLEET_JSON`: the database, the first user and keys, the fleet, the snapshot, the static files.
+"""`python -m deploy.local.prepare FLEET_JSON`: the database, the first user and keys, the fleet, the snapshot.
 
-The same three commands that manage.py has, in one process: each start of Django costs seconds on a small machine.
+Two of manage.py's commands in one process: each start of Django costs seconds on a small machine.
 """
 
 import os
@@ -16,7 +16,6 @@ def main() -> None:
     django.setup()
     call_command("migrate", interactive=False, verbosity=1)
     call_command("bootstrap", fleet=Path(sys.argv[1]))
-    call_command("collect", interactive=False, verbosity=0)
 
 
 if __name__ == "__main__":

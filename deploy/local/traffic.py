@@ -1,6 +1,6 @@
 """`python -m deploy.local.traffic`: gentle generated requests through the gateway, so that a newcomer's page is alive at once.
 
-Arrivals are random (Poisson), with a "day" of ten minutes in which the rate swings about its mean. Each request is a CLIENT span of its own,
+Arrivals are random (Poisson), with a "day" of ten minutes in which the rate swings about its mean. Each request is a CLIENT span,
 carried on by the gateway, so that the time on the network is measured and not guessed. Prompts are made of our own sentences; nothing is
 fitted to anybody's traffic.
 """

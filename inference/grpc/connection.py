@@ -111,6 +111,7 @@ class Connection(asyncio.Protocol):
         self._calls: dict[int, Call] = {}
         self._next_stream = 1
         self._received = bytearray()
+        self._out: list[bytes] = []
         self._credit = 0
         self._window = h2.DEFAULT_WINDOW
         self._initial_window = h2.DEFAULT_WINDOW
@@ -143,9 +144,9 @@ class Connection(asyncio.Protocol):
         data = h2.message(body)
         if len(data) <= self._max_frame and len(data) <= self._window and len(data) <= call.window:
             self._window -= len(data)
-            self._transport.write(head + h2.frame(h2.DATA, h2.END_STREAM, stream, data))
+            self._write(head + h2.frame(h2.DATA, h2.END_STREAM, stream, data))
         else:
-            self._transport.write(head)
+            self._write(head)
             call._unsent = memoryview(data)
             self._send(call)
         return call
@@ -153,8 +154,7 @@ class Connection(asyncio.Protocol):
     def cancel(self, call: Call) -> None:
         self._calls.pop(call.stream, None)
         call.end(GrpcError(Status.CANCELLED, "cancelled here"))
-        if self._transport is not None:
-            self._transport.write(h2.reset(call.stream, h2.CANCEL))
+        self._write(h2.reset(call.stream, h2.CANCEL))
         self._close_if_drained()
 
     def close(self) -> None:
@@ -169,6 +169,7 @@ class Connection(asyncio.Protocol):
 
     def _close_if_drained(self) -> None:
         if self.draining and not self._calls and self._transport is not None:
+            self._flush()
             self._transport.close()
 
     def _prefix(self, path: bytes) -> bytes:
@@ -198,7 +199,7 @@ class Connection(asyncio.Protocol):
             if size <= 0:
                 return
             last = size == len(rest)
-            self._transport.write(h2.frame(h2.DATA, h2.END_STREAM if last else 0, call.stream, bytes(rest[:size])))
+            self._write(h2.frame(h2.DATA, h2.END_STREAM if last else 0, call.stream, bytes(rest[:size])))
             self._window -= size
             call.window -= size
             rest = call._unsent = None if last else rest[size:]
@@ -286,8 +287,15 @@ class Connection(asyncio.Protocol):
             raise h2.ProtocolError("a push, though we allow none")
 
     def _write(self, data: bytes) -> None:
-        if self._transport is not None:
-            self._transport.write(data)
+        """Send with whatever else this turn of the event loop has to send: one system call for all calls' frames."""
+        if not self._out:
+            self.loop.call_soon(self._flush)
+        self._out.append(data)
+
+    def _flush(self) -> None:
+        out, self._out = self._out, []
+        if self._transport is not None and out:
+            self._transport.write(out[0] if len(out) == 1 else b"".join(out))
 
     def _on_data(self, flags: int, stream: int, payload: bytes) -> None:
         self._credit += len(payload)

@@ -4,8 +4,17 @@ from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connections
 from django.test import Client
 from pytest_django import Settings
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """SQLite in a file, as in earnest: in memory it has no write-ahead log, and its writers do not wait for each other."""
+    database = connections["default"]
+    if database.vendor == "sqlite":
+        database.settings_dict["TEST"]["NAME"] = str(tmp_path_factory.mktemp("database") / "test.sqlite3")
 
 
 @pytest.fixture(autouse=True)

@@ -75,6 +75,8 @@ def run(
     try:
         wait_s = 0.0
         while not frontier.ended:
+            if not sink.alive:
+                sys.exit("the writing thread ended")  # and said why; we are started again
             frontier.wait(wait_s)
             wait_s = worker.step()
     finally:

@@ -46,9 +46,14 @@ class Sink:
     def start(self) -> None:
         self._thread.start()
 
+    @property
+    def alive(self) -> bool:
+        """False once its thread has ended, which without `stop` is a fault."""
+        return self._thread.is_alive()
+
     def put(self, batch: Batch) -> None:
         """Returns without having taken it once the sink is stopped."""
-        while not self._stop.is_set():
+        while not self._stop.is_set() and self.alive:
             try:
                 self._batches.put(batch, timeout=0.2)
             except queue.Full:

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.spans import Span
 from controlplane.telemetry.store import Store, migrate
 from controlplane.telemetry.store.columns import REQUEST_SCHEMA, request_table
+
+from .columns import span_columns
 
 
 class TraceStore(Protocol):
@@ -34,7 +36,7 @@ class StoreAdapter:
         migrate(self._dsn, self._retention_days)
 
     def insert_spans(self, spans: Sequence[Span]) -> None:
-        self._store.insert_spans(spans)
+        self._store.insert_span_columns(span_columns(spans))
 
     def insert_requests(self, rows: Sequence[LedgerRow], versions: Sequence[int]) -> None:
         table = request_table(rows, 0)

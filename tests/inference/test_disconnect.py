@@ -1,0 +1,177 @@
+"""A client that goes away stops the inference in Triton within 100 ms, whatever it was waiting for.
+
+And nothing stays in flight.
+"""
+
+import asyncio
+import json
+import socket
+import time
+from collections.abc import Callable
+from http.client import HTTPConnection
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from deploy.local.ports import LOOPBACK, free_ports
+from deploy.local.triton import Triton, load
+from deploy.local.triton import triton as triton_server
+from inference.snapshot import Snapshot
+from tests.conftest import Start
+from tests.inference.conftest import StartGateway
+from tests.inference.running import (
+    KEY,
+    SMALL,
+    Gateway,
+    a_snapshot,
+    gateway_command,
+    unique,
+    with_pool,
+    within,
+    within_async,
+)
+
+SOON_S = 1.0  # the promise is 100 ms; this also allows for the metrics pages it is read from, on a busy machine
+
+
+def send(gateway: Gateway, model: str, *, stream: bool, max_tokens: int = 500) -> socket.socket:
+    """A request over a bare socket, which can be closed at any moment."""
+    body = json.dumps(
+        {"model": model, "messages": unique(), "stream": stream, "max_tokens": max_tokens, "temperature": 1}
+    ).encode()
+    head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n"
+    head += f"authorization: Bearer {KEY}\r\ncontent-length: {len(body)}\r\n\r\n"
+    connection = socket.create_connection((LOOPBACK, gateway.port))
+    connection.sendall(head.encode() + body)
+    return connection
+
+
+def triton_metric(triton: Triton, name: str, model: str) -> float:
+    connection = HTTPConnection(triton.metrics, timeout=5)
+    connection.request("GET", "/metrics")
+    page = connection.getresponse().read().decode()
+    connection.close()
+    for line in page.splitlines():
+        if line.startswith(f"{name}{{") and f'model="{model}"' in line:
+            return float(line.rpartition(" ")[2])
+    return 0.0
+
+
+@pytest.fixture(scope="module")
+def triton(start_once: Start) -> Triton:
+    """Its small model takes a long time for everything, and computes at most sixteen sequences at once."""
+    grpc, http, metrics = free_ports(3)
+    server = triton_server((grpc, http, metrics), models=("chat_small",))
+    start_once(server.command)
+    load(server, "chat_small", time_scale="30", max_sequences="16")
+    return server
+
+
+@pytest.fixture(scope="module")
+def gateway(start_once: Start, triton: Triton, tmp_path_factory: pytest.TempPathFactory) -> Gateway:
+    command, port, path = gateway_command(tmp_path_factory.mktemp("gateway"), small_only(triton))
+    process = start_once(command)
+    return Gateway(port, path, process, Path(str(process.log)))
+
+
+def small_only(triton: Triton) -> Snapshot:
+    both = a_snapshot(triton.grpc)
+    return msgspec.structs.replace(both, models=both.models[:1], pools=both.pools[:1])
+
+
+def stopping(triton: Triton, number: int) -> Callable[[], bool]:
+    """Whether Triton's model has, since now, stopped computing `number` sequences because they were cancelled."""
+    before = triton_metric(triton, "weir_model_cancelled_total", "chat_small")
+    return lambda: triton_metric(triton, "weir_model_cancelled_total", "chat_small") == before + number
+
+
+def at_the_model(gateway: Gateway) -> None:
+    """Wait until the request is computed. Triton shows no prefill under way, so the way there is given a moment."""
+    within(10, lambda: gateway.metric("weir_gateway_replica_in_flight") == 1)
+    time.sleep(0.2)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_before_the_first_token(gateway: Gateway, triton: Triton, stream: bool) -> None:
+    stopped, cancelled = stopping(triton, 1), gateway.metric("weir_gateway_requests_total", error_stage="model")
+    connection = send(gateway, SMALL, stream=stream)
+    at_the_model(gateway)
+    connection.close()
+    within(SOON_S, stopped)
+    within(SOON_S, gateway.idle)
+    assert gateway.metric("weir_gateway_requests_total", status="cancelled", error_stage="model") == cancelled + 1
+
+
+def test_mid_stream(gateway: Gateway, triton: Triton) -> None:
+    stopped = stopping(triton, 1)
+    connection = send(gateway, SMALL, stream=True)
+    assert b"data: " in connection.recv(65536)
+    connection.close()
+    within(SOON_S, stopped)
+    within(SOON_S, gateway.idle)
+
+
+def test_while_queued_in_the_gateway(gateway: Gateway, triton: Triton) -> None:
+    stopped = stopping(triton, 1)
+    gateway.obey(with_pool(small_only(triton), SMALL, max_concurrency=1))
+    first = send(gateway, SMALL, stream=True)
+    within(10, lambda: gateway.metric("weir_gateway_pool_in_flight", pool=SMALL) == 1)
+    second = send(gateway, SMALL, stream=True)
+    within(10, lambda: gateway.metric("weir_gateway_pool_waiting", pool=SMALL) == 1)
+    second.close()
+    within(SOON_S, lambda: gateway.metric("weir_gateway_pool_waiting", pool=SMALL) == 0)
+    assert gateway.metric("weir_gateway_requests_total", status="cancelled", error_stage="queue") == 1
+    assert b"data: " in first.recv(65536)  # the one in front never noticed
+    first.close()
+    within(SOON_S, stopped)
+    within(SOON_S, gateway.idle)
+    gateway.obey(msgspec.structs.replace(small_only(triton), version=3))
+
+
+def test_while_queued_in_triton(gateway: Gateway, triton: Triton) -> None:
+    def pending() -> float:
+        return triton_metric(triton, "nv_inference_pending_request_count", "chat_small")
+
+    computed = [send(gateway, SMALL, stream=True) for _ in range(16)]
+    for connection in computed[:9]:  # not all of them: the last may find no room for a whole batch
+        assert b"data: " in connection.recv(65536)
+    queued = [send(gateway, SMALL, stream=True) for _ in range(12)]
+    within(10, lambda: gateway.metric("weir_gateway_replica_in_flight") == 28)
+    within(10, lambda: pending() > 0)
+    for connection in queued:
+        connection.close()
+    within(SOON_S, lambda: gateway.metric("weir_gateway_replica_in_flight") == 16)
+    for connection in computed:
+        connection.close()
+    within(SOON_S, gateway.idle)
+    within(10, lambda: pending() == 0)
+    within(10, lambda: triton_metric(triton, "weir_model_active_sequences", "chat_small") == 0)
+
+
+async def test_a_thousand_aborts_leave_nothing_in_flight(
+    session_triton: Triton, redis_url: str, start_gateway: StartGateway, snapshot: Snapshot
+) -> None:
+    """At every moment of a request's life: cut after 0 to 100 ms, streaming and not, some of them coalesced."""
+    gateway = start_gateway(with_pool(snapshot, SMALL, max_concurrency=8), redis_url=redis_url)
+
+    async def abort(number: int) -> None:
+        _, writer = await asyncio.open_connection(LOOPBACK, gateway.port)
+        messages = [{"role": "user", "content": f"abort {number // 3}"}]
+        body = json.dumps(
+            {"model": SMALL, "messages": messages, "stream": number % 2 == 0, "max_tokens": 200, "temperature": 0}
+        ).encode()
+        writer.write(
+            b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer %s\r\ncontent-length: %d\r\n\r\n"
+            % (KEY.encode(), len(body))
+            + body
+        )
+        await asyncio.sleep(number % 100 / 1000)
+        writer.transport.abort()
+
+    for start in range(0, 1000, 50):
+        await asyncio.gather(*(abort(number) for number in range(start, start + 50)))
+    await within_async(10, lambda: asyncio.to_thread(gateway.idle))
+    assert gateway.metric("weir_gateway_requests_total", status="cancelled") > 500
+    answer = await gateway.client().chat.completions.create(model=SMALL, messages=unique(), max_tokens=2)
+    assert answer.choices[0].message.content
