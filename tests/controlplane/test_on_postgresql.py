@@ -16,7 +16,8 @@ from deploy.local.process import ROOT
 from tests import need
 
 PARTS = (
-    "accounts",
+    "accounts/test_api_tokens.py",
+    "accounts/test_login.py",
     "fleet/test_admin.py",
     "fleet/test_publish.py",
     "fleet/test_seed.py",
