@@ -89,6 +89,7 @@ class _Service:
     async def start(self) -> tuple[int, int]:
         host, config = self._config.otlp_host, self._config
         self._task(self._live.run())
+        self._spool.release(self._state.done)
         if self._spool.committed > self._state.done:
             self._commits()  # what the last run left
         if config.store_dsn:
