@@ -11,8 +11,12 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 django_application = get_asgi_application()  # first: what follows needs the apps
 
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
+from django.conf import settings  # noqa: E402
 
+from controlplane import tracing  # noqa: E402
 from controlplane.accounts.sockets import guarded  # noqa: E402
+
+tracing.configure("weir-web", settings.CONFIG)
 
 routing = "controlplane.dashboard.routing"
 socket_routes: list[Any] = import_module(routing).websocket_urlpatterns if find_spec(routing) else []

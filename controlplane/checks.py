@@ -1,1 +1,217 @@
-"""System checks of the settings (placeholder ids are never reused)."""
+"""System checks of the settings: what is wrong, and what to do. Ids are never reused; docs/settings.md lists them.
+
+A value of the wrong type, such as a port that is no number, is refused when the environment is read (`config.load`).
+"""
+
+import ipaddress
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.apps import AppConfig
+from django.conf import settings
+from django.core.checks import ERROR, WARNING, CheckMessage, Tags, register
+
+from controlplane.config import Config
+
+SHORTEST_SECRET = 32
+"""Characters; 32 of them hold 160 bits or more in any spelling that people use."""
+
+MAX_PORT = 65_535
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`holds` is asked of the whole configuration, because some settings only make sense beside each other."""
+
+    id: str
+    settings: tuple[str, ...]
+    holds: Callable[[Config], bool]
+    message: str  # may use {name} of any of `settings`; never of a secret
+    hint: str
+    level: int = ERROR
+
+
+def _writable(path: Path) -> bool:
+    nearest = next(one for one in (path, *path.parents) if one.exists())
+    return nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
+
+
+def _url(text: str, *schemes: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in schemes and (parts.scheme == "unix" or bool(parts.hostname and parts.port != 0))
+    except ValueError:
+        return False
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host == "localhost" or host.endswith(".localhost")
+
+
+def _serves_strangers(config: Config) -> bool:
+    return not all(_is_loopback(host) for host in config.allowed_hosts)
+
+
+def _is_port(port: int) -> bool:
+    return 0 < port <= MAX_PORT
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "weir.E001",
+        ("home",),
+        lambda c: _writable(c.home),
+        "WEIR_HOME={home} cannot be written to.",
+        "Name a folder of the user that runs Weir.",
+    ),
+    Rule(
+        "weir.W002",
+        ("debug",),
+        lambda c: not (c.debug and _serves_strangers(c)),
+        "WEIR_DEBUG=true shows source code and settings to whoever causes an error, from other machines too.",
+        "Set WEIR_DEBUG=false.",
+        WARNING,
+    ),
+    Rule(
+        "weir.E003",
+        ("allowed_hosts",),
+        lambda c: bool(c.allowed_hosts) and "*" not in c.allowed_hosts,
+        "WEIR_ALLOWED_HOSTS={allowed_hosts} answers to no name, or to any.",
+        "List the names in the dashboard's URL, such as weir.example.com,localhost.",
+    ),
+    Rule(
+        "weir.W004",
+        ("https", "allowed_hosts"),
+        lambda c: c.https or not _serves_strangers(c),
+        "WEIR_HTTPS=false, and WEIR_ALLOWED_HOSTS={allowed_hosts} names other machines: passwords travel in the clear.",
+        "Put a TLS proxy in front that sets X-Forwarded-Proto, and set WEIR_HTTPS=true.",
+        WARNING,
+    ),
+    Rule(
+        "weir.E005",
+        ("secret_key",),
+        lambda c: not c.secret_key or len(c.secret_key) >= SHORTEST_SECRET,
+        f"WEIR_SECRET_KEY has fewer than {SHORTEST_SECRET} characters: sessions could be forged.",
+        "Leave it empty (WEIR_HOME/secret-key is made), or use `openssl rand -base64 32`.",
+    ),
+    Rule(
+        "weir.E006",
+        ("session_hours",),
+        lambda c: 1 <= c.session_hours <= 24 * 90,
+        "WEIR_SESSION_HOURS={session_hours} is not between an hour and 90 days.",
+        "Use hours, such as 12.",
+    ),
+    Rule(
+        "weir.E007",
+        ("database_timeout_s",),
+        lambda c: 0 < c.database_timeout_s <= 300,
+        "WEIR_DATABASE_TIMEOUT_S={database_timeout_s} is not between 0 and 300 s.",
+        "Use seconds, such as 10.",
+    ),
+    Rule(
+        "weir.E008",
+        ("redis_url",),
+        lambda c: _url(c.redis_url, "redis", "rediss", "unix"),
+        "WEIR_REDIS_URL is not a Redis URL: live updates and the worker need one.",
+        "Use redis://:password@host:6379/0, rediss:// for TLS, or unix://.",
+    ),
+    Rule(
+        "weir.E009",
+        ("store_dsn",),
+        lambda c: (
+            not c.store_dsn
+            or _url(c.store_dsn, "clickhouse", "clickhouses", "clickhouse+https", "http", "https", "chdb")
+        ),
+        "WEIR_STORE_DSN is not a ClickHouse URL.",
+        "Use clickhouse://user:password@host:8123/weir.",
+    ),
+    Rule(
+        "weir.E010",
+        ("otlp_http_port", "otlp_grpc_port"),
+        lambda c: _is_port(c.otlp_http_port) and _is_port(c.otlp_grpc_port) and c.otlp_http_port != c.otlp_grpc_port,
+        "WEIR_OTLP_HTTP_PORT={otlp_http_port} and WEIR_OTLP_GRPC_PORT={otlp_grpc_port} are not two ports.",
+        "Use two different ports from 1 to 65535; OpenTelemetry's own are 4318 and 4317.",
+    ),
+    Rule(
+        "weir.W011",
+        ("otlp_host", "otlp_token"),
+        lambda c: _is_loopback(c.otlp_host) or bool(c.otlp_token),
+        "WEIR_OTLP_HOST={otlp_host} takes spans from other machines, and WEIR_OTLP_TOKEN is empty.",
+        "Set WEIR_OTLP_TOKEN to a long random text, and give it to the senders.",
+        WARNING,
+    ),
+    Rule(
+        "weir.E012",
+        ("otlp_endpoint",),
+        lambda c: not c.otlp_endpoint or _url(c.otlp_endpoint, "http", "https"),
+        "WEIR_OTLP_ENDPOINT={otlp_endpoint} is not an HTTP URL.",
+        "Use http://host:4318, without /v1/traces; leave it empty to send no spans.",
+    ),
+    Rule(
+        "weir.E013",
+        ("snapshot_path",),
+        lambda c: c.snapshot_path is None or _writable(c.snapshot_path.parent),
+        "WEIR_SNAPSHOT_PATH={snapshot_path}: its folder cannot be written to.",
+        "Name a file in a folder that Weir may write to and gateways may read.",
+    ),
+    Rule(
+        "weir.E014",
+        ("retention_days",),
+        lambda c: 1 <= c.retention_days <= 3650,
+        "WEIR_RETENTION_DAYS={retention_days} is not between 1 and 3650 days.",
+        "Use days, such as 30.",
+    ),
+    Rule(
+        "weir.E015",
+        ("gateway_url",),
+        lambda c: _url(c.gateway_url, "http", "https") and urlsplit(c.gateway_url).path in ("", "/"),
+        "WEIR_GATEWAY_URL={gateway_url} is not an HTTP URL without a path.",
+        "Use http://host:8080.",
+    ),
+    Rule(
+        "weir.W016",
+        ("metrics_token",),
+        lambda c: not c.metrics_token or len(c.metrics_token) >= SHORTEST_SECRET,
+        f"WEIR_METRICS_TOKEN has fewer than {SHORTEST_SECRET} characters: it could be guessed.",
+        "Use `openssl rand -base64 32`.",
+        WARNING,
+    ),
+    Rule(
+        "weir.E017",
+        ("observe_every_s", "observe_timeout_s"),
+        lambda c: 0 < c.observe_timeout_s <= c.observe_every_s <= 3600,
+        "WEIR_OBSERVE_TIMEOUT_S={observe_timeout_s} is not above 0 and at most WEIR_OBSERVE_EVERY_S={observe_every_s}.",
+        "Use seconds, such as 2 and 5: a round must be over before the next begins.",
+    ),
+    Rule(
+        "weir.E018",
+        ("stale_after_s", "observe_every_s"),
+        lambda c: c.stale_after_s >= 2 * c.observe_every_s,
+        "WEIR_STALE_AFTER_S={stale_after_s} is under two rounds of WEIR_OBSERVE_EVERY_S={observe_every_s}.",
+        "Use four rounds, such as 20 for rounds of 5 s: else one slow round looks like an outage.",
+    ),
+)
+
+REFUSED_WHEN_READ = frozenset({"log_format", "log_level", "database_url"})
+"""Settings whose every wrong value is refused before checks run."""
+
+
+def broken(config: Config, rules: Sequence[Rule] = RULES) -> list[CheckMessage]:
+    """A message for each rule that does not hold."""
+    return [
+        CheckMessage(rule.level, rule.message.format_map(config.model_dump()), hint=rule.hint, id=rule.id)
+        for rule in rules
+        if not rule.holds(config)
+    ]
+
+
+@register(Tags.security)
+def check_settings(app_configs: Sequence[AppConfig] | None, **_: Any) -> list[CheckMessage]:
+    return broken(settings.CONFIG)

@@ -44,6 +44,9 @@ class Config(BaseSettings):
     otlp_http_port: int = Field(4318, description="OTLP over HTTP.")
     otlp_grpc_port: int = Field(4317, description="OTLP over gRPC.")
     otlp_host: str = Field("127.0.0.1", description="Address the OTLP receivers bind to.")
+    otlp_token: str = Field(
+        "", repr=False, description="What senders of spans carry as bearer token; empty asks for none."
+    )
     otlp_endpoint: str = Field(
         "", description="Where this process sends its own spans, such as http://127.0.0.1:4318; empty sends none."
     )
@@ -52,6 +55,10 @@ class Config(BaseSettings):
     )
     retention_days: int = Field(30, description="How long spans and request rows are kept, days.")
     gateway_url: str = Field("http://127.0.0.1:8080", description="The gateway that the worker observes.")
+    metrics_token: str = Field(
+        "",
+        description="Bearer token for the gateway's /metrics; empty sends `gateway-key` of `home`.",
+    )
     observe_every_s: float = Field(
         5.0, description="How often the worker asks every component how it is, s. On-call pages live by it."
     )

@@ -1,5 +1,6 @@
 """WEIR_DATABASE_URL to Django's DATABASES entry: a pure function."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -25,6 +26,8 @@ def database(url: str, home: Path, timeout_s: float) -> dict[str, Any]:
         name = unquote(parts.path).strip("/")
         if not name:
             raise DatabaseUrlError(f"{parts.scheme}://{parts.hostname or ''} names no database: end it with /weir")
+        if find_spec("psycopg") is None:
+            raise DatabaseUrlError("PostgreSQL needs its driver: pip install 'psycopg[binary]>=3.2'")
         return {
             "ENGINE": "django.db.backends.postgresql",
             "NAME": name,

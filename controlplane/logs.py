@@ -81,6 +81,7 @@ def stdlib_logging(log_format: Literal["console", "json"], level: str) -> dict[s
             "django": {"handlers": [], "level": "INFO", "propagate": True},
             "django.server": {"handlers": [], "propagate": True},
             "celery.app.trace": {"level": "WARNING"},  # one line per task and round would drown the rest
+            "celery.worker.strategy": {"level": "WARNING"},
             "celery.beat": {"level": "WARNING"},
             "django.request": {"level": "ERROR"},  # a 404 is the client's affair
             "axes": {"level": "WARNING"},

@@ -44,36 +44,46 @@ AXE = Package(
 )
 
 
-class NotFetched(Exception):
+class NotFetchedError(Exception):
     """The message says why, in one sentence."""
 
 
 def fetch(package: Package, folder: Path) -> Path:
-    """One file of an npm package, into `folder`; nothing is done where this version is there. Raises NotFetched."""
+    """One file of an npm package, into `folder`; nothing is done where this version is there. Raises NotFetchedError."""
     target = folder / Path(package.member).name
     stamp = folder / f".{package.name}-{package.version}"
     if target.is_file() and stamp.is_file():
         return target
     npm = shutil.which("npm")
     if npm is None:
-        raise NotFetched("npm is not installed")
+        raise NotFetchedError("npm is not installed")
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        command = [npm, "pack", "--silent", "--ignore-scripts", "--pack-destination", scratch, f"{package.name}@{package.version}"]
+        command = [
+            npm,
+            "pack",
+            "--silent",
+            "--ignore-scripts",
+            "--pack-destination",
+            scratch,
+            f"{package.name}@{package.version}",
+        ]
         try:
             subprocess.run(command, check=True, capture_output=True, timeout=FETCH_TIMEOUT_S, cwd=scratch)  # noqa: S603
         except subprocess.TimeoutExpired:
-            raise NotFetched(f"npm gave no {package.name} within {FETCH_TIMEOUT_S} s") from None
+            raise NotFetchedError(f"npm gave no {package.name} within {FETCH_TIMEOUT_S} s") from None
         except subprocess.CalledProcessError as error:
-            raise NotFetched(f"npm gave no {package.name}: {error.stderr.decode(errors='replace').strip()[-300:]}") from None
+            raise NotFetchedError(
+                f"npm gave no {package.name}: {error.stderr.decode(errors='replace').strip()[-300:]}"
+            ) from None
         [tarball] = Path(scratch).glob("*.tgz")
         digest = base64.b64encode(hashlib.sha512(tarball.read_bytes()).digest()).decode()
         if digest != package.sha512:
-            raise NotFetched(f"{package.name} {package.version} does not have its published hash: it is not used")
+            raise NotFetchedError(f"{package.name} {package.version} does not have its published hash: it is not used")
         with tarfile.open(tarball) as archive:
             member = archive.extractfile(package.member)
             if member is None:
-                raise NotFetched(f"{package.name} has no {package.member}")
+                raise NotFetchedError(f"{package.name} has no {package.member}")
             draft = target.with_suffix(".part")
             draft.write_bytes(member.read())
     draft.replace(target)
@@ -85,7 +95,7 @@ def whole_plotly(folder: Path) -> Path:
     """The bundle in plotly's wheel."""
     found = importlib.util.find_spec("plotly")
     if found is None or found.origin is None:
-        raise NotFetched("plotly is not installed: run `make setup`")
+        raise NotFetchedError("plotly is not installed: run `make setup`")
     folder.mkdir(parents=True, exist_ok=True)
     return Path(shutil.copy2(Path(found.origin).parent / "package_data" / "plotly.min.js", folder / "plotly.min.js"))
 
@@ -96,13 +106,18 @@ def main() -> None:
     options = parser.parse_args()
     try:
         print(f"plotly.js: {fetch(PLOTLY, VENDOR).relative_to(ROOT)}")
-    except NotFetched as error:
-        print(f"plotly.js: {whole_plotly(VENDOR).relative_to(ROOT)}, the whole bundle, because {error}", file=sys.stderr)
+    except NotFetchedError as error:
+        print(
+            f"plotly.js: {whole_plotly(VENDOR).relative_to(ROOT)}, the whole bundle, because {error}", file=sys.stderr
+        )
     if options.tests:
         try:
             print(f"axe-core: {fetch(AXE, FOR_TESTS).relative_to(ROOT)}")
-        except NotFetched as error:
-            print(f"axe-core: absent, because {error}; the accessibility tests use their own simpler checks", file=sys.stderr)
+        except NotFetchedError as error:
+            print(
+                f"axe-core: absent, because {error}; the accessibility tests use their own simpler checks",
+                file=sys.stderr,
+            )
 
 
 if __name__ == "__main__":

@@ -37,7 +37,9 @@ def series(request: HttpRequest, parameters: Query[AskedSeries]) -> dict[str, An
     step = parameters.step_s * SECOND_NS if parameters.step_s else step_ns(question.range.window)
     if question.range.length_ns // step > MOST_POINTS:
         longer = -(-question.range.length_ns // SECOND_NS // MOST_POINTS)
-        raise BadQuestion("step_s", str(parameters.step_s), f"makes more than {MOST_POINTS} points", f"Use {longer} or more")
+        raise BadQuestion(
+            "step_s", str(parameters.step_s), f"makes more than {MOST_POINTS} points", f"Use {longer} or more"
+        )
     return {
         "from_ns": question.range.window.from_ns,
         "to_ns": question.range.window.to_ns,

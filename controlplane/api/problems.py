@@ -14,7 +14,9 @@ log = structlog.get_logger(__name__)
 CONTENT_TYPE = "application/problem+json"
 
 
-def problem(status: int, title: str, detail: str, headers: dict[str, str] | None = None, **members: Any) -> JsonResponse:
+def problem(
+    status: int, title: str, detail: str, headers: dict[str, str] | None = None, **members: Any
+) -> JsonResponse:
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail, **members}
     return JsonResponse(body, status=status, headers=headers, content_type=CONTENT_TYPE)
 
@@ -46,7 +48,13 @@ def register(api: NinjaAPI) -> None:
     def away(request: HttpRequest, error: StoreUnavailable) -> HttpResponse:
         log.warning("store_unavailable", path=request.path, error=str(error))
         retry_s = max(1, round(error.retry_after_s))
-        return problem(503, "The store does not answer", f"Try again in {retry_s} s", {"Retry-After": str(retry_s)}, retry_after_s=retry_s)
+        return problem(
+            503,
+            "The store does not answer",
+            f"Try again in {retry_s} s",
+            {"Retry-After": str(retry_s)},
+            retry_after_s=retry_s,
+        )
 
     @api.exception_handler(AuthenticationError)
     def unknown_caller(request: HttpRequest, error: AuthenticationError) -> HttpResponse:

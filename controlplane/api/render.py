@@ -20,7 +20,8 @@ def report(found: LatencyReport) -> dict[str, Any]:
         "e2e_ms": quantiles(found.e2e_ms) if found.e2e_ms else None,
         "ttft_ms": None if frequent is None else {**quantiles(found.ttft_ms[frequent]), "definition": frequent},
         "ttft_ms_by_definition": {
-            name: {**quantiles(value), "requests": found.ttft_count.get(name, 0)} for name, value in sorted(found.ttft_ms.items())
+            name: {**quantiles(value), "requests": found.ttft_count.get(name, 0)}
+            for name, value in sorted(found.ttft_ms.items())
         },
         "stages": {
             name: {key: round(value, DECIMALS) for key, value in asdict(figures).items()}
@@ -28,7 +29,9 @@ def report(found: LatencyReport) -> dict[str, Any]:
             if name != "unattributed"
         },
         "unattributed_share": None if unattributed is None else round(unattributed.share, DECIMALS),
-        "unattributed_share_above_median": None if unattributed is None else round(unattributed.share_above_median, DECIMALS),
+        "unattributed_share_above_median": None
+        if unattributed is None
+        else round(unattributed.share_above_median, DECIMALS),
         "newest_ns": found.newest_ns,
     }
 
@@ -40,7 +43,9 @@ def point(found: LatencyPoint) -> dict[str, Any]:
         "errors": found.errors,
         "e2e_ms": quantiles(found.e2e_ms),
         "ttft_ms": {name: quantiles(value) for name, value in sorted(found.ttft_ms.items())},
-        "stack_ms": {q: {stage: round(value, DECIMALS) for stage, value in stack.items()} for q, stack in found.stack_ms.items()},
+        "stack_ms": {
+            q: {stage: round(value, DECIMALS) for stage, value in stack.items()} for q, stack in found.stack_ms.items()
+        },
     }
 
 

@@ -16,5 +16,7 @@ router = Router(tags=["requests"])
 @router.get("", response=RequestsOut, summary="Requests, slowest or newest first")
 def requests(request: HttpRequest, parameters: Query[AskedRequests]) -> dict[str, Any]:
     question = asked(request, AskedRequests)
-    page = answers.requests(question, parameters.order, parameters.limit, parameters.cursor, round(parameters.min_ms * 1e6))
+    page = answers.requests(
+        question, parameters.order, parameters.limit, parameters.cursor, round(parameters.min_ms * 1e6)
+    )
     return {"rows": [render.row(row) for row in page.rows], "next_cursor": page.next_cursor}

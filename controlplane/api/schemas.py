@@ -30,11 +30,13 @@ class Asked(Schema):
 
 
 class AskedLatency(Asked):
-    group_by: Dimension | None = Field(None, description="Adds `groups`: the same report for each value of a dimension.")
+    group_by: Dimension | None = Field(
+        None, description="Adds `groups`: the same report for each value of a dimension."
+    )
 
 
 class AskedSeries(Asked):
-    step_s: int | None = Field(None, ge=1, le=86_400, description="Seconds a point covers; by default about 90 points.")
+    step_s: int | None = Field(None, ge=1, le=86_400, description="Seconds a point covers; by default about 60 points.")
 
 
 class AskedRequests(Asked):
@@ -64,7 +66,9 @@ class StageOut(Schema):
     p99_ms: float
     mean_ms: float
     share: float = Field(description="Of all time of all requests, 0..1; all stages and `unattributed_share` sum to 1")
-    share_above_median: float = Field(description="Of the time by which requests above the median exceed the median request")
+    share_above_median: float = Field(
+        description="Of the time by which requests above the median exceed the median request"
+    )
 
 
 class ReportOut(Schema):
@@ -191,6 +195,30 @@ class TraceOut(Schema):
     trace_id: str
     requests: list[TracedRequestOut]
     spans: list[SpanOut]
+
+
+class ComponentOut(Schema):
+    """Null is "not known", and never zero. `unknown`: never observed; `stale`: observed too long ago, so without figures."""
+
+    component: str
+    name: str
+    kind: str = Field(description="gateway, cache, telemetry, worker, pool or replica")
+    state: str = Field(description="up, degraded, down, stale or unknown")
+    rate_per_s: float | None
+    errors_per_s: float | None
+    p95_ms: float | None
+    age_s: float | None = Field(description="Of the observation behind `state`")
+    traffic_age_s: float | None = Field(description="Of the newest request that the ledger saw")
+    detail: str
+    figures: dict[str, float]
+    pool: str = Field(description="Of a replica")
+
+
+class StackOut(Schema):
+    """Each pool is followed by its replicas."""
+
+    window_s: int = Field(description="Rates and p95 of requests are of the last so many seconds")
+    rows: list[ComponentOut]
 
 
 class ProblemOut(Schema):

@@ -20,9 +20,13 @@ def trace(request: HttpRequest, trace_id: str) -> dict[str, Any]:
         raise BadQuestion("trace_id", trace_id, "is not a trace id", "Give 32 hexadecimal digits")
     found = answers.trace(trace_id.lower())
     if found is None:
-        raise Http404(f"No trace {trace_id}: spans arrive within seconds of a request's end, and are kept for WEIR_RETENTION_DAYS")
+        raise Http404(
+            f"No trace {trace_id}: spans arrive within seconds of a request's end, and are kept for WEIR_RETENTION_DAYS"
+        )
     return {
         "trace_id": trace_id.lower(),
-        "requests": [{**render.row(row), "segments": [part._asdict() for part in found.segments(row)]} for row in found.rows],
+        "requests": [
+            {**render.row(row), "segments": [part._asdict() for part in found.segments(row)]} for row in found.rows
+        ],
         "spans": [render.span(span) for span in found.spans],
     }

@@ -4,6 +4,6 @@ from controlplane.api.app import api
 from controlplane.api.problems import no_endpoint
 
 urlpatterns = [
-    path("", api.urls),  # type: ignore[list-item, arg-type]
+    path("", api.urls),
     path("<path:rest>", no_endpoint),
 ]

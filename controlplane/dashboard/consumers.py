@@ -8,7 +8,7 @@ from channels.generic.websocket import AsyncJsonWebsocketConsumer
 GROUP = "live"
 
 
-class Live(AsyncJsonWebsocketConsumer):
+class Live(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
     """Passes `live.changed` on as `{"type": "changed", "newest_ms", "requests", "now_ms"}`. Says nothing else and hears nothing."""
 
     groups = [GROUP]

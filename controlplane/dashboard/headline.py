@@ -11,13 +11,18 @@ FEW_REQUESTS = 20
 """Below this a p95 is one request or none: the sentence says so."""
 STEADY_RATIO = 1.25
 """A quantile within this factor of the median: nothing sets the slow requests apart."""
+SECOND_SHARE = 0.2
+"""A second stage is named from this share on."""
 NAMED_SHARE = 0.6
 """A model is named when at least this much of the stage's time is its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """`cause` is a stage (or "unattributed"), or "" where no one stage stands out; `steady`: the share is of all time, not of the excess."""
+    """`cause` is a stage (or "unattributed"), or "" where none stands out. `steady`: shares are of all time, not of the excess.
+
+    `second` is the stage after it, where that too has a good part.
+    """
 
     quantile: Quantile
     value_ms: float
@@ -26,6 +31,8 @@ class Headline:
     steady: bool
     model: str
     few: bool
+    second: str = ""
+    second_share: float = 0.0
 
 
 def headline(report: LatencyReport, by_model: Mapping[str, LatencyReport], quantile: Quantile) -> Headline | None:
@@ -39,9 +46,9 @@ def headline(report: LatencyReport, by_model: Mapping[str, LatencyReport], quant
         for stage in BANDS
         if stage in report.stages
     }
-    cause = max(shares, key=lambda stage: shares[stage], default="")
-    if cause and shares[cause] <= 0:
-        cause = ""
+    ranked = sorted((stage for stage in shares if shares[stage] > 0), key=lambda stage: -shares[stage])
+    cause = ranked[0] if ranked else ""
+    second = ranked[1] if len(ranked) > 1 and shares[ranked[1]] >= SECOND_SHARE else ""
     return Headline(
         quantile=quantile,
         value_ms=value,
@@ -50,12 +57,18 @@ def headline(report: LatencyReport, by_model: Mapping[str, LatencyReport], quant
         steady=steady,
         model=_owner(cause, by_model) if cause else "",
         few=report.requests < FEW_REQUESTS,
+        second=second,
+        second_share=shares.get(second, 0.0),
     )
 
 
 def _owner(stage: str, by_model: Mapping[str, LatencyReport]) -> str:
     """The model that spends most of the stage's time, where one clearly does."""
-    spent = {model: report.requests * report.stages[stage].mean_ms for model, report in by_model.items() if model and stage in report.stages}
+    spent = {
+        model: report.requests * report.stages[stage].mean_ms
+        for model, report in by_model.items()
+        if model and stage in report.stages
+    }
     total = sum(spent.values())
     owner = max(spent, key=lambda model: spent[model], default="")
     return owner if owner and total > 0 and spent[owner] >= NAMED_SHARE * total else ""

@@ -21,7 +21,9 @@ class Look(NamedTuple):
 
 
 LOOKS: dict[str, Look] = {
-    "network": Look("network", "var(--stage-network)", ".", "between processes: nothing on either side accounts for it"),
+    "network": Look(
+        "network", "var(--stage-network)", ".", "between processes: nothing on either side accounts for it"
+    ),
     "gateway": Look("gateway", "var(--stage-gateway)", "", "authenticate, parse, normalise, key"),
     "tokenizer": Look("tokenizer", "var(--stage-tokenizer)", "", "turn the prompt into tokens"),
     "cache": Look("cache", "var(--stage-cache)", "", "look the answer up in Redis"),

@@ -38,6 +38,8 @@ def share(value: float | None) -> str:
     if value is None:
         return "–"
     percent = value * 100
+    if -0.05 < percent < 0:
+        percent = 0.0
     if abs(percent) >= 9.95 or percent == 0:
         return f"{percent:.0f}{THIN}%"
     return "<0.1" + THIN + "%" if 0 < percent < 0.05 else f"{percent:.1f}{THIN}%"
@@ -54,6 +56,14 @@ def rate(per_s: float | None) -> str:
     if per_s == 0:
         return f"0{THIN}/s"
     return f"{_significant(per_s)}{THIN}/s" if per_s >= 0.5 else f"{_significant(per_s * 60)}{THIN}/min"
+
+
+def size(found: float) -> str:
+    """Bytes: `3.2 MB`."""
+    for unit, length in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if found >= length:
+            return f"{_significant(found / length)}{THIN}{unit}"
+    return f"{found:.0f}{THIN}B"
 
 
 def age(seconds: float) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from controlplane.dashboard.palette import UNATTRIBUTED
 from controlplane.telemetry.ledger.segments import Segment
 from controlplane.telemetry.spans import AttrValue, Span
 
@@ -73,7 +74,7 @@ def waterfall(spans: Sequence[Span], segments: Sequence[Segment], most: int = 10
         return round(WIDTH * min(length_ns, max(0, at_ns - start_ns)) / length_ns, 2)
 
     known = {span.span_id for span in spans}
-    rows = []
+    rows: list[Row] = []
     for span, depth in _depth_first(spans):
         if len(rows) == most:
             break
@@ -96,7 +97,12 @@ def waterfall(spans: Sequence[Span], segments: Sequence[Segment], most: int = 10
                 x=min(left, WIDTH - NARROWEST),
                 width=max(NARROWEST, round(x(span.end_ns) - left, 2)),
                 path=tuple(
-                    Mark(x(part.start_ns), max(NARROWEST, round(x(part.end_ns) - x(part.start_ns), 2)), part.stage, part.stage)
+                    Mark(
+                        x(part.start_ns),
+                        max(NARROWEST, round(x(part.end_ns) - x(part.start_ns), 2)),
+                        part.stage,
+                        part.stage,
+                    )
                     for part in own
                 ),
                 events=tuple(Mark(x(event.time_ns), 0.0, "", event.name) for event in span.events),
@@ -140,7 +146,8 @@ def _stage(span: Span, own: Sequence[Segment]) -> str:
         return said
     by_stage: dict[str, int] = defaultdict(int)
     for segment in own:
-        by_stage[segment.stage] += segment.end_ns - segment.start_ns
+        if segment.stage != UNATTRIBUTED:
+            by_stage[segment.stage] += segment.end_ns - segment.start_ns
     return max(by_stage, key=lambda stage: by_stage[stage], default="")
 
 
@@ -153,7 +160,12 @@ def _details(span: Span, start_ns: int) -> tuple[tuple[str, str], ...]:
     found += [(key, text(value)) for key, value in sorted(span.attributes.items())]
     for event in span.events:
         attributes = _flat(event.attributes)
-        found.append((f"event {event.name}", f"+{(event.time_ns - start_ns) / 1e6:.3f} ms{' · ' + attributes if attributes else ''}"))
+        found.append(
+            (
+                f"event {event.name}",
+                f"+{(event.time_ns - start_ns) / 1e6:.3f} ms{' · ' + attributes if attributes else ''}",
+            )
+        )
     return tuple(found)
 
 

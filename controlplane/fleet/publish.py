@@ -25,6 +25,7 @@ from controlplane.fleet.models import (
 )
 from controlplane.fleet.rows import fleet_values
 from controlplane.fleet.snapshot import content_sha256, render
+from controlplane.tracing import span
 from inference import snapshot
 
 log = structlog.get_logger(__name__)
@@ -49,7 +50,7 @@ def publish() -> SnapshotRevision:
     A lock beside the file keeps two processes of one machine from writing an older document over a newer one.
     """
     path: Path = settings.CONFIG.snapshot_file
-    with _locked(path):
+    with span("publish the policy snapshot"), _locked(path):
         revision = _current_revision()
         if not path.is_file() or path.read_text() != revision.text:
             snapshot.write(path, snapshot.decode(revision.text.encode()))

@@ -34,7 +34,7 @@ class Command:
     start_s: float = 60.0  # how long it may take to answer
 
 
-class NotReady(RuntimeError):
+class NotReadyError(RuntimeError):
     """A part ended or stayed silent instead of becoming ready; the message carries the end of its log."""
 
 
@@ -89,15 +89,15 @@ class Managed:
             return False
 
     def wait_ready(self, timeout_s: float | None = None) -> "Managed":
-        """Return once it answers. Raises NotReady when it ends instead, or does not within `timeout_s` (default: the command's)."""
+        """Return once it answers. Raises NotReadyError when it ends instead, or does not within `timeout_s` (default: the command's)."""
         limit_s = self.command.start_s if timeout_s is None else timeout_s
         deadline = time.monotonic() + limit_s
         while not self.is_ready():
             if not self.alive:
-                raise NotReady(f"{self.command.name} ended with {self.exit_code} at its start\n{self.log_tail()}")
+                raise NotReadyError(f"{self.command.name} ended with {self.exit_code} at its start\n{self.log_tail()}")
             if time.monotonic() > deadline:
                 self.stop()
-                raise NotReady(f"{self.command.name} did not answer within {limit_s:.0f} s\n{self.log_tail()}")
+                raise NotReadyError(f"{self.command.name} did not answer within {limit_s:.0f} s\n{self.log_tail()}")
             time.sleep(0.02)
         return self
 

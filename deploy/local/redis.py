@@ -10,6 +10,7 @@ from deploy.local.ports import LOOPBACK
 from deploy.local.process import Command
 
 # No persistence: it holds a cache, the channel layer and Celery's messages, all of which may be lost.
+# set-proc-title: it would overwrite the environment that the launcher knows its processes by.
 # volatile-lru: cached answers carry a time to live and may go; the broker's keys carry none and stay.
 CONFIGURATION = """\
 bind {host}
@@ -17,6 +18,7 @@ port {port}
 requirepass {password}
 dir {folder}
 daemonize no
+set-proc-title no
 save ""
 appendonly no
 maxmemory {maxmemory_mb}mb
@@ -33,6 +35,10 @@ class Redis:
     @property
     def url(self) -> str:
         return f"redis://:{self.password}@{LOOPBACK}:{self.port}/0"
+
+    def has_consumer(self) -> bool:
+        """Whether a Celery worker waits on its queue: nothing else blocks in BRPOP."""
+        return b"cmd=brpop" in _ask(self.port, self.password, "CLIENT LIST")
 
 
 def binary() -> Path:
@@ -67,12 +73,15 @@ def redis(
 
 
 def _answers(port: int, password: str) -> bool:
-    with socket.create_connection((LOOPBACK, port), timeout=1.0) as sock:
-        sock.sendall(f"AUTH {password}\r\nPING\r\n".encode())
-        reply = b""
-        while reply.count(b"\r\n") < 2:
-            part = sock.recv(256)
-            if not part:
-                return False
-            reply += part
-        return reply.endswith(b"+PONG\r\n")
+    return _ask(port, password, "PING") == b"+PONG"
+
+
+def _ask(port: int, password: str, command: str) -> bytes:
+    """Redis's reply to one command that takes no arguments with spaces: its line, or the text of a bulk reply."""
+    with socket.create_connection((LOOPBACK, port), timeout=1.0) as sock, sock.makefile("rwb") as stream:
+        stream.write(f"AUTH {password}\r\n{command}\r\n".encode())
+        stream.flush()
+        if stream.readline() != b"+OK\r\n":
+            return b""
+        first = stream.readline().rstrip()
+        return stream.read(int(first[1:])) if first.startswith(b"$") else first

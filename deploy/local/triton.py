@@ -41,16 +41,18 @@ def triton(
     models: Sequence[str] = MODELS,
     otlp_endpoint: str = "",
     repository: Path = MODEL_REPOSITORY,
+    region_prefix: str = "",
     env: Mapping[str, str] | None = None,
 ) -> Triton:
     """A Triton on loopback, at the ports (gRPC, HTTP, metrics), with `models` loaded.
 
     `otlp_endpoint` such as http://127.0.0.1:4318 receives its traces, each request's; empty traces nothing. `env` reaches the models
-    (`docs/models.md`). Raises FileNotFoundError where its environment is missing.
+    (`docs/models.md`). Names of its shared memory regions begin with `region_prefix`, else with one made of its port.
+    Raises FileNotFoundError where its environment is missing.
     """
     grpc, http, metrics = ports
     home = installation()
-    region_prefix = f"weir_triton_{grpc}_"
+    region_prefix = region_prefix or f"weir_triton_{grpc}_"
     argv = [
         str(home.server / "bin" / "tritonserver"),
         f"--model-repository={repository}",

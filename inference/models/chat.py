@@ -17,15 +17,15 @@ CORPUS = Path(__file__).with_name("corpus.txt")
 
 
 class Metrics:
-    """Triton's metrics page shows these, labelled by model."""
+    """Triton's metrics page shows these, labelled by model and instance."""
 
-    def __init__(self, model: str) -> None:
+    def __init__(self, model: str, instance: str) -> None:
         self._families = []  # Triton wants them to outlive their metrics
 
         def metric(kind: int, name: str, description: str) -> Any:
             family = pb_utils.MetricFamily(name=name, description=description, kind=kind)
             self._families.append(family)
-            return family.Metric(labels={"model": model})
+            return family.Metric(labels={"model": model, "instance": instance})
 
         self.active = metric(pb_utils.MetricFamily.GAUGE, "weir_model_active_sequences", "Sequences being computed now")
         self.tokens = metric(pb_utils.MetricFamily.COUNTER, "weir_model_tokens_total", "Tokens generated")
@@ -62,10 +62,7 @@ class ChatSequence:
             return False
         text, self._next = self._next or "", next(self._texts, None)
         self._sent += 1
-        if self._next is None:
-            reason = "stop"
-        else:
-            reason = "length" if self._sent >= self._max_tokens else ""
+        reason = "stop" if self._next is None else "length" if self._sent >= self._max_tokens else ""
         self._model.tokens += 1
         flags = pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL if reason else 0
         self._sender.send(pb_utils.InferenceResponse([_text("text", text), _text("finish_reason", reason)]), flags)
@@ -86,7 +83,7 @@ class TritonPythonModel:
         self.max_batch = int(config["max_batch_size"])
         self.fail_after_tokens = int(given.get("fail_after_tokens", "-1"))
         self.language = LanguageModel.load(CORPUS)
-        self.metrics = Metrics(args["model_name"])
+        self.metrics = Metrics(args["model_name"], args["model_instance_name"])
         self.tokens = 0
         self.engine = Engine(
             TIMINGS[given["timing"]],

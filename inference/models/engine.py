@@ -70,11 +70,9 @@ class Engine:
     def _run(self) -> None:
         try:
             self._loop()
-        except BaseException:
+        except BaseException:  # noqa: BLE001  (whatever it is)
             traceback.print_exc()
-            os._exit(
-                70
-            )  # without its engine the process would only hold requests for ever: Triton sees it end, and says so
+            os._exit(70)  # without it the process would hold requests for ever; Triton sees the end, and says so
 
     def _loop(self) -> None:
         reading: list[Running] = []

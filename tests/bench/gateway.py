@@ -3,6 +3,7 @@
 Rounds are interleaved (every target in each round) so that noise hits all alike; a figure is the median over rounds.
 `added` is the time through a target minus the time of its own upstream spoken to directly by the same load generator,
 at the same percentile: HTTP for the proxies, raw gRPC frames for the gateway, so that its gRPC client counts in full.
+A hit calls no upstream: the cheapest HTTP answer there is (the floor) is taken off instead.
 """
 
 import tempfile
@@ -81,7 +82,8 @@ def _measure(rounds: Rounds, target: Target, serials: "count[int]") -> None:
         name = f"{target.name}.{kind}"
         _latency(rounds, name, target.port, wire, serials)
         for share in ("p50", "p99"):
-            added = rounds[f"{name}_{share}"][-1] - rounds[f"{target.direct}_{share}"][-1]
+            direct = target.direct if kind == "miss" else "direct_http"
+            added = rounds[f"{name}_{share}"][-1] - rounds[f"{direct}_{share}"][-1]
             rounds[f"{name}_{share}_added"].append(added)
         _throughput(rounds, name, target.child, target.port, wire, serials)
     ttft = percentile(first_tokens(target.port, target.stream, ONE_S, serials), 0.5)
@@ -124,6 +126,8 @@ def _figures(measured: dict[str, float]) -> Iterator[Figure]:
     for kind in ("hit", "miss"):
         ratio = measured[f"weir.{kind}_p50_added"] / measured["bare.miss_p50_added"]
         yield Figure(f"gateway.{kind}_p50_ratio", ratio, "ratio", "bare granian + aiohttp proxy")
+        ratio = measured[f"weir.{kind}_cpu"] / measured["bare.miss_cpu"]
+        yield Figure(f"gateway.{kind}_cpu_ratio", ratio, "ratio", "bare granian + aiohttp proxy")
         if f"litellm.{kind}_rps" in measured:
             ratio = measured[f"weir.{kind}_rps"] / measured[f"litellm.{kind}_rps"]
             yield Figure(f"gateway.{kind}_rps_vs_litellm", ratio, "ratio", "LiteLLM proxy, one worker")

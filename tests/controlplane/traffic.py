@@ -14,7 +14,13 @@ from controlplane.telemetry.store import Store
 MS = 1_000_000
 SECOND = 1_000 * MS
 MODELS = {"chat-large": (34, 21), "chat-small": (9, 6)}  # prefill ms for a prompt of 1000 tokens, ms per output token
-STAGE_OF = {"gateway.receive": "gateway", "cache.lookup": "cache", "tokenizer.encode": "tokenizer", "admission.wait": "queue", "gateway.respond": "egress"}
+STAGE_OF = {
+    "gateway.receive": "gateway",
+    "cache.lookup": "cache",
+    "tokenizer.encode": "tokenizer",
+    "admission.wait": "queue",
+    "gateway.respond": "egress",
+}
 
 
 def requests(count: int, from_ns: int, to_ns: int, seed: int = 7) -> Iterator[list[Span]]:
@@ -40,7 +46,9 @@ def request(source: random.Random, at: int, busy: float = 0.0, model: str = "", 
     root_id, spans = source.randbytes(8), []
     now = at
 
-    def span(name: str, ms: float, attributes: dict[str, AttrValue] | None = None, kind: int = INTERNAL, **more: object) -> Span:
+    def span(
+        name: str, ms: float, attributes: dict[str, AttrValue] | None = None, kind: int = INTERNAL, **more: object
+    ) -> Span:
         nonlocal now
         start, now = now, now + int(ms * MS)
         stage = STAGE_OF.get(name)
@@ -52,11 +60,16 @@ def request(source: random.Random, at: int, busy: float = 0.0, model: str = "", 
         return made
 
     span("gateway.receive", source.uniform(0.15, 0.5))
-    span("cache.lookup", source.uniform(0.3, 0.9), {"weir.cache.outcome": "hit" if hit else "miss", "db.system.name": "redis"}, CLIENT)
+    span(
+        "cache.lookup",
+        source.uniform(0.3, 0.9),
+        {"weir.cache.outcome": "hit" if hit else "miss", "db.system.name": "redis"},
+        CLIENT,
+    )
     first_token = now
     if not hit:
         span("tokenizer.encode", 0.2 + tokens / 4000, {"gen_ai.usage.input_tokens": tokens})
-        waits = source.expovariate(1 / (1500 * busy)) if busy and model == "chat-large" else source.uniform(0, 0.3)
+        waits = source.expovariate(1 / (4000 * busy)) if busy and model == "chat-large" else source.uniform(0, 0.3)
         span("admission.wait", waits, {"weir.tier": "standard"})
         began = now
         inner_queue = source.uniform(0.4, 6)
@@ -94,11 +107,10 @@ def _triton(source: random.Random, infer: Span, model: str, at: int, queue_ms: f
     computed = at + int((queue_ms + compute_ms) * MS)
     begun = at + int(queue_ms * MS)
     request = Span(
-        infer.trace_id, source.randbytes(8), infer.span_id, "InferRequest", SERVER, at, computed, 0, "triton-inference-server", "triton-server",
-        {"triton.model_name": model, "triton.model_version": 1},
+        infer.trace_id, source.randbytes(8), infer.span_id, "InferRequest", SERVER, at, computed, 0, "triton", "triton-server", {},
     )  # fmt: skip
     inner = request._replace(
-        span_id=source.randbytes(8), parent_id=request.span_id, name=model,
+        span_id=source.randbytes(8), parent_id=request.span_id, name=model, attributes={"triton.model_name": model, "triton.model_version": 1},
         events=(Event(at, "REQUEST_START"), Event(at, "QUEUE_START"), Event(computed, "REQUEST_END")),
     )  # fmt: skip
     compute = request._replace(

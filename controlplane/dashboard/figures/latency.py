@@ -4,14 +4,18 @@ from collections.abc import Mapping, Sequence
 
 from controlplane.dashboard.figures.layout import INK, MUTED, Figure, layout, x_axis, y_axis
 from controlplane.dashboard.palette import BANDS, look
-from controlplane.telemetry.ask.question import QUANTILES, Question
+from controlplane.telemetry.ask.question import QUANTILES, Quantile, Question
 from controlplane.telemetry.store.types import LatencyPoint
 
 Column = list[float | None]
-DASHES = {"p50": "dot", "p95": "solid", "p99": "dash"}
+DASHES = {"p50": "dot", "p95": "solid", "p99": "solid"}
+SERIES_DASHES = ("dash", "dot", "dashdot", "longdash")
+LABEL_PX = 6.8  # of a character, about: labels stand side by side
 
 
-def latency_figure(points: Sequence[LatencyPoint], question: Question, step_ns: int, hrefs: Sequence[str] = ()) -> Figure:
+def latency_figure(
+    points: Sequence[LatencyPoint], question: Question, step_ns: int, hrefs: Sequence[str] = ()
+) -> Figure:
     """One bar per step. Steps without requests stay empty: a gap is drawn as a gap.
 
     `hrefs`: where a click on each of `grid(...)`'s steps leads; carried in `layout.meta`.
@@ -31,16 +35,19 @@ def latency_figure(points: Sequence[LatencyPoint], question: Question, step_ns: 
     return {
         "data": traces,
         "layout": layout(
-            height=520,
+            height=560,
             uirevision=question.query(),
             barmode="stack",
             bargap=0,
             hovermode="x unified",
             hoversubplots="axis",
             showlegend=False,
-            xaxis=x_axis(window.from_ns, window.to_ns, anchor="y3"),
+            xaxis=x_axis(
+                window.from_ns, window.to_ns, anchor="y3", title={"text": "UTC", "standoff": 2, "font": {"size": 11}}
+            ),
             yaxis=y_axis(f"stages at {question.quantile}, {unit}", 0.46, 1.0),
-            yaxis2=y_axis(f"{question.quantile}, {unit}", 0.17, 0.40),
+            yaxis2=y_axis(f"{question.quantile}, {unit}", 0.18, 0.40),
+            annotations=_labels(points, question.quantile),
             yaxis3=y_axis("requests", 0.0, 0.11, nticks=3),
             meta={"hrefs": list(hrefs), "step_ms": step_ns / 1e6},
         ),
@@ -52,7 +59,9 @@ def grid(from_ns: int, to_ns: int, step_ns: int) -> list[int]:
     return list(range(from_ns - from_ns % step_ns, to_ns, step_ns))
 
 
-def _stack(column: Sequence[LatencyPoint | None], x: Column | list[float], q: str, unit: str, scale: float, step_ns: int) -> list[Figure]:
+def _stack(
+    column: Sequence[LatencyPoint | None], x: Column | list[float], q: Quantile, unit: str, scale: float, step_ns: int
+) -> list[Figure]:
     bands: list[Figure] = []
     for stage in BANDS:
         y = [None if point is None else _scaled(point.stack_ms.get(q, {}).get(stage), scale) for point in column]
@@ -69,7 +78,13 @@ def _stack(column: Sequence[LatencyPoint | None], x: Column | list[float], q: st
                 "marker": {
                     "color": style.colour,
                     "line": {"width": 0},
-                    "pattern": {"shape": style.pattern, "size": 5, "solidity": 0.25, "fgcolor": "var(--pattern)", "fillmode": "overlay"},
+                    "pattern": {
+                        "shape": style.pattern,
+                        "size": 5,
+                        "solidity": 0.25,
+                        "fgcolor": "var(--pattern)",
+                        "fillmode": "overlay",
+                    },
                 },
                 "hovertemplate": f"%{{y:.3~s}} {unit}",
             }
@@ -77,9 +92,9 @@ def _stack(column: Sequence[LatencyPoint | None], x: Column | list[float], q: st
     return bands
 
 
-def _e2e(column: Sequence[LatencyPoint | None], x: list[float], q: str, unit: str, scale: float) -> list[Figure]:
+def _e2e(column: Sequence[LatencyPoint | None], x: list[float], q: Quantile, unit: str, scale: float) -> list[Figure]:
     """The exact quantile over the bars, and those below it; higher ones would flatten the bars."""
-    shown = QUANTILES[: QUANTILES.index(q) + 1]  # type: ignore[arg-type]
+    shown = QUANTILES[: QUANTILES.index(q) + 1]
     return [
         {
             "type": "scatter",
@@ -88,20 +103,24 @@ def _e2e(column: Sequence[LatencyPoint | None], x: list[float], q: str, unit: st
             "x": x,
             "y": [None if point is None else _scaled(getattr(point.e2e_ms, name), scale) for point in column],
             "connectgaps": False,
-            "line": {"color": INK, "width": 2 if name == q else 1, "dash": DASHES[name], "shape": "hvh"},
+            "line": {"color": INK, "width": 2 if name == q else 1, "dash": DASHES[name]},
             "hovertemplate": f"%{{y:.3~s}} {unit}",
         }
         for name in shown
     ]
 
 
-def _first_token(column: Sequence[LatencyPoint | None], x: list[float], q: str, unit: str, scale: float) -> list[Figure]:
+def _first_token(
+    column: Sequence[LatencyPoint | None], x: list[float], q: Quantile, unit: str, scale: float
+) -> list[Figure]:
     """A line per definition of TTFT, each named: unlike ones are never merged."""
     definitions = sorted({name for point in column if point for name in point.ttft_ms})
     lines = [("E2E", INK, "solid", [None if point is None else getattr(point.e2e_ms, q) for point in column])]
     for number, definition in enumerate(definitions):
-        y = [getattr(point.ttft_ms[definition], q) if point and definition in point.ttft_ms else None for point in column]
-        lines.append((f"TTFT ({definition})", f"var(--series-{number % 4 + 1})", ("dash", "dot", "dashdot", "longdash")[number % 4], y))
+        y = [
+            getattr(point.ttft_ms[definition], q) if point and definition in point.ttft_ms else None for point in column
+        ]
+        lines.append((f"TTFT ({definition})", series_colour(number), SERIES_DASHES[number % 4], y))
     return [
         {
             "type": "scatter",
@@ -120,6 +139,38 @@ def _first_token(column: Sequence[LatencyPoint | None], x: list[float], q: str, 
     ]
 
 
+def series_colour(number: int) -> str:
+    return f"var(--series-{number % 4 + 1})"
+
+
+def _labels(points: Sequence[LatencyPoint], q: Quantile) -> list[Figure]:
+    """What each line is, written where it is drawn."""
+    definitions = sorted({name for point in points for name in point.ttft_ms})
+    texts = [("E2E", INK), *((f"TTFT ({name})", series_colour(number)) for number, name in enumerate(definitions))]
+    labels = [_label(f"bars: requests around {q}; line: exact E2E {q}", MUTED, 1.0, 0)]
+    shift = 0.0
+    for text, colour in texts:
+        labels.append(_label(f"<b>{text}</b>", colour, 0.40, shift))
+        shift += LABEL_PX * len(text) + 14
+    return labels if points else []
+
+
+def _label(text: str, colour: str, y: float, shift_px: float) -> Figure:
+    return {
+        "text": text,
+        "xref": "paper",
+        "yref": "paper",
+        "x": 0,
+        "y": y,
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "xshift": shift_px,
+        "yshift": 2,
+        "showarrow": False,
+        "font": {"size": 11, "color": colour},
+    }
+
+
 def _counts(column: Sequence[LatencyPoint | None], x: list[float], step_ns: int) -> list[Figure]:
     def bars(name: str, colour: str, pattern: str, y: list[int | None]) -> Figure:
         return {
@@ -129,14 +180,23 @@ def _counts(column: Sequence[LatencyPoint | None], x: list[float], step_ns: int)
             "y": y,
             "yaxis": "y3",
             "width": step_ns / 1e6 * 0.92,
-            "marker": {"color": colour, "line": {"width": 0}, "pattern": {"shape": pattern, "size": 4, "fgcolor": "var(--pattern)"}},
+            "marker": {
+                "color": colour,
+                "line": {"width": 0},
+                "pattern": {"shape": pattern, "size": 4, "fgcolor": "var(--pattern)"},
+            },
             "hovertemplate": "%{y}",
         }
 
-    served = bars("requests without error", MUTED, "", [point.requests - point.errors if point else None for point in column])
+    served = bars(
+        "requests without error",
+        "var(--bar)",
+        "",
+        [point.requests - point.errors if point else None for point in column],
+    )
     if not any(point and point.errors for point in column):
         return [served]
-    return [served, bars("errors", "var(--bad)", "x", [point.errors if point else None for point in column])]
+    return [served, bars("errors", "var(--bad)", "", [point.errors if point else None for point in column])]
 
 
 def _unit(points: Sequence[LatencyPoint]) -> tuple[str, float]:
@@ -151,5 +211,7 @@ def _scaled(value: float | None, scale: float) -> float | None:
 
 def legend(points: Sequence[LatencyPoint]) -> Mapping[str, tuple[str, ...]]:
     """What the figure holds, for the legend beside it: stages with any time, and TTFT's definitions."""
-    stages = tuple(stage for stage in BANDS if any(point.stack_ms.get(q, {}).get(stage) for point in points for q in QUANTILES))
+    stages = tuple(
+        stage for stage in BANDS if any(point.stack_ms.get(q, {}).get(stage) for point in points for q in QUANTILES)
+    )
     return {"stages": stages, "ttft": tuple(sorted({name for point in points for name in point.ttft_ms}))}

@@ -14,7 +14,7 @@ def layout(*, height: int, uirevision: str, **own: Any) -> Figure:
         "height": height,
         "uirevision": uirevision,
         "autosize": True,
-        "margin": {"l": 56, "r": 12, "t": 8, "b": 32},
+        "margin": {"l": 56, "r": 12, "t": 22, "b": 46},
         "paper_bgcolor": "rgba(0,0,0,0)",
         "plot_bgcolor": "rgba(0,0,0,0)",
         "font": {"family": FONT, "size": 12, "color": MUTED},

@@ -49,6 +49,8 @@ def stack(stages: dict[str, int], unattributed_ns: int, of_ns: int) -> dict[str,
         value = unattributed_ns if stage == palette.UNATTRIBUTED else stages.get(stage, 0)
         if value > 0 and of_ns > 0:
             width = 1000 * value / of_ns
-            parts.append({"stage": stage, "x": f"{x:.2f}", "width": f"{width:.2f}", "text": f"{stage} {units.ns(value)}"})
+            parts.append(
+                {"stage": stage, "x": f"{x:.2f}", "width": f"{width:.2f}", "text": f"{stage} {units.ns(value)}"}
+            )
             x += width
     return {"parts": parts}

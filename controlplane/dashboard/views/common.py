@@ -113,9 +113,7 @@ def _facet(question: Question, name: Dimension, label: str, values: Sequence[str
         "name": name,
         "label": label,
         "chosen": bool(chosen),
-        "options": [
-            {"value": value, "chosen": value in chosen} for value in dict.fromkeys([*values, *chosen])
-        ],
+        "options": [{"value": value, "chosen": value in chosen} for value in dict.fromkeys([*values, *chosen])],
     }
 
 

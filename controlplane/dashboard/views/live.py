@@ -4,4 +4,6 @@ from django.http import HttpRequest, HttpResponse
 
 
 def live(request: HttpRequest) -> HttpResponse:
-    return HttpResponse("This path speaks WebSocket: connect with an Upgrade header.\n", status=426, content_type="text/plain")
+    return HttpResponse(
+        "This path speaks WebSocket: connect with an Upgrade header.\n", status=426, content_type="text/plain"
+    )

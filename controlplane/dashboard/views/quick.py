@@ -48,7 +48,9 @@ def places(text: str, question: Question, values: dict[Dimension, list[str]]) ->
         Place("API documentation", "page", reverse("api:openapi-view")),
     ]
     everywhere += [
-        Place(value, dimension, links.latency(question.but(dimension, value))) for dimension, found in values.items() for value in found
+        Place(value, dimension, links.latency(question.but(dimension, value)))
+        for dimension, found in values.items()
+        for value in found
     ]
     words = text.lower().split()
     return [place for place in everywhere if all(word in f"{place.text} {place.kind}".lower() for word in words)][:MOST]

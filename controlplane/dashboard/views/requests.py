@@ -7,7 +7,15 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from controlplane.dashboard import links
-from controlplane.dashboard.views.common import FACET_NAMES, ask, filter_context, freshness_context, is_fragment, is_refresh, page
+from controlplane.dashboard.views.common import (
+    FACET_NAMES,
+    ask,
+    filter_context,
+    freshness_context,
+    is_fragment,
+    is_refresh,
+    page,
+)
 from controlplane.telemetry.ask import answers
 from controlplane.telemetry.ask.question import choice, whole
 from controlplane.telemetry.ledger.row import LedgerRow
@@ -31,7 +39,12 @@ def requests(request: HttpRequest) -> HttpResponse:
     ordered = own + ([("order", order)] if order != "slowest" else [])
     report = answers.report(question)
     context = {
-        **filter_context(request.path, question, {} if is_refresh(request) else answers.values(question.range.window, FACET_NAMES), ordered),
+        **filter_context(
+            request.path,
+            question,
+            {} if is_refresh(request) else answers.values(question.range.window, FACET_NAMES),
+            ordered,
+        ),
         **freshness_context(question, report.newest_ns, now_ns),
         "rows": rows(found.rows),
         "total": report.requests,
@@ -39,9 +52,12 @@ def requests(request: HttpRequest) -> HttpResponse:
         "any_length_href": f"?{urlencode(question.pairs())}",
         "first_page": cursor is None,
         "first_href": f"?{urlencode([*question.pairs(), *ordered])}",
-        "next_href": f"?{urlencode([*question.pairs(), *ordered, ('cursor', found.next_cursor)])}" if found.next_cursor else "",
+        "next_href": f"?{urlencode([*question.pairs(), *ordered, ('cursor', found.next_cursor)])}"
+        if found.next_cursor
+        else "",
         "orders": [
-            {"text": text, "current": name == order, "query": urlencode([*question.pairs(), *own, ("order", name)])} for name, text in ORDERS.items()
+            {"text": text, "current": name == order, "query": urlencode([*question.pairs(), *own, ("order", name)])}
+            for name, text in ORDERS.items()
         ],
         "latency_href": links.latency(question),
         "filters_too": is_fragment(request) and not is_refresh(request),
@@ -58,7 +74,9 @@ def rows(found: list[LedgerRow]) -> list[dict[str, Any]]:
             "row": row,
             "href": links.trace(row.trace_id, row.request_id),
             "longest_ns": longest,
-            "worst": max(row.stages, key=lambda stage: row.stages[stage]) if any(row.stages.values()) else "unattributed",
+            "worst": max(row.stages, key=lambda stage: row.stages[stage])
+            if any(row.stages.values())
+            else "unattributed",
             "status": STATUS_LOOKS.get(row.status, ("○", "muted")),
         }
         for row in found

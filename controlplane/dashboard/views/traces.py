@@ -36,7 +36,9 @@ def trace(request: HttpRequest, trace_id: str) -> HttpResponse:
     context = {
         "trace_id": trace_id,
         "waterfall": waterfall(found.spans, found.segments(chosen)),
-        "requests": [{"row": row, "chosen": row is chosen, "look": STATUS_LOOKS.get(row.status, ("○", "muted"))} for row in rows],
+        "requests": [
+            {"row": row, "chosen": row is chosen, "look": STATUS_LOOKS.get(row.status, ("○", "muted"))} for row in rows
+        ],
         "chosen": chosen,
         "ledger": ledger(chosen) if chosen else [],
         "facts": facts(chosen) if chosen else [],
@@ -70,7 +72,11 @@ def ledger(row: LedgerRow) -> list[dict[str, Any]]:
 
 def facts(row: LedgerRow) -> list[tuple[str, str]]:
     """The ledger's other columns that say something."""
-    tokens_per_s = (row.output_tokens - 1) * 1e9 / row.decode_ns if row.output_tokens and row.output_tokens > 1 and row.decode_ns else None
+    tokens_per_s = (
+        (row.output_tokens - 1) * 1e9 / row.decode_ns
+        if row.output_tokens and row.output_tokens > 1 and row.decode_ns
+        else None
+    )
     written = [
         ("operation", row.operation + (", streamed" if row.stream else "")),
         ("model", row.model),

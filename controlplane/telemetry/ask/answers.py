@@ -12,7 +12,15 @@ from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.ledger.segments import Segment, segments
 from controlplane.telemetry.spans import Span
 from controlplane.telemetry.store import Store, StoreInputError
-from controlplane.telemetry.store.types import Dimension, Health, LatencyPoint, LatencyReport, Order, RequestPage, Window
+from controlplane.telemetry.store.types import (
+    Dimension,
+    Health,
+    LatencyPoint,
+    LatencyReport,
+    Order,
+    RequestPage,
+    Window,
+)
 
 
 @functools.cache
@@ -47,7 +55,9 @@ def series(question: Question, step_ns: int) -> list[LatencyPoint]:
     return store().latency_series(question.range.window, question.filters, step_ns // 1_000_000_000)
 
 
-def requests(question: Question, order: Order, limit: int, cursor: str | None = None, min_e2e_ns: int = 0) -> RequestPage:
+def requests(
+    question: Question, order: Order, limit: int, cursor: str | None = None, min_e2e_ns: int = 0
+) -> RequestPage:
     """A page of rows. Raises BadQuestion for a cursor that is not of this order."""
     try:
         return store().requests(question.range.window, question.filters, order, limit, cursor, min_e2e_ns)

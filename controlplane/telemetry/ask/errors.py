@@ -1,7 +1,7 @@
 """The one error of a question that cannot be understood."""
 
 
-class BadQuestion(ValueError):
+class BadQuestion(ValueError):  # noqa: N818  (as the standard library names what it is)
     """Permanent: `field` holds `value`, which is wrong for `reason`; `remedy` says what to write instead."""
 
     def __init__(self, field: str, value: str, reason: str, remedy: str) -> None:

@@ -15,7 +15,8 @@ QUANTILES: tuple[Quantile, ...] = get_args(Quantile)
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 MOST_VALUES = 50
 LONGEST_VALUE = 200
-DEFAULT_FROM, DEFAULT_TO, DEFAULT_QUANTILE = "now-15m", "now", "p95"
+DEFAULT_FROM, DEFAULT_TO = "now-15m", "now"
+DEFAULT_QUANTILE: Quantile = "p95"
 
 Parameters = Mapping[str, Sequence[str]]
 
@@ -72,7 +73,9 @@ def whole(parameters: Parameters, field: str, default: int, low: int, high: int)
     """A parameter that is a whole number in a range. Raises BadQuestion."""
     value = _one(parameters, field, str(default))
     if not (value.isascii() and value.isdigit() and len(value) < 10 and low <= int(value) <= high):
-        raise BadQuestion(field, value, f"is not a whole number from {low} to {high}", f"Use {default}, or leave it out")
+        raise BadQuestion(
+            field, value, f"is not a whole number from {low} to {high}", f"Use {default}, or leave it out"
+        )
     return int(value)
 
 
@@ -91,7 +94,9 @@ def _filters(parameters: Parameters) -> Filters:
             raise BadQuestion(name, values[0], f"has {len(values)} values", f"Give at most {MOST_VALUES}")
         for value in values:
             if len(value) > LONGEST_VALUE or not value.isprintable():
-                raise BadQuestion(name, value, "is not a name", f"Give printable text of at most {LONGEST_VALUE} characters")
+                raise BadQuestion(
+                    name, value, "is not a name", f"Give printable text of at most {LONGEST_VALUE} characters"
+                )
         if values:
             filters[name] = values
     return filters

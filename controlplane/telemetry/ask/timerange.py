@@ -43,7 +43,9 @@ def parse(from_text: str, to_text: str, now_ns: int) -> TimeRange:
     from_ns = instant_ns("from", from_text, now_ns)
     to_ns = instant_ns("to", to_text, now_ns)
     if to_ns - from_ns < SHORTEST_NS:
-        raise BadQuestion("from", from_text, f"is not at least a second before to={to_text}", "Begin earlier, or end later")
+        raise BadQuestion(
+            "from", from_text, f"is not at least a second before to={to_text}", "Begin earlier, or end later"
+        )
     if to_ns - from_ns > LONGEST_NS:
         raise BadQuestion("from", from_text, "makes a range of more than 92 days", "Ask for a shorter range")
     return TimeRange(from_text, to_text, Window(from_ns, to_ns))
@@ -56,8 +58,8 @@ def instant_ns(field: str, text: str, now_ns: int) -> int:
         return now_ns - (int(back) * UNIT_S[unit] * SECOND_NS if back else 0)
     if _EPOCH.fullmatch(text):
         whole, _, fraction = text.partition(".")
-        scale = max(0, len(whole) - 10)  # 13 digits are milliseconds, 16 microseconds, 19 nanoseconds
-        return int(whole) * 10 ** (9 - scale) + int(fraction.ljust(9, "0") if fraction else 0)
+        scale = max(0, len(whole) - 10)  # 13 digits are ms, 16 µs, 19 ns
+        return int(whole) * int(10 ** (9 - scale)) + int(fraction.ljust(9, "0") if fraction else 0)
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -69,7 +71,7 @@ def instant_ns(field: str, text: str, now_ns: int) -> int:
     return seconds * SECOND_NS + moment.microsecond * 1000
 
 
-def step_ns(window: Window, most: int = 90) -> int:
+def step_ns(window: Window, most: int = 60) -> int:
     """The finest round step that cuts the window into at most `most` pieces, ns."""
     length_s = (window.to_ns - window.from_ns) / SECOND_NS
     return SECOND_NS * next((step for step in STEPS_S if length_s / step <= most), STEPS_S[-1])

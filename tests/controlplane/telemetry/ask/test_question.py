@@ -14,7 +14,12 @@ NOW = 1_795_000_000 * 10**9
 
 def test_a_bare_url_asks_for_the_last_fifteen_minutes_at_p95() -> None:
     question = parse({}, NOW)
-    assert (question.range.from_text, question.range.to_text, question.quantile, question.filters) == ("now-15m", "now", "p95", {})
+    assert (question.range.from_text, question.range.to_text, question.quantile, question.filters) == (
+        "now-15m",
+        "now",
+        "p95",
+        {},
+    )
 
 
 def test_filters_of_one_dimension_are_alternatives_and_empty_ones_are_none() -> None:
@@ -24,7 +29,9 @@ def test_filters_of_one_dimension_are_alternatives_and_empty_ones_are_none() -> 
 
 @given(
     st.dictionaries(
-        st.sampled_from(DIMENSIONS), st.lists(st.text("abcXYZ &=+%#/é.", min_size=1, max_size=9), min_size=1, max_size=4, unique=True), max_size=4
+        st.sampled_from(DIMENSIONS),
+        st.lists(st.text("abcXYZ &=+%#/é.", min_size=1, max_size=9), min_size=1, max_size=4, unique=True),
+        max_size=4,
     ),
     st.sampled_from(["p50", "p95", "p99"]),
 )

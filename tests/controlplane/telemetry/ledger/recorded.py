@@ -58,4 +58,4 @@ def _attributes(holder: dict[str, Any]) -> dict[str, AttrValue]:
 
 def _value(value: dict[str, Any]) -> AttrValue:
     kind, raw = next(iter(value.items()))
-    return int(raw) if kind == "intValue" else raw  # type: ignore[no-any-return]
+    return int(raw) if kind == "intValue" else raw

@@ -1,4 +1,4 @@
-"""Triton: recorded traces against numbers worked out by hand from their events, and drawn ones for what was not recorded."""
+"""Triton: recorded traces against numbers worked out by hand from their events, and drawn ones for the rest."""
 
 from controlplane.telemetry.ledger import close
 from controlplane.telemetry.spans import SERVER, Span
@@ -70,7 +70,9 @@ def triton(
     name: str, start: int, end: int, parent: Span, *, events: list[tuple[str, int]], model: bool = False
 ) -> Span:
     named = {"triton__model_name": name} if model else {}
-    return span(name, start, end, parent, kind=SERVER, service="triton", scope="triton-server", events=events, **named)
+    return span(
+        name, start, end, parent, kind=SERVER, service="triton", scope="triton-server", events=events, also=named
+    )
 
 
 def in_gateway(*, waitread: int = 1205) -> list[Span]:

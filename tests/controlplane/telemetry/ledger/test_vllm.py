@@ -3,15 +3,15 @@
 import pytest
 
 from controlplane.telemetry.ledger import LedgerRow, close
-from controlplane.telemetry.spans import CLIENT, SERVER
+from controlplane.telemetry.spans import CLIENT, SERVER, AttrValue
 from tests.controlplane.telemetry.ledger.traces import assert_closes, gateway_trace, span, spent
 
 S = 1_000_000_000
 
 
-def llm_request(**latency: object) -> LedgerRow:
+def llm_request(**latency: AttrValue) -> LedgerRow:
     attributes = {f"gen_ai__latency__{name}": value for name, value in latency.items()}
-    (row,) = close([span("llm_request", 0, 10 * S, kind=SERVER, service="vllm", **attributes)])  # type: ignore[arg-type]
+    (row,) = close([span("llm_request", 0, 10 * S, kind=SERVER, service="vllm", also=attributes)])
     assert_closes([row])
     return row
 
@@ -66,13 +66,19 @@ def test_prefill_alone_is_a_ttft_from_scheduling() -> None:
         ({"time_to_first_token": 1e30, "time_in_queue": True}, {"model": 10 * S}),
     ],
 )
-def test_numbers_that_contradict_one_another_still_close(latency: dict[str, object], expected: dict[str, int]) -> None:
+def test_numbers_that_contradict_one_another_still_close(
+    latency: dict[str, AttrValue], expected: dict[str, int]
+) -> None:
     assert spent(llm_request(**latency)) == expected
 
 
 def test_old_token_names_are_read() -> None:
-    tokens = {"gen_ai__usage__prompt_tokens": 90, "gen_ai__usage__completion_tokens": 12, "gen_ai__request__model": "m"}
-    (row,) = close([span("llm_request", 0, 5, kind=SERVER, **tokens)])
+    tokens: dict[str, AttrValue] = {
+        "gen_ai__usage__prompt_tokens": 90,
+        "gen_ai__usage__completion_tokens": 12,
+        "gen_ai__request__model": "m",
+    }
+    (row,) = close([span("llm_request", 0, 5, kind=SERVER, also=tokens)])
     assert (row.prompt_tokens, row.output_tokens, row.model, row.prompt_bucket) == (90, 12, "m", "0-127")
 
 

@@ -22,9 +22,10 @@ def span(
     status: int = 0,
     span_id: bytes = b"",
     events: Iterable[tuple[str, int]] = (),
+    also: Mapping[str, AttrValue] = {},
     **attributes: AttrValue,
 ) -> Span:
-    """A span; attribute names are given with `__` for the dot."""
+    """A span; attribute names are given with `__` for the dot, or as they are in `also`."""
     return Span(
         trace_id=TRACE,
         span_id=span_id or next(_numbers).to_bytes(8, "big"),
@@ -36,7 +37,7 @@ def span(
         status_code=status,
         service=service,
         scope=scope,
-        attributes=dotted(attributes),
+        attributes=dotted(attributes | dict(also)),
         events=tuple(Event(time, event) for event, time in events),
     )
 
@@ -53,15 +54,26 @@ def gateway(
     *,
     kind: int = INTERNAL,
     stage: str = "",
-    **more: AttrValue,
+    events: Iterable[tuple[str, int]] = (),
+    also: Mapping[str, AttrValue] = {},
+    **attributes: AttrValue,
 ) -> Span:
     """A span of Weir's gateway."""
-    if stage:
-        more["weir__stage"] = stage
-    return span(name, start, end, parent, kind=kind, service="weir-gateway", scope="weir.gateway", **more)  # type: ignore[arg-type]
+    staged = {"weir.stage": stage} if stage else {}
+    return span(
+        name,
+        start,
+        end,
+        parent,
+        kind=kind,
+        service="weir-gateway",
+        scope="weir.gateway",
+        events=events,
+        also=attributes | staged | dict(also),
+    )
 
 
-def gateway_trace(at: int = 1000, parent: Span | bytes = b"", **root: AttrValue) -> list[Span]:
+def gateway_trace(at: int = 1000, parent: Span | bytes = b"", root: Mapping[str, AttrValue] = {}) -> list[Span]:
     """A cache miss answered by a model, 1,000 long: the eight spans of docs/architecture.md, without Triton's."""
     more: dict[str, AttrValue] = {
         "weir__request": True,
@@ -86,14 +98,14 @@ def gateway_trace(at: int = 1000, parent: Span | bytes = b"", **root: AttrValue)
         "http__response__status_code": 200,
         **root,
     }
-    top = gateway("chat chat", at, at + 1000, parent, kind=SERVER, **more)
+    top = gateway("chat chat", at, at + 1000, parent, kind=SERVER, also=more)
     return [
         top,
         gateway("gateway.receive", at, at + 30, top, stage="gateway"),
         gateway("cache.lookup", at + 30, at + 50, top, kind=CLIENT, stage="cache"),
         gateway("tokenizer.encode", at + 50, at + 90, top, stage="tokenizer"),
         gateway("admission.wait", at + 90, at + 190, top, stage="queue"),
-        gateway("model.infer", at + 200, at + 970, top, kind=CLIENT, stage="model", events=[("first_token", at + 400)]),  # type: ignore[arg-type]
+        gateway("model.infer", at + 200, at + 970, top, kind=CLIENT, stage="model", events=[("first_token", at + 400)]),
         gateway("gateway.respond", at + 970, at + 1000, top, stage="egress"),
         gateway("cache.write", at + 1010, at + 1050, top, kind=CLIENT, stage="cache"),
     ]

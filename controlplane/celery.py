@@ -1,0 +1,71 @@
+"""The worker: `celery -A controlplane.celery worker -B`. The schedule is here, in code."""
+
+import os
+from typing import Any
+
+from celery import Celery, bootsteps
+from celery.signals import setup_logging, worker_init
+from django.conf import settings
+
+from controlplane import tracing
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
+config = settings.CONFIG
+
+app = Celery("weir")
+app.conf.update(
+    broker_url=config.redis_url,
+    broker_transport_options={"global_keyprefix": "weir:celery:", "socket_timeout": 10, "socket_connect_timeout": 5},
+    broker_connection_retry_on_startup=True,
+    broker_connection_max_retries=None,  # Redis comes back by itself, and so do we
+    task_ignore_result=True,
+    task_acks_late=True,
+    worker_pool="threads",  # tasks wait for databases and sockets: processes would only cost memory
+    worker_concurrency=4,
+    worker_prefetch_multiplier=1,
+    worker_send_task_events=False,
+    worker_hijack_root_logger=False,
+    timezone="UTC",
+    beat_schedule_filename=str(config.home / "celerybeat-schedule"),
+    beat_schedule={
+        # A message that waited longer than its period is dropped: the next one does the same work.
+        "heartbeat": {"task": "controlplane.fleet.tasks.heartbeat", "schedule": 5.0, "options": {"expires": 5.0}},
+        "publish-snapshot": {
+            "task": "controlplane.fleet.tasks.publish_snapshot",
+            "schedule": 30.0,
+            "options": {"expires": 30.0},
+        },
+    },
+)
+app.autodiscover_tasks(["controlplane.fleet"])
+
+
+@worker_init.connect  # type: ignore[untyped-decorator]
+def _trace(**_: Any) -> None:
+    tracing.configure("weir-worker", config)
+
+
+@setup_logging.connect  # type: ignore[untyped-decorator]
+def _keep_our_logging(**_: Any) -> None:
+    """Django's set-up stands: with a receiver here, Celery leaves logging alone."""
+
+
+class Observing(bootsteps.StartStopStep):  # type: ignore[misc]
+    """Runs the observer for as long as the worker; see controlplane/fleet/observe/loop.py for why it is not a task."""
+
+    requires = {"celery.worker.components:Pool"}
+
+    def __init__(self, worker: Any, **kwargs: Any) -> None:
+        from controlplane.fleet.observe.loop import Observer
+
+        super().__init__(worker, **kwargs)
+        self.observer = Observer()
+
+    def start(self, worker: Any) -> None:
+        self.observer.start()
+
+    def stop(self, worker: Any) -> None:
+        self.observer.stop()
+
+
+app.steps["worker"].add(Observing)

@@ -1,0 +1,143 @@
+"""The overview: is everything up, is it busy, is it slow; each number leads to the page that explains it."""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from controlplane.dashboard import links
+from controlplane.dashboard.figures.latency import grid
+from controlplane.dashboard.figures.spark import spark
+from controlplane.dashboard.units import count, ms, rate, share, size
+from controlplane.dashboard.views.common import ask, freshness_context, is_fragment, page
+from controlplane.fleet.stack import Row
+from controlplane.serving import WINDOW_S, serving_stack
+from controlplane.telemetry.ask import answers
+from controlplane.telemetry.ask.question import Question, parse
+from controlplane.telemetry.ask.timerange import SECOND_NS, step_ns
+from controlplane.telemetry.store import StoreUnavailable
+from controlplane.telemetry.store.types import Dimension, Health, LatencyPoint, LatencyReport
+
+POINTS = 30
+STATE_LOOKS = {
+    "up": ("●", "good"),
+    "degraded": ("◐", "warn"),
+    "down": ("✕", "bad"),
+    "stale": ("▲", "warn"),
+    "unknown": ("○", "muted"),
+}
+"""Icon and colour class of a component's state; the word stands beside them. Only what is known to be up is green."""
+DOES = {"gateway": ("requests", "errors"), "cache": ("commands", ""), "telemetry": ("spans", "refused")}
+"""What a kind of process does, and what it calls a failure."""
+SHOWN_ALREADY = frozenset({"requests_per_s", "commands_per_s", "errors_per_s"})
+UNITS = {"_per_s": rate, "_bytes": size, "_ms": ms, "_ratio": share}
+"""How a figure is written, by the unit at the end of its name."""
+
+
+@page
+def overview(request: HttpRequest) -> HttpResponse:
+    """Shows the components even while the store is away: then most of all."""
+    question, now_ns = ask(request)
+    stack = serving_stack()
+    context: dict[str, Any] = {
+        "question": question,
+        "numbers": [],
+        "away": False,
+        "components": [component(row) for row in stack if row.kind not in ("pool", "replica")],
+        "pools": [component(row) for row in stack if row.kind in ("pool", "replica")],
+        "window_s": WINDOW_S,
+    }
+    try:
+        step = step_ns(question.range.window, POINTS)
+        report = answers.report(question)
+        context["numbers"] = numbers(
+            question, report, answers.series(question, step), answers.health(question.range.window, "cache"), step
+        )
+        context |= freshness_context(question, report.newest_ns or answers.newest_ns(), now_ns)
+    except StoreUnavailable:
+        context["away"] = True
+    name = "dashboard/overview.html#data" if is_fragment(request) else "dashboard/overview.html"
+    return render(request, name, context)
+
+
+def component(row: Row) -> dict[str, Any]:
+    """A row of the stack with what a template cannot work out."""
+    now = parse({}, time.time_ns())
+    dimension: Dimension = "pool" if row.kind == "pool" else "replica"
+    href = links.latency(now.but(dimension, row.name)) if row.kind in ("pool", "replica") else ""
+    icon, tone = STATE_LOOKS[row.state]
+    does, fails = DOES.get(row.kind, ("", ""))
+    return {"row": row, "icon": icon, "tone": tone, "href": href, "does": does, "fails": fails, "figures": figures(row)}
+
+
+def figures(row: Row) -> list[tuple[str, str]]:
+    """The figures that an observation brought beyond the columns, in their units."""
+    return [
+        (name, text)
+        for key, value in sorted(row.figures.items())
+        if key not in SHOWN_ALREADY
+        for name, text in [figure(key, value)]
+    ]
+
+
+def figure(key: str, value: float) -> tuple[str, str]:
+    """A figure's name without its unit, and the value with it."""
+    for suffix, written in UNITS.items():
+        if key.endswith(suffix):
+            return key.removesuffix(suffix).replace("_", " "), written(value)
+    return key.replace("_", " "), f"{value:,.0f}" if value == int(value) else f"{value:,.2f}"
+
+
+def numbers(
+    question: Question, report: LatencyReport, points: Sequence[LatencyPoint], by_cache: Mapping[str, Health], step: int
+) -> list[dict[str, Any]]:
+    """The headline numbers of the range with their shape over time."""
+    window = question.range.window
+    by_start = {point.start_ns: point for point in points}
+    column = [by_start.get(start) for start in grid(window.from_ns, window.to_ns, step)]
+    frequent = max(report.ttft_ms, key=lambda name: report.ttft_count.get(name, 0), default="")
+    hits = sum(by_cache[value].requests for value in ("hit", "coalesced") if value in by_cache)
+    asked = sum(health.requests for value, health in by_cache.items() if value)
+    latency = links.latency(question)
+    return [
+        {
+            "label": "requests",
+            "value": rate(report.requests * SECOND_NS / question.range.length_ns),
+            "note": f"{count(report.requests)} in all",
+            "spark": spark([point.requests if point else 0 for point in column]),
+            "href": latency,
+        },
+        {
+            "label": "errors",
+            "value": share(report.errors / report.requests) if report.requests else "–",
+            "note": f"{count(report.errors)} requests",
+            "bad": bool(report.errors),
+            "spark": spark([point.errors / point.requests if point else None for point in column]),
+            "href": links.requests(question.but("status", "error", "rejected")),
+        },
+        {
+            "label": "E2E p95",
+            "value": ms(report.e2e_ms.p95 if report.e2e_ms else None),
+            "note": f"p50 {ms(report.e2e_ms.p50)}" if report.e2e_ms else "",
+            "spark": spark([point.e2e_ms.p95 if point else None for point in column]),
+            "href": latency,
+        },
+        {
+            "label": f"TTFT p95 ({frequent})" if frequent else "TTFT p95",
+            "value": ms(report.ttft_ms[frequent].p95 if frequent else None),
+            "note": f"p50 {ms(report.ttft_ms[frequent].p50)}" if frequent else "",
+            "spark": spark(
+                [point.ttft_ms[frequent].p95 if point and frequent in point.ttft_ms else None for point in column]
+            ),
+            "href": latency,
+        },
+        {
+            "label": "answered from cache",
+            "value": share(hits / asked) if asked else "–",
+            "note": f"{count(hits)} requests",
+            "spark": "",
+            "href": links.latency(question.but("cache", "hit", "coalesced")),
+        },
+    ]

@@ -1,0 +1,27 @@
+"""What the overview needs from the database, as `stack.py`'s plain values."""
+
+from controlplane.fleet.models import Observation, Pool
+from controlplane.fleet.stack import Observed, PoolEntry, ReplicaEntry
+
+
+def pool_entries() -> list[PoolEntry]:
+    """Every pool with its replicas, in two queries."""
+    return [
+        PoolEntry(
+            name=pool.name,
+            model=pool.variant.model.name,
+            variant=pool.variant.name,
+            region=pool.region.name,
+            enabled=pool.enabled,
+            replicas=tuple(ReplicaEntry(one.name, one.enabled, bool(one.http)) for one in pool.replicas.all()),
+        )
+        for pool in Pool.objects.select_related("variant__model", "region").prefetch_related("replicas")
+    ]
+
+
+def observations() -> list[Observed]:
+    """The latest of every component, in one query."""
+    return [
+        Observed(one.component, one.state, one.observed_at, one.figures, one.error)  # type: ignore[arg-type]
+        for one in Observation.objects.all()
+    ]

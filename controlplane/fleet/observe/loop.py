@@ -1,0 +1,54 @@
+"""Observe every few seconds, for as long as the worker lives.
+
+It runs in a thread of its own and not as a Celery task: tasks travel through Redis, which is one of the things to be
+observed. Several workers may observe at once: each writes the latest it saw.
+"""
+
+import asyncio
+import threading
+import time
+
+import structlog
+from django.conf import settings
+from django.db import DatabaseError, close_old_connections
+from django.utils import timezone
+
+from controlplane.fleet.observe.record import record
+from controlplane.fleet.observe.round import look
+from controlplane.fleet.observe.targets import targets
+from controlplane.tracing import span
+
+log = structlog.get_logger(__name__)
+
+
+def observe_once() -> None:
+    """One round. Raises DatabaseError when it cannot be written down."""
+    config = settings.CONFIG
+    with span("observe the stack"):
+        seen = asyncio.run(look(targets(config), config.observe_timeout_s))
+        record(seen, timezone.now())
+
+
+class Observer(threading.Thread):
+    """Daemon thread; `stop()` ends it after the round it is in."""
+
+    def __init__(self) -> None:
+        super().__init__(name="observer", daemon=True)
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        every_s = settings.CONFIG.observe_every_s
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            close_old_connections()
+            try:
+                observe_once()
+            except DatabaseError as error:
+                log.warning("observations not written; they grow stale until the next round", error=str(error))
+            except Exception:
+                log.exception("observing failed; trying again next round")
+            self._stopping.wait(max(0.0, began + every_s - time.monotonic()))
+        close_old_connections()
+
+    def stop(self) -> None:
+        self._stopping.set()

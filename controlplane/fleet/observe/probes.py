@@ -1,0 +1,61 @@
+"""Asking a component how it is, over HTTP or Redis' protocol: no judgement. Every answer is bounded in size."""
+
+from collections.abc import Awaitable, Callable
+
+import aiohttp
+from redis.asyncio import Redis
+from redis.maint_notifications import MaintNotificationsConfig
+
+from controlplane.fleet.observe import ready, redis_info, triton
+from controlplane.fleet.observe.reading import Reading
+
+Probe = Callable[[aiohttp.ClientSession], Awaitable[Reading]]
+
+MAX_ANSWER_BYTES = 4 << 20
+
+
+async def get(session: aiohttp.ClientSession, url: str, token: str = "") -> tuple[int, str]:
+    """Status and text of `url`. Raises aiohttp.ClientError, TimeoutError; ValueError when the answer is too long."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    async with session.get(url, headers=headers, allow_redirects=False) as response:
+        body = await response.content.read(MAX_ANSWER_BYTES + 1)
+        while len(body) <= MAX_ANSWER_BYTES and (part := await response.content.read(MAX_ANSWER_BYTES + 1 - len(body))):
+            body += part
+        if len(body) > MAX_ANSWER_BYTES:
+            raise ValueError(f"{url} answers with more than {MAX_ANSWER_BYTES >> 20} MiB")
+        return response.status, body.decode(errors="replace")
+
+
+def process(url: str, token: str, names: ready.Names) -> Probe:
+    """One of our own processes at `url`."""
+
+    async def probe(session: aiohttp.ClientSession) -> Reading:
+        ready_status, ready_text = await get(session, f"{url}/readyz")
+        metrics_status, metrics_text = await get(session, f"{url}/metrics", token)
+        return ready.reading(ready_status, ready_text, metrics_status, metrics_text, names)
+
+    return probe
+
+
+def redis(url: str) -> Probe:
+    async def probe(_: aiohttp.ClientSession) -> Reading:
+        # Maintenance notifications are a managed Redis' feature: asking a plain one for them counts as an error there.
+        quiet = MaintNotificationsConfig(enabled=False)
+        async with Redis.from_url(url, decode_responses=True, maint_notifications_config=quiet) as client:
+            return redis_info.reading(await client.info())
+
+    return probe
+
+
+def replica(http: str, metrics: str, model: str) -> Probe:
+    """A Triton at the address `http`, with its metrics at the address `metrics` (empty: it has none)."""
+
+    async def probe(session: aiohttp.ClientSession) -> Reading:
+        status, _ = await get(session, f"http://{http}/v2/health/ready")
+        if status != triton.OK:
+            return triton.reading(status, "", "", model)
+        _, stats = await get(session, f"http://{http}/v2/models/stats")
+        metrics_text = (await get(session, f"http://{metrics}/metrics"))[1] if metrics else ""
+        return triton.reading(status, stats, metrics_text, model)
+
+    return probe

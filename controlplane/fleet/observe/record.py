@@ -1,0 +1,39 @@
+"""Write down what was seen: the latest of each component, with rates since the look before."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from django.db import transaction
+
+from controlplane.fleet.models import Observation
+from controlplane.fleet.observe.reading import rates
+from controlplane.fleet.observe.round import Seen
+
+
+@transaction.atomic
+def record(seen: Iterable[Seen], now: datetime) -> None:
+    """Replace the latest observations, and forget replicas that are no longer asked."""
+    before = {one.component: one for one in Observation.objects.all()}
+    latest = [_observation(one, before.get(one.component), now) for one in seen]
+    Observation.objects.bulk_create(
+        latest,
+        update_conflicts=True,
+        unique_fields=["component"],
+        update_fields=["kind", "state", "figures", "counters", "observed_at", "error"],
+    )
+    kept = [one.component for one in latest]
+    Observation.objects.filter(kind=Observation.Kind.REPLICA).exclude(component__in=kept).delete()
+
+
+def _observation(seen: Seen, before: Observation | None, now: datetime) -> Observation:
+    reading = seen.reading
+    since = rates(before.counters, reading.counters, (now - before.observed_at).total_seconds()) if before else {}
+    return Observation(
+        component=seen.component,
+        kind=seen.kind,
+        state=reading.state,
+        figures={**since, **reading.figures},
+        counters=dict(reading.counters),
+        observed_at=now,
+        error=reading.error[:500],
+    )

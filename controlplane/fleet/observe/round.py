@@ -1,0 +1,52 @@
+"""Ask every component at once, each with its own deadline: a dead one delays nobody."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import aiohttp
+from redis.exceptions import RedisError
+
+from controlplane.fleet.observe.probes import Probe
+from controlplane.fleet.observe.reading import Reading, down
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    component: str  # unique, such as "gateway" or "chat-large-local/triton-0"
+    kind: str
+    probe: Probe
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    component: str
+    kind: str
+    reading: Reading
+
+
+async def look(targets: Sequence[Target], timeout_s: float) -> list[Seen]:
+    """What each target answered within `timeout_s`; one that did not is down. Never raises for a component's sake."""
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=timeout_s)) as session:
+        return list(await asyncio.gather(*(_look(target, session, timeout_s) for target in targets)))
+
+
+async def _look(target: Target, session: aiohttp.ClientSession, timeout_s: float) -> Seen:
+    began = time.perf_counter()
+    try:
+        async with asyncio.timeout(timeout_s):
+            reading = await target.probe(session)
+    except TimeoutError:
+        reading = down(f"no answer within {timeout_s:g} s")
+    except (aiohttp.ClientError, RedisError, OSError) as error:
+        reading = down(_short(error))
+    except ValueError as error:
+        reading = Reading("degraded", error=f"it answers what is not understood: {_short(error)}")
+    answer_ms = (time.perf_counter() - began) * 1e3
+    figures = reading.figures if reading.state == "down" else {**reading.figures, "answer_ms": answer_ms}
+    return Seen(target.component, target.kind, replace(reading, figures=figures))
+
+
+def _short(error: Exception) -> str:
+    return (str(error) or type(error).__name__)[:300]

@@ -1,0 +1,60 @@
+"""A Triton replica's health, statistics and metrics as a reading."""
+
+import json
+
+from controlplane.fleet.observe.exposition import Labels, families, known, total
+from controlplane.fleet.observe.reading import Reading, down
+
+OK = 200
+
+
+def reading(ready_status: int, stats_text: str, metrics_text: str, model: str) -> Reading:
+    """The replica as the pool's `model` sees it.
+
+    `ready_status` of GET v2/health/ready, `stats_text` of GET v2/models/stats, `metrics_text` of /metrics, empty where
+    it has none. Averages of queue and compute are the server's own. A request that its client gave up is no error; only
+    the metrics tell those apart. Raises ValueError where a text is not what Triton answers.
+    """
+    if ready_status != OK:
+        return down(f"v2/health/ready answers {ready_status}")
+    stats = _inference_stats(stats_text, model)
+    if stats is None:
+        return Reading("degraded", error=f"model {model!r} is not loaded: load it, or correct the pool's model name")
+    page = families(metrics_text)
+
+    def ours(labels: Labels) -> bool:
+        return labels.get("model") == model
+
+    def failures(labels: Labels) -> bool:
+        return ours(labels) and labels.get("reason") != "CANCELED"
+
+    failed = total(page, "nv_inference_request_failure", failures)
+    return Reading(
+        state="up",
+        figures=known(
+            pending=total(page, "nv_inference_pending_request_count", ours),
+            cpu_ratio=total(page, "nv_cpu_utilization"),
+            gpu_memory_used_bytes=total(page, "nv_gpu_memory_used_bytes"),
+            gpu_memory_total_bytes=total(page, "nv_gpu_memory_total_bytes"),
+        ),
+        counters={
+            "requests": stats["success"]["count"] + stats["fail"]["count"],
+            "errors": stats["fail"]["count"] if failed is None else failed,
+            "queue_ns": stats["queue"]["ns"],
+            "compute_ns": stats["compute_infer"]["ns"],
+        },
+    )
+
+
+def _inference_stats(text: str, model: str) -> dict[str, dict[str, int]] | None:
+    """`{"success": {"count", "ns"}, …}` of `model` summed over its versions; None where it is not loaded."""
+    try:
+        versions = [one["inference_stats"] for one in json.loads(text)["model_stats"] if one["name"] == model]
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"v2/models/stats is not understood: {error!r}") from error
+    if not versions:
+        return None
+    return {
+        kind: {part: sum(int(one.get(kind, {}).get(part, 0)) for one in versions) for part in ("count", "ns")}
+        for kind in ("success", "fail", "queue", "compute_infer")
+    }

@@ -1,0 +1,42 @@
+"""The serving stack as it really is now: the fleet's inventory and observations beside what the ledger saw. For overview and API."""
+
+import time
+from datetime import UTC, datetime
+
+import structlog
+from django.conf import settings
+
+from controlplane.fleet.inventory import observations, pool_entries
+from controlplane.fleet.stack import Ledger, Row, rows
+from controlplane.telemetry.ask import answers
+from controlplane.telemetry.store import StoreUnavailable
+from controlplane.telemetry.store.types import Health, LatencyReport, Window
+
+log = structlog.get_logger(__name__)
+WINDOW_S = 300
+"""Rates and p95 are of the last five minutes: long enough for a p95, short enough to be now."""
+
+
+def serving_stack() -> list[Row]:
+    """A row for each process, pool and replica. The store being away leaves what was observed."""
+    now_ns = time.time_ns()
+    now = datetime.fromtimestamp(now_ns / 1e9, UTC)
+    return rows(pool_entries(), observations(), _ledger(now_ns), now, settings.CONFIG.stale_after_s)
+
+
+def _ledger(now_ns: int) -> Ledger | None:
+    window = Window(now_ns - WINDOW_S * 10**9, now_ns)
+    try:
+        return Ledger(
+            WINDOW_S,
+            _overall(answers.store().latency(window)),
+            answers.health(window, "pool"),
+            answers.health(window, "replica"),
+        )
+    except StoreUnavailable as error:
+        log.warning("store_unavailable", asked="serving stack", error=str(error))
+        return None
+
+
+def _overall(report: LatencyReport) -> Health:
+    return Health("", report.requests, report.errors, report.e2e_ms.p95 if report.e2e_ms else None, report.newest_ns)

@@ -1,0 +1,37 @@
+"""`python -m controlplane.telemetry`: OTLP in, spool, ledger, store. See docs/telemetry.md."""
+
+import asyncio
+import os
+import signal
+import sys
+
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # children are started by exec; read when grpc is imported
+
+import uvloop  # noqa: E402
+
+from controlplane import logs
+from controlplane.config import ConfigError
+from controlplane.telemetry.config import IngestConfig, load
+from controlplane.telemetry.service import CannotStart, serve
+
+
+async def _run(config: IngestConfig) -> None:
+    stopped = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stopped.set)
+    async with serve(config) as (http_port, grpc_port):
+        print(f"otlp http={http_port} grpc={grpc_port}", flush=True)
+        await stopped.wait()
+
+
+def main() -> None:
+    try:
+        config = load()
+        logs.configure(logs.stdlib_logging(config.log_format, config.log_level))
+        uvloop.run(_run(config))
+    except (ConfigError, CannotStart) as error:
+        sys.exit(f"telemetry cannot start: {error}")
+
+
+if __name__ == "__main__":
+    main()

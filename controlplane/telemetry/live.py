@@ -1,0 +1,64 @@
+"""Tells open pages that there is something new: `live.changed` to the channel layer's group `live`, at most once a second."""
+
+import asyncio
+from typing import Protocol
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+GROUP = "live"
+PREFIX = "weir"
+"""As in Django's CHANNEL_LAYERS: the two ends must agree."""
+
+
+class Layer(Protocol):
+    async def group_send(self, group: str, message: dict[str, object]) -> object: ...
+
+
+class Live:
+    """Redis may be away: pages then refresh by their own clock, and nothing here waits for it."""
+
+    def __init__(self, layer: Layer, every_s: float = 1.0, timeout_s: float = 1.0) -> None:
+        self._layer, self._every_s, self._timeout_s = layer, every_s, timeout_s
+        self._newest_ns, self._requests = 0, 0
+        self._changed = asyncio.Event()
+        self._reachable = True
+
+    def changed(self, newest_ns: int, requests: int) -> None:
+        """Note that request rows were stored, the newest of which ended at `newest_ns`."""
+        self._newest_ns = max(self._newest_ns, newest_ns)
+        self._requests += requests
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            message: dict[str, object] = {
+                "type": "live.changed",
+                "newest_ns": self._newest_ns,
+                "requests": self._requests,
+            }
+            self._requests = 0
+            await self._send(message)
+            await asyncio.sleep(self._every_s)
+
+    async def _send(self, message: dict[str, object]) -> None:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await self._layer.group_send(GROUP, message)
+        except Exception as error:  # noqa: BLE001  (whatever Redis's client raises: nobody waits for this)
+            if self._reachable:
+                log.warning("live.unreachable", error=f"{type(error).__name__}: {error}")
+            self._reachable = False
+        else:
+            self._reachable = True
+
+
+def redis_layer(url: str) -> Layer:
+    from channels_redis.pubsub import RedisPubSubChannelLayer
+
+    layer: Layer = RedisPubSubChannelLayer(hosts=[url], prefix=PREFIX)
+    return layer

@@ -1,0 +1,140 @@
+"""ExportTraceServiceRequest in protobuf: taken apart by hand down to its spans, each of which upb reads by itself."""
+
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
+
+from controlplane.telemetry.spans import AttrValue, Event, Span
+
+from .faults import LATEST_NS, MAX_SPAN_BYTES, TOO_LARGE, fault
+from .malformed import Malformed
+from .wire import count, fields
+
+_Message = TypeVar("_Message", bound=Message)
+_NO_PARENT = bytes(8)
+_METRIC_KINDS = frozenset(
+    {5, 7, 9, 10, 11}
+)  # gauge, sum, histogram, exponential histogram, summary; their data points are field 1
+
+
+def check(body: bytes) -> Counter[str]:
+    rejected: Counter[str] = Counter()
+    for start, end, _, _ in walk(body):
+        if end - start > MAX_SPAN_BYTES:
+            rejected[TOO_LARGE] += 1
+            continue
+        span = _parse(WireSpan, body[start:end])
+        if reason := fault(
+            span.trace_id, span.span_id, span.parent_span_id, span.start_time_unix_nano, span.end_time_unix_nano
+        ):
+            rejected[reason] += 1
+    return rejected
+
+
+def spans(body: bytes) -> Iterator[tuple[Span, int]]:
+    for start, end, service, scope in walk(body):
+        size = end - start
+        if size <= MAX_SPAN_BYTES and (found := span_of(_parse(WireSpan, body[start:end]), service, scope)):
+            yield found, size
+
+
+def count_data_points(body: bytes) -> int:
+    return count(body, 1, 2, 2, _METRIC_KINDS, 1)
+
+
+def count_log_records(body: bytes) -> int:
+    return count(body, 1, 2, 2)
+
+
+def walk(body: bytes) -> Iterator[tuple[int, int, str, str]]:
+    """Where each span lies in the body, with the service and the scope it belongs to. Raises Malformed."""
+    for resource in _inner(body, (0, len(body)), 1):
+        service = _service(_head(Resource, body, resource))
+        for scope in _inner(body, resource, 2):
+            name = _head(InstrumentationScope, body, scope).name
+            for start, end in _inner(body, scope, 2):
+                yield start, end, service, name
+
+
+def _inner(body: bytes, outer: tuple[int, int], wanted: int) -> Iterator[tuple[int, int]]:
+    return ((start, end) for number, start, end in fields(body, *outer) if number == wanted)
+
+
+def _head(kind: type[_Message], body: bytes, outer: tuple[int, int]) -> _Message:
+    """Field 1 of ResourceSpans or ScopeSpans: wherever it stands among the others, merged where it stands twice."""
+    head = b"".join([body[start:end] for start, end in _inner(body, outer, 1)])
+    if len(head) > MAX_SPAN_BYTES:
+        raise Malformed(f"a resource or scope is larger than {MAX_SPAN_BYTES} bytes")
+    return _parse(kind, head)
+
+
+def _parse(kind: type[_Message], data: bytes) -> _Message:
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise Malformed(f"the body is not protobuf: a {kind.DESCRIPTOR.name} that cannot be read") from error
+
+
+def _service(resource: Resource) -> str:
+    service = ""
+    for pair in resource.attributes:
+        if pair.key == "service.name":
+            service = pair.value.string_value
+    return service
+
+
+def span_of(span: WireSpan, service: str, scope: str) -> Span | None:
+    trace_id, span_id, parent_id = span.trace_id, span.span_id, span.parent_span_id
+    start_ns, end_ns = span.start_time_unix_nano, span.end_time_unix_nano
+    if fault(trace_id, span_id, parent_id, start_ns, end_ns):
+        return None
+    kind, status = span.kind, span.status.code
+    return Span(
+        trace_id,
+        span_id,
+        b"" if parent_id == _NO_PARENT else parent_id,
+        span.name,
+        kind if 0 <= kind <= 5 else 0,
+        start_ns,
+        max(start_ns, end_ns),
+        status if 0 <= status <= 2 else 0,
+        service,
+        scope,
+        attributes(span.attributes),
+        tuple(
+            [
+                Event(min(event.time_unix_nano, LATEST_NS - 1), event.name, attributes(event.attributes))
+                for event in span.events
+            ]
+        ),
+    )
+
+
+def attributes(pairs: Iterable[KeyValue]) -> dict[str, AttrValue]:
+    return {pair.key: value_of(pair.value) for pair in pairs}
+
+
+def value_of(value: AnyValue) -> AttrValue:
+    """A list becomes a tuple, a map a tuple of (key, value), bytes base64 as in OTLP/JSON, and no value an empty string."""
+    kind = value.WhichOneof("value")
+    if kind == "string_value":
+        return value.string_value
+    if kind == "int_value":
+        return value.int_value
+    if kind == "double_value":
+        return value.double_value
+    if kind == "bool_value":
+        return value.bool_value
+    if kind == "array_value":
+        return tuple([value_of(item) for item in value.array_value.values])
+    if kind == "kvlist_value":
+        return tuple([(pair.key, value_of(pair.value)) for pair in value.kvlist_value.values])
+    if kind == "bytes_value":
+        return b64encode(value.bytes_value).decode()
+    return ""

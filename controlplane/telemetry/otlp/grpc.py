@@ -1,0 +1,114 @@
+"""OTLP over gRPC: the three collector services, on raw bytes.
+
+gRPC's own decompression is off, since it has no bound on what comes out: bodies are inflated here, as over HTTP. A gzip body
+is told by its first two bytes, which begin no protobuf message (0x1f is a tag of wire type 7). The method is unary, and served
+as a stream of one message: so the sender is known before its message is read.
+"""
+
+from __future__ import annotations  # grpc's classes are generic to the type checker alone
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import structlog
+
+from . import contract
+from .body import GZIP_MAGIC, Body
+from .contract import Code, Encoding, Refused, Signal
+from .receiver import Receiver
+from .token import allowed
+
+log = structlog.get_logger(__name__)
+
+READING = 8
+"""Messages read at once: what gRPC holds of them is not accounted for until they are whole."""
+READ_TIMEOUT_S, PLACE_TIMEOUT_S = 30.0, 2.0
+
+_METHODS = {
+    "/opentelemetry.proto.collector.trace.v1.TraceService/Export": Signal.TRACES,
+    "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export": Signal.METRICS,
+    "/opentelemetry.proto.collector.logs.v1.LogsService/Export": Signal.LOGS,
+}
+_CODES: dict[Code, grpc.StatusCode] = {code: getattr(grpc.StatusCode, code.name) for code in Code}
+
+if TYPE_CHECKING:
+    Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class GrpcReceiver(grpc.GenericRpcHandler):  # type: ignore[type-arg]
+    def __init__(self, receiver: Receiver, token: str) -> None:
+        self._receiver, self._token = receiver, token
+        self._places = asyncio.Semaphore(READING)
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[Any, Any] | None:
+        signal = _METHODS.get(handler_call_details.method)
+        return grpc.stream_unary_rpc_method_handler(self._handler(signal)) if signal else None
+
+    def _handler(self, signal: Signal) -> Callable[[AsyncIterator[bytes], Context], Awaitable[bytes]]:
+        async def export(messages: AsyncIterator[bytes], context: Context) -> bytes:
+            try:
+                return await self._export(signal, messages, context)
+            except Refused as refused:
+                self._receiver.counts.request("grpc", refused.code.name.lower())
+                failure = refused
+            except TimeoutError:
+                failure = Refused(408, Code.DEADLINE_EXCEEDED, f"the message took longer than {READ_TIMEOUT_S:g} s")
+            except Exception:
+                log.exception("otlp.failed", signal=signal.value)
+                failure = Refused(500, Code.INTERNAL, "the receiver failed on this request")
+            context.set_trailing_metadata((("grpc-status-details-bin", contract.status_details(failure)),))
+            await context.abort(_CODES[failure.code], failure.message)
+            raise AssertionError  # abort raises
+
+        return export
+
+    async def _export(self, signal: Signal, messages: AsyncIterator[bytes], context: Context) -> bytes:
+        metadata = dict(context.invocation_metadata() or ())
+        authorization = metadata.get("authorization", "")
+        if not allowed(self._token, authorization if isinstance(authorization, str) else ""):
+            raise contract.unauthenticated()
+        self._receiver.admit()
+        body = Body(gzip=False, limit=self._receiver.max_body_bytes)
+        async with self._reading(), asyncio.timeout(READ_TIMEOUT_S):
+            async for message in messages:
+                body = Body(gzip=message.startswith(GZIP_MAGIC), limit=self._receiver.max_body_bytes)
+                body.feed(message)
+                break
+        whole = body.finish()
+        try:
+            self._receiver.grow(len(whole))
+            taken = await self._receiver.take(signal, Encoding.PROTOBUF, whole)
+        finally:
+            self._receiver.grow(-len(whole))
+        self._receiver.counts.request("grpc", "partial" if taken.rejected else "ok")
+        return contract.response(signal, Encoding.PROTOBUF, taken)
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[None]:
+        """One of the places for a message that is coming in: its size is known, and accounted for, only when it is here."""
+        try:
+            async with asyncio.timeout(PLACE_TIMEOUT_S):
+                await self._places.acquire()
+        except TimeoutError:
+            raise contract.overloaded(f"{READING} requests are being read, slowly") from None
+        try:
+            yield
+        finally:
+            self._places.release()
+
+
+def server(receiver: Receiver, token: str) -> grpc.aio.Server:
+    """Not yet bound to a port, nor started."""
+    made = grpc.aio.server(
+        options=[
+            ("grpc.max_receive_message_length", receiver.max_body_bytes),
+            ("grpc.per_message_decompression", 0),
+            ("grpc.so_reuseport", 0),  # a second receiver on the port must fail, not share its requests
+            ("grpc.max_concurrent_streams", 1000),
+        ]
+    )
+    made.add_generic_rpc_handlers((GrpcReceiver(receiver, token),))
+    return made

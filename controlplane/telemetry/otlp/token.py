@@ -1,0 +1,35 @@
+"""Who may send. Without a token only this machine may: the receivers then bind to loopback addresses alone."""
+
+import hmac
+import ipaddress
+
+_SCHEME = "bearer "
+
+
+def allowed(token: str, authorization: str | None) -> bool:
+    """Whether the `Authorization` header carries the token; always where none is asked for. Constant-time."""
+    if not token:
+        return True
+    given = authorization or ""
+    if given[: len(_SCHEME)].lower() != _SCHEME:
+        return False
+    return hmac.compare_digest(given[len(_SCHEME) :].strip().encode(), token.encode())
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False  # a name may resolve to anything
+
+
+def problem(host: str, token: str) -> str:
+    """Why a receiver must not bind to `host`, with the remedy; empty where it may."""
+    if token or is_loopback(host):
+        return ""
+    return (
+        f"WEIR_OTLP_HOST={host} is reachable from other machines and WEIR_OTLP_TOKEN is not set: anybody could write spans. "
+        "Set WEIR_OTLP_TOKEN, or bind to 127.0.0.1"
+    )

@@ -1,0 +1,32 @@
+"""`python -m controlplane.telemetry.pipeline --shard 0 --shards 1`, started by `controlplane.telemetry` alone."""
+
+import argparse
+import logging
+
+from controlplane.telemetry.config import load
+from controlplane.telemetry.pipeline.process import run
+from controlplane.telemetry.pipeline.traces import Limits
+from controlplane.telemetry.pipeline.worker import BatchLimits
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m controlplane.telemetry.pipeline", description=__doc__)
+    parser.add_argument("--shard", type=int, default=0)
+    parser.add_argument("--shards", type=int, default=1)
+    arguments = parser.parse_args()
+    for library in ("urllib3", "clickhouse_connect"):
+        logging.getLogger(library).setLevel(logging.CRITICAL)  # what they would say, `sink` says once
+    config = load()
+    run(
+        config.home / "spool",
+        config.store_dsn,
+        shard=arguments.shard,
+        shards=arguments.shards,
+        limits=Limits(config.trace_quiet_s, config.trace_open_s, config.pending_bytes),
+        batches=BatchLimits(config.batch_age_s, config.batch_spans),
+        retention_days=config.retention_days,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Traces that are still coming in, and the judgement when one is complete. Times are given, never read."""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from controlplane.telemetry.spans import Span
+from controlplane.telemetry.spool.frame import Position
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When a trace is closed."""
+
+    quiet_s: float = 1.0  # after the last of its spans: exporters send what belongs together within less
+    open_s: float = 10.0  # after the first, come what may: the checkpoint waits for it
+    pending_bytes: int = 32 * 2**20  # of bodies whose spans wait; memory is some ten times that
+    trace_spans: int = 10_000  # of one trace
+
+
+class OpenTrace:
+    __slots__ = ("bytes", "earliest_ns", "first", "opened_s", "spans", "touched")
+
+    def __init__(self, first: Position, opened_s: float) -> None:
+        self.first, self.opened_s = first, opened_s
+        self.spans: list[Span] = []
+        self.earliest_ns = 2**63
+        self.bytes = 0
+        self.touched = -1
+
+
+class Traces:
+    """Groups spans by trace. A trace is due when it has been quiet, has been open for long, or memory is short (the oldest first)."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._open: dict[bytes, OpenTrace] = {}  # in order of first arrival
+        self._rounds: deque[tuple[float, list[bytes]]] = deque()  # which traces were touched when
+        self._round = 0
+        self._large: list[bytes] = []
+        self.bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, spans: Iterable[tuple[Span, int]], at: Position, now_s: float) -> None:
+        """Take spans of the record that begins at `at`, each with its size in bytes."""
+        self._round += 1
+        touched: list[bytes] = []
+        for span, size in spans:
+            trace_id = span.trace_id
+            trace = self._open.get(trace_id)
+            if trace is None:
+                trace = self._open[trace_id] = OpenTrace(at, now_s)
+            trace.spans.append(span)
+            trace.bytes += size
+            self.bytes += size
+            if span.start_ns < trace.earliest_ns:
+                trace.earliest_ns = span.start_ns
+            if trace.touched != self._round:
+                trace.touched = self._round
+                touched.append(trace_id)
+            if len(trace.spans) == self._limits.trace_spans:
+                self._large.append(trace_id)
+        self._rounds.append((now_s, touched))
+
+    def due(self, now_s: float) -> list[tuple[bytes, OpenTrace]]:
+        """Take out what is complete."""
+        found: list[bytes] = []
+        while self._rounds and self._rounds[0][0] <= now_s - self._limits.quiet_s:
+            ended = self._round - len(self._rounds) + 1
+            found += [
+                key for key in self._rounds.popleft()[1] if key in self._open and self._open[key].touched == ended
+            ]
+        found += self._large
+        self._large = []
+        due = [(key, self._take(key)) for key in dict.fromkeys(found) if key in self._open]
+        while self._open:
+            key, oldest = next(iter(self._open.items()))
+            if oldest.opened_s > now_s - self._limits.open_s and self.bytes <= self._limits.pending_bytes:
+                break
+            due.append((key, self._take(key)))
+        return due
+
+    def checkpoint(self, read: Position) -> Position:
+        """The position before which nothing is needed any more, when everything up to `read` has been added."""
+        return next(iter(self._open.values())).first if self._open else read
+
+    def next_due_s(self) -> float | None:
+        """When `due` has something next, if nothing else is added."""
+        return self._rounds[0][0] + self._limits.quiet_s if self._rounds else None
+
+    def _take(self, key: bytes) -> OpenTrace:
+        trace = self._open.pop(key)
+        self.bytes -= trace.bytes
+        return trace

@@ -1,0 +1,247 @@
+"""The telemetry process put together: receivers and spool in this process, pipelines and the embedded store in children."""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import signal
+import socket
+import time
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from pathlib import Path
+
+import structlog
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from .children import Child
+from .config import IngestConfig
+from .live import Live, redis_layer
+from .otlp import grpc as otlp_grpc
+from .otlp.http import HttpReceiver
+from .otlp.receiver import Receiver
+from .otlp.token import problem
+from .pipeline.status import decode as decode_status
+from .spool import checkpoint
+from .spool.frame import Position
+from .spool.writer import SpoolWriter
+from .state import Shard, State
+from .store import access
+
+log = structlog.get_logger(__name__)
+
+_TELL_EVERY_S = 0.02  # how often pipelines hear of commits
+_GRACE_S = 2.0  # requests in flight when we are asked to stop
+PORT_FILE = Path("run") / "store-port"
+
+
+class CannotStart(Exception):
+    """One sentence for whoever started it, with the remedy."""
+
+
+@contextlib.asynccontextmanager
+async def serve(config: IngestConfig) -> AsyncIterator[tuple[int, int]]:
+    """Receive until the block ends; the HTTP and gRPC ports. Raises CannotStart."""
+    if reason := problem(config.otlp_host, config.otlp_token):
+        raise CannotStart(reason)
+    folder = config.home / "spool"
+    with _alone(folder):
+        checkpoint.settle(folder, config.pipelines)
+        service = _Service(config, folder)
+        try:
+            yield await service.start()
+        finally:
+            await service.stop()
+
+
+class _Service:
+    def __init__(self, config: IngestConfig, folder: Path) -> None:
+        self._config = config
+        self._loop = asyncio.get_running_loop()
+        self._spool = SpoolWriter(
+            folder,
+            max_bytes=config.spool_max_bytes,
+            reserve_bytes=config.spool_reserve_bytes,
+            segment_bytes=config.spool_segment_bytes,
+            on_commit=self._committed_elsewhere,
+        )
+        self._receiver = Receiver(
+            self._spool, max_body_bytes=config.otlp_max_body_bytes, inflight_bytes=config.otlp_inflight_bytes
+        )
+        self._http = HttpReceiver(self._receiver, config.otlp_token)
+        self._grpc = otlp_grpc.server(self._receiver, config.otlp_token)
+        self._state = State(
+            self._receiver,
+            self._spool,
+            [Shard(checkpoint.load(folder, number, config.pipelines)) for number in range(config.pipelines)],
+        )
+        self._state.restarts = lambda: [(child.name, child.restarts) for child in self._children]
+        self._registry = CollectorRegistry()
+        self._registry.register(self._state)
+        self._live = Live(redis_layer(config.redis_url))
+        self._children: list[Child] = []
+        self._pipelines: list[Child] = []
+        self._tasks: list[asyncio.Task[None]] = []
+        self._telling = False
+        self._runner: web.AppRunner | None = None
+
+    async def start(self) -> tuple[int, int]:
+        host, config = self._config.otlp_host, self._config
+        self._task(self._live.run())
+        self._spool.release(self._state.done)
+        if self._spool.committed > self._state.done:
+            self._commits()  # what the last run left
+        if config.store_dsn:
+            self._begin_pipelines(config.store_dsn)
+        else:
+            self._begin_store()
+        application = web.Application(middlewares=[self._http.middleware])
+        application.add_routes(self._http.routes())
+        application.add_routes(
+            [web.get("/healthz", self._healthz), web.get("/readyz", self._readyz), web.get("/metrics", self._metrics)]
+        )
+        self._runner = web.AppRunner(application, access_log=None, auto_decompress=False, shutdown_timeout=_GRACE_S)
+        await self._runner.setup()
+        try:
+            await web.TCPSite(self._runner, host, config.otlp_http_port).start()
+            http_port: int = self._runner.addresses[0][1]
+        except OSError as error:
+            raise CannotStart(_taken("WEIR_OTLP_HTTP_PORT", host, config.otlp_http_port, error)) from error
+        try:
+            address = f"[{host}]" if ":" in host else host
+            grpc_port = self._grpc.add_insecure_port(f"{address}:{config.otlp_grpc_port}")
+        except RuntimeError as error:
+            raise CannotStart(_taken("WEIR_OTLP_GRPC_PORT", host, config.otlp_grpc_port, error)) from error
+        await self._grpc.start()
+        log.info("telemetry.receiving", http_port=http_port, grpc_port=grpc_port, host=host)
+        return http_port, grpc_port
+
+    async def stop(self) -> None:
+        """Refuse what is new, answer what is in flight, stop the children, commit what waits."""
+        await self._grpc.stop(_GRACE_S)
+        if self._runner is not None:
+            await self._runner.cleanup()
+        for task in reversed(self._tasks):  # pipelines before the store they write to
+            task.cancel()
+            await asyncio.wait([task])
+        self._receiver.close()
+        await asyncio.to_thread(self._spool.close)
+
+    def _begin_store(self) -> None:
+        port = self._config.store_port or _free_port()
+        _write(self._config.home / PORT_FILE, f"{port}\n")
+        store = Child("store", lambda: ["controlplane.telemetry.store", "--port", str(port)], line=lambda _: None)
+        self._start_child(store)
+        self._begin_pipelines(access.dsn(self._config.home, port))  # at once: they wait until it answers
+
+    def _begin_pipelines(self, dsn: str) -> None:
+        shards = len(self._state.shards)
+        for number in range(shards):
+            child = Child(
+                f"pipeline-{number}",
+                lambda number=number: [  # type: ignore[misc]
+                    "controlplane.telemetry.pipeline",
+                    "--shard",
+                    str(number),
+                    "--shards",
+                    str(shards),
+                ],
+                line=self._reported,
+                environment={"WEIR_STORE_DSN": dsn},
+                started=self._tell_soon,
+            )
+            self._pipelines.append(child)
+            self._start_child(child)
+
+    def _start_child(self, child: Child) -> None:
+        self._children.append(child)
+        self._task(child.run())
+
+    def _task(self, work: Coroutine[None, None, None]) -> None:
+        task = self._loop.create_task(work)
+        task.add_done_callback(_must_not_fail)
+        self._tasks.append(task)
+
+    def _committed_elsewhere(self, _: Position) -> None:
+        """Called from the spool's thread."""
+        self._loop.call_soon_threadsafe(self._commits)
+
+    def _commits(self) -> None:
+        self._state.commits.add(self._spool.committed, time.monotonic())
+        self._tell_soon()
+
+    def _tell_soon(self) -> None:
+        """Tell the pipelines how far the spool is: many commits, one message."""
+        if not self._telling:
+            self._telling = True
+            self._loop.call_later(_TELL_EVERY_S, self._tell)
+
+    def _tell(self) -> None:
+        self._telling = False
+        position = self._spool.committed
+        told = [child.tell(f"{position.segment} {position.offset}\n".encode()) for child in self._pipelines]
+        if not all(told):
+            self._tell_soon()
+
+    def _reported(self, line: bytes) -> None:
+        status = decode_status(line)
+        self._state.shards[status.shard].take(status)
+        if status.checkpoint.segment:
+            self._spool.release(self._state.done)
+        if status.requests:
+            self._live.changed(status.newest_ns, status.requests)
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        return web.json_response({"status": "ok"})
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        ready, said = self._state.readiness()
+        return web.json_response({"ready": ready, **said}, status=200 if ready else 503)
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        self._http.authenticate(request)
+        return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+
+def _must_not_fail(task: asyncio.Task[None]) -> None:
+    """A fault of ours: end in order, and let whoever supervises us start afresh."""
+    if not task.cancelled() and (error := task.exception()):
+        log.critical("telemetry.failed", exc_info=error)
+        signal.raise_signal(signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold the spool's lock. Raises CannotStart where another process does."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise CannotStart(
+                f"another telemetry process uses {folder}: stop it, or give this one its own WEIR_HOME"
+            ) from error
+        yield
+    finally:
+        os.close(handle)
+
+
+def _taken(name: str, host: str, port: int, error: Exception) -> str:
+    return f"{name}={port} on {host} cannot be bound ({error}): stop what listens there, or choose another port"
+
+
+def _free_port() -> int:
+    """Nobody's now; should somebody take it before the store does, the store says so and is tried again."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}")
+    draft.write_text(text)
+    draft.replace(path)

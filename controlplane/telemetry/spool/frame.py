@@ -1,0 +1,82 @@
+"""The spool's format on disk, and nothing that touches a disk.
+
+A segment is MAGIC and then frames. A frame is a header (`<IIQB`: length of the payload, CRC-32 of all that follows the CRC,
+time of receipt in ns since the Unix epoch, kind) and the payload: a request's body as it was received, decompressed.
+"""
+
+import struct
+from collections.abc import Iterator
+from enum import IntEnum
+from typing import NamedTuple
+from zlib import crc32
+
+MAGIC = b"WEIRSPL1"
+_HEADER = struct.Struct("<IIQB")
+HEADER_BYTES = _HEADER.size
+_UNCHECKED = 8  # length and CRC themselves
+
+
+class Kind(IntEnum):
+    """What a payload is. Numbers are on disk: never reuse one."""
+
+    TRACES_PROTOBUF = 1
+    TRACES_JSON = 2
+
+
+class Position(NamedTuple):
+    """A place in the spool: segment number and byte offset in it. Positions compare in order of writing."""
+
+    segment: int
+    offset: int
+
+
+class Record(NamedTuple):
+    """One payload; `start` and `end` are where its frame lies, so a reader that has done with it continues at `end`."""
+
+    kind: int
+    received_ns: int
+    payload: bytes
+    start: Position
+    end: Position
+
+
+class Torn(Exception):
+    """The bytes at `offset` are not a whole, intact frame."""
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(f"no intact frame at byte {offset}: {reason}")
+        self.offset = offset
+
+
+def header(kind: int, received_ns: int, payload: bytes) -> bytes:
+    """What is written before `payload`; apart from it, so that a large body is never copied."""
+    checked = _HEADER.pack(0, 0, received_ns, kind)[_UNCHECKED:]
+    return _HEADER.pack(len(payload), crc32(payload, crc32(checked)), received_ns, kind)
+
+
+def frame_bytes(payload: bytes) -> int:
+    return HEADER_BYTES + len(payload)
+
+
+def length_at(data: bytes | memoryview, at: int) -> int:
+    """How many bytes the frame that starts at `at` has; its header must be whole."""
+    return HEADER_BYTES + int.from_bytes(data[at : at + 4], "little")
+
+
+def frames(data: bytes | memoryview, segment: int, base: int) -> Iterator[Record]:
+    """The whole frames in `data`, which begins at byte `base` of the segment; a last one cut short is left alone.
+
+    Raises Torn at a frame that is whole by its length but does not match its checksum.
+    """
+    view = memoryview(data)
+    at = 0
+    while len(view) - at >= HEADER_BYTES:
+        length, crc, received_ns, kind = _HEADER.unpack_from(view, at)
+        end = at + HEADER_BYTES + length
+        if end > len(view):
+            return
+        if crc32(view[at + _UNCHECKED : end]) != crc:
+            raise Torn(base + at, "checksum does not match")
+        payload = bytes(view[at + HEADER_BYTES : end])
+        yield Record(kind, received_ns, payload, Position(segment, base + at), Position(segment, base + end))
+        at = end

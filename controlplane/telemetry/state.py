@@ -1,0 +1,137 @@
+"""What the telemetry process knows of itself, and how it says so: readiness, and figures for Prometheus."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from .otlp.receiver import Receiver
+from .pipeline.status import Status
+from .spool.frame import Position
+from .spool.writer import SpoolWriter
+
+
+@dataclass
+class Shard:
+    """What one pipeline process said last, and all it said so far."""
+
+    checkpoint: Position
+    store_away: str = "not reached yet"
+    reached: bool = False  # the store has answered once
+    away_since_s: float = field(default_factory=time.monotonic)
+    spans: int = 0
+    requests: int = 0
+    amended: int = 0
+    withdrawn: int = 0
+    lag_s: float = 0.0
+    pending_traces: int = 0
+
+    def take(self, status: Status) -> None:
+        if bool(status.store_away) != bool(self.store_away):
+            self.away_since_s = time.monotonic()
+        self.store_away = status.store_away
+        self.reached = self.reached or not status.store_away
+        self.pending_traces = status.pending_traces
+        if status.checkpoint.segment:
+            self.checkpoint, self.lag_s = status.checkpoint, status.lag_s
+        self.spans += status.spans
+        self.requests += status.requests
+        self.amended += status.amended
+        self.withdrawn += status.withdrawn
+
+
+class Commits:
+    """When what was committed: enough to say how old the oldest record is that is not worked off yet."""
+
+    def __init__(self, every_s: float = 0.5) -> None:
+        self._every_s, self._marks = every_s, deque[tuple[float, Position]]()
+
+    def add(self, position: Position, now_s: float) -> None:
+        if not self._marks or now_s - self._marks[-1][0] >= self._every_s:
+            self._marks.append((now_s, position))
+
+    def behind_s(self, done: Position, now_s: float) -> float:
+        while self._marks and self._marks[0][1] <= done:
+            self._marks.popleft()
+        return now_s - self._marks[0][0] if self._marks else 0.0
+
+
+@dataclass(eq=False)
+class State:
+    receiver: Receiver
+    spool: SpoolWriter
+    shards: list[Shard]
+    commits: Commits = field(default_factory=Commits)
+    restarts: Callable[[], Iterable[tuple[str, int]]] = lambda: ()
+
+    @property
+    def done(self) -> Position:
+        """Before it, every shard has everything in the store."""
+        return min(shard.checkpoint for shard in self.shards)
+
+    @property
+    def behind_s(self) -> float:
+        return self.commits.behind_s(self.done, time.monotonic())
+
+    def readiness(self) -> tuple[bool, dict[str, object]]:
+        """Ready is: takes spans, and has reached the store once. A store that went away since is said, and survived."""
+        away = [shard for shard in self.shards if shard.store_away]
+        starting = not all(shard.reached for shard in self.shards)
+        taking = not self.spool.refusal()
+        said: dict[str, object] = {
+            "receiving": "ok" if taking else "refusing: the spool or its disk is full",
+            "store": "starting" if starting else "away" if away else "ok",
+            "spool_bytes": self.spool.backlog,
+            "behind_s": round(self.behind_s, 1),
+        }
+        if away and not starting:
+            said["store_away_s"] = round(time.monotonic() - min(shard.away_since_s for shard in away), 1)
+        return taking and not starting, said
+
+    def collect(self) -> Iterator[Metric]:
+        """prometheus_client's collector protocol."""
+        counts = self.receiver.counts
+        requests = CounterMetricFamily(
+            "weir_ingest_requests", "OTLP requests answered.", labels=["transport", "outcome"]
+        )
+        for (transport, outcome), number in sorted(counts.requests.items()):
+            requests.add_metric([transport, outcome], number)
+        rejected = CounterMetricFamily("weir_ingest_rejected_spans", "Spans refused one by one.", labels=["reason"])
+        for reason, number in sorted(counts.rejected.items()):
+            rejected.add_metric([reason], number)
+        restarts = CounterMetricFamily("weir_ingest_child_restarts", "Processes started again.", labels=["child"])
+        for child, number in self.restarts():
+            restarts.add_metric([child], number)
+        yield from (requests, rejected, restarts)
+        yield CounterMetricFamily(
+            "weir_ingest_acknowledged_requests", "Requests with spans, durable in the spool.", counts.acknowledged
+        )
+        yield CounterMetricFamily("weir_ingest_received_bytes", "Bodies, decompressed.", counts.received_bytes)
+        yield CounterMetricFamily("weir_ingest_stored_spans", "Spans inserted.", sum(s.spans for s in self.shards))
+        yield CounterMetricFamily(
+            "weir_ingest_stored_requests", "Request rows inserted.", sum(s.requests for s in self.shards)
+        )
+        yield CounterMetricFamily(
+            "weir_ingest_amended_traces", "Traces closed again after late spans.", sum(s.amended for s in self.shards)
+        )
+        yield CounterMetricFamily(
+            "weir_ingest_withdrawn_requests",
+            "Rows taken back: later spans showed them to be part of a request.",
+            sum(s.withdrawn for s in self.shards),
+        )
+        yield GaugeMetricFamily("weir_ingest_inflight_bytes", "Bodies in memory.", self.receiver.inflight)
+        yield GaugeMetricFamily(
+            "weir_ingest_pending_traces", "Traces still coming in.", sum(s.pending_traces for s in self.shards)
+        )
+        yield GaugeMetricFamily(
+            "weir_ingest_lag_seconds", "From receipt to rows, of the last batch.", max(s.lag_s for s in self.shards)
+        )
+        yield GaugeMetricFamily("weir_ingest_behind_seconds", "Age of the oldest record not worked off.", self.behind_s)
+        yield GaugeMetricFamily("weir_spool_bytes", "Spool on disk.", self.spool.size)
+        yield GaugeMetricFamily("weir_spool_backlog_bytes", "Of it, what is not in the store.", self.spool.backlog)
+        yield GaugeMetricFamily("weir_spool_accepting", "1 while it takes more.", int(not self.spool.refusal()))
+        yield GaugeMetricFamily(
+            "weir_store_reachable", "1 while the store takes inserts.", int(not any(s.store_away for s in self.shards))
+        )

@@ -1,0 +1,106 @@
+"""`python -m deploy.local`: all of Weir on this machine, until Ctrl-C. `make run` sets up and starts it."""
+
+import platform
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+from deploy.local import options as options_
+from deploy.local.errors import CannotRunError
+from deploy.local.home import held
+from deploy.local.options import Options
+from deploy.local.parts import build
+from deploy.local.ports import is_free
+from deploy.local.supervisor import Supervisor
+
+
+def main() -> int:
+    try:
+        _run(options_.read())
+    except CannotRunError as error:
+        print(f"weir cannot run: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:  # before the supervisor was there to take it
+        return 130
+    return 0
+
+
+def _run(options: Options) -> None:
+    _check_platform()
+    with held(options.home, _say):
+        _check_ports(options)
+        first_time = not (options.home / "admin-password").exists()
+        try:
+            parts = build(options)
+        except FileNotFoundError as error:  # a wheel or an environment that set-up brings
+            raise CannotRunError(str(error)) from error
+        _say(f"starting {len(parts)} parts, logs are in {options.home / 'logs'}")
+        Supervisor(parts, options.home / "logs", _say).run(when_ready=lambda: _welcome(options, first_time))
+        _say("ended: nothing is left running")
+
+
+def _check_platform() -> None:
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        raise CannotRunError(
+            f"its Redis and Triton are built for Linux on x86-64, and this is {platform.system()} on {platform.machine()}: "
+            "use such a machine, or a container on one"
+        )
+
+
+def _check_ports(options: Options) -> None:
+    for variable, port in options.public_ports.items():
+        if not is_free(port):
+            raise CannotRunError(
+                f"port {port} is taken{_holder(port)}: end what listens there, or set {variable} to a free port"
+            )
+
+
+def _holder(port: int) -> str:
+    """Who listens there, as far as we may know."""
+    try:
+        pids = [
+            one.pid
+            for one in psutil.net_connections("tcp")
+            if one.laddr and one.laddr.port == port and one.status == psutil.CONN_LISTEN
+        ]
+        return f" by {psutil.Process(pids[0]).name()} (process {pids[0]})" if pids and pids[0] else ""
+    except psutil.Error:
+        return ""
+
+
+def _welcome(options: Options, first_time: bool) -> None:
+    home = _short(options.home)
+
+    def secret(name: str) -> str:
+        value = (options.home / name).read_text().strip() if first_time else ""
+        return f"{value}  (kept in {home}/{name})" if first_time else f"in {home}/{name}"
+
+    print(
+        f"""
+  dashboard   http://localhost:{options.web_port}/   user admin, password {secret("admin-password")}
+  API         http://localhost:{options.web_port}/api/v1/docs   token {secret("api-token")}
+  gateway     http://localhost:{options.gateway_port}/v1   key in {home}/gateway-key
+  OTLP        http://localhost:{options.otlp_http_port} and grpc://localhost:{options.otlp_grpc_port}
+  data, logs  {home}   Ctrl-C ends everything
+
+weir is ready
+""",
+        flush=True,
+    )
+
+
+def _short(path: Path) -> str:
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def _say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,65 @@
+"""A part's log: bounded on disk, and its important lines for the terminal."""
+
+import re
+import time
+from pathlib import Path
+
+LIMIT_BYTES = 4 * 2**20  # about a day of a busy part; one such file is kept beside it
+CHUNK_BYTES = 256 * 2**10
+SHOWN_LINES = 5  # per part and period: the rest is in the file
+PERIOD_S = 10.0
+
+# Triton says so on every machine without a GPU.
+NOISE = re.compile(r"CudaDriverHelper has not been initialized")
+
+# structlog's and logging's levels, tracebacks, and Triton's error lines (`E1120 23:54:24.469995 …`)
+IMPORTANT = re.compile(
+    r"\[(error|critical)\b|\b(ERROR|CRITICAL)\b|^Traceback \(most recent call last\)|^E\d{4} \d\d:|Segmentation fault"
+)
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class Log:
+    """The file that a part writes to (appending), followed and kept small by whoever calls `follow` now and then."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._read = path.stat().st_size if path.exists() else 0
+        self._partial = b""
+        self._period_start = 0.0
+        self._shown = 0
+
+    def follow(self) -> list[str]:
+        """The important lines since the last call, as few as a person can read; the file is cut where it has grown too large."""
+        if not self.path.exists():
+            return []
+        with self.path.open("rb") as file:
+            file.seek(self._read)
+            new = file.read(CHUNK_BYTES)
+        self._read += len(new)
+        if not new and self._read > LIMIT_BYTES:
+            self._cut()
+        *lines, self._partial = (self._partial + new).split(b"\n")
+        return self._few(
+            [line for line in (_plain(raw) for raw in lines) if IMPORTANT.search(line) and not NOISE.search(line)]
+        )
+
+    def _cut(self) -> None:
+        """What a part writes between the two calls is lost: a price for parts that need not know of any of this."""
+        self.path.with_suffix(".log.1").write_bytes(self.path.read_bytes())
+        with self.path.open("r+b") as file:
+            file.truncate(0)
+        self._read = 0
+
+    def _few(self, lines: list[str]) -> list[str]:
+        now = time.monotonic()
+        if now - self._period_start > PERIOD_S:
+            self._period_start, self._shown = now, 0
+        room = max(SHOWN_LINES - self._shown, 0)
+        overflowing = len(lines) > room > 0
+        self._shown += len(lines)
+        return lines[:room] + ([f"… more in {self.path}"] if overflowing else [])
+
+
+def _plain(raw: bytes) -> str:
+    return COLOUR.sub("", raw.decode(errors="replace")).rstrip()

@@ -1,0 +1,22 @@
+"""`python -m deploy.local.prepare FLEET_JSON`: the database, the first user and keys, the fleet, the snapshot.
+
+Two of manage.py's commands in one process: each start of Django costs seconds on a small machine.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import django
+from django.core.management import call_command
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
+    django.setup()
+    call_command("migrate", interactive=False, verbosity=1)
+    call_command("bootstrap", fleet=Path(sys.argv[1]))
+
+
+if __name__ == "__main__":
+    main()

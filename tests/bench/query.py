@@ -1,0 +1,115 @@
+"""How long the questions of the pages take, with 1 and with 10 million spans in the store (5 spans a request, over 24 hours).
+
+Each question is asked as its page asks it, through the store's own reader, over HTTP from another process; kinds of question are
+interleaved. A figure without a suffix is at 10 million spans, `_1m` at one million, `_growth` the ratio of the two.
+"""
+
+import random
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+from controlplane.telemetry.store import Store
+from controlplane.telemetry.store.types import Dimension, Filters, Window
+from tests.bench.figures import Figure, percentile, say
+from tests.bench.processes import BenchError, start
+from tests.controlplane.telemetry.store.synthetic import SPANS_PER_REQUEST, load
+
+SIZES = {"_1m": 1_000_000, "": 10_000_000}
+ROUNDS = 20
+PER_ROUND = {"trace": 10, "filter": 3, "panel_24h": 1, "explain": 1}
+DAY_NS = 86_400 * 10**9
+PANEL_STEP_S = 1440  # the page asks for about 60 points
+FILTERABLE: tuple[Dimension, ...] = ("model", "tier", "tenant", "cache", "replica", "prompt_bucket", "status")
+
+Questions = dict[str, Callable[[], object]]
+
+
+def run() -> Iterator[Figure]:
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-bench-")))
+        store = Store(_serve(folder, stack))
+        to_ns = time.time_ns()
+        loaded = 0
+        measured: dict[str, dict[str, float]] = defaultdict(dict)
+        for suffix, spans in SIZES.items():
+            say(f"loading up to {spans:,} spans")
+            began = time.monotonic()
+            load(store, (spans - loaded) // SPANS_PER_REQUEST, from_ns=to_ns - DAY_NS, to_ns=to_ns, seed=spans)
+            say(f"{(spans - loaded) / (time.monotonic() - began):,.0f} spans/s made and inserted")
+            loaded = spans
+            _settle(store)
+            for name, p95_ms in _ask(_questions(store, Window(to_ns - DAY_NS, to_ns))).items():
+                measured[name][suffix] = p95_ms
+                yield Figure(f"query.{name}_p95_ms{suffix}", p95_ms, "ms", f"{spans:,} spans")
+        for name, p95 in measured.items():
+            yield Figure(f"query.{name}_growth", p95[""] / p95["_1m"], "ratio", "from 1 to 10 million spans")
+        size = store.rows("SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = currentDatabase()")
+        yield Figure("query.store_bytes_per_span", float(size[0][0]) / loaded, "B/span", "synthetic, 10 million spans")
+
+
+def _serve(folder: Path, stack: ExitStack) -> str:
+    """The embedded store alone; its DSN, which it prints once it serves."""
+    child = start(
+        "store", [sys.executable, "-m", "controlplane.telemetry.store", "--home", str(folder / "home")], folder
+    )
+    stack.push(child.ended)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and child.process.poll() is None:
+        for line in child.tail().splitlines():
+            if line.startswith("clickhouse://"):
+                return line
+        time.sleep(0.1)
+    raise BenchError(f"the store did not serve within 60 s:\n{child.tail()}")
+
+
+def _settle(store: Store, patience_s: float = 120) -> None:
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline and store.rows("SELECT count() FROM system.merges")[0][0]:
+        time.sleep(0.5)
+
+
+def _questions(store: Store, day: Window) -> Questions:
+    chance = random.Random(5)
+    traces = [str(row[0]) for row in store.rows("SELECT lower(hex(trace_id)) FROM requests ORDER BY rand() LIMIT 500")]
+    values = {dimension: store.values(day, dimension) for dimension in FILTERABLE}
+
+    def filters() -> Filters:
+        chosen = chance.sample(FILTERABLE, chance.choice((1, 1, 2)))
+        return {dimension: (chance.choice(values[dimension]),) for dimension in chosen}
+
+    def trace() -> object:
+        trace_id = chance.choice(traces)
+        return store.trace(trace_id), store.request_rows(trace_id)
+
+    def filtered() -> object:
+        return store.requests(day, filters(), order=chance.choice(("slowest", "newest")))
+
+    def panel() -> object:
+        return store.latency(day), store.latency_series(day, None, PANEL_STEP_S)
+
+    questions: Questions = {"trace": trace, "filter": filtered, "panel_24h": panel}
+    explain = getattr(store, "explain", None)
+    if explain is None:
+        say("the store has no `explain` yet: its figure is left out")
+    else:
+        questions["explain"] = lambda: explain(day)
+    return questions
+
+
+def _ask(questions: Questions) -> dict[str, float]:
+    """p95 by question, ms; the first answer of each is not counted."""
+    took_us: dict[str, list[int]] = defaultdict(list)
+    for ask in questions.values():
+        ask()
+    for _ in range(ROUNDS):
+        for name, ask in questions.items():
+            for _ in range(PER_ROUND[name]):
+                began = time.perf_counter_ns()
+                ask()
+                took_us[name].append((time.perf_counter_ns() - began) // 1000)
+    return {name: percentile(values, 0.95) / 1e3 for name, values in took_us.items()}

@@ -1,0 +1,102 @@
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from controlplane.accounts.bearer import MAX_HEADER_CHARACTERS, bearer_text
+from controlplane.accounts.models import USE_RECORDED_EVERY, ApiToken
+
+PAGE = "/metrics"
+
+
+@pytest.fixture
+def token(db: None) -> tuple[ApiToken, str]:
+    return ApiToken.objects.issue(User.objects.create_user("robot"), "capacity report")
+
+
+def get(client: Client, text: str) -> int:
+    return client.get(PAGE, headers={"Authorization": f"Bearer {text}"}).status_code
+
+
+def test_a_token_opens_what_a_login_opens(outsider: Client, token: tuple[ApiToken, str]) -> None:
+    assert outsider.get(PAGE).status_code == 401
+    assert get(outsider, token[1]) == 200
+
+
+def test_the_token_itself_is_not_stored(token: tuple[ApiToken, str]) -> None:
+    record, text = token
+    stored = ApiToken.objects.values().get()
+    assert all(text not in str(value) for value in stored.values())
+    assert text.startswith(record.prefix)
+    assert len(text) > len(record.prefix) + 32
+
+
+def test_a_wrong_token_is_refused_even_with_a_session(owner: Client, token: tuple[ApiToken, str]) -> None:
+    assert get(owner, token[1][:-1]) == 401
+
+
+def test_an_expired_token_is_refused(outsider: Client, token: tuple[ApiToken, str]) -> None:
+    ApiToken.objects.update(expires_at=timezone.now())
+    assert get(outsider, token[1]) == 401
+
+
+def test_a_token_of_a_deactivated_user_is_refused(outsider: Client, token: tuple[ApiToken, str]) -> None:
+    User.objects.update(is_active=False)
+    assert get(outsider, token[1]) == 401
+
+
+def test_a_deleted_token_is_refused(outsider: Client, token: tuple[ApiToken, str]) -> None:
+    token[0].delete()
+    assert get(outsider, token[1]) == 401
+
+
+def test_use_is_recorded_but_not_at_every_request(outsider: Client, token: tuple[ApiToken, str]) -> None:
+    get(outsider, token[1])
+    first = ApiToken.objects.get().last_used_at
+    get(outsider, token[1])
+    assert first is not None
+    assert ApiToken.objects.get().last_used_at == first
+    ApiToken.objects.update(last_used_at=first - USE_RECORDED_EVERY - timedelta(seconds=1))
+    get(outsider, token[1])
+    assert ApiToken.objects.get().last_used_at >= first  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["", "Bearer", "Bearer ", "Basic b2xnYTpvbGdh", "Token abc", f"Bearer {'x' * (MAX_HEADER_CHARACTERS + 1)}"],
+)
+def test_what_is_no_bearer_token_is_not_looked_up(header: str) -> None:
+    assert bearer_text(header) is None
+
+
+def test_the_scheme_is_case_insensitive() -> None:
+    assert bearer_text("bEARER  abc ") == "abc"
+
+
+def test_an_owner_makes_a_token_in_the_admin_and_sees_it_once(owner: Client) -> None:
+    user = User.objects.get(username="olga")
+    page = owner.post(
+        "/admin/accounts/apitoken/add/",
+        {"name": "report", "user": user.pk, "expires_at_0": "", "expires_at_1": ""},
+        follow=True,
+    )
+    record = ApiToken.objects.get()
+    text = next(
+        word
+        for word in page.content.decode().replace("<", " ").split()
+        if word.startswith(record.prefix) and word != record.prefix
+    )
+    assert get(Client(), text) == 200
+    assert text not in owner.get(f"/admin/accounts/apitoken/{record.pk}/change/").content.decode()
+
+
+def test_renaming_a_token_keeps_it(owner: Client, token: tuple[ApiToken, str]) -> None:
+    record, text = token
+    owner.post(
+        f"/admin/accounts/apitoken/{record.pk}/change/",
+        {"name": "other", "user": record.user_id, "expires_at_0": "", "expires_at_1": ""},
+    )
+    assert ApiToken.objects.get().name == "other"
+    assert get(Client(), text) == 200

@@ -1,0 +1,57 @@
+"""Standing characters, and a home of its own for each test: nothing here touches a real WEIR_HOME."""
+
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import connections
+from django.test import Client
+from pytest_django import Settings
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """SQLite in a file, as in earnest: in memory it has no write-ahead log, and its writers do not wait for each other."""
+    database = connections["default"]
+    if database.vendor == "sqlite":
+        database.settings_dict["TEST"]["NAME"] = str(tmp_path_factory.mktemp("database") / "test.sqlite3")
+
+
+@pytest.fixture(autouse=True)
+def home(settings: Settings, tmp_path: Path) -> Path:
+    """WEIR_HOME of this test."""
+    folder = tmp_path / "home"
+    folder.mkdir(mode=0o700)
+    settings.CONFIG = settings.CONFIG.model_copy(update={"home": folder, "snapshot_path": None})
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def quick(settings: Settings) -> None:
+    """What every test would pay for and few need: slow hashing, and looking for static files at each client's start."""
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    settings.SERVESTATIC_USE_FINDERS = settings.SERVESTATIC_USE_STATIC_ROOT = False
+
+
+@pytest.fixture
+def owner(db: None) -> Client:
+    """Owns a service: edits objectives, policies and the fleet."""
+    return _logged_in(User.objects.create_superuser("olga"))
+
+
+@pytest.fixture
+def teammate(db: None) -> Client:
+    """Works beside the owner: sees every page, and changes nothing in the admin."""
+    return _logged_in(User.objects.create_user("tom"))
+
+
+@pytest.fixture
+def outsider() -> Client:
+    """Has the URL, and no login."""
+    return Client()
+
+
+def _logged_in(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client

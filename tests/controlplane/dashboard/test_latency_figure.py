@@ -1,0 +1,116 @@
+"""The latency figure, as plotly's own schema understands it."""
+
+import json
+from typing import Any
+
+import plotly.graph_objects as go
+import pytest
+
+from controlplane.dashboard.figures.latency import grid, latency_figure
+from controlplane.dashboard.palette import BANDS, LOOKS
+from controlplane.telemetry.ask.question import Question, parse
+from controlplane.telemetry.ledger.row import STAGES
+from controlplane.telemetry.store.types import LatencyPoint, Quantiles
+
+NOW = 1_795_000_000 * 10**9
+STEP = 15 * 10**9
+
+
+def question(q: str = "p95") -> Question:
+    return parse({"q": [q]}, NOW)
+
+
+def point(start_ns: int, errors: int = 0, **ttft: float) -> LatencyPoint:
+    stack = {
+        q: {"queue": 40.0 * times, "model": 60.0 * times, "unattributed": 0.0}
+        for times, q in enumerate(("p50", "p95", "p99"), 1)
+    }
+    return LatencyPoint(
+        start_ns, 20, errors, Quantiles(100, 200, 300), {name: Quantiles(value, value * 2, value * 3) for name, value in ttft.items()}, stack
+    )  # fmt: skip
+
+
+def points() -> list[LatencyPoint]:
+    starts = grid(NOW - 900 * 10**9, NOW, STEP)
+    return [point(start, gateway=20.0, client=25.0) for start in starts if start != starts[7]]
+
+
+def traces(figure: dict[str, Any], axis: str, kind: str) -> dict[str, Any]:
+    return {
+        trace["name"]: trace for trace in figure["data"] if trace.get("yaxis", "y") == axis and trace["type"] == kind
+    }
+
+
+@pytest.mark.parametrize("q", ["p50", "p95", "p99"])
+def test_plotly_accepts_it(q: str) -> None:
+    go.Figure(latency_figure(points(), question(q), STEP, ["/requests"]))
+
+
+def test_plotly_accepts_it_empty() -> None:
+    go.Figure(latency_figure([], question(), STEP))
+
+
+def test_it_is_json_of_a_few_kilobytes() -> None:
+    assert len(json.dumps(latency_figure(points(), question(), STEP))) < 60_000
+
+
+def test_a_step_without_requests_is_a_gap_in_every_series() -> None:
+    for trace in latency_figure(points(), question(), STEP)["data"]:
+        assert trace["y"][7] is None, trace["name"]
+        assert trace["y"][6] is not None, trace["name"]
+        assert not trace.get("connectgaps", False)
+
+
+def test_stages_that_took_no_time_are_left_out_and_the_others_are_stacked_in_order() -> None:
+    figure = latency_figure(points(), question(), STEP)
+    assert list(traces(figure, "y", "bar")) == ["queue", "model"]
+    assert figure["layout"]["barmode"] == "stack"
+
+
+def test_a_stack_is_the_height_of_real_requests() -> None:
+    figure = latency_figure(points(), question("p95"), STEP)
+    heights = [trace["y"][0] for trace in traces(figure, "y", "bar").values()]
+    assert sum(heights) == 200
+
+
+def test_definitions_of_ttft_are_lines_of_their_own_and_e2e_stands_beside_them() -> None:
+    lines = traces(latency_figure(points(), question(), STEP), "y2", "scatter")
+    assert set(lines) == {"E2E", "TTFT (gateway)", "TTFT (client)"}
+    assert lines["TTFT (gateway)"]["y"][0] == 40
+    assert lines["TTFT (client)"]["y"][0] == 50
+    assert len({line["line"]["dash"] for line in lines.values()}) == 3, "colour alone tells them apart"
+
+
+@pytest.mark.parametrize(("q", "lines"), [("p50", ["p50"]), ("p95", ["p50", "p95"]), ("p99", ["p50", "p95", "p99"])])
+def test_only_quantiles_up_to_the_chosen_one_are_drawn_so_that_bars_stay_tall(q: str, lines: list[str]) -> None:
+    assert list(traces(latency_figure(points(), question(q), STEP), "y", "scatter")) == [
+        f"E2E {line}" for line in lines
+    ]
+
+
+def test_errors_are_drawn_only_where_there_are_any() -> None:
+    assert "errors" not in traces(latency_figure(points(), question(), STEP), "y3", "bar")
+    failing = [*points()[1:], point(points()[0].start_ns, errors=3)]
+    assert traces(latency_figure(failing, question(), STEP), "y3", "bar")["errors"]["y"][0] == 3
+
+
+def test_every_bar_has_its_link() -> None:
+    starts = grid(NOW - 900 * 10**9, NOW, STEP)
+    hrefs = [f"/requests?at={start}" for start in starts]
+    figure = latency_figure(points(), question(), STEP, hrefs)
+    assert figure["layout"]["meta"]["hrefs"] == hrefs
+    assert all(len(trace["x"]) == len(hrefs) for trace in figure["data"])
+
+
+def test_thousands_of_milliseconds_are_written_in_seconds() -> None:
+    slow = [
+        LatencyPoint(grid(NOW - STEP, NOW, STEP)[0], 9, 0, Quantiles(1000, 2500, 3000), {}, {"p95": {"model": 2500.0}})
+    ]
+    figure = latency_figure(slow, question(), STEP)
+    assert "s" in figure["layout"]["yaxis"]["title"]["text"].split(", ")
+    assert max(value or 0 for value in traces(figure, "y", "bar")["model"]["y"]) == 2.5
+
+
+def test_every_stage_of_the_ledger_has_a_look_of_its_own() -> None:
+    assert set(BANDS) == {*STAGES, "unattributed"} == set(LOOKS)
+    assert len({look.colour for look in LOOKS.values()}) == len(LOOKS)

@@ -1,0 +1,115 @@
+"""What an owner edits in the admin, and what it says when an edit cannot be."""
+
+from pathlib import Path
+
+import pytest
+from django.test import Client
+
+from controlplane.fleet.models import GatewayKey, LLMModel, Pool, Region, Replica, StageBudgets, Tenant, Tier, Variant
+from inference import snapshot
+from inference.snapshot import key_digest
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+MODELS = ["team", "region", "llmmodel", "variant", "pool", "replica", "tier", "tenant", "gatewaykey", "stagebudgets"]
+
+
+@pytest.fixture
+def pool(home: Path) -> Pool:
+    variant = Variant.objects.create(name="chat-8b", model=LLMModel.objects.create(name="chat"))
+    return Pool.objects.create(
+        name="near", variant=variant, region=Region.objects.create(name="local"), model_name="chat"
+    )
+
+
+def replica_form(pool: Pool, **values: str) -> dict[str, str]:
+    return {
+        "pool": str(pool.pk),
+        "name": "one",
+        "grpc": "127.0.0.1:8001",
+        "http": "",
+        "metrics": "",
+        "enabled": "on",
+        **values,
+    }
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_an_owner_can_list_and_add_everything(owner: Client, name: str) -> None:
+    assert owner.get(f"/admin/fleet/{name}/").status_code == 200
+    assert owner.get(f"/admin/fleet/{name}/add/").status_code == 200
+
+
+@pytest.mark.parametrize("name", ["snapshotrevision", "observation"])
+def test_records_can_be_read_but_not_written(owner: Client, name: str) -> None:
+    assert owner.get(f"/admin/fleet/{name}/").status_code == 200
+    assert owner.get(f"/admin/fleet/{name}/add/").status_code == 403
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_teammate_edits_nothing(teammate: Client, name: str) -> None:
+    assert teammate.get(f"/admin/fleet/{name}/").status_code == 302
+
+
+def test_a_replica_added_in_the_admin_gets_requests(owner: Client, pool: Pool, home: Path) -> None:
+    version = snapshot.decode((home / "snapshot.json").read_bytes()).version
+    response = owner.post("/admin/fleet/replica/add/", replica_form(pool))
+    assert response.status_code == 302
+    document = snapshot.decode((home / "snapshot.json").read_bytes())
+    assert document.version == version + 1
+    assert [one.grpc for one in document.pools[0].endpoints] == ["127.0.0.1:8001"]
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "127.0.0.1:0", "127.0.0.1:70000", "http://a:8001", "a b:8001", ":8001"]
+)
+def test_a_wrong_address_is_refused_with_its_value_and_a_remedy(owner: Client, pool: Pool, address: str) -> None:
+    page = owner.post("/admin/fleet/replica/add/", replica_form(pool, grpc=address)).content.decode()
+    assert f"“{address}” is not an address: write host:port" in page
+    assert not Replica.objects.exists()
+
+
+@pytest.mark.parametrize("address", ["triton-0.chat.svc:8001", "10.0.0.7:8001", "[::1]:8001"])
+def test_names_and_both_kinds_of_ip_are_addresses(owner: Client, pool: Pool, address: str) -> None:
+    owner.post("/admin/fleet/replica/add/", replica_form(pool, grpc=address))
+    assert Replica.objects.get().grpc == address
+
+
+def test_one_server_cannot_be_two_replicas_of_a_pool(owner: Client, pool: Pool) -> None:
+    owner.post("/admin/fleet/replica/add/", replica_form(pool))
+    page = owner.post("/admin/fleet/replica/add/", replica_form(pool, name="two")).content.decode()
+    assert "is already replica “one” of this pool" in page
+
+
+def test_a_name_that_labels_could_not_carry_is_refused(owner: Client) -> None:
+    page = owner.post("/admin/fleet/region/add/", {"name": "Frankfurt am Main"}).content.decode()
+    assert "“Frankfurt am Main” is not a name" in page
+
+
+def test_a_key_is_shown_once_and_stored_as_a_digest(owner: Client, home: Path) -> None:
+    tenant = Tenant.objects.create(name="shop", tier=Tier.objects.create(name="standard"))
+    page = owner.post(
+        "/admin/fleet/gatewaykey/add/", {"tenant": tenant.pk, "name": "web", "enabled": "on"}, follow=True
+    )
+    key = GatewayKey.objects.get()
+    words = page.content.decode().replace("<", " ").split()
+    text = next(word for word in words if word.startswith(key.prefix) and len(word) > len(key.prefix))
+    assert key.sha256 == key_digest(text)
+    assert text not in owner.get(f"/admin/fleet/gatewaykey/{key.pk}/change/").content.decode()
+    assert text not in (home / "snapshot.json").read_text()
+    assert snapshot.decode((home / "snapshot.json").read_bytes()).tenants[0].key_sha256 == (key_digest(text),)
+
+
+def test_a_key_that_is_switched_off_leaves_the_document(owner: Client, home: Path) -> None:
+    tenant = Tenant.objects.create(name="shop", tier=Tier.objects.create(name="standard"))
+    key, _ = GatewayKey.objects.issue(tenant, "web")
+    owner.post(f"/admin/fleet/gatewaykey/{key.pk}/change/", {"tenant": tenant.pk, "name": "web"})
+    assert snapshot.decode((home / "snapshot.json").read_bytes()).tenants[0].key_sha256 == ()
+
+
+def test_there_is_one_row_of_stage_budgets(owner: Client) -> None:
+    budgets = dict.fromkeys(snapshot.Budgets.__struct_fields__, "1000")
+    owner.post("/admin/fleet/stagebudgets/add/", budgets)
+    StageBudgets(cache_ms=5).save()
+    assert StageBudgets.objects.get().cache_ms == 5
+    assert owner.get("/admin/fleet/stagebudgets/add/").status_code == 403

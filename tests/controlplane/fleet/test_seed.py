@@ -1,0 +1,109 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.fleet import seed
+from controlplane.fleet.models import LLMModel, Pool, Replica
+
+pytestmark = pytest.mark.django_db
+
+
+def replica(name: str, port: int) -> dict[str, str]:
+    return {"name": name} | {kind: f"127.0.0.1:{port + step}" for step, kind in enumerate(("grpc", "http", "metrics"))}
+
+
+def fleet(*replicas: tuple[str, int], **pool: Any) -> dict[str, Any]:
+    return {
+        "models": [
+            {
+                "name": "chat-large",
+                "pools": [
+                    {
+                        "name": "chat-large-local",
+                        "variant": "chat-large",
+                        "region": "local",
+                        "model_name": "chat_large",
+                        "model_version": "1",
+                        "replicas": [replica(*one) for one in replicas],
+                        **pool,
+                    }
+                ],
+            }
+        ]
+    }
+
+
+def sow(tmp_path: Path, document: Any) -> list[str]:
+    path = tmp_path / "fleet.json"
+    path.write_text(json.dumps(document))
+    return seed.sow(seed.read(path))
+
+
+def addresses() -> dict[str, str]:
+    return {one.name: one.grpc for one in Replica.objects.all()}
+
+
+def test_the_first_run_makes_everything_and_says_so(tmp_path: Path) -> None:
+    done = sow(tmp_path, fleet(("triton-0", 7000), ("triton-1", 7010)))
+    assert addresses() == {"triton-0": "127.0.0.1:7000", "triton-1": "127.0.0.1:7010"}
+    assert done == [
+        "made model chat-large",
+        "made variant chat-large",
+        "made region local",
+        "made pool chat-large-local",
+        "made replica chat-large-local · triton-0",
+        "made replica chat-large-local · triton-1",
+    ]
+
+
+def test_the_same_run_again_does_nothing(tmp_path: Path) -> None:
+    document = fleet(("triton-0", 7000))
+    sow(tmp_path, document)
+    assert sow(tmp_path, document) == []
+
+
+def test_a_later_run_moves_replicas_even_when_they_swap_addresses(tmp_path: Path) -> None:
+    sow(tmp_path, fleet(("triton-0", 7000), ("triton-1", 7010)))
+    done = sow(tmp_path, fleet(("triton-0", 7010), ("triton-1", 7000)))
+    assert addresses() == {"triton-0": "127.0.0.1:7010", "triton-1": "127.0.0.1:7000"}
+    assert len(done) == 2
+
+
+def test_an_owners_edits_stay(tmp_path: Path) -> None:
+    sow(tmp_path, fleet(("triton-0", 7000)))
+    Pool.objects.update(max_queue=3, model_name="chat_large_v2")
+    LLMModel.objects.update(cache_mode="never")
+    sow(tmp_path, fleet(("triton-0", 7100)))
+    pool = Pool.objects.get()
+    assert (pool.max_queue, pool.model_name, LLMModel.objects.get().cache_mode) == (3, "chat_large_v2", "never")
+    assert addresses() == {"triton-0": "127.0.0.1:7100"}
+
+
+def test_replicas_that_the_launcher_no_longer_starts_go_and_an_owners_stay(tmp_path: Path) -> None:
+    sow(tmp_path, fleet(("triton-0", 7000), ("triton-1", 7010)))
+    Replica.objects.create(pool=Pool.objects.get(), name="far", grpc="far.example:8001")
+    sow(tmp_path, fleet(("triton-0", 7000)))
+    assert addresses() == {"triton-0": "127.0.0.1:7000", "far": "far.example:8001"}
+
+
+@pytest.mark.parametrize(
+    ("document", "says"),
+    [
+        ({}, "missing required field `models`"),
+        ({"models": [{"name": "chat"}]}, "missing required field `pools`"),
+        ({"models": [], "model": []}, "unknown field `model`"),
+        (fleet(("triton-0", 99_999)), "“127.0.0.1:99999” is not an address"),
+        (fleet(region="New York"), "“New York” is not a name"),
+    ],
+)
+def test_what_is_wrong_is_named_and_nothing_is_made(tmp_path: Path, document: Any, says: str) -> None:
+    with pytest.raises(seed.SeedError, match=says):
+        sow(tmp_path, document)
+    assert not LLMModel.objects.exists()
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(seed.SeedError, match=r"nowhere\.json does not exist"):
+        seed.read(tmp_path / "nowhere.json")

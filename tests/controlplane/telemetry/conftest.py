@@ -1,0 +1,36 @@
+"""A running telemetry process with its embedded store."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from .running import Running
+
+Run = Callable[..., Running]
+
+
+@pytest.fixture(scope="session")
+def telemetry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """The session's own: send what you like, do not kill it."""
+    running = Running(tmp_path_factory.mktemp("telemetry")).start()
+    try:
+        yield running.ready()
+    finally:
+        code = running.stop()
+    assert code == 0
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Iterator[Run]:
+    """Starts one that the test may do with as it pleases; settings are given without `WEIR_`, in lower case."""
+    started: list[Running] = []
+
+    def start(**settings: object) -> Running:
+        running = Running(tmp_path / f"home-{len(started)}", **settings)
+        started.append(running)
+        return running.start()
+
+    yield start
+    for running in started:
+        running.stop()

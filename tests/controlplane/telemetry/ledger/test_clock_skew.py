@@ -1,0 +1,48 @@
+"""Clocks that disagree: a child of another process outside its parent is moved, as Jaeger moves it."""
+
+from controlplane.telemetry.ledger import close
+from controlplane.telemetry.spans import CLIENT, SERVER
+from tests.controlplane.telemetry.ledger.traces import assert_closes, gateway, gateway_trace, span, spent
+
+
+def test_a_server_whose_clock_runs_ahead_is_centred_in_its_client_with_all_beneath_it() -> None:
+    caller = span("POST", 0, 1200, kind=CLIENT)
+    ahead = 7_000_000
+    (row,) = close([caller, *gateway_trace(ahead, parent=caller)])
+    assert (row.start_ns, row.end_ns) == (0, 1200)
+    assert row.entry_start_ns == ahead  # as its own clock said
+    assert row.stages["network"] == 200
+    assert row.stages["model"] == 770
+    assert (row.prefill_ns, row.decode_ns) == (200, 570)  # the first token moved along
+    assert_closes([row])
+
+
+def test_a_server_that_outlasts_its_client_is_only_kept_from_starting_before_it() -> None:
+    caller = span("POST", 1000, 1500, kind=CLIENT, status=2)
+    (row,) = close([caller, *gateway_trace(400, parent=caller)])
+    assert (row.start_ns, row.end_ns) == (1000, 1500)
+    assert spent(row) == {"gateway": 30, "cache": 20, "tokenizer": 40, "queue": 100, "unattributed": 10, "model": 300}
+
+
+def test_within_one_process_nothing_is_moved() -> None:
+    root = gateway("chat x", 0, 100, weir__request=True)
+    (row,) = close(
+        [root, gateway("late", 200, 220, root, stage="cache"), gateway("long", 90, 150, root, stage="egress")]
+    )
+    assert spent(row) == {"egress": 10, "unattributed": 90}
+
+
+def test_a_consumer_of_a_message_is_left_where_it_is() -> None:
+    root = span("handle", 0, 100)
+    (row,) = close([root, span("consume", 500, 520, root, kind=5, service="worker")])
+    assert spent(row) == {"unattributed": 100}
+
+
+def test_an_engine_an_hour_off_still_explains_its_part_of_the_gateways_call() -> None:
+    spans = gateway_trace()
+    hour = 3600 * 10**9
+    engine = span(
+        "llm_request", hour, hour + 700, spans[5], kind=SERVER, service="vllm", gen_ai__latency__time_in_queue=100e-9
+    )
+    (row,) = close([*spans, engine])
+    assert (row.stages["network"], row.stages["queue"], row.stages["model"]) == (70, 200, 600)

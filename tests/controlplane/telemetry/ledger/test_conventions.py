@@ -1,0 +1,135 @@
+"""Spans of others: GenAI in three generations, HTTP, Redis, and what the generic rule does with the rest."""
+
+import pytest
+
+from controlplane.telemetry.ledger import LedgerRow, close
+from controlplane.telemetry.spans import CLIENT, INTERNAL, SERVER, AttrValue
+from tests.controlplane.telemetry.ledger.traces import span, spent
+
+GENERATIONS = {
+    "up to 1.36": {
+        "gen_ai__system": "openai",
+        "gen_ai__usage__prompt_tokens": 700,
+        "gen_ai__usage__completion_tokens": 9,
+    },
+    "second": {
+        "gen_ai__provider__name": "openai",
+        "gen_ai__usage__input_tokens": 700,
+        "gen_ai__usage__output_tokens": 9,
+    },
+    "current": {
+        "gen_ai__provider__name": "openai",
+        "gen_ai__usage__input_tokens": 700,
+        "gen_ai__usage__output_tokens": 9,
+        "gen_ai__usage__cache_read__input_tokens": 512,
+    },
+}
+
+
+def only(**attributes: AttrValue) -> LedgerRow:
+    kind = SERVER
+    (row,) = close([span("request", 0, 1000, kind=kind, also=attributes)])
+    return row
+
+
+@pytest.mark.parametrize("usage", GENERATIONS.values(), ids=GENERATIONS.keys())
+@pytest.mark.parametrize(("kind", "definition"), [(SERVER, "otel-server"), (CLIENT, "client")])
+def test_every_generation_of_genai_says_model_operation_tokens_and_ttft(
+    usage: dict[str, AttrValue], kind: int, definition: str
+) -> None:
+    attributes: dict[str, AttrValue] = {
+        **usage,
+        "gen_ai__operation__name": "chat",
+        "gen_ai__request__model": "asked",
+        "gen_ai__response__model": "answered-0613",
+        "gen_ai__request__stream": True,
+        "gen_ai__response__time_to_first_chunk": 250e-9,
+    }
+    (row,) = close([span("chat asked", 0, 1000, kind=kind, also=attributes)])
+    assert (row.model, row.operation, row.stream) == ("asked", "chat", True)
+    assert (row.prompt_tokens, row.output_tokens, row.prompt_bucket) == (700, 9, "512-1023")
+    assert (row.ttft_ns, row.ttft_definition) == (250, definition)
+    assert row.adapter == "genai"
+
+
+def test_a_ttft_that_only_the_client_knows_keeps_the_clients_definition() -> None:
+    caller = span(
+        "chat m", 0, 1000, kind=CLIENT, gen_ai__operation__name="chat", gen_ai__response__time_to_first_chunk=400e-9
+    )
+    server = span("POST", 100, 900, caller, kind=SERVER, http__request__method="POST", url__path="/v1/chat/completions")
+    (row,) = close([caller, server])
+    assert (row.ttft_ns, row.ttft_definition) == (400, "client")
+
+
+def test_an_engine_inside_keeps_its_own_definition_of_ttft() -> None:
+    front = span("POST", 0, 1000, kind=SERVER, http__request__method="POST", url__path="/v1/chat/completions")
+    engine = span("llm_request", 100, 900, front, kind=SERVER, gen_ai__latency__time_to_first_token=300e-9)
+    (row,) = close([front, engine])
+    assert (row.ttft_ns, row.ttft_definition) == (300, "vllm-arrival")
+
+
+@pytest.mark.parametrize(
+    ("attributes", "status"),
+    [
+        ({"http__response__status_code": 200}, "ok"),
+        ({"http__status_code": 503}, "error"),
+        ({"http__response__status_code": 429}, "rejected"),
+        ({"http__response__status_code": 499}, "cancelled"),
+        ({"http__response__status_code": 404}, "error"),
+        ({"http__response__status_code": "404"}, "ok"),
+    ],
+)
+def test_a_servers_http_status_says_how_it_ended(attributes: dict[str, AttrValue], status: str) -> None:
+    assert only(http__request__method="POST", **attributes).status == status
+
+
+def test_a_failed_request_names_the_stage_of_the_last_span_that_failed() -> None:
+    root = span("POST", 0, 100, kind=SERVER, status=2, error__type="timeout")
+    (row,) = close(
+        [
+            root,
+            span("GET", 10, 20, root, kind=CLIENT, db__system="redis", status=2),
+            span("call", 20, 90, root, kind=CLIENT),
+        ]
+    )
+    assert (row.status, row.error_type, row.error_stage) == ("error", "timeout", "cache")
+
+
+@pytest.mark.parametrize("key", ["db__system__name", "db__system"])
+@pytest.mark.parametrize("kind", [CLIENT, INTERNAL])
+def test_redis_is_the_cache(key: str, kind: int) -> None:
+    root = span("handle", 0, 100)
+    (row,) = close([root, span("GET", 20, 50, root, kind=kind, also={key: "redis"})])
+    assert spent(row) == {"cache": 30, "unattributed": 70}
+
+
+def test_other_databases_are_reached_through_the_network() -> None:
+    root = span("handle", 0, 100)
+    (row,) = close([root, span("SELECT", 20, 50, root, kind=CLIENT, db__system="postgresql")])
+    assert spent(row) == {"network": 30, "unattributed": 70}
+
+
+def test_a_clients_own_time_is_network_and_everyone_elses_is_unattributed() -> None:
+    root = span("handle", 0, 100, kind=SERVER)
+    inner = span("work", 10, 90, root)
+    out = span("call", 20, 80, inner, kind=CLIENT)
+    far = span("serve", 30, 70, out, kind=SERVER, service="other")
+    (row,) = close([root, inner, out, far])
+    assert spent(row) == {"network": 20, "unattributed": 80}
+
+
+@pytest.mark.parametrize(
+    ("path", "operation"),
+    [
+        ("/v1/chat/completions", "chat"),
+        ("/v1/completions?stream=1", "text_completion"),
+        ("https://eu.example.com/openai/deployments/x/chat/completions", "chat"),
+        ("/v1/embeddings/", "embeddings"),
+        ("/v2/models/bert/versions/3/infer", "infer"),
+        ("/v2/models/llm/generate_stream", "generate"),
+        ("/reports/generate", ""),
+        ("/", ""),
+    ],
+)
+def test_the_path_says_which_inference_it_is(path: str, operation: str) -> None:
+    assert only(http__method="POST", http__target=path).operation == operation

@@ -1,0 +1,32 @@
+"""docs/ledger.md says what the ledger does."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from controlplane.telemetry.ledger import close
+from controlplane.telemetry.ledger.row import PROMPT_BUCKET_EDGES, STAGES, prompt_bucket
+from tests.controlplane.telemetry.ledger.test_triton import in_gateway
+from tests.controlplane.telemetry.ledger.traces import spent
+
+PAGE = (Path(__file__).parents[4] / "docs" / "ledger.md").read_text()
+DEFINITIONS = ("gateway", "otel-server", "vllm-arrival", "vllm-scheduled", "triton-first-response", "client")
+
+
+@pytest.mark.parametrize("word", [*STAGES, "unattributed", *DEFINITIONS])
+def test_it_defines(word: str) -> None:
+    assert f"\n| `{word}` |" in PAGE
+
+
+def test_it_lists_the_prompt_buckets() -> None:
+    for edge in (0, *PROMPT_BUCKET_EDGES):
+        assert re.search(rf"\b{re.escape(prompt_bucket(edge))}[,;]", PAGE)
+
+
+def test_its_worked_example_is_what_comes_out() -> None:
+    (row,) = close(in_gateway())
+    example = PAGE[PAGE.index("## A worked example") :]
+    written = {stage: int(ns) for stage, ns in re.findall(r"\n\| `(\w+)` \| (\d+) \|", example)}
+    assert written == spent(row)
+    assert f"prefill {row.prefill_ns}, decode {row.decode_ns}" in example

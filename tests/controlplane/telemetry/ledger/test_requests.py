@@ -1,0 +1,159 @@
+"""Which spans are requests, and which spans belong to none."""
+
+import itertools
+
+from controlplane.telemetry.ledger import close
+from controlplane.telemetry.spans import CLIENT, SERVER, Span
+from tests.controlplane.telemetry.ledger.recorded import recorded
+from tests.controlplane.telemetry.ledger.traces import assert_closes, gateway_trace, span, spent
+
+ABSENT = b"\x07" * 8
+
+
+def names(spans: list[Span]) -> list[str]:
+    """The names of the spans that `close` takes for requests."""
+    by_id = {s.span_id.hex(): s.name for s in spans}
+    return [by_id[row.request_id] for row in close(spans)]
+
+
+def test_an_agent_that_calls_thrice_makes_three_requests() -> None:
+    agent = span("agent", 0, 9000)
+    steps = [span(f"POST {i}", at, at + 1100, agent, kind=CLIENT) for i, at in enumerate((1000, 3000, 5000))]
+    served = [gateway_trace(step.start_ns + 50, parent=step) for step in steps]
+    spans = [agent, span("think", 2200, 2900, agent), *steps, *itertools.chain(*served)]
+    rows = close(spans)
+    assert [row.start_ns for row in rows] == [1000, 3000, 5000]
+    assert [row.e2e_ns for row in rows] == [1100, 1100, 1100]
+    assert [row.span_count for row in rows] == [9, 9, 9]
+    assert all(row.stages["network"] == 100 for row in rows)
+
+
+def test_an_application_around_the_gateway_is_no_request() -> None:
+    app = span("GET /ask", 0, 5000, kind=SERVER, http__request__method="GET", http__route="/ask")
+    assert names([app, *gateway_trace(parent=app)]) == ["chat chat"]
+
+
+def test_a_server_of_inference_around_an_engine_is_the_request() -> None:
+    front = span("POST", 0, 100, kind=SERVER, http__request__method="POST", url__path="/v1/chat/completions")
+    out = span("POST", 10, 90, front, kind=CLIENT, http__request__method="POST")
+    engine = span("llm_request", 20, 80, out, kind=SERVER, service="vllm")
+    (row,) = close([engine, out, front])
+    assert (row.request_id, row.adapter, row.operation) == (front.span_id.hex(), "http", "chat")
+    assert spent(row) == {"network": 20, "model": 60, "unattributed": 20}
+
+
+def test_a_call_to_a_model_whose_server_sends_no_spans_is_a_request_of_the_model() -> None:
+    agent = span("invoke_agent", 0, 100, gen_ai__operation__name="invoke_agent")
+    calls = [
+        span(f"chat {i}", at, at + 20, agent, kind=CLIENT, gen_ai__operation__name="chat")
+        for i, at in enumerate((10, 60))
+    ]
+    rows = close([agent, *calls])
+    assert [(row.e2e_ns, spent(row)) for row in rows] == [(20, {"model": 20})] * 2
+
+
+def test_a_call_through_an_instrumented_http_client_is_still_the_models() -> None:
+    chat = span("chat m", 0, 100, kind=CLIENT, gen_ai__operation__name="chat")
+    post = span(
+        "POST", 5, 95, chat, kind=CLIENT, http__method="POST", http__url="https://api.example.com/v1/chat/completions"
+    )
+    assert [spent(row) for row in close([post, chat])] == [{"model": 100}]
+
+
+def test_once_the_server_is_seen_inside_the_clients_own_time_is_network() -> None:
+    chat = span("chat m", 0, 100, kind=CLIENT, gen_ai__operation__name="chat")
+    server = span("chat m", 10, 90, chat, kind=SERVER, service="llm", gen_ai__operation__name="chat")
+    (row,) = close([chat, server])
+    assert row.request_id == server.span_id.hex()
+    assert spent(row) == {"network": 20, "unattributed": 80}
+
+
+def test_where_nothing_is_recognised_each_true_root_is_a_request() -> None:
+    first, second = span("a", 0, 10), span("b", 20, 40)
+    spans = [second, first, span("child", 2, 5, first), span("lost elsewhere", 100, 110, ABSENT)]
+    assert names(spans) == ["a", "b"]
+    assert [spent(row) for row in close(spans)] == [{"unattributed": 10}, {"unattributed": 20}]
+
+
+def test_an_orphan_inside_a_request_belongs_to_its_deepest_span_around_it() -> None:
+    spans = gateway_trace()
+    lookup = spans[2]
+    orphan = span("GET", lookup.start_ns + 5, lookup.end_ns - 5, ABSENT, weir__stage="network")
+    (row,) = close([*spans, orphan])
+    assert (row.stages["cache"], row.stages["network"]) == (10, 10)
+    assert row.span_count == 9
+
+
+def test_an_orphan_outside_every_request_is_left_out() -> None:
+    spans = gateway_trace()
+    (row,) = close([*spans, span("elsewhere", 5000, 6000, ABSENT)])
+    assert row.span_count == 8
+
+
+def test_an_orphan_that_is_an_entry_is_a_request() -> None:
+    assert names([*gateway_trace(parent=ABSENT)]) == ["chat chat"]
+    assert names([span("llm_request", 0, 5, ABSENT, kind=SERVER)]) == ["llm_request"]
+
+
+def test_two_gateway_requests_side_by_side_stay_two_when_their_caller_is_missing() -> None:
+    spans = [*gateway_trace(1000, parent=ABSENT), *gateway_trace(1000, parent=ABSENT)]
+    rows = close(spans)
+    assert [row.e2e_ns for row in rows] == [1000, 1000]
+    assert all(row.stages["model"] == 770 for row in rows)
+
+
+def test_orphans_alone_are_requests_the_inner_within_the_outer() -> None:
+    assert names([span("inner", 2, 5, ABSENT), span("outer", 0, 10, ABSENT), span("apart", 20, 30, ABSENT)]) == [
+        "outer",
+        "apart",
+    ]
+
+
+def test_a_client_that_tried_twice_gives_each_try_its_own_window() -> None:
+    caller = span("POST", 0, 5000, kind=CLIENT)
+    rows = close([caller, *gateway_trace(1000, parent=caller), *gateway_trace(3000, parent=caller)])
+    assert [(row.start_ns, row.e2e_ns) for row in rows] == [(1000, 1000), (3000, 1000)]
+
+
+def test_the_requests_identity_does_not_depend_on_what_else_has_come() -> None:
+    spans = gateway_trace()
+    root, rest = spans[0], spans[1:]
+    for known in range(len(rest) + 1):
+        for others in itertools.combinations(rest, known):
+            (row,) = close([root, *others])
+            assert (row.request_id, row.entry_start_ns, row.e2e_ns) == (root.span_id.hex(), 1000, 1000)
+
+
+def test_spans_in_a_circle_are_cut_where_they_began() -> None:
+    a = span("a", 0, 100, span_id=b"a" * 8, parent=b"c" * 8)
+    b = span("b", 10, 50, a, span_id=b"b" * 8)
+    c = span("c", 20, 40, b, span_id=b"c" * 8)
+    for spans in itertools.permutations([a, b, c]):
+        (row,) = close(spans)
+        assert (row.request_id, row.e2e_ns, row.span_count) == ((b"a" * 8).hex(), 100, 3)
+
+
+def test_a_span_that_is_its_own_parent_is_a_root() -> None:
+    assert names([span("x", 0, 5, span_id=b"x" * 8, parent=b"x" * 8)]) == ["x"]
+
+
+def test_of_two_versions_of_a_span_the_fuller_counts_whatever_came_first() -> None:
+    poor = span("chat", 0, 10, span_id=b"s" * 8)
+    rich = span("chat", 0, 30, span_id=b"s" * 8, gen_ai__usage__input_tokens=5)
+    for spans in ([poor, rich], [rich, poor], [rich, poor, rich]):
+        assert [(row.e2e_ns, row.prompt_tokens) for row in close(spans)] == [(30, 5)]
+
+
+def test_the_specifications_own_example_closes() -> None:
+    rows = close(recorded("otlp/trace.json"))
+    assert_closes(rows)
+    assert [(row.service, row.e2e_ns, row.unattributed_ns) for row in rows] == [("my.service", 10**9, 10**9)]
+
+
+def test_nothing_gives_nothing() -> None:
+    assert close([]) == []
+
+
+def test_what_weirs_own_control_plane_does_is_no_request() -> None:
+    page = span("GET /latency", 0, 90, kind=SERVER, weir__internal=True, http__request__method="GET")
+    assert close([page, span("query", 10, 80, page, kind=CLIENT, weir__internal=True)]) == []

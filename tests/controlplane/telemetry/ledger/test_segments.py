@@ -1,0 +1,48 @@
+"""A request as stretches of time for a waterfall: they are the row's stages, laid out."""
+
+from collections import Counter
+from itertools import pairwise
+
+from hypothesis import given, settings
+
+from controlplane.telemetry.ledger import close
+from controlplane.telemetry.ledger.segments import segments
+from controlplane.telemetry.spans import CLIENT, Span
+from tests.controlplane.telemetry.ledger.test_properties import traces
+from tests.controlplane.telemetry.ledger.test_triton import in_gateway
+from tests.controlplane.telemetry.ledger.traces import gateway_trace, span
+
+
+def test_they_follow_one_another_from_start_to_end() -> None:
+    spans = in_gateway()
+    found = segments(spans, spans[0].span_id.hex())
+    assert (found[0].start_ns, found[-1].end_ns) == (1000, 2000)
+    assert all(one.end_ns == following.start_ns for one, following in pairwise(found))
+    assert [(s.stage, s.end_ns - s.start_ns) for s in found[5:9]] == [
+        ("network", 10),
+        ("unattributed", 2),
+        ("unattributed", 3),
+        ("queue", 75),
+    ]
+
+
+def test_a_span_whose_clock_is_off_is_placed_by_its_own_clock() -> None:
+    caller = span("POST", 0, 1200, kind=CLIENT)
+    spans = [caller, *gateway_trace(5000, parent=caller)]
+    found = segments(spans, spans[1].span_id.hex())
+    assert [s.start_ns for s in found if s.stage == "egress"] == [5970]
+
+
+def test_of_an_unknown_request_there_are_none() -> None:
+    assert segments(gateway_trace(), "00" * 8) == []
+    assert segments([], "00" * 8) == []
+
+
+@settings(max_examples=100, deadline=None)
+@given(traces)
+def test_by_stage_they_sum_to_the_row(trace: list[Span]) -> None:
+    for row in close(trace):
+        spent = Counter[str]()
+        for segment in segments(trace, row.request_id):
+            spent[segment.stage] += segment.end_ns - segment.start_ns
+        assert spent == Counter(row.stages | {"unattributed": row.unattributed_ns})

@@ -1,0 +1,151 @@
+"""A real `python -m controlplane.telemetry`, as the product runs it, for tests to send to, kill and start again."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import IO
+
+import psutil
+
+from controlplane.telemetry.store import Store, access
+
+PATIENCE_S = 60.0  # chDB alone takes ten seconds to load on a busy machine
+
+
+class Running:
+    """One home folder and, most of the time, a telemetry process on it."""
+
+    def __init__(self, home: Path, **settings: object) -> None:
+        self.home = home
+        self._environment = {
+            **os.environ,
+            "WEIR_HOME": str(home),
+            "WEIR_OTLP_HTTP_PORT": "0",
+            "WEIR_OTLP_GRPC_PORT": "0",
+            "WEIR_REDIS_URL": "redis://127.0.0.1:1/0",
+            "WEIR_TRACE_QUIET_S": "0.3",
+            "WEIR_RETENTION_DAYS": "3660",  # recorded traces are years old
+            **{f"WEIR_{name.upper()}": str(value) for name, value in settings.items()},
+        }
+        self.log = home / "telemetry.log"
+        self.process: subprocess.Popen[str] | None = None
+        self.http_port = self.grpc_port = 0
+        self._stderr: IO[bytes] | None = None
+
+    def start(self) -> "Running":
+        self.home.mkdir(parents=True, exist_ok=True)
+        self._stderr = self.log.open("ab")
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "controlplane.telemetry"],
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            text=True,
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        found = re.fullmatch(r"otlp http=(\d+) grpc=(\d+)\n", line)
+        assert found, f"telemetry printed {line!r}; its log ends with\n{self.log.read_text()[-2000:]}"
+        self.http_port, self.grpc_port = int(found[1]), int(found[2])
+        return self
+
+    def ready(self) -> "Running":
+        """Wait until it has reached the store."""
+        eventually(lambda: self.get("/readyz")[0] == 200, "telemetry is ready")
+        return self
+
+    def stop(self) -> int:
+        """As its supervisor stops it; the exit code."""
+        if self.process is None:
+            return 0
+        if self.process.poll() is None:
+            self.process.terminate()
+        code = self.process.wait(PATIENCE_S)
+        self._closed()
+        return code
+
+    def kill(self) -> None:
+        """SIGKILL, as the kernel's out-of-memory killer would."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(PATIENCE_S)
+        self._closed()
+
+    def _closed(self) -> None:
+        assert self.process is not None and self.process.stdout is not None and self._stderr is not None
+        self.process.stdout.close()
+        self._stderr.close()
+        self.process = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.http_port}"
+
+    def children(self) -> list[psutil.Process]:
+        assert self.process is not None
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def child(self, module: str) -> psutil.Process:
+        [found] = [child for child in self.children() if f"controlplane.telemetry.{module}" in child.cmdline()]
+        return found
+
+    def get(self, path: str, **headers: str) -> tuple[int, bytes]:
+        return request("GET", self.url + path, headers=headers)[:2]
+
+    def readiness(self) -> dict[str, object]:
+        answer: dict[str, object] = json.loads(self.get("/readyz")[1])
+        return answer
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric's samples."""
+        text = self.get("/metrics")[1].decode()
+        return sum(float(line.rpartition(" ")[2]) for line in text.splitlines() if re.match(rf"{name}(?:\{{| )", line))
+
+    def post(self, body: bytes, signal: str = "traces", **headers: str) -> tuple[int, bytes, dict[str, str]]:
+        given = {"Content-Type": "application/x-protobuf"} | {
+            name.replace("_", "-"): value for name, value in headers.items()
+        }
+        return request("POST", f"{self.url}/v1/{signal}", body, given)
+
+    @contextmanager
+    def store(self) -> Iterator[Store]:
+        """A connection to its embedded store."""
+        port = int((self.home / "run" / "store-port").read_text())
+        with closing(Store(access.dsn(self.home, port))) as store:
+            yield store
+
+    def pause(self, module: str) -> Callable[[], None]:
+        """Stop a child without ending it: the store that is away. Returns what resumes it."""
+        pid = self.child(module).pid
+        os.kill(pid, signal.SIGSTOP)
+        return lambda: os.kill(pid, signal.SIGCONT)
+
+
+def request(
+    method: str, url: str, body: bytes | None = None, headers: dict[str, str] | None = None
+) -> tuple[int, bytes, dict[str, str]]:
+    """Status, body, headers; a status of 4xx or 5xx is an answer like any other."""
+    asked = urllib.request.Request(url, body, headers or {}, method=method)
+    try:
+        with urllib.request.urlopen(asked, timeout=PATIENCE_S) as answer:
+            return answer.status, answer.read(), dict(answer.headers)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read(), dict(error.headers)
+
+
+def eventually(holds: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
+    """Ask until it holds. Fails with `what` when it does not within the patience."""
+    end = time.monotonic() + patience_s
+    while not holds():
+        assert time.monotonic() < end, f"not within {patience_s:g} s: {what}"
+        time.sleep(0.05)
