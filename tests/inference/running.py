@@ -20,6 +20,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from deploy.local.ports import LOOPBACK, free_port
 from deploy.local.process import Command, Managed, http_ok
+from deploy.local.triton import Triton
 from inference import snapshot as policy
 from inference.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier
 
@@ -45,6 +46,11 @@ def a_snapshot(*endpoints: str, **changes: Any) -> Snapshot:
         ),
     )
     return msgspec.structs.replace(given, **changes)
+
+
+def small_only(triton: Triton) -> Snapshot:
+    both = a_snapshot(triton.grpc)
+    return msgspec.structs.replace(both, models=both.models[:1], pools=both.pools[:1])
 
 
 def with_model(snapshot: Snapshot, name: str, **changes: Any) -> Snapshot:

@@ -1,9 +1,10 @@
 """One process's connection to the store: pooled HTTP, thread-safe, and the only place that sees clickhouse_connect or its errors."""
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import clickhouse_connect
 import pyarrow as pa
@@ -13,6 +14,9 @@ from clickhouse_connect.driver.httputil import get_pool_manager
 
 from .dsn import parse_dsn
 from .errors import RETRYABLE_CODES, StoreError, StoreUnavailable
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 READ_SETTINGS: Mapping[str, object] = {
     "do_not_merge_across_partitions_select_final": 1,  # identities never cross partitions: days are merged apart
@@ -36,9 +40,15 @@ class Connection:
         self._pool = get_pool_manager(maxsize=pool, num_pools=2)
         self._client: Client | None = None
         self._connecting = threading.Lock()
+        self._lanes = ThreadPoolExecutor(4, thread_name_prefix="store-read")
 
     def close(self) -> None:
+        self._lanes.shutdown(cancel_futures=True)
         self._pool.clear()
+
+    def beside(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> Future[R]:
+        """Run a read beside the caller's own; it must start no further ones."""
+        return self._lanes.submit(function, *arguments, **named)
 
     def ping(self) -> bool:
         """Whether the store answers a query now."""

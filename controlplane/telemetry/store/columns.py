@@ -41,7 +41,6 @@ _TEXT = (
 _PLAIN: tuple[tuple[str, pa.DataType], ...] = (
     ("entry_start_ns", pa.uint64()),
     ("start_ns", pa.uint64()),
-    ("end_ns", pa.uint64()),
     ("e2e_ns", pa.uint64()),
     ("unattributed_ns", pa.uint64()),
     ("prefill_ns", pa.uint64()),
@@ -68,10 +67,10 @@ REQUEST_SCHEMA = pa.schema(
         pa.field("critical_path", pa.list_(pa.binary(8))),
     ]
 )
-"""What `insert_request_columns` takes: LedgerRow's fields, a column `stage_NAME` for each stage, ids as raw bytes, and the version."""
+"""What `insert_request_columns` takes: LedgerRow's fields (`end_ns` is `start_ns + e2e_ns`), a column `stage_NAME` for each stage, ids as raw bytes, and the version."""
 
 SPAN_COLUMNS = tuple(SPAN_SCHEMA.names)
-REQUEST_COLUMNS = tuple(name for name in REQUEST_SCHEMA.names if name not in ("version", "prompt_bucket"))
+REQUEST_COLUMNS = ("end_ns", *(name for name in REQUEST_SCHEMA.names if name not in ("version", "prompt_bucket")))
 
 
 def attribute_text(value: AttrValue) -> str:

@@ -2,18 +2,20 @@
 
 Definitions (each is tested against numpy on the same rows):
 
-- Quantiles are `quantileExactInclusive`: linear interpolation between the two nearest ranks, numpy's default method.
-- An error is a request that ended in `error` or was `rejected`; a client's cancellation is not.
+- Quantiles are linear between the two nearest ranks (`quantileExactInclusive`; numpy's default method).
+- An error is a request that ended in `error` or was `rejected`; a client's cancellation is none.
 - `share` of a stage: its time over all requests, divided by their end-to-end time.
-- `share_above_median`: let A be the requests whose E2E is above the median and M those of the middle fifth (E2E between the elements
-  at ranks floor(0.4 n) and floor(0.6 n), from 0, both included). A stage's share is (mean of it in A - mean of it in M) divided by
-  (mean E2E in A - mean E2E in M); all are 0 where no request is above the median.
-- A stack's band around a quantile: requests whose E2E is between the elements at ranks floor(low n) and floor(high n), both included:
-  0.40..0.60 for p50, 0.925..0.975 for p95, 0.985..0.995 for p99. It always holds at least one request.
+- `share_above_median`: let A be the requests whose E2E is above the median and M the middle fifth, those whose E2E lies
+  between the 0.4 and 0.6 quantiles, both included (all requests, where none lies there: fewer than five). A stage's share
+  is (its mean in A - its mean in M) / (mean E2E in A - mean E2E in M); all are 0 where no request is above the median.
+- A stack's band around a quantile: requests whose E2E is between those at ranks floor(low n) and floor(high n), from 0, both
+  included: 0.40..0.60 for p50, 0.925..0.975 for p95, 0.985..0.995 for p99. It always holds at least one request.
+
+A report is four queries: two independent ones run beside the two that follow one another, so that a page waits for half.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controlplane.telemetry.ledger.row import STAGES
@@ -29,8 +31,13 @@ PARTS = {**{stage: f"stage_{stage}" for stage in STAGES}, "unattributed": "unatt
 BANDS = {"p50": (0.4, 0.6), "p95": (0.925, 0.975), "p99": (0.985, 0.995)}
 FAILED = "status IN ('error', 'rejected')"
 MAX_POINTS = 5000
+EMPTY = LatencyReport(requests=0, errors=0, e2e_ms=None, ttft_ms={}, ttft_count={}, stages={}, newest_ns=None)
+"""No request in the window."""
+
 _QUANTILES = "quantilesExactInclusive(0.5, 0.95, 0.99)"
+_PARTS = ", ".join(PARTS.values())
 _NS_PER_MS = 1e6
+_Ttft = Mapping[Any, dict[str, tuple[int, Quantiles]]]
 
 
 class LatencyReader(Connection):
@@ -50,70 +57,99 @@ class LatencyReader(Connection):
         """A point for each step that has requests, in order of time; steps begin at multiples of `step_s` since the epoch."""
         if step_s < 1 or (window.to_ns - window.from_ns) // (step_s * 10**9) > MAX_POINTS:
             raise StoreInputError(
-                f"step {step_s} s gives no chart of this window; use 1 s or more and at most {MAX_POINTS} steps"
+                f"step {step_s} s is out of range; use 1 or more, and at most {MAX_POINTS} steps a chart"
             )
         condition = where(window, filters)
         condition.parameters["step_ns"] = step_s * 10**9
         key = "intDiv(entry_start_ns, {step_ns:UInt64})"
-        ttft = self._ttft(key, condition)
-        edges = [edge for band in BANDS.values() for edge in band]
-        means = ", ".join(
-            f"avgIf({part}, e2e_ns BETWEEN cut[{2 * band + 1}] AND cut[{2 * band + 2}])"
-            for band in range(len(BANDS))
-            for part in PARTS.values()
+        ttft = self.beside(self._ttft, key, condition)
+        edges = ", ".join(str(edge) for band in BANDS.values() for edge in band)
+        means = ", ".join(f"avgIf({part}, {band})" for band in BANDS for part in PARTS.values())
+        within = ", ".join(
+            f"e2e_ns BETWEEN cut[{2 * number + 1}] AND cut[{2 * number + 2}] AS {band}"
+            for number, band in enumerate(BANDS)
         )
-        rows = self.rows(
+        stacks = self.beside(
+            self.rows,
             f"""
-            SELECT key, count(), countIf({FAILED}), {_QUANTILES}(e2e_ns), [{means}]
-            FROM (SELECT {key} AS key, status, e2e_ns, {", ".join(PARTS.values())} FROM requests FINAL WHERE {condition.sql}) AS r
-            INNER JOIN (
-                SELECT {key} AS key, quantilesExact({", ".join(map(str, edges))})(e2e_ns) AS cut
-                FROM requests FINAL WHERE {condition.sql} GROUP BY key
-            ) AS c USING (key)
-            GROUP BY key ORDER BY key
+            WITH r AS (SELECT {key} AS key, e2e_ns, {_PARTS} FROM requests FINAL WHERE {condition.sql})
+            SELECT key, [{means}]
+            FROM (
+                SELECT *, {within}
+                FROM r INNER JOIN (SELECT key, quantilesExact({edges})(e2e_ns) AS cut FROM r GROUP BY key) AS c USING key
+                WHERE {" OR ".join(BANDS)}
+            )
+            GROUP BY key
             """,
             condition.parameters,
         )
+        points = self.rows(
+            f"SELECT {key} AS key, count(), countIf({FAILED}), {_QUANTILES}(e2e_ns)"
+            f" FROM requests FINAL WHERE {condition.sql} GROUP BY key ORDER BY key",
+            condition.parameters,
+        )
+        definitions, bands = ttft.result(), dict(stacks.result())
         return [
             LatencyPoint(
                 start_ns=key * step_s * 10**9,
                 requests=count,
                 errors=errors,
                 e2e_ms=_ms(e2e),
-                ttft_ms={name: quantiles for name, (_, quantiles) in ttft[key].items()},
-                stack_ms={
-                    quantile: {
-                        part: means[index * len(PARTS) + offset] / _NS_PER_MS for offset, part in enumerate(PARTS)
-                    }
-                    for index, quantile in enumerate(BANDS)
-                },
+                ttft_ms={name: quantiles for name, (_, quantiles) in definitions.get(key, {}).items()},
+                stack_ms=_stacks(bands[key]),
             )
-            for key, count, errors, e2e, means in rows
+            for key, count, errors, e2e in points
+            if key in bands  # a row may have come between the two queries
         ]
 
     def _reports(self, key: str, condition: Where) -> list[tuple[str, LatencyReport]]:
-        ttft = self._ttft(key, condition)
-        parts = ", ".join(
-            f"({_QUANTILES}({part}), sum({part}), sumIf({part}, e2e_ns > cut[2]), sumIf({part}, e2e_ns BETWEEN cut[1] AND cut[3]))"
-            for part in PARTS.values()
-        )
-        rows = self.rows(
-            f"""
-            SELECT key, count() AS n, countIf({FAILED}), max(end_ns), {_QUANTILES}(e2e_ns),
-                   countIf(e2e_ns > cut[2]), countIf(e2e_ns BETWEEN cut[1] AND cut[3]), {parts}
-            FROM (SELECT {key} AS key, status, end_ns, e2e_ns, {", ".join(PARTS.values())} FROM requests FINAL WHERE {condition.sql}) AS r
-            INNER JOIN (
-                SELECT {key} AS key,
-                       [quantileExact(0.4)(e2e_ns), quantileExactInclusive(0.5)(e2e_ns), quantileExact(0.6)(e2e_ns)] AS cut
-                FROM requests FINAL WHERE {condition.sql} GROUP BY key
-            ) AS c USING (key)
-            GROUP BY key ORDER BY n DESC, key
-            """,
+        ttft = self.beside(self._ttft, key, condition)
+        quantiles = self.beside(
+            self.rows,
+            f"SELECT {key} AS key, [{', '.join(f'{_QUANTILES}({part})' for part in PARTS.values())}]"
+            f" FROM requests FINAL WHERE {condition.sql} GROUP BY key",
             condition.parameters,
         )
-        return [(row[0], _report(row[1:], ttft[row[0]])) for row in rows]
+        totals = self.rows(
+            f"SELECT {key} AS key, count() AS n, countIf({FAILED}), max(end_ns),"
+            f" quantilesExactInclusive(0.5, 0.95, 0.99, 0.4, 0.6)(e2e_ns)"
+            f" FROM requests FINAL WHERE {condition.sql} GROUP BY key ORDER BY n DESC, key",
+            condition.parameters,
+        )
+        sums = self._sums(key, condition, {row[0]: row[4] for row in totals})
+        by_stage, definitions = dict(quantiles.result()), ttft.result()
+        return [
+            (row[0], _report(row[1:], by_stage[row[0]], sums[row[0]], definitions.get(row[0], {})))
+            for row in totals
+            if row[0] in by_stage and row[0] in sums  # a row may have come between the queries
+        ]
 
-    def _ttft(self, key: str, condition: Where) -> dict[Any, dict[str, tuple[int, Quantiles]]]:
+    def _sums(self, key: str, condition: Where, cuts: Mapping[str, Sequence[float]]) -> Mapping[str, "_Sums"]:
+        """By key: how many requests, and the time in each part, of those below, in and above the middle."""
+        cut = {
+            name: f"transform({key}, {{cut_keys:Array(String)}}, {{cut_{name}:Array(Float64)}}, toFloat64(0))"
+            for name in ("median", "low", "high")
+        }
+        rows = self.rows(
+            f"SELECT {key} AS key,"
+            f" multiIf(e2e_ns BETWEEN {cut['low']} AND {cut['high']}, if(e2e_ns > {cut['median']}, 'both', 'middle'),"
+            f" e2e_ns > {cut['median']}, 'above', 'below') AS class,"
+            f" count(), [{', '.join(f'sum({part})' for part in PARTS.values())}]"
+            f" FROM requests FINAL WHERE {condition.sql} GROUP BY key, class",
+            {
+                **condition.parameters,
+                "cut_keys": list(cuts),
+                "cut_median": [cut[0] for cut in cuts.values()],
+                "cut_low": [cut[3] for cut in cuts.values()],
+                "cut_high": [cut[4] for cut in cuts.values()],
+            },
+        )
+        sums: dict[str, _Sums] = defaultdict(dict)
+        for value, name, count, parts in rows:
+            sums[value][name] = (count, parts)
+        return sums
+
+    def _ttft(self, key: str, condition: Where) -> _Ttft:
         """By key, by definition: how many requests have a TTFT, and its quantiles."""
         rows = self.rows(
             f"SELECT {key} AS key, ttft_definition, count(), {_QUANTILES}(assumeNotNull(ttft_ns))"
@@ -126,40 +162,59 @@ class LatencyReader(Connection):
         return found
 
 
-EMPTY = LatencyReport(
-    requests=0,
-    errors=0,
-    e2e_ms=None,
-    ttft_ms={},
-    ttft_count={},
-    stages={},
-    newest_ns=None,
-)
-"""No request in the window."""
+_Sums = dict[str, tuple[int, Sequence[int]]]
+"""By class ("below", "middle", "above", and "both" for the upper half of the middle): count, ns in each of PARTS."""
 
 
 def _ms(nanoseconds: Sequence[float]) -> Quantiles:
-    return Quantiles(*(value / _NS_PER_MS for value in nanoseconds))
+    p50, p95, p99 = (value / _NS_PER_MS for value in nanoseconds)
+    return Quantiles(p50, p95, p99)
 
 
-def _report(row: Sequence[Any], ttft: dict[str, tuple[int, Quantiles]]) -> LatencyReport:
-    count, errors, newest, e2e, above, middle, *parts = row
-    total = sum(part[1] for part in parts)
-    excess = [part[2] / above - part[3] / middle if above else 0.0 for part in parts]
+def _stacks(means: Sequence[float]) -> dict[str, dict[str, float]]:
+    """`means` are ns by band, then by part."""
+    size = len(PARTS)
+    return {
+        band: {part: value / _NS_PER_MS for part, value in zip(PARTS, means[at * size : (at + 1) * size], strict=True)}
+        for at, band in enumerate(BANDS)
+    }
+
+
+def _mean(sums: _Sums, *classes: str) -> list[float] | None:
+    """Mean ns by part over some classes; None where no request is in them."""
+    chosen = [sums[name] for name in classes if name in sums]
+    count = sum(number for number, _ in chosen)
+    return [sum(parts) / count for parts in zip(*(parts for _, parts in chosen), strict=True)] if count else None
+
+
+def _excess(sums: _Sums) -> list[float]:
+    """By part, its share of what requests above the median take longer than the middle fifth."""
+    above, middle = _mean(sums, "above", "both"), _mean(sums, "middle", "both") or _mean(sums, *sums)
+    if above is None or middle is None:
+        return [0.0] * len(PARTS)
+    more = [high - usual for high, usual in zip(above, middle, strict=True)]
+    return [part / sum(more) for part in more] if sum(more) else [0.0] * len(PARTS)
+
+
+def _report(
+    row: Sequence[Any],
+    stages: Sequence[Sequence[float]],
+    sums: _Sums,
+    ttft: Mapping[str, tuple[int, Quantiles]],
+) -> LatencyReport:
+    count, errors, newest, e2e = row
+    means = _mean(sums, *sums) or [0.0] * len(PARTS)
+    figures = {}
+    for name, quantiles, mean, share_above in zip(PARTS, stages, means, _excess(sums), strict=True):
+        p50, p95, p99 = (value / _NS_PER_MS for value in quantiles)
+        share = mean / sum(means) if sum(means) else 0.0
+        figures[name] = StageFigures(p50, p95, p99, mean / _NS_PER_MS, share, share_above)
     return LatencyReport(
         requests=count,
         errors=errors,
-        e2e_ms=_ms(e2e),
+        e2e_ms=_ms(e2e[:3]),
         ttft_ms={name: quantiles for name, (_, quantiles) in ttft.items()},
         ttft_count={name: number for name, (number, _) in ttft.items()},
-        stages={
-            name: StageFigures(
-                *(value / _NS_PER_MS for value in part[0]),
-                mean_ms=part[1] / count / _NS_PER_MS,
-                share=part[1] / total if total else 0.0,
-                share_above_median=more / sum(excess) if sum(excess) else 0.0,
-            )
-            for name, part, more in zip(PARTS, parts, excess, strict=True)
-        },
+        stages=figures,
         newest_ns=newest,
     )

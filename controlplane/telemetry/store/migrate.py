@@ -45,7 +45,6 @@ def render(template: str, dsn: Dsn, retention_days: int) -> list[str]:
         "database": dsn.database,
         "on_cluster": f"ON CLUSTER {quote(dsn.cluster)}" if dsn.cluster else "",
         "replacing": f"{replicated}ReplacingMergeTree",
-        "replacing_version": f"{replicated}ReplacingMergeTree(version)",
         "plain": f"{replicated}MergeTree",
         "retention_days": str(retention_days),
     }

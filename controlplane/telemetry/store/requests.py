@@ -63,18 +63,20 @@ class RequestReader(Connection):
     def request_rows(self, trace_id: str) -> list[LedgerRow]:
         """The requests of a trace (32 hex digits), by start; empty where there is none."""
         found = self.rows(
-            f"SELECT {_ROW} FROM requests FINAL WHERE trace_id = toFixedString(unhex({{trace:String}}), 16) ORDER BY start_ns, request_id",
+            f"SELECT {_ROW} FROM requests WHERE trace_id = toFixedString(unhex({{trace:String}}), 16)"
+            " ORDER BY version DESC LIMIT 1 BY request_id",
             {"trace": _hex(trace_id)},
         )
-        return [columns.request(values) for values in found]
+        return sorted(map(columns.request, found), key=lambda row: (row.start_ns, row.request_id))
 
     def trace(self, trace_id: str) -> list[Span]:
         """The spans of a trace (32 hex digits), by start; empty where there is none."""
         found = self.rows(
-            f"SELECT {_SPAN} FROM spans FINAL WHERE trace_id = toFixedString(unhex({{trace:String}}), 16) ORDER BY start_ns, span_id",
+            f"SELECT {_SPAN} FROM spans WHERE trace_id = toFixedString(unhex({{trace:String}}), 16)"
+            " ORDER BY duration_ns DESC LIMIT 1 BY span_id",
             {"trace": _hex(trace_id)},
         )
-        return [columns.span(values) for values in found]
+        return sorted(map(columns.span, found), key=_by_start)
 
     def spans_of(self, trace_ids: Sequence[str]) -> dict[str, list[Span]]:
         """The spans of several traces at once, by trace id; a trace without spans is absent. For amendments by late spans."""
@@ -83,14 +85,19 @@ class RequestReader(Connection):
         if not trace_ids:
             return {}
         found = self.rows(
-            f"SELECT {_SPAN} FROM spans FINAL"
-            " WHERE trace_id IN (SELECT toFixedString(unhex(arrayJoin({traces:Array(String)})), 16)) ORDER BY start_ns, span_id",
+            f"SELECT {_SPAN} FROM spans"
+            " WHERE trace_id IN (SELECT toFixedString(unhex(arrayJoin({traces:Array(String)})), 16))"
+            " ORDER BY duration_ns DESC LIMIT 1 BY trace_id, span_id",
             {"traces": [_hex(trace_id) for trace_id in trace_ids]},
         )
         traces: dict[str, list[Span]] = {}
-        for values in found:
-            traces.setdefault(values[0].hex(), []).append(columns.span(values))
+        for span in sorted(map(columns.span, found), key=_by_start):
+            traces.setdefault(span.trace_id.hex(), []).append(span)
         return traces
+
+
+def _by_start(span: Span) -> tuple[int, bytes]:
+    return span.start_ns, span.span_id
 
 
 def _hex(trace_id: str) -> str:

@@ -3,6 +3,7 @@
 import random
 from typing import Any
 
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from controlplane.telemetry.ledger.row import STAGES, LedgerRow
@@ -20,13 +21,14 @@ def row(number: int = 1, **changes: Any) -> LedgerRow:
     stages = dict.fromkeys(STAGES, 0) | {"queue": 1_000_000, "model": 9_000_000} | changes.pop("stages", {})
     unattributed = changes.pop("unattributed_ns", 0)
     entry = changes.pop("entry_start_ns", NOON_NS + number * 1_000_000)
+    start = changes.pop("start_ns", entry)
     e2e = sum(stages.values()) + unattributed
     values: dict[str, Any] = {
         "trace_id": f"{number:032x}",
         "request_id": f"{number:016x}",
         "entry_start_ns": entry,
-        "start_ns": entry,
-        "end_ns": entry + e2e,
+        "start_ns": start,
+        "end_ns": start + e2e,
         "e2e_ns": e2e,
         "stages": stages,
         "unattributed_ns": unattributed,
@@ -61,6 +63,25 @@ def row(number: int = 1, **changes: Any) -> LedgerRow:
     return LedgerRow(**values | changes)
 
 
+def span(number: int, **changes: Any) -> Span:
+    """A span of trace 1, a millisecond long."""
+    start = NOON_NS + number * 1_000_000
+    values: dict[str, Any] = {
+        "trace_id": bytes(15) + b"\x01",
+        "span_id": number.to_bytes(8, "big"),
+        "parent_id": b"",
+        "name": "chat small",
+        "kind": 2,
+        "start_ns": start,
+        "end_ns": start + 1_000_000,
+        "status_code": 0,
+        "service": "weir-gateway",
+        "scope": "weir.gateway",
+        "attributes": {"weir.request": True, "weir.tier": "standard", "gen_ai.usage.input_tokens": 100},
+    }
+    return Span(**values | changes)
+
+
 def random_rows(count: int, seed: int, **changes: Any) -> list[LedgerRow]:
     """Rows with random stages, spread over an hour."""
     source = random.Random(seed)
@@ -81,6 +102,12 @@ def random_rows(count: int, seed: int, **changes: Any) -> list[LedgerRow]:
     ]
 
 
+FEW = settings(
+    max_examples=20,
+    deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],  # each example is a round trip to the store: no shrinking
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 U64 = st.integers(0, 2**64 - 1)
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 _scalars = st.one_of(

@@ -1,0 +1,80 @@
+"""Each request and each span counts once, whatever was sent again, however late, before and after merges."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from controlplane.telemetry.spans import Span
+from controlplane.telemetry.store import Store, migrate
+from controlplane.telemetry.store.types import Window
+
+from .samples import FEW, NOON_NS, S, row, span, spans
+
+LONG = Window(NOON_NS - 3 * 86400 * S, NOON_NS + 3 * 86400 * S)
+
+
+@settings(FEW, max_examples=8)
+@given(
+    batches=st.lists(
+        st.lists(st.tuples(st.integers(1, 12), st.integers(0, 5 * 10**6)), min_size=1, max_size=12),
+        min_size=1,
+        max_size=6,
+    ),
+    data=st.data(),
+)
+def test_the_highest_version_of_a_request_counts_and_counts_once(
+    dsn: str, store: Store, batches: list[list[tuple[int, int]]], data: st.DataObject
+) -> None:
+    store.command("TRUNCATE TABLE requests")
+    expected = {}
+    order = data.draw(st.permutations(range(len(batches))))
+    for version, batch in sorted(enumerate(batches), key=lambda item: order[item[0]]):
+        rows = {}
+        for number, queue in batch:
+            entry = NOON_NS + (number % 5 - 2) * 86400 * S  # on several days
+            rows[number] = row(number, entry_start_ns=entry, start_ns=entry - queue, stages={"queue": queue})
+        store.insert_requests(list(rows.values()), version=version)
+        for number, written in rows.items():
+            if number not in expected or expected[number][0] <= version:
+                expected[number] = (version, written)
+    wanted = sorted((written for _, written in expected.values()), key=lambda row: row.trace_id)
+    for merged in (False, True):
+        if merged:
+            store.command("OPTIMIZE TABLE requests FINAL")
+        assert store.latency(LONG).requests == len(wanted)
+        assert sum(point.requests for point in store.latency_series(LONG, {}, 3600)) == len(wanted)
+        assert sum(health.requests for health in store.health(LONG, "model")) == len(wanted)
+        assert sorted(store.requests(LONG).rows, key=lambda row: row.trace_id) == wanted
+        for written in wanted:
+            assert store.request_rows(written.trace_id) == [written]
+
+
+@FEW
+@given(st.lists(spans(), min_size=1, max_size=10, unique_by=lambda each: each.span_id), st.integers(1, 3))
+def test_a_span_sent_again_counts_once(store: Store, written: list[Span], times: int) -> None:
+    trace = written[0].trace_id
+    written = [each._replace(trace_id=trace) for each in written]
+    for _ in range(times + 1):
+        store.insert_spans(written)
+    found = store.trace(trace.hex())
+    assert sorted(each.span_id for each in found) == sorted(each.span_id for each in written)
+
+
+def test_of_unlike_copies_of_a_span_the_longer_counts_before_and_after_a_merge(store: Store) -> None:
+    first = span(1)
+    longer = first._replace(end_ns=first.end_ns + S)
+    store.insert_spans([longer])
+    store.insert_spans([first])
+    assert store.trace(first.trace_id.hex()) == [longer]
+    store.command("OPTIMIZE TABLE spans FINAL")
+    assert store.trace(first.trace_id.hex()) == [longer]
+
+
+def test_rows_older_than_the_retention_go_by_themselves(front_dsn: str) -> None:
+    dsn = f"{front_dsn.rpartition('/')[0]}/short_lived"
+    migrate(dsn, retention_days=1)
+    store = Store(dsn)
+    old = row(1, entry_start_ns=10**18)
+    store.insert_requests([old], version=1)
+    store.command("OPTIMIZE TABLE requests FINAL")
+    assert store.request_rows(old.trace_id) == []
+    store.close()
