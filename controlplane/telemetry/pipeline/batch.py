@@ -10,6 +10,9 @@ from controlplane.telemetry.spool.frame import Position
 
 log = structlog.get_logger(__name__)
 
+Key = tuple[bytes, bytes]
+"""A request's identity: trace id and request id, raw."""
+
 
 @dataclass(slots=True)
 class Batch:
@@ -38,3 +41,7 @@ def rows_of(spans: list[Span]) -> list[LedgerRow]:
     except Exception:
         log.exception("pipeline.trace_not_closed", trace_id=spans[0].trace_id.hex(), spans=len(spans))
         return []
+
+
+def key_of(row: LedgerRow) -> Key:
+    return bytes.fromhex(row.trace_id), bytes.fromhex(row.request_id)
