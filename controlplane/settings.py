@@ -103,7 +103,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"  # a new key, shown once, is not in the database
+MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"  # a new key never enters the database
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "login"
