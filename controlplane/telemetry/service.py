@@ -36,7 +36,7 @@ _GRACE_S = 2.0  # requests in flight when we are asked to stop
 PORT_FILE = Path("run") / "store-port"
 
 
-class CannotStart(Exception):
+class CannotStart(Exception):  # noqa: N818  (named for what happened)
     """One sentence for whoever started it, with the remedy."""
 
 
@@ -89,6 +89,7 @@ class _Service:
     async def start(self) -> tuple[int, int]:
         host, config = self._config.otlp_host, self._config
         self._task(self._live.run())
+        self._spool.release(self._state.done)
         if self._spool.committed > self._state.done:
             self._commits()  # what the last run left
         if config.store_dsn:

@@ -83,7 +83,7 @@ class State:
         said: dict[str, object] = {
             "receiving": "ok" if taking else "refusing: the spool or its disk is full",
             "store": "starting" if starting else "away" if away else "ok",
-            "spool_bytes": self.spool.size,
+            "spool_bytes": self.spool.backlog,
             "behind_s": round(self.behind_s, 1),
         }
         if away and not starting:
@@ -116,6 +116,11 @@ class State:
         yield CounterMetricFamily(
             "weir_ingest_amended_traces", "Traces closed again after late spans.", sum(s.amended for s in self.shards)
         )
+        yield CounterMetricFamily(
+            "weir_ingest_withdrawn_requests",
+            "Rows taken back: later spans showed them to be part of a request.",
+            sum(s.withdrawn for s in self.shards),
+        )
         yield GaugeMetricFamily("weir_ingest_inflight_bytes", "Bodies in memory.", self.receiver.inflight)
         yield GaugeMetricFamily(
             "weir_ingest_pending_traces", "Traces still coming in.", sum(s.pending_traces for s in self.shards)
@@ -125,6 +130,7 @@ class State:
         )
         yield GaugeMetricFamily("weir_ingest_behind_seconds", "Age of the oldest record not worked off.", self.behind_s)
         yield GaugeMetricFamily("weir_spool_bytes", "Spool on disk.", self.spool.size)
+        yield GaugeMetricFamily("weir_spool_backlog_bytes", "Of it, what is not in the store.", self.spool.backlog)
         yield GaugeMetricFamily("weir_spool_accepting", "1 while it takes more.", int(not self.spool.refusal()))
         yield GaugeMetricFamily(
             "weir_store_reachable", "1 while the store takes inserts.", int(not any(s.store_away for s in self.shards))

@@ -1,6 +1,4 @@
-"""A real store with a quarter of an hour of traffic in it, put behind the pages and the API, and the two ways in.
-
-"""
+"""A real store with a quarter of an hour of traffic in it, put behind the pages and the API, and the two ways in."""
 
 import os
 import subprocess
@@ -44,7 +42,9 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
     """A store of its own for these tests; filled once."""
     home: Path = tmp_path_factory.mktemp("served-store")
     command = [sys.executable, "-m", "controlplane.telemetry.store", "--home", str(home)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "WEIR_HOME": str(home)}) as front:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "WEIR_HOME": str(home)}
+    ) as front:
         assert front.stdout is not None
         dsn = next((line.strip() for line in front.stdout if line.startswith("clickhouse://")), "")
         assert dsn, "the store did not start"

@@ -130,7 +130,7 @@ def group_context(
         "by": by,
         "group_choices": [
             {
-                "text": name.replace("_", " "),
+                "text": "prompt" if name == "prompt_bucket" else name,
                 "current": name == by,
                 "query": urlencode(question.pairs() + ([("by", name)] if name != "model" else [])),
             }

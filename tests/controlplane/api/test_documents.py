@@ -9,7 +9,13 @@ from django.test import Client
 from controlplane.api.app import api
 
 ROOT = Path(__file__).parents[3]
-ENDPOINTS = ["/api/v1/latency", "/api/v1/latency/series", "/api/v1/requests", "/api/v1/traces/{trace_id}", "/api/v1/stack"]
+ENDPOINTS = [
+    "/api/v1/latency",
+    "/api/v1/latency/series",
+    "/api/v1/requests",
+    "/api/v1/traces/{trace_id}",
+    "/api/v1/stack",
+]
 
 
 def test_the_schema_lists_every_endpoint(caller: Client) -> None:

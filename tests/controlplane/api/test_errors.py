@@ -25,7 +25,9 @@ PROBLEM = "application/problem+json"
         ("traces/xyz", "trace_id", "xyz"),
     ],
 )
-def test_a_bad_parameter_is_a_422_that_names_it(caller: Client, served: Filled, path: str, field: str, value: str) -> None:
+def test_a_bad_parameter_is_a_422_that_names_it(
+    caller: Client, served: Filled, path: str, field: str, value: str
+) -> None:
     response = caller.get(f"/api/v1/{path}")
     assert response.status_code == 422, response.content
     assert response["Content-Type"] == PROBLEM
@@ -51,7 +53,9 @@ def test_an_endpoint_that_is_not_there_is_a_404_in_the_same_form(caller: Client)
     assert (response.status_code, response["Content-Type"]) == (404, PROBLEM)
 
 
-@pytest.mark.parametrize("path", ["latency", "latency/series", "requests", "traces/x", "stack", "openapi.json", "docs", "nowhere"])
+@pytest.mark.parametrize(
+    "path", ["latency", "latency/series", "requests", "traces/x", "stack", "openapi.json", "docs", "nowhere"]
+)
 def test_nothing_answers_without_authentication(db: None, path: str) -> None:
     response = Client().get(f"/api/v1/{path}")
     assert response.status_code == 401

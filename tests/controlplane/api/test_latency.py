@@ -22,7 +22,8 @@ def test_it_counts_the_requests_and_gives_their_exact_quantiles(caller: Client, 
     assert found["requests"] == len(served.rows)
     assert found["errors"] == len(served.of(status="error"))
     assert found["e2e_ms"] == {
-        name: pytest.approx(np.quantile(e2e_ms, q), rel=1e-6) for name, q in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
+        name: pytest.approx(np.quantile(e2e_ms, q), rel=1e-6)
+        for name, q in (("p50", 0.5), ("p95", 0.95), ("p99", 0.99))
     }
 
 
@@ -33,7 +34,9 @@ def test_shares_are_of_all_time_and_sum_to_one(caller: Client, served: Filled) -
     for stage, figures in found["stages"].items():
         assert figures["share"] == pytest.approx(sum(row.stages[stage] for row in served.rows) / total, abs=1e-6)
         assert {"p50_ms", "p95_ms", "p99_ms", "share"} <= set(figures)
-    assert sum(figures["share"] for figures in found["stages"].values()) + found["unattributed_share"] == pytest.approx(1, abs=1e-4)
+    assert sum(figures["share"] for figures in found["stages"].values()) + found["unattributed_share"] == pytest.approx(
+        1, abs=1e-4
+    )
 
 
 def test_ttft_says_which_definition_it_is(caller: Client, served: Filled) -> None:
@@ -48,9 +51,17 @@ def test_ttft_says_which_definition_it_is(caller: Client, served: Filled) -> Non
 
 @pytest.mark.parametrize(
     ("parameter", "column", "value"),
-    [("model", "model", "chat-small"), ("tier", "tier", "premium"), ("cache", "cache_outcome", "hit"), ("status", "status", "error"), ("tenant", "tenant", "docs")],
+    [
+        ("model", "model", "chat-small"),
+        ("tier", "tier", "premium"),
+        ("cache", "cache_outcome", "hit"),
+        ("status", "status", "error"),
+        ("tenant", "tenant", "docs"),
+    ],
 )
-def test_a_filter_keeps_the_requests_that_match(caller: Client, served: Filled, parameter: str, column: str, value: str) -> None:
+def test_a_filter_keeps_the_requests_that_match(
+    caller: Client, served: Filled, parameter: str, column: str, value: str
+) -> None:
     assert get(caller, **served.range, **{parameter: value})["requests"] == len(served.of(**{column: value})) > 0
 
 
@@ -74,7 +85,13 @@ def test_groups_are_reports_of_their_own_that_add_up(caller: Client, served: Fil
 
 def test_a_range_without_requests_has_nulls_and_no_zeros(caller: Client, served: Filled) -> None:
     found = get(caller, **{"from": "2026-01-01", "to": "2026-01-02"})
-    assert (found["requests"], found["e2e_ms"], found["ttft_ms"], found["stages"], found["unattributed_share"]) == (0, None, None, {}, None)
+    assert (found["requests"], found["e2e_ms"], found["ttft_ms"], found["stages"], found["unattributed_share"]) == (
+        0,
+        None,
+        None,
+        {},
+        None,
+    )
 
 
 def test_series_are_steps_whose_requests_add_up(caller: Client, served: Filled) -> None:
@@ -85,7 +102,11 @@ def test_series_are_steps_whose_requests_add_up(caller: Client, served: Filled) 
 
 def test_a_stack_of_a_step_is_as_high_as_requests_are_long(caller: Client, served: Filled) -> None:
     for point in get(caller, "/series", **served.range, step_s=300)["points"]:
-        within = [row.e2e_ns / 1e6 for row in served.rows if point["start_ns"] <= row.entry_start_ns < point["start_ns"] + 300 * 10**9]
+        within = [
+            row.e2e_ns / 1e6
+            for row in served.rows
+            if point["start_ns"] <= row.entry_start_ns < point["start_ns"] + 300 * 10**9
+        ]
         assert min(within) <= sum(point["stack_ms"]["p95"].values()) <= max(within)
 
 

@@ -19,7 +19,9 @@ def test_what_was_never_observed_is_unknown_and_not_zero(caller: Client, served:
 
 
 def test_what_was_just_observed_is_shown_with_its_age(caller: Client, served: Filled) -> None:
-    Observation.objects.create(component="redis", kind="cache", state="up", figures={"commands_per_s": 12.0}, observed_at=timezone.now())
+    Observation.objects.create(
+        component="redis", kind="cache", state="up", figures={"commands_per_s": 12.0}, observed_at=timezone.now()
+    )
     found = rows(caller)["redis"]
     assert (found["state"], found["rate_per_s"]) == ("up", 12.0)
     assert isinstance(found["age_s"], float)

@@ -2,6 +2,7 @@
 
 import os
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -51,10 +52,8 @@ def test_a_frame_cut_anywhere_leaves_those_before_it(payloads: list[bytes], cut:
 def test_a_flipped_bit_is_noticed(payload: bytes, at: int, bit: int) -> None:
     data = bytearray(header(KIND, 5, payload) + payload)
     data[at % len(data)] ^= 1 << bit
-    try:
+    with suppress(Torn):
         assert not list(frames(bytes(data), 1, 0))  # a longer length than what is there
-    except Torn:
-        pass
 
 
 def test_records_come_back_in_order_over_many_segments(tmp_path: Path) -> None:
@@ -138,7 +137,7 @@ def test_segments_that_are_worked_off_are_deleted(tmp_path: Path) -> None:
 
 
 def test_a_full_spool_refuses_until_it_is_worked_off(tmp_path: Path) -> None:
-    writer = opened(tmp_path, max_bytes=200, segment_bytes=64)
+    writer = opened(tmp_path, max_bytes=200, segment_bytes=2**20)
     append(writer, b"x" * 100)
     append(writer, b"x" * 100)
     with pytest.raises(SpoolFull, match="WEIR_SPOOL_MAX_BYTES") as full:
@@ -207,4 +206,4 @@ def test_another_number_of_shards_begins_at_the_least_advanced(tmp_path: Path) -
     checkpoint.save(tmp_path, 2, 3, Position(9, 9))  # a kill while the number was changed
     assert checkpoint.settle(tmp_path, 3) == Position(3, 7)
     assert [checkpoint.load(tmp_path, shard, 3) for shard in range(3)] == [Position(3, 7)] * 3
-    assert len(list(tmp_path.iterdir())) == 3
+    assert len(list(tmp_path.glob("checkpoint.*"))) == 3
