@@ -2,39 +2,89 @@
 .DEFAULT_GOAL := help
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
+.DELETE_ON_ERROR:
 
 PYTHON ?= python3
 VENV := .venv
 TRITON_VENV := .venv-triton
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
+# Made again when its list of packages changes; what is installed already is kept.
+PIP := $(UV) pip install -q --python
 
-.PHONY: help setup setup-dev run test check bench lock clean
+.PHONY: help run test check bench setup setup-dev lock clean preflight \
+	check-lint check-format check-types check-imports check-templates
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-$(UV):
-	$(PYTHON) -m venv .uv && .uv/bin/pip install -q uv
+run: setup ## set up and start everything on this machine; Ctrl-C ends it
+	@exec $(BIN)/python -m deploy.local
 
-$(VENV)/.runtime: requirements/weir.txt | $(UV)
-	[ -x $(BIN)/python ] || $(UV) venv -q --python 3.11 $(VENV) || $(UV) venv -q $(VENV)
-	$(UV) pip install -q --python $(BIN)/python -r requirements/weir.txt
-	touch $@
+test: setup-dev ## set up and run every test; ARGS="tests/inference -k cache" runs some
+	$(BIN)/python -m pytest $(ARGS)
+
+check: setup-dev ## lint, format, types, import contract, templates
+	@$(MAKE) --no-print-directory -k check-lint check-format check-types check-imports check-templates
+
+check-lint:
+	$(BIN)/ruff check .
+check-format:
+	$(BIN)/ruff format --check .
+check-types:
+	$(BIN)/mypy
+check-imports:
+	$(BIN)/lint-imports --no-logo
+check-templates:
+	$(BIN)/djlint --quiet --lint templates controlplane
+
+bench: setup-dev ## measure, one JSON object per figure and line; ONLY=gateway|ingest|query measures one part
+	@$(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+setup: $(VENV)/.runtime $(TRITON_VENV)/.triton static/vendor/.fetched ## what `run` needs
+setup-dev: setup $(VENV)/.dev build/vendor/.fetched ## and what tests and checks need
+
+preflight:
+	@command -v $(PYTHON) >/dev/null || { echo "weir cannot run: it needs Python 3.11 or later, and $(PYTHON) is not installed" >&2; exit 1; }
+	@$(PYTHON) -S deploy/local/preflight.py
+
+$(UV):
+	@echo "setting up: uv"
+	@$(PYTHON) -m venv .uv || { echo "$(PYTHON) has no venv module: install it (Debian: apt-get install python3-venv), or install uv" >&2; exit 1; }
+	@.uv/bin/pip install -q --disable-pip-version-check uv
+
+# 3.11 where there is one: what is tested most. uv fetches one where no Python fits.
+$(VENV)/.runtime: requirements/weir.txt | preflight $(UV)
+	@echo "setting up: Weir's packages"
+	@[ -x $(BIN)/python ] || $(UV) venv -q --python 3.11 $(VENV) 2>/dev/null || $(UV) venv -q --python '>=3.11' $(VENV)
+	@$(PIP) $(BIN)/python -r requirements/weir.txt
+	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime
-	$(UV) pip install -q --python $(BIN)/python -r requirements/dev.txt
-	touch $@
+	@echo "setting up: tools for tests and checks"
+	@$(PIP) $(BIN)/python -r requirements/dev.txt
+	@touch $@
 
-$(TRITON_VENV)/.triton: requirements/triton.txt | $(UV)
-	[ -x $(TRITON_VENV)/bin/python ] || $(UV) venv -q --python 3.11 $(TRITON_VENV)
-	$(UV) pip install -q --python $(TRITON_VENV)/bin/python -r requirements/triton.txt
-	touch $@
+# An environment of its own: Triton's python models want numpy 1.
+$(TRITON_VENV)/.triton: requirements/triton.txt | preflight $(UV)
+	@echo "setting up: Triton"
+	@[ -x $(TRITON_VENV)/bin/python ] || $(UV) venv -q --python 3.11 $(TRITON_VENV) 2>/dev/null || $(UV) venv -q --python '>=3.11,<3.13' $(TRITON_VENV)
+	@$(PIP) $(TRITON_VENV)/bin/python -r requirements/triton.txt
+	@touch $@
 
-setup: $(VENV)/.runtime $(TRITON_VENV)/.triton
-setup-dev: setup $(VENV)/.dev
+static/vendor/.fetched: deploy/assets.py $(VENV)/.runtime
+	@echo "setting up: scripts for the pages"
+	@$(BIN)/python -m deploy.assets
+	@touch $@
+
+build/vendor/.fetched: deploy/assets.py $(VENV)/.dev
+	@$(BIN)/python -m deploy.assets --tests
+	@mkdir -p $(@D) && touch $@
 
 lock: | $(UV) ## resolve pyproject.toml again into requirements/*.txt
 	$(UV) pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-header --no-annotate pyproject.toml -o requirements/weir.txt
 	$(UV) pip compile -q -U --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/weir.txt --group dev pyproject.toml -o requirements/dev.txt
 	$(UV) pip compile -q -U --python-version 3.11 --generate-hashes --no-header --no-annotate --group triton -o requirements/triton.txt
+
+clean: ## remove what set-up and tools made; data in .weir stays
+	rm -rf $(VENV) $(TRITON_VENV) .uv build static/vendor .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -157,7 +157,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "weir.E013",
         ("snapshot_path",),
-        lambda c: _writable(c.snapshot_file.parent),
+        lambda c: c.snapshot_path is None or _writable(c.snapshot_path.parent),
         "WEIR_SNAPSHOT_PATH={snapshot_path}: its folder cannot be written to.",
         "Name a file in a folder that Weir may write to and gateways may read.",
     ),

@@ -83,7 +83,7 @@ def _request_span(request: HttpRequest) -> Iterator[Span]:
     method = request.method or "GET"
     with trace.get_tracer(SCOPE).start_as_current_span(
         method,
-        context=extract(dict(request.headers)),
+        context=extract({name.lower(): value for name, value in request.headers.items()}),
         kind=SpanKind.SERVER,
         attributes={INTERNAL: True, "http.request.method": method, "url.path": request.path_info},
     ) as current:

@@ -38,6 +38,8 @@ def share(value: float | None) -> str:
     if value is None:
         return "–"
     percent = value * 100
+    if -0.05 < percent < 0:
+        percent = 0.0
     if abs(percent) >= 9.95 or percent == 0:
         return f"{percent:.0f}{THIN}%"
     return "<0.1" + THIN + "%" if 0 < percent < 0.05 else f"{percent:.1f}{THIN}%"

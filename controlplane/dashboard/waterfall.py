@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from controlplane.dashboard.palette import UNATTRIBUTED
 from controlplane.telemetry.ledger.segments import Segment
 from controlplane.telemetry.spans import AttrValue, Span
 
@@ -145,7 +146,8 @@ def _stage(span: Span, own: Sequence[Segment]) -> str:
         return said
     by_stage: dict[str, int] = defaultdict(int)
     for segment in own:
-        by_stage[segment.stage] += segment.end_ns - segment.start_ns
+        if segment.stage != UNATTRIBUTED:
+            by_stage[segment.stage] += segment.end_ns - segment.start_ns
     return max(by_stage, key=lambda stage: by_stage[stage], default="")
 
 

@@ -15,7 +15,7 @@ SHOWN_AS = {"gateway": "Gateway", "redis": "Redis", "telemetry": "Telemetry", "w
 PROCESSES = (("gateway", "gateway"), ("redis", "cache"), ("telemetry", "telemetry"), ("worker", "worker"))
 """Component and kind of what every installation has, in the order in which a request meets them."""
 
-RATE_FIGURES = {"cache": "commands_per_s"}
+RATE_FIGURES = {"cache": "commands_per_s", "telemetry": "spans_per_s"}
 """The figure that says how much a kind of component does; `requests_per_s` for the others."""
 
 

@@ -36,7 +36,7 @@ _GRACE_S = 2.0  # requests in flight when we are asked to stop
 PORT_FILE = Path("run") / "store-port"
 
 
-class CannotStart(Exception):
+class CannotStart(Exception):  # noqa: N818  (named for what happened)
     """One sentence for whoever started it, with the remedy."""
 
 
@@ -71,7 +71,11 @@ class _Service:
         )
         self._http = HttpReceiver(self._receiver, config.otlp_token)
         self._grpc = otlp_grpc.server(self._receiver, config.otlp_token)
-        self._state = State(self._receiver, self._spool, [Shard() for _ in range(config.pipelines)])
+        self._state = State(
+            self._receiver,
+            self._spool,
+            [Shard(checkpoint.load(folder, number, config.pipelines)) for number in range(config.pipelines)],
+        )
         self._state.restarts = lambda: [(child.name, child.restarts) for child in self._children]
         self._registry = CollectorRegistry()
         self._registry.register(self._state)
@@ -85,6 +89,9 @@ class _Service:
     async def start(self) -> tuple[int, int]:
         host, config = self._config.otlp_host, self._config
         self._task(self._live.run())
+        self._spool.release(self._state.done)
+        if self._spool.committed > self._state.done:
+            self._commits()  # what the last run left
         if config.store_dsn:
             self._begin_pipelines(config.store_dsn)
         else:
@@ -180,8 +187,8 @@ class _Service:
     def _reported(self, line: bytes) -> None:
         status = decode_status(line)
         self._state.shards[status.shard].take(status)
-        if status.checkpoint.segment and (done := self._state.done):
-            self._spool.release(done)
+        if status.checkpoint.segment:
+            self._spool.release(self._state.done)
         if status.requests:
             self._live.changed(status.newest_ns, status.requests)
 

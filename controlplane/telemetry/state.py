@@ -17,7 +17,7 @@ from .spool.writer import SpoolWriter
 class Shard:
     """What one pipeline process said last, and all it said so far."""
 
-    checkpoint: Position | None = None
+    checkpoint: Position
     store_away: str = "not reached yet"
     reached: bool = False  # the store has answered once
     away_since_s: float = field(default_factory=time.monotonic)
@@ -67,14 +67,13 @@ class State:
     restarts: Callable[[], Iterable[tuple[str, int]]] = lambda: ()
 
     @property
-    def done(self) -> Position | None:
-        """Before it, every shard has everything in the store; None until each has said so."""
-        known = [shard.checkpoint for shard in self.shards if shard.checkpoint is not None]
-        return min(known) if len(known) == len(self.shards) else None
+    def done(self) -> Position:
+        """Before it, every shard has everything in the store."""
+        return min(shard.checkpoint for shard in self.shards)
 
     @property
     def behind_s(self) -> float:
-        return self.commits.behind_s(self.done or Position(0, 0), time.monotonic())
+        return self.commits.behind_s(self.done, time.monotonic())
 
     def readiness(self) -> tuple[bool, dict[str, object]]:
         """Ready is: takes spans, and has reached the store once. A store that went away since is said, and survived."""
@@ -84,7 +83,7 @@ class State:
         said: dict[str, object] = {
             "receiving": "ok" if taking else "refusing: the spool or its disk is full",
             "store": "starting" if starting else "away" if away else "ok",
-            "spool_bytes": self.spool.size,
+            "spool_bytes": self.spool.backlog,
             "behind_s": round(self.behind_s, 1),
         }
         if away and not starting:
@@ -117,6 +116,11 @@ class State:
         yield CounterMetricFamily(
             "weir_ingest_amended_traces", "Traces closed again after late spans.", sum(s.amended for s in self.shards)
         )
+        yield CounterMetricFamily(
+            "weir_ingest_withdrawn_requests",
+            "Rows taken back: later spans showed them to be part of a request.",
+            sum(s.withdrawn for s in self.shards),
+        )
         yield GaugeMetricFamily("weir_ingest_inflight_bytes", "Bodies in memory.", self.receiver.inflight)
         yield GaugeMetricFamily(
             "weir_ingest_pending_traces", "Traces still coming in.", sum(s.pending_traces for s in self.shards)
@@ -126,6 +130,7 @@ class State:
         )
         yield GaugeMetricFamily("weir_ingest_behind_seconds", "Age of the oldest record not worked off.", self.behind_s)
         yield GaugeMetricFamily("weir_spool_bytes", "Spool on disk.", self.spool.size)
+        yield GaugeMetricFamily("weir_spool_backlog_bytes", "Of it, what is not in the store.", self.spool.backlog)
         yield GaugeMetricFamily("weir_spool_accepting", "1 while it takes more.", int(not self.spool.refusal()))
         yield GaugeMetricFamily(
             "weir_store_reachable", "1 while the store takes inserts.", int(not any(s.store_away for s in self.shards))

@@ -16,6 +16,7 @@ from typing import Protocol
 from tests.bench.processes import BenchError
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+_PATIENCE_S = 60
 _FIRST_TOKEN = re.compile(rb'"content": ?"[^"]')
 
 
@@ -65,7 +66,7 @@ class Http:
 
 @dataclass(frozen=True)
 class Load:
-    """`latencies_ns` of every request completed within `seconds`."""
+    """`latencies_ns` of every request; `seconds` from the first sent to the last answered."""
 
     latencies_ns: list[int]
     seconds: float
@@ -88,7 +89,11 @@ class _Connection:
 
 
 def closed_loop(port: int, wire: Wire, connections: int, seconds: float, serials: Iterator[int] | None = None) -> Load:
-    """Keep one request in flight on each of `connections` for `seconds`; each next one leaves as its answer arrives."""
+    """Keep one request in flight on each of `connections`; each next one leaves as its answer arrives.
+
+    Sends for `seconds` and then waits for what is in flight, so that nothing is left to disturb what is measured next.
+    Raises BenchError.
+    """
     serials = serials if serials is not None else count()
     open_: dict[int, _Connection] = {}
     poll = select.epoll()
@@ -105,8 +110,12 @@ def closed_loop(port: int, wire: Wire, connections: int, seconds: float, serials
         for connection in open_.values():
             connection.sent_ns = clock()
             connection.socket.sendall(wire.request(next(serials)))
-        while (now := clock()) < end:
-            for fd, _ in poll.poll((end - now) / 1e9):
+        outstanding = connections
+        while outstanding:
+            events = poll.poll(_PATIENCE_S)
+            if not events:
+                raise BenchError(f"port {port} left {outstanding} requests without an answer for {_PATIENCE_S} s")
+            for fd, _ in events:
                 connection = open_[fd]
                 data = connection.socket.recv(262_144)
                 if not data:
@@ -117,6 +126,9 @@ def closed_loop(port: int, wire: Wire, connections: int, seconds: float, serials
                 now = clock()
                 latencies.append(now - connection.sent_ns)
                 connection.buffer = b""
+                if now >= end:
+                    outstanding -= 1
+                    continue
                 message = wire.request(next(serials))
                 connection.sent_ns = clock()
                 connection.socket.sendall(message)
@@ -126,8 +138,6 @@ def closed_loop(port: int, wire: Wire, connections: int, seconds: float, serials
         poll.close()
         for connection in open_.values():
             connection.socket.close()
-    if not latencies:
-        raise BenchError(f"port {port} completed no request in {seconds} s")
     return Load(latencies, elapsed)
 
 

@@ -3,6 +3,7 @@
 `python -m tests.browser.site` runs one with live traffic until Ctrl-C, to look at pages by hand.
 """
 
+import asyncio
 import json
 import os
 import socket
@@ -13,11 +14,11 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from asgiref.sync import async_to_sync
 from channels_redis.pubsub import RedisPubSubChannelLayer
 
 from controlplane.telemetry.store import Store
@@ -77,8 +78,14 @@ class Site:
 
     def announce(self, newest_ns: int, requests: int) -> None:
         """What `telemetry` says after it has written."""
-        layer = RedisPubSubChannelLayer(hosts=[self.redis_url], prefix="weir")
-        async_to_sync(layer.group_send)("live", {"type": "live.changed", "newest_ns": newest_ns, "requests": requests})
+
+        async def say() -> None:
+            layer = RedisPubSubChannelLayer(hosts=[self.redis_url], prefix="weir")
+            await layer.group_send("live", {"type": "live.changed", "newest_ns": newest_ns, "requests": requests})
+            await layer.flush()
+
+        with ThreadPoolExecutor(1) as aside:  # playwright keeps a loop of its own in the calling thread
+            aside.submit(asyncio.run, say()).result()
 
     def arrive(self, count: int, over_s: float, seed: int) -> None:
         """New requests of the last `over_s` seconds, and the word that they are there."""

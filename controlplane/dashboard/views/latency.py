@@ -1,11 +1,11 @@
 """The latency page: which stage is slow, for whom, since when."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.urls import reverse
 
 from controlplane.dashboard import links, vendor
 from controlplane.dashboard.figures.latency import grid, latency_figure, legend
@@ -21,23 +21,35 @@ from controlplane.dashboard.views.common import (
     page,
 )
 from controlplane.telemetry.ask import answers
-from controlplane.telemetry.ask.question import QUANTILES, Question
+from controlplane.telemetry.ask.question import QUANTILES, Question, choice
 from controlplane.telemetry.ask.timerange import step_ns
-from controlplane.telemetry.store.types import LatencyPoint, LatencyReport, Quantiles, Window
+from controlplane.telemetry.store.types import Dimension, LatencyPoint, LatencyReport, Quantiles, Window
+
+
+GROUPS: tuple[Dimension, ...] = (
+    "model", "pool", "replica", "tier", "cache", "prompt_bucket", "tenant", "region", "status",
+)  # fmt: skip
+GROUP_ROWS = 12
 
 
 @page
 def latency(request: HttpRequest) -> HttpResponse:
+    """`?by=`: the dimension that the second table is grouped by."""
     question, now_ns = ask(request)
+    by = cast(Dimension, choice(dict(request.GET.lists()), "by", GROUPS, "model"))
     step = step_ns(question.range.window)
     report = answers.report(question)
+    by_model = answers.report_by(question, "model")
+    groups = by_model if by == "model" else answers.report_by(question, by)
+    own: list[tuple[str, str]] = [("by", by)] if by != "model" else []
     context = {
-        **data_context(question, report, answers.report_by(question, "model"), answers.series(question, step), step),
+        **data_context(question, report, by_model, answers.series(question, step), step),
+        **group_context(question, groups, by, own),
         **freshness_context(question, report.newest_ns, now_ns),
         "filters_too": is_fragment(request) and not is_refresh(request),
     }
     values = {} if is_refresh(request) else answers.values(question.range.window, FACET_NAMES)
-    context |= filter_context(request.path, question, values)
+    context |= filter_context(request.path, question, values, own)
     name = "dashboard/latency.html#data" if is_fragment(request) else "dashboard/latency.html"
     return render(request, name, context | {"plotly": vendor.plotly()})
 
@@ -81,10 +93,6 @@ def data_context(
         "cause_means": f"{summary.cause}: {look(summary.cause).means}." if summary and summary.cause else "",
         "slowest_href": links.requests(question),
         "errors_href": links.requests(question.but("status", "error", "rejected")),
-        "quantiles": [
-            {"text": q, "current": q == question.quantile, "query": question.at(q).query(), "path": reverse("latency")}
-            for q in QUANTILES
-        ],
         "e2e": _figures(report.e2e_ms, question),
         "ttft": [
             {
@@ -97,6 +105,43 @@ def data_context(
         ],
         "stages": _stage_rows(report, question),
         "figure": latency_figure(points, question, step, hrefs),
+    }
+
+
+def group_context(
+    question: Question, groups: Mapping[str, LatencyReport], by: Dimension, own: list[tuple[str, str]]
+) -> dict[str, Any]:
+    """The second table: the same figures for each value of a dimension, the slowest first."""
+    ranked = sorted(groups.items(), key=lambda found: -getattr(found[1].e2e_ms, question.quantile, 0.0))
+    shown = []
+    for value, report in ranked[:GROUP_ROWS]:
+        summary = headline(report, {}, question.quantile)
+        shown.append(
+            {
+                "value": value,
+                "query": urlencode([*question.but(by, value).pairs(), *own]) if value else "",
+                "requests": report.requests,
+                "errors": report.errors,
+                "figures": _figures(report.e2e_ms, question),
+                "cause": summary.cause if summary else "",
+            }
+        )
+    return {
+        "by": by,
+        "group_choices": [
+            {
+                "text": "prompt" if name == "prompt_bucket" else name,
+                "current": name == by,
+                "query": urlencode(question.pairs() + ([("by", name)] if name != "model" else [])),
+            }
+            for name in GROUPS
+        ],
+        "groups": shown,
+        "groups_left_out": max(0, len(ranked) - GROUP_ROWS),
+        "quantiles": [
+            {"text": q, "current": q == question.quantile, "query": urlencode([*question.at(q).pairs(), *own])}
+            for q in QUANTILES
+        ],
     }
 
 

@@ -1,22 +1,29 @@
 """Prometheus' text format, by prometheus-client's parser, as sums that a reading needs."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 
+from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.samples import Sample
 
 Labels = dict[str, str]
+Page = Mapping[str, Metric]
+"""Metric families by name; a counter's is without `_total`."""
 
 
-def samples(text: str) -> list[Sample]:
-    """Every sample of the page. Raises ValueError where it is not in Prometheus' text format."""
-    return [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+def families(text: str) -> Page:
+    """The page's families. Raises ValueError where it is not in Prometheus' text format."""
+    return {family.name: family for family in text_string_to_metric_families(text)}
 
 
-def total(found: Iterable[Sample], name: str, where: Callable[[Labels], bool] = lambda _: True) -> float | None:
-    """The sum of `name` over the series whose labels pass `where`; None, which is not 0, where there is none."""
-    values = [sample.value for sample in found if sample.name == name and where(sample.labels)]
-    return sum(values) if values else None
+def total(page: Page, name: str, where: Callable[[Labels], bool] = lambda _: True) -> float | None:
+    """The sum of `name` over the series whose labels pass `where`.
+
+    A family that is announced and has no such series counted nothing yet: 0. One that is not on the page is not known: None.
+    """
+    family = page.get(name) or page.get(name.removesuffix("_total"))
+    if family is None:
+        return None
+    return float(sum(sample.value for sample in family.samples if sample.name == name and where(sample.labels)))
 
 
 def known(**figures: float | None) -> dict[str, float]:

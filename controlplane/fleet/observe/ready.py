@@ -3,51 +3,75 @@
 import json
 from dataclasses import dataclass
 
-from controlplane.fleet.observe.exposition import Labels, known, samples, total
+from controlplane.fleet.observe.exposition import families, known, total
 from controlplane.fleet.observe.reading import Reading
 
 OK = 200
+LONGEST_REASON = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A counter of the process: `metric` summed over the series with one of `statuses`, or over all of them."""
+
+    name: str
+    metric: str
+    statuses: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The process serves, but not as it should, while `metric` shows `value`."""
+
+    metric: str
+    value: float
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Which metrics of a process say how much it does."""
+    """Which of a process's metrics say what it does."""
 
-    requests: str
-    errors: str
-    failed_statuses: frozenset[str] = (
-        frozenset()
-    )  # values of the `status` label that count as errors; empty: all of them
+    counts: tuple[Count, ...]
     gauges: tuple[tuple[str, str], ...] = ()  # figure, metric
+    faults: tuple[Fault, ...] = ()
 
 
 def reading(ready_status: int, ready_text: str, metrics_status: int, metrics_text: str, names: Names) -> Reading:
-    """Not ready is degraded: it answers, and says what it lacks. So is a process that hides its metrics.
+    """Not ready is degraded: it answers, and says what it lacks. A process that hides its metrics is up without figures.
 
     Raises ValueError where the metrics are not in Prometheus' text format.
     """
-    if ready_status != OK:
-        return Reading("degraded", error=_reason(ready_text) or f"/readyz answers {ready_status}")
+    unready = "" if ready_status == OK else _reason(ready_text) or f"/readyz answers {ready_status}"
     if metrics_status != OK:
-        return Reading("up", error=f"/metrics answers {metrics_status}: no figures")
-    found = samples(metrics_text)
-
-    def failed(labels: Labels) -> bool:
-        return not names.failed_statuses or labels.get("status") in names.failed_statuses
-
+        return Reading(
+            "degraded" if unready else "up", error=unready or f"/metrics answers {metrics_status}: no figures"
+        )
+    page = families(metrics_text)
+    faults = [fault.text for fault in names.faults if total(page, fault.metric) == fault.value]
+    if unready:
+        faults.insert(0, unready)
+    counts = {
+        count.name: total(page, count.metric, lambda labels, of=count.statuses: not of or labels.get("status") in of)  # type: ignore[misc]
+        for count in names.counts
+    }
     return Reading(
-        "up",
-        figures=known(**{figure: total(found, metric) for figure, metric in names.gauges}),
-        counters=known(requests=total(found, names.requests), errors=total(found, names.errors, failed)),
+        "degraded" if faults else "up",
+        figures=known(**{figure: total(page, metric) for figure, metric in names.gauges}),
+        counters=known(**counts),
+        error="; ".join(faults),
     )
 
 
 def _reason(text: str) -> str:
-    """What the body of a 503 says, in JSON or as text."""
+    """What the body of a 503 says: its `reason`, or all of it."""
     try:
         body = json.loads(text)
     except ValueError:
-        return text.strip()[:200]
-    if isinstance(body, dict):
-        return ", ".join(f"{key}: {value}" for key, value in body.items() if value not in (True, None))[:200]
-    return ""
+        return text.strip()[:LONGEST_REASON]
+    if not isinstance(body, dict):
+        return ""
+    said = body.get("reason") or ", ".join(
+        f"{key}: {value}" for key, value in body.items() if value not in (True, False)
+    )
+    return str(said)[:LONGEST_REASON]

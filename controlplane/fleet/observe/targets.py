@@ -3,23 +3,52 @@
 from controlplane.config import Config
 from controlplane.fleet.models import Observation, Replica
 from controlplane.fleet.observe import probes
-from controlplane.fleet.observe.ready import Names
+from controlplane.fleet.observe.ready import Count, Fault, Names
 from controlplane.fleet.observe.round import Target
 from controlplane.secrets import read_secret
 
-GATEWAY_NAMES = Names("weir_gateway_requests_total", "weir_gateway_requests_total", frozenset({"error"}))
-TELEMETRY_NAMES = Names("weir_telemetry_spans_total", "weir_telemetry_refused_spans_total")
+GATEWAY = Names(
+    counts=(
+        Count("requests", "weir_gateway_requests_total"),
+        Count("errors", "weir_gateway_requests_total", frozenset({"error"})),
+        Count("rejected", "weir_gateway_requests_total", frozenset({"rejected"})),
+        Count("dropped_traces", "weir_gateway_traces_dropped_total"),
+    ),
+    gauges=(
+        ("in_flight", "weir_gateway_requests_in_flight"),
+        ("waiting", "weir_gateway_pool_waiting"),
+        ("policy_version", "weir_gateway_policy_version"),
+    ),
+    faults=(
+        Fault("weir_gateway_cache_up", 0, "it serves without its cache: Redis does not answer it"),
+        Fault("weir_gateway_policy_stale", 1, "it obeys an older policy snapshot, because it refused the newest"),
+    ),
+)
+TELEMETRY = Names(
+    counts=(
+        Count("requests", "weir_ingest_stored_requests_total"),
+        Count("spans", "weir_ingest_stored_spans_total"),
+        Count("errors", "weir_ingest_rejected_spans_total"),
+    ),
+    gauges=(
+        ("lag_s", "weir_ingest_lag_seconds"),
+        ("behind_s", "weir_ingest_behind_seconds"),
+        ("spool_bytes", "weir_spool_bytes"),
+    ),
+    faults=(
+        Fault("weir_store_reachable", 0, "the store does not answer it: spans wait in the spool"),
+        Fault("weir_spool_accepting", 0, "its spool is full: it refuses spans"),
+    ),
+)
 
 
 def targets(config: Config) -> list[Target]:
     gateway_token = config.metrics_token or read_secret(config.home / "gateway-key") or ""
     kinds = Observation.Kind
     return [
-        Target("gateway", kinds.GATEWAY, probes.process(config.gateway_url, gateway_token, GATEWAY_NAMES)),
+        Target("gateway", kinds.GATEWAY, probes.process(config.gateway_url, gateway_token, GATEWAY)),
         Target("redis", kinds.CACHE, probes.redis(config.redis_url)),
-        Target(
-            "telemetry", kinds.TELEMETRY, probes.process(config.telemetry_url, config.metrics_token, TELEMETRY_NAMES)
-        ),
+        Target("telemetry", kinds.TELEMETRY, probes.process(config.telemetry_url, config.otlp_token, TELEMETRY)),
         *(
             Target(
                 component(replica),

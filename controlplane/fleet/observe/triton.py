@@ -2,7 +2,7 @@
 
 import json
 
-from controlplane.fleet.observe.exposition import known, samples, total
+from controlplane.fleet.observe.exposition import Labels, families, known, total
 from controlplane.fleet.observe.reading import Reading, down
 
 OK = 200
@@ -20,15 +20,22 @@ def reading(ready_status: int, stats_text: str, metrics_text: str, model: str) -
     stats = _inference_stats(stats_text, model)
     if stats is None:
         return Reading("degraded", error=f"model {model!r} is not loaded: load it, or correct the pool's model name")
-    found = [sample for sample in samples(metrics_text) if sample.labels.get("model", model) == model]
-    failed = total(found, "nv_inference_request_failure", lambda labels: labels.get("reason") != "CANCELED")
+    page = families(metrics_text)
+
+    def ours(labels: Labels) -> bool:
+        return labels.get("model") == model
+
+    def failures(labels: Labels) -> bool:
+        return ours(labels) and labels.get("reason") != "CANCELED"
+
+    failed = total(page, "nv_inference_request_failure", failures)
     return Reading(
         state="up",
         figures=known(
-            pending=total(found, "nv_inference_pending_request_count"),
-            cpu_ratio=total(found, "nv_cpu_utilization"),
-            gpu_memory_used_bytes=total(found, "nv_gpu_memory_used_bytes"),
-            gpu_memory_total_bytes=total(found, "nv_gpu_memory_total_bytes"),
+            pending=total(page, "nv_inference_pending_request_count", ours),
+            cpu_ratio=total(page, "nv_cpu_utilization"),
+            gpu_memory_used_bytes=total(page, "nv_gpu_memory_used_bytes"),
+            gpu_memory_total_bytes=total(page, "nv_gpu_memory_total_bytes"),
         ),
         counters={
             "requests": stats["success"]["count"] + stats["fail"]["count"],

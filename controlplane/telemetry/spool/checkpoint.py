@@ -1,44 +1,53 @@
 """How far the store has everything: one small file per shard of the pipeline, replaced whole."""
 
+import re
 from pathlib import Path
 
+from . import segments
 from .frame import Position
 
-_PREFIX = "checkpoint."
+_NAME = re.compile(r"checkpoint\.(\d+)-of-(\d+)")
 
 
 def save(folder: Path, shard: int, shards: int, position: Position) -> None:
-    """Not synced: after a loss of power an older one means that some records are worked off again, which changes nothing."""
-    path = folder / f"{_PREFIX}{shard}-of-{shards}"
+    """Not synced: after a loss of power an older one means that some records are worked off again, and that is harmless."""
+    path = folder / f"checkpoint.{shard}-of-{shards}"
     draft = path.with_name(f".{path.name}")
     draft.write_text(f"{position.segment} {position.offset}\n")
     draft.replace(path)
 
 
-def load(folder: Path, shard: int, shards: int) -> Position | None:
-    """This shard's own, or, where the number of shards has changed since, the least advanced of the earlier ones."""
-    own = folder / f"{_PREFIX}{shard}-of-{shards}"
-    if own.exists():
-        return _parse(own)
-    return min((_parse(path) for path in folder.glob(f"{_PREFIX}*")), default=None)
+def load(folder: Path, shard: int, shards: int) -> Position:
+    """Where this shard continues; at the oldest segment where it is not said."""
+    return _sets(folder).get(shards, {}).get(shard) or segments.start_of(min(segments.numbers(folder), default=1))
 
 
-def settle(folder: Path, shards: int) -> Position | None:
-    """Give every shard a file of its own and drop those of an earlier number of shards; the least advanced position.
+def settle(folder: Path, shards: int) -> Position:
+    """Give every shard a file, before any starts; where the number of shards has changed, all begin at the least advanced.
 
-    Call it before shards start. None where nothing has been worked off yet.
+    Returns the least advanced position.
     """
-    found = {shard: load(folder, shard, shards) for shard in range(shards)}
-    for shard, position in found.items():
-        if position is not None:
+    sets = _sets(folder)
+    whole = [found for count, found in sets.items() if len(found) == count]
+    beginning = min(
+        (min(found.values()) for found in whole), default=segments.start_of(min(segments.numbers(folder), default=1))
+    )
+    positions = sets.get(shards, {})
+    if len(positions) != shards:
+        positions = dict.fromkeys(range(shards), beginning)
+        for shard, position in positions.items():
             save(folder, shard, shards, position)
-    for path in folder.glob(f"{_PREFIX}*"):
+    for path in folder.glob("checkpoint.*"):
         if not path.name.endswith(f"-of-{shards}"):
             path.unlink()
-    known = [position for position in found.values() if position is not None]
-    return min(known) if len(known) == shards else None
+    return min(positions.values())
 
 
-def _parse(path: Path) -> Position:
-    segment, offset = path.read_text().split()
-    return Position(int(segment), int(offset))
+def _sets(folder: Path) -> dict[int, dict[int, Position]]:
+    """Positions by shard, for each number of shards there are files of."""
+    found: dict[int, dict[int, Position]] = {}
+    for path in folder.glob("checkpoint.*"):
+        name, words = _NAME.fullmatch(path.name), path.read_text().split()
+        if name and len(words) == 2:  # a loss of power may leave an empty file
+            found.setdefault(int(name[2]), {})[int(name[1])] = Position(int(words[0]), int(words[1]))
+    return found

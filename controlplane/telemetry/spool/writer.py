@@ -20,7 +20,7 @@ FULL_RETRY_S = 5.0
 """What a sender is told to wait when the spool or the disk is full."""
 
 
-class SpoolFull(Exception):
+class SpoolFull(Exception):  # noqa: N818  (named for what happened)
     """Nothing can be appended now. Retryable after `retry_after_s`."""
 
     def __init__(self, message: str) -> None:
@@ -31,7 +31,8 @@ class SpoolFull(Exception):
 class SpoolWriter:
     """The only writer of a folder. `append` never blocks; its future is done once the record would survive a loss of power.
 
-    `max_bytes` bounds the whole spool, `reserve_bytes` is left free on its disk (the store needs room to work the spool off),
+    `max_bytes` bounds what is not worked off (on disk there may be one segment more), `reserve_bytes` is left free on
+    its disk (the store needs room to work the spool off),
     `segment_bytes` is the size from which a new file is begun. `on_commit(position)` is called from the writing thread.
     """
 
@@ -51,6 +52,7 @@ class SpoolWriter:
         self._segment = max(self._sizes, default=0)
         self._file: int | None = None
         self.committed = Position(self._segment, self._sizes[self._segment]) if self._sizes else segments.start_of(1)
+        self._released = Position(0, 0)
         self._disk_looked, self._disk_full = 0.0, ""
         self._waiting: list[tuple[bytes, bytes, Future[None]]] = []
         self._waiting_bytes = 0
@@ -75,7 +77,7 @@ class SpoolWriter:
 
     def refusal(self) -> str:
         """Why nothing would be taken now, for people; empty where it would be."""
-        if self.size + self._waiting_bytes >= self._max_bytes:
+        if self.backlog + self._waiting_bytes >= self._max_bytes:
             return (
                 f"the spool holds its maximum of {self._max_bytes} bytes because the store does not keep up "
                 "(WEIR_SPOOL_MAX_BYTES)"
@@ -96,8 +98,14 @@ class SpoolWriter:
         """On disk, including what has been worked off of segments not yet deleted."""
         return sum(list(self._sizes.values()))
 
+    @property
+    def backlog(self) -> int:
+        """Of it, what is not worked off."""
+        return self.size - (self._released.offset if self._released.segment in self._sizes else 0)
+
     def release(self, before: Position) -> None:
         """Everything before this position is in the store: delete the segments that hold nothing else."""
+        self._released = before
         for number in [number for number in list(self._sizes) if number < min(before.segment, self.committed.segment)]:
             segments.path_of(self._folder, number).unlink(missing_ok=True)
             self._sizes.pop(number, None)

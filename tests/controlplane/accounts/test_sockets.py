@@ -14,7 +14,9 @@ async def accepting(scope: Any, receive: Any, send: Any) -> None:
 
 async def connect(application: Any, **scope: Any) -> dict[str, Any]:
     """The first message that the application answers a connection with."""
-    socket = ApplicationCommunicator(application, {"type": "websocket", "path": "/live", "headers": [], **scope})
+    socket: Any = ApplicationCommunicator(  # type: ignore[no-untyped-call]
+        application, {"type": "websocket", "path": "/live", "headers": [], **scope}
+    )
     await socket.send_input({"type": "websocket.connect"})
     answer: dict[str, Any] = await socket.receive_output(timeout=5)
     return answer

@@ -8,7 +8,8 @@ SECOND = 10**9
 
 
 @pytest.mark.parametrize(
-    ("age_s", "state"), [(0, "fresh"), (29, "fresh"), (31, "ageing"), (299, "ageing"), (301, "stale"), (90_000, "stale")]
+    ("age_s", "state"),
+    [(0, "fresh"), (29, "fresh"), (31, "ageing"), (299, "ageing"), (301, "stale"), (90_000, "stale")],
 )
 def test_age_decides_the_state(age_s: int, state: str) -> None:
     assert freshness(10**18, 10**18 + age_s * SECOND, live=True).state == state

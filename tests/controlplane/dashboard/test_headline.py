@@ -23,7 +23,10 @@ def test_it_names_the_stage_with_most_of_the_time_above_the_median() -> None:
 
 
 def test_it_names_the_model_that_spends_most_of_that_stage() -> None:
-    by_model = {"large": report(requests=100, queue=stage(0, 0, 900)), "small": report(requests=400, queue=stage(0, 0, 3))}
+    by_model = {
+        "large": report(requests=100, queue=stage(0, 0, 900)),
+        "small": report(requests=400, queue=stage(0, 0, 3)),
+    }
     found = headline(SLOW, by_model, "p95")
     assert found is not None
     assert found.model == "large"

@@ -21,7 +21,10 @@ def question(q: str = "p95") -> Question:
 
 
 def point(start_ns: int, errors: int = 0, **ttft: float) -> LatencyPoint:
-    stack = {q: {"queue": 40.0 * times, "model": 60.0 * times, "unattributed": 0.0} for times, q in enumerate(("p50", "p95", "p99"), 1)}
+    stack = {
+        q: {"queue": 40.0 * times, "model": 60.0 * times, "unattributed": 0.0}
+        for times, q in enumerate(("p50", "p95", "p99"), 1)
+    }
     return LatencyPoint(
         start_ns, 20, errors, Quantiles(100, 200, 300), {name: Quantiles(value, value * 2, value * 3) for name, value in ttft.items()}, stack
     )  # fmt: skip
@@ -33,7 +36,9 @@ def points() -> list[LatencyPoint]:
 
 
 def traces(figure: dict[str, Any], axis: str, kind: str) -> dict[str, Any]:
-    return {trace["name"]: trace for trace in figure["data"] if trace.get("yaxis", "y") == axis and trace["type"] == kind}
+    return {
+        trace["name"]: trace for trace in figure["data"] if trace.get("yaxis", "y") == axis and trace["type"] == kind
+    }
 
 
 @pytest.mark.parametrize("q", ["p50", "p95", "p99"])
@@ -78,7 +83,9 @@ def test_definitions_of_ttft_are_lines_of_their_own_and_e2e_stands_beside_them()
 
 @pytest.mark.parametrize(("q", "lines"), [("p50", ["p50"]), ("p95", ["p50", "p95"]), ("p99", ["p50", "p95", "p99"])])
 def test_only_quantiles_up_to_the_chosen_one_are_drawn_so_that_bars_stay_tall(q: str, lines: list[str]) -> None:
-    assert list(traces(latency_figure(points(), question(q), STEP), "y", "scatter")) == [f"E2E {line}" for line in lines]
+    assert list(traces(latency_figure(points(), question(q), STEP), "y", "scatter")) == [
+        f"E2E {line}" for line in lines
+    ]
 
 
 def test_errors_are_drawn_only_where_there_are_any() -> None:
@@ -96,7 +103,9 @@ def test_every_bar_has_its_link() -> None:
 
 
 def test_thousands_of_milliseconds_are_written_in_seconds() -> None:
-    slow = [LatencyPoint(grid(NOW - STEP, NOW, STEP)[0], 9, 0, Quantiles(1000, 2500, 3000), {}, {"p95": {"model": 2500.0}})]
+    slow = [
+        LatencyPoint(grid(NOW - STEP, NOW, STEP)[0], 9, 0, Quantiles(1000, 2500, 3000), {}, {"p95": {"model": 2500.0}})
+    ]
     figure = latency_figure(slow, question(), STEP)
     assert "s" in figure["layout"]["yaxis"]["title"]["text"].split(", ")
     assert max(value or 0 for value in traces(figure, "y", "bar")["model"]["y"]) == 2.5

@@ -8,7 +8,9 @@ import pytest
 from controlplane.dashboard.palette import BANDS
 
 CSS = (Path(__file__).parents[3] / "controlplane/dashboard/static/weir/weir.css").read_text()
-LIGHT, DARK, SYSTEM = (dict(re.findall(r"(--[\w-]+):\s*([^;]+);", block)) for block in re.findall(r":root[^{]*\{([^}]*)\}", CSS)[:3])
+LIGHT, DARK, SYSTEM = (
+    dict(re.findall(r"(--[\w-]+):\s*([^;]+);", block)) for block in re.findall(r":root[^{]*\{([^}]*)\}", CSS)[:3]
+)
 
 
 def luminance(colour: str) -> float:
@@ -23,7 +25,21 @@ def contrast(one: str, other: str) -> float:
 
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
-@pytest.mark.parametrize("ink", ["--ink", "--muted", "--accent", "--good", "--warn", "--bad", "--series-1", "--series-2", "--series-3", "--series-4"])
+@pytest.mark.parametrize(
+    "ink",
+    [
+        "--ink",
+        "--muted",
+        "--accent",
+        "--good",
+        "--warn",
+        "--bad",
+        "--series-1",
+        "--series-2",
+        "--series-3",
+        "--series-4",
+    ],
+)
 @pytest.mark.parametrize("ground", ["--paper", "--panel", "--sunken"])
 def test_text_has_the_contrast_that_wcag_asks(theme: dict[str, str], ink: str, ground: str) -> None:
     assert contrast(theme[ink], theme[ground]) >= 4.5

@@ -20,12 +20,16 @@ def test_exact_milliseconds_lose_nothing() -> None:
     assert units.exact_ms(1_234_567_890).replace(units.THIN, " ") == "1 234.567 890"
 
 
-@pytest.mark.parametrize(("value", "text"), [(0.684, "68 %"), (0.004, "0.4 %"), (0.0001, "<0.1 %"), (0, "0 %"), (-0.02, "-2.0 %")])
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.684, "68 %"), (0.004, "0.4 %"), (0.0001, "<0.1 %"), (0, "0 %"), (-0.02, "-2.0 %")]
+)
 def test_shares_are_percentages(value: float, text: str) -> None:
     assert units.share(value).replace(units.THIN, " ") == text
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (3, "3 s"), (119, "119 s"), (720, "12 min"), (18_000, "5 h"), (260_000, "3 d")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.4, "0 s"), (3, "3 s"), (119, "119 s"), (720, "12 min"), (18_000, "5 h"), (260_000, "3 d")]
+)
 def test_ages_are_in_their_largest_unit(seconds: float, text: str) -> None:
     assert units.age(seconds).replace(units.THIN, " ") == text
 

@@ -26,7 +26,12 @@ def test_children_follow_their_parent_by_start() -> None:
         span("late", 50, 60, b"c" * 8, b"r" * 8), span("root", 0, 100, b"r" * 8),
         span("early", 10, 40, b"b" * 8, b"r" * 8), span("inner", 15, 20, b"i" * 8, b"b" * 8),
     ]  # fmt: skip
-    assert [(row.name, row.depth) for row in waterfall(spans, []).rows] == [("root", 0), ("early", 1), ("inner", 2), ("late", 1)]
+    assert [(row.name, row.depth) for row in waterfall(spans, []).rows] == [
+        ("root", 0),
+        ("early", 1),
+        ("inner", 2),
+        ("late", 1),
+    ]
 
 
 def test_a_span_whose_parent_is_missing_says_so() -> None:
@@ -69,9 +74,17 @@ def test_at_most_so_many_rows_are_drawn_and_the_rest_is_counted() -> None:
     assert (len(drawn.rows), drawn.left_out) == (30, 9)
 
 
-@given(st.lists(st.tuples(st.integers(-(10**9), 10**10), st.integers(-5, 10**10), st.integers(0, 6), st.integers(0, 6)), min_size=1, max_size=12))
+@given(
+    st.lists(
+        st.tuples(st.integers(-(10**9), 10**10), st.integers(-5, 10**10), st.integers(0, 6), st.integers(0, 6)),
+        min_size=1,
+        max_size=12,
+    )
+)
 def test_whatever_the_spans_every_bar_lies_within_the_picture(drawn: list[tuple[int, int, int, int]]) -> None:
-    spans = [span("x", start, start + length, own.to_bytes(8), parent.to_bytes(8)) for start, length, own, parent in drawn]
+    spans = [
+        span("x", start, start + length, own.to_bytes(8), parent.to_bytes(8)) for start, length, own, parent in drawn
+    ]
     for row in waterfall(spans, []).rows:
         assert 0 <= row.x <= 1000
         assert row.width > 0

@@ -1,0 +1,39 @@
+"""Known causes of slowness, each a pure rule over an `Observation`: what it says, it says with its evidence."""
+
+from collections.abc import Callable
+
+from controlplane.telemetry.explain.causes.cause import Cause, Evidence
+from controlplane.telemetry.explain.causes.replicas import cold_replica, sick_replica
+from controlplane.telemetry.explain.causes.scheduling import (
+    busy_gpus_empty_queue,
+    deep_queue_idle_gpus,
+    long_batching_window,
+)
+from controlplane.telemetry.explain.causes.traffic import (
+    cache_collapse,
+    cross_region_traffic,
+    long_prompts_block_short,
+    tokenizer_saturation,
+)
+from controlplane.telemetry.explain.observation import Observation
+
+__all__ = ["RULES", "Cause", "Evidence", "known_causes"]
+
+RULES: tuple[Callable[[Observation], Cause | None], ...] = (
+    cold_replica,
+    long_batching_window,
+    deep_queue_idle_gpus,
+    busy_gpus_empty_queue,
+    cache_collapse,
+    cross_region_traffic,
+    tokenizer_saturation,
+    long_prompts_block_short,
+    sick_replica,
+)
+
+
+def known_causes(seen: Observation) -> list[Cause]:
+    """Every known cause that the observation shows, the costliest first. None without requests."""
+    if not seen.requests:
+        return []
+    return sorted((cause for rule in RULES if (cause := rule(seen))), key=lambda cause: (-cause.impact_ms, cause.name))

@@ -1,0 +1,106 @@
+"""Chromium, logged in to a real site; every page is held to: no console error, no request to another host."""
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+
+from tests import need
+from tests.browser.site import ROOT, Site, running_site
+from tests.controlplane import traffic
+
+ARGUMENTS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+SCREENSHOTS = ROOT / "build" / "screenshots"
+PATIENCE_MS = 30_000
+
+
+@pytest.fixture(scope="package")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """With a quarter of an hour of traffic that ends now; the queue of the larger model is growing."""
+    need.chromium()
+    with running_site(tmp_path_factory.mktemp("site")) as running:
+        now = time.time_ns()
+        traffic.fill(running.store, 2400, now - 900 * 10**9, now)
+        yield running
+
+
+@pytest.fixture(scope="package")
+def browser() -> Iterator[Browser]:
+    """Not for the session: while playwright lives, its event loop is in the way of asynchronous tests."""
+    executable = need.chromium()
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=str(executable), args=ARGUMENTS)
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="package")
+def session(browser: Browser, site: Site) -> Iterator[Path]:
+    """Cookies of someone who logged in by the form."""
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(f"{site.url}/latency?q=p99")
+    page.get_by_label("Username").fill("admin")
+    page.get_by_label("Password").fill(site.password)
+    page.get_by_role("button", name="Log in").click()
+    page.wait_for_url("**/latency?q=p99")
+    state = site.home / "browser-session.json"
+    context.storage_state(path=state)
+    context.close()
+    yield state
+
+
+@pytest.fixture(params=["light"])
+def context(browser: Browser, session: Path, site: Site, request: pytest.FixtureRequest) -> Iterator[BrowserContext]:
+    opened = browser.new_context(
+        base_url=site.url, storage_state=session, color_scheme=request.param, viewport={"width": 1440, "height": 900}
+    )
+    opened.set_default_timeout(PATIENCE_MS)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def page(context: BrowserContext, site: Site) -> Iterator[Page]:
+    """A tab; afterwards nothing may have gone wrong in it that a test did not ask for (`page.expected`)."""
+    opened = context.new_page()
+    wrong: list[str] = []
+
+    def hear(message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            wrong.append(f"console: {message.text} at {message.location.get('url')}")
+
+    def watch(request: Request) -> None:
+        if not request.url.startswith((site.url, "data:", "blob:", site.url.replace("http", "ws"))):
+            wrong.append(f"foreign request: {request.url}")
+
+    opened.on("console", hear)
+    opened.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+    opened.on("request", watch)
+    yield opened
+    unexpected = [line for line in wrong if not any(status in line for status in EXPECTED.pop(id(opened), ()))]
+    assert not unexpected, "\n".join(unexpected)
+
+
+EXPECTED: dict[int, tuple[str, ...]] = {}
+
+
+def expect_status(page: Page, status: int) -> None:
+    """Chromium logs every answer of 4xx and 5xx: this one is asked for."""
+    EXPECTED[id(page)] = (f"the server responded with a status of {status}",)
+
+
+@pytest.fixture
+def shoot(page: Page) -> Callable[[str], None]:
+    """Leave a picture in build/screenshots."""
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+
+    def take(name: str) -> None:
+        page.screenshot(path=SCREENSHOTS / f"{name}.png")
+
+    return take

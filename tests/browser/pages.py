@@ -1,0 +1,54 @@
+"""What a person does on the pages, in their words."""
+
+from urllib.parse import parse_qs, urlsplit
+
+from playwright.sync_api import Page, expect
+
+
+def open_latency(page: Page, query: str = "") -> None:
+    page.goto(f"/latency{query}")
+    drawn(page)
+
+
+def drawn(page: Page, times: int = 1) -> None:
+    """Wait until the chart has been drawn so often."""
+    page.wait_for_function("times => Number(document.getElementById('chart')?.dataset.drawn || 0) >= times", arg=times)
+
+
+def times_drawn(page: Page) -> int:
+    return int(page.locator("#chart").get_attribute("data-drawn") or 0)
+
+
+def query(page: Page) -> dict[str, str]:
+    return {name: values[-1] for name, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def drag(page: Page, start: float, end: float) -> None:
+    """Across the upper chart, from one fraction of its width to another."""
+    box = page.locator("#chart .nsewdrag").first.bounding_box()
+    assert box is not None
+    y = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * start, y)
+    page.mouse.down()
+    for part in range(1, 6):
+        page.mouse.move(box["x"] + box["width"] * (start + (end - start) * part / 5), y)
+    page.mouse.up()
+
+
+def mark(page: Page) -> None:
+    """Leave a note that a reload would lose."""
+    page.evaluate("window.stillTheSamePage = true")
+
+
+def not_reloaded(page: Page) -> None:
+    assert page.evaluate("window.stillTheSamePage === true"), "the page was reloaded"
+
+
+def requests_shown(page: Page) -> int:
+    """How many requests the latency page says there are."""
+    text = page.locator(".headline p.muted").first.inner_text()
+    return int("".join(character for character in text.split("request")[0] if character.isdigit()))
+
+
+def settled(page: Page) -> None:
+    expect(page.locator(".htmx-request")).to_have_count(0)

@@ -1,0 +1,126 @@
+"""What holds on every page: keyboard, themes, weight, accessibility, being logged in."""
+
+from collections.abc import Callable
+from typing import Any
+
+import brotli
+import pytest
+from playwright.sync_api import Browser, Page, Response, expect
+
+from tests.browser import pages
+from tests.browser.conftest import ROOT
+from tests.browser.site import Site
+
+Shoot = Callable[[str], None]
+AXE = ROOT / "build" / "vendor" / "axe.min.js"
+
+
+@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
+def test_the_overview_shows_each_component_with_a_word_for_its_state(page: Page, shoot: Shoot, context: object) -> None:
+    page.goto("/")
+    for name in ("Gateway", "Redis", "Telemetry", "Worker", "chat-large-local", "chat-small-1"):
+        expect(page.get_by_text(name, exact=True).first).to_be_visible()
+    expect(page.locator("#row-chat-largechat-large-1, tr", has_text="connection refused").first).to_contain_text("down")
+    expect(page.locator("tr.pool", has_text="chat-large-local")).to_contain_text("degraded")
+    shoot(f"overview-{'dark' if page.evaluate('weir.dark()') else 'light'}")
+
+
+def test_a_pool_leads_to_its_latency(page: Page) -> None:
+    page.goto("/")
+    page.get_by_role("link", name="chat-small-local").click()
+    page.wait_for_url("**/latency?**pool=chat-small-local**")
+
+
+def test_g_and_a_letter_go_to_a_page(page: Page) -> None:
+    page.goto("/")
+    for letter, path in (("l", "/latency"), ("r", "/requests"), ("o", "/")):
+        page.keyboard.press("g")
+        page.keyboard.press(letter)
+        page.wait_for_url(lambda url, path=path: url.split("?")[0].endswith(path))
+
+
+def test_ctrl_k_finds_a_model(page: Page, shoot: Shoot) -> None:
+    page.goto("/")
+    page.keyboard.press("Control+k")
+    expect(page.locator("#quick-found a").first).to_be_visible()
+    page.locator("#quick-text").fill("large model")
+    expect(page.locator("#quick-found a")).to_have_count(1)
+    shoot("quick")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/latency?**model=chat-large**")
+
+
+def test_a_question_mark_explains_the_keys(page: Page, shoot: Shoot) -> None:
+    page.goto("/")
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog", name="Keyboard help")).to_be_visible()
+    shoot("help")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog", name="Keyboard help")).to_be_hidden()
+
+
+def test_the_chosen_theme_is_remembered_and_the_chart_follows_it(page: Page) -> None:
+    pages.open_latency(page)
+    ink = page.evaluate("getComputedStyle(document.body).color")
+    page.get_by_role("button", name="dark and light").click()
+    pages.drawn(page, 2)
+    assert page.evaluate("getComputedStyle(document.body).color") != ink
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+
+
+@pytest.mark.parametrize(("path", "budget_kb"), [("/", 100), ("/requests", 100), ("/latency", 560)])
+def test_a_page_weighs_no_more_than_it_may(page: Page, path: str, budget_kb: int) -> None:
+    """As compressed as `manage.py collect` leaves it: brotli."""
+    sizes: dict[str, int] = {}
+
+    def weigh(response: Response) -> None:
+        if response.status == 200:
+            sizes[response.url] = len(brotli.compress(response.body(), quality=5))
+
+    page.on("response", weigh)
+    page.goto(path)
+    page.wait_for_load_state("networkidle")
+    assert sum(sizes.values()) <= budget_kb * 1024, sizes
+
+
+@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
+@pytest.mark.parametrize("path", ["/", "/latency", "/requests", "/requests?model=nobody", "TRACE"])
+def test_axe_finds_nothing(page: Page, path: str, context: object) -> None:
+    if not AXE.is_file():
+        pytest.skip("axe-core is absent: `python -m deploy.assets --tests` fetches it where npm is installed")
+    page.goto("/requests" if path == "TRACE" else path)
+    if path == "TRACE":
+        page.locator("tr[data-row]").first.click()
+        page.wait_for_url("**/traces/*")
+    page.wait_for_load_state("networkidle")
+    page.evaluate(AXE.read_text())  # not a script tag: the page's own policy would refuse that
+    found: dict[str, Any] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    assert not [
+        (violation["id"], violation["help"], [node["html"][:160] for node in violation["nodes"][:4]])
+        for violation in found["violations"]
+    ]
+
+
+@pytest.mark.parametrize("path", ["/", "/latency", "/requests"])
+def test_a_narrow_screen_needs_no_sideways_scrolling(page: Page, path: str, shoot: Shoot) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(path)
+    page.wait_for_load_state("networkidle")
+    shoot(f"narrow-{path.strip('/') or 'overview'}")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.parametrize("path", ["/", "/latency", "/requests", "/traces/abc", "/quick", "/latency/table"])
+def test_nobody_gets_in_without_logging_in(browser: Browser, site: Site, path: str) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(site.url + path)
+    assert "/login" in page.url
+    context.close()
+
+
+def test_the_api_documentation_renders_from_this_server(page: Page, shoot: Shoot) -> None:
+    page.goto("/api/v1/docs")
+    expect(page.get_by_text("/api/v1/latency", exact=True)).to_be_visible()
+    shoot("api-docs")

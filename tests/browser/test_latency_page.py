@@ -1,0 +1,175 @@
+"""The latency page as a person uses it."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, WebSocketRoute, expect
+
+from tests.browser import pages
+from tests.browser.conftest import expect_status
+from tests.browser.site import Site
+
+Shoot = Callable[[str], None]
+
+
+@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
+def test_it_says_which_stage_is_slow_before_anything_is_touched(page: Page, shoot: Shoot, context: object) -> None:
+    pages.open_latency(page)
+    sentence = page.locator(".sentence").inner_text()
+    assert sentence.startswith("p95")
+    assert "of the time above the median is" in sentence
+    assert any(stage in sentence for stage in ("queue", "model"))
+    expect(page.locator(".stages tr.cause")).to_have_count(1)
+    shoot(f"latency-{'dark' if page.evaluate('weir.dark()') else 'light'}")
+
+
+def test_choosing_a_model_changes_the_url_and_the_figures_without_a_reload(page: Page, shoot: Shoot) -> None:
+    pages.open_latency(page)
+    pages.mark(page)
+    before = pages.requests_shown(page)
+    page.get_by_label("model", exact=True).select_option("chat-large")
+    page.wait_for_url("**model=chat-large**")
+    pages.drawn(page, 2)
+    assert 0 < pages.requests_shown(page) < before
+    assert "(chat-large)" in page.locator(".sentence").inner_text()
+    expect(page.get_by_label("model", exact=True)).to_have_value("chat-large")
+    pages.not_reloaded(page)
+    shoot("latency-filtered")
+
+
+def test_dragging_zooms_and_the_back_button_undoes_it(page: Page, shoot: Shoot) -> None:
+    pages.open_latency(page)
+    pages.mark(page)
+    before = pages.requests_shown(page)
+    pages.drag(page, 0.6, 0.9)
+    page.wait_for_url("**from=1**")
+    pages.drawn(page, 2)
+    zoomed = pages.query(page)
+    assert 200 < float(zoomed["to"]) - float(zoomed["from"]) < 340, "30 % of a quarter of an hour"
+    assert 0 < pages.requests_shown(page) < before
+    expect(page.locator(".freshness .word")).to_have_text("fixed range")
+    shoot("latency-zoomed")
+    drawn = pages.times_drawn(page)
+    page.go_back()
+    pages.drawn(page, drawn + 1)
+    assert "from" not in pages.query(page)
+    expect(page.locator(".freshness .word")).to_have_text("live")
+    pages.not_reloaded(page)
+
+
+def test_double_click_widens(page: Page) -> None:
+    pages.open_latency(page)
+    page.locator("#chart .nsewdrag").first.dblclick()
+    page.wait_for_url("**from=now-**")
+    assert pages.query(page)["from"] in ("now-30m", "now-1800s")
+
+
+def test_new_requests_appear_without_a_reload_and_the_page_stays_where_it_was(page: Page, site: Site) -> None:
+    pages.open_latency(page)
+    pages.mark(page)
+    page.wait_for_function("document.querySelector('.freshness .link').textContent === ''")
+    page.evaluate("scrollTo(0, 120)")
+    before = pages.requests_shown(page)
+    site.arrive(40, 5, seed=11)
+    page.wait_for_function(
+        "before => Number(document.querySelector('.headline p.muted').textContent.split('request')[0].replace(/\\D/g, '')) > before",
+        arg=before,
+    )
+    pages.drawn(page, 2)
+    pages.not_reloaded(page)
+    assert page.evaluate("scrollY") == min(120, page.evaluate("document.documentElement.scrollHeight - innerHeight"))
+
+
+def test_a_zoomed_page_does_not_move_when_new_requests_arrive(page: Page, site: Site) -> None:
+    now = time.time()
+    pages.open_latency(page, f"?from={now - 600:.0f}&to={now - 300:.0f}")
+    before = page.locator("#data").inner_html()
+    with page.expect_websocket() as opened:
+        page.reload()
+    pages.drawn(page)
+    before = page.locator(".stages").inner_html()
+    with opened.value.expect_event("framereceived", lambda frame: "changed" in str(frame)):
+        site.arrive(5, 2, seed=12)
+    assert page.locator(".stages").inner_html() == before
+    assert pages.times_drawn(page) == 1
+
+
+def test_without_a_live_link_it_says_so_and_asks_by_itself(page: Page, site: Site) -> None:
+    def refuse(socket: WebSocketRoute) -> None:
+        socket.close()
+
+    page.route_web_socket("**/live", refuse)
+    page.clock.install()
+    pages.open_latency(page)
+    page.clock.run_for(2000)
+    expect(page.locator(".freshness .link")).to_contain_text("no live link")
+    drawn = pages.times_drawn(page)
+    page.clock.run_for(11_000)
+    pages.drawn(page, drawn + 1)
+
+
+def test_data_that_grows_old_is_called_stale_and_is_not_green(page: Page, shoot: Shoot) -> None:
+    page.clock.install()
+    pages.open_latency(page)
+    expect(page.locator(".freshness")).to_have_class("freshness fresh")
+    page.context.set_offline(True)
+    page.clock.fast_forward(20 * 60 * 1000)
+    expect(page.locator(".freshness")).to_have_class("freshness stale")
+    assert "20" in page.locator(".freshness .age").inner_text()
+    good = page.evaluate("getComputedStyle(document.documentElement).getPropertyValue('--good').trim()")
+    assert page.locator(".freshness .word").evaluate("element => getComputedStyle(element).color") != good
+    shoot("latency-stale")
+    page.context.set_offline(False)
+    expect_status(page, 0)
+
+
+def test_keys_choose_the_quantile(page: Page) -> None:
+    pages.open_latency(page)
+    page.keyboard.press("3")
+    page.wait_for_url("**q=p99**")
+    expect(page.locator(".sentence")).to_contain_text("p99")
+
+
+def test_clicking_a_bar_opens_its_requests(page: Page) -> None:
+    pages.open_latency(page)
+    box = page.locator("#chart .nsewdrag").first.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + box["height"] * 0.95)
+    page.mouse.click(box["x"] + box["width"] * 0.7, box["y"] + box["height"] * 0.95)
+    page.wait_for_url("**/requests?**")
+    found = pages.query(page)
+    assert 0 < float(found["to"]) - float(found["from"]) <= 15
+    assert page.locator("tr[data-row]").count() > 0
+
+
+def test_the_chart_can_be_read_as_a_table(page: Page) -> None:
+    pages.open_latency(page)
+    page.get_by_text("The same as a table").click()
+    assert page.locator("#behind-rows tbody tr").first.inner_text()
+    expect(page.locator("#behind-rows thead")).to_contain_text("TTFT gateway")
+
+
+def test_grouping_shows_who_is_slow(page: Page) -> None:
+    pages.open_latency(page)
+    page.get_by_role("link", name="tier", exact=True).click()
+    page.wait_for_url("**by=tier**")
+    expect(page.locator(".groups tbody")).to_contain_text("premium")
+
+
+def test_a_range_without_requests_says_what_to_do(page: Page, shoot: Shoot) -> None:
+    pages.open_latency(page, "?model=nobody")
+    expect(page.locator(".empty")).to_contain_text("Lift the filters")
+    shoot("latency-empty")
+    page.get_by_role("link", name="Lift the filters").first.click()
+    pages.drawn(page, 2)
+    assert pages.requests_shown(page) > 0
+
+
+def test_a_time_that_cannot_be_read_is_explained_in_place(page: Page, shoot: Shoot) -> None:
+    expect_status(page, 400)
+    pages.open_latency(page)
+    page.get_by_label("from", exact=True).fill("yesterday")
+    page.get_by_label("from", exact=True).press("Enter")
+    expect(page.locator(".trouble")).to_contain_text("now-15m")
+    shoot("latency-bad-time")

@@ -1,0 +1,100 @@
+"""From the list of the slowest to where one of them spent its time."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import expect_status
+
+Shoot = Callable[[str], None]
+
+
+@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
+def test_the_slowest_request_opens_as_a_waterfall_with_its_ledger(page: Page, shoot: Shoot, context: object) -> None:
+    page.goto("/requests")
+    theme = "dark" if page.evaluate("weir.dark()") else "light"
+    shoot(f"requests-{theme}")
+    page.locator("tr[data-row]").first.click()
+    page.wait_for_url("**/traces/*")
+    expect(page.locator(".span.on-path").first).to_be_visible()
+    shoot(f"trace-{theme}")
+    parts = page.locator(".ledger tbody tr:not(.part) td:nth-child(2)").all_inner_texts()
+    total = page.locator(".ledger tfoot td").first.inner_text()
+
+    def ns(text: str) -> int:
+        return int("".join(character for character in text if character.isdigit()))
+
+    assert sum(map(ns, parts)) == ns(total), "the ledger on the page does not close"
+
+
+def test_stages_have_the_colour_of_the_latency_page(page: Page) -> None:
+    page.goto("/latency")
+    stages = {
+        row.locator("th").inner_text().strip(): row.locator(".swatch rect").evaluate(
+            "one => getComputedStyle(one).fill"
+        )
+        for row in page.locator(".by-stage tr").all()
+    }
+    page.goto("/requests")
+    page.locator("tr[data-row]").first.click()
+    page.wait_for_url("**/traces/*")
+    for row in page.locator(".ledger tbody tr:not(.part)").all():
+        assert (
+            row.locator(".swatch rect").evaluate("one => getComputedStyle(one).fill")
+            == stages[row.locator("th").inner_text().strip()]
+        )
+
+
+def test_selecting_a_span_shows_its_attributes(page: Page, shoot: Shoot) -> None:
+    page.goto("/requests?cache=miss")
+    page.locator("tr[data-row]").first.click()
+    page.wait_for_url("**/traces/*")
+    page.get_by_text("model.infer").click()
+    expect(page.locator(".span[open] .attributes")).to_contain_text("weir.replica")
+    expect(page.locator(".span[open] .attributes")).to_contain_text("event first_token")
+    shoot("trace-span")
+
+
+def test_j_k_and_enter_walk_the_list(page: Page) -> None:
+    page.goto("/requests")
+    second = page.locator("tr[data-row] a[data-open-row]").nth(1).get_attribute("href") or "?"
+    for key in ("j", "j", "j", "k"):
+        page.keyboard.press(key)
+    expect(page.locator("tr[data-row]").nth(1)).to_have_class("at")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**{second.split('#')[0].split('?')[0]}**")
+
+
+def test_j_walks_the_spans_and_enter_opens_one(page: Page) -> None:
+    page.goto("/requests")
+    page.locator("tr[data-row]").first.click()
+    page.wait_for_url("**/traces/*")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    expect(page.locator(".span[open]")).to_have_count(1)
+
+
+def test_pages_follow_each_other_and_back_returns(page: Page) -> None:
+    page.goto("/requests?limit=10")
+    first = page.locator("tr[data-row]").first.get_attribute("id")
+    page.get_by_role("link", name="next page").click()
+    page.wait_for_url("**cursor=**")
+    expect(page.locator(f"#{first}")).to_have_count(0)
+    page.go_back()
+    expect(page.locator(f"#{first}")).to_have_count(1)
+
+
+def test_a_filter_of_the_list_is_in_its_url(page: Page) -> None:
+    page.goto("/requests")
+    page.get_by_label("status", exact=True).select_option("error")
+    page.wait_for_url("**status=error**")
+    expect(page.locator("tr[data-row] td.bad").first).to_contain_text("error")
+
+
+def test_an_unknown_trace_says_what_may_be(page: Page, shoot: Shoot) -> None:
+    expect_status(page, 404)
+    page.goto(f"/traces/{'0' * 31}1")
+    expect(page.locator(".trouble")).to_contain_text("retention")
+    shoot("trace-unknown")

@@ -1,0 +1,37 @@
+"""The API's documents: complete, and from our own server."""
+
+import re
+from pathlib import Path
+
+import pytest
+from django.test import Client
+
+from controlplane.api.app import api
+
+ROOT = Path(__file__).parents[3]
+ENDPOINTS = [
+    "/api/v1/latency",
+    "/api/v1/latency/series",
+    "/api/v1/requests",
+    "/api/v1/traces/{trace_id}",
+    "/api/v1/stack",
+]
+
+
+def test_the_schema_lists_every_endpoint(caller: Client) -> None:
+    assert sorted(caller.get("/api/v1/openapi.json").json()["paths"]) == sorted(ENDPOINTS)
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS)
+def test_every_endpoint_and_parameter_is_in_the_manual(endpoint: str) -> None:
+    manual = (ROOT / "docs/api.md").read_text()
+    path = endpoint.removeprefix("/api/v1/")
+    assert f"GET {path}" in manual
+    for parameter in api.get_openapi_schema()["paths"][endpoint]["get"].get("parameters", ()):
+        assert f"`{parameter['name']}`" in manual, parameter["name"]
+
+
+def test_the_docs_page_loads_only_from_this_server(caller: Client) -> None:
+    page = caller.get("/api/v1/docs").content.decode()
+    assert "swagger" in page
+    assert not re.findall(r"""(?:src|href)=["'](?:https?:)?//""", page)

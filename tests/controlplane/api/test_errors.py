@@ -1,0 +1,67 @@
+"""Errors are problem documents that name the field, the value and the remedy."""
+
+import pytest
+from django.test import Client
+
+from tests.controlplane.served import Filled
+
+PROBLEM = "application/problem+json"
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "value"),
+    [
+        ("latency?from=yesterday", "from", "yesterday"),
+        ("latency?from=now&to=now-1h", "from", "now"),
+        ("latency?from=now-1000d", "from", "now-1000d"),
+        ("latency?modle=chat-large", "modle", "chat-large"),
+        ("latency?group_by=colour", "group_by", "colour"),
+        ("latency/series?step_s=0", "step_s", "0"),
+        ("latency/series?from=now-7d&step_s=1", "step_s", "1"),
+        ("requests?limit=1001", "limit", "1001"),
+        ("requests?order=fastest", "order", "fastest"),
+        ("requests?cursor=rubbish", "cursor", "rubbish"),
+        ("requests?min_ms=-1", "min_ms", "-1"),
+        ("traces/xyz", "trace_id", "xyz"),
+    ],
+)
+def test_a_bad_parameter_is_a_422_that_names_it(
+    caller: Client, served: Filled, path: str, field: str, value: str
+) -> None:
+    response = caller.get(f"/api/v1/{path}")
+    assert response.status_code == 422, response.content
+    assert response["Content-Type"] == PROBLEM
+    problem = response.json()
+    assert (problem["field"], problem["value"], problem["status"]) == (field, value, 422)
+    assert problem["remedy"]
+
+
+def test_a_misspelt_filter_is_told_apart_from_what_was_meant(caller: Client, served: Filled) -> None:
+    assert "model" in caller.get("/api/v1/latency?modle=x").json()["remedy"]
+
+
+@pytest.mark.parametrize("path", ["latency", "latency/series", "requests", f"traces/{'a' * 32}"])
+def test_a_store_that_is_away_is_a_503_to_be_tried_again(caller: Client, away: None, path: str) -> None:
+    response = caller.get(f"/api/v1/{path}")
+    assert response.status_code == 503
+    assert response["Content-Type"] == PROBLEM
+    assert int(response["Retry-After"]) >= 1
+
+
+def test_an_endpoint_that_is_not_there_is_a_404_in_the_same_form(caller: Client) -> None:
+    response = caller.get("/api/v1/latencies")
+    assert (response.status_code, response["Content-Type"]) == (404, PROBLEM)
+
+
+@pytest.mark.parametrize(
+    "path", ["latency", "latency/series", "requests", "traces/x", "stack", "openapi.json", "docs", "nowhere"]
+)
+def test_nothing_answers_without_authentication(db: None, path: str) -> None:
+    response = Client().get(f"/api/v1/{path}")
+    assert response.status_code == 401
+    assert response["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_a_wrong_token_is_refused_even_with_a_session(reader: Client, served: Filled) -> None:
+    assert reader.get("/api/v1/latency").status_code == 200
+    assert reader.get("/api/v1/latency", headers={"authorization": "Bearer nonsense"}).status_code == 401

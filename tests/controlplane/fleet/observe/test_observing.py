@@ -1,0 +1,104 @@
+"""The whole way: the fleet's rows, the components that really run, and what is written down."""
+
+import json
+import sys
+from functools import partial
+from pathlib import Path
+
+import pytest
+from pytest_django import Settings
+
+from controlplane.bootstrap import bootstrap
+from controlplane.fleet.models import Observation, Pool, Replica
+from controlplane.fleet.observe.loop import observe_once
+from controlplane.fleet.tasks import heartbeat
+from deploy.local.ports import free_port, free_ports
+from deploy.local.process import Command, http_ok
+from deploy.local.triton import Triton
+from tests.conftest import Start
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def pool(home: Path, session_triton: Triton) -> Pool:
+    """Set up as the launcher does it, around the session's Triton."""
+    replica = {
+        "name": "alive",
+        "grpc": session_triton.grpc,
+        "http": session_triton.http,
+        "metrics": session_triton.metrics,
+    }
+    pool = {
+        "name": "near",
+        "variant": "chat-large",
+        "region": "local",
+        "model_name": "chat_large",
+        "model_version": "1",
+    }
+    path = home / "fleet.json"
+    path.write_text(json.dumps({"models": [{"name": "chat-large", "pools": [{**pool, "replicas": [replica]}]}]}))
+    bootstrap(home, path)
+    return Pool.objects.get()
+
+
+def test_every_component_of_the_fleet_gets_its_verdict(pool: Pool, settings: Settings, redis_url: str) -> None:
+    gateway, telemetry, grpc, http = free_ports(4)
+    settings.CONFIG = settings.CONFIG.model_copy(
+        update={"redis_url": redis_url, "gateway_url": f"http://127.0.0.1:{gateway}", "otlp_http_port": telemetry}
+    )
+    Replica.objects.create(pool=pool, name="dead", grpc=f"127.0.0.1:{grpc}", http=f"127.0.0.1:{http}")
+    Replica.objects.create(pool=pool, name="unobservable", grpc="10.1.2.3:8001")
+    observe_once()
+    heartbeat()
+    assert dict(Observation.objects.values_list("component", "state")) == {
+        "gateway": "down",
+        "redis": "up",
+        "telemetry": "down",
+        "near/alive": "up",
+        "near/dead": "down",
+        "worker": "up",
+    }
+
+
+def test_a_real_gateway_and_receiver_tell_everything_that_is_asked_of_them(
+    pool: Pool, home: Path, settings: Settings, redis_url: str, start: Start
+) -> None:
+    gateway, http, grpc = free_ports(3)
+    env = {
+        "WEIR_HOME": str(home),
+        "WEIR_REDIS_URL": redis_url,
+        "WEIR_STORE_DSN": "",
+        "WEIR_GATEWAY_PORT": str(gateway),
+        "WEIR_OTLP_HTTP_PORT": str(http),
+        "WEIR_OTLP_GRPC_PORT": str(grpc),
+    }
+    for module, port in (("inference", gateway), ("controlplane.telemetry", http)):
+        start(Command(module, (sys.executable, "-m", module), partial(http_ok, port, "/readyz"), env=env))
+    settings.CONFIG = settings.CONFIG.model_copy(
+        update={"redis_url": redis_url, "gateway_url": f"http://127.0.0.1:{gateway}", "otlp_http_port": http}
+    )
+    observe_once()
+    seen = {one.component: one for one in Observation.objects.all()}
+    assert (seen["gateway"].state, seen["gateway"].error) == ("up", "")
+    assert seen["gateway"].counters.keys() == {"requests", "errors", "rejected", "dropped_traces"}
+    assert seen["gateway"].figures.keys() == {"in_flight", "waiting", "policy_version", "answer_ms"}
+    assert (seen["telemetry"].state, seen["telemetry"].error) == ("up", "")
+    assert seen["telemetry"].counters.keys() == {"requests", "spans", "errors"}
+    assert seen["telemetry"].figures.keys() == {"lag_s", "behind_s", "spool_bytes", "answer_ms"}
+
+
+def test_a_gateway_without_its_redis_is_degraded_and_says_so(
+    pool: Pool, home: Path, settings: Settings, start: Start
+) -> None:
+    gateway = free_port()
+    env = {
+        "WEIR_HOME": str(home),
+        "WEIR_REDIS_URL": f"redis://127.0.0.1:{free_port()}/0",
+        "WEIR_GATEWAY_PORT": str(gateway),
+    }
+    start(Command("gateway", (sys.executable, "-m", "inference"), partial(http_ok, gateway, "/readyz"), env=env))
+    settings.CONFIG = settings.CONFIG.model_copy(update={"gateway_url": f"http://127.0.0.1:{gateway}"})
+    observe_once()
+    seen = Observation.objects.get(component="gateway")
+    assert (seen.state, seen.error) == ("degraded", "it serves without its cache: Redis does not answer it")

@@ -1,0 +1,54 @@
+from controlplane.fleet.observe import ready
+from controlplane.fleet.observe.ready import Count, Fault, Names
+
+NAMES = Names(
+    counts=(Count("requests", "app_requests_total"), Count("errors", "app_requests_total", frozenset({"error"}))),
+    gauges=(("in_flight", "app_in_flight"),),
+    faults=(Fault("app_cache_up", 0, "no cache"),),
+)
+METRICS = """\
+# TYPE app_requests_total counter
+app_requests_total{model="a",status="ok"} 90
+app_requests_total{model="b",status="ok"} 5
+app_requests_total{model="a",status="error"} 5
+# TYPE app_in_flight gauge
+app_in_flight{pool="x"} 2
+app_in_flight{pool="y"} 3
+# TYPE app_cache_up gauge
+app_cache_up 1
+"""
+
+
+def test_figures_are_sums_over_all_series() -> None:
+    seen = ready.reading(200, "", 200, METRICS, NAMES)
+    assert (seen.state, seen.error) == ("up", "")
+    assert seen.counters == {"requests": 100, "errors": 5}
+    assert seen.figures == {"in_flight": 5}
+
+
+def test_a_counter_that_is_announced_without_series_is_zero_and_one_that_is_absent_is_unknown() -> None:
+    announced = ready.reading(200, "", 200, "# TYPE app_requests_total counter\n", NAMES)
+    assert announced.counters == {"requests": 0, "errors": 0}
+    assert ready.reading(200, "", 200, "", NAMES).counters == {}
+
+
+def test_what_is_not_ready_is_degraded_and_says_why() -> None:
+    seen = ready.reading(503, '{"status": "unavailable", "reason": "no replica is ready"}', 200, METRICS, NAMES)
+    assert (seen.state, seen.error) == ("degraded", "no replica is ready")
+    assert seen.counters["requests"] == 100
+
+
+def test_a_body_without_a_reason_is_quoted() -> None:
+    seen = ready.reading(503, '{"ready": false, "receiving": "refusing"}', 200, METRICS, NAMES)
+    assert seen.error == "receiving: refusing"
+
+
+def test_a_fault_in_the_metrics_is_degraded_though_it_is_ready() -> None:
+    seen = ready.reading(200, "", 200, METRICS.replace("app_cache_up 1", "app_cache_up 0"), NAMES)
+    assert (seen.state, seen.error) == ("degraded", "no cache")
+
+
+def test_hidden_metrics_leave_it_up_without_figures() -> None:
+    seen = ready.reading(200, "", 401, "", NAMES)
+    assert (seen.state, seen.counters) == ("up", {})
+    assert "/metrics answers 401" in seen.error

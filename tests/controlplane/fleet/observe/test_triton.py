@@ -1,0 +1,77 @@
+import json
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from controlplane.fleet.observe import probes, triton
+from deploy.local.triton import Triton
+
+
+def stats(*models: tuple[str, int, int], version: str = "1") -> str:
+    return json.dumps(
+        {
+            "model_stats": [
+                {
+                    "name": name,
+                    "version": version,
+                    "inference_stats": {
+                        "success": {"count": good, "ns": 0},
+                        "fail": {"count": bad, "ns": 0},
+                        "queue": {"count": good, "ns": good * 2_000_000},
+                        "compute_infer": {"count": good, "ns": good * 9_000_000},
+                    },
+                }
+                for name, good, bad in models
+            ]
+        }
+    )
+
+
+def test_a_server_that_is_not_ready_is_down() -> None:
+    assert triton.reading(400, "", "", "chat").state == "down"
+
+
+def test_a_model_that_is_not_loaded_is_degraded_and_says_what_to_do() -> None:
+    seen = triton.reading(200, stats(("other", 1, 0)), "", "chat")
+    assert seen.state == "degraded"
+    assert "model 'chat' is not loaded: load it" in seen.error
+
+
+def test_only_the_pools_own_model_is_counted() -> None:
+    seen = triton.reading(200, stats(("other", 50, 9), ("chat", 7, 1)), "", "chat")
+    assert seen.counters == {"requests": 8, "errors": 1, "queue_ns": 14_000_000, "compute_ns": 63_000_000}
+
+
+def test_requests_that_clients_gave_up_are_no_errors() -> None:
+    metrics = (
+        '# TYPE nv_inference_request_failure counter\nnv_inference_request_failure{model="chat",reason="CANCELED"} 3\n'
+    )
+    assert triton.reading(200, stats(("chat", 7, 3)), metrics, "chat").counters["errors"] == 0
+
+
+def test_what_is_no_statistics_is_said_to_be_none() -> None:
+    with pytest.raises(ValueError, match="not understood"):
+        triton.reading(200, "{}", "", "chat")
+
+
+def test_a_recorded_page_of_metrics_is_read(shared_dir: Path) -> None:
+    page = (shared_dir / "fixtures" / "triton" / "metrics.txt").read_text()
+    seen = triton.reading(200, stats(("textgen", 3999, 0)), page, "textgen")
+    assert seen.figures["pending"] == 0
+    assert seen.figures["cpu_ratio"] == pytest.approx(0.995, abs=1e-3)
+    assert seen.counters["errors"] == 0
+
+
+async def test_a_real_triton_is_up_with_its_figures(session_triton: Triton) -> None:
+    async with aiohttp.ClientSession() as session:
+        seen = await probes.replica(session_triton.http, session_triton.metrics, "chat_large")(session)
+    assert (seen.state, seen.error) == ("up", "")
+    assert seen.counters.keys() == {"requests", "errors", "queue_ns", "compute_ns"}
+    assert {"pending", "cpu_ratio"} <= seen.figures.keys()
+
+
+async def test_a_real_triton_without_the_model_is_degraded(session_triton: Triton) -> None:
+    async with aiohttp.ClientSession() as session:
+        seen = await probes.replica(session_triton.http, session_triton.metrics, "no_such_model")(session)
+    assert seen.state == "degraded"

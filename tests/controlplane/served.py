@@ -1,0 +1,86 @@
+"""A real store with a quarter of an hour of traffic in it, put behind the pages and the API, and the two ways in."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+
+from controlplane.accounts.models import ApiToken
+from controlplane.telemetry.ask import answers
+from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.store import Store, migrate
+from tests.controlplane import traffic
+
+
+@dataclass(frozen=True)
+class Filled:
+    """What is in the store: `rows`, all of which entered in the range."""
+
+    dsn: str
+    rows: list[LedgerRow]
+    from_ns: int
+    to_ns: int
+
+    @property
+    def range(self) -> dict[str, str]:
+        """The parameters that ask for exactly these requests."""
+        return {"from": str(self.from_ns), "to": str(self.to_ns)}
+
+    def of(self, **columns: str) -> list[LedgerRow]:
+        return [row for row in self.rows if all(getattr(row, name) == value for name, value in columns.items())]
+
+
+@pytest.fixture(scope="session")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
+    """A store of its own for these tests; filled once."""
+    home: Path = tmp_path_factory.mktemp("served-store")
+    command = [sys.executable, "-m", "controlplane.telemetry.store", "--home", str(home)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "WEIR_HOME": str(home)}
+    ) as front:
+        assert front.stdout is not None
+        dsn = next((line.strip() for line in front.stdout if line.startswith("clickhouse://")), "")
+        assert dsn, "the store did not start"
+        migrate(dsn)
+        to_ns = time.time_ns()
+        from_ns = to_ns - 900 * 10**9
+        yield Filled(dsn, traffic.fill(Store(dsn), 600, from_ns, to_ns), from_ns, to_ns + 10**9)
+        front.terminate()
+
+
+@pytest.fixture
+def served(filled: Filled, monkeypatch: pytest.MonkeyPatch) -> Filled:
+    """Pages and API ask the filled store."""
+    store = Store(filled.dsn)
+    monkeypatch.setattr(answers, "store", lambda: store)
+    return filled
+
+
+@pytest.fixture
+def away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages and API ask a store that does not answer: nothing listens on port 1."""
+    store = Store("clickhouse://weir:nobody@127.0.0.1:1/weir")
+    monkeypatch.setattr(answers, "store", lambda: store)
+
+
+@pytest.fixture
+def reader(db: None) -> Client:
+    """A browser that is logged in."""
+    client = Client()
+    client.force_login(User.objects.create_user("reader"))
+    return client
+
+
+@pytest.fixture
+def caller(db: None) -> Client:
+    """A program with a token, and no cookies."""
+    _, token = ApiToken.objects.issue(User.objects.create_user("caller"), "tests")
+    client = Client(headers={"authorization": f"Bearer {token}"})
+    return client

@@ -1,0 +1,103 @@
+"""SIGKILL at random moments under load: what was acknowledged is in the store, once.
+
+`WEIR_KILLS=100` for the long version; `WEIR_KILL_SEED` repeats a run.
+"""
+
+import os
+import random
+import signal
+import threading
+import time
+import urllib.error
+from http.client import HTTPException
+
+from controlplane.telemetry.store.types import Window
+
+from .conftest import Run
+from .otlp.payloads import request
+from .running import Running, eventually
+
+KILLS = int(os.environ.get("WEIR_KILLS", "4"))
+SEED = int(os.environ.get("WEIR_KILL_SEED", time.time_ns() % 10**6))
+SPANS_OF_A_TRACE = 4
+
+
+class Sender(threading.Thread):
+    """Sends without pause, each request until it is acknowledged, as an exporter does."""
+
+    def __init__(self, telemetry: Running, seed: int) -> None:
+        super().__init__(daemon=True)
+        self._telemetry, self._source, self._ended = telemetry, random.Random(seed), threading.Event()
+        self.acknowledged: dict[str, int] = {}  # spans by trace
+        self.resent = 0
+
+    def run(self) -> None:
+        while not self._ended.is_set():
+            traces = [self._source.randbytes(16) for _ in range(self._source.randint(1, 20))]
+            whole = request(len(traces) * SPANS_OF_A_TRACE, trace_ids=traces, traces=len(traces))
+            bodies = [whole.SerializeToString()]
+            if self._source.random() < 0.3:  # a trace in two requests, the second of which may come late
+                spans = whole.resource_spans[0].scope_spans[0].spans
+                rest = request(1)
+                del rest.resource_spans[0].scope_spans[0].spans[:]
+                rest.resource_spans[0].scope_spans[0].spans.append(spans.pop())
+                bodies = [whole.SerializeToString(), rest.SerializeToString()]
+            acknowledged = [self._send(body) for body in bodies]
+            if all(acknowledged):
+                self.acknowledged |= {trace.hex(): SPANS_OF_A_TRACE for trace in traces}
+
+    def _send(self, body: bytes) -> bool:
+        while not self._ended.is_set():
+            try:
+                if self._telemetry.post(body)[0] == 200:
+                    return True
+            except (OSError, urllib.error.URLError, HTTPException):
+                self.resent += 1
+                time.sleep(0.02)
+        return False
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join()
+
+
+def test_nothing_acknowledged_is_lost_and_nothing_counts_twice(run: Run) -> None:
+    source = random.Random(SEED)
+    print(f"WEIR_KILL_SEED={SEED}")
+    began = time.time_ns()
+    telemetry = run(spool_segment_bytes=64 * 1024).ready()
+    sender = Sender(telemetry, SEED)
+    sender.start()
+    try:
+        for _ in range(KILLS):
+            time.sleep(source.uniform(0.0, 4.0))  # the moment is the point
+            victim = source.choice(["telemetry", "telemetry", "store", "pipeline"])
+            if victim == "telemetry":
+                telemetry.kill()
+                telemetry.start()
+            else:
+                kill_child(telemetry, victim)
+    finally:
+        sender.end()
+    assert sender.acknowledged and (sender.resent or KILLS < 4)
+    telemetry.ready()
+    eventually(lambda: telemetry.metric("weir_ingest_behind_seconds") == 0, "the spool is worked off", 120)
+    with telemetry.store() as store:
+        known = sorted(sender.acknowledged)
+        for at in range(0, len(known), 1000):
+            stored = store.spans_of(known[at : at + 1000])
+            assert {trace: len(spans) for trace, spans in stored.items()} == dict.fromkeys(
+                known[at : at + 1000], SPANS_OF_A_TRACE
+            )
+        counted = store.latency(Window(began - 10**9, time.time_ns()), {"service": ("checkout",)}).requests
+        assert len(known) <= counted <= len(known) + 20, "each trace is one request; the last was never acknowledged"
+        for trace in source.sample(known, min(200, len(known))):
+            [row] = store.request_rows(trace)
+            assert row.span_count == SPANS_OF_A_TRACE
+
+
+def kill_child(telemetry: Running, module: str) -> None:
+    """If it runs at this moment: it may have been killed just before."""
+    for child in telemetry.children():
+        if f"controlplane.telemetry.{module}" in child.cmdline():
+            child.send_signal(signal.SIGKILL)

@@ -1,0 +1,155 @@
+"""How the telemetry process behaves towards its surroundings: store, disk, Redis, ports, its own end."""
+
+import asyncio
+import subprocess
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import psutil
+import pytest
+
+from .conftest import Run
+from .otlp.payloads import request
+from .running import Running, eventually
+
+
+def trace_of(body: bytes) -> str:
+    made = request()
+    made.ParseFromString(body)
+    return made.resource_spans[0].scope_spans[0].spans[0].trace_id.hex()
+
+
+def test_it_ends_in_order_and_leaves_no_process(run: Run) -> None:
+    telemetry = run().ready()
+    children = telemetry.children()
+    assert telemetry.post(request(5).SerializeToString())[0] == 200
+    assert telemetry.stop() == 0
+    assert len(children) == 2 and not [child for child in children if child.is_running()]
+
+
+def test_a_kill_takes_its_children_along(run: Run) -> None:
+    telemetry = run().ready()
+    children = telemetry.children()
+    telemetry.kill()
+    _, left = psutil.wait_procs(children, timeout=30)
+    assert not left
+
+
+def test_what_was_acknowledged_before_an_orderly_end_is_there_after_the_next_start(run: Run) -> None:
+    telemetry = run()  # and not yet ready: the store has not seen anything
+    body = request(3).SerializeToString()
+    assert telemetry.post(body)[0] == 200
+    telemetry.stop()
+    telemetry.start().ready()
+    with telemetry.store() as store:
+        eventually(lambda: len(store.request_rows(trace_of(body))) == 1, "the request has its row")
+    eventually(lambda: telemetry.metric("weir_ingest_behind_seconds") == 0, "nothing is left to do")
+
+
+def test_a_child_that_dies_is_started_again_and_said_so(run: Run) -> None:
+    telemetry = run().ready()
+    for module in ("store", "pipeline"):
+        telemetry.child(module).kill()
+        body = request(3).SerializeToString()
+        assert telemetry.post(body)[0] == 200
+        eventually(partial(has_row, telemetry, body), f"rows come again after {module} died")
+    assert telemetry.metric("weir_ingest_child_restarts_total") == 2
+    assert telemetry.log.read_text().count("child.died") == 2
+
+
+def has_row(telemetry: Running, body: bytes) -> bool:
+    with telemetry.store() as store:
+        return store.ping() and len(store.request_rows(trace_of(body))) == 1
+
+
+def test_a_store_that_is_away_is_said_and_survived(run: Run) -> None:
+    telemetry = run().ready()
+    telemetry.child("store").kill()  # seconds pass before another is up
+    bodies = [request(5).SerializeToString() for _ in range(20)]
+    assert [telemetry.post(body)[0] for body in bodies] == [200] * 20
+    eventually(lambda: telemetry.readiness()["store"] == "away", "it says that the store is away")
+    assert telemetry.get("/readyz")[0] == 200 and telemetry.metric("weir_store_reachable") == 0
+    assert telemetry.metric("weir_ingest_behind_seconds") > 0
+    eventually(lambda: telemetry.readiness()["store"] == "ok", "it says that the store is back")
+    eventually(lambda: all(has_row(telemetry, body) for body in bodies), "all requests have their rows")
+    log = telemetry.log.read_text()
+    assert log.count("store.away") == 1 and log.count("store.back") >= 1
+
+
+def test_a_full_spool_is_503_with_retry_after_and_said(run: Run) -> None:
+    telemetry = run(spool_max_bytes=2**20).ready()
+    resume = telemetry.pause("store")
+    body = request(2000).SerializeToString()
+    answers = []
+    while not answers or answers[-1][0] == 200:
+        answers.append(telemetry.post(body))
+    code, _, headers = answers[-1]
+    assert (code, headers["Retry-After"]) == (503, "5")
+    assert telemetry.get("/readyz")[0] == 503 and telemetry.metric("weir_spool_accepting") == 0
+    assert telemetry.readiness()["receiving"] != "ok"
+    resume()
+    eventually(lambda: telemetry.post(body)[0] == 200, "it takes spans again")
+    assert telemetry.get("/readyz")[0] == 200
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 8 MiB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", folder], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("a file system of its own needs root: run this test in a container")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_a_full_disk_is_503_and_said_and_over_when_there_is_room(small_disk: Path, run: Run, tmp_path: Path) -> None:
+    home = tmp_path / "home-0"
+    home.mkdir()
+    (home / "spool").symlink_to(small_disk)
+    telemetry = run(spool_reserve_bytes=0).ready()
+    filler = small_disk / "filler"
+    filler.write_bytes(bytes(7 * 2**20))
+    bodies: list[bytes] = []
+    while telemetry.post(body := request(1000).SerializeToString())[0] == 200:
+        bodies.append(body)
+    assert telemetry.get("/readyz")[0] == 503
+    assert "spool.full" in telemetry.log.read_text()
+    filler.unlink()
+    eventually(lambda: telemetry.post(body)[0] == 200, "it takes spans again")
+    eventually(lambda: all(has_row(telemetry, body) for body in [*bodies, body]), "all that was taken has rows")
+    assert "spool.has_room" in telemetry.log.read_text()
+
+
+def test_two_on_one_home_or_one_port_get_one_clear_sentence(run: Run) -> None:
+    first = run(store_dsn="clickhouse://weir:x@127.0.0.1:1/weir")
+    with pytest.raises(AssertionError, match=r"another telemetry process uses .*WEIR_HOME"):
+        Running(first.home).start()
+    for name, port in (("otlp_http_port", first.http_port), ("otlp_grpc_port", first.grpc_port)):
+        with pytest.raises(AssertionError, match=f"WEIR_{name.upper()}={port} .* cannot be bound"):
+            Running(first.home.parent / name, **{name: port}).start()
+
+
+def test_open_pages_are_told_that_there_is_something_new(run: Run, redis_url: str) -> None:
+    from channels_redis.pubsub import RedisPubSubChannelLayer
+
+    telemetry = run(redis_url=redis_url).ready()
+
+    async def told() -> dict[str, object]:
+        layer = RedisPubSubChannelLayer(hosts=[redis_url], prefix="weir")
+        channel = await layer.new_channel()
+        await layer.group_add("live", channel)
+        sent = await asyncio.to_thread(telemetry.post, request(4, traces=2).SerializeToString())
+        assert sent[0] == 200
+        async with asyncio.timeout(60):
+            message: dict[str, object] = await layer.receive(channel)
+        await layer.flush()
+        return message
+
+    message = asyncio.run(told())
+    assert (message["type"], message["requests"]) == ("live.changed", 2)
+    assert isinstance(message["newest_ns"], int) and message["newest_ns"] > 10**18

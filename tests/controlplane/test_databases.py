@@ -1,0 +1,52 @@
+from pathlib import Path
+
+import pytest
+from django.db import connection
+
+from controlplane.databases import DatabaseUrlError, database
+
+HOME = Path("/srv/weir")
+
+
+def test_no_url_is_sqlite_in_the_home() -> None:
+    found = database("", HOME, 10)
+    assert (found["ENGINE"], found["NAME"]) == ("django.db.backends.sqlite3", "/srv/weir/weir.sqlite3")
+
+
+@pytest.mark.parametrize(("url", "name"), [("sqlite:////var/w.db", "/var/w.db"), ("sqlite:///data/w.db", "data/w.db")])
+def test_sqlite_paths_are_read_as_sqlalchemy_reads_them(url: str, name: str) -> None:
+    assert database(url, HOME, 10)["NAME"] == name
+
+
+@pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
+def test_every_part_of_a_postgresql_url_is_used(scheme: str) -> None:
+    found = database(f"{scheme}://we%40ir:p%2Fw@db.example:6543/weir?sslmode=require", HOME, 10)
+    assert (found["USER"], found["PASSWORD"], found["HOST"], found["PORT"], found["NAME"]) == (
+        "we@ir",
+        "p/w",
+        "db.example",
+        "6543",
+        "weir",
+    )
+    assert found["OPTIONS"] == {"connect_timeout": 10, "sslmode": "require"}
+
+
+def test_a_socket_folder_is_a_host() -> None:
+    assert database("postgresql://weir@%2Frun%2Fpostgresql/weir", HOME, 10)["HOST"] == "/run/postgresql"
+
+
+@pytest.mark.parametrize(
+    ("url", "says"), [("mysql://x/y", "use sqlite"), ("postgresql://u:hunter2@host", "names no database")]
+)
+def test_what_cannot_be_used_is_refused_without_its_password(url: str, says: str) -> None:
+    with pytest.raises(DatabaseUrlError, match=says) as refused:
+        database(url, HOME, 10)
+    assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.django_db
+@pytest.mark.skipif("connection.vendor != 'sqlite'")
+def test_sqlite_runs_with_a_write_ahead_log_and_waits_for_other_writers() -> None:
+    with connection.cursor() as cursor:
+        pragmas = [cursor.execute(f"PRAGMA {name}").fetchone()[0] for name in ("journal_mode", "busy_timeout")]
+    assert pragmas == ["wal", 10_000]

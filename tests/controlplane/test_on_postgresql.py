@@ -1,0 +1,63 @@
+"""The same tests on PostgreSQL: accounts, the fleet and the set-up must not depend on which database it is."""
+
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.local.process import ROOT
+from tests import need
+
+PARTS = (
+    "accounts/test_api_tokens.py",
+    "accounts/test_login.py",
+    "fleet/test_admin.py",
+    "fleet/test_publish.py",
+    "fleet/test_seed.py",
+    "fleet/observe/test_record.py",
+    "test_bootstrap.py",
+)
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    """The URL of a PostgreSQL of our own, on a socket in a folder of its own: no port, no password, nobody else."""
+    tools = need.postgres("initdb").parent
+    identity = _identity()
+    folder = Path(tempfile.mkdtemp(prefix="weir-pg-"))
+    folder.chmod(0o700)
+    if identity:
+        shutil.chown(folder, identity["user"])
+    data = folder / "data"
+    options = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
+    run = {"cwd": folder, "check": True, "stdout": subprocess.DEVNULL, **identity}
+    subprocess.run([tools / "initdb", "-U", "weir", "-A", "trust", "-D", data], **run)
+    try:
+        subprocess.run([tools / "pg_ctl", "-D", data, "-w", "-o", options, "-l", folder / "log", "start"], **run)
+        yield f"postgresql://weir@{str(folder).replace('/', '%2F')}/postgres"
+    finally:
+        subprocess.run([tools / "pg_ctl", "-D", data, "-w", "-m", "immediate", "stop"], **{**run, "check": False})
+        shutil.rmtree(folder)
+
+
+def _identity() -> dict[str, Any]:
+    """PostgreSQL refuses to run as root: as whom instead."""
+    if os.geteuid() != 0:
+        return {}
+    names = {entry.pw_name for entry in pwd.getpwall()}
+    return {"user": "postgres" if "postgres" in names else "nobody"}
+
+
+def test_accounts_fleet_and_set_up_pass_on_postgresql(server: str, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", *(f"tests/controlplane/{part}" for part in PARTS)]
+    environment = {**os.environ, "WEIR_DATABASE_URL": server, "WEIR_HOME": str(tmp_path / "home")}
+    found = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout[-4000:] + found.stderr[-2000:]
+    assert " passed" in found.stdout
