@@ -5,6 +5,7 @@
 
 from .errors import StoreError, StoreInputError, StoreUnavailable
 from .explain import ExplainReader
+from .export import Exporter
 from .latency import LatencyReader
 from .migrate import migrate
 from .overview import OverviewReader
@@ -15,7 +16,7 @@ from .write import Writer
 __all__ = ["Store", "StoreError", "StoreInputError", "StoreUnavailable", "migrate"]
 
 
-class Store(LatencyReader, RequestReader, OverviewReader, ExplainReader, Writer, Withdrawer):
+class Store(LatencyReader, RequestReader, OverviewReader, ExplainReader, Exporter, Writer, Withdrawer):
     """The store at a DSN (`clickhouse://user:password@host:port/database`). Blocking and thread-safe; connects at first use.
 
     Every method raises StoreUnavailable (try again after `retry_after_s`), StoreError (never will), or StoreInputError (a StoreError
