@@ -8,7 +8,8 @@ import pytest
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from ..running import Running, eventually, request as http
+from ..running import Running, eventually
+from ..running import request as http
 from .payloads import request
 
 JSON = "application/json"
