@@ -1,8 +1,8 @@
 """Multi-window, multi-burn-rate alerting as data.
 
 Google, *The Site Reliability Workbook*, chapter 5, table 5-8: a share of the period's budget that is gone within the long
-window pages or tickets; the short window, a twelfth of it, ends the alert soon after the burning has ended. Burn rate = share of the budget × period ÷ long window, so other periods than 30 days have other rates:
-those that Sloth uses.
+window pages or tickets; the short window, a twelfth of it, ends the alert soon after the burning has ended. Burn rate =
+share of the budget × period ÷ long window, so other periods than 30 days have other rates, as in Sloth.
 """
 
 from dataclasses import dataclass
