@@ -68,7 +68,7 @@ def with_budgets(snapshot: Snapshot, **changes: int) -> Snapshot:
     return msgspec.structs.replace(snapshot, budgets=budgets, version=snapshot.version + 1)
 
 
-def unique(text: str = "Tell me about rivers") -> list[dict[str, str]]:
+def unique(text: str = "Tell me about rivers") -> list[Any]:
     """Messages that nobody has asked before."""
     return [{"role": "user", "content": f"{text} {secrets.token_hex(8)}"}]
 
@@ -106,9 +106,9 @@ class Gateway:
         finally:
             connection.close()
 
-    def metric(self, name: str, **labels: str) -> float:
+    def metric(self, name: str, key: str = KEY, **labels: str) -> float:
         """The sum of a series over the labels that are not given."""
-        _, page = self.get("/metrics")
+        _, page = self.get("/metrics", key)
         total = 0.0
         for line in page.splitlines():
             series, _, value = line.rpartition(" ")
