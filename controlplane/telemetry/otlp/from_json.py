@@ -228,7 +228,7 @@ def _attributes(pairs: list[KeyValue] | None) -> dict[str, AttrValue]:
 
 
 def _value(value: AnyValue | None) -> AttrValue:
-    """As `from_protobuf.value_of`."""
+    """As `any_value.value_of`."""
     if value is None:
         return ""
     if value.string_value is not None:
