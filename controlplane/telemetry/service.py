@@ -67,7 +67,11 @@ class _Service:
             on_commit=self._committed_elsewhere,
         )
         self._receiver = Receiver(
-            self._spool, max_body_bytes=config.otlp_max_body_bytes, inflight_bytes=config.otlp_inflight_bytes
+            self._spool,
+            max_body_bytes=config.otlp_max_body_bytes,
+            inflight_bytes=config.otlp_inflight_bytes,
+            max_series=config.metrics_max_series,
+            retention_days=config.retention_days,
         )
         self._http = HttpReceiver(self._receiver, config.otlp_token)
         self._grpc = otlp_grpc.server(self._receiver, config.otlp_token)

@@ -25,6 +25,7 @@ class Shard:
     requests: int = 0
     amended: int = 0
     withdrawn: int = 0
+    samples: int = 0
     lag_s: float = 0.0
     pending_traces: int = 0
 
@@ -40,6 +41,7 @@ class Shard:
         self.requests += status.requests
         self.amended += status.amended
         self.withdrawn += status.withdrawn
+        self.samples += status.samples
 
 
 class Commits:
@@ -112,6 +114,9 @@ class State:
         yield CounterMetricFamily("weir_ingest_stored_spans", "Spans inserted.", sum(s.spans for s in self.shards))
         yield CounterMetricFamily(
             "weir_ingest_stored_requests", "Request rows inserted.", sum(s.requests for s in self.shards)
+        )
+        yield CounterMetricFamily(
+            "weir_ingest_stored_samples", "Metric samples inserted.", sum(s.samples for s in self.shards)
         )
         yield CounterMetricFamily(
             "weir_ingest_amended_traces", "Traces closed again after late spans.", sum(s.amended for s in self.shards)
