@@ -62,6 +62,10 @@ class IngestConfig(Config):
         ge=1,
         description="Metric series active at once, in the last hour or two; further ones are refused. Bounds memory.",
     )
+    scrape_targets: str = Field(
+        "",
+        description="Prometheus targets beside the fleet's: a JSON list, or the path of a file that holds one.",
+    )
     store_port: int = Field(
         0,
         ge=0,

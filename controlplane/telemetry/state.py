@@ -103,6 +103,13 @@ class State:
         rejected = CounterMetricFamily("weir_ingest_rejected_spans", "Spans refused one by one.", labels=["reason"])
         for reason, number in sorted(counts.rejected.items()):
             rejected.add_metric([reason], number)
+        refused = CounterMetricFamily("weir_ingest_rejected_samples", "Metric samples refused.", labels=["reason"])
+        for reason, number in sorted(self.receiver.metrics.rejected.items()):
+            refused.add_metric([reason], number)
+        yield refused
+        yield GaugeMetricFamily(
+            "weir_ingest_active_series", "Metric series of the last hour or two.", len(self.receiver.metrics.admission)
+        )
         restarts = CounterMetricFamily("weir_ingest_child_restarts", "Processes started again.", labels=["child"])
         for child, number in self.restarts():
             restarts.add_metric([child], number)

@@ -98,5 +98,11 @@ class Builder:
             self.rejected[reason] += samples
 
     def batch(self) -> Batch:
-        columns = [column.tobytes() for column in (self._series, self._times, self._starts, self._values)]
-        return Batch(list(self.definitions.values()), *columns, self.scrapes)
+        return Batch(
+            list(self.definitions.values()),
+            self._series.tobytes(),
+            self._times.tobytes(),
+            self._starts.tobytes(),
+            self._values.tobytes(),
+            self.scrapes,
+        )

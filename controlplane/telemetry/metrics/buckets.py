@@ -25,7 +25,7 @@ def explicit(bounds: Sequence[float], counts: Sequence[float]) -> list[Bucket]:
     if any(not low < high for low, high in pairwise(bounds)) or any(b != b for b in bounds):
         raise ValueError("a histogram's bounds do not ascend")
     total = 0.0
-    found = []
+    found: list[Bucket] = []
     for bound, count in zip((*bounds, math.inf), counts, strict=True):
         if not count >= 0:
             raise ValueError("a histogram's bucket has a negative count")
@@ -114,7 +114,7 @@ def _bound(scale: int, index: int) -> float:
         return math.inf
     if exponent < -1074:
         return 0.0
-    return 2.0**exponent
+    return math.pow(2.0, exponent)
 
 
 def text(bound: float) -> str:

@@ -19,4 +19,5 @@ def is_stale(value: float) -> bool:
 
 def stale(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
     """Which of the values are the marker."""
-    return np.ascontiguousarray(values).view(np.uint64) == np.uint64(BITS)
+    found: npt.NDArray[np.bool_] = np.ascontiguousarray(values).view(np.uint64) == np.uint64(BITS)
+    return found

@@ -18,9 +18,7 @@ def stored(telemetry: Running, metric: str, **labels: str) -> list[SampleSeries]
 
     def look() -> bool:
         with telemetry.store() as store:
-            found[:] = [
-                one for one in store.samples(metric, ALL) if labels.items() <= dict(one.info.labels).items()
-            ]
+            found[:] = [one for one in store.samples(metric, ALL) if labels.items() <= dict(one.info.labels).items()]
         return bool(found)
 
     eventually(look, f"{metric} has samples")
