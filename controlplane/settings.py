@@ -5,6 +5,7 @@ from pathlib import Path
 
 from csp.constants import NONE, SELF, UNSAFE_INLINE
 from django.core.exceptions import ImproperlyConfigured
+from django.templatetags.static import static
 from servestatic.compress import Compressor
 
 from controlplane.config import ConfigError, load
@@ -85,6 +86,8 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
 USE_I18N = False
+DATETIME_FORMAT = "Y-m-d H:i:s T"
+DATE_FORMAT = "Y-m-d"
 
 CHANNEL_LAYERS = {
     "default": {
@@ -100,6 +103,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
+MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"  # a new key never enters the database
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "login"
@@ -146,7 +150,7 @@ COLLECTED = (STATIC_ROOT / "staticfiles.json").is_file() and not DEBUG
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
-        "BACKEND": "servestatic.storage.CompressedManifestStaticFilesStorage"
+        "BACKEND": "controlplane.static_files.StaticFiles"
         if COLLECTED
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
@@ -154,7 +158,7 @@ STORAGES = {
 SERVESTATIC_USE_FINDERS = not COLLECTED
 SERVESTATIC_AUTOREFRESH = DEBUG
 SERVESTATIC_KEEP_ONLY_HASHED_FILES = True  # the plain names would be compressed a second time
-SERVESTATIC_SKIP_COMPRESS_EXTENSIONS = (*Compressor.SKIP_COMPRESS_EXTENSIONS, "map")  # brotli takes 15 s for them
+SERVESTATIC_SKIP_COMPRESS_EXTENSIONS = (*Compressor.SKIP_COMPRESS_EXTENSIONS, "map")  # for debuggers alone
 
 LOGGING_CONFIG = "controlplane.logs.configure"
 LOGGING = stdlib_logging(CONFIG.log_format, CONFIG.log_level)
@@ -164,6 +168,7 @@ UNFOLD = {
     "SITE_HEADER": "Weir",
     "SITE_SUBHEADER": "SLO control plane for LLM serving",
     "SITE_URL": "/",
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("weir/mark.svg")}],
     "SHOW_HISTORY": True,
     "SHOW_VIEW_ON_SITE": False,
 }

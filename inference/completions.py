@@ -248,8 +248,8 @@ class _Job:
             done = flight.done  # before the texts: none is added after it
             if done:
                 self._landed(flight)
-                if flight.error is not None:
-                    raise flight.error
+                if flight.error is not None and not out.started:
+                    raise flight.error  # with a status of its own, though there are tokens: the client may try again
             texts = flight.texts[sent:] if sent else flight.texts
             data = b"".join(map(writer.text, texts)) if texts else b""
             if sent == 0 and (data or done):
@@ -257,6 +257,10 @@ class _Job:
                     self._begin()
                 data = writer.first() + data
             sent += len(texts)
+            if flight.error is not None:
+                if data:
+                    out.write(data)
+                raise flight.error
             if done:
                 data += writer.last(flight.finish_reason, flight.prompt_tokens, flight.output_tokens)
             if data:

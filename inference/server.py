@@ -55,6 +55,7 @@ class Connection(asyncio.Protocol):
     def _reset(self) -> None:
         self._url = b""
         self._headers: dict[bytes, bytes] = {}
+        self._header_bytes = 0
         self._body: list[bytes] = []
         self._body_bytes = 0
         self._head_bytes = 0
@@ -113,7 +114,8 @@ class Connection(asyncio.Protocol):
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if len(self._headers) >= _MAX_HEADERS:
+        self._header_bytes += len(name) + len(value)
+        if len(self._headers) >= _MAX_HEADERS or self._header_bytes > _MAX_HEAD_BYTES:
             raise _headers_too_large()
         self._headers[name.lower()] = value
 

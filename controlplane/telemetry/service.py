@@ -39,7 +39,7 @@ _GRACE_S = 2.0  # requests in flight when we are asked to stop
 PORT_FILE = Path("run") / "store-port"
 
 
-class CannotStart(Exception):
+class CannotStart(Exception):  # noqa: N818  (named for what happened)
     """One sentence for whoever started it, with the remedy."""
 
 

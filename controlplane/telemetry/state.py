@@ -128,6 +128,11 @@ class State:
         yield CounterMetricFamily(
             "weir_ingest_amended_traces", "Traces closed again after late spans.", sum(s.amended for s in self.shards)
         )
+        yield CounterMetricFamily(
+            "weir_ingest_withdrawn_requests",
+            "Rows taken back: later spans showed them to be part of a request.",
+            sum(s.withdrawn for s in self.shards),
+        )
         yield GaugeMetricFamily("weir_ingest_inflight_bytes", "Bodies in memory.", self.receiver.inflight)
         yield GaugeMetricFamily(
             "weir_ingest_pending_traces", "Traces still coming in.", sum(s.pending_traces for s in self.shards)

@@ -37,7 +37,7 @@ class Log:
             file.seek(self._read)
             new = file.read(CHUNK_BYTES)
         self._read += len(new)
-        if not new and self._read > LIMIT_BYTES:
+        if len(new) < CHUNK_BYTES and self._read > LIMIT_BYTES:  # caught up with it
             self._cut()
         *lines, self._partial = (self._partial + new).split(b"\n")
         return self._few(

@@ -126,6 +126,8 @@ def _figures(measured: dict[str, float]) -> Iterator[Figure]:
     for kind in ("hit", "miss"):
         ratio = measured[f"weir.{kind}_p50_added"] / measured["bare.miss_p50_added"]
         yield Figure(f"gateway.{kind}_p50_ratio", ratio, "ratio", "bare granian + aiohttp proxy")
+        ratio = measured[f"weir.{kind}_cpu"] / measured["bare.miss_cpu"]
+        yield Figure(f"gateway.{kind}_cpu_ratio", ratio, "ratio", "bare granian + aiohttp proxy")
         if f"litellm.{kind}_rps" in measured:
             ratio = measured[f"weir.{kind}_rps"] / measured[f"litellm.{kind}_rps"]
             yield Figure(f"gateway.{kind}_rps_vs_litellm", ratio, "ratio", "LiteLLM proxy, one worker")

@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from deploy.local.triton import Triton
+from deploy.local.ports import free_ports
+from deploy.local.triton import Triton, load, triton
 from inference.snapshot import Snapshot
 from tests.conftest import Start
-from tests.inference.running import Gateway, Receiver, a_snapshot, gateway_command
+from tests.inference.running import Gateway, Receiver, a_snapshot, gateway_command, small_only
 
 StartGateway = Callable[..., Gateway]
 
@@ -50,3 +51,21 @@ def start_gateway(start: Start, tmp_path: Path) -> StartGateway:
         return Gateway(port, path, process, Path(str(process.log)))
 
     return begin
+
+
+@pytest.fixture(scope="session")
+def slow_triton(start_once: Start) -> Triton:
+    """Its only model, the small one, is slow in everything, and computes at most sixteen sequences at once."""
+    grpc, http, metrics = free_ports(3)
+    server = triton((grpc, http, metrics), models=("chat_small",))
+    start_once(server.command)
+    load(server, "chat_small", time_scale="30", max_sequences="16")
+    return server
+
+
+@pytest.fixture(scope="session")
+def slow_gateway(start_once: Start, slow_triton: Triton, tmp_path_factory: pytest.TempPathFactory) -> Gateway:
+    """On the slow Triton, without a cache. A test that gives it another snapshot gives back this one."""
+    command, port, path = gateway_command(tmp_path_factory.mktemp("gateway"), small_only(slow_triton))
+    process = start_once(command)
+    return Gateway(port, path, process, Path(str(process.log)))

@@ -20,6 +20,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from deploy.local.ports import LOOPBACK, free_port
 from deploy.local.process import Command, Managed, http_ok
+from deploy.local.triton import Triton
 from inference import snapshot as policy
 from inference.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier
 
@@ -47,6 +48,11 @@ def a_snapshot(*endpoints: str, **changes: Any) -> Snapshot:
     return msgspec.structs.replace(given, **changes)
 
 
+def small_only(triton: Triton) -> Snapshot:
+    both = a_snapshot(triton.grpc)
+    return msgspec.structs.replace(both, models=both.models[:1], pools=both.pools[:1])
+
+
 def with_model(snapshot: Snapshot, name: str, **changes: Any) -> Snapshot:
     models = (msgspec.structs.replace(m, **changes) if m.name == name else m for m in snapshot.models)
     return msgspec.structs.replace(snapshot, models=tuple(models), version=snapshot.version + 1)
@@ -62,7 +68,7 @@ def with_budgets(snapshot: Snapshot, **changes: int) -> Snapshot:
     return msgspec.structs.replace(snapshot, budgets=budgets, version=snapshot.version + 1)
 
 
-def unique(text: str = "Tell me about rivers") -> list[dict[str, str]]:
+def unique(text: str = "Tell me about rivers") -> list[Any]:
     """Messages that nobody has asked before."""
     return [{"role": "user", "content": f"{text} {secrets.token_hex(8)}"}]
 
@@ -100,9 +106,9 @@ class Gateway:
         finally:
             connection.close()
 
-    def metric(self, name: str, **labels: str) -> float:
+    def metric(self, name: str, key: str = KEY, **labels: str) -> float:
         """The sum of a series over the labels that are not given."""
-        _, page = self.get("/metrics")
+        _, page = self.get("/metrics", key)
         total = 0.0
         for line in page.splitlines():
             series, _, value = line.rpartition(" ")

@@ -9,23 +9,19 @@ import socket
 import time
 from collections.abc import Callable
 from http.client import HTTPConnection
-from pathlib import Path
 
 import msgspec
 import pytest
 
-from deploy.local.ports import LOOPBACK, free_ports
-from deploy.local.triton import Triton, load
-from deploy.local.triton import triton as triton_server
+from deploy.local.ports import LOOPBACK
+from deploy.local.triton import Triton
 from inference.snapshot import Snapshot
-from tests.conftest import Start
 from tests.inference.conftest import StartGateway
 from tests.inference.running import (
     KEY,
     SMALL,
     Gateway,
-    a_snapshot,
-    gateway_command,
+    small_only,
     unique,
     with_pool,
     within,
@@ -58,28 +54,6 @@ def triton_metric(triton: Triton, name: str, model: str) -> float:
     return 0.0
 
 
-@pytest.fixture(scope="module")
-def triton(start_once: Start) -> Triton:
-    """Its small model takes a long time for everything, and computes at most sixteen sequences at once."""
-    grpc, http, metrics = free_ports(3)
-    server = triton_server((grpc, http, metrics), models=("chat_small",))
-    start_once(server.command)
-    load(server, "chat_small", time_scale="30", max_sequences="16")
-    return server
-
-
-@pytest.fixture(scope="module")
-def gateway(start_once: Start, triton: Triton, tmp_path_factory: pytest.TempPathFactory) -> Gateway:
-    command, port, path = gateway_command(tmp_path_factory.mktemp("gateway"), small_only(triton))
-    process = start_once(command)
-    return Gateway(port, path, process, Path(str(process.log)))
-
-
-def small_only(triton: Triton) -> Snapshot:
-    both = a_snapshot(triton.grpc)
-    return msgspec.structs.replace(both, models=both.models[:1], pools=both.pools[:1])
-
-
 def stopping(triton: Triton, number: int) -> Callable[[], bool]:
     """Whether Triton's model has, since now, stopped computing `number` sequences because they were cancelled."""
     before = triton_metric(triton, "weir_model_cancelled_total", "chat_small")
@@ -93,60 +67,63 @@ def at_the_model(gateway: Gateway) -> None:
 
 
 @pytest.mark.parametrize("stream", [True, False])
-def test_before_the_first_token(gateway: Gateway, triton: Triton, stream: bool) -> None:
-    stopped, cancelled = stopping(triton, 1), gateway.metric("weir_gateway_requests_total", error_stage="model")
-    connection = send(gateway, SMALL, stream=stream)
-    at_the_model(gateway)
+def test_before_the_first_token(slow_gateway: Gateway, slow_triton: Triton, stream: bool) -> None:
+    stopped, cancelled = (
+        stopping(slow_triton, 1),
+        slow_gateway.metric("weir_gateway_requests_total", error_stage="model"),
+    )
+    connection = send(slow_gateway, SMALL, stream=stream)
+    at_the_model(slow_gateway)
     connection.close()
     within(SOON_S, stopped)
-    within(SOON_S, gateway.idle)
-    assert gateway.metric("weir_gateway_requests_total", status="cancelled", error_stage="model") == cancelled + 1
+    within(SOON_S, slow_gateway.idle)
+    assert slow_gateway.metric("weir_gateway_requests_total", status="cancelled", error_stage="model") == cancelled + 1
 
 
-def test_mid_stream(gateway: Gateway, triton: Triton) -> None:
-    stopped = stopping(triton, 1)
-    connection = send(gateway, SMALL, stream=True)
+def test_mid_stream(slow_gateway: Gateway, slow_triton: Triton) -> None:
+    stopped = stopping(slow_triton, 1)
+    connection = send(slow_gateway, SMALL, stream=True)
     assert b"data: " in connection.recv(65536)
     connection.close()
     within(SOON_S, stopped)
-    within(SOON_S, gateway.idle)
+    within(SOON_S, slow_gateway.idle)
 
 
-def test_while_queued_in_the_gateway(gateway: Gateway, triton: Triton) -> None:
-    stopped = stopping(triton, 1)
-    gateway.obey(with_pool(small_only(triton), SMALL, max_concurrency=1))
-    first = send(gateway, SMALL, stream=True)
-    within(10, lambda: gateway.metric("weir_gateway_pool_in_flight", pool=SMALL) == 1)
-    second = send(gateway, SMALL, stream=True)
-    within(10, lambda: gateway.metric("weir_gateway_pool_waiting", pool=SMALL) == 1)
+def test_while_queued_in_the_gateway(slow_gateway: Gateway, slow_triton: Triton) -> None:
+    stopped = stopping(slow_triton, 1)
+    slow_gateway.obey(with_pool(small_only(slow_triton), SMALL, max_concurrency=1))
+    first = send(slow_gateway, SMALL, stream=True)
+    within(10, lambda: slow_gateway.metric("weir_gateway_pool_in_flight", pool=SMALL) == 1)
+    second = send(slow_gateway, SMALL, stream=True)
+    within(10, lambda: slow_gateway.metric("weir_gateway_pool_waiting", pool=SMALL) == 1)
     second.close()
-    within(SOON_S, lambda: gateway.metric("weir_gateway_pool_waiting", pool=SMALL) == 0)
-    assert gateway.metric("weir_gateway_requests_total", status="cancelled", error_stage="queue") == 1
+    within(SOON_S, lambda: slow_gateway.metric("weir_gateway_pool_waiting", pool=SMALL) == 0)
+    assert slow_gateway.metric("weir_gateway_requests_total", status="cancelled", error_stage="queue") == 1
     assert b"data: " in first.recv(65536)  # the one in front never noticed
     first.close()
     within(SOON_S, stopped)
-    within(SOON_S, gateway.idle)
-    gateway.obey(msgspec.structs.replace(small_only(triton), version=3))
+    within(SOON_S, slow_gateway.idle)
+    slow_gateway.obey(msgspec.structs.replace(small_only(slow_triton), version=3))
 
 
-def test_while_queued_in_triton(gateway: Gateway, triton: Triton) -> None:
+def test_while_queued_in_triton(slow_gateway: Gateway, slow_triton: Triton) -> None:
     def pending() -> float:
-        return triton_metric(triton, "nv_inference_pending_request_count", "chat_small")
+        return triton_metric(slow_triton, "nv_inference_pending_request_count", "chat_small")
 
-    computed = [send(gateway, SMALL, stream=True) for _ in range(16)]
+    computed = [send(slow_gateway, SMALL, stream=True) for _ in range(16)]
     for connection in computed[:9]:  # not all of them: the last may find no room for a whole batch
         assert b"data: " in connection.recv(65536)
-    queued = [send(gateway, SMALL, stream=True) for _ in range(12)]
-    within(10, lambda: gateway.metric("weir_gateway_replica_in_flight") == 28)
+    queued = [send(slow_gateway, SMALL, stream=True) for _ in range(12)]
+    within(10, lambda: slow_gateway.metric("weir_gateway_replica_in_flight") == 28)
     within(10, lambda: pending() > 0)
     for connection in queued:
         connection.close()
-    within(SOON_S, lambda: gateway.metric("weir_gateway_replica_in_flight") == 16)
+    within(SOON_S, lambda: slow_gateway.metric("weir_gateway_replica_in_flight") == 16)
     for connection in computed:
         connection.close()
-    within(SOON_S, gateway.idle)
+    within(SOON_S, slow_gateway.idle)
     within(10, lambda: pending() == 0)
-    within(10, lambda: triton_metric(triton, "weir_model_active_sequences", "chat_small") == 0)
+    within(10, lambda: triton_metric(slow_triton, "weir_model_active_sequences", "chat_small") == 0)
 
 
 async def test_a_thousand_aborts_leave_nothing_in_flight(

@@ -98,7 +98,8 @@ def _e2e(column: Sequence[LatencyPoint | None], x: list[float], q: Quantile, uni
     return [
         {
             "type": "scatter",
-            "mode": "lines",
+            "mode": "lines+markers",  # a step between two gaps is no line
+            "marker": {"size": 3, "color": INK},
             "name": f"E2E {name}",
             "x": x,
             "y": [None if point is None else _scaled(getattr(point.e2e_ms, name), scale) for point in column],
@@ -124,7 +125,8 @@ def _first_token(
     return [
         {
             "type": "scatter",
-            "mode": "lines",
+            "mode": "lines+markers",
+            "marker": {"size": 3, "color": colour},
             "name": name,
             "x": x,
             "y": [_scaled(value, scale) for value in y],

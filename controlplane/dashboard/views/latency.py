@@ -25,7 +25,6 @@ from controlplane.telemetry.ask.question import QUANTILES, Question, choice
 from controlplane.telemetry.ask.timerange import step_ns
 from controlplane.telemetry.store.types import Dimension, LatencyPoint, LatencyReport, Quantiles, Window
 
-
 GROUPS: tuple[Dimension, ...] = (
     "model", "pool", "replica", "tier", "cache", "prompt_bucket", "tenant", "region", "status",
 )  # fmt: skip

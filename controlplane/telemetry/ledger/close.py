@@ -10,6 +10,7 @@ the sum. A gateway's trace of eight spans takes 60 to 100 µs (CPython 3.11; one
 from collections.abc import Sequence
 
 from controlplane.telemetry.ledger import columns
+from controlplane.telemetry.ledger.adapters import weir
 from controlplane.telemetry.ledger.attributes import count, flag, text
 from controlplane.telemetry.ledger.critical_path import Section, critical_path
 from controlplane.telemetry.ledger.pieces import pieces
@@ -29,8 +30,10 @@ def close(spans: Sequence[Span]) -> list[LedgerRow]:
     more of it arrives. An entry once here keeps its identity whatever comes later. A span that stood in for one (say
     Triton's, before the gateway's has come) is no longer among the entries then: a row that a later closing leaves out
     is withdrawn.
+
+    Spans of Weir's own control plane are left out: looking at the latency page is no request.
     """
-    tree = build(spans)
+    tree = build([span for span in spans if weir.INTERNAL not in span.attributes])
     rows = [_row(request) for request in find(tree)]
     for node in tree.nodes:  # so that they are freed at once: circles would wait for the garbage collector
         node.parent = node.owner = None

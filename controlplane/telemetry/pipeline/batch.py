@@ -11,6 +11,10 @@ from controlplane.telemetry.spool.frame import Position
 
 log = structlog.get_logger(__name__)
 
+_NOWHERE = Position(0, 0)
+Key = tuple[bytes, bytes]
+"""A request's identity: trace id and request id, raw."""
+
 
 @dataclass(slots=True)
 class Batch:
@@ -21,7 +25,7 @@ class Batch:
     versions: list[int] = field(default_factory=list)  # of the rows, see `version_of`
     amend: list[bytes] = field(default_factory=list)  # traces to be closed again with what the store knows of them
     samples: list[Samples] = field(default_factory=list)  # metrics
-    checkpoint: Position = Position(0, 0)  # before it, everything is in the store once this batch is
+    checkpoint: Position = _NOWHERE  # before it, everything is in the store once this batch is
     oldest_ns: int = 0  # receipt of the oldest record that is new in it, ns since the Unix epoch; 0 without any
 
 
@@ -40,3 +44,7 @@ def rows_of(spans: list[Span]) -> list[LedgerRow]:
     except Exception:
         log.exception("pipeline.trace_not_closed", trace_id=spans[0].trace_id.hex(), spans=len(spans))
         return []
+
+
+def key_of(row: LedgerRow) -> Key:
+    return bytes.fromhex(row.trace_id), bytes.fromhex(row.request_id)

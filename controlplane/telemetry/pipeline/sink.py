@@ -4,7 +4,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import structlog
 
@@ -12,7 +12,7 @@ from controlplane.telemetry.ledger import LedgerRow
 from controlplane.telemetry.spans import Span
 from controlplane.telemetry.store import StoreError, StoreUnavailable
 
-from .batch import Batch, rows_of, version_of
+from .batch import Batch, Key, key_of, rows_of, version_of
 from .status import Status
 from .store import TraceStore
 
@@ -24,6 +24,11 @@ ENVIRONMENT = frozenset({60, 81, 192, 193, 194, 497, 516})
 """ClickHouse codes for a missing table or database, a wrong user, password or grant: nothing is wrong with the data."""
 
 T = TypeVar("T")
+
+
+class _Known(NamedTuple):
+    spans: list[list[Span]]
+    requests: set[Key]
 
 
 class Sink:
@@ -83,19 +88,23 @@ class Sink:
         if not self._insert(self._store.insert_samples, batch.samples):
             return None
         rows = list(zip(batch.rows, batch.versions, strict=True))
+        withdrawn: set[Key] = set()
         for at in range(0, len(batch.amend), _TRACES_AT_ONCE):
             known = self._known(batch.amend[at : at + _TRACES_AT_ONCE])
             if known is None:
                 return None
-            for spans in known:
-                version = version_of(spans)
-                rows += [(row, version) for row in rows_of(spans)]
+            amended = [(row, version_of(spans)) for spans in known.spans for row in rows_of(spans)]
+            rows += amended
+            withdrawn |= known.requests - {key_of(row) for row, _ in amended}
         if not self._insert(self._insert_rows, rows):
+            return None
+        if withdrawn and not self._patiently(lambda: self._store.withdraw_requests(withdrawn)):
             return None
         return Status(
             spans=len(batch.spans),
             requests=len(rows),
             amended=len(batch.amend),
+            withdrawn=len(withdrawn),
             samples=sum(map(len, batch.samples)),
             newest_ns=max((row.end_ns for row, _ in rows), default=0),
             lag_s=max(0.0, (time.time_ns() - batch.oldest_ns) / 1e9) if batch.oldest_ns else 0.0,
@@ -105,14 +114,15 @@ class Sink:
     def _insert_rows(self, rows: list[tuple[LedgerRow, int]]) -> None:
         self._store.insert_requests([row for row, _ in rows], [version for _, version in rows])
 
-    def _known(self, trace_ids: list[bytes]) -> list[list[Span]] | None:
-        """All that the store has of these traces."""
-        found: list[list[Span]] = []
+    def _known(self, trace_ids: list[bytes]) -> "_Known | None":
+        """What the store has of these traces: all their spans by now, and the rows made of fewer of them before."""
+        found: list[_Known] = []
 
         def ask() -> None:
-            found.extend(self._store.spans_of(trace_ids).values())
+            spans = self._store.spans_of(trace_ids)
+            found.append(_Known(list(spans.values()), self._store.request_keys(trace_ids)))
 
-        return found if self._patiently(ask) else None
+        return found[0] if self._patiently(ask) else None
 
     def _insert(self, insert: Callable[[list[T]], None], items: list[T]) -> bool:
         """Insert all; what the store refuses for itself alone is set aside. False where the sink was stopped first."""

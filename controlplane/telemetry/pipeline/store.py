@@ -1,6 +1,6 @@
 """What the pipeline asks of a store. `controlplane.telemetry.store.Store` answers it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -29,6 +29,10 @@ class TraceStore(Protocol):
 
     def spans_of(self, trace_ids: Sequence[bytes]) -> dict[bytes, list[Span]]: ...
 
+    def request_keys(self, trace_ids: Sequence[bytes]) -> set[tuple[bytes, bytes]]: ...
+
+    def withdraw_requests(self, keys: Iterable[tuple[bytes, bytes]]) -> None: ...
+
 
 class StoreAdapter:
     """The pipeline's view of the real store."""
@@ -55,3 +59,9 @@ class StoreAdapter:
     def spans_of(self, trace_ids: Sequence[bytes]) -> dict[bytes, list[Span]]:
         found = self._store.spans_of([trace_id.hex() for trace_id in trace_ids])
         return {bytes.fromhex(trace_id): spans for trace_id, spans in found.items()}
+
+    def request_keys(self, trace_ids: Sequence[bytes]) -> set[tuple[bytes, bytes]]:
+        return self._store.request_keys(trace_ids)
+
+    def withdraw_requests(self, keys: Iterable[tuple[bytes, bytes]]) -> None:
+        self._store.withdraw_requests(keys)

@@ -38,6 +38,7 @@ class Worker:
         self,
         reader: SpoolReader,
         sink: Sink,
+        recent: Recent,
         frontier: Callable[[], Position],
         *,
         shard: int = 0,
@@ -49,7 +50,7 @@ class Worker:
         self._shard, self._shards = shard, shards
         self._batches = batches or BatchLimits()
         self._traces = Traces(limits or Limits())
-        self._recent = Recent(time.time_ns())
+        self._recent = recent
         self._added = reader.position  # everything before it is in `_traces` or done with
         self._batch = Batch(checkpoint=reader.position)
         self._bytes = 0  # of the batch's spans, on the wire

@@ -41,7 +41,7 @@ class Record(NamedTuple):
     end: Position
 
 
-class Torn(Exception):
+class Torn(Exception):  # noqa: N818  (named for what happened)
     """The bytes at `offset` are not a whole, intact frame."""
 
     def __init__(self, offset: int, reason: str) -> None:

@@ -25,9 +25,8 @@ def point(start_ns: int, errors: int = 0, **ttft: float) -> LatencyPoint:
         q: {"queue": 40.0 * times, "model": 60.0 * times, "unattributed": 0.0}
         for times, q in enumerate(("p50", "p95", "p99"), 1)
     }
-    return LatencyPoint(
-        start_ns, 20, errors, Quantiles(100, 200, 300), {name: Quantiles(value, value * 2, value * 3) for name, value in ttft.items()}, stack
-    )  # fmt: skip
+    quantiles = {name: Quantiles(value, value * 2, value * 3) for name, value in ttft.items()}
+    return LatencyPoint(start_ns, 20, errors, Quantiles(100, 200, 300), quantiles, stack)
 
 
 def points() -> list[LatencyPoint]:

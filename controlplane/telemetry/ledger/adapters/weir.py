@@ -8,6 +8,7 @@ from controlplane.telemetry.spans import CLIENT, SERVER, Span
 SCOPE = "weir.gateway"
 REQUEST = "weir.request"
 STAGE = "weir.stage"
+INTERNAL = "weir.internal"  # on every span of Weir's own control plane
 
 MAX_TTFT_NS = 10**18
 

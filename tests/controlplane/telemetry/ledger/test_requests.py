@@ -152,3 +152,8 @@ def test_the_specifications_own_example_closes() -> None:
 
 def test_nothing_gives_nothing() -> None:
     assert close([]) == []
+
+
+def test_what_weirs_own_control_plane_does_is_no_request() -> None:
+    page = span("GET /latency", 0, 90, kind=SERVER, weir__internal=True, http__request__method="GET")
+    assert close([page, span("query", 10, 80, page, kind=CLIENT, weir__internal=True)]) == []

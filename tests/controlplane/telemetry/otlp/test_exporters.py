@@ -17,7 +17,8 @@ def test_its_spans_come_back_as_they_were(telemetry: Running, compression: Compr
     exporter = OTLPSpanExporter(f"{telemetry.url}/v1/traces", compression=compression)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     tracer = provider.get_tracer("tests")
-    with tracer.start_as_current_span("outer", kind=SpanKind.SERVER) as outer, tracer.start_as_current_span("inner") as inner:
+    start = tracer.start_as_current_span
+    with start("outer", kind=SpanKind.SERVER) as outer, start("inner") as inner:
         inner.set_attributes({"text": "a", "whole": 3, "broken": 0.5, "yes": True, "many": ("x", "y")})
         inner.add_event("first_token", {"n": 1})
     provider.shutdown()

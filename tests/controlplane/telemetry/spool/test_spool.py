@@ -2,6 +2,7 @@
 
 import os
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -51,10 +52,8 @@ def test_a_frame_cut_anywhere_leaves_those_before_it(payloads: list[bytes], cut:
 def test_a_flipped_bit_is_noticed(payload: bytes, at: int, bit: int) -> None:
     data = bytearray(header(KIND, 5, payload) + payload)
     data[at % len(data)] ^= 1 << bit
-    try:
+    with suppress(Torn):
         assert not list(frames(bytes(data), 1, 0))  # a longer length than what is there
-    except Torn:
-        pass
 
 
 def test_records_come_back_in_order_over_many_segments(tmp_path: Path) -> None:

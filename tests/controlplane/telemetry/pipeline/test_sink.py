@@ -1,0 +1,85 @@
+"""The sink against a store that misbehaves: nothing is skipped, and one bad item does not hold up the others."""
+
+import threading
+from collections.abc import Iterable, Sequence
+
+from controlplane.telemetry.ledger import LedgerRow
+from controlplane.telemetry.pipeline.batch import Batch
+from controlplane.telemetry.pipeline.sink import Sink
+from controlplane.telemetry.pipeline.status import Status
+from controlplane.telemetry.spans import Span
+from controlplane.telemetry.spool.frame import Position
+from controlplane.telemetry.store import StoreError, StoreUnavailable
+
+
+class MemoryStore:
+    """Keeps spans, and raises what `failures` says first; a span named "poison" is refused for itself."""
+
+    def __init__(self, *failures: Exception) -> None:
+        self.failures = list(failures)
+        self.names: list[str] = []
+
+    def prepare(self) -> None: ...
+
+    def insert_spans(self, spans: Sequence[Span]) -> None:
+        if self.failures:
+            raise self.failures.pop(0)
+        if any(span.name == "poison" for span in spans):
+            raise StoreError("cannot be parsed", code=27)
+        self.names += [span.name for span in spans]
+
+    def insert_requests(self, rows: Sequence[LedgerRow], versions: Sequence[int]) -> None: ...
+
+    def spans_of(self, trace_ids: Sequence[bytes]) -> dict[bytes, list[Span]]:
+        return {}
+
+    def request_keys(self, trace_ids: Sequence[bytes]) -> set[tuple[bytes, bytes]]:
+        return set()
+
+    def withdraw_requests(self, keys: Iterable[tuple[bytes, bytes]]) -> None: ...
+
+
+class Outcome:
+    """Runs batches through a sink until all are stored."""
+
+    def __init__(self, store: MemoryStore, *batches: list[str]) -> None:
+        self.checkpoints: list[int] = []
+        self.refused: list[object] = []
+        self.away: list[str] = []
+        ended = threading.Event()
+
+        def stored(batch: Batch, status: Status) -> None:
+            self.checkpoints.append(batch.checkpoint.offset)
+            if len(self.checkpoints) == len(batches):
+                ended.set()
+
+        sink = Sink(store, stored, lambda items, why: self.refused.extend(items), self.away.append)
+        sink.start()
+        for number, names in enumerate(batches):
+            sink.put(Batch(spans=[named(name) for name in names], checkpoint=Position(1, number)))
+        assert ended.wait(30)
+        sink.stop()
+        assert not sink.alive
+
+
+def named(name: str) -> Span:
+    return Span(b"t" * 16, b"s" * 8, b"", name, 1, 1, 2, 0, "", "", {})
+
+
+def test_batches_are_written_in_order_and_the_checkpoint_follows() -> None:
+    store = MemoryStore()
+    outcome = Outcome(store, ["a", "b"], ["c"], [], ["d"])
+    assert (store.names, outcome.checkpoints, outcome.away) == (["a", "b", "c", "d"], [0, 1, 2, 3], [""])
+
+
+def test_a_store_that_is_away_is_asked_again_until_it_answers() -> None:
+    store = MemoryStore(StoreUnavailable("gone", 0.01), StoreUnavailable("gone", 0.01))
+    outcome = Outcome(store, ["a"], ["b"])
+    assert (store.names, outcome.checkpoints, outcome.away) == (["a", "b"], [0, 1], ["", "gone", ""])
+
+
+def test_what_is_refused_for_itself_is_set_aside_and_the_rest_written() -> None:
+    store = MemoryStore()
+    outcome = Outcome(store, ["a", "poison", "b", "c"], ["d"])
+    assert store.names == ["a", "b", "c", "d"]
+    assert [span.name for span in outcome.refused if isinstance(span, Span)] == ["poison"]

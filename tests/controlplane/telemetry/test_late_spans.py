@@ -1,0 +1,112 @@
+"""Spans that come after their trace was closed amend its rows; what they show to be no request is taken back."""
+
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from controlplane.telemetry.ledger import LedgerRow
+from controlplane.telemetry.spans import CLIENT, SERVER
+
+from .conftest import Run
+from .otlp.payloads import MS, pair, request
+from .running import Running, eventually
+
+
+def span(
+    trace_id: bytes, span_id: bytes, parent: bytes, name: str, kind: int, after_ms: int, ms: int, **attributes: object
+) -> bytes:
+    made = request(1)
+    scope = made.resource_spans[0].scope_spans[0]
+    del scope.spans[:]
+    start = NOW - 5000 * MS + after_ms * MS
+    scope.spans.add(
+        trace_id=trace_id, span_id=span_id, parent_span_id=parent, name=name, kind=kind, start_time_unix_nano=start,
+        end_time_unix_nano=start + ms * MS, attributes=[pair(key.replace("__", "."), value) for key, value in attributes.items()],
+    )  # fmt: skip
+    return made.SerializeToString()
+
+
+NOW = time.time_ns()
+
+
+def rows(telemetry: Running, trace_id: bytes) -> list[LedgerRow]:
+    with telemetry.store() as store:
+        return store.request_rows(trace_id.hex())
+
+
+def a_late_client_span_widens_its_request(telemetry: Running, between: Callable[[], object]) -> None:
+    trace_id, client, server = os.urandom(16), os.urandom(8), os.urandom(8)
+    telemetry.post(span(trace_id, server, client, "chat chat-small", SERVER, 10, 80, weir__request=True))
+    eventually(lambda: len(rows(telemetry, trace_id)) == 1, "the server's span has a row")
+    between()
+    telemetry.post(span(trace_id, client, b"", "POST", CLIENT, 0, 100))
+    eventually(lambda: rows(telemetry, trace_id)[0].e2e_ns == 100 * MS, "the row lasts as long as the client waited")
+    [row] = rows(telemetry, trace_id)
+    assert row.request_id == server.hex() and row.stages["network"] == 20 * MS
+
+
+def test_a_client_span_that_comes_late_widens_its_request(telemetry: Running) -> None:
+    a_late_client_span_widens_its_request(telemetry, lambda: None)
+
+
+def test_and_does_so_across_a_kill(run: Run) -> None:
+    telemetry = run().ready()
+
+    def restart() -> None:
+        telemetry.kill()
+        telemetry.start().ready()
+
+    a_late_client_span_widens_its_request(telemetry, restart)
+
+
+def test_triton_seen_before_the_gateway_is_no_request_of_its_own(telemetry: Running, shared_dir: Path) -> None:
+    body = (shared_dir / "fixtures" / "triton" / "otlp-0.json").read_bytes()
+    spans = [
+        span
+        for resource in json.loads(body)["resourceSpans"]
+        for scope in resource["scopeSpans"]
+        for span in scope["spans"]
+    ]
+    entry = next(span for span in spans if span["name"] == "InferRequest" and span.get("parentSpanId"))
+    trace_id, call = bytes.fromhex(entry["traceId"]), bytes.fromhex(entry["parentSpanId"])
+    telemetry.post(body, Content_Type="application/json")
+    eventually(lambda: bool(rows(telemetry, trace_id)), "Triton's request has a row, as long as nothing else is known")
+    start, end = int(entry["startTimeUnixNano"]), int(entry["endTimeUnixNano"])
+    root = os.urandom(8)
+    late = request(1)
+    scope = late.resource_spans[0].scope_spans[0]
+    del scope.spans[:]
+    for span_id, parent, name, kind, room, attributes in (
+        (root, b"", "chat chat-small", 2, 9 * MS, [pair("weir.request", True)]),
+        (call, root, "model.infer", 3, 5 * MS, [pair("weir.stage", "model")]),
+    ):
+        scope.spans.add(
+            trace_id=trace_id, span_id=span_id, parent_span_id=parent, name=name, kind=kind,
+            start_time_unix_nano=start - room, end_time_unix_nano=end + room, attributes=attributes,
+        )  # fmt: skip
+    scope.scope.name = "weir.gateway"
+    telemetry.post(late.SerializeToString())
+    eventually(
+        lambda: root.hex() in [row.request_id for row in rows(telemetry, trace_id)], "the gateway's request has a row"
+    )
+    eventually(
+        lambda: entry["spanId"] not in [row.request_id for row in rows(telemetry, trace_id)], "Triton's is taken back"
+    )
+    assert telemetry.metric("weir_ingest_withdrawn_requests_total") >= 1
+
+
+def test_spans_sent_again_count_once(telemetry: Running) -> None:
+    before = telemetry.metric("weir_ingest_stored_spans_total")
+    body = request(6, traces=2).SerializeToString()
+    for _ in range(3):
+        telemetry.post(body)
+    eventually(lambda: telemetry.metric("weir_ingest_stored_spans_total") >= before + 18, "all three are in the store")
+    eventually(lambda: telemetry.metric("weir_ingest_behind_seconds") == 0, "and worked off")
+    made = request()
+    made.ParseFromString(body)
+    for trace_id in {span.trace_id for span in made.resource_spans[0].scope_spans[0].spans}:
+        [row] = rows(telemetry, trace_id)
+        with telemetry.store() as store:
+            assert row.span_count == len(store.trace(trace_id.hex())) == 3

@@ -1,0 +1,56 @@
+"""The worker as it is really started: it observes, it beats, and it goes on observing while Redis is away."""
+
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from deploy.local.process import ROOT, Command, Managed
+from deploy.local.redis import Redis
+from tests.conftest import Start
+
+WITHIN_S = 60.0
+
+
+def states(home: Path) -> dict[str, str]:
+    with closing(sqlite3.connect(home / "weir.sqlite3", timeout=10)) as database:
+        return dict(database.execute("SELECT component, state FROM fleet_observation"))
+
+
+def becomes(question: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + WITHIN_S
+    while time.monotonic() < deadline:
+        if question():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_the_worker_observes_beats_and_survives_its_broker(
+    home: Path, own_redis: tuple[Redis, Managed], start: Start
+) -> None:
+    redis, process = own_redis
+    env = {
+        "WEIR_HOME": str(home),
+        "WEIR_REDIS_URL": redis.url,
+        "WEIR_OBSERVE_EVERY_S": "1",
+        "WEIR_OBSERVE_TIMEOUT_S": "1",
+    }
+    subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env={**env}, check=True)
+    celery = (sys.executable, "-m", "celery", "-A", "controlplane.celery", "worker", "-B")
+    worker = start(Command("worker", celery, env=env))
+    assert becomes(lambda: states(home) == {"gateway": "down", "redis": "up", "telemetry": "down", "worker": "up"})
+    process.kill()
+    assert becomes(lambda: states(home)["redis"] == "down")
+    assert worker.alive
+    process.start().wait_ready()
+    assert becomes(lambda: states(home)["redis"] == "up")
+    with closing(sqlite3.connect(home / "weir.sqlite3")) as database:
+        database.execute("DELETE FROM fleet_observation WHERE component = 'worker'")
+        database.commit()
+    assert becomes(lambda: "worker" in states(home)), worker.log_tail()
+    worker.stop()
+    assert worker.exit_code == 0

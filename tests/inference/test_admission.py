@@ -1,0 +1,136 @@
+"""Places and the queue for them."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from inference.admission import Admission, QueueFullError
+
+LONG_S = 60.0
+
+
+async def test_the_best_priority_goes_first_and_then_who_came_first() -> None:
+    admission = Admission(1, 10)
+    await admission.acquire(2, LONG_S)
+    order: list[str] = []
+
+    async def wait(name: str, priority: int) -> None:
+        await admission.acquire(priority, LONG_S)
+        order.append(name)
+        admission.release()
+
+    tasks = []
+    for name, priority in (("batch", 3), ("first", 2), ("second", 2), ("premium", 1)):
+        tasks.append(asyncio.ensure_future(wait(name, priority)))
+        await asyncio.sleep(0)
+    admission.release()
+    await asyncio.gather(*tasks)
+    assert order == ["premium", "first", "second", "batch"]
+    assert (admission.in_flight, admission.waiting) == (0, 0)
+
+
+async def test_who_waits_too_long_is_told_and_forgotten() -> None:
+    admission = Admission(1, 1)
+    await admission.acquire(2, LONG_S)
+    with pytest.raises(TimeoutError):
+        await admission.acquire(2, 0.001)
+    assert admission.waiting == 0
+    admission.release()
+    assert admission.try_acquire()
+
+
+async def test_a_place_that_came_with_the_cancellation_is_given_back() -> None:
+    admission = Admission(1, 1)
+    await admission.acquire(2, LONG_S)
+    waiter = asyncio.ensure_future(admission.acquire(2, LONG_S))
+    await asyncio.sleep(0)
+    admission.release()
+    waiter.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiter
+    assert (admission.in_flight, admission.waiting) == (0, 0)
+
+
+async def test_more_places_let_more_in_at_once() -> None:
+    admission = Admission(0, 5)
+    waiters = [asyncio.ensure_future(admission.acquire(2, LONG_S)) for _ in range(3)]
+    await asyncio.sleep(0)
+    admission.resize(2, 5)
+    await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
+    assert (admission.in_flight, admission.waiting) == (2, 1)
+    admission.release()
+    await asyncio.gather(*waiters)
+
+
+class AdmissionMachine(RuleBasedStateMachine):
+    """Any order of arrivals, leavings, departures and new limits keeps the counts true and nobody waiting in vain."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.new_event_loop()
+        self.admission = Admission(2, 3)
+        self.tasks: list[asyncio.Task[None]] = []
+        self.held = 0
+
+    def turn(self) -> None:
+        self.loop.run_until_complete(asyncio.sleep(0))
+        self.loop.run_until_complete(asyncio.sleep(0))
+        for task in [task for task in self.tasks if task.done()]:
+            self.tasks.remove(task)
+            if not task.cancelled() and task.exception() is None:
+                self.held += 1
+
+    @rule(priority=st.integers(1, 3))
+    def arrive(self, priority: int) -> None:
+        full = self.admission.waiting >= self.admission.max_waiting
+
+        async def acquire() -> None:
+            await self.admission.acquire(priority, LONG_S)
+
+        task = self.loop.create_task(acquire())
+        self.tasks.append(task)
+        self.turn()
+        if task.done() and not task.cancelled() and task.exception() is not None:
+            assert full
+            assert isinstance(task.exception(), QueueFullError)
+
+    @rule()
+    def finish(self) -> None:
+        if self.held:
+            self.held -= 1
+            self.admission.release()
+            self.turn()
+
+    @rule(data=st.data())
+    def leave(self, data: Any) -> None:
+        if self.tasks:
+            data.draw(st.sampled_from(self.tasks)).cancel()
+            self.turn()
+
+    @rule(places=st.integers(0, 4), waiting=st.integers(0, 4))
+    def resize(self, places: int, waiting: int) -> None:
+        self.admission.resize(places, waiting)
+        self.turn()
+
+    @invariant()
+    def counts_are_true(self) -> None:
+        assert self.admission.in_flight == self.held
+        assert self.admission.waiting == len(self.tasks)
+
+    @invariant()
+    def nobody_waits_while_there_is_a_place(self) -> None:
+        assert not self.tasks or self.admission.in_flight >= self.admission.max_in_flight
+
+    def teardown(self) -> None:
+        for task in self.tasks:
+            task.cancel()
+        self.turn()
+        self.loop.close()
+
+
+TestAdmission = AdmissionMachine.TestCase
+TestAdmission.settings = settings(max_examples=60, deadline=None)

@@ -1,0 +1,128 @@
+"""Which questions are answered from the cache, and that Redis never stands in the way."""
+
+import os
+import signal
+from typing import Any
+
+import pytest
+
+from deploy.local.process import Managed
+from deploy.local.redis import Redis
+from inference.snapshot import CacheRule, Snapshot
+from tests.inference.conftest import StartGateway
+from tests.inference.running import KEY, OTHER_KEY, SMALL, Gateway, unique, with_model, within_async
+
+
+async def ask(gateway: Gateway, key: str = KEY, **options: Any) -> tuple[str, str]:
+    """The cache's outcome and the text."""
+    options = {"model": SMALL, "max_tokens": 6, "temperature": 0, **options}
+    raw = await gateway.client(key).chat.completions.with_raw_response.create(**options)
+    if options.get("stream"):
+        parts = [chunk.choices[0].delta.content or "" async for chunk in raw.parse()]
+        return raw.headers["x-weir-cache"], "".join(parts)
+    return raw.headers["x-weir-cache"], raw.parse().choices[0].message.content
+
+
+async def test_the_same_deterministic_question_is_a_hit(gateway: Gateway) -> None:
+    messages = unique()
+    first, text = await ask(gateway, messages=messages)
+    again, same = await ask(gateway, messages=messages)
+    streamed, streamed_text = await ask(gateway, messages=messages, stream=True)
+    assert (first, again, streamed) == ("miss", "hit", "hit")
+    assert text == same == streamed_text
+
+
+async def test_a_hit_says_the_same_usage(gateway: Gateway) -> None:
+    create = gateway.client().chat.completions.create
+    options: dict[str, Any] = {"model": SMALL, "messages": unique(), "max_tokens": 6, "seed": 3}
+    assert (await create(**options)).usage == (await create(**options)).usage
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"max_tokens": 7},
+        {"temperature": 0.5, "seed": 1},
+        {"messages": [{"role": "user", "content": "another question"}]},
+        {"model": "chat-large"},
+    ],
+)
+async def test_another_question_is_a_miss(gateway: Gateway, change: dict[str, Any]) -> None:
+    options = {"messages": unique(), **({"seed": 2} if "seed" in change else {})}
+    await ask(gateway, **options)
+    assert (await ask(gateway, **{**options, **change}))[0] in ("miss", "coalesced")
+
+
+async def test_sampled_answers_are_not_kept(gateway: Gateway) -> None:
+    messages = unique()
+    assert [(await ask(gateway, messages=messages, temperature=1))[0] for _ in range(2)] == ["bypass", "bypass"]
+
+
+async def test_tenants_do_not_see_each_others_answers(gateway: Gateway) -> None:
+    messages = unique()
+    await ask(gateway, messages=messages)
+    assert (await ask(gateway, OTHER_KEY, messages=messages))[0] == "miss"
+
+
+async def test_the_rule_widens_and_forbids(start_gateway: StartGateway, snapshot: Snapshot, redis_url: str) -> None:
+    gateway = start_gateway(with_model(snapshot, SMALL, cache=CacheRule("always", scope="all")), redis_url=redis_url)
+    messages = unique()
+    await ask(gateway, messages=messages, temperature=1)
+    assert (await ask(gateway, OTHER_KEY, messages=messages, temperature=1))[0] == "hit"
+    never = with_model(snapshot, SMALL, cache=CacheRule("never"))
+    gateway.obey(with_model(never, SMALL))
+    assert (await ask(gateway, messages=messages))[0] == "bypass"
+
+
+async def test_a_new_prompt_version_starts_afresh(
+    start_gateway: StartGateway, snapshot: Snapshot, redis_url: str
+) -> None:
+    gateway = start_gateway(snapshot, redis_url=redis_url)
+    messages = unique()
+    await ask(gateway, messages=messages)
+    gateway.obey(with_model(snapshot, SMALL, prompt_version="2"))
+    assert (await ask(gateway, messages=messages))[0] == "miss"
+
+
+async def test_it_serves_without_redis_and_takes_it_up_again(
+    start_gateway: StartGateway, snapshot: Snapshot, own_redis: tuple[Redis, Managed]
+) -> None:
+    server, process = own_redis
+    gateway = start_gateway(snapshot, redis_url=server.url)
+    messages = unique()
+    await within_async(5, lambda: gateway.ready()["cache"] == "up")
+    assert (await ask(gateway, messages=messages))[0] == "miss"
+    process.kill()
+    assert (await ask(gateway, messages=messages))[0] == "skipped"
+    process.start().wait_ready()
+    await within_async(5, lambda: gateway.ready()["cache"] == "up")
+    assert (await ask(gateway, messages=messages))[0] == "miss"
+    assert (await ask(gateway, messages=messages))[0] == "hit"
+
+
+async def test_a_redis_that_hangs_is_given_up_and_taken_up_again(
+    start_gateway: StartGateway, snapshot: Snapshot, own_redis: tuple[Redis, Managed]
+) -> None:
+    server, process = own_redis
+    gateway = start_gateway(snapshot, redis_url=server.url)
+    await within_async(5, lambda: gateway.ready()["cache"] == "up")
+    os.killpg(process.pid, signal.SIGSTOP)
+    try:
+        outcomes = [(await ask(gateway, messages=unique()))[0] for _ in range(4)]
+        assert outcomes == ["skipped"] * 4
+        assert gateway.ready()["cache"] == "down"
+    finally:
+        os.killpg(process.pid, signal.SIGCONT)
+    await within_async(5, lambda: gateway.ready()["cache"] == "up")
+
+
+async def test_a_wrong_password_is_a_cache_that_is_down(
+    start_gateway: StartGateway, snapshot: Snapshot, redis_url: str
+) -> None:
+    gateway = start_gateway(snapshot, redis_url="redis://:wrong@" + redis_url.rpartition("@")[2])
+    assert (await ask(gateway, messages=unique()))[0] == "skipped"
+    assert "wrong" not in gateway.log.read_text()
+
+
+def test_no_prompt_and_no_answer_reaches_the_log(gateway: Gateway) -> None:
+    assert "rivers" not in gateway.log.read_text()

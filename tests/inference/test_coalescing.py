@@ -1,0 +1,77 @@
+"""Identical questions in flight at the same moment cost one inference, and nobody's leaving hurts the others."""
+
+import asyncio
+import re
+from collections import Counter
+from typing import Any
+
+from inference.snapshot import CacheRule, Snapshot
+from tests.inference.conftest import StartGateway
+from tests.inference.running import LARGE, SMALL, Gateway, unique, with_model, within_async
+
+
+async def text(gateway: Gateway, messages: Any, stream: bool, model: str = SMALL) -> str:
+    options: dict[str, Any] = {"model": model, "messages": messages, "max_tokens": 4, "temperature": 0}
+    create = gateway.client().chat.completions.create
+    if not stream:
+        return str((await create(**options)).choices[0].message.content)
+    return "".join([chunk.choices[0].delta.content or "" async for chunk in await create(**options, stream=True)])
+
+
+async def ended(gateway: Gateway) -> Counter[str]:
+    """How many requests have ended, by status and cache outcome."""
+    _, page = await asyncio.to_thread(gateway.get, "/metrics")
+    found = re.findall(r'weir_gateway_requests_total\{cache="(\w+)".*status="(\w+)".*\} ([\d.]+)', page)
+    out: Counter[str] = Counter()
+    for outcome, status, number in found:
+        out[f"{status} {outcome}"] += int(float(number))
+    return out
+
+
+async def in_flight(gateway: Gateway, number: int) -> None:
+    await within_async(
+        10, lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_requests_in_flight") == number)
+    )
+
+
+async def test_twenty_at_once_cost_one_inference(slow_gateway: Gateway) -> None:
+    messages, before = unique(), await ended(slow_gateway)
+    answers = await asyncio.gather(*(text(slow_gateway, messages, number % 2 == 0) for number in range(20)))
+    assert len(set(answers)) == 1
+    assert await ended(slow_gateway) - before == {"ok skipped": 1, "ok coalesced": 19}
+
+
+async def test_a_leader_that_leaves_does_not_fail_its_followers(slow_gateway: Gateway) -> None:
+    messages, before = unique(), await ended(slow_gateway)
+    leader = asyncio.ensure_future(text(slow_gateway, messages, True))
+    await in_flight(slow_gateway, 1)
+    follower = asyncio.ensure_future(text(slow_gateway, messages, True))
+    await in_flight(slow_gateway, 2)
+    leader.cancel()
+    assert await follower
+    assert await ended(slow_gateway) - before == {"cancelled skipped": 1, "ok coalesced": 1}
+
+
+async def test_the_inference_ends_with_the_last_to_leave(slow_gateway: Gateway) -> None:
+    messages, before = unique(), await ended(slow_gateway)
+    tasks = [asyncio.ensure_future(text(slow_gateway, messages, number % 2 == 0)) for number in range(3)]
+    await in_flight(slow_gateway, 3)
+    assert slow_gateway.metric("weir_gateway_replica_in_flight") == 1
+    for task in tasks:
+        task.cancel()
+    await within_async(5, lambda: asyncio.to_thread(slow_gateway.idle))
+    assert await ended(slow_gateway) - before == {"cancelled skipped": 1, "cancelled coalesced": 2}
+
+
+async def test_sampled_questions_fly_alone(slow_gateway: Gateway) -> None:
+    messages, before = unique(), await ended(slow_gateway)
+    create = slow_gateway.client().chat.completions.create
+    await asyncio.gather(*(create(model=SMALL, messages=messages, max_tokens=2, temperature=1) for _ in range(4)))
+    assert await ended(slow_gateway) - before == {"ok bypass": 4}
+
+
+async def test_the_rule_can_forbid_it(start_gateway: StartGateway, snapshot: Snapshot) -> None:
+    gateway = start_gateway(with_model(snapshot, LARGE, cache=CacheRule(coalesce=False)))
+    messages = unique()
+    await asyncio.gather(*(text(gateway, messages, False, LARGE) for _ in range(4)))
+    assert gateway.metric("weir_gateway_requests_total", cache="coalesced") == 0

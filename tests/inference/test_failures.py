@@ -1,0 +1,215 @@
+"""What a client is told when something behind the gateway fails, and that it comes back by itself."""
+
+import asyncio
+import json
+from typing import Any
+
+import msgspec
+import openai
+import pytest
+
+from deploy.local.process import Managed
+from deploy.local.redis import Redis
+from deploy.local.triton import Triton, load
+from inference.snapshot import Snapshot, Tier
+from tests.inference.conftest import StartGateway
+from tests.inference.running import (
+    SMALL,
+    Gateway,
+    a_snapshot,
+    small_only,
+    unique,
+    with_budgets,
+    with_pool,
+    within_async,
+)
+
+
+async def collect(gateway: Gateway, **options: Any) -> str:
+    stream = await gateway.client().chat.completions.create(
+        **{"model": SMALL, "messages": unique(), "max_tokens": 20, "stream": True, **options}
+    )
+    return "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
+
+
+async def test_a_failure_mid_stream_is_raised_by_the_client(
+    own_triton: tuple[Triton, Managed], start_gateway: StartGateway
+) -> None:
+    triton, _ = own_triton
+    load(triton, "chat_small", fail_after_tokens="3", time_scale="10")
+    gateway = start_gateway(a_snapshot(triton.grpc))
+    seen = []
+    with pytest.raises(openai.APIError) as caught:
+        async for chunk in await gateway.client().chat.completions.create(model=SMALL, messages=unique(), stream=True):
+            seen.append(chunk)
+    assert len(seen) == 4  # the role, and three tokens
+    assert caught.value.code == "model_error"
+    with pytest.raises(openai.InternalServerError) as whole:
+        await gateway.client().chat.completions.create(model=SMALL, messages=unique())
+    assert (whole.value.status_code, whole.value.code) == (502, "model_error")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_stage_over_budget_is_named(
+    start_gateway: StartGateway, own_triton: tuple[Triton, Managed], stream: bool
+) -> None:
+    triton, _ = own_triton
+    load(triton, "chat_small", time_scale="20")
+    gateway = start_gateway(with_budgets(a_snapshot(triton.grpc), first_token_ms=20))
+    with pytest.raises(openai.InternalServerError) as caught:
+        await gateway.client().chat.completions.create(model=SMALL, messages=unique(), stream=stream)
+    assert (caught.value.status_code, caught.value.code, caught.value.param) == (504, "stage_timeout", "model")
+    assert caught.value.response.headers["x-should-retry"] == "false"
+    # Too long for the whole answer: the tokens so far have gone out, so it is told in the stream.
+    gateway.obey(with_budgets(with_budgets(a_snapshot(triton.grpc), first_token_ms=20_000), model_ms=1_000))
+    with pytest.raises(openai.APIError) as late:
+        await collect(gateway, max_tokens=500)
+    assert (late.value.code, late.value.param) == ("stage_timeout", "model")
+    # Waiting for the first, so long that waiting itself is too long.
+    narrow = with_pool(with_budgets(a_snapshot(triton.grpc), queue_ms=20), SMALL, max_concurrency=1)
+    gateway.obey(with_pool(narrow, SMALL))
+    first = asyncio.ensure_future(collect(gateway))
+    await within_async(5, lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_pool_in_flight") == 1))
+    with pytest.raises(openai.InternalServerError) as queued:
+        await gateway.client().chat.completions.create(model=SMALL, messages=unique(), stream=stream)
+    assert (queued.value.code, queued.value.param) == ("stage_timeout", "queue")
+    first.cancel()
+
+
+async def test_the_clients_own_deadline_is_answered_before_it_passes(
+    start_gateway: StartGateway, own_triton: tuple[Triton, Managed]
+) -> None:
+    triton, _ = own_triton
+    load(triton, "chat_small", time_scale="100")
+    gateway = start_gateway(a_snapshot(triton.grpc))
+    for stream in (True, False):
+        with pytest.raises(openai.InternalServerError) as caught:
+            await gateway.client(timeout=0.6).chat.completions.create(model=SMALL, messages=unique(), stream=stream)
+        assert (caught.value.status_code, caught.value.code) == (504, "deadline_exceeded")
+        assert caught.value.param == "model"
+        assert caught.value.response.headers["x-should-retry"] == "false"
+    await within_async(5, lambda: asyncio.to_thread(gateway.idle))
+
+
+async def test_a_silent_stream_is_kept_alive(start_gateway: StartGateway, own_triton: tuple[Triton, Managed]) -> None:
+    triton, _ = own_triton
+    load(triton, "chat_small", time_scale="20")
+    gateway = start_gateway(a_snapshot(triton.grpc), keepalive_ms="20")
+    assert await collect(gateway, max_tokens=3)
+    body = json.dumps({"model": SMALL, "messages": unique(), "max_tokens": 2, "stream": True}).encode()
+    _, _, text = await asyncio.to_thread(gateway.ask, "POST", "/v1/chat/completions", body)
+    assert text.startswith(": ")
+    assert text.endswith("data: [DONE]\n\n")
+
+
+async def test_a_full_queue_says_when_to_come_back(slow_gateway: Gateway, slow_triton: Triton) -> None:
+    usual = small_only(slow_triton)
+    slow_gateway.obey(with_pool(msgspec.structs.replace(usual, version=10), SMALL, max_concurrency=1, max_queue=1))
+    tasks = [asyncio.ensure_future(collect(slow_gateway, max_tokens=4)) for _ in range(2)]
+    await within_async(5, lambda: asyncio.to_thread(lambda: slow_gateway.metric("weir_gateway_pool_waiting") == 1))
+    with pytest.raises(openai.RateLimitError) as caught:
+        await slow_gateway.client().chat.completions.create(model=SMALL, messages=unique())
+    assert caught.value.code == "queue_full"
+    assert caught.value.response.headers["retry-after"] == "1"
+    assert caught.value.response.headers["x-should-retry"] == "true"
+    assert all(await asyncio.gather(*tasks))
+    slow_gateway.obey(msgspec.structs.replace(usual, version=12))
+
+
+async def test_a_tier_has_its_limits(start_gateway: StartGateway, snapshot: Snapshot) -> None:
+    tiers = (Tier("standard", requests_per_minute=3, tokens_per_minute=100_000), Tier("premium"))
+    gateway = start_gateway(msgspec.structs.replace(snapshot, tiers=tiers))
+    create = gateway.client().chat.completions.with_raw_response.create
+    seen = [(await create(model=SMALL, messages=unique(), max_tokens=1)).headers for _ in range(3)]
+    assert [headers["x-ratelimit-remaining-requests"] for headers in seen] == ["2", "1", "0"]
+    assert seen[0]["x-ratelimit-limit-tokens"] == "100000"
+    assert int(seen[2]["x-ratelimit-remaining-tokens"]) < 100_000
+    with pytest.raises(openai.RateLimitError) as caught:
+        await create(model=SMALL, messages=unique())
+    assert caught.value.code == "rate_limit_exceeded"
+    assert 0 < int(caught.value.response.headers["retry-after-ms"]) <= 20_000
+
+
+async def test_killing_redis_under_load_fails_nobody(
+    start_gateway: StartGateway, snapshot: Snapshot, own_redis: tuple[Redis, Managed]
+) -> None:
+    server, process = own_redis
+    gateway = start_gateway(snapshot, redis_url=server.url)
+    stop = asyncio.Event()
+    answered = 0
+
+    async def user() -> None:
+        nonlocal answered
+        while not stop.is_set():
+            assert await collect(gateway, max_tokens=3, temperature=0)
+            answered += 1
+
+    users = [asyncio.ensure_future(user()) for _ in range(8)]
+    for _ in range(2):
+        before = answered
+        await within_async(20, lambda: answered > before + 20)  # noqa: B023
+        await asyncio.to_thread(process.kill)
+        await within_async(20, lambda: answered > before + 60)  # noqa: B023
+        await asyncio.to_thread(lambda: process.start().wait_ready())
+        await within_async(5, lambda: asyncio.to_thread(lambda: gateway.ready()["cache"] == "up"))
+    stop.set()
+    await asyncio.gather(*users)  # raises what any of them met
+    assert gateway.metric("weir_gateway_requests_total", cache="skipped") > 0
+
+
+async def test_killing_a_triton_under_load_fails_only_what_it_was_answering(
+    start_gateway: StartGateway, session_triton: Triton, own_triton: tuple[Triton, Managed]
+) -> None:
+    doomed, process = own_triton
+    gateway = start_gateway(a_snapshot(session_triton.grpc, doomed.grpc))
+    await within_async(10, lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] == 2))
+    stop = asyncio.Event()
+    answered, begun_before_kill, failed = 0, 0, []
+    killed = asyncio.Event()
+
+    async def user() -> None:
+        nonlocal answered, begun_before_kill
+        while not stop.is_set():
+            late = killed.is_set()
+            try:
+                assert await collect(gateway, max_tokens=10)
+                answered += 1
+            except openai.APIError as error:
+                failed.append((late, error.code))
+
+    users = [asyncio.ensure_future(user()) for _ in range(8)]
+    await within_async(20, lambda: answered > 20)
+    await asyncio.to_thread(process.kill)
+    killed.set()
+    mark = answered
+    await within_async(20, lambda: answered > mark + 40)
+    assert gateway.ready()["pools"][SMALL]["ready"] == 1
+    assert [code for late, code in failed if late] == []
+    assert {code for _, code in failed} <= {"service_unavailable"}
+    assert len(failed) <= 8
+    await asyncio.to_thread(lambda: process.start().wait_ready())
+    await within_async(20, lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] == 2))
+    mark = len(failed)
+    before = answered
+    await within_async(20, lambda: answered > before + 20)
+    stop.set()
+    await asyncio.gather(*users)
+    assert len(failed) == mark
+
+
+async def test_with_every_replica_down_it_says_when_to_come_back(
+    start_gateway: StartGateway, own_triton: tuple[Triton, Managed]
+) -> None:
+    triton, process = own_triton
+    gateway = start_gateway(a_snapshot(triton.grpc))
+    assert await collect(gateway, max_tokens=2)
+    await asyncio.to_thread(process.kill)
+    for _ in range(2):
+        with pytest.raises(openai.InternalServerError) as caught:
+            await gateway.client().chat.completions.create(model=SMALL, messages=unique())
+        assert (caught.value.status_code, caught.value.code) == (503, "service_unavailable")
+        assert caught.value.response.headers["retry-after"] == "1"
+    await within_async(5, lambda: asyncio.to_thread(lambda: gateway.get("/readyz", key="")[0] == 503))
+    await asyncio.to_thread(lambda: process.start().wait_ready())
+    await within_async(10, lambda: asyncio.to_thread(lambda: gateway.get("/readyz", key="")[0] == 200))
+    assert await collect(gateway, max_tokens=2)

@@ -1,0 +1,199 @@
+"""Our gRPC client against gRPC's own server."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any
+
+import grpc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference.grpc import Channel, GrpcError, Status, UnreachableError
+from inference.grpc import frames as h2
+from inference.grpc.channel import metadata
+
+
+class Server(grpc.GenericRpcHandler):
+    """`/t/Echo` says its input back `x-times`; the others do what they are called."""
+
+    def __init__(self) -> None:
+        self.cancelled = asyncio.Event()
+        self.release = asyncio.Event()
+
+    def service(self, details: Any) -> Any:
+        method = getattr(self, details.method.rpartition("/")[2].lower(), None)
+        return grpc.stream_stream_rpc_method_handler(method) if method else None
+
+    async def echo(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+        given = dict(context.invocation_metadata())
+        async for request in requests:
+            for _ in range(int(given.get("x-times", "1"))):
+                yield request
+
+    async def fail(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+        yield b"one"
+        await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "zu voll: ä%")
+
+    async def wait(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+        yield b"one"
+        await self.release.wait()
+        yield b"two"
+
+    async def hang(self, requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+        try:
+            yield b"one"
+            await asyncio.Event().wait()
+        finally:
+            self.cancelled.set()
+
+
+@pytest.fixture
+async def served() -> AsyncIterator[tuple[Server, Any, str]]:
+    handler, server = Server(), grpc.aio.server(options=[("grpc.max_receive_message_length", -1)])
+    server.add_generic_rpc_handlers((handler,))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    yield handler, server, f"127.0.0.1:{port}"
+    await server.stop(None)
+
+
+async def all_of(channel: Channel, path: bytes, body: bytes, times: int = 1) -> list[bytes]:
+    call = await channel.call(path, body, metadata((b"x-times", b"%d" % times)))
+    out = []
+    while (message := await call.read()) is not None:
+        out.append(message)
+    return out
+
+
+@pytest.mark.parametrize("size", [0, 1, 16_370, 65_535, 3_000_000])
+async def test_messages_of_any_size_go_both_ways(served: tuple[Server, Any, str], size: int) -> None:
+    """The largest needs both sides' flow control, several times over."""
+    channel, body = Channel(served[2]), bytes(range(256)) * (size // 256 + 1)
+    assert await all_of(channel, b"/t/Echo", body[:size], 3) == [body[:size]] * 3
+    channel.close()
+
+
+async def test_calls_share_one_connection_and_do_not_wait_for_each_other(served: tuple[Server, Any, str]) -> None:
+    channel = Channel(served[2])
+    hanging = await channel.call(b"/t/Hang", b"")
+    bodies = [b"%d" % number * 1000 for number in range(200)]
+    answers = await asyncio.gather(*(all_of(channel, b"/t/Echo", body, 5) for body in bodies))
+    assert answers == [[body] * 5 for body in bodies]
+    assert channel.calls == 1
+    hanging.cancel()
+    channel.close()
+
+
+async def test_a_status_comes_with_its_words_after_what_came_before(served: tuple[Server, Any, str]) -> None:
+    channel = Channel(served[2])
+    call = await channel.call(b"/t/Fail", b"x")
+    assert await call.read() == b"one"
+    with pytest.raises(GrpcError) as caught:
+        await call.read()
+    assert (caught.value.status, caught.value.message) == (Status.RESOURCE_EXHAUSTED, "zu voll: ä%")
+    channel.close()
+
+
+async def test_an_unknown_method_is_unimplemented(served: tuple[Server, Any, str]) -> None:
+    channel = Channel(served[2])
+    with pytest.raises(GrpcError) as caught:
+        await all_of(channel, b"/t/Nothing", b"")
+    assert caught.value.status is Status.UNIMPLEMENTED
+    channel.close()
+
+
+async def test_cancelling_reaches_the_server(served: tuple[Server, Any, str]) -> None:
+    handler, _, target = served
+    channel = Channel(target)
+    call = await channel.call(b"/t/Hang", b"")
+    assert await call.read() == b"one"
+    call.cancel()
+    async with asyncio.timeout(5):
+        await handler.cancelled.wait()
+    assert channel.calls == 0
+    channel.close()
+
+
+async def test_losing_the_server_fails_calls_in_flight_and_the_channel_comes_back(
+    served: tuple[Server, Any, str],
+) -> None:
+    _, server, target = served
+    channel = Channel(target)
+    call = await channel.call(b"/t/Hang", b"")
+    assert await call.read() == b"one"
+    await server.stop(None)
+    with pytest.raises(GrpcError):
+        await call.read()
+    with pytest.raises(UnreachableError):
+        await channel.call(b"/t/Echo", b"")
+    again = grpc.aio.server()
+    again.add_generic_rpc_handlers((Server(),))
+    assert again.add_insecure_port(target)
+    await again.start()
+    async with asyncio.timeout(10):
+        while True:
+            try:
+                assert await all_of(channel, b"/t/Echo", b"x") == [b"x"]
+                break
+            except UnreachableError:
+                await asyncio.sleep(0.01)
+    channel.close()
+    await again.stop(None)
+
+
+async def test_a_graceful_end_of_the_server_lets_calls_finish(served: tuple[Server, Any, str]) -> None:
+    """GOAWAY: no new calls on this connection; the one in flight goes on until it is done."""
+    handler, server, target = served
+    channel = Channel(target)
+    call = await channel.call(b"/t/Wait", b"")
+    assert await call.read() == b"one"
+    stopping = asyncio.ensure_future(server.stop(30))
+    async with asyncio.timeout(5):
+        while True:  # until the server's GOAWAY is here
+            try:
+                await all_of(channel, b"/t/Echo", b"")
+            except GrpcError:
+                break
+    handler.release.set()
+    assert [await call.read(), await call.read()] == [b"two", None]
+    await stopping
+    channel.close()
+
+
+async def test_what_is_no_grpc_server_is_unreachable() -> None:
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    channel = Channel(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
+    with pytest.raises(UnreachableError):
+        await channel.call(b"/t/Echo", b"")
+    server.close()
+
+
+async def test_a_call_that_takes_too_long_is_given_up(served: tuple[Server, Any, str]) -> None:
+    handler, _, target = served
+    channel = Channel(target)
+
+    with pytest.raises(GrpcError) as caught:
+        await channel.unary(b"/t/Hang", b"", 0.1)
+    assert caught.value.status is Status.DEADLINE_EXCEEDED
+    async with asyncio.timeout(5):
+        await handler.cancelled.wait()
+    assert channel.calls == 0
+    channel.close()
+
+
+@given(st.lists(st.tuples(st.binary(min_size=1, max_size=300), st.binary(max_size=300)), max_size=8))
+def test_headers_are_read_as_they_were_written(pairs: list[tuple[bytes, bytes]]) -> None:
+    block = b"".join(h2.literal(name, value) for name, value in pairs)
+    assert h2.decode_headers(block) == dict(pairs)
+
+
+@given(st.binary(max_size=100))
+def test_headers_that_make_no_sense_are_a_protocol_error(block: bytes) -> None:
+    with suppress(h2.ProtocolError):
+        h2.decode_headers(block)

@@ -1,0 +1,142 @@
+"""What makes two requests the same question."""
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from inference import normalise
+from inference.cache_key import cache_key, draw
+from inference.normalise import Question
+from inference.openai import schema
+from inference.snapshot import CacheRule, Endpoint, Model, Pool, Route
+
+MODEL = Model("m", (Route("p"),), max_output_tokens=100)
+POOL = Pool("p", "v", "r", "triton-m", "1", (Endpoint("r0", "127.0.0.1:1"),))
+texts = st.text(max_size=40)
+
+
+def chat(body: dict[str, Any]) -> Question:
+    request = schema.decode_chat(json.dumps({"model": "m", **body}).encode(), 100)
+    return normalise.chat(request, MODEL.max_output_tokens)
+
+
+def said(text: str) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": text}]}
+
+
+@given(texts, st.sampled_from(["", " ", "\n", "\r\n", "\t "]), st.sampled_from(["", " ", "\n\n"]))
+def test_white_space_around_a_message_does_not_matter(text: str, before: str, after: str) -> None:
+    assert chat(said(before + text + after)) == chat(said(text))
+
+
+@given(texts)
+def test_parts_and_a_string_are_the_same_text(text: str) -> None:
+    half = len(text) // 2
+    parts = [{"type": "text", "text": text[:half]}, {"type": "text", "text": text[half:]}]
+    assert chat({"messages": [{"role": "user", "content": parts}]}) == chat(said(text))
+
+
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "user": texts,
+            "metadata": st.dictionaries(texts, texts, max_size=2),
+            "stream": st.booleans(),
+            "store": st.booleans(),
+            "service_tier": texts,
+            "prompt_cache_key": texts,
+            "n": st.just(1),
+            "top_p": st.just(1),
+            "tools": st.just([]),
+            "temperature": st.just(1),
+            "max_tokens": st.integers(100, 10_000),  # the model's limit or more
+        },
+    )
+)
+def test_what_cannot_change_the_answer_does_not_matter(extra: dict[str, Any]) -> None:
+    assert chat({**said("hello"), **extra}) == chat(said("hello"))
+
+
+@given(st.permutations(["model", "messages", "temperature", "seed", "max_tokens"]))
+def test_the_order_of_keys_does_not_matter(order: list[str]) -> None:
+    body = {"model": "m", "temperature": 0.5, "seed": 3, "max_tokens": 7, **said("hello")}
+    assert chat({key: body[key] for key in order}) == chat(body)
+
+
+def test_white_space_inside_a_message_is_kept() -> None:
+    assert chat(said("if x:\n    y")) != chat(said("if x:\n  y"))
+
+
+def test_a_seed_says_nothing_where_nothing_is_drawn() -> None:
+    assert chat({**said("x"), "temperature": 0, "seed": 1}) == chat({**said("x"), "temperature": 0, "seed": 2})
+    assert chat({**said("x"), "seed": 1}) != chat({**said("x"), "seed": 2})
+
+
+def test_deterministic_is_temperature_zero_or_a_seed() -> None:
+    assert chat({**said("x"), "temperature": 0}).deterministic
+    assert chat({**said("x"), "seed": 0}).deterministic
+    assert not chat(said("x")).deterministic
+
+
+def test_a_text_to_complete_keeps_the_white_space_at_its_end() -> None:
+    def completion(prompt: str) -> str:
+        body = json.dumps({"model": "m", "prompt": prompt}).encode()
+        return normalise.completion(schema.decode_completion(body), 100).prompt
+
+    assert completion("The answer is ") != completion("The answer is")
+    assert completion("a\r\nb") == completion("a\nb")
+
+
+questions = st.builds(
+    Question,
+    st.sampled_from(["chat", "text_completion"]),
+    texts,
+    st.integers(1, 100),
+    st.floats(0, 2),
+    st.integers(-1, 5),
+)
+
+
+@given(questions, questions, st.sampled_from(["alice", "bob"]), st.sampled_from(["alice", "bob"]))
+def test_keys_are_equal_exactly_when_everything_is(one: Question, two: Question, first: str, second: str) -> None:
+    same = (one, first) == (two, second)
+    assert (cache_key(one, MODEL, POOL, first) == cache_key(two, MODEL, POOL, second)) is same
+
+
+def test_the_key_knows_the_model_its_variant_and_versions() -> None:
+    question = chat(said("x"))
+    keys = {
+        cache_key(question, model, pool, "alice")
+        for model, pool in (
+            (MODEL, POOL),
+            (replace(MODEL, name="n"), POOL),
+            (replace(MODEL, prompt_version="2"), POOL),
+            (MODEL, replace(POOL, variant="w")),
+            (MODEL, replace(POOL, model_version="2")),
+            (MODEL, replace(POOL, model_name="o")),
+        )
+    }
+    assert len(keys) == 6
+
+
+def test_the_key_does_not_know_region_or_replicas() -> None:
+    question = chat(said("x"))
+    moved = replace(POOL, region="elsewhere", endpoints=(), name="q")
+    assert cache_key(question, MODEL, POOL, "alice") == cache_key(question, MODEL, moved, "alice")
+
+
+def test_tenants_share_keys_only_where_the_rule_says_so() -> None:
+    question = chat(said("x"))
+    shared = Model("m", (Route("p"),), cache=CacheRule(scope="all"))
+    assert cache_key(question, MODEL, POOL, "alice") != cache_key(question, MODEL, POOL, "bob")
+    assert cache_key(question, shared, POOL, "alice") == cache_key(question, shared, POOL, "bob")
+
+
+@given(questions)
+def test_equal_questions_draw_the_same_route(question: Question) -> None:
+    assert 0 <= draw(question) < 1
+    assert draw(question) == draw(Question(*question))

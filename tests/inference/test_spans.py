@@ -1,0 +1,264 @@
+"""The span contract of docs/architecture.md, read by somebody else's decoder."""
+
+import asyncio
+import json
+import secrets
+from itertools import pairwise
+from statistics import median
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from inference import otlp, spans
+from inference.snapshot import Snapshot
+from inference.spans import Mark, Trace
+from tests.inference.conftest import StartGateway
+from tests.inference.running import LARGE, SMALL, Gateway, Received, Receiver, unique, within_async
+
+MISS = ["gateway.receive", "cache.lookup", "tokenizer.encode", "admission.wait", "model.infer", "gateway.respond"]
+HIT = ["gateway.receive", "cache.lookup", "gateway.respond"]
+
+
+def parts(trace: list[Received]) -> tuple[Received, list[Received]]:
+    """The root, and its stages in order, without what came after it."""
+    root = next(span for span in trace if "weir.request" in span.attributes)
+    children = sorted((span for span in trace if span.parent_id == root.span_id), key=lambda span: span.start_ns)
+    return root, [span for span in children if span.name != "cache.write"]
+
+
+async def ask(gateway: Gateway, messages: Any, headers: dict[str, str] | None = None, **options: Any) -> str:
+    """The trace's id."""
+    raw = await gateway.client().chat.completions.with_raw_response.create(
+        **{"model": SMALL, "messages": messages, "max_tokens": 4, "temperature": 0, **options}, extra_headers=headers
+    )
+    if options.get("stream"):
+        async for _ in raw.parse():
+            pass
+    return str(raw.headers["x-request-id"])
+
+
+@pytest.mark.parametrize("stream", [True, False])
+async def test_a_miss_and_a_hit_have_their_stages_without_gaps(
+    gateway: Gateway, receiver: Receiver, stream: bool
+) -> None:
+    messages = unique()
+    miss = await receiver.trace(await ask(gateway, messages, stream=stream), 8)
+    hit = await receiver.trace(await ask(gateway, messages, stream=stream), 4)
+    for trace, names in ((miss, MISS), (hit, HIT)):
+        root, stages = parts(trace)
+        assert [span.name for span in stages] == names
+        edges = [root.start_ns, *(span.end_ns for span in stages)]
+        assert [span.start_ns for span in stages] == edges[:-1]
+        assert edges[-1] == root.end_ns
+        assert root.attributes["weir.ttft_ns"] <= root.end_ns - root.start_ns
+
+
+async def test_the_root_says_what_is_known(gateway: Gateway, receiver: Receiver) -> None:
+    messages = unique()
+    root, stages = parts(await receiver.trace(await ask(gateway, messages), 8))
+    known = root.attributes
+    assert root.name == "chat chat-small"
+    assert root.kind == otlp.SERVER
+    expected = {
+        "weir.request": True,
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": SMALL,
+        "gen_ai.request.stream": False,
+        "http.response.status_code": 200,
+        "weir.model": SMALL,
+        "weir.variant": SMALL,
+        "weir.pool": SMALL,
+        "weir.replica": "r0",
+        "weir.region": "local",
+        "weir.tier": "standard",
+        "weir.tenant": "alice",
+        "weir.status": "ok",
+        "weir.cache.outcome": "miss",
+        "weir.policy_version": 1,
+    }
+    assert {key: known.get(key) for key in expected} == expected
+    assert known["gen_ai.response.finish_reasons"] in (("length",), ("stop",))
+    assert known["gen_ai.usage.input_tokens"] > 0
+    assert 0 < known["gen_ai.usage.output_tokens"] <= 4
+    assert isinstance(known["weir.cost_usd"], float)
+    assert known["gen_ai.response.time_to_first_chunk"] == known["weir.ttft_ns"] / 1e9
+    infer = next(span for span in stages if span.name == "model.infer")
+    assert (infer.kind, infer.attributes["weir.replica"], infer.attributes["weir.pool"]) == (otlp.CLIENT, "r0", SMALL)
+    assert [event.name for event in infer.raw.events] == ["first_token"]
+    assert infer.start_ns <= infer.raw.events[0].time_unix_nano <= infer.end_ns
+
+
+async def test_the_write_comes_after_the_root_has_ended(gateway: Gateway, receiver: Receiver) -> None:
+    trace_id = await ask(gateway, unique())
+    trace = await receiver.trace(trace_id, 8)
+    root = next(span for span in trace if "weir.request" in span.attributes)
+    write = next(span for span in trace if span.name == "cache.write")
+    assert write.parent_id == root.span_id
+    assert write.stage == "cache"
+    assert write.raw.status.code == 0
+
+
+async def test_the_callers_trace_is_continued(gateway: Gateway, receiver: Receiver) -> None:
+    trace_id, parent = secrets.token_hex(16), secrets.token_hex(8)
+    assert await ask(gateway, unique(), {"traceparent": f"00-{trace_id}-{parent}-01"}) == trace_id
+    root, _ = parts(await receiver.trace(trace_id, 7))
+    assert root.parent_id == parent
+
+
+async def test_a_refused_request_has_a_root_too(gateway: Gateway, receiver: Receiver) -> None:
+    body = json.dumps({"model": "nobody", "messages": unique()}).encode()
+    _, headers, _ = await asyncio.to_thread(gateway.ask, "POST", "/v1/chat/completions", body)
+    root, _ = parts(await receiver.trace(headers["x-request-id"], 3))
+    assert root.attributes["weir.status"] == "rejected"
+    assert root.attributes["http.response.status_code"] == 404
+    assert root.attributes["error.type"] == "model_not_found"
+
+
+async def test_a_request_that_was_left_is_cancelled_where_it_was(gateway: Gateway, receiver: Receiver) -> None:
+    trace_id = secrets.token_hex(16)
+    task = asyncio.ensure_future(
+        ask(gateway, unique(), {"traceparent": f"00-{trace_id}-{'1' * 16}-01"}, max_tokens=300, temperature=1)
+    )
+    await within_async(5, lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_replica_in_flight") == 1))
+    task.cancel()
+    root, stages = parts(await receiver.trace(trace_id, 5))
+    assert root.attributes["weir.status"] == "cancelled"
+    assert root.attributes["weir.error_stage"] == "model"
+    assert stages[-1].end_ns == root.end_ns
+
+
+async def test_coalesced_requests_share_stages_and_name_their_leader(gateway: Gateway, receiver: Receiver) -> None:
+    messages = unique()
+    ids = await asyncio.gather(*(ask(gateway, messages, model=LARGE, max_tokens=100) for _ in range(4)))
+    traces = [parts(await receiver.trace(trace_id)) for trace_id in ids]
+    leader = next(root for root, _ in traces if root.attributes["weir.cache.outcome"] == "miss")
+    followers = [(root, stages) for root, stages in traces if root.attributes["weir.cache.outcome"] == "coalesced"]
+    assert len(followers) == 3
+    for root, stages in followers:
+        infer = next(span for span in stages if span.name == "model.infer")
+        assert infer.raw.links[0].span_id.hex() == leader.span_id
+        assert root.attributes["weir.cost_usd"] == 0
+        assert sum(span.end_ns - span.start_ns for span in stages) == root.end_ns - root.start_ns
+
+
+async def test_no_prompt_and_no_answer_is_in_any_span(gateway: Gateway, receiver: Receiver) -> None:
+    secret = secrets.token_hex(12)
+    await receiver.trace(await ask(gateway, [{"role": "user", "content": secret}]), 8)
+    assert not any(secret.encode() in span.raw.SerializeToString() for span in receiver.spans)
+
+
+async def test_spans_survive_a_receiver_that_is_busy_and_one_that_is_away(
+    start_gateway: StartGateway, snapshot: Snapshot
+) -> None:
+    receiver = await Receiver().start()
+    receiver.statuses = [503, 429, 502]
+    gateway = start_gateway(snapshot, otlp=receiver.url, otlp_gzip="true")
+    trace_id = await ask(gateway, unique())
+    assert len(await receiver.trace(trace_id, 7, seconds=15)) == 7
+    await receiver.stop()
+    assert gateway.metric("weir_gateway_traces_dropped_total") == 0
+
+
+async def test_the_last_spans_are_sent_before_it_ends(start_gateway: StartGateway, snapshot: Snapshot) -> None:
+    receiver = await Receiver().start()
+    gateway = start_gateway(snapshot, otlp=receiver.url, otlp_interval_ms="60000")
+    trace_id = await ask(gateway, unique())
+    await asyncio.to_thread(gateway.process.stop)
+    assert len([span for span in receiver.spans if span.trace_id == trace_id]) == 7
+    await receiver.stop()
+
+
+async def test_hits_leave_almost_nothing_unattributed(gateway: Gateway, receiver: Receiver) -> None:
+    messages = unique()
+    await ask(gateway, messages)
+    shares = []
+    for _ in range(20):
+        root, stages = parts(await receiver.trace(await ask(gateway, messages), 4))
+        attributed = sum(span.end_ns - span.start_ns for span in stages)
+        shares.append(1 - attributed / (root.end_ns - root.start_ns))
+    assert median(shares) <= 0.02
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"",
+        b"00",
+        b"00-" + b"0" * 32 + b"-1111111111111111-01",
+        b"00-" + b"1" * 32 + b"-0000000000000000-01",
+        b"ff-" + b"1" * 32 + b"-1111111111111111-01",
+        b"00-" + b"G" * 32 + b"-1111111111111111-01",
+        b"00-" + b"A" * 32 + b"-1111111111111111-01",
+        b"00-" + b"1" * 32 + b"-1111111111111111-01-more",
+        b"00_" + b"1" * 32 + b"-1111111111111111-01",
+    ],
+)
+def test_what_is_not_a_traceparent_starts_a_new_trace(bad: bytes) -> None:
+    context = spans.context(bad)
+    assert context.parent_id == b""
+    assert any(context.trace_id)
+
+
+def test_a_later_version_of_traceparent_is_read() -> None:
+    context = spans.context(b"01-" + b"1" * 32 + b"-2222222222222222-00-more")
+    assert (context.trace_id, context.parent_id, context.flags) == (b"\x11" * 16, b"\x22" * 8, b"00")
+
+
+values = st.one_of(
+    st.text(max_size=300),
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.floats(allow_nan=False),
+    st.just(("a", "b")),
+)
+
+
+@given(
+    st.binary(min_size=16, max_size=16),
+    st.binary(min_size=8, max_size=8),
+    st.integers(0, 2**63),
+    st.dictionaries(st.text(min_size=1, max_size=200), values, max_size=5),
+    st.one_of(st.none(), st.text(max_size=300)),
+)
+def test_the_encoding_is_what_protobuf_reads(
+    trace_id: bytes, span_id: bytes, start: int, attributes: dict[str, Any], error: str | None
+) -> None:
+    rest = b"".join(otlp.attribute(key, value) for key, value in attributes.items()) + otlp.event(start + 1, "tick")
+    field = otlp.span(trace_id, span_id, b"", "näme", otlp.SERVER, start, start + 2, rest, error=error)
+    message = ExportTraceServiceRequest.FromString(otlp.request([field, field], "scope", [("service.name", "x")]))
+    resource = message.resource_spans[0]
+    assert resource.resource.attributes[0].value.string_value == "x"
+    span = resource.scope_spans[0].spans[1]
+    assert (span.trace_id, span.span_id, span.name, span.kind) == (trace_id, span_id, "näme", otlp.SERVER)
+    assert (span.start_time_unix_nano, span.end_time_unix_nano) == (start, start + 2)
+    assert span.events[0].time_unix_nano == start + 1
+    assert len(span.attributes) == len(attributes)
+    for item in span.attributes:
+        wanted = attributes[item.key]
+        kind = item.value.WhichOneof("value")
+        if kind == "array_value":
+            assert tuple(part.string_value for part in item.value.array_value.values) == wanted
+        else:
+            assert getattr(item.value, kind) == wanted
+            assert type(getattr(item.value, kind)) is type(wanted)
+    assert (span.status.code, span.status.message) == ((2, error) if error is not None else (0, ""))
+
+
+@given(st.lists(st.integers(0, 50), max_size=6), st.integers(0, 200), st.integers(0, 200), st.integers(0, 50))
+def test_stages_close_whatever_the_shared_work_did(gaps: list[int], joined: int, stayed: int, after: int) -> None:
+    """A follower may join at any moment of the leader's work, and leave at any other."""
+    shared, at = [], 0
+    for number, gap in enumerate(gaps):
+        shared.append(Mark((spans.TOKENIZE, spans.ADMIT, spans.INFER)[number % 3], at))
+        at += gap
+    trace = Trace(0, None, "chat")
+    trace.marks.append(Mark(spans.INFER, joined))
+    trace.shared_marks = shared
+    trace.leave(joined + stayed)
+    trace.end_ns = joined + stayed + after
+    intervals = trace.intervals()
+    assert sum(end - start for _, start, end in intervals) == trace.end_ns
+    assert all(one[2] == two[1] for one, two in pairwise(intervals))
