@@ -101,7 +101,10 @@ def _peer(rounds: Rounds, name: str, start: Callable[[Path, ExitStack], Peer | N
             peer = start(folder, stack)
             if peer is None:
                 return
-            time.sleep(5)  # what it still does after it listens is not its ingest
+            first = Load(peer.port, headers=peer.headers, senders=1).run(
+                0.1
+            )  # what it does only once is not its ingest
+            _all_queryable(peer.stored, first.spans, patience_s=60)
             before, began = peer.stored(), time.monotonic()
             sent = Load(peer.port, headers=peer.headers).run(PEER_S, PEER_PACE_SPANS_PER_S)
             while (stored := peer.stored() - before) < sent.spans:

@@ -49,8 +49,8 @@ from django.utils import timezone
 from controlplane.fleet.models import Observation, Replica
 busy = {"requests_per_s": 4.4, "errors_per_s": 0.02, "in_flight": 6, "answer_ms": 1.9}
 idle = {"commands_per_s": 61.0, "used_memory_bytes": 4.1e6, "hit_ratio": 0.25, "answer_ms": 0.4}
-seen = [("gateway", "gateway", "up", busy, ""), ("redis", "cache", "up", idle, ""), ("telemetry", "telemetry", "up", {"requests_per_s": 35.0}, ""),
-        ("worker", "worker", "up", {}, "")]
+seen = [("gateway", "gateway", "up", busy, ""), ("redis", "cache", "up", idle, ""),
+        ("telemetry", "telemetry", "up", {"requests_per_s": 35.0}, ""), ("worker", "worker", "up", {}, "")]
 for replica in Replica.objects.select_related("pool"):
     sick = replica.name == "chat-large-1"
     seen.append((f"{replica.pool.name}/{replica.name}", "replica", "down" if sick else "up",

@@ -82,5 +82,4 @@ def reader(db: None) -> Client:
 def caller(db: None) -> Client:
     """A program with a token, and no cookies."""
     _, token = ApiToken.objects.issue(User.objects.create_user("caller"), "tests")
-    client = Client(headers={"authorization": f"Bearer {token}"})
-    return client
+    return Client(headers={"authorization": f"Bearer {token}"})

@@ -6,6 +6,8 @@ from typing import Protocol
 import pyarrow as pa
 
 from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.metrics.batch import Batch as Samples
+from controlplane.telemetry.metrics.columns import sample_tables
 from controlplane.telemetry.spans import Span
 from controlplane.telemetry.store import Store, migrate
 from controlplane.telemetry.store.columns import REQUEST_SCHEMA, request_table
@@ -22,6 +24,8 @@ class TraceStore(Protocol):
     def insert_spans(self, spans: Sequence[Span]) -> None: ...
 
     def insert_requests(self, rows: Sequence[LedgerRow], versions: Sequence[int]) -> None: ...
+
+    def insert_samples(self, batches: Sequence[Samples]) -> None: ...
 
     def spans_of(self, trace_ids: Sequence[bytes]) -> dict[bytes, list[Span]]: ...
 
@@ -48,6 +52,9 @@ class StoreAdapter:
         self._store.insert_request_columns(
             table.set_column(column, REQUEST_SCHEMA.field(column), pa.array(versions, pa.uint64()))
         )
+
+    def insert_samples(self, batches: Sequence[Samples]) -> None:
+        self._store.insert_metric_columns(**sample_tables(batches))
 
     def spans_of(self, trace_ids: Sequence[bytes]) -> dict[bytes, list[Span]]:
         found = self._store.spans_of([trace_id.hex() for trace_id in trace_ids])
