@@ -3,6 +3,7 @@
 -- Ordered by the entry span's start, which no amendment moves (start_ns may move): the key of a row never changes, a window is a range
 -- of the key, and parts written one after the other hardly overlap, so that FINAL has little to merge.
 -- What every chart reads (times and stages) is packed by T64 alone: as small as with ZSTD, within a tenth, and four times faster to read.
+-- Small granules and blocks: a page of the slowest requests reads a row here and a row there.
 CREATE TABLE IF NOT EXISTS {database}.requests {on_cluster}
 (
     trace_id         FixedString(16) CODEC(NONE),
@@ -55,4 +56,4 @@ ENGINE = {replacing}(version, withdrawn)
 PARTITION BY intDiv(entry_start_ns, 86400000000000)
 ORDER BY (entry_start_ns, trace_id, request_id)
 TTL toDateTime(intDiv(entry_start_ns, 1000000000)) + INTERVAL {retention_days} DAY
-SETTINGS ttl_only_drop_parts = 1
+SETTINGS ttl_only_drop_parts = 1, index_granularity = 2048, min_compress_block_size = 16384
