@@ -85,6 +85,8 @@ class Sink:
         """None where the sink was stopped before all of it was in the store."""
         if not self._insert(self._store.insert_spans, batch.spans):
             return None
+        if not self._insert(self._store.insert_samples, batch.samples):
+            return None
         rows = list(zip(batch.rows, batch.versions, strict=True))
         withdrawn: set[Key] = set()
         for at in range(0, len(batch.amend), _TRACES_AT_ONCE):
@@ -103,6 +105,7 @@ class Sink:
             requests=len(rows),
             amended=len(batch.amend),
             withdrawn=len(withdrawn),
+            samples=sum(map(len, batch.samples)),
             newest_ns=max((row.end_ns for row, _ in rows), default=0),
             lag_s=max(0.0, (time.time_ns() - batch.oldest_ns) / 1e9) if batch.oldest_ns else 0.0,
             checkpoint=batch.checkpoint,

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.metrics.batch import Batch as Samples
+from controlplane.telemetry.metrics.columns import sample_tables
 from controlplane.telemetry.spans import Span
 from controlplane.telemetry.store import Store, migrate
 
@@ -17,6 +19,8 @@ class TraceStore(Protocol):
     def insert_spans(self, spans: Sequence[Span]) -> None: ...
 
     def insert_requests(self, rows: Sequence[LedgerRow], version: Sequence[int]) -> None: ...
+
+    def insert_samples(self, batches: Sequence[Samples]) -> None: ...
 
     def known_spans(self, trace_ids: Sequence[bytes]) -> list[list[Span]]:
         """All spans of each of these traces that is there."""
@@ -35,6 +39,9 @@ class StoreAdapter(Store):
 
     def prepare(self) -> None:
         migrate(self._address, self._retention_days)
+
+    def insert_samples(self, batches: Sequence[Samples]) -> None:
+        self.insert_metric_columns(**sample_tables(batches))
 
     def known_spans(self, trace_ids: Sequence[bytes]) -> list[list[Span]]:
         return list(self.spans_of([trace_id.hex() for trace_id in trace_ids]).values())

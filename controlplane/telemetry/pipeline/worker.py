@@ -7,8 +7,9 @@ from itertools import islice
 
 import structlog
 
+from controlplane.telemetry.metrics import batch as metrics
 from controlplane.telemetry.otlp import decode
-from controlplane.telemetry.spool.frame import Position, Record
+from controlplane.telemetry.spool.frame import Kind, Position, Record
 from controlplane.telemetry.spool.reader import SpoolReader
 
 from .batch import Batch, rows_of, version_of
@@ -85,6 +86,9 @@ class Worker:
     def _add(self, record: Record) -> None:
         if self._since_s is None:
             self._since_s = time.monotonic()
+        if record.kind == Kind.SAMPLES:
+            self._add_samples(record)
+            return
         try:
             spans = decode.spans(record.kind, record.payload)
             while some := list(islice(spans, _SPANS_AT_ONCE)):
@@ -100,6 +104,17 @@ class Worker:
         except decode.Malformed as error:
             # The receiver has judged this body: only another version's could come here.
             log.error("pipeline.unreadable", position=record.start, error=str(error))  # noqa: TRY400
+
+    def _add_samples(self, record: Record) -> None:
+        """Metrics are the first shard's; the others only move their checkpoint."""
+        if self._shard:
+            return
+        self._batch.oldest_ns = self._batch.oldest_ns or record.received_ns
+        self._batch.samples.append(metrics.decode(record.payload))
+        self._bytes += len(record.payload)
+        if self._full:
+            self._added = record.end
+            self._hand_on()
 
     def _close(self, trace_id: bytes, trace: OpenTrace) -> None:
         if self._recent.may_know(trace_id, trace.earliest_ns):

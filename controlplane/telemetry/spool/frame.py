@@ -21,6 +21,7 @@ class Kind(IntEnum):
 
     TRACES_PROTOBUF = 1
     TRACES_JSON = 2
+    SAMPLES = 3  # metrics, as `metrics.batch` encodes them
 
 
 class Position(NamedTuple):

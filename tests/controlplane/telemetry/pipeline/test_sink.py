@@ -30,6 +30,8 @@ class MemoryStore:
 
     def insert_requests(self, rows: Sequence[LedgerRow], version: Sequence[int]) -> None: ...
 
+    def insert_samples(self, batches: Sequence[object]) -> None: ...
+
     def known_spans(self, trace_ids: Sequence[bytes]) -> list[list[Span]]:
         return []
 
