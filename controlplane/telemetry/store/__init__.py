@@ -5,6 +5,7 @@
 
 from .errors import StoreError, StoreInputError, StoreUnavailable
 from .explain import ExplainReader
+from .export import Exporter
 from .latency import LatencyReader
 from .metrics import MetricReader, MetricWriter
 from .migrate import migrate
@@ -17,7 +18,15 @@ __all__ = ["Store", "StoreError", "StoreInputError", "StoreUnavailable", "migrat
 
 
 class Store(
-    LatencyReader, RequestReader, OverviewReader, ExplainReader, MetricReader, Writer, Withdrawer, MetricWriter
+    LatencyReader,
+    RequestReader,
+    OverviewReader,
+    ExplainReader,
+    Exporter,
+    MetricReader,
+    Writer,
+    Withdrawer,
+    MetricWriter,
 ):
     """The store at a DSN (`clickhouse://user:password@host:port/database`). Blocking and thread-safe; connects at first use.
 
