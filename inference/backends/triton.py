@@ -83,9 +83,7 @@ class TritonModel:
             template.outputs.add(name=name)
         self._template = template.SerializeToString()
 
-    async def infer(
-        self, question: Question, prompt_tokens: int, priority: int, traceparent: bytes
-    ) -> Inference:
+    async def infer(self, question: Question, prompt_tokens: int, priority: int, traceparent: bytes) -> Inference:
         """Start generating; `priority` 1 is served first.
 
         The traceparent is the request's id too: Triton 2.51 loses the header now and then (docs/models.md).
