@@ -24,6 +24,7 @@ async def serve(config: Config) -> int:
     gateway.start()
     server = Server(
         gateway,
+        gateway.admit,
         max_body_bytes=config.max_body_bytes,
         max_connections=config.max_connections,
         read_timeout_s=config.read_timeout_ms / 1000,

@@ -82,6 +82,10 @@ class Gateway:
             status, headers, body = error.status, [JSON, *error.headers()], error.body()
         out.respond(status, headers, body)
 
+    def admit(self, headers: dict[bytes, bytes]) -> None:
+        """Whether somebody we know asks. Raises ApiError."""
+        authenticate(self._current(), headers)
+
     def _answer(self, request: Request) -> tuple[int, Headers, bytes]:
         """The pages that need no waiting."""
         method, path = request.method, request.path

@@ -161,7 +161,7 @@ class _Job:
         route = choose_route(
             model.routes,
             lambda pool: serving.pools[pool].available,
-            draw(question) if cacheable else random.random(),  # noqa: S311
+            draw(question) if cacheable and len(model.routes) > 1 else random.random(),  # noqa: S311
         )
         state = serving.pools[route.pool]
         pool = state.pool

@@ -26,6 +26,8 @@ _WRITE_BUFFER_BYTES = 256 << 10  # past this a client is reading too slowly, and
 _SWEEP_S = 1.0
 _DISCARD_S = 5.0  # how long the rest of a body that is too large is read, so that the client gets to see the answer
 
+_UNKNOWN_BODY_BYTES = 64 << 10  # a longer body is kept only for a client whose key is known
+
 App = Callable[[Request, "Connection"], Awaitable[None]]
 
 
@@ -122,8 +124,11 @@ class Connection(asyncio.Protocol):
     def on_headers_complete(self) -> None:
         self._in_head = False
         length = self._headers.get(b"content-length", b"0")
-        if length.isdigit() and int(length) > self._server.max_body_bytes:
+        size = int(length) if length.isdigit() else 0
+        if size > self._server.max_body_bytes:
             raise errors.body_too_large(self._server.max_body_bytes)
+        if size > _UNKNOWN_BODY_BYTES:
+            self._server.admit(self._headers)
         if (
             self._headers.get(b"expect", b"").lower() == b"100-continue"
             and self._transport is not None
@@ -137,6 +142,8 @@ class Connection(asyncio.Protocol):
         self._body_bytes += len(body)
         if self._body_bytes > self._server.max_body_bytes:
             raise errors.body_too_large(self._server.max_body_bytes)
+        if self._body_bytes - len(body) <= _UNKNOWN_BODY_BYTES < self._body_bytes:
+            self._server.admit(self._headers)
         self._body.append(body)
 
     def on_message_complete(self) -> None:
@@ -191,7 +198,7 @@ class Connection(asyncio.Protocol):
             return
         self._keep_alive = False
         self.respond(error.status, [(b"content-type", b"application/json")], error.body())
-        if error.status == 413:
+        if self.reading and not self._in_head:
             self._loop.call_later(_DISCARD_S, self.close)
         else:
             self.close()
@@ -264,13 +271,24 @@ def _headers_too_large() -> errors.ApiError:
 
 
 class Server:
-    """Listens, keeps the connections, and ends them. Times are seconds."""
+    """Listens, keeps the connections, and ends them. Times are seconds.
+
+    `admit` looks at the headers of a request with a large body before that is read, and refuses it with ApiError.
+    """
 
     def __init__(
-        self, app: App, *, max_body_bytes: int, max_connections: int, read_timeout_s: float, idle_timeout_s: float
+        self,
+        app: App,
+        admit: Callable[[dict[bytes, bytes]], object],
+        *,
+        max_body_bytes: int,
+        max_connections: int,
+        read_timeout_s: float,
+        idle_timeout_s: float,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.app = app
+        self.admit = admit
         self.max_body_bytes = max_body_bytes
         self.connections: set[Connection] = set()
         self.closing = False

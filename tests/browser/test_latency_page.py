@@ -43,10 +43,10 @@ def test_dragging_zooms_and_the_back_button_undoes_it(page: Page, shoot: Shoot) 
     pages.mark(page)
     before = pages.requests_shown(page)
     pages.drag(page, 0.6, 0.9)
-    page.wait_for_url("**from=1**")
+    page.wait_for_url("**from=20**")
     pages.drawn(page, 2)
     zoomed = pages.query(page)
-    assert 200 < float(zoomed["to"]) - float(zoomed["from"]) < 340, "30 % of a quarter of an hour"
+    assert 200 < pages.length_s(zoomed) < 340, "30 % of a quarter of an hour"
     assert 0 < pages.requests_shown(page) < before
     expect(page.locator(".freshness .word")).to_have_text("fixed range")
     shoot("latency-zoomed")
@@ -62,7 +62,7 @@ def test_double_click_widens(page: Page) -> None:
     pages.open_latency(page)
     page.locator("#chart .nsewdrag").first.dblclick()
     page.wait_for_url("**from=now-**")
-    assert pages.query(page)["from"] in ("now-30m", "now-1800s")
+    assert pages.query(page)["from"] == "now-30m"
 
 
 def test_new_requests_appear_without_a_reload_and_the_page_stays_where_it_was(page: Page, site: Site) -> None:
@@ -137,7 +137,7 @@ def test_clicking_a_bar_opens_its_requests(page: Page) -> None:
     page.mouse.click(box["x"] + box["width"] * 0.7, box["y"] + box["height"] * 0.95)
     page.wait_for_url("**/requests?**")
     found = pages.query(page)
-    assert 0 < float(found["to"]) - float(found["from"]) <= 15
+    assert 0 < pages.length_s(found) <= 15
     assert page.locator("tr[data-row]").count() > 0
 
 

@@ -48,10 +48,8 @@ def triton_metric(triton: Triton, name: str, model: str) -> float:
     connection.request("GET", "/metrics")
     page = connection.getresponse().read().decode()
     connection.close()
-    for line in page.splitlines():
-        if line.startswith(f"{name}{{") and f'model="{model}"' in line:
-            return float(line.rpartition(" ")[2])
-    return 0.0
+    lines = [line for line in page.splitlines() if line.startswith(f"{name}{{") and f'model="{model}"' in line]
+    return sum(float(line.rpartition(" ")[2]) for line in lines)  # one for each of the model's instances
 
 
 def stopping(triton: Triton, number: int) -> Callable[[], bool]:

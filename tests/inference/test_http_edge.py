@@ -111,6 +111,11 @@ def test_a_client_that_sends_too_much_gets_to_see_why(start_gateway: StartGatewa
     assert b" 413 " in answer
 
 
+def test_a_stranger_cannot_make_it_keep_a_large_body(gateway: Gateway) -> None:
+    status, _, body = gateway.ask("POST", "/v1/chat/completions", b"x" * 3_000_000, key="nobodys")
+    assert (status, json.loads(body)["error"]["code"]) == (401, "invalid_api_key")
+
+
 def test_slow_and_idle_clients_are_let_go(start_gateway: StartGateway, snapshot: Snapshot) -> None:
     gateway = start_gateway(snapshot, read_timeout_ms="300", idle_timeout_ms="300")
     assert speak(gateway, b"POST /v1/chat/completions HTTP/1.1\r\n") == b""

@@ -4,6 +4,7 @@
 """
 
 from .errors import StoreError, StoreInputError, StoreUnavailable
+from .explain import ExplainReader
 from .latency import LatencyReader
 from .metrics import MetricReader, MetricWriter
 from .migrate import migrate
@@ -15,7 +16,9 @@ from .write import Writer
 __all__ = ["Store", "StoreError", "StoreInputError", "StoreUnavailable", "migrate"]
 
 
-class Store(LatencyReader, RequestReader, OverviewReader, MetricReader, Writer, Withdrawer, MetricWriter):
+class Store(
+    LatencyReader, RequestReader, OverviewReader, ExplainReader, MetricReader, Writer, Withdrawer, MetricWriter
+):
     """The store at a DSN (`clickhouse://user:password@host:port/database`). Blocking and thread-safe; connects at first use.
 
     Every method raises StoreUnavailable (try again after `retry_after_s`), StoreError (never will), or StoreInputError (a StoreError

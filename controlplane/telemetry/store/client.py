@@ -69,10 +69,10 @@ class Connection:
                 .result_rows
             )
 
-    def command(self, sql: str) -> None:
-        """A statement without a result: schema changes."""
+    def command(self, sql: str, parameters: Mapping[str, object] | None = None) -> None:
+        """A statement without a result: schema changes, and inserts out of the store itself."""
         with _translated():
-            self._connected().command(sql)
+            self._connected().command(sql, parameters=dict(parameters or {}))
 
     def insert_arrow(self, table: str, data: pa.Table) -> None:
         """Append `data`, whose columns are named as the table's. Sent again, rows replace themselves: repeat it after StoreUnavailable."""

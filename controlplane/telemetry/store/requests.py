@@ -63,8 +63,9 @@ class RequestReader(Connection):
     def request_rows(self, trace_id: str) -> list[LedgerRow]:
         """The requests of a trace (32 hex digits), by start; empty where there is none."""
         found = self.rows(
-            f"SELECT {_ROW} FROM requests WHERE trace_id = toFixedString(unhex({{trace:String}}), 16)"
-            " ORDER BY version DESC LIMIT 1 BY request_id",
+            f"SELECT {_ROW} FROM"
+            f" (SELECT {_ROW}, withdrawn FROM requests WHERE trace_id = toFixedString(unhex({{trace:String}}), 16)"
+            " ORDER BY version DESC LIMIT 1 BY request_id) WHERE withdrawn = 0",
             {"trace": _hex(trace_id)},
         )
         return sorted(map(columns.request, found), key=lambda row: (row.start_ns, row.request_id))

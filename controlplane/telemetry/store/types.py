@@ -99,3 +99,23 @@ class Health:
     errors: int
     p95_ms: float | None
     newest_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A part of the chart that somebody points at: entry times and E2E, both half-open. None leaves a side open."""
+
+    min_e2e_ns: int = 0
+    max_e2e_ns: int | None = None
+    window: Window | None = None  # within the window that is asked about; None is all of it
+
+
+@dataclass(frozen=True, slots=True)
+class HeatmapCell:
+    """Requests that entered in one step with an E2E of `low_ns <= e2e < high_ns`; cells without any are absent."""
+
+    start_ns: int
+    low_ns: int
+    high_ns: int | None  # None: the open end
+    requests: int
+    errors: int
