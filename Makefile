@@ -45,7 +45,7 @@ setup: $(VENV)/.runtime $(TRITON_VENV)/.triton static/vendor/.fetched ## what `r
 setup-dev: setup $(VENV)/.dev build/vendor/.fetched ## and what tests and checks need
 
 preflight:
-	@command -v $(PYTHON) >/dev/null || { echo "weir needs Python 3.11 or later, and $(PYTHON) is not installed" >&2; exit 1; }
+	@command -v $(PYTHON) >/dev/null || { echo "weir cannot run: it needs Python 3.11 or later, and $(PYTHON) is not installed" >&2; exit 1; }
 	@$(PYTHON) -S deploy/local/preflight.py
 
 $(UV):

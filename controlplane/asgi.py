@@ -1,9 +1,6 @@
 """The web process: HTTP to Django, web sockets to the dashboard's consumers. Serve it with granian, as ASGI."""
 
 import os
-from importlib import import_module
-from importlib.util import find_spec
-from typing import Any
 
 from django.core.asgi import get_asgi_application
 
@@ -15,10 +12,8 @@ from django.conf import settings  # noqa: E402
 
 from controlplane import tracing  # noqa: E402
 from controlplane.accounts.sockets import guarded  # noqa: E402
+from controlplane.dashboard.routing import websocket_urlpatterns  # noqa: E402
 
 tracing.configure("weir-web", settings.CONFIG)
 
-routing = "controlplane.dashboard.routing"
-socket_routes: list[Any] = import_module(routing).websocket_urlpatterns if find_spec(routing) else []
-
-application = ProtocolTypeRouter({"http": django_application, "websocket": guarded(URLRouter(socket_routes))})
+application = ProtocolTypeRouter({"http": django_application, "websocket": guarded(URLRouter(websocket_urlpatterns))})

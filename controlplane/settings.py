@@ -103,7 +103,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"  # a new key, shown once, is not in the database
+MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"  # a new key never enters the database
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "login"
@@ -150,7 +150,7 @@ COLLECTED = (STATIC_ROOT / "staticfiles.json").is_file() and not DEBUG
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
-        "BACKEND": "servestatic.storage.CompressedManifestStaticFilesStorage"
+        "BACKEND": "controlplane.static_files.StaticFiles"
         if COLLECTED
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
@@ -158,7 +158,7 @@ STORAGES = {
 SERVESTATIC_USE_FINDERS = not COLLECTED
 SERVESTATIC_AUTOREFRESH = DEBUG
 SERVESTATIC_KEEP_ONLY_HASHED_FILES = True  # the plain names would be compressed a second time
-SERVESTATIC_SKIP_COMPRESS_EXTENSIONS = (*Compressor.SKIP_COMPRESS_EXTENSIONS, "map")  # brotli takes 15 s for them
+SERVESTATIC_SKIP_COMPRESS_EXTENSIONS = (*Compressor.SKIP_COMPRESS_EXTENSIONS, "map")  # for debuggers alone
 
 LOGGING_CONFIG = "controlplane.logs.configure"
 LOGGING = stdlib_logging(CONFIG.log_format, CONFIG.log_level)

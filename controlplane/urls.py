@@ -1,5 +1,3 @@
-from importlib.util import find_spec
-
 from django.contrib import admin
 from django.contrib.auth.decorators import login_not_required
 from django.urls import URLPattern, URLResolver, include, path
@@ -16,8 +14,6 @@ urlpatterns: list[URLPattern | URLResolver] = [
         "admin/login/", login_not_required(RedirectView.as_view(pattern_name="login", query_string=True))
     ),  # one way in
     path("admin/", admin.site.urls),
+    path("api/v1/", include("controlplane.api.urls")),
+    path("", include("controlplane.dashboard.urls")),
 ]
-if find_spec("controlplane.api.urls"):
-    urlpatterns.append(path("api/v1/", include("controlplane.api.urls")))
-if find_spec("controlplane.dashboard.urls"):
-    urlpatterns.append(path("", include("controlplane.dashboard.urls")))

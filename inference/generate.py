@@ -126,9 +126,7 @@ async def _ask(work: Work, flight: Flight, replica: Replica) -> None:
     start_s = loop.time()
     try:
         async with asyncio.timeout_at(start_s + budget_ms / 1000) as budget:
-            inference = await replica.model.infer(
-                work.question, flight.prompt_tokens, work.priority, mark.id.hex(), traceparent
-            )
+            inference = await replica.model.infer(work.question, flight.prompt_tokens, work.priority, traceparent)
             while (chunk := await inference.next()) is not None:
                 if not mark.first_token_ns:
                     mark.first_token_ns = now_ns()

@@ -9,7 +9,7 @@ from controlplane.api import latency, problems, requests, stack, traces
 api = NinjaAPI(
     title="Weir",
     version="1",
-    description="Where each millisecond of LLM requests goes. Send `Authorization: Bearer TOKEN`, or call it from a page you are logged in to.",
+    description="Where each millisecond of LLM requests goes. Send `Authorization: Bearer TOKEN`, or be logged in.",
     auth=[Bearer(), django_auth],
     docs_url="/docs",
     openapi_url="/openapi.json",

@@ -1,4 +1,7 @@
-"""From a request's parameters to a question. A parameter that an endpoint does not have is an error: a misspelt filter must not widen an answer."""
+"""From a request's parameters to a question.
+
+A parameter that an endpoint does not have is an error: a misspelt filter must not widen an answer.
+"""
 
 import difflib
 import time

@@ -1,24 +1,17 @@
 """Links between pages that carry the question along. Pure."""
 
-from urllib.parse import urlencode
-
 from django.urls import reverse
 
-from controlplane.telemetry.ask.question import Question
+from controlplane.dashboard import units
+from controlplane.telemetry.ask.question import Question, written
 from controlplane.telemetry.ask.timerange import LONGEST_NS, SECOND_NS, TimeRange
 from controlplane.telemetry.store.types import Window
 
 PRESETS = ("5m", "15m", "1h", "6h", "24h", "7d")
 
 
-def epoch(at_ns: int) -> str:
-    """Seconds since the epoch, with as many decimals as are needed (at most milliseconds)."""
-    seconds, rest = divmod(at_ns, SECOND_NS)
-    return f"{seconds}.{rest // 1_000_000:03d}".rstrip("0").rstrip(".")
-
-
 def fixed(window: Window) -> TimeRange:
-    return TimeRange(epoch(window.from_ns), epoch(window.to_ns), window)
+    return TimeRange(units.instant(window.from_ns), units.instant(window.to_ns), window)
 
 
 def back(question: Question, length: str) -> Question:
@@ -33,7 +26,7 @@ def wider(question: Question) -> Question | None:
         return None
     window = Window(max(10**18, question.range.window.from_ns - length // 2), question.range.window.to_ns + length // 2)
     if question.range.live:
-        return back(question, f"{2 * length // SECOND_NS}s") if 2 * length < 1_000_000 * SECOND_NS else None
+        return back(question, units.length(2 * length // SECOND_NS))
     return question.during(fixed(window))
 
 
@@ -42,7 +35,7 @@ def latency(question: Question) -> str:
 
 
 def requests(question: Question, **more: str) -> str:
-    return f"{reverse('requests')}?{urlencode([*question.pairs(), *more.items()])}"
+    return f"{reverse('requests')}?{written([*question.pairs(), *more.items()])}"
 
 
 def trace(trace_id: str, request_id: str = "") -> str:

@@ -88,6 +88,18 @@ def iso(at_ns: int) -> str:
     return f"{_utc(at_ns):%Y-%m-%dT%H:%M:%S}.{at_ns // 1000 % 1_000_000:06d}Z"
 
 
+def instant(at_ns: int) -> str:
+    """As URLs write it: ISO 8601 in UTC, with milliseconds where there are any."""
+    ms = at_ns // 1_000_000 % 1000
+    return f"{_utc(at_ns):%Y-%m-%dT%H:%M:%S}{f'.{ms:03d}' if ms else ''}Z"
+
+
+def length(seconds: int) -> str:
+    """As relative times write it, in the largest unit that divides it: `30m`, `48h`, `90s`."""
+    unit, size_s = next((unit, size) for unit, size in (("h", 3600), ("m", 60), ("s", 1)) if seconds % size == 0)
+    return f"{seconds // size_s}{unit}"
+
+
 def _utc(at_ns: int) -> datetime:
     return datetime.fromtimestamp(at_ns // 1_000_000_000, UTC)
 

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.db import connections, models, transaction
 from django.db.models.signals import post_delete, post_save
 
+from controlplane.fleet import scrape
 from controlplane.fleet.models import (
     GatewayKey,
     LLMModel,
@@ -55,6 +56,7 @@ def publish() -> SnapshotRevision:
         if not path.is_file() or path.read_text() != revision.text:
             snapshot.write(path, snapshot.decode(revision.text.encode()))
             log.info("policy snapshot written", version=revision.version, path=str(path))
+        scrape.write(settings.CONFIG)
         return revision
 
 

@@ -7,7 +7,7 @@ import sys
 
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # children are started by exec; read when grpc is imported
 
-import uvloop  # noqa: E402
+import uvloop
 
 from controlplane import logs
 from controlplane.config import ConfigError

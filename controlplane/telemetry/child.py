@@ -17,7 +17,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent(parent: int) -> None:
-    """Linux: ask for SIGKILL when the thread that started this process ends. Elsewhere the pipe from the parent ends, which serves slower."""
+    """Linux: ask for SIGKILL when the thread that started us ends. Elsewhere the pipe from the parent ends, later."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it died before the line above

@@ -5,8 +5,8 @@ import contextlib
 import os
 import sys
 import time
-from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Awaitable, Callable, Mapping
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Callable, Mapping
 
 import structlog
 

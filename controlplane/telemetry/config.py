@@ -57,6 +57,15 @@ class IngestConfig(Config):
     pipelines: int = Field(
         1, ge=1, le=64, description="Processes that decode and close ledgers; each takes its share of the trace ids."
     )
+    metrics_max_series: int = Field(
+        200_000,
+        ge=1,
+        description="Metric series active at once, in the last hour or two; further ones are refused. Bounds memory.",
+    )
+    scrape_targets: str = Field(
+        "",
+        description="Prometheus targets beside the fleet's: a JSON list, or the path of a file that holds one.",
+    )
     store_port: int = Field(
         0,
         ge=0,

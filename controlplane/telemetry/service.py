@@ -18,6 +18,9 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from .children import Child
 from .config import IngestConfig
 from .live import Live, redis_layer
+from .metrics.remote_write.http import RemoteWrite
+from .metrics.scrape.scraper import Scraper
+from .metrics.scrape.targets import TargetsError, named
 from .otlp import grpc as otlp_grpc
 from .otlp.http import HttpReceiver
 from .otlp.receiver import Receiver
@@ -36,7 +39,7 @@ _GRACE_S = 2.0  # requests in flight when we are asked to stop
 PORT_FILE = Path("run") / "store-port"
 
 
-class CannotStart(Exception):
+class CannotStart(Exception):  # noqa: N818  (named for what happened)
     """One sentence for whoever started it, with the remedy."""
 
 
@@ -67,7 +70,11 @@ class _Service:
             on_commit=self._committed_elsewhere,
         )
         self._receiver = Receiver(
-            self._spool, max_body_bytes=config.otlp_max_body_bytes, inflight_bytes=config.otlp_inflight_bytes
+            self._spool,
+            max_body_bytes=config.otlp_max_body_bytes,
+            inflight_bytes=config.otlp_inflight_bytes,
+            max_series=config.metrics_max_series,
+            retention_days=config.retention_days,
         )
         self._http = HttpReceiver(self._receiver, config.otlp_token)
         self._grpc = otlp_grpc.server(self._receiver, config.otlp_token)
@@ -88,6 +95,10 @@ class _Service:
 
     async def start(self) -> tuple[int, int]:
         host, config = self._config.otlp_host, self._config
+        try:
+            named(config.scrape_targets)
+        except TargetsError as error:
+            raise CannotStart(str(error)) from error
         self._task(self._live.run())
         self._spool.release(self._state.done)
         if self._spool.committed > self._state.done:
@@ -98,6 +109,7 @@ class _Service:
             self._begin_store()
         application = web.Application(middlewares=[self._http.middleware])
         application.add_routes(self._http.routes())
+        application.add_routes(RemoteWrite(self._http, self._receiver).routes())
         application.add_routes(
             [web.get("/healthz", self._healthz), web.get("/readyz", self._readyz), web.get("/metrics", self._metrics)]
         )
@@ -114,6 +126,7 @@ class _Service:
         except RuntimeError as error:
             raise CannotStart(_taken("WEIR_OTLP_GRPC_PORT", host, config.otlp_grpc_port, error)) from error
         await self._grpc.start()
+        self._task(Scraper(self._receiver.metrics, config.scrape_targets, config.home).run())
         log.info("telemetry.receiving", http_port=http_port, grpc_port=grpc_port, host=host)
         return http_port, grpc_port
 

@@ -15,7 +15,7 @@ class Event(NamedTuple):
 
     time_ns: int
     name: str
-    attributes: dict[str, AttrValue] = {}  # noqa: RUF012  (never written to)
+    attributes: dict[str, AttrValue] = {}
 
 
 class Span(NamedTuple):

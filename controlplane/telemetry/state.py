@@ -25,6 +25,7 @@ class Shard:
     requests: int = 0
     amended: int = 0
     withdrawn: int = 0
+    samples: int = 0
     lag_s: float = 0.0
     pending_traces: int = 0
 
@@ -40,6 +41,7 @@ class Shard:
         self.requests += status.requests
         self.amended += status.amended
         self.withdrawn += status.withdrawn
+        self.samples += status.samples
 
 
 class Commits:
@@ -49,8 +51,10 @@ class Commits:
         self._every_s, self._marks = every_s, deque[tuple[float, Position]]()
 
     def add(self, position: Position, now_s: float) -> None:
-        if not self._marks or now_s - self._marks[-1][0] >= self._every_s:
-            self._marks.append((now_s, position))
+        """A mark stands for what is committed within `every_s` of its time."""
+        if self._marks and now_s - self._marks[-1][0] < self._every_s:
+            now_s = self._marks.pop()[0]
+        self._marks.append((now_s, position))
 
     def behind_s(self, done: Position, now_s: float) -> float:
         while self._marks and self._marks[0][1] <= done:
@@ -101,6 +105,13 @@ class State:
         rejected = CounterMetricFamily("weir_ingest_rejected_spans", "Spans refused one by one.", labels=["reason"])
         for reason, number in sorted(counts.rejected.items()):
             rejected.add_metric([reason], number)
+        refused = CounterMetricFamily("weir_ingest_rejected_samples", "Metric samples refused.", labels=["reason"])
+        for reason, number in sorted(self.receiver.metrics.rejected.items()):
+            refused.add_metric([reason], number)
+        yield refused
+        yield GaugeMetricFamily(
+            "weir_ingest_active_series", "Metric series of the last hour or two.", len(self.receiver.metrics.admission)
+        )
         restarts = CounterMetricFamily("weir_ingest_child_restarts", "Processes started again.", labels=["child"])
         for child, number in self.restarts():
             restarts.add_metric([child], number)
@@ -112,6 +123,9 @@ class State:
         yield CounterMetricFamily("weir_ingest_stored_spans", "Spans inserted.", sum(s.spans for s in self.shards))
         yield CounterMetricFamily(
             "weir_ingest_stored_requests", "Request rows inserted.", sum(s.requests for s in self.shards)
+        )
+        yield CounterMetricFamily(
+            "weir_ingest_stored_samples", "Metric samples inserted.", sum(s.samples for s in self.shards)
         )
         yield CounterMetricFamily(
             "weir_ingest_amended_traces", "Traces closed again after late spans.", sum(s.amended for s in self.shards)

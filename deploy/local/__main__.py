@@ -1,6 +1,5 @@
 """`python -m deploy.local`: all of Weir on this machine, until Ctrl-C. `make run` sets up and starts it."""
 
-import platform
 import sys
 import time
 from pathlib import Path
@@ -13,6 +12,7 @@ from deploy.local.home import held
 from deploy.local.options import Options
 from deploy.local.parts import build
 from deploy.local.ports import is_free
+from deploy.local.preflight import problem
 from deploy.local.supervisor import Supervisor
 
 
@@ -28,7 +28,8 @@ def main() -> int:
 
 
 def _run(options: Options) -> None:
-    _check_platform()
+    if found := problem():
+        raise CannotRunError(found)
     with held(options.home, _say):
         _check_ports(options)
         first_time = not (options.home / "admin-password").exists()
@@ -41,16 +42,12 @@ def _run(options: Options) -> None:
         _say("ended: nothing is left running")
 
 
-def _check_platform() -> None:
-    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
-        raise CannotRunError(
-            f"its Redis and Triton are built for Linux on x86-64, and this is {platform.system()} on {platform.machine()}: "
-            "use such a machine, or a container on one"
-        )
-
-
 def _check_ports(options: Options) -> None:
+    by_port: dict[int, str] = {}
     for variable, port in options.public_ports.items():
+        if port in by_port:
+            raise CannotRunError(f"{by_port[port]} and {variable} are both {port}: give each a port of its own")
+        by_port[port] = variable
         if not is_free(port):
             raise CannotRunError(
                 f"port {port} is taken{_holder(port)}: end what listens there, or set {variable} to a free port"

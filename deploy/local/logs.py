@@ -9,8 +9,8 @@ CHUNK_BYTES = 256 * 2**10
 SHOWN_LINES = 5  # per part and period: the rest is in the file
 PERIOD_S = 10.0
 
-# Triton says so on every machine without a GPU.
-NOISE = re.compile(r"CudaDriverHelper has not been initialized")
+# Triton says the first on every machine without a GPU, the second for each batch of spans while telemetry is away.
+NOISE = re.compile(r"CudaDriverHelper has not been initialized|otlp_http_exporter")
 
 # structlog's and logging's levels, tracebacks, and Triton's error lines (`E1120 23:54:24.469995 …`)
 IMPORTANT = re.compile(
@@ -37,7 +37,7 @@ class Log:
             file.seek(self._read)
             new = file.read(CHUNK_BYTES)
         self._read += len(new)
-        if not new and self._read > LIMIT_BYTES:
+        if len(new) < CHUNK_BYTES and self._read > LIMIT_BYTES:  # caught up with it
             self._cut()
         *lines, self._partial = (self._partial + new).split(b"\n")
         return self._few(

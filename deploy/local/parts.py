@@ -64,7 +64,7 @@ def build(options: Options) -> list[Part]:
     after_set_up = ("prepare", *needs_redis)
     parts += [
         Part(_python("prepare", control, "-m", "deploy.local.prepare", str(fleet_file)), needs_redis, once=True),
-        Part(_python("static", control, "manage.py", "collect"), once=True),  # its own, since it takes longest
+        Part(_python("static", control, *COLLECT), once=True),  # its own, since it takes longest
         Part(_server("telemetry", receiver, options.otlp_http_port, "-m", "controlplane.telemetry"), needs_redis),
         Part(_server("web", control, options.web_port, *_granian(options.web_port)), ("static", *after_set_up)),
         Part(replace(_python("worker", control, *CELERY), ready=worker_waits), after_set_up),
@@ -76,6 +76,7 @@ def build(options: Options) -> list[Part]:
     return parts
 
 
+COLLECT = ("manage.py", "collect", "--ignore", "redoc*")  # django-ninja's second page of API docs, which is not served
 CELERY = ("-m", "celery", "-A", "controlplane.celery", "worker", "-B", "--loglevel", "INFO")
 
 
@@ -102,7 +103,7 @@ def _server(name: str, env: Mapping[str, str], port: int, *arguments: str) -> Co
 
 
 def _python(name: str, env: Mapping[str, str], *arguments: str) -> Command:
-    return Command(name, (sys.executable, *arguments), _no_question, env=env, start_s=90.0)
+    return Command(name, (sys.executable, *arguments), _no_question, env=env, start_s=300.0)
 
 
 def _marked(command: Command, mark: Mapping[str, str]) -> Command:

@@ -82,7 +82,7 @@ def triton(
     command = Command(
         name,
         tuple(argv),
-        partial(http_ok, http, "/v2/health/ready"),
+        lambda: http_ok(http, "/v2/health/ready") and http_ok(metrics, "/metrics"),  # which comes last
         env={**home.env, **(env or {})},
         clean_up=partial(remove_regions, region_prefix),
     )

@@ -83,16 +83,16 @@ class TritonModel:
             template.outputs.add(name=name)
         self._template = template.SerializeToString()
 
-    async def infer(
-        self, question: Question, prompt_tokens: int, priority: int, identity: str, traceparent: bytes
-    ) -> Inference:
+    async def infer(self, question: Question, prompt_tokens: int, priority: int, traceparent: bytes) -> Inference:
         """Start generating; `priority` 1 is served first.
+
+        The traceparent is the request's id too: Triton 2.51 loses the header now and then (docs/models.md).
 
         Raises GrpcError; UnreachableError where the request was never worked on.
         """
         prompt = question.prompt.encode("utf-8", "replace")
         rest = pb.ModelInferRequest(
-            id=identity,
+            id=traceparent.decode(),
             raw_input_contents=(
                 _length.pack(len(prompt)) + prompt,
                 _i32.pack(prompt_tokens),

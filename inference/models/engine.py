@@ -95,7 +95,7 @@ class Engine:
     def _pass(self, duration_s: float) -> None:
         """Let a step's time go by. Stop early when everyone has gone."""
         end = time.monotonic() + duration_s * self._time_scale
-        while self._active and (left := end - time.monotonic()) > 0:
+        while self._active and not self._stopping and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, POLL_S))
             self._drop_cancelled()
 

@@ -25,6 +25,7 @@ from tests.bench.trace_peers import Peer, mlflow, phoenix
 ROUNDS = 3
 FULL_S, PACED_S, PEER_S, PEER_DRAIN_S = 15.0, 20.0, 15.0, 15.0
 PACE_SPANS_PER_S = 40_000
+PEER_PACE_SPANS_PER_S = 2_000  # several times what they keep; at full load Phoenix stores next to nothing
 PEERS: dict[str, Callable[[Path, ExitStack], Peer | None]] = {"phoenix": phoenix, "mlflow": mlflow}
 
 Rounds = dict[str, list[float]]
@@ -100,15 +101,18 @@ def _peer(rounds: Rounds, name: str, start: Callable[[Path, ExitStack], Peer | N
             peer = start(folder, stack)
             if peer is None:
                 return
-            time.sleep(5)  # what it still does after it listens is not its ingest
+            first = Load(peer.port, headers=peer.headers, senders=1).run(
+                0.1
+            )  # what it does only once is not its ingest
+            _all_queryable(peer.stored, first.spans, patience_s=60)
             before, began = peer.stored(), time.monotonic()
-            sent = Load(peer.port, headers=peer.headers).run(PEER_S)
+            sent = Load(peer.port, headers=peer.headers).run(PEER_S, PEER_PACE_SPANS_PER_S)
             while (stored := peer.stored() - before) < sent.spans:
                 if time.monotonic() > began + sent.seconds + PEER_DRAIN_S:
                     break
                 time.sleep(0.2)
             rounds[name].append(stored / (time.monotonic() - began))
-            rounds[f"{name}_acknowledged"].append(sent.spans / sent.seconds)
+            say(f"{name}: {sent.spans} spans acknowledged, {sent.refused} refusals, {stored} stored")
         except (BenchError, OSError) as error:
             say(f"{name} is left out of this round: {error}")
 
@@ -123,7 +127,12 @@ def _figures(measured: dict[str, float], lags: list[float]) -> Iterator[Figure]:
         yield Figure(f"ingest.lag_p{share}_s", percentile(milliseconds, share / 100) / 1e3, "s", offered)
     for name in PEERS:
         if name in measured:
-            yield Figure(f"ingest.{name}_spans_per_s", measured[name], "spans/s", "durable and queryable, full load")
+            yield Figure(
+                f"ingest.{name}_spans_per_s",
+                measured[name],
+                "spans/s",
+                f"durable and queryable, {PEER_PACE_SPANS_PER_S} spans/s offered",
+            )
             if measured[name]:
                 yield Figure(f"ingest.vs_{name}_ratio", measured["weir"] / measured[name], "ratio", name)
     yield Figure("store.bytes_per_span", measured["bytes"], "B/span", "spans and requests tables with indexes")

@@ -14,15 +14,24 @@ from tests.bench.traces import Template, template
 TRACES_PER_REQUEST = 64  # about 540 spans: what the OpenTelemetry SDK's batch processor sends at once
 _TEMPLATES = 16
 _RETRY = {429, 502, 503, 504}
+_PATIENCE_S = 30
+
+
+class _NotTakenError(Exception):
+    """The load was over before the server took a request: not acknowledged, so not counted."""
 
 
 @dataclass
 class Sent:
-    """What came of a load. `samples` are traces with the monotonic time at which their request was begun."""
+    """What was acknowledged, how often the server asked for patience, and what it had not taken by the end.
+
+    `samples` are traces with the monotonic time at which their request was begun.
+    """
 
     spans: int = 0
     requests: int = 0
     refused: int = 0
+    given_up: int = 0
     seconds: float = 0.0
     samples: dict[bytes, float] = field(default_factory=dict)
 
@@ -63,21 +72,24 @@ class Load:
         def send(number: int) -> None:
             nonlocal sampled
             rng = np.random.default_rng((number, time.time_ns()))
-            connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=60)
+            connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=seconds + _PATIENCE_S)
             try:
                 while time.monotonic() - start < seconds:
                     chosen = self._templates[int(rng.integers(_TEMPLATES))]
                     time.sleep(max(0.0, slot(chosen.spans) - time.monotonic()))
                     body, trace_ids = chosen.render(rng, time.time_ns())
                     began = time.monotonic()
-                    refused = self._deliver(connection, body)
+                    refused = self._deliver(connection, body, start + seconds)
                     with self._lock:
+                        sent.refused += refused
                         sent.spans += chosen.spans
                         sent.requests += 1
-                        sent.refused += refused
                         if began - sampled >= sample_every_s:
                             sampled = began
                             sent.samples[trace_ids[0]] = began
+            except _NotTakenError:
+                with self._lock:
+                    sent.given_up += 1
             except BaseException as error:  # noqa: BLE001  (raised again by whoever waits)
                 failures.append(error)
             finally:
@@ -93,18 +105,24 @@ class Load:
         sent.seconds = time.monotonic() - start
         return sent
 
-    def _deliver(self, connection: http.client.HTTPConnection, body: bytes) -> int:
-        """How often it was refused before it was acknowledged."""
-        for attempt in range(1000):
-            connection.request("POST", self._path, body, self._headers)
-            response = connection.getresponse()
-            said = response.read()
+    def _deliver(self, connection: http.client.HTTPConnection, body: bytes, until: float) -> int:
+        """How often it was refused before it was acknowledged. Raises _NotTakenError when it is not by `until`, and some patience."""
+        refused = 0
+        while True:
+            try:
+                connection.request("POST", self._path, body, self._headers)
+                response = connection.getresponse()
+                said = response.read()
+            except TimeoutError as error:
+                raise _NotTakenError from error
             if response.status == 200:
-                return attempt
+                return refused
             if response.status not in _RETRY:
                 raise BenchError(f"OTLP on port {self._port} answered {response.status}: {said[:300]!r}")
+            refused += 1
+            if time.monotonic() > until:
+                raise _NotTakenError
             time.sleep(min(5.0, float(response.headers.get("Retry-After") or 0.1)))
-        raise BenchError(f"OTLP on port {self._port} refused one request 1000 times")
 
 
 def follow(

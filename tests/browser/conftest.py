@@ -83,7 +83,8 @@ def page(context: BrowserContext, site: Site) -> Iterator[Page]:
     opened.on("pageerror", lambda error: wrong.append(f"error: {error}"))
     opened.on("request", watch)
     yield opened
-    unexpected = [line for line in wrong if not any(status in line for status in EXPECTED.pop(id(opened), ()))]
+    expected = EXPECTED.pop(id(opened), ())
+    unexpected = [line for line in wrong if not any(status in line for status in expected)]
     assert not unexpected, "\n".join(unexpected)
 
 

@@ -1,5 +1,6 @@
 """What a person does on the pages, in their words."""
 
+from datetime import datetime
 from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import Page, expect
@@ -21,6 +22,11 @@ def times_drawn(page: Page) -> int:
 
 def query(page: Page) -> dict[str, str]:
     return {name: values[-1] for name, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def length_s(asked: dict[str, str]) -> float:
+    """How long a fixed range in a URL is."""
+    return (datetime.fromisoformat(asked["to"]) - datetime.fromisoformat(asked["from"])).total_seconds()
 
 
 def drag(page: Page, start: float, end: float) -> None:

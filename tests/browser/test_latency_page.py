@@ -28,12 +28,12 @@ def test_choosing_a_model_changes_the_url_and_the_figures_without_a_reload(page:
     pages.open_latency(page)
     pages.mark(page)
     before = pages.requests_shown(page)
-    page.get_by_label("model", exact=True).select_option("chat-large")
+    page.locator("select[name=model]").select_option("chat-large")
     page.wait_for_url("**model=chat-large**")
     pages.drawn(page, 2)
     assert 0 < pages.requests_shown(page) < before
     assert "(chat-large)" in page.locator(".sentence").inner_text()
-    expect(page.get_by_label("model", exact=True)).to_have_value("chat-large")
+    expect(page.locator("select[name=model]")).to_have_value("chat-large")
     pages.not_reloaded(page)
     shoot("latency-filtered")
 
@@ -43,10 +43,10 @@ def test_dragging_zooms_and_the_back_button_undoes_it(page: Page, shoot: Shoot) 
     pages.mark(page)
     before = pages.requests_shown(page)
     pages.drag(page, 0.6, 0.9)
-    page.wait_for_url("**from=1**")
+    page.wait_for_url("**from=20**")
     pages.drawn(page, 2)
     zoomed = pages.query(page)
-    assert 200 < float(zoomed["to"]) - float(zoomed["from"]) < 340, "30 % of a quarter of an hour"
+    assert 200 < pages.length_s(zoomed) < 340, "30 % of a quarter of an hour"
     assert 0 < pages.requests_shown(page) < before
     expect(page.locator(".freshness .word")).to_have_text("fixed range")
     shoot("latency-zoomed")
@@ -54,7 +54,7 @@ def test_dragging_zooms_and_the_back_button_undoes_it(page: Page, shoot: Shoot) 
     page.go_back()
     pages.drawn(page, drawn + 1)
     assert "from" not in pages.query(page)
-    expect(page.locator(".freshness .word")).to_have_text("live")
+    expect(page.locator(".freshness")).to_have_attribute("data-live", "1")
     pages.not_reloaded(page)
 
 
@@ -62,7 +62,7 @@ def test_double_click_widens(page: Page) -> None:
     pages.open_latency(page)
     page.locator("#chart .nsewdrag").first.dblclick()
     page.wait_for_url("**from=now-**")
-    assert pages.query(page)["from"] in ("now-30m", "now-1800s")
+    assert pages.query(page)["from"] == "now-30m"
 
 
 def test_new_requests_appear_without_a_reload_and_the_page_stays_where_it_was(page: Page, site: Site) -> None:
@@ -84,7 +84,6 @@ def test_new_requests_appear_without_a_reload_and_the_page_stays_where_it_was(pa
 def test_a_zoomed_page_does_not_move_when_new_requests_arrive(page: Page, site: Site) -> None:
     now = time.time()
     pages.open_latency(page, f"?from={now - 600:.0f}&to={now - 300:.0f}")
-    before = page.locator("#data").inner_html()
     with page.expect_websocket() as opened:
         page.reload()
     pages.drawn(page)
@@ -121,7 +120,6 @@ def test_data_that_grows_old_is_called_stale_and_is_not_green(page: Page, shoot:
     assert page.locator(".freshness .word").evaluate("element => getComputedStyle(element).color") != good
     shoot("latency-stale")
     page.context.set_offline(False)
-    expect_status(page, 0)
 
 
 def test_keys_choose_the_quantile(page: Page) -> None:
@@ -139,7 +137,7 @@ def test_clicking_a_bar_opens_its_requests(page: Page) -> None:
     page.mouse.click(box["x"] + box["width"] * 0.7, box["y"] + box["height"] * 0.95)
     page.wait_for_url("**/requests?**")
     found = pages.query(page)
-    assert 0 < float(found["to"]) - float(found["from"]) <= 15
+    assert 0 < pages.length_s(found) <= 15
     assert page.locator("tr[data-row]").count() > 0
 
 
@@ -169,7 +167,7 @@ def test_a_range_without_requests_says_what_to_do(page: Page, shoot: Shoot) -> N
 def test_a_time_that_cannot_be_read_is_explained_in_place(page: Page, shoot: Shoot) -> None:
     expect_status(page, 400)
     pages.open_latency(page)
-    page.get_by_label("from", exact=True).fill("yesterday")
-    page.get_by_label("from", exact=True).press("Enter")
+    page.locator("input[name=from]").fill("yesterday")
+    page.locator("input[name=from]").press("Enter")
     expect(page.locator(".trouble")).to_contain_text("now-15m")
     shoot("latency-bad-time")

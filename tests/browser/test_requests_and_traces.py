@@ -88,7 +88,7 @@ def test_pages_follow_each_other_and_back_returns(page: Page) -> None:
 
 def test_a_filter_of_the_list_is_in_its_url(page: Page) -> None:
     page.goto("/requests")
-    page.get_by_label("status", exact=True).select_option("error")
+    page.locator("select[name=status]").select_option("error")
     page.wait_for_url("**status=error**")
     expect(page.locator("tr[data-row] td.bad").first).to_contain_text("error")
 

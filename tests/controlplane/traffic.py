@@ -79,7 +79,7 @@ def request(source: random.Random, at: int, busy: float = 0.0, model: str = "", 
         first_token = began + int((network + inner_queue + prefill) * MS)
         infer = span(
             "model.infer", 2 * network + inner_queue + prefill + decode,
-            {"weir.stage": "model", "weir.pool": pool, "weir.replica": replica, "rpc.system": "grpc", "rpc.method": "ModelStreamInfer"}, CLIENT,
+            {"weir.stage": "model", "weir.pool": pool, "weir.replica": replica, "rpc.system": "grpc"}, CLIENT,
             events=() if failed else (Event(first_token, "first_token"),), status_code=2 if failed else 0,
         )  # fmt: skip
         spans += _triton(source, infer, model, began + int(network * MS), inner_queue, prefill + decode)
@@ -93,7 +93,8 @@ def request(source: random.Random, at: int, busy: float = 0.0, model: str = "", 
             "gen_ai.usage.input_tokens": tokens, "gen_ai.usage.output_tokens": 0 if failed else output,
             "gen_ai.response.finish_reasons": ("stop",), "http.response.status_code": 502 if failed else 200,
             "weir.model": model, "weir.variant": f"{model}-fp16", "weir.pool": pool, "weir.replica": replica, "weir.region": "local",
-            "weir.tier": source.choices(["premium", "standard", "batch"], [0.15, 0.7, 0.15])[0], "weir.tenant": source.choice(["search", "support", "docs"]),
+            "weir.tier": source.choices(["premium", "standard", "batch"], [0.15, 0.7, 0.15])[0],
+            "weir.tenant": source.choice(["search", "support", "docs"]),
             "weir.status": status, "weir.cost_usd": round(tokens * 2e-7 + output * 8e-7, 7), "weir.policy_version": 3,
             "weir.cache.outcome": "hit" if hit else "miss", **({} if failed else {"weir.ttft_ns": first_token - at}),
             **({"error.type": "backend_error", "weir.error_stage": "model"} if failed else {}), **fixed,
@@ -110,12 +111,16 @@ def _triton(source: random.Random, infer: Span, model: str, at: int, queue_ms: f
         infer.trace_id, source.randbytes(8), infer.span_id, "InferRequest", SERVER, at, computed, 0, "triton", "triton-server", {},
     )  # fmt: skip
     inner = request._replace(
-        span_id=source.randbytes(8), parent_id=request.span_id, name=model, attributes={"triton.model_name": model, "triton.model_version": 1},
+        span_id=source.randbytes(8), parent_id=request.span_id, name=model,
+        attributes={"triton.model_name": model, "triton.model_version": 1},
         events=(Event(at, "REQUEST_START"), Event(at, "QUEUE_START"), Event(computed, "REQUEST_END")),
     )  # fmt: skip
     compute = request._replace(
         span_id=source.randbytes(8), parent_id=inner.span_id, name="compute", start_ns=begun,
-        events=(Event(begun, "COMPUTE_START"), Event(begun + 20_000, "COMPUTE_INPUT_END"), Event(computed - 10_000, "COMPUTE_OUTPUT_START"), Event(computed, "COMPUTE_END")),
+        events=(
+            Event(begun, "COMPUTE_START"), Event(begun + 20_000, "COMPUTE_INPUT_END"),
+            Event(computed - 10_000, "COMPUTE_OUTPUT_START"), Event(computed, "COMPUTE_END"),
+        ),
     )  # fmt: skip
     return [request, inner, compute]
 

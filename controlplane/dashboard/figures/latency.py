@@ -8,6 +8,7 @@ from controlplane.telemetry.ask.question import QUANTILES, Quantile, Question
 from controlplane.telemetry.store.types import LatencyPoint
 
 Column = list[float | None]
+SECONDS = {"tickformat": "~s", "ticksuffix": "s"}  # SI prefixes: 500ms, 2s
 DASHES = {"p50": "dot", "p95": "solid", "p99": "solid"}
 SERIES_DASHES = ("dash", "dot", "dashdot", "longdash")
 LABEL_PX = 6.8  # of a character, about: labels stand side by side
@@ -24,12 +25,11 @@ def latency_figure(
     starts = grid(window.from_ns, window.to_ns, step_ns)
     by_start = {point.start_ns: point for point in points}
     column = [by_start.get(start) for start in starts]
-    unit, scale = _unit(points)
     middles = [(start + step_ns / 2) / 1e6 for start in starts]
     traces = [
-        *_stack(column, middles, question.quantile, unit, scale, step_ns),
-        *_e2e(column, middles, question.quantile, unit, scale),
-        *_first_token(column, middles, question.quantile, unit, scale),
+        *_stack(column, middles, question.quantile, step_ns),
+        *_e2e(column, middles, question.quantile),
+        *_first_token(column, middles, question.quantile),
         *_counts(column, middles, step_ns),
     ]
     return {
@@ -45,8 +45,8 @@ def latency_figure(
             xaxis=x_axis(
                 window.from_ns, window.to_ns, anchor="y3", title={"text": "UTC", "standoff": 2, "font": {"size": 11}}
             ),
-            yaxis=y_axis(f"stages at {question.quantile}, {unit}", 0.46, 1.0),
-            yaxis2=y_axis(f"{question.quantile}, {unit}", 0.18, 0.40),
+            yaxis=y_axis(f"stages at {question.quantile}", 0.46, 1.0, **SECONDS),
+            yaxis2=y_axis(question.quantile, 0.18, 0.40, **SECONDS),
             annotations=_labels(points, question.quantile),
             yaxis3=y_axis("requests", 0.0, 0.11, nticks=3),
             meta={"hrefs": list(hrefs), "step_ms": step_ns / 1e6},
@@ -59,12 +59,10 @@ def grid(from_ns: int, to_ns: int, step_ns: int) -> list[int]:
     return list(range(from_ns - from_ns % step_ns, to_ns, step_ns))
 
 
-def _stack(
-    column: Sequence[LatencyPoint | None], x: Column | list[float], q: Quantile, unit: str, scale: float, step_ns: int
-) -> list[Figure]:
+def _stack(column: Sequence[LatencyPoint | None], x: Column | list[float], q: Quantile, step_ns: int) -> list[Figure]:
     bands: list[Figure] = []
     for stage in BANDS:
-        y = [None if point is None else _scaled(point.stack_ms.get(q, {}).get(stage), scale) for point in column]
+        y = [None if point is None else _seconds(point.stack_ms.get(q, {}).get(stage)) for point in column]
         if not any(y):
             continue
         style = look(stage)
@@ -86,57 +84,51 @@ def _stack(
                         "fillmode": "overlay",
                     },
                 },
-                "hovertemplate": f"%{{y:.3~s}} {unit}",
+                "hovertemplate": "%{y:.3~s}s",
             }
         )
     return bands
 
 
-def _e2e(column: Sequence[LatencyPoint | None], x: list[float], q: Quantile, unit: str, scale: float) -> list[Figure]:
+def _e2e(column: Sequence[LatencyPoint | None], x: list[float], q: Quantile) -> list[Figure]:
     """The exact quantile over the bars, and those below it; higher ones would flatten the bars."""
     shown = QUANTILES[: QUANTILES.index(q) + 1]
     return [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": f"E2E {name}",
-            "x": x,
-            "y": [None if point is None else _scaled(getattr(point.e2e_ms, name), scale) for point in column],
-            "connectgaps": False,
-            "line": {"color": INK, "width": 2 if name == q else 1, "dash": DASHES[name]},
-            "hovertemplate": f"%{{y:.3~s}} {unit}",
-        }
+        _line(
+            f"E2E {name}",
+            x,
+            [None if point is None else _seconds(getattr(point.e2e_ms, name)) for point in column],
+            {"color": INK, "width": 2 if name == q else 1, "dash": DASHES[name]},
+        )
         for name in shown
     ]
 
 
-def _first_token(
-    column: Sequence[LatencyPoint | None], x: list[float], q: Quantile, unit: str, scale: float
-) -> list[Figure]:
-    """A line per definition of TTFT, each named: unlike ones are never merged."""
-    definitions = sorted({name for point in column if point for name in point.ttft_ms})
-    lines = [("E2E", INK, "solid", [None if point is None else getattr(point.e2e_ms, q) for point in column])]
-    for number, definition in enumerate(definitions):
-        y = [
-            getattr(point.ttft_ms[definition], q) if point and definition in point.ttft_ms else None for point in column
-        ]
-        lines.append((f"TTFT ({definition})", series_colour(number), SERIES_DASHES[number % 4], y))
-    return [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "name": name,
-            "x": x,
-            "y": [_scaled(value, scale) for value in y],
-            "yaxis": "y2",
-            "connectgaps": False,
-            "line": {"color": colour, "width": 1.5, "dash": dash},
-            "hovertemplate": f"%{{y:.3~s}} {unit}",
-            # E2E is in the hover already, with the bars
-            **({"hoverinfo": "skip", "hovertemplate": None} if name == "E2E" else {}),
-        }
-        for name, colour, dash, y in lines
-    ]
+def _first_token(column: Sequence[LatencyPoint | None], x: list[float], q: Quantile) -> list[Figure]:
+    """A line per definition of TTFT, each named: unlike ones are never merged. E2E stands beside them."""
+    e2e = [None if point is None else _seconds(getattr(point.e2e_ms, q)) for point in column]
+    # not in the hover: it is there already, with the bars
+    lines = [_line("E2E", x, e2e, {"color": INK, "width": 1.5}, yaxis="y2", hoverinfo="skip", hovertemplate=None)]
+    for number, definition in enumerate(sorted({name for point in column if point for name in point.ttft_ms})):
+        y = [_seconds(getattr(point.ttft_ms.get(definition), q, None)) if point else None for point in column]
+        style = {"color": series_colour(number), "width": 1.5, "dash": SERIES_DASHES[number % 4]}
+        lines.append(_line(f"TTFT ({definition})", x, y, style, yaxis="y2"))
+    return lines
+
+
+def _line(name: str, x: list[float], y: Column, style: Figure, **own: object) -> Figure:
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": name,
+        "x": x,
+        "y": y,
+        "connectgaps": False,
+        "line": style,
+        "marker": {"size": _alone(y), "color": style["color"]},
+        "hovertemplate": "%{y:.3~s}s",
+        **own,
+    }
 
 
 def series_colour(number: int) -> str:
@@ -199,14 +191,14 @@ def _counts(column: Sequence[LatencyPoint | None], x: list[float], step_ns: int)
     return [served, bars("errors", "var(--bad)", "", [point.errors if point else None for point in column])]
 
 
-def _unit(points: Sequence[LatencyPoint]) -> tuple[str, float]:
-    """Milliseconds, or seconds where they are in the thousands."""
-    highest = max((point.e2e_ms.p95 for point in points), default=0.0)
-    return ("s", 0.001) if highest >= 2000 else ("ms", 1.0)
+def _seconds(value_ms: float | None) -> float | None:
+    return None if value_ms is None else float(f"{value_ms / 1000:.5g}")
 
 
-def _scaled(value: float | None, scale: float) -> float | None:
-    return None if value is None else float(f"{value * scale:.5g}")
+def _alone(y: Sequence[float | None]) -> list[int]:
+    """Marker sizes: a step between two gaps is no line, so it gets a dot."""
+    around = [None, *y, None]
+    return [5 if around[index] is None and around[index + 2] is None else 0 for index in range(len(y))]
 
 
 def legend(points: Sequence[LatencyPoint]) -> Mapping[str, tuple[str, ...]]:

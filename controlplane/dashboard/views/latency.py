@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
-from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -21,10 +20,9 @@ from controlplane.dashboard.views.common import (
     page,
 )
 from controlplane.telemetry.ask import answers
-from controlplane.telemetry.ask.question import QUANTILES, Question, choice
+from controlplane.telemetry.ask.question import QUANTILES, Question, choice, written
 from controlplane.telemetry.ask.timerange import step_ns
 from controlplane.telemetry.store.types import Dimension, LatencyPoint, LatencyReport, Quantiles, Window
-
 
 GROUPS: tuple[Dimension, ...] = (
     "model", "pool", "replica", "tier", "cache", "prompt_bucket", "tenant", "region", "status",
@@ -119,7 +117,7 @@ def group_context(
         shown.append(
             {
                 "value": value,
-                "query": urlencode([*question.but(by, value).pairs(), *own]) if value else "",
+                "query": written([*question.but(by, value).pairs(), *own]) if value else "",
                 "requests": report.requests,
                 "errors": report.errors,
                 "figures": _figures(report.e2e_ms, question),
@@ -132,14 +130,14 @@ def group_context(
             {
                 "text": "prompt" if name == "prompt_bucket" else name,
                 "current": name == by,
-                "query": urlencode(question.pairs() + ([("by", name)] if name != "model" else [])),
+                "query": written(question.pairs() + ([("by", name)] if name != "model" else [])),
             }
             for name in GROUPS
         ],
         "groups": shown,
         "groups_left_out": max(0, len(ranked) - GROUP_ROWS),
         "quantiles": [
-            {"text": q, "current": q == question.quantile, "query": urlencode([*question.at(q).pairs(), *own])}
+            {"text": q, "current": q == question.quantile, "query": written([*question.at(q).pairs(), *own])}
             for q in QUANTILES
         ],
     }

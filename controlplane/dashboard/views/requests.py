@@ -1,7 +1,6 @@
 """The list of requests: slowest first, each a link to where its time went."""
 
 from typing import Any, cast
-from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -17,7 +16,7 @@ from controlplane.dashboard.views.common import (
     page,
 )
 from controlplane.telemetry.ask import answers
-from controlplane.telemetry.ask.question import choice, whole
+from controlplane.telemetry.ask.question import choice, whole, written
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store.types import Order
 
@@ -49,14 +48,14 @@ def requests(request: HttpRequest) -> HttpResponse:
         "rows": rows(found.rows),
         "total": report.requests,
         "min_ms": min_ms,
-        "any_length_href": f"?{urlencode(question.pairs())}",
+        "any_length_href": f"?{written(question.pairs())}",
         "first_page": cursor is None,
-        "first_href": f"?{urlencode([*question.pairs(), *ordered])}",
-        "next_href": f"?{urlencode([*question.pairs(), *ordered, ('cursor', found.next_cursor)])}"
+        "first_href": f"?{written([*question.pairs(), *ordered])}",
+        "next_href": f"?{written([*question.pairs(), *ordered, ('cursor', found.next_cursor)])}"
         if found.next_cursor
         else "",
         "orders": [
-            {"text": text, "current": name == order, "query": urlencode([*question.pairs(), *own, ("order", name)])}
+            {"text": text, "current": name == order, "query": written([*question.pairs(), *own, ("order", name)])}
             for name, text in ORDERS.items()
         ],
         "latency_href": links.latency(question),

@@ -8,7 +8,8 @@ from django.conf import settings
 from django.contrib.staticfiles import finders
 from django.contrib.staticfiles.management.commands.collectstatic import Command as CollectStatic
 from django.core.management.base import CommandParser
-from servestatic.storage import CompressedManifestStaticFilesStorage
+
+from controlplane.static_files import StaticFiles
 
 STAMP = ".sources"
 
@@ -36,7 +37,7 @@ class Command(CollectStatic):
         if stamp.is_file() and stamp.read_text() == digest:
             return None
         # Settings serve without a manifest until there is one; collecting always makes it.
-        self.storage = CompressedManifestStaticFilesStorage()
+        self.storage = StaticFiles()
         super().handle(**options)
         stamp.write_text(digest)
         return None

@@ -44,7 +44,7 @@ class Code(Enum):
     UNAUTHENTICATED = 16
 
 
-class Refused(Exception):
+class Refused(Exception):  # noqa: N818  (named for what happened)
     """A request that is not taken. Retryable exactly where `retry_after_s` is given."""
 
     def __init__(self, http: int, code: Code, message: str, retry_after_s: float | None = None) -> None:

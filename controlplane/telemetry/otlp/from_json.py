@@ -15,6 +15,7 @@ from controlplane.telemetry.spans import AttrValue, Event, Span
 
 from .faults import LATEST_NS, MAX_SPAN_BYTES, TOO_LARGE, fault
 from .malformed import Malformed
+from .rejoin import rejoin
 
 T = TypeVar("T")
 Integer = int | str | None
@@ -142,7 +143,7 @@ def check(body: bytes) -> Counter[str]:
 
 
 def spans(body: bytes) -> Iterator[tuple[Span, int]]:
-    return ((found, size) for found, size in _read(body) if isinstance(found, Span))
+    return iter(rejoin((found, size) for found, size in _read(body) if isinstance(found, Span)))
 
 
 def count_data_points(body: bytes) -> int:
@@ -227,7 +228,7 @@ def _attributes(pairs: list[KeyValue] | None) -> dict[str, AttrValue]:
 
 
 def _value(value: AnyValue | None) -> AttrValue:
-    """As `from_protobuf.value_of`."""
+    """As `any_value.value_of`."""
     if value is None:
         return ""
     if value.string_value is not None:

@@ -1,23 +1,25 @@
 """ExportTraceServiceRequest in protobuf: taken apart by hand down to its spans, each of which upb reads by itself."""
 
-from base64 import b64encode
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
+from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
 
-from controlplane.telemetry.spans import AttrValue, Event, Span
+from controlplane.telemetry.spans import Event, Span
 
+from .any_value import attributes
 from .faults import LATEST_NS, MAX_SPAN_BYTES, TOO_LARGE, fault
 from .malformed import Malformed
+from .scan import Scanner, Unusual
 from .wire import count, fields
 
 _Message = TypeVar("_Message", bound=Message)
 _NO_PARENT = bytes(8)
+_scanner = Scanner()
 _METRIC_KINDS = frozenset(
     {5, 7, 9, 10, 11}
 )  # gauge, sum, histogram, exponential histogram, summary; their data points are field 1
@@ -38,10 +40,17 @@ def check(body: bytes) -> Counter[str]:
 
 
 def spans(body: bytes) -> Iterator[tuple[Span, int]]:
+    scanner = _scanner
     for start, end, service, scope in walk(body):
         size = end - start
-        if size <= MAX_SPAN_BYTES and (found := span_of(_parse(WireSpan, body[start:end]), service, scope)):
-            yield found, size
+        if size > MAX_SPAN_BYTES:
+            continue
+        try:
+            span = scanner.span(body, start, end, service, scope)
+        except Unusual:
+            span = span_of(_parse(WireSpan, body[start:end]), service, scope)
+        if not fault(span.trace_id, span.span_id, span.parent_id, span.start_ns, span.end_ns):
+            yield span if span.end_ns >= span.start_ns else span._replace(end_ns=span.start_ns), size
 
 
 def count_data_points(body: bytes) -> int:
@@ -89,11 +98,10 @@ def _service(resource: Resource) -> str:
     return service
 
 
-def span_of(span: WireSpan, service: str, scope: str) -> Span | None:
+def span_of(span: WireSpan, service: str, scope: str) -> Span:
+    """As `scan.Scanner.span`, of whatever the parser takes."""
     trace_id, span_id, parent_id = span.trace_id, span.span_id, span.parent_span_id
     start_ns, end_ns = span.start_time_unix_nano, span.end_time_unix_nano
-    if fault(trace_id, span_id, parent_id, start_ns, end_ns):
-        return None
     kind, status = span.kind, span.status.code
     return Span(
         trace_id,
@@ -102,7 +110,7 @@ def span_of(span: WireSpan, service: str, scope: str) -> Span | None:
         span.name,
         kind if 0 <= kind <= 5 else 0,
         start_ns,
-        max(start_ns, end_ns),
+        end_ns,
         status if 0 <= status <= 2 else 0,
         service,
         scope,
@@ -114,27 +122,3 @@ def span_of(span: WireSpan, service: str, scope: str) -> Span | None:
             ]
         ),
     )
-
-
-def attributes(pairs: Iterable[KeyValue]) -> dict[str, AttrValue]:
-    return {pair.key: value_of(pair.value) for pair in pairs}
-
-
-def value_of(value: AnyValue) -> AttrValue:
-    """A list becomes a tuple, a map a tuple of (key, value), bytes base64 as in OTLP/JSON, and no value an empty string."""
-    kind = value.WhichOneof("value")
-    if kind == "string_value":
-        return value.string_value
-    if kind == "int_value":
-        return value.int_value
-    if kind == "double_value":
-        return value.double_value
-    if kind == "bool_value":
-        return value.bool_value
-    if kind == "array_value":
-        return tuple([value_of(item) for item in value.array_value.values])
-    if kind == "kvlist_value":
-        return tuple([(pair.key, value_of(pair.value)) for pair in value.kvlist_value.values])
-    if kind == "bytes_value":
-        return b64encode(value.bytes_value).decode()
-    return ""

@@ -1,9 +1,15 @@
 """What both transports share: take a body, judge it, make it durable, say what became of it."""
 
 import asyncio
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from typing import ParamSpec, TypeVar
 
+from controlplane.telemetry.metrics import otlp as metrics
+from controlplane.telemetry.metrics.batch import Builder
+from controlplane.telemetry.metrics.intake import Intake
 from controlplane.telemetry.spool.frame import Kind
 from controlplane.telemetry.spool.writer import SpoolFull, SpoolWriter
 
@@ -11,10 +17,13 @@ from . import contract, decode
 from .contract import Encoding, Refused, Signal, Taken
 from .malformed import Malformed
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 _AT_ONCE_BYTES = 256 * 1024
 """Bodies up to this size are judged on the event loop; a larger one would hold everybody else up."""
 
-NOT_STORED = "Weir stores traces only: turn this exporter off"
+NOT_STORED = "Weir does not store logs: turn this exporter off"
 
 
 @dataclass
@@ -33,8 +42,17 @@ class Counts:
 class Receiver:
     """Takes requests while fewer than `inflight_bytes` of bodies are in memory, and refuses the rest at once."""
 
-    def __init__(self, spool: SpoolWriter, *, max_body_bytes: int, inflight_bytes: int) -> None:
+    def __init__(
+        self,
+        spool: SpoolWriter,
+        *,
+        max_body_bytes: int,
+        inflight_bytes: int,
+        max_series: int = 200_000,
+        retention_days: int = 30,
+    ) -> None:
         self._spool = spool
+        self.metrics = Intake(spool, max_series=max_series, retention_days=retention_days)
         self.max_body_bytes = max_body_bytes
         self._inflight_bytes, self.inflight = inflight_bytes, 0
         self.counts = Counts()
@@ -63,20 +81,31 @@ class Receiver:
     async def take(self, signal: Signal, encoding: Encoding, body: bytes) -> Taken:
         """Returns once what was accepted would survive a kill. Raises Refused."""
         try:
-            if len(body) <= _AT_ONCE_BYTES:
-                return await self._keep(self._judge(signal, encoding, body), signal, encoding, body)
-            loop = asyncio.get_running_loop()
-            taken = await loop.run_in_executor(self._large, self._judge, signal, encoding, body)
+            if signal is Signal.METRICS:
+                samples = await self.judged(len(body), self._samples, encoding, body)
+                await self.metrics.keep(samples)
+                return contract.summary(samples.rejected, "data points")
+            taken = await self.judged(len(body), self._judge, signal, encoding, body)
             return await self._keep(taken, signal, encoding, body)
         except Malformed as error:
             raise contract.bad_data(str(error)) from error
         except SpoolFull as full:
             raise contract.unavailable(str(full), full.retry_after_s) from full
 
+    async def judged(self, size: int, judge: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+        """What `judge` finds in a body of `size` bytes: here and now where it is small, else beside the event loop, one at a time."""
+        if size <= _AT_ONCE_BYTES:
+            return judge(*arguments, **named)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._large, partial(judge, *arguments, **named))
+
+    def _samples(self, encoding: Encoding, body: bytes) -> Builder:
+        builder = self.metrics.builder()
+        (metrics.read_json if encoding is Encoding.JSON else metrics.read_protobuf)(body, builder)
+        return builder
+
     def _judge(self, signal: Signal, encoding: Encoding, body: bytes) -> Taken:
         json = encoding is Encoding.JSON
-        if signal is Signal.METRICS:
-            return contract.summary({NOT_STORED: decode.count_data_points(body, json=json)}, "data points")
         if signal is Signal.LOGS:
             return contract.summary({NOT_STORED: decode.count_log_records(body, json=json)}, "log records")
         rejected = decode.check(_kind(encoding), body)

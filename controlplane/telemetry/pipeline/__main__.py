@@ -1,6 +1,7 @@
 """`python -m controlplane.telemetry.pipeline --shard 0 --shards 1`, started by `controlplane.telemetry` alone."""
 
 import argparse
+import gc
 import logging
 
 from controlplane.telemetry.config import load
@@ -16,6 +17,7 @@ def main() -> None:
     arguments = parser.parse_args()
     for library in ("urllib3", "clickhouse_connect"):
         logging.getLogger(library).setLevel(logging.CRITICAL)  # what they would say, `sink` says once
+    gc.set_threshold(50_000, 20, 100)  # hundreds of thousands of spans are alive, and few cycles: look less often
     config = load()
     run(
         config.home / "spool",

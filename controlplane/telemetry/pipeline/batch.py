@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 import structlog
 
 from controlplane.telemetry.ledger import LedgerRow, close
+from controlplane.telemetry.metrics.batch import Batch as Samples
 from controlplane.telemetry.spans import Span
 from controlplane.telemetry.spool.frame import Position
 
 log = structlog.get_logger(__name__)
 
+_NOWHERE = Position(0, 0)
 Key = tuple[bytes, bytes]
 """A request's identity: trace id and request id, raw."""
 
@@ -22,7 +24,8 @@ class Batch:
     rows: list[LedgerRow] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)  # of the rows, see `version_of`
     amend: list[bytes] = field(default_factory=list)  # traces to be closed again with what the store knows of them
-    checkpoint: Position = Position(0, 0)  # before it, everything is in the store once this batch is
+    samples: list[Samples] = field(default_factory=list)  # metrics
+    checkpoint: Position = _NOWHERE  # before it, everything is in the store once this batch is
     oldest_ns: int = 0  # receipt of the oldest record that is new in it, ns since the Unix epoch; 0 without any
 
 

@@ -3,18 +3,19 @@
 import os
 import select
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 import structlog
 
-from controlplane.telemetry.spool import checkpoint
+from controlplane.telemetry.spool import checkpoint, segments
 from controlplane.telemetry.spool.frame import Position
 from controlplane.telemetry.spool.reader import SpoolReader
-from controlplane.telemetry.store import Store
 
 from .batch import Batch
+from .recent import Recent
 from .sink import Sink
 from .status import Status, encode
 from .store import StoreAdapter
@@ -52,8 +53,11 @@ def run(
 ) -> None:
     """Until standard input ends."""
     frontier = Frontier(sys.stdin.fileno())
-    store = Store(dsn)
+    store = StoreAdapter(dsn, retention_days)
     reader = SpoolReader(folder, checkpoint.load(folder, shard, shards))
+
+    untouched = reader.position == segments.start_of(1)  # nothing was ever closed here
+    recent = Recent(folder, f"recent.{shard}-of-{shards}", 0 if untouched else time.time_ns())
 
     def report(status: Status) -> None:
         line = encode(msgspec.structs.replace(status, shard=shard, pending_traces=worker.pending_traces)) + b"\n"
@@ -67,10 +71,10 @@ def run(
         with (folder / REFUSED_FILE).open("ab") as file:
             file.writelines(msgspec.json.encode({"reason": reason, "refused": item}) + b"\n" for item in items)
 
-    sink = Sink(
-        StoreAdapter(store, dsn, retention_days), stored, refused, away=lambda reason: report(Status(store_away=reason))
+    sink = Sink(store, stored, refused, away=lambda reason: report(Status(store_away=reason)))
+    worker = Worker(
+        reader, sink, recent, lambda: frontier.position, shard=shard, shards=shards, limits=limits, batches=batches
     )
-    worker = Worker(reader, sink, lambda: frontier.position, shard=shard, shards=shards, limits=limits, batches=batches)
     sink.start()
     try:
         wait_s = 0.0
@@ -83,3 +87,4 @@ def run(
         sink.stop()
         reader.close()
         store.close()
+        recent.close()

@@ -20,8 +20,8 @@ log = structlog.get_logger(__name__)
 
 _LONGEST_WAIT_S = 5.0
 _TRACES_AT_ONCE = 1_000
-ENVIRONMENT = frozenset({60, 81, 192, 193, 194, 497, 516})
-"""ClickHouse codes for a missing table or database, a wrong user, password or grant: nothing is wrong with the data."""
+ENVIRONMENT = frozenset({8, 10, 16, 47, 60, 62, 81, 115, 164, 192, 193, 194, 497, 516})
+"""ClickHouse codes for a missing table, column or database, a wrong user, password or grant: nothing is wrong with the data."""
 
 T = TypeVar("T")
 
@@ -85,6 +85,8 @@ class Sink:
         """None where the sink was stopped before all of it was in the store."""
         if not self._insert(self._store.insert_spans, batch.spans):
             return None
+        if not self._insert(self._store.insert_samples, batch.samples):
+            return None
         rows = list(zip(batch.rows, batch.versions, strict=True))
         withdrawn: set[Key] = set()
         for at in range(0, len(batch.amend), _TRACES_AT_ONCE):
@@ -103,6 +105,7 @@ class Sink:
             requests=len(rows),
             amended=len(batch.amend),
             withdrawn=len(withdrawn),
+            samples=sum(map(len, batch.samples)),
             newest_ns=max((row.end_ns for row, _ in rows), default=0),
             lag_s=max(0.0, (time.time_ns() - batch.oldest_ns) / 1e9) if batch.oldest_ns else 0.0,
             checkpoint=batch.checkpoint,
@@ -116,8 +119,7 @@ class Sink:
         found: list[_Known] = []
 
         def ask() -> None:
-            spans = self._store.spans_of(trace_ids)
-            found.append(_Known(list(spans.values()), self._store.request_keys(trace_ids)))
+            found.append(_Known(self._store.known_spans(trace_ids), self._store.request_keys(trace_ids)))
 
         return found[0] if self._patiently(ask) else None
 

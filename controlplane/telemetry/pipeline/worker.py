@@ -7,8 +7,9 @@ from itertools import islice
 
 import structlog
 
+from controlplane.telemetry.metrics import batch as metrics
 from controlplane.telemetry.otlp import decode
-from controlplane.telemetry.spool.frame import Position, Record
+from controlplane.telemetry.spool.frame import Kind, Position, Record
 from controlplane.telemetry.spool.reader import SpoolReader
 
 from .batch import Batch, rows_of, version_of
@@ -37,6 +38,7 @@ class Worker:
         self,
         reader: SpoolReader,
         sink: Sink,
+        recent: Recent,
         frontier: Callable[[], Position],
         *,
         shard: int = 0,
@@ -48,7 +50,7 @@ class Worker:
         self._shard, self._shards = shard, shards
         self._batches = batches or BatchLimits()
         self._traces = Traces(limits or Limits())
-        self._recent = Recent(time.time_ns())
+        self._recent = recent
         self._added = reader.position  # everything before it is in `_traces` or done with
         self._batch = Batch(checkpoint=reader.position)
         self._bytes = 0  # of the batch's spans, on the wire
@@ -84,6 +86,9 @@ class Worker:
     def _add(self, record: Record) -> None:
         if self._since_s is None:
             self._since_s = time.monotonic()
+        if record.kind == Kind.SAMPLES:
+            self._add_samples(record)
+            return
         try:
             spans = decode.spans(record.kind, record.payload)
             while some := list(islice(spans, _SPANS_AT_ONCE)):
@@ -99,6 +104,17 @@ class Worker:
         except decode.Malformed as error:
             # The receiver has judged this body: only another version's could come here.
             log.error("pipeline.unreadable", position=record.start, error=str(error))  # noqa: TRY400
+
+    def _add_samples(self, record: Record) -> None:
+        """Metrics are the first shard's; the others only move their checkpoint."""
+        if self._shard:
+            return
+        self._batch.oldest_ns = self._batch.oldest_ns or record.received_ns
+        self._batch.samples.append(metrics.decode(record.payload))
+        self._bytes += len(record.payload)
+        if self._full:
+            self._added = record.end
+            self._hand_on()
 
     def _close(self, trace_id: bytes, trace: OpenTrace) -> None:
         if self._recent.may_know(trace_id, trace.earliest_ns):

@@ -37,8 +37,8 @@ def settle(folder: Path, shards: int) -> Position:
         positions = dict.fromkeys(range(shards), beginning)
         for shard, position in positions.items():
             save(folder, shard, shards, position)
-    for path in folder.glob("checkpoint.*"):
-        if not path.name.endswith(f"-of-{shards}"):
+    for path in folder.glob("*.*-of-*"):  # a shard's other files are named alike
+        if f"-of-{shards}." not in f"{path.name}.":
             path.unlink()
     return min(positions.values())
 

@@ -21,6 +21,7 @@ class Kind(IntEnum):
 
     TRACES_PROTOBUF = 1
     TRACES_JSON = 2
+    SAMPLES = 3  # metrics, as `metrics.batch` encodes them
 
 
 class Position(NamedTuple):
@@ -40,7 +41,7 @@ class Record(NamedTuple):
     end: Position
 
 
-class Torn(Exception):
+class Torn(Exception):  # noqa: N818  (named for what happened)
     """The bytes at `offset` are not a whole, intact frame."""
 
     def __init__(self, offset: int, reason: str) -> None:

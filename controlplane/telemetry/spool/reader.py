@@ -34,7 +34,7 @@ class SpoolReader:
                         return found
                     raise Torn(self.position.offset, "cut short")
                 except Torn as torn:
-                    log.error(
+                    log.exception(
                         "spool.damaged", segment=self.position.segment, offset=torn.offset, lost_bytes=end - torn.offset
                     )
             if self.position.segment == frontier.segment:
@@ -78,7 +78,7 @@ class SpoolReader:
         try:
             return segments.path_of(self._folder, self.position.segment).stat().st_size
         except FileNotFoundError:
-            log.error("spool.segment_missing", segment=self.position.segment)
+            log.exception("spool.segment_missing", segment=self.position.segment)
             return 0
 
     def _next_segment(self, frontier: Position) -> None:

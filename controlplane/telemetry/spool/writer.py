@@ -20,7 +20,7 @@ FULL_RETRY_S = 5.0
 """What a sender is told to wait when the spool or the disk is full."""
 
 
-class SpoolFull(Exception):
+class SpoolFull(Exception):  # noqa: N818  (named for what happened)
     """Nothing can be appended now. Retryable after `retry_after_s`."""
 
     def __init__(self, message: str) -> None:
@@ -31,7 +31,8 @@ class SpoolFull(Exception):
 class SpoolWriter:
     """The only writer of a folder. `append` never blocks; its future is done once the record would survive a loss of power.
 
-    `max_bytes` bounds what is not worked off (on disk there may be one segment more), `reserve_bytes` is left free on its disk (the store needs room to work the spool off),
+    `max_bytes` bounds what is not worked off (on disk there may be one segment more), `reserve_bytes` is left free on
+    its disk (the store needs room to work the spool off),
     `segment_bytes` is the size from which a new file is begun. `on_commit(position)` is called from the writing thread.
     """
 
@@ -65,6 +66,7 @@ class SpoolWriter:
         if reason := self.refusal():
             raise SpoolFull(reason)
         done: Future[None] = Future()
+        done.set_running_or_notify_cancel()  # a sender that goes away does not call back what is being written
         head = header(kind, time.time_ns() if received_ns is None else received_ns, payload)
         with self._change:
             if self._closed:

@@ -4,7 +4,10 @@
 """
 
 from .errors import StoreError, StoreInputError, StoreUnavailable
+from .explain import ExplainReader
+from .export import Exporter
 from .latency import LatencyReader
+from .metrics import MetricReader, MetricWriter
 from .migrate import migrate
 from .overview import OverviewReader
 from .requests import RequestReader
@@ -14,7 +17,17 @@ from .write import Writer
 __all__ = ["Store", "StoreError", "StoreInputError", "StoreUnavailable", "migrate"]
 
 
-class Store(LatencyReader, RequestReader, OverviewReader, Writer, Withdrawer):
+class Store(
+    LatencyReader,
+    RequestReader,
+    OverviewReader,
+    ExplainReader,
+    Exporter,
+    MetricReader,
+    Writer,
+    Withdrawer,
+    MetricWriter,
+):
     """The store at a DSN (`clickhouse://user:password@host:port/database`). Blocking and thread-safe; connects at first use.
 
     Every method raises StoreUnavailable (try again after `retry_after_s`), StoreError (never will), or StoreInputError (a StoreError

@@ -3,10 +3,12 @@
 import argparse
 import asyncio
 import signal
+import sys
 from pathlib import Path
 
 from controlplane.config import load
 
+from .errors import StoreError, StoreUnavailable
 from .front import serve_embedded
 from .migrate import migrate
 
@@ -30,7 +32,10 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0, help="0 picks a free one")
     parser.add_argument("--retention-days", type=int, default=config.retention_days)
     arguments = parser.parse_args()
-    asyncio.run(_serve(arguments.home, arguments.port, arguments.retention_days))
+    try:
+        asyncio.run(_serve(arguments.home, arguments.port, arguments.retention_days))
+    except (StoreUnavailable, StoreError, OSError) as error:
+        sys.exit(f"the store does not start: {error}")
 
 
 if __name__ == "__main__":

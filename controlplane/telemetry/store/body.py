@@ -10,21 +10,21 @@ from aiohttp import StreamReader
 from backports import zstd
 
 
-class TooLarge(Exception):
+class TooLargeError(Exception):
     """The body is over the limit, as sent or decompressed."""
 
 
-class Unreadable(Exception):
+class UnreadableError(Exception):
     """The encoding is unknown or its bytes are damaged."""
 
 
 async def read(stream: StreamReader, encoding: str, limit: int) -> bytes:
-    """The whole body of at most `limit` bytes, both as sent and decompressed. Raises TooLarge, Unreadable."""
+    """The whole body of at most `limit` bytes, both as sent and decompressed. Raises TooLargeError, UnreadableError."""
     parts, size = [], 0
     async for part in stream.iter_any():
         size += len(part)
         if size > limit:
-            raise TooLarge(f"the body is over {limit} bytes; send smaller batches")
+            raise TooLargeError(f"the body is over {limit} bytes; send smaller batches")
         parts.append(part)
     data = b"".join(parts)
     if encoding in ("", "identity"):
@@ -33,10 +33,10 @@ async def read(stream: StreamReader, encoding: str, limit: int) -> bytes:
 
 
 def decompress(data: bytes, encoding: str, limit: int) -> bytes:
-    """`data` (one or more frames of `encoding`) in clear, at most `limit` bytes. Raises TooLarge, Unreadable."""
+    """`data` (one or more frames of `encoding`) in clear, at most `limit` bytes. Raises TooLargeError, UnreadableError."""
     start = _ENCODINGS.get(encoding)
     if start is None:
-        raise Unreadable(f"Content-Encoding {encoding!r} is not known; use one of {', '.join(_ENCODINGS)}")
+        raise UnreadableError(f"Content-Encoding {encoding!r} is not known; use one of {', '.join(_ENCODINGS)}")
     parts, left = [], limit
     try:
         while data:
@@ -45,14 +45,14 @@ def decompress(data: bytes, encoding: str, limit: int) -> bytes:
                 part = frame.decompress(data, left + 1)
                 left -= len(part)
                 if left < 0:
-                    raise TooLarge(f"the decompressed body is over {limit} bytes; send smaller batches")
+                    raise TooLargeError(f"the decompressed body is over {limit} bytes; send smaller batches")
                 parts.append(part)
                 data = getattr(frame, "unconsumed_tail", b"")
                 if not part and not data and not frame.eof:
-                    raise Unreadable(f"the {encoding} body ends too early")
+                    raise UnreadableError(f"the {encoding} body ends too early")
             data = frame.unused_data or b""
     except (zlib.error, zstd.ZstdError, RuntimeError, EOFError) as error:
-        raise Unreadable(f"the {encoding} body is damaged: {error}") from error
+        raise UnreadableError(f"the {encoding} body is damaged: {error}") from error
     return b"".join(parts)
 
 

@@ -1,5 +1,6 @@
 """One process's connection to the store: pooled HTTP, thread-safe, and the only place that sees clickhouse_connect or its errors."""
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -9,7 +10,7 @@ from typing import Any, ParamSpec, TypeVar
 import clickhouse_connect
 import pyarrow as pa
 from clickhouse_connect.driver.client import Client
-from clickhouse_connect.driver.exceptions import ClickHouseError, DatabaseError
+from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
 from clickhouse_connect.driver.httputil import get_pool_manager
 
 from .dsn import parse_dsn
@@ -17,6 +18,8 @@ from .errors import RETRYABLE_CODES, StoreError, StoreUnavailable
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+_BUSY = re.compile(r"HTTP status (408|429|5\d\d)")  # a proxy's answer, without ClickHouse's code
 
 READ_SETTINGS: Mapping[str, object] = {
     "do_not_merge_across_partitions_select_final": 1,  # identities never cross partitions: days are merged apart
@@ -36,7 +39,7 @@ class Connection:
     ) -> None:
         self.dsn = parse_dsn(dsn)
         self._database = database or self.dsn.database
-        self._timeouts = {"connect_timeout": connect_timeout_s, "send_receive_timeout": timeout_s}
+        self._connect_timeout_s, self._timeout_s = connect_timeout_s, timeout_s
         self._pool = get_pool_manager(maxsize=pool, num_pools=2)
         self._client: Client | None = None
         self._connecting = threading.Lock()
@@ -57,7 +60,7 @@ class Connection:
         except StoreUnavailable:
             return False
 
-    def rows(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Sequence[Any]]:
+    def rows(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Any]:
         """A read's rows. Values travel as bound parameters, `{name:Type}` in `sql`."""
         with _translated():
             return (
@@ -66,10 +69,17 @@ class Connection:
                 .result_rows
             )
 
-    def command(self, sql: str) -> None:
-        """A statement without a result: schema changes."""
+    def arrow(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
+        """A read's columns, text as text; for much at once."""
         with _translated():
-            self._connected().command(sql)
+            return self._connected().query_arrow(
+                sql, parameters=dict(parameters or {}), settings=dict(READ_SETTINGS), use_strings=True
+            )
+
+    def command(self, sql: str, parameters: Mapping[str, object] | None = None) -> None:
+        """A statement without a result: schema changes, and inserts out of the store itself."""
+        with _translated():
+            self._connected().command(sql, parameters=dict(parameters or {}))
 
     def insert_arrow(self, table: str, data: pa.Table) -> None:
         """Append `data`, whose columns are named as the table's. Sent again, rows replace themselves: repeat it after StoreUnavailable."""
@@ -90,7 +100,8 @@ class Connection:
                         pool_mgr=self._pool,
                         compress=False,
                         autogenerate_session_id=False,
-                        **self._timeouts,
+                        connect_timeout=self._connect_timeout_s,
+                        send_receive_timeout=self._timeout_s,
                     )
         return self._client
 
@@ -102,10 +113,9 @@ def _translated() -> Iterator[None]:
         yield
     except ClickHouseError as error:
         code = getattr(error, "code", None)
-        if code in RETRYABLE_CODES or (code is None and not isinstance(error, DatabaseError)):
-            raise StoreUnavailable(f"the store cannot answer now: {error}") from error
-        if code is None and "HTTP" in str(error):
-            raise StoreUnavailable(f"the store cannot be reached: {error}") from error
+        away = code in RETRYABLE_CODES if code else isinstance(error, OperationalError) or _BUSY.search(str(error))
+        if away:
+            raise StoreUnavailable(f"the store does not answer now: {error}") from error
         raise StoreError(f"the store refused: {error}", code=code) from error
     except OSError as error:
         raise StoreUnavailable(f"the store cannot be reached: {error}") from error

@@ -1,7 +1,8 @@
 """Spans and ledger rows as Arrow columns, and back: the tables' layout, named once. Pure."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import pyarrow as pa
@@ -67,7 +68,8 @@ REQUEST_SCHEMA = pa.schema(
         pa.field("critical_path", pa.list_(pa.binary(8))),
     ]
 )
-"""What `insert_request_columns` takes: LedgerRow's fields (`end_ns` is `start_ns + e2e_ns`), a column `stage_NAME` for each stage, ids as raw bytes, and the version."""
+"""What `insert_request_columns` takes: LedgerRow's fields (`end_ns` is `start_ns + e2e_ns`), a column `stage_NAME` for each
+stage, ids as raw bytes, and the version."""
 
 SPAN_COLUMNS = tuple(SPAN_SCHEMA.names)
 REQUEST_COLUMNS = ("end_ns", *(name for name in REQUEST_SCHEMA.names if name not in ("version", "prompt_bucket")))
@@ -77,6 +79,10 @@ def attribute_text(value: AttrValue) -> str:
     """A string as it is; any other type as \\x01 and its JSON, so that types survive and strings can be searched for."""
     if isinstance(value, str):
         return _TYPED + json.dumps(value) if value.startswith(_TYPED) else value
+    if type(value) is int:
+        return f"{_TYPED}{value}"  # as json.dumps writes it, in a tenth of the time
+    if type(value) is float and value - value == 0:  # finite
+        return f"{_TYPED}{value!r}"
     return _TYPED + json.dumps(value, separators=(",", ":"))
 
 
@@ -89,74 +95,114 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def _items(attributes: dict[str, AttrValue]) -> list[tuple[str, str]]:
-    return [
-        (key, value if type(value) is str and not value.startswith(_TYPED) else attribute_text(value))
-        for key, value in attributes.items()
-    ]
+def _maps(held: Iterable[Mapping[str, AttrValue]]) -> pa.Array:
+    """A column of maps, built flat: pyarrow takes one list of texts twenty times as fast as a list of lists of pairs."""
+    offsets, keys, values = [0], list[str](), list[str]()
+    for attributes in held:
+        keys += attributes
+        values += [
+            value if type(value) is str and value[:1] != _TYPED else attribute_text(value)
+            for value in attributes.values()
+        ]
+        offsets.append(len(keys))
+    return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), _texts(keys), _texts(values))
+
+
+def _texts(values: Sequence[str]) -> pa.Array:
+    """Text as UTF-8; a lone surrogate, which JSON can carry and UTF-8 cannot, becomes a question mark."""
+    try:
+        return pa.array(values, pa.string())
+    except UnicodeEncodeError:
+        return pa.array([value.encode("utf-8", "replace").decode() for value in values], pa.string())
+
+
+def _lists(sizes: Iterable[int], values: pa.Array) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array([0, *accumulate(sizes)], pa.int32()), values)
 
 
 def span_table(spans: Sequence[Span]) -> pa.Table:
-    """Spans as columns. Raises ValueError (pyarrow's) where an id has the wrong length or a time does not fit."""
-    columns: dict[str, list[Any]] = {
-        "trace_id": [span.trace_id for span in spans],
-        "span_id": [span.span_id for span in spans],
-        "parent_id": [span.parent_id or NO_PARENT for span in spans],
-        "start_ns": [span.start_ns for span in spans],
-        "duration_ns": [max(span.end_ns - span.start_ns, 0) for span in spans],
-        "kind": [span.kind for span in spans],
-        "status_code": [span.status_code for span in spans],
-        "name": [span.name for span in spans],
-        "service": [span.service for span in spans],
-        "scope": [span.scope for span in spans],
-        "attributes": [_items(span.attributes) for span in spans],
-        "event_after": [[event.time_ns - span.start_ns for event in span.events] for span in spans],
-        "event_name": [[event.name for event in span.events] for span in spans],
-        "event_attributes": [[_items(event.attributes) for event in span.events] for span in spans],
-    }
-    return pa.table(columns, schema=SPAN_SCHEMA)
+    """Spans as columns. An end before its start is taken for the start; a kind or status out of OTLP's range for unspecified.
+
+    Raises ValueError, TypeError or OverflowError (pyarrow's) where an id has the wrong length or a time does not fit.
+    """
+    sizes = [len(span.events) for span in spans]
+    events = [(span.start_ns, event) for span in spans for event in span.events]
+    return pa.table(
+        {
+            "trace_id": pa.array([span.trace_id for span in spans], pa.binary(16)),
+            "span_id": pa.array([span.span_id for span in spans], pa.binary(8)),
+            "parent_id": pa.array([span.parent_id or NO_PARENT for span in spans], pa.binary(8)),
+            "start_ns": pa.array([span.start_ns for span in spans], pa.uint64()),
+            "duration_ns": pa.array([max(span.end_ns - span.start_ns, 0) for span in spans], pa.uint64()),
+            "kind": pa.array([span.kind if 0 <= span.kind <= 5 else 0 for span in spans], pa.uint8()),
+            "status_code": pa.array(
+                [span.status_code if 0 <= span.status_code <= 2 else 0 for span in spans], pa.uint8()
+            ),
+            "name": _texts([span.name for span in spans]),
+            "service": _texts([span.service for span in spans]),
+            "scope": _texts([span.scope for span in spans]),
+            "attributes": _maps(span.attributes for span in spans),
+            "event_after": _lists(
+                sizes, pa.array([_signed(event.time_ns - start) for start, event in events], pa.int64())
+            ),
+            "event_name": _lists(sizes, _texts([event.name for _, event in events])),
+            "event_attributes": _lists(sizes, _maps(event.attributes for _, event in events)),
+        },
+        schema=SPAN_SCHEMA,
+    )
+
+
+def _signed(delay_ns: int) -> int:
+    return max(-(2**63), min(delay_ns, 2**63 - 1))
 
 
 def span(values: Sequence[Any]) -> Span:
     """A row of SPAN_COLUMNS (ids as bytes, attributes as a dict of texts) as a Span."""
-    (
-        trace_id,
-        span_id,
-        parent_id,
-        start_ns,
-        duration_ns,
-        kind,
-        status,
-        name,
-        service,
-        scope,
-        attributes,
-        after,
-        names,
-        event_attributes,
-    ) = values
+    trace_id, span_id, parent_id, start_ns, duration_ns, kind, status_code, name, service, scope = values[:10]
+    attributes, after, names, event_attributes = values[10:]
     return Span(
-        trace_id, span_id, b"" if parent_id == NO_PARENT else parent_id, name, kind, start_ns, start_ns + duration_ns, status, service, scope,
-        {key: attribute_value(text) for key, text in attributes.items()},
-        tuple(
-            Event(start_ns + delay, event, {key: attribute_value(text) for key, text in held.items()})
+        trace_id=trace_id,
+        span_id=span_id,
+        parent_id=b"" if parent_id == NO_PARENT else parent_id,
+        name=name,
+        kind=kind,
+        start_ns=start_ns,
+        end_ns=start_ns + duration_ns,
+        status_code=status_code,
+        service=service,
+        scope=scope,
+        attributes=_attributes(attributes),
+        events=tuple(
+            Event(start_ns + delay, event, _attributes(held))
             for delay, event, held in zip(after, names, event_attributes, strict=True)
         ),
-    )  # fmt: skip
+    )
 
 
-def request_table(rows: Sequence[LedgerRow], version: int) -> pa.Table:
-    """Ledger rows as columns, all with one version."""
-    columns: dict[str, list[Any]] = {
+def _attributes(texts: Mapping[str, str]) -> dict[str, AttrValue]:
+    return {key: attribute_value(text) for key, text in texts.items()}
+
+
+def request_table(rows: Sequence[LedgerRow], version: int | Sequence[int]) -> pa.Table:
+    """Ledger rows as columns, all with one version or each with its own."""
+    columns: dict[str, Sequence[Any]] = {
         "trace_id": [bytes.fromhex(row.trace_id) for row in rows],
         "request_id": [bytes.fromhex(row.request_id) for row in rows],
-        "version": [version] * len(rows),
+        "version": [version] * len(rows) if isinstance(version, int) else version,
         **{name: [getattr(row, name) for row in rows] for name, _ in _PLAIN},
         **{f"stage_{stage}": [row.stages[stage] for row in rows] for stage in STAGES},
         "prompt_bucket": [row.prompt_bucket for row in rows],
         "critical_path": [[bytes.fromhex(span_id) for span_id in row.critical_path] for row in rows],
     }
-    return pa.table(columns, schema=REQUEST_SCHEMA)
+    return pa.table(
+        {
+            field.name: _texts(columns[field.name])
+            if field.type == pa.string()
+            else pa.array(columns[field.name], field.type)
+            for field in REQUEST_SCHEMA
+        },
+        schema=REQUEST_SCHEMA,
+    )
 
 
 def request(values: Sequence[Any]) -> LedgerRow:

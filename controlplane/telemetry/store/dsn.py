@@ -1,4 +1,4 @@
-"""The store's address: `clickhouse://user:password@host:port/database?cluster=NAME`; `clickhouses://` is over TLS."""
+"""The store's address: `clickhouse://user:password@host:port/database?cluster=NAME&otel=TABLE`; `clickhouses://` is over TLS."""
 
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -9,7 +9,8 @@ from .statement import identifier
 
 @dataclass(frozen=True, slots=True)
 class Dsn:
-    """Where the store is. `cluster` names ClickHouse's cluster for replicated tables; empty is one server, or the embedded one."""
+    """Where the store is. `cluster` names ClickHouse's cluster for replicated tables; empty is one server, or the embedded one.
+    `otel` names the table of the OpenTelemetry Collector's exporter to read traces from too; empty reads none."""
 
     host: str
     port: int
@@ -18,6 +19,7 @@ class Dsn:
     database: str
     secure: bool = False
     cluster: str = ""
+    otel: str = ""
 
 
 def parse_dsn(text: str) -> Dsn:
@@ -27,6 +29,7 @@ def parse_dsn(text: str) -> Dsn:
         raise StoreInputError(
             f"store DSN with scheme {parts.scheme!r} is not usable; write clickhouse://user:password@host:port/database"
         )
+    options = parse_qs(parts.query)
     secure = parts.scheme == "clickhouses"
     return Dsn(
         host=parts.hostname,
@@ -35,5 +38,6 @@ def parse_dsn(text: str) -> Dsn:
         password=unquote(parts.password or ""),
         database=identifier(parts.path.strip("/") or "weir"),
         secure=secure,
-        cluster=(parse_qs(parts.query).get("cluster") or [""])[0],
+        cluster=options.get("cluster", [""])[0],
+        otel=".".join(map(identifier, options["otel"][0].split(".", 1))) if "otel" in options else "",
     )

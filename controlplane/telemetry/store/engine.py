@@ -1,20 +1,26 @@
-"""The embedded ClickHouse: one chDB data folder, opened by this process alone, and a pool of handles that run queries at the same time."""
+"""The embedded ClickHouse: one chDB data folder, opened by this process alone, and handles that run queries at the same time."""
 
 import queue
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import chdb
+import structlog
+from chdb.state.sqlitelike import Connection
 
 from .errors import StoreError, StoreUnavailable
 from .statement import Insert, Query, identifier, settings_statement
 
+log = structlog.get_logger(__name__)
+
+CLOSING_S = 20.0
+"""How long closing waits for each statement that runs."""
+UNKNOWN_EXCEPTION = 1002  # ClickHouse's code for what has none
+
 _CODE = re.compile(r"\bCode: (\d+)\. ")
-UNKNOWN_EXCEPTION = 1002
 
 
 class EngineError(StoreError):
@@ -34,7 +40,7 @@ def _engine_error(error: Exception) -> EngineError:
 class _Handle:
     """One chDB connection with what was last set on it, so that most requests need no SET of their own."""
 
-    def __init__(self, connection: Any) -> None:
+    def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.settings: dict[str, str] = {}
         self.database = ""
@@ -47,21 +53,20 @@ class Engine:
         folder.mkdir(parents=True, exist_ok=True)
         path = str(folder.resolve())
         try:
-            first = chdb.connect(path)
+            first = Connection(path)
         except RuntimeError as error:
             raise StoreUnavailable(
                 f"the store in {path} cannot be opened: another process has it open, or it is damaged ({error}). "
                 "Stop the other telemetry process, or give this one its own WEIR_HOME.",
                 retry_after_s=5.0,
             ) from error
-        self._all = [_Handle(first)] + [_Handle(chdb.connect(path)) for _ in range(handles - 1)]
+        self._all = [_Handle(first)] + [_Handle(Connection(path)) for _ in range(handles - 1)]
         self._idle: queue.LifoQueue[_Handle] = queue.LifoQueue()
         for handle in reversed(self._all):
             self._idle.put(handle)
-        self._closing = threading.Lock()
 
     @contextmanager
-    def _handle(self, database: str, settings: dict[str, str]) -> Iterator[Any]:
+    def _handle(self, database: str, settings: dict[str, str]) -> Iterator[Connection]:
         handle = self._idle.get()
         try:
             change = settings_statement(settings, handle.settings)
@@ -85,8 +90,13 @@ class Engine:
         with self._handle(database, settings) as connection:
             return bytes(connection.query(query.sql, query.format, params=params).bytes())
 
-    def stream(self, query: Query, database: str, settings: dict[str, str], params: dict[str, str]) -> Iterator[bytes]:
-        """The result block by block, for a format whose blocks concatenate. Closing the iterator cancels the query."""
+    def stream(self, query: Query, database: str, settings: dict[str, str], params: dict[str, str]) -> "Stream":
+        """The result block by block, for a format whose blocks concatenate. It holds a handle until it is closed."""
+        return Stream(self._blocks(query, database, settings, params))
+
+    def _blocks(
+        self, query: Query, database: str, settings: dict[str, str], params: dict[str, str]
+    ) -> Generator[bytes, None, None]:
         with (
             self._handle(database, settings) as connection,
             connection.send_query(query.sql, query.format, params=params) as blocks,
@@ -96,15 +106,38 @@ class Engine:
 
     def insert(self, insert: Insert, database: str, settings: dict[str, str]) -> int:
         """Rows written. A statement that fails has written none of its blocks (ClickHouse's default block is a million rows)."""
-        with self._handle(database, settings) as connection:
-            with connection.send_insert(insert.head, insert.format) as inserter:
-                inserter.append(bytes(insert.data))
-                return int(inserter.finish().rows_written)
+        with (
+            self._handle(database, settings) as connection,
+            connection.send_insert(insert.head, insert.format) as inserter,
+        ):
+            inserter.append(bytes(insert.data))
+            return int(inserter.finish().rows_written)
 
     def close(self) -> None:
-        """Close every handle, and with the last the folder; waits for statements that run."""
-        with self._closing:
-            while self._all:
-                handle = self._idle.get()
-                handle.connection.close()
-                self._all.remove(handle)
+        """Close every handle, and with the last the folder; waits `CLOSING_S` for statements that run."""
+        while self._all:
+            try:
+                handle = self._idle.get(timeout=CLOSING_S)
+            except queue.Empty:
+                log.warning("store.closed_with_statements_running", statements=len(self._all))
+                return
+            handle.connection.close()
+            self._all.remove(handle)
+
+
+class Stream:
+    """Blocks of a result. One thread may close it while another waits for a block: the close waits too."""
+
+    def __init__(self, blocks: Generator[bytes, None, None]) -> None:
+        self._blocks = blocks
+        self._turn = threading.Lock()
+
+    def next(self) -> bytes | None:
+        """The next block; None after the last one, and once it is closed. Raises EngineError."""
+        with self._turn:
+            return next(self._blocks, None)
+
+    def close(self) -> None:
+        """Cancel what is left of the query and give the handle back."""
+        with self._turn:
+            self._blocks.close()

@@ -1,7 +1,7 @@
 """The store's two families of failure: retryable with a delay, and permanent. No client exception leaves this package."""
 
 
-class StoreUnavailable(Exception):
+class StoreUnavailable(Exception):  # noqa: N818  (what it says, not what it is)
     """The store did not take or answer this now; the same call may work after `retry_after_s` seconds."""
 
     def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
@@ -23,6 +23,8 @@ class StoreInputError(StoreError, ValueError):
 
 RETRYABLE_CODES = frozenset(
     {
+        60,  # UNKNOWN_TABLE: our own tables, so they have not been made yet
+        81,  # UNKNOWN_DATABASE
         159,  # TIMEOUT_EXCEEDED
         202,  # TOO_MANY_SIMULTANEOUS_QUERIES
         203,  # NO_FREE_CONNECTION

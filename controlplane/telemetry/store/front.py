@@ -1,4 +1,4 @@
-"""ClickHouse's HTTP interface over the embedded engine, for clients in other processes: an embedded store and a cluster differ in a URL alone.
+"""ClickHouse's HTTP interface over the embedded engine: for clients in other processes, it and a cluster differ in a URL alone.
 
 Serves `GET /ping`, and `GET` and `POST /` with `query`, `database`, `default_format`, `param_*`, settings as parameters, a body that
 continues the query or is its data (gzip, deflate, zstd, lz4), multipart forms, and errors with ClickHouse's code in
@@ -7,33 +7,42 @@ compressed answers, external tables, roles.
 """
 
 import asyncio
+import functools
 import hmac
 import json
 from base64 import b64decode
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import structlog
 from aiohttp import web
 
 from . import access, body
-from .engine import Engine, EngineError
+from .engine import Engine, EngineError, Stream
 from .errors import StoreInputError
 from .statement import Insert, Query, parse
 
 log = structlog.get_logger(__name__)
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 USER = "weir"
-DATABASE = "weir"
+DEFAULT_DATABASE = "default"
 MAX_BODY_BYTES = 256 * 2**20
 """One insert's data, after decompression too. A batch of 100,000 spans is some 40 MiB."""
 READERS, WRITERS = 6, 2
 """Statements that run at once, of each kind, so that reads never wait for inserts nor inserts for reads."""
 MAX_WAITING = 64
 """Statements that may wait for a place; more are told to come again."""
+MAX_STREAM_S = 300.0
+"""A result is read to its end in this time; a client that stops reading must not keep a place for ever."""
+DEFAULTS = {"max_execution_time": "120"}
+"""Settings of statements that bring none of their own. Seconds."""
 
 _TRANSPORT = frozenset(
     {
@@ -47,7 +56,7 @@ _TRANSPORT = frozenset(
 
 _STATUS = {
     60: 404, 81: 404, 46: 404, 115: 404,  # unknown table, database, function, setting
-    62: 400, 47: 400, 53: 400, 6: 400, 27: 400, 36: 400, 26: 400, 386: 400, 456: 400, 457: 400,
+    62: 400, 47: 400, 53: 400, 6: 400, 27: 400, 117: 400, 36: 400, 26: 400, 386: 400, 456: 400, 457: 400,
     159: 408, 202: 503, 241: 500, 516: 403, 497: 403,
 }  # fmt: skip
 """HTTP status by ClickHouse code, as its own server answers; others are 500."""
@@ -61,7 +70,7 @@ class Front:
     dsn: str
 
 
-class _Denied(Exception):
+class _DeniedError(Exception):
     pass
 
 
@@ -92,17 +101,17 @@ class _Handler:
                 return await self._serve(request)
             finally:
                 self._waiting -= 1
-        except _Denied as denied:
+        except _DeniedError as denied:
             return _refusal(403, 516, "AUTHENTICATION_FAILED", str(denied))
-        except body.TooLarge as error:
+        except body.TooLargeError as error:
             return _refusal(413, 1003, "REQUEST_TOO_LARGE", str(error))
-        except body.Unreadable as error:
+        except body.UnreadableError as error:
             return _refusal(400, 354, "INFLATE_FAILED", str(error))
-        except (EngineError, StoreInputError) as error:
-            code = error.code or 36
-            return web.Response(
-                status=_STATUS.get(code, 500), text=f"{error}\n", headers={"X-ClickHouse-Exception-Code": str(code)}
-            )
+        except StoreInputError as error:
+            return _refusal(400, error.code or 36, "BAD_ARGUMENTS", str(error))
+        except EngineError as error:
+            headers = {"X-ClickHouse-Exception-Code": str(error.code)}
+            return web.Response(status=_STATUS.get(error.code, 500), text=f"{error}\n", headers=headers)
 
     def _authenticate(self, request: web.Request) -> None:
         user, key = request.headers.get("X-ClickHouse-User"), request.headers.get("X-ClickHouse-Key", "")
@@ -114,72 +123,82 @@ class _Handler:
                 user, key = None, ""
         same = hmac.compare_digest(key.encode(), self._password)
         if user != USER or not same:
-            raise _Denied(
-                f"user {user!r} is unknown or the password is wrong; the password is in the file {access.PASSWORD_FILE} of WEIR_HOME"
+            raise _DeniedError(
+                f"user {user!r} is unknown or the password is wrong;"
+                f" the password is in the file {access.PASSWORD_FILE} of WEIR_HOME"
             )
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
+        asked = await self._read(request)
+        headers = _headers(asked.given)
+        if isinstance(asked.statement, Insert):
+            async with self._writers:
+                rows = await self._in_thread(self._engine.insert, asked.statement, asked.database, asked.settings)
+            summary = json.dumps({"written_rows": str(rows)})
+            return web.Response(headers={"X-ClickHouse-Summary": summary, **headers})
+        headers["X-ClickHouse-Format"] = asked.statement.format
+        headers["Content-Type"] = "application/octet-stream"
+        to_run = asked.statement, asked.database, asked.settings, asked.params
+        async with self._readers:
+            if asked.statement.streams and asked.given.get("wait_end_of_query") != "1":
+                return await self._stream(request, headers, self._engine.stream(*to_run))
+            return web.Response(body=await self._in_thread(self._engine.run, *to_run), headers=headers)
+
+    async def _read(self, request: web.Request) -> "_Asked":
         given: dict[str, str] = dict(request.query)
         data = b""
         if request.content_type == "multipart/form-data":
             form = await request.post()
-            given.update({name: value for name, value in form.items() if isinstance(value, str)})
+            given |= {name: value for name, value in form.items() if isinstance(value, str)}
         elif request.method == "POST":
             data = await body.read(request.content, request.headers.get("Content-Encoding", ""), self._max_body)
-        statement = parse(
-            given.get("query", ""),
-            data,
-            given.get("default_format") or request.headers.get("X-ClickHouse-Format", "TabSeparated"),
+        default_format = given.get("default_format") or request.headers.get("X-ClickHouse-Format") or "TabSeparated"
+        return _Asked(
+            statement=parse(given.get("query", ""), data, default_format),
+            database=given.get("database") or request.headers.get("X-ClickHouse-Database") or DEFAULT_DATABASE,
+            settings=DEFAULTS
+            | {name: value for name, value in given.items() if name not in _TRANSPORT and name[:6] != "param_"},
+            params={name[6:]: value for name, value in given.items() if name[:6] == "param_"},
+            given=given,
         )
-        database = given.get("database", "") or request.headers.get("X-ClickHouse-Database", "")
-        settings = {
-            name: value for name, value in given.items() if name not in _TRANSPORT and not name.startswith("param_")
-        }
-        if isinstance(statement, Insert):
-            async with self._writers:
-                rows = await self._in_thread(self._engine.insert, statement, database, settings)
-            return web.Response(
-                headers={"X-ClickHouse-Summary": json.dumps({"written_rows": str(rows)}), **_headers(given)}
-            )
-        params = {name[6:]: value for name, value in given.items() if name.startswith("param_")}
-        async with self._readers:
-            headers = {"X-ClickHouse-Format": statement.format, **_headers(given)}
-            if not statement.streams or given.get("wait_end_of_query") == "1":
-                answer = await self._in_thread(self._engine.run, statement, database, settings, params)
-                return web.Response(body=answer, content_type="application/octet-stream", headers=headers)
-            return await self._stream(request, headers, statement, database, settings, params)
 
-    async def _stream(
-        self,
-        request: web.Request,
-        headers: Mapping[str, str],
-        query: Query,
-        database: str,
-        settings: dict[str, str],
-        params: dict[str, str],
-    ) -> web.StreamResponse:
-        """Block by block: memory holds one block. A failure after the first breaks the connection off, so that no client takes it for an end."""
-        blocks: Iterator[bytes] = self._engine.stream(query, database, settings, params)
-        response = web.StreamResponse(headers={"Content-Type": "application/octet-stream", **headers})
+    async def _stream(self, request: web.Request, headers: Mapping[str, str], blocks: Stream) -> web.StreamResponse:
+        """Block by block: memory holds one. A failure after the first cuts the connection, so that none takes it for the end."""
+        response = web.StreamResponse(headers=headers)
         try:
-            block = await self._in_thread(next, blocks, None)
-            await response.prepare(request)
-            while block is not None:
-                await response.write(block)
-                block = await self._in_thread(next, blocks, None)
-            await response.write_eof()
-        except EngineError as error:
-            if not response.prepared:
+            async with asyncio.timeout(MAX_STREAM_S):
+                block = await self._in_thread(blocks.next)
+                await response.prepare(request)
+                while block is not None:
+                    await response.write(block)
+                    block = await self._in_thread(blocks.next)
+                await response.write_eof()
+        except (EngineError, TimeoutError) as error:
+            if isinstance(error, EngineError) and not response.prepared:
                 raise
-            log.warning("store.stream_failed", error=str(error), code=error.code)
+            log.warning("store.stream_broken_off", reason=str(error) or f"not read to its end in {MAX_STREAM_S} s")
             if request.transport is not None:
                 request.transport.abort()
+        except ConnectionError:
+            pass  # the client left; its query is cancelled below
         finally:
-            await asyncio.shield(self._in_thread(blocks.close))  # type: ignore[attr-defined]
+            await asyncio.shield(self._in_thread(blocks.close))
         return response
 
-    async def _in_thread(self, function, *arguments):  # type: ignore[no-untyped-def]
-        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *arguments)
+    async def _in_thread(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+        call = functools.partial(function, *arguments, **named)
+        return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A request, read: what to run, where, and with which settings and bound parameters."""
+
+    statement: Insert | Query
+    database: str
+    settings: dict[str, str]
+    params: dict[str, str]
+    given: dict[str, str]
 
 
 def _headers(given: Mapping[str, str]) -> dict[str, str]:
@@ -211,7 +230,12 @@ async def serve_embedded(
     app.router.add_get("/", handler.query)
     app.router.add_post("/", handler.query)
     runner = web.AppRunner(
-        app, access_log=None, max_line_size=64 * 1024, max_field_size=64 * 1024, shutdown_timeout=5.0
+        app,
+        access_log=None,
+        auto_decompress=False,
+        max_line_size=64 * 1024,
+        max_field_size=64 * 1024,
+        shutdown_timeout=5.0,
     )
     try:
         await runner.setup()

@@ -25,13 +25,19 @@ class OverviewReader(Connection):
         """The values a filter may choose from, the most frequent first, at most 200; unknown (empty) is left out."""
         condition = where(window)
         found = self.rows(
-            f"SELECT toString({column(dimension)}) AS value FROM requests WHERE {condition.sql} AND value != ''"
+            f"SELECT toString({column(dimension)}) AS value FROM requests WHERE {condition.sql} AND withdrawn = 0 AND value != ''"
             f" GROUP BY value ORDER BY count() DESC, value LIMIT {MAX_CHOICES}",
             condition.parameters,
         )
         return [value for (value,) in found]
 
     def newest(self) -> int | None:
-        """When the newest request ended, ns since the epoch; None in an empty store."""
-        [(count, newest)] = self.rows("SELECT count(), max(end_ns) FROM requests")
+        """When the last request ended, ns since the epoch, of those begun in the hour before the newest; None in an empty store.
+
+        The newest begin is in the parts' own index, so this reads an hour, not the table.
+        """
+        [(count, newest)] = self.rows(
+            "SELECT count(), max(end_ns) FROM requests FINAL"
+            " WHERE entry_start_ns >= (SELECT greatest(max(entry_start_ns), 3600000000000) FROM requests) - 3600000000000"
+        )
         return newest if count else None

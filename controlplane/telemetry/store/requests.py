@@ -7,9 +7,9 @@ from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.spans import Span
 
 from . import columns
-from .client import Connection
 from .cursor import Position, decode, encode
 from .errors import StoreInputError
+from .otel import OtelReader
 from .types import Filters, Order, RequestPage, Window
 from .where import where
 
@@ -20,7 +20,7 @@ _ROW = ", ".join(columns.REQUEST_COLUMNS)
 _SPAN = ", ".join(columns.SPAN_COLUMNS)
 
 
-class RequestReader(Connection):
+class RequestReader(OtelReader):
     """What the list of requests and the trace page show."""
 
     def requests(
@@ -63,19 +63,23 @@ class RequestReader(Connection):
     def request_rows(self, trace_id: str) -> list[LedgerRow]:
         """The requests of a trace (32 hex digits), by start; empty where there is none."""
         found = self.rows(
-            f"SELECT {_ROW} FROM requests WHERE trace_id = toFixedString(unhex({{trace:String}}), 16)"
-            " ORDER BY version DESC LIMIT 1 BY request_id",
+            f"SELECT {_ROW} FROM"
+            f" (SELECT {_ROW}, withdrawn FROM requests WHERE trace_id = toFixedString(unhex({{trace:String}}), 16)"
+            " ORDER BY version DESC LIMIT 1 BY request_id) WHERE withdrawn = 0",
             {"trace": _hex(trace_id)},
         )
         return sorted(map(columns.request, found), key=lambda row: (row.start_ns, row.request_id))
 
     def trace(self, trace_id: str) -> list[Span]:
-        """The spans of a trace (32 hex digits), by start; empty where there is none."""
+        """The spans of a trace (32 hex digits), by start; empty where there is none. What is not ours is looked for with the
+        collector's exporter, where the DSN names its table."""
         found = self.rows(
             f"SELECT {_SPAN} FROM spans WHERE trace_id = toFixedString(unhex({{trace:String}}), 16)"
             " ORDER BY duration_ns DESC LIMIT 1 BY span_id",
             {"trace": _hex(trace_id)},
         )
+        if not found:
+            return self.otel_spans_of([_hex(trace_id).lower()]).get(trace_id.lower(), [])
         return sorted(map(columns.span, found), key=_by_start)
 
     def spans_of(self, trace_ids: Sequence[str]) -> dict[str, list[Span]]:

@@ -45,9 +45,7 @@ class Query:
 
 def parse(query: str, body: bytes, default_format: str = "TabSeparated") -> Insert | Query:
     """Join the `query` parameter and the body as ClickHouse does: the body follows the parameter, as the rest of it or as its data."""
-    text = query.encode()
-    if not text.strip():
-        text, body = b"", body
+    text = query.encode() if query.strip() else b""
     head = text or body[:_HEAD_BYTES]
     found = _INSERT_DATA.match(head)
     if found and not _INSERT_SELECT.match(found.group(1) + b" "):
@@ -57,6 +55,8 @@ def parse(query: str, body: bytes, default_format: str = "TabSeparated") -> Inse
         sql = (text + (b"\n" if text and body else b"") + body).decode()
     except UnicodeDecodeError:
         raise StoreInputError("the statement is not UTF-8; send data only after INSERT … FORMAT", code=62) from None
+    if not sql.strip():
+        raise StoreInputError("there is no statement; send one as `query` or as the body", code=62)
     named = _TRAILING_FORMAT.search(sql)
     return Query(sql, named.group(1) if named else default_format)
 

@@ -9,7 +9,18 @@ from typing import Literal
 from controlplane.telemetry.ledger.row import LedgerRow
 
 Dimension = Literal[
-    "model", "variant", "pool", "replica", "region", "tier", "tenant", "cache", "prompt_bucket", "status", "operation", "service"
+    "model",
+    "variant",
+    "pool",
+    "replica",
+    "region",
+    "tier",
+    "tenant",
+    "cache",
+    "prompt_bucket",
+    "status",
+    "operation",
+    "service",
 ]
 Order = Literal["slowest", "newest"]
 
@@ -40,7 +51,9 @@ class StageFigures:
     p99_ms: float
     mean_ms: float
     share: float  # of all time of all requests in the window, 0..1; all stages and unattributed sum to 1
-    share_above_median: float  # of the time by which requests above the median E2E exceed the middle fifth; may be negative
+    share_above_median: (
+        float  # of the time by which requests above the median E2E exceed the middle fifth; may be negative
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +79,9 @@ class LatencyPoint:
     errors: int
     e2e_ms: Quantiles
     ttft_ms: dict[str, Quantiles]
-    stack_ms: dict[str, dict[str, float]] = field(default_factory=dict)  # "p50" | "p95" | "p99" -> stage (and "unattributed")
+    stack_ms: dict[str, dict[str, float]] = field(
+        default_factory=dict
+    )  # "p50" | "p95" | "p99" -> stage (and "unattributed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +99,23 @@ class Health:
     errors: int
     p95_ms: float | None
     newest_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A part of the chart that somebody points at: entry times and E2E, both half-open. None leaves a side open."""
+
+    min_e2e_ns: int = 0
+    max_e2e_ns: int | None = None
+    window: Window | None = None  # within the window that is asked about; None is all of it
+
+
+@dataclass(frozen=True, slots=True)
+class HeatmapCell:
+    """Requests that entered in one step with an E2E of `low_ns <= e2e < high_ns`; cells without any are absent."""
+
+    start_ns: int
+    low_ns: int
+    high_ns: int | None  # None: the open end
+    requests: int
+    errors: int

@@ -7,7 +7,8 @@ from .client import Connection
 RequestKey = tuple[bytes, bytes]
 """Trace id and request id, raw: 16 and 8 bytes."""
 
-_AT_ONCE = 1_000
+_AT_ONCE = 500
+_IN_TRACES = "trace_id IN (SELECT toFixedString(unhex(arrayJoin({traces:Array(String)})), 16))"
 
 
 class Withdrawer(Connection):
@@ -18,18 +19,23 @@ class Withdrawer(Connection):
         if not trace_ids:
             return set()
         found = self.rows(
-            "SELECT DISTINCT trace_id, request_id FROM requests"
-            " WHERE trace_id IN (SELECT toFixedString(unhex(arrayJoin({traces:Array(String)})), 16))",
+            "SELECT trace_id, request_id FROM requests"
+            f" WHERE {_IN_TRACES} GROUP BY trace_id, request_id HAVING argMax(withdrawn, version) = 0",
             {"traces": [trace_id.hex() for trace_id in trace_ids]},
         )
         return {(bytes(trace_id), bytes(request_id)) for trace_id, request_id in found}
 
     def withdraw_requests(self, keys: Iterable[RequestKey]) -> None:
-        """Delete every version of these rows. A mutation: costly, and meant for the few."""
+        """Hide these rows, in every version so far: a newer version, should it be written, shows again. Costs one small insert."""
         listed = sorted(keys)
         for at in range(0, len(listed), _AT_ONCE):
-            pairs = ", ".join(
-                f"(toFixedString(unhex('{trace_id.hex()}'), 16), toFixedString(unhex('{request_id.hex()}'), 8))"
-                for trace_id, request_id in listed[at : at + _AT_ONCE]
+            some = listed[at : at + _AT_ONCE]
+            self.command(
+                "INSERT INTO requests (entry_start_ns, trace_id, request_id, version, withdrawn)"
+                " SELECT any(entry_start_ns), trace_id, request_id, max(version) + 1, 1 FROM requests"
+                f" WHERE {_IN_TRACES} AND lower(hex(request_id)) IN {{requests:Array(String)}}"
+                " AND (lower(hex(trace_id)), lower(hex(request_id))) IN"
+                " (SELECT arrayJoin(arrayZip({traces:Array(String)}, {requests:Array(String)})))"
+                " GROUP BY trace_id, request_id HAVING argMax(withdrawn, version) = 0",
+                {"traces": [trace.hex() for trace, _ in some], "requests": [request.hex() for _, request in some]},
             )
-            self.command(f"DELETE FROM requests WHERE (trace_id, request_id) IN ({pairs})")  # noqa: S608  (hex digits)

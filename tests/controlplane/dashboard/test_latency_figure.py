@@ -25,9 +25,8 @@ def point(start_ns: int, errors: int = 0, **ttft: float) -> LatencyPoint:
         q: {"queue": 40.0 * times, "model": 60.0 * times, "unattributed": 0.0}
         for times, q in enumerate(("p50", "p95", "p99"), 1)
     }
-    return LatencyPoint(
-        start_ns, 20, errors, Quantiles(100, 200, 300), {name: Quantiles(value, value * 2, value * 3) for name, value in ttft.items()}, stack
-    )  # fmt: skip
+    quantiles = {name: Quantiles(value, value * 2, value * 3) for name, value in ttft.items()}
+    return LatencyPoint(start_ns, 20, errors, Quantiles(100, 200, 300), quantiles, stack)
 
 
 def points() -> list[LatencyPoint]:
@@ -70,15 +69,15 @@ def test_stages_that_took_no_time_are_left_out_and_the_others_are_stacked_in_ord
 def test_a_stack_is_the_height_of_real_requests() -> None:
     figure = latency_figure(points(), question("p95"), STEP)
     heights = [trace["y"][0] for trace in traces(figure, "y", "bar").values()]
-    assert sum(heights) == 200
+    assert sum(heights) == pytest.approx(0.2)  # seconds
 
 
 def test_definitions_of_ttft_are_lines_of_their_own_and_e2e_stands_beside_them() -> None:
     lines = traces(latency_figure(points(), question(), STEP), "y2", "scatter")
     assert set(lines) == {"E2E", "TTFT (gateway)", "TTFT (client)"}
-    assert lines["TTFT (gateway)"]["y"][0] == 40
-    assert lines["TTFT (client)"]["y"][0] == 50
-    assert len({line["line"]["dash"] for line in lines.values()}) == 3, "colour alone tells them apart"
+    assert lines["TTFT (gateway)"]["y"][0] == 0.04
+    assert lines["TTFT (client)"]["y"][0] == 0.05
+    assert len({line["line"].get("dash") for line in lines.values()}) == 3, "colour alone tells them apart"
 
 
 @pytest.mark.parametrize(("q", "lines"), [("p50", ["p50"]), ("p95", ["p50", "p95"]), ("p99", ["p50", "p95", "p99"])])
@@ -102,13 +101,18 @@ def test_every_bar_has_its_link() -> None:
     assert all(len(trace["x"]) == len(hrefs) for trace in figure["data"])
 
 
-def test_thousands_of_milliseconds_are_written_in_seconds() -> None:
-    slow = [
-        LatencyPoint(grid(NOW - STEP, NOW, STEP)[0], 9, 0, Quantiles(1000, 2500, 3000), {}, {"p95": {"model": 2500.0}})
-    ]
-    figure = latency_figure(slow, question(), STEP)
-    assert "s" in figure["layout"]["yaxis"]["title"]["text"].split(", ")
-    assert max(value or 0 for value in traces(figure, "y", "bar")["model"]["y"]) == 2.5
+def test_a_step_alone_between_gaps_is_a_dot_since_it_can_be_no_line() -> None:
+    alone = [point(grid(NOW - STEP * 9, NOW, STEP)[3])]
+    for line in traces(latency_figure(alone, question(), STEP), "y", "scatter").values():
+        assert [size for size, y in zip(line["marker"]["size"], line["y"], strict=True) if y is not None] == [5]
+    for line in traces(latency_figure(points(), question(), STEP), "y", "scatter").values():
+        assert set(line["marker"]["size"]) == {0}
+
+
+def test_axes_carry_their_unit() -> None:
+    layout = latency_figure(points(), question(), STEP)["layout"]
+    assert layout["yaxis"]["ticksuffix"] == layout["yaxis2"]["ticksuffix"] == "s"
+    assert layout["xaxis"]["title"]["text"] == "UTC"
 
 
 def test_every_stage_of_the_ledger_has_a_look_of_its_own() -> None:

@@ -32,7 +32,7 @@ def test_a_kill_takes_its_children_along(run: Run) -> None:
     telemetry = run().ready()
     children = telemetry.children()
     telemetry.kill()
-    gone, left = psutil.wait_procs(children, timeout=30)
+    _, left = psutil.wait_procs(children, timeout=30)
     assert not left
 
 
@@ -127,7 +127,7 @@ def test_a_full_disk_is_503_and_said_and_over_when_there_is_room(small_disk: Pat
 
 def test_two_on_one_home_or_one_port_get_one_clear_sentence(run: Run) -> None:
     first = run(store_dsn="clickhouse://weir:x@127.0.0.1:1/weir")
-    with pytest.raises(AssertionError, match="another telemetry process uses .*WEIR_HOME"):
+    with pytest.raises(AssertionError, match=r"another telemetry process uses .*WEIR_HOME"):
         Running(first.home).start()
     for name, port in (("otlp_http_port", first.http_port), ("otlp_grpc_port", first.grpc_port)):
         with pytest.raises(AssertionError, match=f"WEIR_{name.upper()}={port} .* cannot be bound"):

@@ -46,12 +46,15 @@
 
   /** Plotly writes dates as "2026-11-20 14:05:00.123", in UTC, or as milliseconds. */
   const instant = (value) => (typeof value === "number" ? value : Date.parse(`${String(value).replace(" ", "T")}Z`));
-  const seconds = (ms) => String(Math.round(ms) / 1000);
+  /** As a URL writes it: to the second where that is fine enough. */
+  const written = (ms, long) => new Date(long ? Math.round(ms / 1000) * 1000 : ms).toISOString().replace(".000Z", "Z");
   function zoom(fromMs, toMs) {
     const url = new URL(location.href);
     const middle = (fromMs + toMs) / 2, half = Math.max(500, (toMs - fromMs) / 2);
-    url.searchParams.set("from", seconds(middle - half));
-    url.searchParams.set("to", seconds(middle + half));
+    const long = half > 30000;
+    url.searchParams.set("from", written(middle - half, long));
+    url.searchParams.set("to", written(middle + half, long));
+    url.search = url.search.replaceAll("%3A", ":");
     weir.go(url);
   }
 

@@ -27,6 +27,7 @@
     const target = new URL(url, location.href);
     if (!data || target.pathname !== location.pathname) { location.assign(target); return; }
     if (target.href !== location.href) history.pushState(null, "", target);
+    else if (pending) return; // Enter in a field both changes it and submits
     showing = target.href;
     load();
   }

@@ -1,13 +1,12 @@
 """The official SDK's own exporter, as an application would use it."""
 
+import pytest
 from opentelemetry.exporter.otlp.proto.http import Compression
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import SpanKind
-
-import pytest
 
 from ..running import Running, eventually
 
@@ -18,10 +17,10 @@ def test_its_spans_come_back_as_they_were(telemetry: Running, compression: Compr
     exporter = OTLPSpanExporter(f"{telemetry.url}/v1/traces", compression=compression)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     tracer = provider.get_tracer("tests")
-    with tracer.start_as_current_span("outer", kind=SpanKind.SERVER) as outer:
-        with tracer.start_as_current_span("inner") as inner:
-            inner.set_attributes({"text": "a", "whole": 3, "broken": 0.5, "yes": True, "many": ("x", "y")})
-            inner.add_event("first_token", {"n": 1})
+    start = tracer.start_as_current_span
+    with start("outer", kind=SpanKind.SERVER) as outer, start("inner") as inner:
+        inner.set_attributes({"text": "a", "whole": 3, "broken": 0.5, "yes": True, "many": ("x", "y")})
+        inner.add_event("first_token", {"n": 1})
     provider.shutdown()
     with telemetry.store() as store:
         trace_id = f"{outer.get_span_context().trace_id:032x}"

@@ -59,7 +59,7 @@ def test_what_is_not_valid_is_counted(channel: grpc.Channel) -> None:
     assert (partial.rejected_spans, "span_id" in partial.error_message) == (1, True)
 
 
-def test_metrics_and_logs_are_told_that_they_are_not_stored(channel: grpc.Channel) -> None:
+def test_metrics_and_logs_that_are_not_stored_are_told_so(channel: grpc.Channel) -> None:
     metrics = ExportMetricsServiceRequest()
     metrics.resource_metrics.add().scope_metrics.add().metrics.add().sum.data_points.add(as_int=1)
     assert MetricsServiceStub(channel).Export(metrics).partial_success.rejected_data_points == 1

@@ -114,7 +114,7 @@ def test_json_of_too_many_objects_is_bad_data(telemetry: Running) -> None:
 
 def test_more_in_flight_than_is_allowed_is_429_with_retry_after(run: Run) -> None:
     telemetry = run(otlp_inflight_bytes=2 * MIB, store_dsn=AWAY)
-    code, body, headers = telemetry.post(gzip.compress(bytes(3 * MIB)), Content_Encoding="gzip")
+    code, _, headers = telemetry.post(gzip.compress(bytes(3 * MIB)), Content_Encoding="gzip")
     assert (code, headers["Retry-After"]) == (429, "1")
     assert telemetry.metric("weir_ingest_inflight_bytes") == 0
     assert telemetry.post(request().SerializeToString())[0] == 200

@@ -1,6 +1,7 @@
 """When a trace is complete, and how far the checkpoint may go. Time is given."""
 
 import os
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -82,14 +83,30 @@ def test_every_span_comes_out_exactly_once_and_never_before_the_checkpoint(arriv
     assert len(traces) == traces.bytes == 0
 
 
-def test_what_was_closed_lately_is_remembered_and_what_is_too_old_is_doubted() -> None:
+def test_what_was_closed_is_remembered_across_a_restart_and_what_is_too_old_is_doubted(tmp_path: Path) -> None:
     second = 10**9
-    recent = Recent(100 * second, capacity=4)
+    recent = Recent(tmp_path, "recent", 100 * second, size=10)  # eight traces
     recent.add(b"a", 100 * second)
     new = 100 * second + SLACK_NS
-    assert recent.may_know(b"a", new) and not recent.may_know(b"b", new)
-    assert recent.may_know(b"b", new - 1), "it may have been closed before the memory began"
-    for number, name in enumerate((b"b", b"c", b"d", b"e")):
-        recent.add(name, (200 + number) * second)
-    assert not recent.may_know(b"a", 300 * second) and recent.may_know(b"e", 300 * second)
-    assert recent.may_know(b"a", 201 * second), "the memory reaches back less far now"
+    for memory in (recent, Recent(tmp_path, "recent", 999 * second, size=10)):
+        assert memory.may_know(b"a", new) and not memory.may_know(b"b", new)
+        assert memory.may_know(b"b", new - 1), "it may have been closed before the memory began"
+
+
+def test_the_memory_forgets_the_older_half_and_knows_it(tmp_path: Path) -> None:
+    second = 10**9
+    recent = Recent(tmp_path, "recent", 0, size=1000)
+    known = [os.urandom(16) for _ in range(2000)]
+    for number, trace_id in enumerate(known):
+        recent.add(trace_id, (100 + number) * second)
+    later = 10**6 * second
+    remembered = [trace_id for trace_id in known if recent.may_know(trace_id, later)]
+    assert set(known[800:]) <= set(remembered) and len(remembered) < 1300
+    assert all(recent.may_know(trace_id, 500 * second) for trace_id in known), "too old to be sure"
+
+
+def test_strangers_are_hardly_ever_taken_for_known(tmp_path: Path) -> None:
+    recent = Recent(tmp_path, "recent", 0, size=10_000)
+    for _ in range(8000):
+        recent.add(os.urandom(16), 1)
+    assert sum(recent.may_know(os.urandom(16), 10**18) for _ in range(2000)) < 60

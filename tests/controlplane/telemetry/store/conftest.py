@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
@@ -20,7 +21,6 @@ def front_dsn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     home = tmp_path_factory.mktemp("store-home")
     with start(home) as process:
         yield dsn_of(process)
-        process.terminate()
 
 
 @pytest.fixture
@@ -38,9 +38,15 @@ def store(dsn: str) -> Iterator[Store]:
     opened.close()
 
 
-def start(home: Path, *arguments: str) -> "subprocess.Popen[str]":
+@contextmanager
+def start(home: Path, *arguments: str, stderr: int | None = None) -> Iterator["subprocess.Popen[str]"]:
+    """The store over `home`, as a process; killed at the end where it still runs."""
     command = [sys.executable, "-m", "controlplane.telemetry.store", "--home", str(home), *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=stderr, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def dsn_of(process: "subprocess.Popen[str]") -> str:

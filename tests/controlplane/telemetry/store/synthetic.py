@@ -110,10 +110,12 @@ def _batch(source: np.random.Generator, entry: np.ndarray) -> Batch:
         "weir.ttft_ns": number(ttft),
     }  # fmt: skip
     children = [
-        {"weir.stage": constant("cache"), "weir.cache.outcome": outcome, "db.system.name": constant("redis"), "db.operation.name": constant("GET")},
+        {"weir.stage": constant("cache"), "weir.cache.outcome": outcome, "db.system.name": constant("redis"),
+         "db.operation.name": constant("GET")},
         {"weir.stage": constant("tokenizer"), "gen_ai.usage.input_tokens": number(prompt)},
         {"weir.stage": constant("queue"), "weir.tier": tier},
-        {"weir.stage": constant("model"), "weir.replica": replica, "weir.pool": np.char.add(MODELS[model], "-eu"), "rpc.system": constant("grpc"),
+        {"weir.stage": constant("model"), "weir.replica": replica, "weir.pool": np.char.add(MODELS[model], "-eu"),
+         "rpc.system": constant("grpc"),
          "rpc.service": constant("inference.GRPCInferenceService"), "rpc.method": constant("ModelStreamInfer")},
     ]  # fmt: skip
     per_request = [root, *children]

@@ -78,3 +78,26 @@ def test_rows_older_than_the_retention_go_by_themselves(front_dsn: str) -> None:
     store.command("OPTIMIZE TABLE requests FINAL")
     assert store.request_rows(old.trace_id) == []
     store.close()
+
+
+def test_a_request_taken_back_is_gone_everywhere_until_it_is_written_anew(store: Store) -> None:
+    kept, gone = row(1), row(2, trace_id=row(1).trace_id)
+    keys = {(bytes.fromhex(each.trace_id), bytes.fromhex(each.request_id)) for each in (kept, gone)}
+    key = (bytes.fromhex(gone.trace_id), bytes.fromhex(gone.request_id))
+    store.insert_requests([kept], version=5)
+    store.insert_requests([gone], version=3)
+    store.insert_requests([gone], version=5)
+    trace = bytes.fromhex(kept.trace_id)
+    assert store.request_keys([trace]) == keys
+    for _ in range(2):
+        store.withdraw_requests([key, (trace, bytes(8))])
+        assert store.request_keys([trace]) == keys - {key}
+        assert store.request_rows(kept.trace_id) == store.requests(LONG).rows == [kept]
+        assert store.latency(LONG).requests == 1
+        assert store.newest() == kept.end_ns
+        store.command("OPTIMIZE TABLE requests FINAL")
+    store.insert_requests([gone], version=9)
+    assert store.latency(LONG).requests == 2
+    assert store.request_rows(kept.trace_id) == [kept, gone]
+    store.withdraw_requests([])
+    assert store.request_keys([]) == set()

@@ -1,0 +1,1 @@
+"""Objectives, error budgets, burn rates: pure functions on plain values. Terms are those of Google's SRE workbook."""

@@ -1,0 +1,27 @@
+"""Good and bad events: what every judgement is made of."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Events of a window: requests, or timeslices. What was not judged is in neither number."""
+
+    bad: int = 0
+    total: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.bad <= self.total:
+            raise ValueError(f"bad={self.bad} of total={self.total}: count every bad event in the total too")
+
+    def __add__(self, other: "Counts") -> "Counts":
+        return Counts(self.bad + other.bad, self.total + other.total)
+
+    @property
+    def good(self) -> int:
+        return self.total - self.bad
+
+    @property
+    def error_ratio(self) -> float | None:
+        """0..1; None where nothing happened, which is neither good nor bad."""
+        return self.bad / self.total if self.total else None

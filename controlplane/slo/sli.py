@@ -1,0 +1,86 @@
+"""Service level indicators, judged on each request from its ledger row, so that a threshold needs no bucket edge.
+
+A request is good, bad, or not counted (None). Counted are those that could have shown whether the promise holds:
+
+- what a tenant's own rate limit refused is the tenant's doing, and is not counted; what a full queue refused is bad;
+- a client that went away before the threshold proved nothing; one that waited longer was let down;
+- a request that failed is bad for availability and says nothing about latency or cost.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from controlplane.telemetry.ledger.row import STAGES, LedgerRow
+
+NS_PER_MS = 1_000_000
+RATE_LIMITED = "rate_limit_exceeded"
+Measure = Literal["ttft", "itl", "e2e"]
+MEASURES: tuple[Measure, ...] = ("ttft", "itl", "e2e")
+
+
+@dataclass(frozen=True, slots=True)
+class Availability:
+    """The request was answered."""
+
+    def good(self, row: LedgerRow) -> bool | None:
+        if row.status == "cancelled" or row.error_type == RATE_LIMITED:
+            return None
+        return row.status == "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """`measure` is at most `threshold_ms`: TTFT (of one definition, never mixed), mean gap between tokens, the whole, or a stage."""
+
+    measure: str  # one of MEASURES, or of STAGES
+    threshold_ms: float
+    ttft_definition: str = "gateway"
+
+    def __post_init__(self) -> None:
+        if self.measure not in MEASURES and self.measure not in STAGES:
+            raise ValueError(f"measure={self.measure!r} is not one of {', '.join((*MEASURES, *STAGES))}")
+        if not self.threshold_ms > 0:
+            raise ValueError(f"threshold_ms={self.threshold_ms} is not above 0")
+
+    def good(self, row: LedgerRow) -> bool | None:
+        if row.status == "cancelled":
+            return self._given_up(row)
+        measured_ns = self._measured_ns(row) if row.status == "ok" else None
+        return None if measured_ns is None else measured_ns <= self.threshold_ms * NS_PER_MS
+
+    def _given_up(self, row: LedgerRow) -> bool | None:
+        """A lower bound is all there is: over the threshold it is bad, below it nobody knows what would have come."""
+        waited_ns = self._measured_ns(row)
+        if self.measure == "ttft" and row.ttft_ns is None:
+            waited_ns = row.e2e_ns
+        return False if waited_ns is not None and waited_ns > self.threshold_ms * NS_PER_MS else None
+
+    def _measured_ns(self, row: LedgerRow) -> float | None:
+        if self.measure == "e2e":
+            return row.e2e_ns
+        if self.measure == "ttft":
+            return row.ttft_ns if row.ttft_definition == self.ttft_definition else None
+        if self.measure == "itl":
+            gaps = (row.output_tokens or 0) - 1
+            return row.decode_ns / gaps if gaps > 0 else None
+        return row.stages[self.measure]
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """The answer's tokens cost at most this. A request without a known cost or without tokens is not counted."""
+
+    usd_per_1k_tokens: float
+
+    def __post_init__(self) -> None:
+        if not self.usd_per_1k_tokens > 0:
+            raise ValueError(f"usd_per_1k_tokens={self.usd_per_1k_tokens} is not above 0")
+
+    def good(self, row: LedgerRow) -> bool | None:
+        tokens = (row.prompt_tokens or 0) + (row.output_tokens or 0)
+        if row.status != "ok" or row.cost_usd is None or tokens == 0:
+            return None
+        return row.cost_usd / tokens * 1_000 <= self.usd_per_1k_tokens
+
+
+Indicator = Availability | Latency | Cost

@@ -1,0 +1,48 @@
+"""Multi-window, multi-burn-rate alerting as data.
+
+Google, *The Site Reliability Workbook*, chapter 5, table 5-8: a share of the period's budget that is gone within the long
+window pages or tickets; the short window, a twelfth of it, ends the alert soon after the burning has ended. Burn rate =
+share of the budget × period ÷ long window, so other periods than 30 days have other rates, as in Sloth.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+MINUTE_S = 60
+HOUR_S = 60 * MINUTE_S
+DAY_S = 24 * HOUR_S
+
+Severity = Literal["page", "ticket"]
+
+
+@dataclass(frozen=True, slots=True)
+class BurnWindow:
+    severity: Severity
+    long_s: int
+    short_s: int
+    budget_share: float  # of the whole period's budget, burned within `long_s`
+
+    def __post_init__(self) -> None:
+        if not 0 < self.short_s < self.long_s:
+            raise ValueError(f"short_s={self.short_s} is not below long_s={self.long_s}: use about a twelfth of it")
+        if not 0 < self.budget_share <= 1:
+            raise ValueError(f"budget_share={self.budget_share} is not above 0 and at most 1: use 0.02 for 2 %")
+
+    def burn_rate(self, period_s: int) -> float:
+        """The rate above which both windows must be; 1 burns exactly the budget in `period_s`."""
+        if period_s < self.long_s:
+            raise ValueError(f"period_s={period_s} is shorter than the window of {self.long_s} s: use shorter windows")
+        return self.budget_share * period_s / self.long_s
+
+
+WORKBOOK = (
+    BurnWindow("page", HOUR_S, 5 * MINUTE_S, 0.02),
+    BurnWindow("page", 6 * HOUR_S, 30 * MINUTE_S, 0.05),
+    BurnWindow("ticket", DAY_S, 2 * HOUR_S, 0.10),
+    BurnWindow("ticket", 3 * DAY_S, 6 * HOUR_S, 0.10),
+)
+
+
+def lengths_s(windows: tuple[BurnWindow, ...]) -> list[int]:
+    """Every length for which counts are needed, shortest first."""
+    return sorted({length for window in windows for length in (window.short_s, window.long_s)})

@@ -1,0 +1,108 @@
+"""Samples as flat columns: what receivers fill, the spool keeps and the pipeline inserts."""
+
+import time
+from array import array
+from collections import Counter
+from collections.abc import Iterable
+
+import msgspec
+
+from .admission import Admission, series_fault, time_fault
+from .series import Definition, identity, labels_of
+
+TOO_MANY = "more series than WEIR_METRICS_MAX_SERIES are active"
+
+
+class Scrape(msgspec.Struct, frozen=True, gc=False):
+    """One attempt to scrape a target. `error` is empty where it is up."""
+
+    time_ns: int
+    job: str
+    instance: str
+    url: str
+    up: bool
+    duration_ns: int
+    samples: int
+    error: str = ""
+
+
+class Batch(msgspec.Struct, array_like=True, frozen=True):
+    """The record in the spool. Columns are little-endian: series UInt64, time and start Int64 (ns; start 0: unknown), value Float64."""
+
+    definitions: list[Definition]
+    series: bytes
+    times: bytes
+    starts: bytes
+    values: bytes
+    scrapes: list[Scrape] = []
+
+    def __len__(self) -> int:
+        return len(self.series) // 8
+
+
+encode = msgspec.msgpack.Encoder().encode
+decode = msgspec.msgpack.Decoder(Batch).decode
+
+
+class Builder:
+    """Takes samples one by one, judges them, and becomes a Batch. `rejected` counts samples by reason."""
+
+    def __init__(self, admission: Admission, retention_ns: int, now_ns: int | None = None) -> None:
+        self._admission, self._retention_ns = admission, retention_ns
+        self._now_ns = time.time_ns() if now_ns is None else now_ns
+        self.definitions: dict[int, Definition] = {}
+        self._series, self._times, self._starts, self._values = array("Q"), array("q"), array("q"), array("d")
+        self.scrapes: list[Scrape] = []
+        self.rejected: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def series(
+        self,
+        metric: str,
+        pairs: Iterable[tuple[str, str]],
+        *,
+        kind: str = "unknown",
+        unit: str = "",
+        delta: bool = False,
+        samples: int = 1,
+    ) -> int | None:
+        """The id that samples of this series are added with; None where it is refused, which counts `samples` as rejected."""
+        labels = labels_of(pairs)
+        found = identity(metric, labels, delta=delta)
+        if self._admission.defined(found) or found in self.definitions:
+            return found
+        reason = series_fault(metric, labels)
+        if not reason and not self._admission.admits(found, len(self.definitions)):
+            reason = TOO_MANY
+        if reason:
+            self.reject(reason, samples)
+            return None
+        self.definitions[found] = Definition(found, metric, labels, kind, unit, delta)
+        return found
+
+    def add(self, series: int, time_ns: int, value: float, start_ns: int = 0) -> bool:
+        """False where the sample is refused."""
+        if reason := time_fault(time_ns, self._now_ns, self._retention_ns):
+            self.reject(reason)
+            return False
+        self._series.append(series)
+        self._times.append(time_ns)
+        self._starts.append(start_ns if 0 < start_ns <= time_ns else 0)
+        self._values.append(value)
+        return True
+
+    def reject(self, reason: str, samples: int = 1) -> None:
+        if samples:
+            self.rejected[reason] += samples
+
+    def batch(self) -> Batch:
+        return Batch(
+            list(self.definitions.values()),
+            self._series.tobytes(),
+            self._times.tobytes(),
+            self._starts.tobytes(),
+            self._values.tobytes(),
+            self.scrapes,
+        )

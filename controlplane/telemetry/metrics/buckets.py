@@ -1,0 +1,124 @@
+"""Histograms of every kind as classic buckets: cumulative counts by upper bound. Pure.
+
+Exponential (OTLP) and native (Prometheus) histograms have bounds at base^i with base = 2^(2^-scale). They are merged to a scale of
+at most 2 (a bound every 19 %), and coarser until at most MAX_BOUNDS remain: bounds of a coarser scale are among those of a finer one, so
+the same bound means the same whoever sent it. https://opentelemetry.io/docs/specs/otel/metrics/data-model/#exponentialhistogram
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+Bucket = tuple[float, float]
+"""Upper bound, and how many observations are at or below it."""
+
+FINEST_SCALE = 2
+COARSEST_SCALE = -10
+MAX_BOUNDS = 96
+MAX_INDEX = 2**31
+
+
+def explicit(bounds: Sequence[float], counts: Sequence[float]) -> list[Bucket]:
+    """Buckets of `bounds` and their own counts, of which there is one more. Raises ValueError where they do not fit together."""
+    if len(counts) != len(bounds) + 1:
+        raise ValueError("a histogram has not one bucket count more than bounds")
+    if any(not low < high for low, high in pairwise(bounds)) or any(b != b for b in bounds):
+        raise ValueError("a histogram's bounds do not ascend")
+    total = 0.0
+    found: list[Bucket] = []
+    for bound, count in zip((*bounds, math.inf), counts, strict=True):
+        if not count >= 0:
+            raise ValueError("a histogram's bucket has a negative count")
+        total += count
+        if bound != math.inf or not found or found[-1][0] != math.inf:
+            found.append((bound, total))
+        else:
+            found[-1] = (bound, total)
+    return found
+
+
+def exponential(
+    scale: int, zero_count: float, zero_threshold: float, positive: Mapping[int, float], negative: Mapping[int, float]
+) -> list[Bucket]:
+    """Buckets of an exponential histogram: `positive[i]` counts what lies in (base^i, base^(i+1)], `negative[i]` the same below zero.
+
+    Raises ValueError where it makes no sense.
+    """
+    if zero_count < 0 or any(not count >= 0 for count in (*positive.values(), *negative.values())):
+        raise ValueError("a histogram's bucket has a negative count")
+    if any(abs(index) > MAX_INDEX for index in (*positive, *negative)) or not -16 <= scale <= 64:
+        raise ValueError("a histogram's scale or bucket index is out of range")
+    positive = {index: count for index, count in positive.items() if count}
+    negative = {index: count for index, count in negative.items() if count}
+    down = max(0, scale - FINEST_SCALE)
+    positive, negative, scale = _coarser(positive, down), _coarser(negative, down), scale - down
+    while _span(positive) + _span(negative) > MAX_BOUNDS and scale > COARSEST_SCALE:
+        positive, negative, scale = _coarser(positive, 1), _coarser(negative, 1), scale - 1
+    found: list[Bucket] = []
+    total = 0.0
+    if negative:
+        for index in range(max(negative), min(negative) - 1, -1):
+            total += negative.get(index, 0)
+            found.append((-_bound(scale, index), total))  # what is in (-base^(i+1), -base^i] reaches up to -base^i
+    total += zero_count
+    if zero_count or negative or positive:
+        found.append((max(0.0, zero_threshold), total))
+    if positive:
+        low = min(positive)
+        if (edge := _bound(scale, low)) > found[-1][0]:
+            found.append((edge, total))
+        for index in range(low, max(positive) + 1):
+            total += positive.get(index, 0)
+            bound = _bound(scale, index + 1)
+            if bound > found[-1][0]:
+                found.append((bound, total))
+            else:  # within the threshold of zero
+                found[-1] = (found[-1][0], total)
+    if not found or found[-1][0] != math.inf:
+        found.append((math.inf, total))
+    return found
+
+
+def native_index(spans: Sequence[tuple[int, int]], counts: Sequence[float], limit: int = 10_000) -> dict[int, float]:
+    """Counts by index from a native histogram's spans `(offset, length)`, moved to where OTLP counts: Prometheus' bucket i ends at base^i.
+
+    Raises ValueError where spans and counts do not fit together.
+    """
+    if len(counts) > limit or sum(length for _, length in spans) != len(counts):
+        raise ValueError("a native histogram's spans and buckets do not fit together")
+    found: dict[int, float] = {}
+    at, place = 0, 0
+    for offset, length in spans:
+        at += offset
+        for _ in range(length):
+            found[at - 1] = counts[place]
+            at, place = at + 1, place + 1
+    return found
+
+
+def _span(counts: Mapping[int, float]) -> int:
+    return max(counts) - min(counts) + 1 if counts else 0
+
+
+def _coarser(counts: Mapping[int, float], steps: int) -> dict[int, float]:
+    merged: dict[int, float] = {}
+    for index, count in counts.items():
+        merged[index >> steps] = merged.get(index >> steps, 0) + count
+    return merged
+
+
+def _bound(scale: int, index: int) -> float:
+    """base^index; infinite or zero past what a double holds."""
+    exponent = math.ldexp(index, -scale)
+    if exponent >= 1024:
+        return math.inf
+    if exponent < -1074:
+        return 0.0
+    return math.pow(2.0, exponent)
+
+
+def text(bound: float) -> str:
+    """The bound as the label `le`, as Prometheus writes it."""
+    if math.isinf(bound):
+        return "+Inf" if bound > 0 else "-Inf"
+    return str(int(bound)) if bound == int(bound) and abs(bound) < 1e15 else repr(bound)

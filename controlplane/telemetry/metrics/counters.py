@@ -1,0 +1,110 @@
+"""How much a counter grew. Pure functions over samples; nothing is extrapolated, and a counter nobody saw has no increase, not zero."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .stale import stale
+
+Times = npt.NDArray[np.int64]
+Values = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Increase:
+    """By how much a counter grew, over which time it was seen, and what is behind it.
+
+    `from_ns` and `to_ns` lie within the window: between them the counter was observed. `resets` is how often it began again.
+    """
+
+    amount: float
+    from_ns: int
+    to_ns: int
+    resets: int
+    samples: int
+
+    @property
+    def per_s(self) -> float:
+        """The mean rate while it was observed; 0 where that was no time."""
+        seconds = (self.to_ns - self.from_ns) / 1e9
+        return self.amount / seconds if seconds > 0 else 0.0
+
+
+def increase(
+    times: Times, values: Values, starts: Times, *, from_ns: int, to_ns: int, delta: bool = False
+) -> Increase | None:
+    """The increase in `from_ns < t <= to_ns`; None where fewer than two samples, or no known beginning, say anything.
+
+    `times` ascend, in ns; `starts` are since when each value counts, 0 where nobody said. Samples before the window count as what
+    the counter had at its beginning: give at least the last one. Between two samples a counter grew by their difference; after a reset (a
+    value that fell, or a later start) by the whole new value. A first sample that started counting in the window grew by its whole value.
+    Gaps (stale markers) are passed over: a counter that comes back without having begun again has grown meanwhile.
+    """
+    usable = ~stale(values) & ~np.isnan(values) & (times <= to_ns)
+    times, values, starts = times[usable], values[usable], starts[usable]
+    inside = times > from_ns
+    if delta:
+        return _of_deltas(times, values, starts, inside, from_ns)
+    first = int(np.argmax(inside)) if inside.any() else len(times)
+    if first == len(times):
+        return None
+    base = max(0, first - 1)  # the last sample before the window, or the first in it
+    times, values, starts = times[base:], values[base:], starts[base:]
+    grown, resets = _steps(values, starts, times)
+    amount, begin = float(grown.sum()), max(int(times[0]), from_ns)
+    if times[0] > from_ns and starts[0] > from_ns:
+        amount, begin = amount + float(values[0]), int(starts[0])
+    elif len(times) < 2:
+        return None
+    return Increase(amount, begin, int(times[-1]), int(resets.sum()), len(times))
+
+
+def _steps(values: Values, starts: Times, times: Times) -> tuple[Values, npt.NDArray[np.bool_]]:
+    """What each sample adds to the one before, and where the counter began again."""
+    with np.errstate(invalid="ignore"):  # from one infinity to the next
+        difference = np.diff(values)
+    known = (starts[1:] > 0) & (starts[1:] > starts[:-1])
+    # A later start than before is a new beginning only if it lies after the sample before: some senders jitter theirs.
+    resets = (difference < 0) | (known & (starts[1:] >= times[:-1]))
+    return np.where(resets, values[1:], np.nan_to_num(difference, nan=0.0)), resets
+
+
+def _of_deltas(
+    times: Times, values: Values, starts: Times, inside: npt.NDArray[np.bool_], from_ns: int
+) -> Increase | None:
+    """Each delta counts where it ends."""
+    if not inside.any():
+        return None
+    times, values, starts = times[inside], values[inside], starts[inside]
+    begin = int(starts[0]) if starts[0] > 0 else int(times[0])
+    return Increase(float(values.sum()), max(begin, from_ns), int(times[-1]), 0, len(times))
+
+
+def cumulative(values: Values) -> Values:
+    """Deltas as a counter that begins at the first of them."""
+    return np.cumsum(np.where(np.isnan(values), 0.0, values))
+
+
+def increases(
+    times: Times, values: Values, starts: Times, edges: Times, *, delta: bool = False
+) -> list[Increase | None]:
+    """The increase between each edge and the next: a chart's steps, None where there is a gap.
+
+    What grew while nobody looked belongs to no step: it is in the one whose sample first shows it only if the sample before
+    lies at most one step earlier.
+    """
+    found: list[Increase | None] = []
+    for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
+        recent = times > low - (high - low)
+        found.append(increase(times[recent], values[recent], starts[recent], from_ns=low, to_ns=high, delta=delta))
+    return found
+
+
+def at(times: Times, values: Values, at_ns: int, lookback_ns: int) -> tuple[float, int] | None:
+    """A gauge's value at a time and its age, ns; None in a gap: it ended, or its last sample is older than `lookback_ns`."""
+    place = int(np.searchsorted(times, at_ns, side="right")) - 1
+    if place < 0 or stale(values[place : place + 1])[0]:
+        return None
+    age_ns = at_ns - int(times[place])
+    return (float(values[place]), age_ns) if age_ns <= lookback_ns else None

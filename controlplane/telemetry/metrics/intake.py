@@ -1,0 +1,33 @@
+"""Makes samples durable, whichever way they came."""
+
+import asyncio
+
+from controlplane.telemetry.spool.frame import Kind
+from controlplane.telemetry.spool.writer import SpoolWriter
+
+from .admission import Admission
+from .batch import Builder, encode
+
+_DAY_NS = 86_400 * 10**9
+
+
+class Intake:
+    """One per receiver: it knows which series are active. `kept` and `rejected` count samples since the start."""
+
+    def __init__(self, spool: SpoolWriter, *, max_series: int, retention_days: int) -> None:
+        self._spool, self._retention_ns = spool, retention_days * _DAY_NS
+        self.admission = Admission(max_series)
+        self.kept = 0
+        self.rejected: dict[str, int] = {}
+
+    def builder(self) -> Builder:
+        return Builder(self.admission, self._retention_ns)
+
+    async def keep(self, builder: Builder) -> None:
+        """Returns once the builder's samples would survive a kill. Raises SpoolFull."""
+        if len(builder) or builder.scrapes:
+            await asyncio.wrap_future(self._spool.append(Kind.SAMPLES, encode(builder.batch())))
+            self.admission.learn(list(builder.definitions))
+            self.kept += len(builder)
+        for reason, count in builder.rejected.items():
+            self.rejected[reason] = self.rejected.get(reason, 0) + count

@@ -1,0 +1,220 @@
+"""OTLP metrics as samples, names and labels as they were sent.
+
+A sum and a gauge are one series; a histogram is `NAME_bucket{le}`, `NAME_sum` and `NAME_count`; a summary `NAME{quantile}`, `NAME_sum` and
+`NAME_count`. Deltas are stored as deltas: which makes resends harmless and restarts of the receiver invisible, and a reader sums them up.
+https://opentelemetry.io/docs/specs/otel/metrics/data-model/
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from google.protobuf import json_format
+from google.protobuf.message import DecodeError
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
+from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+
+from controlplane.telemetry.otlp.malformed import Malformed
+from controlplane.telemetry.otlp.wire import count, fields
+
+from . import buckets
+from .batch import Builder
+from .stale import STALE
+
+MAX_METRIC_BYTES = 4 * 2**20
+"""One metric, resource or scope. Parsed, it may be fifty times that."""
+MAX_POINTS = 65_536
+MAX_JSON_VALUES = 2**20
+"""Objects, lists and members of lists in one JSON body: the smallest costs two bytes, and some hundred in memory."""
+
+RESOURCE_LABELS = frozenset(
+    {
+        "service.name", "service.namespace", "service.instance.id", "host.name", "deployment.environment.name", "cloud.region",
+        "k8s.namespace.name", "k8s.pod.name", "k8s.node.name", "gpu.id",
+    }
+)  # fmt: skip
+"""Resource attributes that become labels: who sent it and where it runs. The others change with every start, and would part the series."""
+
+_POINT_KINDS = frozenset({5, 7, 9, 10, 11})
+_DELTA, _CUMULATIVE = (
+    AggregationTemporality.AGGREGATION_TEMPORALITY_DELTA,
+    AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE,
+)
+_NO_VALUE = 1  # DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK
+
+Pairs = dict[str, str]
+
+
+def read_protobuf(body: bytes, into: Builder) -> None:
+    """Raises Malformed where the body as a whole cannot be read."""
+    for _, resource_start, resource_end in _inner(body, 0, len(body), 1):
+        base = _resource_labels(_head(Resource, body, resource_start, resource_end).attributes)
+        for _, scope_start, scope_end in _inner(body, resource_start, resource_end, 2):
+            scope = _head(InstrumentationScope, body, scope_start, scope_end).name
+            labels = {**base, "otel.scope.name": scope}
+            for _, start, end in _inner(body, scope_start, scope_end, 2):
+                data = body[start:end]
+                points = count(data, _POINT_KINDS, 1)
+                if end - start > MAX_METRIC_BYTES or points > MAX_POINTS:
+                    into.reject(f"a metric has more than {MAX_METRIC_BYTES} bytes or {MAX_POINTS} data points", points)
+                else:
+                    _metric(_parse(Metric, data), labels, into)
+
+
+def read_json(body: bytes, into: Builder) -> None:
+    """Raises Malformed where the body as a whole cannot be read."""
+    if body.count(b"{") + body.count(b"[") + body.count(b",") > MAX_JSON_VALUES:
+        raise Malformed(f"the body holds more than {MAX_JSON_VALUES} JSON values: send smaller batches, or protobuf")
+    request = ExportMetricsServiceRequest()
+    try:
+        json_format.Parse(body, request, ignore_unknown_fields=True)
+    except (json_format.ParseError, ValueError, RecursionError, TypeError, AttributeError) as error:
+        raise Malformed("the body is not OTLP/JSON for metrics") from error
+    for resource in request.resource_metrics:
+        base = _resource_labels(resource.resource.attributes)
+        for scope in resource.scope_metrics:
+            labels = {**base, "otel.scope.name": scope.scope.name}
+            for metric in scope.metrics:
+                _metric(metric, labels, into)
+
+
+def _inner(body: bytes, start: int, end: int, wanted: int) -> Iterator[tuple[int, int, int]]:
+    return (found for found in fields(body, start, end) if found[0] == wanted)
+
+
+def _head(kind: type[Any], body: bytes, start: int, end: int) -> Any:
+    head = b"".join([body[a:b] for _, a, b in _inner(body, start, end, 1)])
+    if len(head) > MAX_METRIC_BYTES:
+        raise Malformed(f"a resource or scope is larger than {MAX_METRIC_BYTES} bytes")
+    return _parse(kind, head)
+
+
+def _parse(kind: type[Any], data: bytes) -> Any:
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise Malformed(f"the body is not protobuf: a {kind.DESCRIPTOR.name} that cannot be read") from error
+
+
+def _metric(metric: Metric, labels: Pairs, into: Builder) -> None:
+    name, unit = metric.name, metric.unit
+    which = metric.WhichOneof("data")
+    if which is None:
+        return
+    data = getattr(metric, which)
+    temporality = getattr(data, "aggregation_temporality", _CUMULATIVE)
+    monotonic = which != "sum" or data.is_monotonic
+    if reason := _fault(temporality, monotonic=monotonic):
+        into.reject(reason, len(data.data_points))
+        return
+    delta = temporality == _DELTA
+    for point in data.data_points:
+        series = _Point(name, unit, {**labels, **_attributes(point.attributes)}, delta, point, into)
+        if which in ("sum", "gauge"):
+            kind = "counter" if which == "sum" and monotonic else "gauge"
+            series.one("", (), point.as_int if point.WhichOneof("value") == "as_int" else point.as_double, kind)
+        elif which == "summary":
+            _summary(point, series)
+        else:
+            _histogram(which, point, series)
+
+
+def _fault(temporality: int, *, monotonic: bool) -> str:
+    if temporality not in (_DELTA, _CUMULATIVE):
+        return "aggregation_temporality is not set"
+    if temporality == _DELTA and not monotonic:
+        return "a sum that may fall and is sent as deltas has no value of its own: send it as cumulative"
+    return ""
+
+
+class _Point:
+    """The series of one data point. All are taken or none: a histogram without some of its buckets would lie."""
+
+    def __init__(self, name: str, unit: str, labels: Pairs, delta: bool, point: Any, into: Builder) -> None:
+        self._name, self._unit, self._labels, self._delta, self._into = name, unit, labels, delta, into
+        self._time_ns, self._start_ns = point.time_unix_nano, point.start_time_unix_nano
+        self._gone = bool(point.flags & _NO_VALUE)
+
+    def one(self, suffix: str, extra: Iterable[tuple[str, str]], value: float, kind: str) -> None:
+        self.many([(suffix, extra, value, kind)])
+
+    def many(self, parts: Iterable[tuple[str, Iterable[tuple[str, str]], float, str]]) -> None:
+        found = []
+        for suffix, extra, value, kind in parts:
+            labels = {**self._labels, **dict(extra)}
+            series = self._into.series(
+                self._name + suffix, labels.items(), kind=kind, unit=self._unit, delta=self._delta, samples=1
+            )
+            if series is None:
+                return
+            found.append((series, value))
+        for series, value in found:
+            if not self._into.add(series, self._time_ns, STALE if self._gone else value, self._start_ns):
+                return
+
+    def refuse(self, reason: str) -> None:
+        self._into.reject(reason)
+
+
+def _histogram(which: str, point: Any, series: _Point) -> None:
+    try:
+        if which == "histogram":
+            # bucket_counts may be left out: then it is a sum and a count alone
+            found = buckets.explicit(point.explicit_bounds, point.bucket_counts) if point.bucket_counts else []
+        else:
+            found = buckets.exponential(
+                point.scale,
+                point.zero_count,
+                point.zero_threshold,
+                _indexed(point.positive),
+                _indexed(point.negative),
+            )
+    except ValueError as error:
+        series.refuse(str(error))
+        return
+    parts: list[tuple[str, Iterable[tuple[str, str]], float, str]] = [
+        ("_bucket", (("le", buckets.text(bound)),), total, "counter") for bound, total in found
+    ]
+    parts.append(("_count", (), point.count, "counter"))
+    if point.HasField("sum"):
+        parts.append(("_sum", (), point.sum, "counter"))
+    series.many(parts)
+
+
+def _indexed(side: Any) -> dict[int, float]:
+    return {side.offset + place: count for place, count in enumerate(side.bucket_counts)}
+
+
+def _summary(point: Any, series: _Point) -> None:
+    series.many(
+        [
+            *(("", (("quantile", repr(one.quantile)),), one.value, "gauge") for one in point.quantile_values),
+            ("_count", (), point.count, "counter"),
+            ("_sum", (), point.sum, "counter"),
+        ]
+    )
+
+
+def _resource_labels(pairs: Iterable[KeyValue]) -> Pairs:
+    return {pair.key: _text(pair.value) for pair in pairs if pair.key in RESOURCE_LABELS}
+
+
+def _attributes(pairs: Iterable[KeyValue]) -> Pairs:
+    return {pair.key: _text(pair.value) for pair in pairs}
+
+
+def _text(value: AnyValue) -> str:
+    """An attribute as a label's value. Lists and maps are JSON."""
+    kind = value.WhichOneof("value")
+    if kind == "string_value":
+        return value.string_value
+    if kind == "bool_value":
+        return "true" if value.bool_value else "false"
+    if kind == "int_value":
+        return str(value.int_value)
+    if kind == "double_value":
+        return repr(value.double_value)
+    if kind is None:
+        return ""
+    return str(json_format.MessageToJson(value, indent=None))

@@ -1,0 +1,108 @@
+"""POST /api/v1/write on the OTLP port. Success is 204, and only once what was written would survive a kill."""
+
+import asyncio
+
+import structlog
+from aiohttp import web
+
+from controlplane.telemetry.otlp import contract
+from controlplane.telemetry.otlp.contract import Code, Refused
+from controlplane.telemetry.otlp.http import HttpReceiver
+from controlplane.telemetry.otlp.malformed import Malformed
+from controlplane.telemetry.otlp.receiver import Receiver
+from controlplane.telemetry.spool.writer import SpoolFull
+
+from ..batch import Builder
+from . import snappy
+from .decode import Written, read
+
+log = structlog.get_logger(__name__)
+
+PATH = "/api/v1/write"
+_PROTO_1, _PROTO_2 = "prometheus.WriteRequest", "io.prometheus.write.v2.Request"
+_WRITTEN = "X-Prometheus-Remote-Write-{}-Written"
+
+
+def version_of(content_type: str, encoding: str) -> int:
+    """1 or 2. Raises Refused (415) for any other message or encoding."""
+    media, *parameters = (part.strip() for part in content_type.split(";"))
+    proto = next((part[6:].strip(' "') for part in parameters if part.lower().startswith("proto=")), _PROTO_1)
+    if media.lower() != "application/x-protobuf" or proto not in (_PROTO_1, _PROTO_2):
+        raise Refused(
+            415,
+            Code.INVALID_ARGUMENT,
+            f"content type {content_type[:120]!r} is not served: send application/x-protobuf, with proto={_PROTO_2} for version 2",
+        )
+    if encoding.strip().lower() != "snappy":
+        raise Refused(415, Code.INVALID_ARGUMENT, f"content encoding {encoding[:40]!r} is not served: send snappy")
+    return 2 if proto == _PROTO_2 else 1
+
+
+class RemoteWrite:
+    """Its own answers are text, which senders log as it is; authentication, memory and the spool are the receiver's."""
+
+    def __init__(self, http: HttpReceiver, receiver: Receiver) -> None:
+        self._http, self._receiver = http, receiver
+
+    def routes(self) -> list[web.RouteDef]:
+        return [web.post(PATH, self._write)]
+
+    async def _write(self, request: web.Request) -> web.Response:
+        try:
+            self._http.authenticate(request)
+            headers = request.headers
+            version = version_of(headers.get("Content-Type", ""), headers.get("Content-Encoding", ""))
+            block = await self._http.body(request, gzip=False)
+            try:
+                answer = await self._take(version, block)
+            finally:
+                self._receiver.grow(-len(block))
+        except Refused as refused:
+            answer = _refusal(refused)
+        except (ConnectionError, web.RequestPayloadError, asyncio.CancelledError):
+            raise  # the sender went away: nobody to answer
+        except Exception:  # the last line of defence: the contract has an answer for this too
+            log.exception("remote_write.failed")
+            answer = _refusal(Refused(500, Code.INTERNAL, "the receiver failed on this request"))
+        self._receiver.counts.request("remote_write", "ok" if answer.status == 204 else str(answer.status))
+        return answer
+
+    async def _take(self, version: int, block: bytes) -> web.Response:
+        try:
+            body = snappy.decompress(block, self._receiver.max_body_bytes)
+        except snappy.TooLarge:
+            raise contract.too_large(self._receiver.max_body_bytes) from None
+        except Malformed as error:
+            raise contract.bad_data(str(error)) from error
+        try:
+            self._receiver.grow(len(body))
+            builder = self._receiver.metrics.builder()
+            written = await self._receiver.judged(len(body), read, body, version=version, into=builder)
+            await self._receiver.metrics.keep(builder)
+        except Malformed as error:
+            raise contract.bad_data(str(error)) from error
+        except SpoolFull as full:
+            raise contract.unavailable(str(full), full.retry_after_s) from full
+        finally:
+            self._receiver.grow(-len(body))
+        return _answer(version, builder, written)
+
+
+def _answer(version: int, builder: Builder, written: Written) -> web.Response:
+    """204, or 400 where some were refused: what was not is written all the same, and a retry would not help."""
+    headers = {
+        _WRITTEN.format("Samples"): str(written.samples),
+        _WRITTEN.format("Histograms"): str(written.histograms),
+        _WRITTEN.format("Exemplars"): "0",  # not kept
+    }
+    headers = headers if version == 2 else {}
+    if builder.rejected:
+        return web.Response(status=400, text=contract.summary(builder.rejected, "samples").message, headers=headers)
+    return web.Response(status=204, headers=headers)
+
+
+def _refusal(refused: Refused) -> web.Response:
+    headers = {"Retry-After": str(max(1, round(refused.retry_after_s)))} if refused.retry_after_s is not None else {}
+    if refused.http == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return web.Response(status=refused.http, text=refused.message, headers=headers)

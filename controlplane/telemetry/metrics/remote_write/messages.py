@@ -1,0 +1,80 @@
+"""Remote write's messages, built from their published field numbers through protobuf's descriptors: no compiler, no generated code.
+
+`prometheus.WriteRequest` (1.0) and `io.prometheus.write.v2.Request` (2.0), as far as they are read here; unknown fields are skipped.
+Names are ours: only numbers and types are on the wire.
+"""
+
+from typing import Any
+
+from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+
+_PACKAGE = "weir.remote_write"
+_TYPES: dict[str, int] = {
+    name: getattr(FieldDescriptorProto, f"TYPE_{name.upper()}")
+    for name in ("double", "int64", "uint64", "uint32", "sint32", "sint64", "string", "int32")
+}
+Fields = dict[str, tuple[int, str]]
+"""Number and type by name; `*` before the type: repeated. What is no scalar type is a message."""
+
+_HISTOGRAM: Fields = {
+    "count_int": (1, "uint64"),
+    "count_float": (2, "double"),
+    "sum": (3, "double"),
+    "scale": (4, "sint32"),
+    "zero_threshold": (5, "double"),
+    "zero_count_int": (6, "uint64"),
+    "zero_count_float": (7, "double"),
+    "negative_spans": (8, "*Span"),
+    "negative_deltas": (9, "*sint64"),
+    "negative_counts": (10, "*double"),
+    "positive_spans": (11, "*Span"),
+    "positive_deltas": (12, "*sint64"),
+    "positive_counts": (13, "*double"),
+    "reset_hint": (14, "int32"),
+    "timestamp": (15, "int64"),
+    "custom_bounds": (16, "*double"),
+    "start_timestamp": (17, "int64"),
+}
+_MESSAGES: dict[str, Fields] = {
+    "Label": {"name": (1, "string"), "value": (2, "string")},
+    "Sample": {"value": (1, "double"), "timestamp": (2, "int64"), "start_timestamp": (3, "int64")},
+    "Span": {"offset": (1, "sint32"), "length": (2, "uint32")},
+    "Histogram": _HISTOGRAM,
+    "Series1": {"labels": (1, "*Label"), "samples": (2, "*Sample"), "histograms": (4, "*Histogram")},
+    "Request1": {"series": (1, "*Series1")},
+    "Metadata": {"type": (1, "int32"), "help_ref": (3, "uint32"), "unit_ref": (4, "uint32")},
+    "Series2": {
+        "labels_refs": (1, "*uint32"),
+        "samples": (2, "*Sample"),
+        "histograms": (3, "*Histogram"),
+        "metadata": (5, "Metadata"),
+        "created_timestamp": (6, "int64"),  # of release candidates; the final text has start_timestamp in each sample
+    },
+    "Request2": {"symbols": (4, "*string"), "series": (5, "*Series2")},
+}
+
+
+def _build() -> dict[str, Any]:
+    file = FileDescriptorProto(name="weir/remote_write.proto", package=_PACKAGE, syntax="proto3")
+    for name, fields in _MESSAGES.items():
+        message = file.message_type.add(name=name)
+        for field, (number, kind) in fields.items():
+            scalar = _TYPES.get(kind.lstrip("*"))
+            made = message.field.add(
+                name=field,
+                number=number,
+                label=FieldDescriptorProto.LABEL_REPEATED if kind[0] == "*" else FieldDescriptorProto.LABEL_OPTIONAL,
+                type=scalar or FieldDescriptorProto.TYPE_MESSAGE,
+            )
+            if scalar is None:
+                made.type_name = f".{_PACKAGE}.{kind.lstrip('*')}"
+    pool = DescriptorPool()
+    pool.Add(file)
+    return {name: GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")) for name in _MESSAGES}
+
+
+_classes = _build()
+Series1, Request1 = _classes["Series1"], _classes["Request1"]
+Series2, Request2 = _classes["Series2"], _classes["Request2"]

@@ -1,0 +1,35 @@
+"""Snappy's block format, bounded: the block says how large it becomes, and is believed only up to a limit.
+
+https://github.com/google/snappy/blob/main/format_description.txt
+"""
+
+import pyarrow as pa
+
+from controlplane.telemetry.otlp.malformed import Malformed
+from controlplane.telemetry.otlp.wire import varint
+
+_codec = pa.Codec("snappy")
+
+
+class TooLarge(Exception):  # noqa: N818
+    """Decompressed it would be over the limit."""
+
+
+def decompress(block: bytes, limit: int) -> bytes:
+    """Raises TooLarge, Malformed."""
+    try:
+        size, _ = varint(block, 0)
+    except IndexError:
+        raise Malformed("the body is not a snappy block: it has no length") from None
+    if size > limit:
+        raise TooLarge
+    try:
+        return bytes(_codec.decompress(block, size, asbytes=True)) if size else b""
+    except OSError as error:  # pyarrow's errors are OSError and ValueError
+        raise Malformed("the body is not a snappy block (the block format, not the framed one)") from error
+    except pa.ArrowException as error:
+        raise Malformed("the body is not a snappy block (the block format, not the framed one)") from error
+
+
+def compress(data: bytes) -> bytes:
+    return bytes(_codec.compress(data, asbytes=True))

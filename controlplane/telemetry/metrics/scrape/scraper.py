@@ -1,0 +1,218 @@
+"""Asks each target in its interval, and keeps what it says; what it does not say any more is a gap."""
+
+import asyncio
+import contextlib
+import os
+import time
+from collections.abc import Collection, Mapping
+from hashlib import blake2b
+from pathlib import Path
+
+import aiohttp
+import structlog
+
+from controlplane.telemetry.spool.writer import SpoolFull
+
+from ..batch import Builder, Scrape
+from ..intake import Intake
+from ..stale import STALE
+from . import page
+from .page import PageError, Sample
+from .targets import Target, TargetsError, named, of_fleet, unique
+
+log = structlog.get_logger(__name__)
+
+RELOAD_S = 5.0
+"""How often the lists of targets are looked at."""
+AT_ONCE = 32
+"""Pages being read at once: bounds memory."""
+MAX_TOKEN_BYTES = 16 * 1024
+
+
+class Scraper:
+    """Runs until cancelled. `setting` is WEIR_SCRAPE_TARGETS."""
+
+    def __init__(self, intake: Intake, setting: str, home: Path, reload_s: float = RELOAD_S) -> None:
+        self._intake, self._setting, self._home, self._reload_s = intake, setting, home, reload_s
+        self._running: dict[str, tuple[Target, asyncio.Task[None]]] = {}
+        self._places = asyncio.Semaphore(AT_ONCE)
+        self._said = ""
+
+    @property
+    def targets(self) -> int:
+        return len(self._running)
+
+    async def run(self) -> None:
+        timeout = aiohttp.ClientTimeout(total=None)
+        async with aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session:
+            try:
+                while True:
+                    await self._follow(session)
+                    await asyncio.sleep(self._reload_s)
+            finally:
+                await _end([task for _, task in self._running.values()])
+
+    def _load(self) -> list[Target]:
+        return unique([*named(self._setting), *of_fleet(self._home)])
+
+    async def _follow(self, session: aiohttp.ClientSession) -> None:
+        """Start what is new in the lists, end what has gone. A list that cannot be used changes nothing, and is said once."""
+        try:
+            wanted = {target.key: target for target in await asyncio.to_thread(self._load)}
+        except TargetsError as error:
+            if str(error) != self._said:
+                log.error("scrape.targets_refused", reason=str(error), kept=len(self._running))  # noqa: TRY400
+            self._said = str(error)
+            return
+        self._said = ""
+        gone = [key for key, (target, _) in self._running.items() if wanted.get(key) != target]
+        await _end([self._running.pop(key)[1] for key in gone])
+        for key in wanted.keys() - self._running.keys():
+            one = _One(wanted[key], self._intake, session, self._places)
+            self._running[key] = wanted[key], asyncio.create_task(one.run())
+
+
+async def _end(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _One:
+    """One target. What it exposed last is remembered, to say when a series is gone."""
+
+    def __init__(
+        self, target: Target, intake: Intake, session: aiohttp.ClientSession, places: asyncio.Semaphore
+    ) -> None:
+        self._target, self._intake, self._session, self._places = target, intake, session, places
+        self._seen: dict[int, Sample] = {}
+        self._up: bool | None = None
+
+    async def run(self) -> None:
+        interval_s = self._target.interval_s
+        try:
+            await asyncio.sleep(offset_s(self._target.key, interval_s, time.time()))
+            while True:
+                began = time.monotonic()
+                try:
+                    await self._once()
+                except SpoolFull as full:
+                    log.warning("scrape.not_kept", url=self._target.url, reason=str(full))
+                except Exception:
+                    log.exception("scrape.failed", url=self._target.url)  # ours, not the target's: try again
+                await asyncio.sleep(max(0.0, interval_s - (time.monotonic() - began)))
+        except asyncio.CancelledError:
+            with contextlib.suppress(SpoolFull):  # no longer a target: its series end
+                builder = self._intake.builder()
+                self._ended(builder, time.time_ns(), set())
+                await asyncio.shield(self._intake.keep(builder))
+            raise
+
+    async def _once(self) -> None:
+        time_ns, began = time.time_ns(), time.monotonic()
+        found: list[Sample] = []
+        error = ""
+        try:
+            async with self._places, asyncio.timeout(self._target.timeout_s):
+                body, content_type = await self._ask()
+            found = await asyncio.to_thread(page.read, body, content_type)
+        except TimeoutError:
+            error = f"no answer within {self._target.timeout_s:g} s"
+        except (aiohttp.ClientError, OSError, PageError) as reason:
+            error = f"{type(reason).__name__}: {reason}"[:300] if not isinstance(reason, PageError) else str(reason)
+        duration_ns = round((time.monotonic() - began) * 1e9)
+        builder = self._intake.builder()
+        taken = self._samples(builder, found, time_ns)
+        self._ended(builder, time_ns, taken.keys())
+        self._own(builder, time_ns, up=not error, duration_ns=duration_ns, samples=len(found))
+        builder.scrapes.append(
+            Scrape(
+                time_ns,
+                self._target.job,
+                self._target.instance,
+                self._target.url,
+                not error,
+                duration_ns,
+                len(found),
+                error,
+            )
+        )
+        self._say(error)
+        await self._intake.keep(builder)
+        self._seen = taken
+
+    async def _ask(self) -> tuple[bytes, str]:
+        headers = {"Accept": page.ACCEPT, "User-Agent": "weir"}
+        if token := await asyncio.to_thread(_token, self._target):
+            headers["Authorization"] = f"Bearer {token}"
+        async with self._session.get(self._target.url, headers=headers, allow_redirects=False) as response:
+            if response.status != 200:
+                raise PageError(f"it answers {response.status}")
+            body = bytearray()
+            async for part in response.content.iter_chunked(64 * 1024):
+                body += part
+                if len(body) > page.MAX_BYTES:
+                    raise PageError(f"the page has more than {page.MAX_BYTES} bytes: have it expose less")
+            return bytes(body), response.headers.get("Content-Type", "")
+
+    def _samples(self, builder: Builder, found: list[Sample], time_ns: int) -> dict[int, Sample]:
+        """Add what was found; the series that a later scrape may miss, by id."""
+        identity = self._target.identity
+        taken: dict[int, Sample] = {}
+        for sample in found:
+            series = builder.series(
+                sample.metric, labelled(sample.labels, identity).items(), kind=sample.kind, unit=sample.unit
+            )
+            if series is None or not builder.add(series, sample.time_ns or time_ns, sample.value, sample.start_ns):
+                continue
+            if not sample.time_ns:  # one with a time of its own may be late: its age says enough
+                taken[series] = sample
+        return taken
+
+    def _ended(self, builder: Builder, time_ns: int, still: Collection[int]) -> None:
+        for series, sample in self._seen.items():
+            if series not in still:
+                pairs = labelled(sample.labels, self._target.identity).items()
+                if builder.series(sample.metric, pairs, kind=sample.kind, unit=sample.unit) is not None:
+                    builder.add(series, time_ns, STALE)
+
+    def _own(self, builder: Builder, time_ns: int, *, up: bool, duration_ns: int, samples: int) -> None:
+        """What Prometheus too says of each scrape."""
+        figures = {
+            "up": float(up),
+            "scrape_duration_seconds": duration_ns / 1e9,
+            "scrape_samples_scraped": float(samples),
+        }
+        for name, value in figures.items():
+            series = builder.series(name, self._target.identity.items(), kind="gauge")
+            if series is not None:
+                builder.add(series, time_ns, value)
+
+    def _say(self, error: str) -> None:
+        """Once per change."""
+        if error and self._up is not False:
+            log.warning("scrape.down", job=self._target.job, url=self._target.url, reason=error)
+        elif not error and self._up is False:
+            log.info("scrape.up", job=self._target.job, url=self._target.url)
+        self._up = not error
+
+
+def labelled(labels: Mapping[str, str], identity: Mapping[str, str]) -> dict[str, str]:
+    """A sample's labels with its target's; where both have one the target's counts, and the sample's is kept as `exported_…`."""
+    return {(f"exported_{name}" if name in identity else name): value for name, value in labels.items()} | dict(
+        identity
+    )
+
+
+def offset_s(key: str, interval_s: float, now_s: float) -> float:
+    """How long to wait for the target's place in the interval: always the same one, so that targets are spread and stay so."""
+    place_s = int.from_bytes(blake2b(key.encode(), digest_size=8).digest()) / 2**64 * interval_s
+    return (place_s - now_s) % interval_s
+
+
+def _token(target: Target) -> str:
+    """Raises OSError where the file cannot be read: then the target is down, and says why."""
+    if target.bearer_token_file:
+        with Path(target.bearer_token_file).open() as file:
+            return file.read(MAX_TOKEN_BYTES).strip()
+    return os.environ.get(target.bearer_token_env, "") if target.bearer_token_env else ""

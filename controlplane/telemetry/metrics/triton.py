@@ -1,0 +1,83 @@
+"""Triton without traces: where its time went, from two looks at its statistics. Averages, and labelled as such: no quantile is in there.
+
+`GET v2/models/stats` gives, per model and version, counts and total nanoseconds since it was loaded.
+https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/protocol/extension_statistics.html
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+PARTS = ("queue", "compute_input", "compute_infer", "compute_output")
+
+
+class _Duration(msgspec.Struct):
+    count: int = 0
+    ns: int = 0
+
+
+class _Model(msgspec.Struct):
+    name: str
+    version: str = ""
+    inference_stats: dict[str, _Duration] = {}
+
+
+class _Answer(msgspec.Struct):
+    model_stats: list[_Model]
+
+
+_decode = msgspec.json.Decoder(_Answer).decode
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Since the model was loaded: successful requests, and nanoseconds by part."""
+
+    requests: int
+    ns: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Averages:
+    """Milliseconds per successful request, averaged over `requests` of them between two looks."""
+
+    requests: int
+    queue_ms: float
+    compute_ms: float  # input, inference and output together
+    compute_input_ms: float
+    compute_infer_ms: float
+    compute_output_ms: float
+    reset: bool  # the model was loaded anew in between: the averages are of what came after
+    statistic: str = "average"
+
+
+def totals(stats: bytes | str) -> dict[tuple[str, str], Totals]:
+    """By model and version. Raises ValueError where the text is not what Triton answers."""
+    try:
+        models = _decode(stats).model_stats
+    except msgspec.DecodeError as error:
+        raise ValueError(f"v2/models/stats is not understood: {error}") from error
+    return {
+        (model.name, model.version): Totals(
+            model.inference_stats.get("success", _Duration()).count,
+            {part: model.inference_stats.get(part, _Duration()).ns for part in PARTS},
+        )
+        for model in models
+    }
+
+
+def averages(before: Totals, after: Totals) -> Averages | None:
+    """What happened between two looks; None where no request ended: an average of nothing is not zero.
+
+    Decoupled models answer without Triton counting what they stream: their averages cover the first response alone.
+    """
+    reset = after.requests < before.requests or any(after.ns[part] < before.ns[part] for part in PARTS)
+    requests = after.requests - (0 if reset else before.requests)
+    if requests <= 0:
+        return None
+    ms = {part: (after.ns[part] - (0 if reset else before.ns[part])) / requests / 1e6 for part in PARTS}
+    compute_ms = ms["compute_input"] + ms["compute_infer"] + ms["compute_output"]
+    return Averages(
+        requests, ms["queue"], compute_ms, ms["compute_input"], ms["compute_infer"], ms["compute_output"], reset
+    )

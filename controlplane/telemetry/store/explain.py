@@ -1,0 +1,121 @@
+"""Figures for "what is different about these requests?", and the heatmap to choose them from."""
+
+from collections.abc import Sequence
+from typing import get_args
+
+from controlplane.telemetry.explain import Explanation, Side, Split, explain
+
+from .client import Connection
+from .errors import StoreInputError
+from .latency import FAILED, MAX_POINTS, PARTS
+from .types import Dimension, Filters, HeatmapCell, Region, Window
+from .where import Where, column, where
+
+HEATMAP_EDGES_NS = (0, *(round(10 ** (5 + step / 10)) for step in range(76)))
+"""Lower edges of the heatmap's rows: ten to a decade from 0.1 ms to 53 minutes, one below and an open one above."""
+
+EXEMPLARS = 3
+DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+_SUMS = ", ".join(f"sum({part})" for part in PARTS.values())
+
+
+class ExplainReader(Connection):
+    """What the explain panel asks."""
+
+    def heatmap(self, window: Window, filters: Filters | None, step_s: int) -> list[HeatmapCell]:
+        """Requests by step of entry time and by E2E (see HEATMAP_EDGES_NS), in order of both."""
+        if step_s < 1 or (window.to_ns - window.from_ns) // (step_s * 10**9) > MAX_POINTS:
+            raise StoreInputError(
+                f"step {step_s} s is out of range; use 1 or more, and at most {MAX_POINTS} steps a chart"
+            )
+        condition = where(window, filters)
+        condition.parameters |= {"step_ns": step_s * 10**9, "edges": list(HEATMAP_EDGES_NS)}
+        found = self.rows(
+            "SELECT intDiv(entry_start_ns, {step_ns:UInt64}) AS step, roundDown(e2e_ns, {edges:Array(UInt64)}) AS low,"
+            f" count(), countIf({FAILED}) FROM requests FINAL WHERE {condition.sql} GROUP BY step, low ORDER BY step, low",
+            condition.parameters,
+        )
+        above = dict(zip(HEATMAP_EDGES_NS, (*HEATMAP_EDGES_NS[1:], None), strict=True))
+        return [
+            HeatmapCell(step * step_s * 10**9, low, above[low], requests, errors)
+            for step, low, requests, errors in found
+        ]
+
+    def explain(self, window: Window, filters: Filters | None = None, region: Region | None = None) -> Explanation:
+        """What sets the requests of a region apart from the others of the window; without a region, those above its p95."""
+        return explain(*self.splits(window, filters, region))
+
+    def splits(
+        self,
+        window: Window,
+        filters: Filters | None = None,
+        region: Region | None = None,
+        dimensions: Sequence[Dimension] = DIMENSIONS,
+    ) -> tuple[Split, dict[str, dict[str, Split]]]:
+        """Requests and time by stage inside and outside a region: in total, and by each value of each dimension.
+
+        Both sides count exactly. The few trace ids with each value are a random choice of the region's.
+        """
+        condition = where(window, filters)
+        everything = self.beside(self._by_value, condition, dimensions)
+        chosen = self._by_value(_within(condition, region or self._slowest(condition)), dimensions)
+        total, split = Split(Side(), Side()), dict[str, dict[str, Split]]((name, {}) for name in dimensions)
+        for (dimension, value), (count, sums, _) in everything.result().items():
+            inside, inside_sums, traces = chosen.get((dimension, value), (0, [0] * len(PARTS), []))
+            outside = max(count - inside, 0)  # rows may have come between the two queries
+            found = Split(
+                Side(inside, dict(zip(PARTS, inside_sums, strict=True))),
+                Side(
+                    outside,
+                    {part: max(all_ - in_, 0) for part, all_, in_ in zip(PARTS, sums, inside_sums, strict=True)},
+                ),
+                tuple(trace.hex() for trace in traces),
+            )
+            if dimension:
+                split[dimension][value] = found
+            else:
+                total = found
+        return total, split
+
+    def _slowest(self, condition: Where) -> Region:
+        [(p95,)] = self.rows(
+            f"SELECT toUInt64(quantileExact(0.95)(e2e_ns)) FROM requests FINAL WHERE {condition.sql}",
+            condition.parameters,
+        )
+        return Region(min_e2e_ns=p95 + 1)
+
+    def _by_value(
+        self, condition: Where, dimensions: Sequence[Dimension]
+    ) -> dict[tuple[str, str], tuple[int, list[int], Sequence[bytes]]]:
+        """By (dimension, value), and by ("", "") for all: count, ns in each of PARTS, some trace ids."""
+        names = [column(dimension) for dimension in dimensions]
+        sets = ", ".join(f"({name})" for name in names)
+        rows = self.rows(
+            f"SELECT [{', '.join(f'toString({name})' for name in names)}], grouping({', '.join(names)}),"
+            f" count(), [{_SUMS}], groupArraySample({EXEMPLARS}, 1)(trace_id)"
+            f" FROM requests FINAL WHERE {condition.sql} GROUP BY GROUPING SETS ({sets}, ())",
+            condition.parameters,
+        )
+        return {_key(dimensions, values, bits): (count, sums, traces) for values, bits, count, sums, traces in rows}
+
+
+def _key(dimensions: Sequence[Dimension], values: Sequence[str], bits: int) -> tuple[str, str]:
+    """ClickHouse's `grouping` sets the bit of each column that a row is not grouped by, the first column's highest."""
+    for at, dimension in enumerate(reversed(dimensions)):
+        if not bits >> at & 1:
+            return dimension, values[len(dimensions) - 1 - at]
+    return "", ""
+
+
+def _within(condition: Where, region: Region) -> Where:
+    inside = Where(list(condition.conditions), dict(condition.parameters))
+    inside.add("e2e_ns >= {region_low:UInt64}", region_low=region.min_e2e_ns)
+    if region.max_e2e_ns is not None:
+        inside.add("e2e_ns < {region_high:UInt64}", region_high=region.max_e2e_ns)
+    if region.window is not None:
+        inside.add(
+            "entry_start_ns >= {region_from:UInt64} AND entry_start_ns < {region_to:UInt64}",
+            region_from=region.window.from_ns,
+            region_to=region.window.to_ns,
+        )
+    return inside

@@ -1,0 +1,109 @@
+"""The pages as a server answers them."""
+
+import re
+from pathlib import Path
+
+import pytest
+from django.test import Client
+
+from controlplane.dashboard.urls import urlpatterns
+from tests.controlplane.served import Filled
+
+ROOT = Path(__file__).parents[3]
+PAGES = ["/", "/latency", "/requests"]
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_pages_answer_and_are_kept_by_no_cache(reader: Client, served: Filled, path: str) -> None:
+    response = reader.get(path)
+    assert response.status_code == 200
+    assert response["Cache-Control"] == "no-store"
+    assert "HX-Request" in response["Vary"]
+
+
+@pytest.mark.parametrize("path", [*PAGES, "/traces/0", "/quick", "/latency/table", "/live"])
+def test_nobody_sees_them_without_a_login(db: None, path: str) -> None:
+    assert Client().get(path).status_code == 302
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_has_no_inline_script_and_asks_no_other_host(reader: Client, served: Filled, path: str) -> None:
+    page = reader.get(path).content.decode()
+    for attributes in re.findall(r"<script([^>]*)>", page):
+        assert "src=" in attributes or 'type="application/json"' in attributes
+    assert not re.findall(r"""\son\w+=|(?:src|href|action)=["'](?:https?:)?//""", page)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_an_absent_store_is_said_in_words(reader: Client, away: None, path: str) -> None:
+    response = reader.get(path)
+    assert "The store does not answer" in response.content.decode()
+    if path != "/":  # the overview still shows the components
+        assert response.status_code == 503
+        assert int(response["Retry-After"]) >= 1
+    else:
+        assert "Gateway" in response.content.decode()
+
+
+@pytest.mark.parametrize("query", ["from=yesterday", "q=p42", "to=now-1h", "by=colour"])
+def test_a_bad_parameter_is_explained(reader: Client, served: Filled, query: str) -> None:
+    response = reader.get(f"/latency?{query}")
+    assert response.status_code == 400
+    assert query.split("=")[1] in response.content.decode()
+
+
+def test_htmx_is_given_the_fragment_alone(reader: Client, served: Filled) -> None:
+    fragment = reader.get("/latency", headers={"hx-request": "true"}).content.decode()
+    assert "<html" not in fragment
+    assert 'id="figure"' in fragment
+    assert 'id="filters"' in fragment
+
+
+def test_a_live_refresh_leaves_the_filters_that_a_reader_may_be_holding(reader: Client, served: Filled) -> None:
+    fragment = reader.get("/latency", headers={"hx-request": "true", "weir-refresh": "1"}).content.decode()
+    assert 'id="figure"' in fragment
+    assert 'id="filters"' not in fragment
+
+
+def test_an_unknown_trace_is_a_404_that_helps(reader: Client, served: Filled) -> None:
+    response = reader.get(f"/traces/{'0' * 31}1")
+    assert response.status_code == 404
+    assert "WEIR_RETENTION_DAYS" in response.content.decode()
+
+
+def test_a_trace_holds_its_ledger(reader: Client, served: Filled) -> None:
+    row = served.rows[0]
+    page = reader.get(f"/traces/{row.trace_id}").content.decode()
+    assert row.trace_id in page
+    assert page.count('class="span') == row.span_count
+
+
+def test_what_a_visitor_writes_into_a_url_is_escaped(reader: Client, served: Filled) -> None:
+    for path in ("/latency?model=<script>x", "/latency?from=<script>x", "/traces/<script>x", "/quick?text=<script>x"):
+        assert "<script>x" not in reader.get(path).content.decode()
+
+
+def test_quick_finds_a_trace_by_its_id(reader: Client, served: Filled) -> None:
+    trace_id = served.rows[0].trace_id
+    assert f"/traces/{trace_id}" in reader.get("/quick", {"text": trace_id}).content.decode()
+
+
+def test_quick_still_lists_pages_while_the_store_is_away(reader: Client, away: None) -> None:
+    assert "/latency" in reader.get("/quick").content.decode()
+
+
+def test_every_page_and_its_parameters_are_in_the_manual() -> None:
+    manual = (ROOT / "docs/pages.md").read_text()
+    for name in ("", "latency", "requests", "traces/"):
+        assert f"`/{name}" in manual
+    assert {pattern.name for pattern in urlpatterns} == {
+        "overview",
+        "latency",
+        "latency-table",
+        "requests",
+        "trace",
+        "quick",
+        "live",
+    }
+    for parameter in ("q", "by", "order", "min_ms", "limit", "cursor", "request"):
+        assert f"`{parameter}`" in manual

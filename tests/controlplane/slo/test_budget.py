@@ -1,0 +1,68 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.slo.budget import budget, timeslices
+from controlplane.slo.burn import burn_rate
+from controlplane.slo.counts import Counts
+from controlplane.slo.windows import DAY_S, HOUR_S
+
+PERIOD_S = 30 * DAY_S
+counts = st.integers(1, 10**6).flatmap(lambda total: st.integers(0, total).map(lambda bad: Counts(bad, total)))
+
+
+def test_a_budget_by_hand() -> None:
+    found = budget(Counts(250, 1_000_000), 0.999)
+    assert found.allowed == pytest.approx(1_000)
+    assert found.left == pytest.approx(750)
+    assert found.left_share == pytest.approx(0.75)
+
+
+def test_a_budget_can_be_overdrawn() -> None:
+    assert budget(Counts(3_000, 1_000_000), 0.999).left_share == pytest.approx(-2)
+
+
+def test_nothing_counted_leaves_the_budget_untouched() -> None:
+    assert budget(Counts(), 0.999).left_share == 1
+
+
+def test_a_full_budget_at_a_burn_rate_of_fourteen_lasts_two_days() -> None:
+    assert budget(Counts(0, 1_000), 0.999).lasts_s(14.4, PERIOD_S) == pytest.approx(50 * HOUR_S)
+
+
+def test_what_is_gone_lasts_no_more_and_what_does_not_burn_lasts_for_ever() -> None:
+    gone, full = budget(Counts(10, 1_000), 0.999), budget(Counts(0, 1_000), 0.999)
+    assert gone.lasts_s(1, PERIOD_S) == 0
+    assert full.lasts_s(0, PERIOD_S) == math.inf
+    assert full.lasts_s(None, PERIOD_S) is None
+
+
+@given(counts, st.floats(0.5, 0.9999))
+def test_the_share_burned_is_the_periods_burn_rate(found: Counts, target: float) -> None:
+    """Sloth's slo:error_budget_remaining:ratio = 1 − slo:period_burn_rate:ratio."""
+    rate = burn_rate(found, target)
+    assert rate is not None
+    assert budget(found, target).left_share == pytest.approx(1 - rate, rel=1e-9, abs=1e-9)
+
+
+@given(counts, counts, st.floats(0.5, 0.9999))
+def test_budgets_of_parts_add_up_to_the_whole(one: Counts, other: Counts, target: float) -> None:
+    together = budget(one + other, target)
+    assert together.left == pytest.approx(budget(one, target).left + budget(other, target).left, rel=1e-9, abs=1e-6)
+
+
+def test_an_hour_of_outage_is_sixty_slices_however_busy_it_was() -> None:
+    busy, quiet, out = Counts(1, 1_000), Counts(0, 3), Counts(2, 2)
+    found = timeslices([busy] * 600 + [quiet] * 780 + [out] * 60, 0.95)
+    assert found == Counts(60, 1_440)
+
+
+def test_an_empty_slice_is_neither_good_nor_bad() -> None:
+    assert timeslices([Counts(), Counts(0, 1)], 0.95) == Counts(0, 1)
+
+
+def test_a_slice_on_its_target_is_good() -> None:
+    assert timeslices([Counts(5, 100)], 0.95) == Counts(0, 1)
+    assert timeslices([Counts(6, 100)], 0.95) == Counts(1, 1)

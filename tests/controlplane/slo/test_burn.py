@@ -1,0 +1,132 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.slo.burn import MinimumEvents, Verdict, burn_rate, error_budget, judge, worst
+from controlplane.slo.counts import Counts
+from controlplane.slo.windows import DAY_S, HOUR_S, MINUTE_S, WORKBOOK, lengths_s
+
+PERIOD_S = 30 * DAY_S
+targets = st.floats(0.5, 0.9999)
+counts = st.integers(0, 10**6).flatmap(lambda total: st.integers(0, total).map(lambda bad: Counts(bad, total)))
+
+
+def steady(ratio: float, per_minute: int) -> dict[int, Counts]:
+    """Counts of every window when `ratio` of `per_minute` requests have been bad for ever."""
+    return {
+        length: Counts(round(length / MINUTE_S * per_minute * ratio), length // MINUTE_S * per_minute)
+        for length in lengths_s(WORKBOOK)
+    }
+
+
+def outage(minutes: float, per_minute: int) -> dict[int, Counts]:
+    """Counts of every window when everything has failed for `minutes`, and nothing before."""
+    return {
+        length: Counts(round(min(minutes, length / MINUTE_S) * per_minute), length // MINUTE_S * per_minute)
+        for length in lengths_s(WORKBOOK)
+    }
+
+
+def fires(found: dict[int, Counts], target: float = 0.999, minimum: MinimumEvents = MinimumEvents()) -> str:  # noqa: B008
+    verdict = worst(judge(found, target, PERIOD_S, minimum=minimum))
+    return verdict.window.severity if verdict else ""
+
+
+def test_burn_rates_by_hand() -> None:
+    assert burn_rate(Counts(1, 1_000), 0.999) == pytest.approx(1)
+    assert burn_rate(Counts(144, 10_000), 0.999) == pytest.approx(14.4)
+    assert burn_rate(Counts(5, 100), 0.95) == pytest.approx(1)
+    assert burn_rate(Counts(0, 100), 0.95) == 0
+
+
+def test_nothing_happened_is_no_burn_rate() -> None:
+    assert burn_rate(Counts(), 0.999) is None
+
+
+@pytest.mark.parametrize("target", [0.0, 1.0, 99.9, -1.0, math.nan])
+def test_a_target_that_is_no_share_is_refused_with_an_example(target: float) -> None:
+    with pytest.raises(ValueError, match=r"use 0\.999 for 99\.9 %"):
+        error_budget(target)
+
+
+@pytest.mark.parametrize(
+    ("burn", "expected"),
+    [(0.9, ""), (1.1, "ticket"), (2.9, "ticket"), (5.9, "ticket"), (6.1, "page"), (14.5, "page"), (1_000, "page")],
+)
+def test_a_steady_burn_alerts_as_the_workbook_says(burn: float, expected: str) -> None:
+    assert fires(steady(burn * 0.001, per_minute=100_000)) == expected
+
+
+def test_a_total_outage_pages_within_a_minute() -> None:
+    assert fires(outage(50 / 60, per_minute=600)) == ""
+    assert fires(outage(53 / 60, per_minute=600)) == "page"
+
+
+def test_the_short_window_ends_the_page_after_the_burning_ended() -> None:
+    found = outage(10, per_minute=600)
+    assert fires(found) == "page"
+    for length in (5 * MINUTE_S, 30 * MINUTE_S, 2 * HOUR_S, 6 * HOUR_S):
+        found[length] = Counts(0, found[length].total)
+    assert fires(found) == ""
+
+
+def test_one_error_in_ten_requests_tells_nobody() -> None:
+    assert fires({length: Counts(1, 10) for length in lengths_s(WORKBOOK)}) == ""
+
+
+def test_an_outage_at_low_traffic_is_told_once_chance_is_ruled_out() -> None:
+    assert fires({length: Counts(10, 10) for length in lengths_s(WORKBOOK)}) == "page"
+
+
+def test_no_data_alerts_nobody() -> None:
+    assert fires({length: Counts() for length in lengths_s(WORKBOOK)}, minimum=MinimumEvents(0, 0)) == ""
+
+
+def test_a_page_is_told_before_a_ticket_and_the_fastest_page_first() -> None:
+    verdict = worst(judge(steady(0.5, 1_000), 0.999, PERIOD_S))
+    assert verdict is not None
+    assert verdict.window.severity == "page"
+    assert verdict.threshold == pytest.approx(14.4)
+
+
+@given(counts, targets)
+def test_a_burn_rate_is_between_none_and_everything(found: Counts, target: float) -> None:
+    rate = burn_rate(found, target)
+    assert (rate is None) == (found.total == 0)
+    if rate is not None:
+        assert 0 <= rate <= 1 / error_budget(target) * (1 + 1e-12)
+        assert rate * error_budget(target) * found.total == pytest.approx(found.bad)
+
+
+@given(st.lists(counts, min_size=7, max_size=7), targets)
+def test_a_window_fires_exactly_when_sloths_expression_holds(found: list[Counts], target: float) -> None:
+    """`short > rate × budget and long > rate × budget`, compared as ratios instead of burn rates."""
+    by_length = dict(zip(lengths_s(WORKBOOK), found, strict=True))
+    for verdict in judge(by_length, target, PERIOD_S, minimum=MinimumEvents(0, 0)):
+        limit = verdict.threshold * error_budget(target)
+        ratios = [by_length[length].error_ratio for length in (verdict.window.short_s, verdict.window.long_s)]
+        if any(ratio is not None and math.isclose(ratio, limit, rel_tol=1e-9) for ratio in ratios):
+            continue
+        assert verdict.fires == all(ratio is not None and ratio > limit for ratio in ratios)
+
+
+@given(st.lists(counts, min_size=7, max_size=7), targets, st.integers(1, 10**6))
+def test_more_bad_events_never_end_an_alert(found: list[Counts], target: float, more: int) -> None:
+    def firing(each: list[Counts]) -> list[bool]:
+        return [verdict.fires for verdict in judge(dict(zip(lengths_s(WORKBOOK), each, strict=True)), target, PERIOD_S)]
+
+    worse = [one + Counts(more, more) for one in found]
+    assert all(after >= before for before, after in zip(firing(found), firing(worse), strict=True))
+
+
+def test_bad_events_outside_the_total_are_refused() -> None:
+    with pytest.raises(ValueError, match="count every bad event in the total"):
+        Counts(2, 1)
+
+
+def test_a_verdict_says_why_it_does_not_fire() -> None:
+    verdict: Verdict = judge({length: Counts(1, 2) for length in lengths_s(WORKBOOK)}, 0.999, PERIOD_S)[0]
+    assert verdict.long == verdict.short == pytest.approx(500)
+    assert not verdict.enough_events

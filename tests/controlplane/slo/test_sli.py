@@ -1,0 +1,94 @@
+"""Which requests are good, bad, or not counted."""
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from controlplane.slo.sli import RATE_LIMITED, Availability, Cost, Latency
+from controlplane.telemetry.ledger.row import STAGES, LedgerRow
+
+MS = 1_000_000
+
+
+def row(**values: Any) -> LedgerRow:
+    """An answered request of 900 ms: 200 ms queue, first token after 300 ms, ten gaps of 60 ms between tokens."""
+    usual: dict[str, Any] = {
+        **{field.name: None for field in fields(LedgerRow) if field.init},
+        "status": "ok",
+        "e2e_ns": 900 * MS,
+        "stages": dict.fromkeys(STAGES, 0) | {"queue": 200 * MS, "model": 700 * MS},
+        "ttft_ns": 300 * MS,
+        "ttft_definition": "gateway",
+        "decode_ns": 600 * MS,
+        "output_tokens": 11,
+        "prompt_tokens": 989,
+        "cost_usd": 0.002,
+    }
+    return LedgerRow(**usual | values)
+
+
+@pytest.mark.parametrize(
+    ("measure", "measured_ms"), [("e2e", 900), ("ttft", 300), ("itl", 60), ("queue", 200), ("model", 700), ("cache", 0)]
+)
+def test_each_measure_is_good_up_to_its_threshold(measure: str, measured_ms: int) -> None:
+    if measured_ms:
+        assert Latency(measure, measured_ms).good(row()) is True
+        assert Latency(measure, measured_ms - 0.001).good(row()) is False
+    else:
+        assert Latency(measure, 0.001).good(row()) is True
+
+
+def test_a_ttft_of_another_definition_is_not_counted() -> None:
+    assert Latency("ttft", 100).good(row(ttft_definition="vllm-arrival")) is None
+    assert Latency("ttft", 100, "vllm-arrival").good(row(ttft_definition="vllm-arrival")) is False
+
+
+def test_a_single_token_has_no_gap() -> None:
+    assert Latency("itl", 1).good(row(output_tokens=1)) is None
+
+
+@pytest.mark.parametrize("status", ["error", "rejected"])
+def test_a_failure_says_nothing_about_latency_or_cost(status: str) -> None:
+    assert Latency("e2e", 1).good(row(status=status)) is None
+    assert Cost(0.0001).good(row(status=status)) is None
+
+
+def test_a_client_that_gave_up_after_the_threshold_was_let_down_and_before_it_proves_nothing() -> None:
+    gone = row(status="cancelled", ttft_ns=None, ttft_definition="")
+    assert Latency("ttft", 500).good(gone) is False
+    assert Latency("ttft", 1_000).good(gone) is None
+    assert Latency("e2e", 500).good(gone) is False
+
+
+def test_a_client_that_gave_up_after_a_late_first_token_counts_by_that_token() -> None:
+    gone = row(status="cancelled")
+    assert Latency("ttft", 200).good(gone) is False
+    assert Latency("ttft", 400).good(gone) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "good"),
+    [
+        ({}, True),
+        ({"status": "error"}, False),
+        ({"status": "rejected", "error_type": "queue_full"}, False),
+        ({"status": "rejected", "error_type": RATE_LIMITED}, None),
+        ({"status": "cancelled"}, None),
+    ],
+)
+def test_availability(values: dict[str, str], good: bool | None) -> None:
+    assert Availability().good(row(**values)) is good
+
+
+def test_cost_is_per_thousand_tokens_of_prompt_and_answer() -> None:
+    assert Cost(0.002).good(row()) is True
+    assert Cost(0.0019).good(row()) is False
+    assert Cost(1).good(row(cost_usd=None)) is None
+
+
+def test_an_unknown_measure_is_refused_with_what_there_is() -> None:
+    with pytest.raises(ValueError, match="ttft, itl, e2e, network, gateway"):
+        Latency("p95", 100)
+    with pytest.raises(ValueError, match="not above 0"):
+        Latency("e2e", 0)

@@ -1,0 +1,224 @@
+"""Prometheus remote write, by hand and by a real Prometheus."""
+
+import contextlib
+import json
+import math
+import random
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
+
+from controlplane.telemetry.metrics.remote_write import snappy
+from controlplane.telemetry.metrics.remote_write.http import PATH
+from controlplane.telemetry.metrics.remote_write.messages import Request1, Request2
+from controlplane.telemetry.metrics.stale import STALE, stale
+from controlplane.telemetry.store import Store
+from controlplane.telemetry.store.metrics import Matcher
+from deploy.local.ports import free_port
+from tests import need
+
+from ..conftest import Run
+from ..running import Running, eventually
+from ..running import request as http
+from .reading import series, stored
+
+V1, V2 = "application/x-protobuf", "application/x-protobuf;proto=io.prometheus.write.v2.Request"
+NOW_MS = time.time_ns() // 1_000_000
+
+
+def one(name: str, *samples: tuple[int, float], **labels: str) -> Any:
+    """A 1.0 request with one series, whose samples are (ms after NOW_MS, value)."""
+    made = Request1()
+    found = made.series.add()
+    for label, text in sorted({"__name__": name, **labels}.items()):
+        found.labels.add(name=label, value=text)
+    for after, value in samples:
+        found.samples.add(value=value, timestamp=NOW_MS + after)
+    return made
+
+
+def two(name: str, *samples: tuple[int, float], start_ms: int = 0, kind: int = 1, **labels: str) -> Any:
+    """The same as a 2.0 request."""
+    made = Request2(symbols=[""])
+    found = made.series.add()
+    for pair in sorted({"__name__": name, **labels}.items()):
+        for text in pair:
+            made.symbols.append(text)
+            found.labels_refs.append(len(made.symbols) - 1)
+    found.metadata.type = kind
+    for after, value in samples:
+        found.samples.add(value=value, timestamp=NOW_MS + after, start_timestamp=start_ms)
+    return made
+
+
+def write(telemetry: Running, message: Any, kind: str = V1, **headers: str) -> tuple[int, str, dict[str, str]]:
+    body = message if isinstance(message, bytes) else snappy.compress(message.SerializeToString())
+    given = {"Content-Type": kind, "Content-Encoding": "snappy", "X-Prometheus-Remote-Write-Version": "0.1.0"}
+    given |= {name.replace("_", "-"): value for name, value in headers.items()}
+    code, answer, said = http("POST", telemetry.url + PATH, body, given)
+    return code, answer.decode(), said
+
+
+def test_version_1_is_204_and_samples_may_come_late_and_twice(telemetry: Running) -> None:
+    for samples in ([(2000, 3.0)], [(0, 1.0), (1000, 2.0)], [(1000, 2.5)], [(3000, STALE)]):
+        assert write(telemetry, one("late", *samples, job="a"))[:2] == (204, "")
+    eventually(
+        lambda: [list(s.values[:3]) for s in series(telemetry, "late")] == [[1.0, 2.5, 3.0]], "all are there, in order"
+    )
+    [found] = stored(telemetry, "late", at_least=4, job="a")
+    assert [time_ns // 10**6 - NOW_MS for time_ns in found.times.tolist()] == [0, 1000, 2000, 3000]
+    assert list(stale(found.values)) == [False, False, False, True]
+
+
+def test_version_2_says_what_was_written_and_keeps_starts(telemetry: Running) -> None:
+    code, _, headers = write(telemetry, two("started", (0, 5.0), (1000, 6.0), start_ms=NOW_MS - 500, unit="x"), V2)
+    assert code == 204
+    assert [
+        headers[f"X-Prometheus-Remote-Write-{what}-Written"] for what in ("Samples", "Histograms", "Exemplars")
+    ] == ["2", "0", "0"]
+    [found] = stored(telemetry, "started", at_least=2)
+    assert (found.info.kind, set(found.starts.tolist())) == ("counter", {(NOW_MS - 500) * 10**6})
+
+
+@pytest.mark.parametrize("message, kind", [(Request1(), V1), (Request2(), V2), (Request2(symbols=[""]), V2)])
+def test_an_empty_request_is_a_success(telemetry: Running, message: Any, kind: str) -> None:
+    assert write(telemetry, message, kind)[0] == 204
+
+
+def test_native_histograms_become_classic_ones(telemetry: Running) -> None:
+    made = two("native", kind=3)
+    histogram = made.series[0].histograms.add(count_int=10, sum=12.5, scale=0, zero_count_int=1, timestamp=NOW_MS)
+    histogram.positive_spans.add(offset=0, length=2)
+    histogram.positive_spans.add(offset=1, length=1)
+    histogram.positive_deltas.extend([2, 1, 1])
+    custom = made.series.add(labels_refs=[1, 2, 1, 2][:2]).histograms.add(
+        count_int=5, sum=1, scale=-53, timestamp=NOW_MS + 1000, custom_bounds=[0.5, 2.0]
+    )
+    custom.positive_spans.add(offset=0, length=3)
+    custom.positive_deltas.extend([1, 1, 0])
+    code, _, headers = write(telemetry, made, V2)
+    assert (code, headers["X-Prometheus-Remote-Write-Histograms-Written"]) == (204, "2")
+    found = {s.info.labels["le"]: list(s.values) for s in stored(telemetry, "native_bucket", at_least=9)}
+    assert found == {"0": [1], "0.5": [1, 1], "1": [3], "2": [6, 3], "4": [6], "8": [10], "+Inf": [10, 5]}
+    assert [list(s.values) for s in stored(telemetry, "native_sum", at_least=2)] == [[12.5, 1]]
+
+
+@pytest.mark.parametrize(
+    "kind, encoding",
+    [("application/json", "snappy"), (V1 + ";proto=other.Message", "snappy"), (V1, "gzip"), (V1, ""), (V1, "zstd")],
+)
+def test_an_unknown_message_or_encoding_is_415(telemetry: Running, kind: str, encoding: str) -> None:
+    code, said, _ = write(telemetry, one("x", (0, 1.0)), kind, Content_Encoding=encoding)
+    assert code == 415 and "send" in said
+
+
+def test_a_part_that_is_refused_is_400_with_reason_and_the_rest_is_written(telemetry: Running) -> None:
+    made = two("half", (0, 1.0), (3_600_000, 2.0))
+    made.series.add(labels_refs=[0, 0]).samples.add(value=1, timestamp=NOW_MS)
+    code, said, headers = write(telemetry, made, V2)
+    assert (code, headers["X-Prometheus-Remote-Write-Samples-Written"]) == (400, "1")
+    assert "2 samples refused" in said and "10 minutes ahead" in said and "__name__" in said
+    stored(telemetry, "half")
+    doubled = one("x", (0, 1.0))
+    doubled.series[0].labels.add(name="a", value="1")
+    doubled.series[0].labels.add(name="a", value="2")
+    code, said, _ = write(telemetry, doubled)
+    assert code == 400 and "twice" in said
+
+
+def test_a_token_is_asked_for_and_back_pressure_says_when_to_come_again(run: Run) -> None:
+    away = "clickhouse://weir:x@127.0.0.1:1/weir"
+    telemetry = run(otlp_token="secret", store_dsn=away, spool_max_bytes=2**20, otlp_inflight_bytes=2**20)
+    assert write(telemetry, one("x", (0, 1.0)))[0] == 401
+    authorized = {"Authorization": "Bearer secret"}
+    wide = Request1()
+    for n in range(2000):
+        wide.series.add().CopyFrom(one("wide", (0, math.pi * n), n=str(n), filler=f"{n}" * 10).series[0])
+    codes = [write(telemetry, wide, **authorized) for _ in range(15)]
+    assert codes[0][0] == 204 and codes[-1][0] == 503 and codes[-1][2]["Retry-After"] == "5"
+    code, _, headers = write(telemetry, snappy.compress(bytes(2**21)), **authorized)
+    assert code in (429, 503) and int(headers["Retry-After"]) >= 1
+
+
+def test_what_is_not_remote_write_is_400_and_what_is_too_large_413(telemetry: Running) -> None:
+    valid1, valid2 = one("ok", (0, 1.0), a="b").SerializeToString(), two("ok", (0, 1.0), a="b").SerializeToString()
+    chance = random.Random(7)
+    answers = set()
+    for body, kind in ((valid1, V1), (valid2, V2)):
+        for _ in range(150):
+            broken = bytearray(body)
+            for _ in range(chance.randint(1, 6)):
+                broken[chance.randrange(len(broken))] = chance.randrange(256)
+            answers.add(write(telemetry, snappy.compress(bytes(broken[: chance.randint(1, len(broken))])), kind)[0])
+            block = bytearray(snappy.compress(body))
+            block[chance.randrange(len(block))] = chance.randrange(256)
+            answers.add(write(telemetry, bytes(block), kind)[0])
+    assert answers <= {204, 400, 413}
+    assert write(telemetry, b"")[0] == 400 and write(telemetry, b"\xff\xff\xff\xff\x0f")[0] == 413
+    assert write(telemetry, snappy.compress(b"\x2a\x00" * 100_000), V2)[0] == 400, "series without symbols"
+    assert "Traceback" not in telemetry.log.read_text()
+
+
+def test_a_real_prometheus_writes_what_it_scrapes(telemetry: Running, tmp_path: Path) -> None:
+    prometheus = need.program("prometheus", install="apt-get install -y prometheus")
+    registry = CollectorRegistry()
+    requests = Counter("shop_requests", "x", ["code"], registry=registry)
+    Gauge("shop_open", "x", registry=registry).set(1)
+    requests.labels("200").inc(41)
+    server, thread = start_http_server(0, "127.0.0.1", registry)
+    listen = f"127.0.0.1:{free_port()}"
+    (tmp_path / "prometheus.yml").write_text(
+        json.dumps(
+            {
+                "global": {"scrape_interval": "1s"},
+                "scrape_configs": [
+                    {"job_name": "shop", "static_configs": [{"targets": [f"127.0.0.1:{server.server_port}"]}]}
+                ],
+                "remote_write": [{"url": telemetry.url + PATH, "queue_config": {"batch_send_deadline": "500ms"}}],
+            }
+        )
+    )
+    command = [
+        prometheus,
+        f"--config.file={tmp_path / 'prometheus.yml'}",
+        f"--storage.tsdb.path={tmp_path / 'data'}",
+        f"--web.listen-address={listen}",
+    ]
+    with (tmp_path / "prometheus.log").open("wb") as log, contextlib.ExitStack() as stack:
+        process = stack.enter_context(subprocess.Popen([str(part) for part in command], stdout=log, stderr=log))
+        stack.callback(process.terminate)
+        [found] = stored(telemetry, "shop_requests_total", at_least=2, job="shop")
+        assert found.info.labels["code"] == "200" and set(found.values.tolist()) == {41}
+        requests.labels("200").inc()
+        eventually(
+            lambda: series(telemetry, "shop_requests_total", job="shop")[0].values[-1] == 42,
+            "the counter's next value came",
+        )
+        server.shutdown()
+        server.server_close()
+        thread.join()
+        eventually(
+            lambda: bool(stale(series(telemetry, "shop_open", job="shop")[0].values)[-1]), "what is gone ends in a gap"
+        )
+        with telemetry.store() as store:
+            check_down(store)
+    assert "non-recoverable" not in (tmp_path / "prometheus.log").read_text()
+
+
+def check_down(store: Store) -> None:
+    assert store.latest("shop_open", time.time_ns()) == []
+    up = store.latest("up", time.time_ns(), [Matcher("job", "=~", "sh.p"), Matcher("instance", "!=", "")])
+    assert [one.value for one in up] == [0]
+
+
+def test_what_was_acknowledged_survives_a_kill(run: Run) -> None:
+    telemetry = run()  # and not yet ready: the store has not seen anything
+    assert write(telemetry, one("kept", (0, 1.0), (1000, 2.0)))[0] == 204
+    telemetry.kill()
+    telemetry.start().ready()
+    [found] = stored(telemetry, "kept", at_least=2)
+    assert list(found.values) == [1.0, 2.0]

@@ -1,0 +1,93 @@
+"""Both sides of a difference, by every value of every dimension, counted as Python counts them."""
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from controlplane.telemetry.explain import Side
+from controlplane.telemetry.ledger.row import STAGES, LedgerRow
+from controlplane.telemetry.store import Store, StoreInputError
+from controlplane.telemetry.store.explain import DIMENSIONS, HEATMAP_EDGES_NS
+from controlplane.telemetry.store.types import Region, Window
+
+from .samples import HOUR, NOON_NS, S, random_rows, row
+
+ROWS = random_rows(600, seed=11)
+HALF = Window(NOON_NS, NOON_NS + 1800 * S)
+
+
+def side(rows: list[LedgerRow]) -> Side:
+    times = {stage: sum(row.stages[stage] for row in rows) for stage in STAGES}
+    return Side(len(rows), times | {"unattributed": sum(row.unattributed_ns for row in rows)})
+
+
+@pytest.mark.parametrize(
+    ("region", "inside"),
+    [
+        (Region(200_000_000), lambda row: row.e2e_ns >= 200_000_000),
+        (Region(100_000_000, 150_000_000), lambda row: 100_000_000 <= row.e2e_ns < 150_000_000),
+        (Region(window=HALF), lambda row: row.entry_start_ns < HALF.to_ns),
+        (Region(150_000_000, window=HALF), lambda row: row.e2e_ns >= 150_000_000 and row.entry_start_ns < HALF.to_ns),
+        (Region(10**12), lambda row: False),
+    ],
+)
+def test_both_sides_count_exactly(store: Store, region: Region, inside: Callable[[LedgerRow], bool]) -> None:
+    store.insert_requests(ROWS, version=1)
+    total, dimensions = store.splits(HOUR, {}, region)
+    chosen, rest = [row for row in ROWS if inside(row)], [row for row in ROWS if not inside(row)]
+    assert (total.chosen.requests, total.rest) == (len(chosen), side(rest))
+    assert set(dimensions) == set(DIMENSIONS)
+    for dimension, values in dimensions.items():
+        name = "cache_outcome" if dimension == "cache" else dimension
+        assert set(values) == {getattr(row, name) for row in ROWS}
+        for value, split in values.items():
+            own = [row for row in chosen if getattr(row, name) == value]
+            assert split.chosen.requests == len(own)
+            assert split.chosen.e2e_ns == sum(row.e2e_ns for row in own)
+            assert split.rest == side([row for row in rest if getattr(row, name) == value])
+            assert set(split.exemplars) <= {row.trace_id for row in own}
+            assert len(split.exemplars) == min(3, len(own))
+
+
+def test_what_makes_requests_slow_is_found(store: Store) -> None:
+    slow = [row(number, replica="10.0.0.9:8001", stages={"queue": 80_000_000}) for number in range(1, 21)]
+    usual = [row(number, replica=f"10.0.0.{number % 5}:8001") for number in range(21, 421)]
+    store.insert_requests(slow + usual, version=1)
+    explained = store.explain(HOUR)
+    assert (explained.chosen, explained.rest) == (20, 400)
+    assert (explained.findings[0].dimension, explained.findings[0].value) == ("replica", "10.0.0.9:8001")
+    assert explained.stages[0].stage == "queue"
+
+
+def test_an_empty_window_explains_nothing(store: Store) -> None:
+    explained = store.explain(HOUR)
+    assert (explained.chosen, explained.rest, explained.findings) == (0, 0, [])
+    assert store.heatmap(HOUR, {}, 60) == []
+
+
+def test_the_heatmap_counts_every_request_in_its_cell(store: Store) -> None:
+    edges = [
+        row(900 + at, stages={"queue": 0, "model": edge})
+        for at, edge in enumerate((0, 99_999, 100_000, 10**15, *HEATMAP_EDGES_NS[5:9]))
+    ]
+    rows = ROWS + edges
+    store.insert_requests(rows, version=1)
+    cells = store.heatmap(HOUR, None, 300)
+    expected: Counter[tuple[int, int]] = Counter()
+    for each in rows:
+        low = max(edge for edge in HEATMAP_EDGES_NS if edge <= each.e2e_ns)
+        expected[each.entry_start_ns // (300 * S) * 300 * S, low] += 1
+    assert {(cell.start_ns, cell.low_ns): cell.requests for cell in cells} == expected
+    assert sum(cell.errors for cell in cells) == sum(each.status in ("error", "rejected") for each in rows)
+    assert {cell.high_ns for cell in cells if cell.low_ns == HEATMAP_EDGES_NS[-1]} == {None}
+    for cell in cells:
+        if cell.high_ns is not None:
+            region = Region(cell.low_ns, cell.high_ns, Window(cell.start_ns, cell.start_ns + 300 * S))
+            assert store.splits(HOUR, {}, region, ["status"])[0].chosen.requests == cell.requests
+            break
+
+
+def test_a_heatmap_of_too_many_steps_is_refused(store: Store) -> None:
+    with pytest.raises(StoreInputError, match="step"):
+        store.heatmap(HOUR, {}, 0)

@@ -1,0 +1,77 @@
+"""Tables are made and brought up to date, once, whoever asks and however often."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from controlplane.telemetry.store import Store, StoreError, StoreInputError, migrate
+from controlplane.telemetry.store import migrate as public
+from controlplane.telemetry.store.dsn import parse_dsn
+from controlplane.telemetry.store.migrate import migrations, render
+
+from .samples import HOUR, random_rows
+
+VERSIONS = [version for version, _, _ in migrations()]
+
+
+def test_versions_are_numbered_without_gaps() -> None:
+    assert list(range(1, len(VERSIONS) + 1)) == VERSIONS
+
+
+def test_migrating_again_changes_nothing(dsn: str, store: Store) -> None:
+    store.insert_requests(random_rows(5, seed=1), version=1)
+    assert migrate(dsn, 3650) == []
+    assert store.latency(HOUR).requests == 5
+
+
+def test_several_processes_may_migrate_at_once(front_dsn: str) -> None:
+    fresh = f"{front_dsn.rpartition('/')[0]}/raced"
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: migrate(fresh), range(4)))
+    assert migrate(fresh) == []
+    assert Store(fresh).newest() is None
+
+
+def test_a_database_of_an_older_version_gets_what_it_lacks(front_dsn: str) -> None:
+    older = f"{front_dsn.rpartition('/')[0]}/older"
+    migrate(older, 3650)
+    store = Store(older)
+    store.command("DROP TABLE requests")
+    store.command("DELETE FROM schema_versions WHERE version >= 2 SETTINGS mutations_sync = 2")
+    assert migrate(older, 3650) == [version for version in VERSIONS if version >= 2]
+    store.insert_requests(random_rows(3, seed=1), version=1)
+    assert store.latency(HOUR).requests == 3
+
+
+def test_a_database_newer_than_the_code_is_left_alone(dsn: str, store: Store) -> None:
+    store.command("INSERT INTO schema_versions (version, name) VALUES (9999, 'from the future')")
+    with pytest.raises(StoreError, match="schema version 9999; this Weir knows"):
+        migrate(dsn)
+
+
+def test_the_retention_is_on_every_table_and_can_be_changed(dsn: str, store: Store) -> None:
+    def retentions() -> set[str]:
+        rows = store.rows(
+            "SELECT extract(engine_full, 'toIntervalDay\\((\\d+)\\)') FROM system.tables"
+            " WHERE database = {d:String} AND name IN ('spans', 'requests')",
+            {"d": store.dsn.database},
+        )
+        return {days for (days,) in rows}
+
+    assert retentions() == {"3650"}
+    assert migrate(dsn, 7) == []
+    assert retentions() == {"7"}
+
+
+@pytest.mark.parametrize("days", [0, -1, 36500])
+def test_a_retention_that_would_drop_everything_is_refused(dsn: str, days: int) -> None:
+    with pytest.raises(StoreInputError, match=f"retention {days} days is out of range; use 1 to 3660"):
+        public(dsn, days)
+
+
+def test_on_a_cluster_tables_are_replicated_and_made_everywhere() -> None:
+    dsn = parse_dsn("clickhouse://host/db?cluster=main")
+    for _, _, template in migrations():
+        for statement in render(template, dsn, 30):
+            assert "ON CLUSTER 'main'" in statement
+            assert "= Replicated" in statement or "ENGINE" not in statement

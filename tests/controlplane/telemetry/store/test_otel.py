@@ -1,0 +1,99 @@
+"""Traces that a collector wrote with its ClickHouse exporter are read as ours are."""
+
+import pytest
+
+from controlplane.telemetry.spans import Event, Span
+from controlplane.telemetry.store import Store, StoreInputError
+from controlplane.telemetry.store.dsn import parse_dsn
+from controlplane.telemetry.store.types import Window
+
+from .samples import NOON_NS, S, span
+
+TRACE = "0123456789abcdef" * 2
+
+# The columns of the exporter's tables that are read, by its names.
+TABLES = (
+    "CREATE TABLE otel_traces (Timestamp DateTime64(9), TraceId String, SpanId String, ParentSpanId String, TraceState String,"
+    " SpanName LowCardinality(String), SpanKind LowCardinality(String), ServiceName LowCardinality(String),"
+    " ResourceAttributes Map(LowCardinality(String), String), ScopeName String, ScopeVersion String,"
+    " SpanAttributes Map(LowCardinality(String), String), Duration UInt64, StatusCode LowCardinality(String), StatusMessage String,"
+    " Events Nested (Timestamp DateTime64(9), Name LowCardinality(String), Attributes Map(LowCardinality(String), String)))"
+    " ENGINE = MergeTree PARTITION BY toDate(Timestamp) ORDER BY (ServiceName, SpanName, toDateTime(Timestamp))",
+    "CREATE TABLE otel_traces_trace_id_ts (TraceId String, Start DateTime, End DateTime) ENGINE = MergeTree ORDER BY (TraceId, Start)",
+    "CREATE MATERIALIZED VIEW otel_traces_trace_id_ts_mv TO otel_traces_trace_id_ts AS"
+    " SELECT TraceId, min(Timestamp) AS Start, max(Timestamp) AS End FROM otel_traces WHERE TraceId != '' GROUP BY TraceId",
+)
+ROOT = (
+    f"(fromUnixTimestamp64Nano({NOON_NS + 5}), '{TRACE}', '00000000000000aa', '', 'llm_request', 'Server', 'vllm', 'scope',"
+    " map('gen_ai.usage.input_tokens', '128', 'gen_ai.latency.e2e', '1.5', 'gen_ai.request.stream', 'true',"
+    " 'gen_ai.response.finish_reasons', '[\"stop\"]', 'model', 'llama-3', 'odd', '[not json]', 'zip', '007'),"
+    f" 1500000000, 'Error', [fromUnixTimestamp64Nano({NOON_NS + 9})], ['first_token'], [map('n', '1')])"
+)
+CHILD = (
+    f"(fromUnixTimestamp64Nano({NOON_NS + 2 * S}), '{TRACE}', '00000000000000bb', '00000000000000aa', 'GET', 'SPAN_KIND_CLIENT',"
+    " 'vllm', '', map(), 7, 'STATUS_CODE_OK', [], [], [])"
+)
+
+
+@pytest.fixture
+def both(dsn: str) -> Store:
+    """A store with its own tables and the exporter's, which hold one trace, its root twice."""
+    store = Store(f"{dsn}?otel=otel_traces")
+    for statement in TABLES:
+        store.command(statement)
+    store.command(
+        "INSERT INTO otel_traces (Timestamp, TraceId, SpanId, ParentSpanId, SpanName, SpanKind, ServiceName, ScopeName, SpanAttributes,"
+        f" Duration, StatusCode, `Events.Timestamp`, `Events.Name`, `Events.Attributes`) VALUES {ROOT}, {CHILD}, {ROOT}"
+    )
+    return store
+
+
+def test_a_trace_is_read_with_types_kinds_and_events(both: Store) -> None:
+    root, child = both.trace(TRACE)
+    assert root == Span(
+        trace_id=bytes.fromhex(TRACE),
+        span_id=bytes(7) + b"\xaa",
+        parent_id=b"",
+        name="llm_request",
+        kind=2,
+        start_ns=NOON_NS + 5,
+        end_ns=NOON_NS + 5 + 1_500_000_000,
+        status_code=2,
+        service="vllm",
+        scope="scope",
+        attributes={
+            "gen_ai.usage.input_tokens": 128,
+            "gen_ai.latency.e2e": 1.5,
+            "gen_ai.request.stream": True,
+            "gen_ai.response.finish_reasons": ("stop",),
+            "model": "llama-3",
+            "odd": "[not json]",
+            "zip": "007",
+        },
+        events=(Event(NOON_NS + 9, "first_token", {"n": 1}),),
+    )
+    assert (child.kind, child.status_code, child.parent_id) == (3, 1, root.span_id)
+
+
+def test_our_own_spans_come_first(both: Store) -> None:
+    ours = span(1, trace_id=bytes.fromhex(TRACE))
+    both.insert_spans([ours])
+    assert both.trace(TRACE) == [ours]
+
+
+def test_traces_are_found_by_when_their_spans_started(both: Store) -> None:
+    assert both.otel_trace_ids(Window(NOON_NS, NOON_NS + S)) == [TRACE]
+    assert both.otel_trace_ids(Window(NOON_NS + S, NOON_NS + 2 * S)) == []
+    assert [span.name for span in both.otel_spans_of([TRACE, "ab" * 16])[TRACE]] == ["llm_request", "GET"]
+
+
+def test_without_a_named_table_nothing_is_asked(store: Store) -> None:
+    assert store.trace(TRACE) == []
+    assert store.otel_spans_of([TRACE]) == {}
+    assert store.otel_trace_ids(Window(0, NOON_NS)) == []
+
+
+def test_the_table_may_be_in_another_database_and_is_only_ever_a_name() -> None:
+    assert parse_dsn("clickhouse://h/weir?otel=otel.otel_traces").otel == "otel.otel_traces"
+    with pytest.raises(StoreInputError, match="not an identifier"):
+        parse_dsn("clickhouse://h/weir?otel=x;DROP")

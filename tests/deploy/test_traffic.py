@@ -1,0 +1,40 @@
+import random
+from itertools import islice
+
+from deploy.local.traffic import QUESTIONS, TENANTS, Question, questions, rate_at
+
+
+def lot(count: int, keys: dict[str, int] | None = None) -> list[Question]:
+    return list(islice(questions(random.Random(1), keys or TENANTS), count))
+
+
+def test_the_same_seed_gives_the_same_requests() -> None:
+    assert lot(50) == lot(50)
+
+
+def test_the_mixture_has_everything_that_a_page_can_show() -> None:
+    many = lot(500)
+    assert {one.model for one in many} == {"chat-large", "chat-small"}
+    assert {one.key_file for one in many} == set(TENANTS)
+    assert {one.stream for one in many} == {True, False}
+    assert any(one.leaves_after_s is not None for one in many)
+    lengths = sorted(len(one.prompt) for one in many)
+    assert lengths[0] < 60
+    assert lengths[-1] > 4000
+
+
+def test_what_is_repeated_can_be_cached() -> None:
+    repeated = [one for one in lot(500) if one.prompt in QUESTIONS]
+    assert len(repeated) > 5 * len(QUESTIONS)
+    assert {one.temperature for one in repeated} == {0.0}
+
+
+def test_a_home_with_one_key_sends_everything_with_it() -> None:
+    assert {one.key_file for one in lot(50, {"gateway-key": 6})} == {"gateway-key"}
+
+
+def test_the_rate_swings_about_its_mean() -> None:
+    day = [rate_at(second, 2.0, 600.0) for second in range(600)]
+    assert abs(sum(day) / len(day) - 2.0) < 0.01
+    assert round(min(day), 2) == 1.0
+    assert round(max(day), 2) == 3.0
