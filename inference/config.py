@@ -52,7 +52,7 @@ class Config(BaseSettings):
         default="", description="Bearer token that may read /metrics besides the API keys; empty allows only those."
     )
     max_body_bytes: int = Field(
-        default=8 << 20,
+        default=4 << 20,
         ge=1024,
         description="Largest request body, bytes. Several times the longest prompt any model takes.",
     )

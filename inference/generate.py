@@ -53,15 +53,12 @@ async def generate(work: Work, flight: Flight) -> None:
 async def _count(work: Work) -> int:
     prompt, limit = work.question.prompt, work.model.max_prompt_tokens
     param = "messages" if work.question.operation == "chat" else "prompt"
-    sure = len(prompt) // work.tokenizer.longest
-    if sure > limit:  # hopeless: not worth encoding
-        raise errors.context_length(sure, limit, param)
     budget_ms = work.budgets.tokenizer_ms
     try:
         tokens = work.tokenizer.count_short(prompt)
         if tokens is None:
             async with asyncio.timeout(budget_ms / 1000):
-                tokens = await work.tokenizer.count(prompt)
+                tokens = await work.tokenizer.count(prompt, limit)
     except TimeoutError:
         raise errors.stage_timeout("tokenizer", budget_ms) from None
     if tokens > limit:

@@ -4,7 +4,8 @@ fetched at run time.
 
 import asyncio
 import base64
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.resources import files
 
@@ -12,6 +13,9 @@ import msgspec
 import tiktoken
 
 _INLINE_CHARS = 4_096  # below this, encoding takes well under a millisecond and a thread would cost more than it saves
+_PIECE_CHARS = 100_000
+_CUT_WITHIN_CHARS = 1_000
+_between_words = re.compile(r"(?<=\w) (?=[^\W\d_])")
 _threads = ThreadPoolExecutor(
     max_workers=2, thread_name_prefix="tokenizer"
 )  # tiktoken lets go of the GIL while it encodes
@@ -22,21 +26,41 @@ class UnknownTokenizerError(LookupError):
 
 
 class Tokenizer:
-    """`longest` is the most characters one token can stand for, so `len(text) / longest` tokens are sure without
-    encoding.
+    """Counts are those of the vocabulary's own tokenizer; a text of several pieces may count a token more or less where
+    no word ends near a cut.
     """
 
-    def __init__(self, encoding: tiktoken.Encoding, longest: int) -> None:
-        self.longest = longest
+    def __init__(self, encoding: tiktoken.Encoding) -> None:
         self._encode = encoding.encode_ordinary
 
     def count_short(self, text: str) -> int | None:
         """The number of tokens, at once; None for a text too long for that."""
         return len(self._encode(text)) if len(text) <= _INLINE_CHARS else None
 
-    async def count(self, text: str) -> int:
-        """The number of tokens, counted in a thread, off the event loop."""
-        return len(await asyncio.get_running_loop().run_in_executor(_threads, self._encode, text))
+    async def count(self, text: str, enough: int) -> int:
+        """The number of tokens, counted in a thread, off the event loop. It stops counting once past `enough`."""
+        return await asyncio.get_running_loop().run_in_executor(_threads, self._count, text, enough)
+
+    def _count(self, text: str, enough: int) -> int:
+        total = 0
+        for piece in pieces(text):
+            total += len(self._encode(piece))
+            if total > enough:
+                break
+        return total
+
+
+def pieces(text: str) -> Iterator[str]:
+    """The text, cut between words. A run of a million spaces in one piece would overflow tiktoken's stack."""
+    start = 0
+    while len(text) - start > _PIECE_CHARS:
+        end = start + _PIECE_CHARS
+        for cut in _between_words.finditer(text, end - _CUT_WITHIN_CHARS, end):
+            end = cut.start()
+            break
+        yield text[start:end]
+        start = end
+    yield text[start:]
 
 
 class _Word(msgspec.Struct):
@@ -63,7 +87,7 @@ def _tekken() -> Tokenizer:
     ranks = {base64.b64decode(word.token_bytes): word.rank for word in tekken.vocab[:size]}
     encoding = tiktoken.Encoding("tekken", pat_str=tekken.config.pattern, mergeable_ranks=ranks, special_tokens={})
     encoding.encode_ordinary("warm")
-    return Tokenizer(encoding, max(map(len, ranks)))
+    return Tokenizer(encoding)
 
 
 _known: dict[str, Callable[[], Tokenizer]] = {"tekken": _tekken}

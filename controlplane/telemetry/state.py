@@ -51,8 +51,10 @@ class Commits:
         self._every_s, self._marks = every_s, deque[tuple[float, Position]]()
 
     def add(self, position: Position, now_s: float) -> None:
-        if not self._marks or now_s - self._marks[-1][0] >= self._every_s:
-            self._marks.append((now_s, position))
+        """A mark stands for what is committed within `every_s` of its time."""
+        if self._marks and now_s - self._marks[-1][0] < self._every_s:
+            now_s = self._marks.pop()[0]
+        self._marks.append((now_s, position))
 
     def behind_s(self, done: Position, now_s: float) -> float:
         while self._marks and self._marks[0][1] <= done:

@@ -59,6 +59,7 @@ def build(options: Options) -> list[Part]:
     }
     sender = {**base, "WEIR_OTLP_ENDPOINT": otlp}
     gateway = {**sender, "WEIR_GATEWAY_PORT": str(options.gateway_port), "WEIR_DRAIN_TIMEOUT_MS": "3000"}
+    watched = {**control, "WEIR_OTLP_ENDPOINT": otlp}  # web and worker send their own spans too
     traffic = {**sender, "WEIR_GATEWAY_URL": gateway_url, "WEIR_TRAFFIC_RPS": str(options.traffic_rps)}
 
     after_set_up = ("prepare", *needs_redis)
@@ -66,8 +67,8 @@ def build(options: Options) -> list[Part]:
         Part(_python("prepare", control, "-m", "deploy.local.prepare", str(fleet_file)), needs_redis, once=True),
         Part(_python("static", control, *COLLECT), once=True),  # its own, since it takes longest
         Part(_server("telemetry", receiver, options.otlp_http_port, "-m", "controlplane.telemetry"), needs_redis),
-        Part(_server("web", control, options.web_port, *_granian(options.web_port)), ("static", *after_set_up)),
-        Part(replace(_python("worker", control, *CELERY), ready=worker_waits), after_set_up),
+        Part(_server("web", watched, options.web_port, *_granian(options.web_port)), ("static", *after_set_up)),
+        Part(replace(_python("worker", watched, *CELERY), ready=worker_waits), after_set_up),
         Part(_server("gateway", gateway, options.gateway_port, "-m", "inference"), after_set_up),
     ]
     if options.traffic_rps:

@@ -67,7 +67,7 @@ def unsupported(param: str, remedy: str) -> ApiError:
 
 
 def context_length(tokens: int, limit: int, param: str) -> ApiError:
-    message = f"The prompt has {tokens} tokens; this model takes at most {limit}. Shorten it."
+    message = f"The prompt has {tokens} tokens or more; this model takes at most {limit}. Shorten it."
     return PermanentError(400, _INVALID, "context_length_exceeded", message, param, "tokenizer")
 
 

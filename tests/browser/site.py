@@ -6,12 +6,10 @@
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,12 +19,14 @@ from pathlib import Path
 
 from channels_redis.pubsub import RedisPubSubChannelLayer
 
-from controlplane.telemetry.store import Store
+from controlplane.telemetry.store import Store, migrate
+from deploy.local.ports import free_ports
+from deploy.local.process import ROOT, Command, Managed
 from deploy.local.redis import redis
 from tests.controlplane import traffic
+from tests.controlplane.embedded import embedded_store
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-STARTS_WITHIN_S = 60
+STARTS_WITHIN_S = 120
 FLEET = {
     "models": [
         {
@@ -96,91 +96,55 @@ class Site:
 
 @contextmanager
 def running_site(home: Path) -> Iterator[Site]:
-    """Everything started, with a first user; stopped at the end, whatever happens."""
+    """Everything started, with a first user; stopped at the end, and tied to this process's life."""
     home.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as stack:
-        keeper = redis(_free_port(), home / "redis")
-        stack.enter_context(_child(list(keeper.command.argv), home, "redis"))
-        front = stack.enter_context(
-            _child([sys.executable, "-m", "controlplane.telemetry.store", "--home", str(home)], home, "store")
-        )
-        assert front.stdout is not None
-        dsn = next((line.strip() for line in front.stdout if line.startswith("clickhouse://")), "")
-        assert dsn, f"the store did not start: see {home / 'store.log'}"
-        port = _free_port()
-        environment = {
-            **os.environ,
-            "WEIR_HOME": str(home),
-            "WEIR_STORE_DSN": dsn,
-            "WEIR_REDIS_URL": keeper.url,
-            "WEIR_STALE_AFTER_S": "3600",  # nobody observes here: what `OBSERVED` says stays true
-            "DJANGO_SETTINGS_MODULE": "controlplane.settings",
-        }
-        (home / "fleet.json").write_text(json.dumps(FLEET))
-        for command in (
-            ["migrate", "-v0"],
-            ["bootstrap", "--fleet", str(home / "fleet.json")],
-            ["shell", "-v0", "-c", OBSERVE],
-        ):
-            subprocess.run(
-                [sys.executable, "manage.py", *command], cwd=ROOT, env=environment, check=True, capture_output=True
-            )
-        granian = [
-            str(Path(sys.executable).parent / "granian"),
+    redis_port, store_port, web_port = free_ports(3)
+    keeper, url = redis(redis_port, home / "redis"), f"http://127.0.0.1:{web_port}"
+    front, dsn = embedded_store(home, store_port)
+    environment = {
+        "WEIR_HOME": str(home),
+        "WEIR_STORE_DSN": dsn,
+        "WEIR_REDIS_URL": keeper.url,
+        "WEIR_STALE_AFTER_S": "3600",  # nobody observes here: what `OBSERVE` says stays true
+        "DJANGO_SETTINGS_MODULE": "controlplane.settings",
+    }
+    with ExitStack() as running:
+
+        def start(command: Command) -> None:
+            part = Managed(command, home / f"{command.name}.log").start()
+            running.callback(part.stop)
+            part.wait_ready(STARTS_WITHIN_S)
+
+        python = sys.executable
+        granian = (
+            str(Path(python).parent / "granian"),
             "--interface",
             "asginl",
-            "--host",
-            "127.0.0.1",
+            "--loop",
+            "uvloop",
             "--port",
-            str(port),
-        ]
-        web = stack.enter_context(
-            _child([*granian, "--loop", "uvloop", "controlplane.asgi:application"], home, "web", environment)
+            str(web_port),
         )
-        url = f"http://127.0.0.1:{port}"
-        _wait(f"{url}/healthz", web, home / "web.log")
+        start(keeper.command)
+        start(front)
+        migrate(dsn)
+        (home / "fleet.json").write_text(json.dumps(FLEET))
+        for command in ("migrate -v0", f"bootstrap --fleet {home}/fleet.json"):
+            _manage(*command.split(), environment=environment)
+        _manage("shell", "-v0", "-c", OBSERVE, environment=environment)
+        start(
+            Command("web", (*granian, "controlplane.asgi:application"), lambda: _answers(f"{url}/healthz"), environment)
+        )
         yield Site(url, home, Store(dsn), keeper.url)
 
 
-@contextmanager
-def _child(
-    command: list[str], home: Path, name: str, environment: dict[str, str] | None = None
-) -> Iterator["subprocess.Popen[str]"]:
-    with (home / f"{name}.log").open("w") as log:
-        process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=environment,
-            stdout=subprocess.PIPE if name == "store" else log,
-            stderr=log,
-            text=True,
-        )
-        try:
-            yield process
-        finally:
-            process.terminate()
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+def _manage(*command: str, environment: dict[str, str]) -> None:
+    subprocess.run([sys.executable, "manage.py", *command], cwd=ROOT, env={**os.environ, **environment}, check=True)
 
 
-def _wait(url: str, process: "subprocess.Popen[str]", log: Path) -> None:
-    deadline = time.monotonic() + STARTS_WITHIN_S
-    while time.monotonic() < deadline and process.poll() is None:
-        try:
-            with urllib.request.urlopen(url, timeout=2):
-                return
-        except (urllib.error.URLError, TimeoutError, ConnectionError):
-            time.sleep(0.1)
-    raise AssertionError(f"web did not answer at {url}:\n{log.read_text()[-3000:]}")
-
-
-def _free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return int(taken.getsockname()[1])
+def _answers(url: str) -> bool:
+    with urllib.request.urlopen(url, timeout=2) as answer:
+        return bool(answer.status == 200)
 
 
 def main() -> None:

@@ -1,12 +1,8 @@
 """A real store with a quarter of an hour of traffic in it, put behind the pages and the API, and the two ways in."""
 
-import os
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
@@ -16,7 +12,10 @@ from controlplane.accounts.models import ApiToken
 from controlplane.telemetry.ask import answers
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store, migrate
+from deploy.local.ports import free_port
+from deploy.local.process import Command, Managed
 from tests.controlplane import traffic
+from tests.controlplane.embedded import embedded_store
 
 
 @dataclass(frozen=True)
@@ -38,21 +37,14 @@ class Filled:
 
 
 @pytest.fixture(scope="session")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
+def filled(tmp_path_factory: pytest.TempPathFactory, start_once: Callable[[Command], Managed]) -> Filled:
     """A store of its own for these tests; filled once."""
-    home: Path = tmp_path_factory.mktemp("served-store")
-    command = [sys.executable, "-m", "controlplane.telemetry.store", "--home", str(home)]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, text=True, env={**os.environ, "WEIR_HOME": str(home)}
-    ) as front:
-        assert front.stdout is not None
-        dsn = next((line.strip() for line in front.stdout if line.startswith("clickhouse://")), "")
-        assert dsn, "the store did not start"
-        migrate(dsn)
-        to_ns = time.time_ns()
-        from_ns = to_ns - 900 * 10**9
-        yield Filled(dsn, traffic.fill(Store(dsn), 600, from_ns, to_ns), from_ns, to_ns + 10**9)
-        front.terminate()
+    command, dsn = embedded_store(tmp_path_factory.mktemp("served-store"), free_port())
+    start_once(command)
+    migrate(dsn)
+    to_ns = time.time_ns()
+    from_ns = to_ns - 900 * 10**9
+    return Filled(dsn, traffic.fill(Store(dsn), 600, from_ns, to_ns), from_ns, to_ns + 10**9)
 
 
 @pytest.fixture

@@ -55,11 +55,11 @@ def start_gateway(start: Start, tmp_path: Path) -> StartGateway:
 
 @pytest.fixture(scope="session")
 def slow_triton(start_once: Start) -> Triton:
-    """Its only model, the small one, is slow in everything, and computes at most sixteen sequences at once."""
+    """Its only model, the small one, is slow in everything, and computes at most sixteen sequences at once (in two instances)."""
     grpc, http, metrics = free_ports(3)
     server = triton((grpc, http, metrics), models=("chat_small",))
     start_once(server.command)
-    load(server, "chat_small", time_scale="30", max_sequences="16")
+    load(server, "chat_small", time_scale="30", max_sequences="8")
     return server
 
 

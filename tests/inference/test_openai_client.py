@@ -78,7 +78,7 @@ async def test_an_unknown_model_is_not_found(gateway: Gateway) -> None:
 
 async def test_an_oversized_prompt_names_the_limit(start_gateway: StartGateway, snapshot: Snapshot) -> None:
     gateway = start_gateway(with_model(snapshot, SMALL, max_prompt_tokens=50))
-    for text in ("word " * 100, "w" * 100_000):  # one that is counted, one that is hopeless at a glance
+    for text in ("word " * 100, "w" * 500_000, "." + " " * 1_000_000 + "."):
         with pytest.raises(openai.BadRequestError) as caught:
             await gateway.client().chat.completions.create(model=SMALL, messages=unique(text))
         assert (caught.value.code, caught.value.param) == ("context_length_exceeded", "messages")

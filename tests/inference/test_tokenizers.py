@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 
 from inference import tokenizers
-from inference.tokenizers import UnknownTokenizerError
+from inference.tokenizers import UnknownTokenizerError, pieces
 
 theirs = Tekkenizer.from_file(str(files("mistral_common") / "data" / "tekken_240911.json"))
 ours = tokenizers.load("tekken")
@@ -22,15 +22,24 @@ def test_the_count_is_that_of_mistrals_own_tokenizer(text: str) -> None:
 
 
 async def test_a_long_text_is_counted_off_the_loop_and_the_same() -> None:
-    text = "Rivers run, and weirs measure them. " * 500
+    text = "Rivers run, and weirs measure them. " * 10_000
     assert ours.count_short(text) is None
-    assert await ours.count(text) == len(theirs.encode(text, bos=False, eos=False))
+    assert await ours.count(text, 10**9) == len(theirs.encode(text, bos=False, eos=False))
 
 
-@given(st.text(max_size=200))
-def test_no_token_is_longer_than_it_says(text: str) -> None:
-    text = text.encode("utf-8", "ignore").decode()
-    assert (ours.count_short(text) or 0) >= len(text) // ours.longest
+async def test_counting_stops_where_it_is_already_too_much() -> None:
+    assert 1000 < await ours.count("word " * 1_000_000, 1000) < 100_000
+
+
+@pytest.mark.parametrize("text", [" " * 2_000_000, "\t" * 1_000_000 + "x", "a" * 1_000_000, "\n" * 1_000_000])
+async def test_a_text_made_to_hurt_is_counted_too(text: str) -> None:
+    assert await ours.count(text, 10**9) > 0
+
+
+@given(st.text(alphabet="ab \n.1", max_size=30).map(lambda text: text * 20_000))
+@settings(deadline=None, max_examples=10)
+def test_the_pieces_make_up_the_text(text: str) -> None:
+    assert "".join(pieces(text)) == text
 
 
 def test_a_tokenizer_nobody_knows_is_refused_by_name() -> None:

@@ -23,7 +23,8 @@ def total(page: Page, name: str, where: Callable[[Labels], bool] = lambda _: Tru
     family = page.get(name) or page.get(name.removesuffix("_total"))
     if family is None:
         return None
-    return float(sum(sample.value for sample in family.samples if sample.name == name and where(sample.labels)))
+    names = (name, f"{name}_total")  # the parser adds it to a counter that comes without, as Triton's do
+    return float(sum(sample.value for sample in family.samples if sample.name in names and where(sample.labels)))
 
 
 def known(**figures: float | None) -> dict[str, float]:

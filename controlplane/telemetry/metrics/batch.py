@@ -70,17 +70,17 @@ class Builder:
     ) -> int | None:
         """The id that samples of this series are added with; None where it is refused, which counts `samples` as rejected."""
         labels = labels_of(pairs)
+        found = identity(metric, labels, delta=delta)
+        if self._admission.defined(found) or found in self.definitions:
+            return found
         reason = series_fault(metric, labels)
-        if not reason:
-            found = identity(metric, labels, delta=delta)
-            if self._admission.defined(found) or found in self.definitions:
-                return found
-            if self._admission.admits(found, len(self.definitions)):
-                self.definitions[found] = Definition(found, metric, labels, kind, unit, delta)
-                return found
+        if not reason and not self._admission.admits(found, len(self.definitions)):
             reason = TOO_MANY
-        self.reject(reason, samples)
-        return None
+        if reason:
+            self.reject(reason, samples)
+            return None
+        self.definitions[found] = Definition(found, metric, labels, kind, unit, delta)
+        return found
 
     def add(self, series: int, time_ns: int, value: float, start_ns: int = 0) -> bool:
         """False where the sample is refused."""

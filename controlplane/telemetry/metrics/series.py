@@ -21,14 +21,13 @@ class Definition(msgspec.Struct, frozen=True, gc=False):
 
 
 def labels_of(pairs: Iterable[tuple[str, str]]) -> Labels:
-    return tuple(sorted((name, value) for name, value in pairs if value))
+    return tuple(sorted([pair for pair in pairs if pair[1]]))
 
 
 def identity(metric: str, labels: Labels, *, delta: bool = False) -> int:
     """The series' id: 64 bits of BLAKE2b over everything that sets it apart. A million series collide once in 37 million cases."""
-    digest = blake2b(b"\x01" if delta else b"\x00", digest_size=8)
-    for text in (metric, *(part for pair in labels for part in pair)):
-        data = text.encode()
-        digest.update(len(data).to_bytes(4, "little"))
-        digest.update(data)
-    return int.from_bytes(digest.digest(), "little")
+    parts = [metric]
+    for pair in labels:
+        parts += pair
+    text = f"{delta:d}{[len(part) for part in parts]}{''.join(parts)}"
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")

@@ -13,7 +13,6 @@ import structlog
 from controlplane.telemetry.spool import checkpoint, segments
 from controlplane.telemetry.spool.frame import Position
 from controlplane.telemetry.spool.reader import SpoolReader
-from controlplane.telemetry.store import Store
 
 from .batch import Batch
 from .recent import Recent
@@ -54,7 +53,7 @@ def run(
 ) -> None:
     """Until standard input ends."""
     frontier = Frontier(sys.stdin.fileno())
-    store = Store(dsn)
+    store = StoreAdapter(dsn, retention_days)
     reader = SpoolReader(folder, checkpoint.load(folder, shard, shards))
 
     untouched = reader.position == segments.start_of(1)  # nothing was ever closed here
@@ -72,9 +71,7 @@ def run(
         with (folder / REFUSED_FILE).open("ab") as file:
             file.writelines(msgspec.json.encode({"reason": reason, "refused": item}) + b"\n" for item in items)
 
-    sink = Sink(
-        StoreAdapter(store, dsn, retention_days), stored, refused, away=lambda reason: report(Status(store_away=reason))
-    )
+    sink = Sink(store, stored, refused, away=lambda reason: report(Status(store_away=reason)))
     worker = Worker(
         reader, sink, recent, lambda: frontier.position, shard=shard, shards=shards, limits=limits, batches=batches
     )

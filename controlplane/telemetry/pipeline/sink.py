@@ -20,8 +20,8 @@ log = structlog.get_logger(__name__)
 
 _LONGEST_WAIT_S = 5.0
 _TRACES_AT_ONCE = 1_000
-ENVIRONMENT = frozenset({60, 81, 192, 193, 194, 497, 516})
-"""ClickHouse codes for a missing table or database, a wrong user, password or grant: nothing is wrong with the data."""
+ENVIRONMENT = frozenset({8, 10, 16, 47, 60, 62, 81, 115, 164, 192, 193, 194, 497, 516})
+"""ClickHouse codes for a missing table, column or database, a wrong user, password or grant: nothing is wrong with the data."""
 
 T = TypeVar("T")
 
@@ -119,8 +119,7 @@ class Sink:
         found: list[_Known] = []
 
         def ask() -> None:
-            spans = self._store.spans_of(trace_ids)
-            found.append(_Known(list(spans.values()), self._store.request_keys(trace_ids)))
+            found.append(_Known(self._store.known_spans(trace_ids), self._store.request_keys(trace_ids)))
 
         return found[0] if self._patiently(ask) else None
 

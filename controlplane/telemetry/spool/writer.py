@@ -66,6 +66,7 @@ class SpoolWriter:
         if reason := self.refusal():
             raise SpoolFull(reason)
         done: Future[None] = Future()
+        done.set_running_or_notify_cancel()  # a sender that goes away does not call back what is being written
         head = header(kind, time.time_ns() if received_ns is None else received_ns, payload)
         with self._change:
             if self._closed:

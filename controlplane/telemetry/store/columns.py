@@ -79,6 +79,10 @@ def attribute_text(value: AttrValue) -> str:
     """A string as it is; any other type as \\x01 and its JSON, so that types survive and strings can be searched for."""
     if isinstance(value, str):
         return _TYPED + json.dumps(value) if value.startswith(_TYPED) else value
+    if type(value) is int:
+        return f"{_TYPED}{value}"  # as json.dumps writes it, in a tenth of the time
+    if type(value) is float and value - value == 0:  # finite
+        return f"{_TYPED}{value!r}"
     return _TYPED + json.dumps(value, separators=(",", ":"))
 
 

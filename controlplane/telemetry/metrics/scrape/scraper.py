@@ -34,7 +34,7 @@ class Scraper:
 
     def __init__(self, intake: Intake, setting: str, home: Path, reload_s: float = RELOAD_S) -> None:
         self._intake, self._setting, self._home, self._reload_s = intake, setting, home, reload_s
-        self._running: dict[Target, asyncio.Task[None]] = {}
+        self._running: dict[str, tuple[Target, asyncio.Task[None]]] = {}
         self._places = asyncio.Semaphore(AT_ONCE)
         self._said = ""
 
@@ -50,9 +50,7 @@ class Scraper:
                     await self._follow(session)
                     await asyncio.sleep(self._reload_s)
             finally:
-                for task in self._running.values():
-                    task.cancel()
-                await asyncio.gather(*self._running.values(), return_exceptions=True)
+                await _end([task for _, task in self._running.values()])
 
     def _load(self) -> list[Target]:
         return unique([*named(self._setting), *of_fleet(self._home)])
@@ -60,20 +58,24 @@ class Scraper:
     async def _follow(self, session: aiohttp.ClientSession) -> None:
         """Start what is new in the lists, end what has gone. A list that cannot be used changes nothing, and is said once."""
         try:
-            wanted = set(await asyncio.to_thread(self._load))
+            wanted = {target.key: target for target in await asyncio.to_thread(self._load)}
         except TargetsError as error:
             if str(error) != self._said:
                 log.error("scrape.targets_refused", reason=str(error), kept=len(self._running))  # noqa: TRY400
             self._said = str(error)
             return
         self._said = ""
-        for target in [target for target in self._running if target not in wanted]:
-            task = self._running.pop(target)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-        for target in wanted - self._running.keys():
-            one = _One(target, self._intake, session, self._places)
-            self._running[target] = asyncio.create_task(one.run())
+        gone = [key for key, (target, _) in self._running.items() if wanted.get(key) != target]
+        await _end([self._running.pop(key)[1] for key in gone])
+        for key in wanted.keys() - self._running.keys():
+            one = _One(wanted[key], self._intake, session, self._places)
+            self._running[key] = wanted[key], asyncio.create_task(one.run())
+
+
+async def _end(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class _One:

@@ -50,6 +50,14 @@ def test_requests_that_clients_gave_up_are_no_errors() -> None:
     assert triton.reading(200, stats(("chat", 7, 3)), metrics, "chat").counters["errors"] == 0
 
 
+def test_requests_that_failed_are_errors() -> None:
+    metrics = (
+        '# TYPE nv_inference_request_failure counter\nnv_inference_request_failure{model="chat",reason="CANCELED"} 3\n'
+        'nv_inference_request_failure{model="chat",reason="BACKEND"} 2\n'
+    )
+    assert triton.reading(200, stats(("chat", 7, 5)), metrics, "chat").counters["errors"] == 2
+
+
 def test_what_is_no_statistics_is_said_to_be_none() -> None:
     with pytest.raises(ValueError, match="not understood"):
         triton.reading(200, "{}", "", "chat")

@@ -213,3 +213,12 @@ def check_down(store: Store) -> None:
     assert store.latest("shop_open", time.time_ns()) == []
     up = store.latest("up", time.time_ns(), [Matcher("job", "=~", "sh.p"), Matcher("instance", "!=", "")])
     assert [one.value for one in up] == [0]
+
+
+def test_what_was_acknowledged_survives_a_kill(run: Run) -> None:
+    telemetry = run()  # and not yet ready: the store has not seen anything
+    assert write(telemetry, one("kept", (0, 1.0), (1000, 2.0)))[0] == 204
+    telemetry.kill()
+    telemetry.start().ready()
+    [found] = stored(telemetry, "kept", at_least=2)
+    assert list(found.values) == [1.0, 2.0]

@@ -151,8 +151,13 @@ def test_triton_without_traces_says_queue_and_compute_as_averages(session_triton
         prompt = {"prompt": "hello", "prompt_tokens": 1, "max_tokens": 4, "temperature": 0.0, "seed": 1}
         answer = post(f"http://{session_triton.http}/v2/models/chat_small/generate_stream", json.dumps(prompt).encode())
         assert b"data:" in answer
+    key = next(key for key in before if key[0] == "chat_small")
+
+    def counted() -> bool:  # a request counts when Triton has let go of it, a little after its last response
+        return triton.totals(_stats(session_triton))[key].requests >= before[key].requests + 3
+
+    eventually(counted, "Triton has counted the requests")
     after = triton.totals(_stats(session_triton))
-    key = next(key for key in after if key[0] == "chat_small")
     found = triton.averages(before[key], after[key])
     assert found is not None and found.statistic == "average"
     assert found.requests >= 3 and found.compute_ms > 0 and found.queue_ms >= 0 and not found.reset

@@ -28,10 +28,12 @@ class MemoryStore:
             raise StoreError("cannot be parsed", code=27)
         self.names += [span.name for span in spans]
 
-    def insert_requests(self, rows: Sequence[LedgerRow], versions: Sequence[int]) -> None: ...
+    def insert_requests(self, rows: Sequence[LedgerRow], version: Sequence[int]) -> None: ...
 
-    def spans_of(self, trace_ids: Sequence[bytes]) -> dict[bytes, list[Span]]:
-        return {}
+    def insert_samples(self, batches: Sequence[object]) -> None: ...
+
+    def known_spans(self, trace_ids: Sequence[bytes]) -> list[list[Span]]:
+        return []
 
     def request_keys(self, trace_ids: Sequence[bytes]) -> set[tuple[bytes, bytes]]:
         return set()

@@ -207,3 +207,11 @@ def test_another_number_of_shards_begins_at_the_least_advanced(tmp_path: Path) -
     assert checkpoint.settle(tmp_path, 3) == Position(3, 7)
     assert [checkpoint.load(tmp_path, shard, 3) for shard in range(3)] == [Position(3, 7)] * 3
     assert len(list(tmp_path.glob("checkpoint.*"))) == 3
+
+
+def test_a_sender_that_goes_away_stops_nobody_else(tmp_path: Path) -> None:
+    writer = opened(tmp_path)
+    gone = [writer.append(KIND, b"x") for _ in range(20)]
+    assert not any(done.cancel() for done in gone), "what is being written cannot be called back"
+    append(writer, b"still taken")
+    writer.close()
