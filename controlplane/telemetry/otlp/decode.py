@@ -15,7 +15,7 @@ from .malformed import Malformed
 Rejected = Counter[str]
 """How many spans were refused, by reason."""
 
-__all__ = ["Malformed", "Rejected", "check", "count_data_points", "count_log_records", "spans"]
+__all__ = ["Malformed", "Rejected", "check", "count_log_records", "spans"]
 
 
 def check(kind: Kind, body: bytes) -> Rejected:
@@ -26,11 +26,6 @@ def check(kind: Kind, body: bytes) -> Rejected:
 def spans(kind: int, body: bytes) -> Iterator[tuple[Span, int]]:
     """The body's spans without those that `check` refuses, each with its size in the body. Raises Malformed where `check` does."""
     return from_protobuf.spans(body) if kind == Kind.TRACES_PROTOBUF else from_json.spans(body)
-
-
-def count_data_points(body: bytes, *, json: bool) -> int:
-    """How many metric data points the body holds. Raises Malformed."""
-    return from_json.count_data_points(body) if json else from_protobuf.count_data_points(body)
 
 
 def count_log_records(body: bytes, *, json: bool) -> int:

@@ -96,30 +96,6 @@ class TracesRequest(_Struct):
     resource_spans: list[ResourceSpans] | None = None
 
 
-class _Points(_Struct):
-    data_points: list[msgspec.Raw] | None = None
-
-
-class Metric(_Struct):
-    gauge: _Points | None = None
-    sum: _Points | None = None
-    histogram: _Points | None = None
-    exponential_histogram: _Points | None = None
-    summary: _Points | None = None
-
-
-class ScopeMetrics(_Struct):
-    metrics: list[Metric] | None = None
-
-
-class ResourceMetrics(_Struct):
-    scope_metrics: list[ScopeMetrics] | None = None
-
-
-class MetricsRequest(_Struct):
-    resource_metrics: list[ResourceMetrics] | None = None
-
-
 class ScopeLogs(_Struct):
     log_records: list[msgspec.Raw] | None = None
 
@@ -134,7 +110,6 @@ class LogsRequest(_Struct):
 
 _traces = msgspec.json.Decoder(TracesRequest)
 _one_span = msgspec.json.Decoder(WireSpan)
-_metrics = msgspec.json.Decoder(MetricsRequest)
 _logs = msgspec.json.Decoder(LogsRequest)
 
 
@@ -144,17 +119,6 @@ def check(body: bytes) -> Counter[str]:
 
 def spans(body: bytes) -> Iterator[tuple[Span, int]]:
     return iter(rejoin((found, size) for found, size in _read(body) if isinstance(found, Span)))
-
-
-def count_data_points(body: bytes) -> int:
-    return sum(
-        len(points.data_points or ())
-        for resource in _parse(_metrics, body).resource_metrics or ()
-        for scope in resource.scope_metrics or ()
-        for metric in scope.metrics or ()
-        for points in (metric.gauge, metric.sum, metric.histogram, metric.exponential_histogram, metric.summary)
-        if points
-    )
 
 
 def count_log_records(body: bytes) -> int:

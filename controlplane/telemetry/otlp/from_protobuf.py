@@ -20,9 +20,6 @@ from .wire import count, fields
 _Message = TypeVar("_Message", bound=Message)
 _NO_PARENT = bytes(8)
 _scanner = Scanner()
-_METRIC_KINDS = frozenset(
-    {5, 7, 9, 10, 11}
-)  # gauge, sum, histogram, exponential histogram, summary; their data points are field 1
 
 
 def check(body: bytes) -> Counter[str]:
@@ -53,10 +50,6 @@ def spans(body: bytes) -> Iterator[tuple[Span, int]]:
             yield span if span.end_ns >= span.start_ns else span._replace(end_ns=span.start_ns), size
 
 
-def count_data_points(body: bytes) -> int:
-    return count(body, 1, 2, 2, _METRIC_KINDS, 1)
-
-
 def count_log_records(body: bytes) -> int:
     return count(body, 1, 2, 2)
 
@@ -77,10 +70,12 @@ def _inner(body: bytes, outer: tuple[int, int], wanted: int) -> Iterator[tuple[i
 
 def _head(kind: type[_Message], body: bytes, outer: tuple[int, int]) -> _Message:
     """Field 1 of ResourceSpans or ScopeSpans: wherever it stands among the others, merged where it stands twice."""
-    head = b"".join([body[start:end] for start, end in _inner(body, outer, 1)])
-    if len(head) > MAX_SPAN_BYTES:
-        raise Malformed(f"a resource or scope is larger than {MAX_SPAN_BYTES} bytes")
-    return _parse(kind, head)
+    head = bytearray()
+    for start, end in _inner(body, outer, 1):
+        head += body[start:end]
+        if len(head) > MAX_SPAN_BYTES:
+            raise Malformed(f"a resource or scope is larger than {MAX_SPAN_BYTES} bytes")
+    return _parse(kind, bytes(head))
 
 
 def _parse(kind: type[_Message], data: bytes) -> _Message:
