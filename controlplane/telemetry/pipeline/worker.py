@@ -90,10 +90,8 @@ class Worker:
             self._add_samples(record)
             return
         try:
-            spans = decode.spans(record.kind, record.payload)
+            spans = decode.spans(record.kind, record.payload, self._shard, self._shards)
             while some := list(islice(spans, _SPANS_AT_ONCE)):
-                if self._shards > 1:
-                    some = [pair for pair in some if pair[0].trace_id[15] % self._shards == self._shard]
                 self._traces.add(some, record.start, time.monotonic())
                 self._batch.oldest_ns = self._batch.oldest_ns or record.received_ns
                 self._batch.spans += [span for span, _ in some]

@@ -8,8 +8,10 @@ from hypothesis import strategies as st
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue, KeyValueList
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from controlplane.telemetry.otlp import decode
 from controlplane.telemetry.otlp.from_protobuf import span_of
 from controlplane.telemetry.otlp.scan import Scanner, Unusual
+from controlplane.telemetry.spool.frame import Kind
 
 from .payloads import request
 from .test_malformed import GENTLE, mutated
@@ -90,3 +92,13 @@ def test_what_exporters_send_takes_the_fast_path(count: int) -> None:
         span.flags, span.status.code = 257, 1
         span.events.add(time_unix_nano=5, name="first_token")
         assert agrees(span.SerializeToString(), span)
+
+
+def test_shards_part_the_traces_among_them() -> None:
+    made = request(60, traces=20)
+    body = made.SerializeToString()
+    whole = [span for span, _ in decode.spans(Kind.TRACES_PROTOBUF, body)]
+    parts = [[span for span, _ in decode.spans(Kind.TRACES_PROTOBUF, body, shard, 3)] for shard in range(3)]
+    assert sorted(span for part in parts for span in part) == sorted(whole) and len(whole) == 60
+    for shard, part in enumerate(parts):
+        assert {span.trace_id[15] % 3 for span in part} <= {shard}
