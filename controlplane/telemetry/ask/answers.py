@@ -8,6 +8,8 @@ from django.conf import settings
 
 from controlplane.telemetry.ask.errors import BadQuestion
 from controlplane.telemetry.ask.question import DIMENSIONS, Question
+from controlplane.telemetry.ask.slow import Slow
+from controlplane.telemetry.explain import Explanation
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.ledger.segments import Segment, segments
 from controlplane.telemetry.spans import Span
@@ -18,6 +20,7 @@ from controlplane.telemetry.store.types import (
     LatencyPoint,
     LatencyReport,
     Order,
+    Region,
     RequestPage,
     Window,
 )
@@ -53,6 +56,13 @@ def report_by(question: Question, dimension: Dimension) -> dict[str, LatencyRepo
 def series(question: Question, step_ns: int) -> list[LatencyPoint]:
     """`step_ns` is a whole number of seconds."""
     return store().latency_series(question.range.window, question.filters, step_ns // 1_000_000_000)
+
+
+def explained(question: Question, slow: Slow, limit: int = 10) -> tuple[Region, Explanation]:
+    """What sets the slow requests apart from the rest of the question's, and which ones they were taken to be."""
+    window, filters = question.range.window, question.filters
+    region = slow.region or store().slowest(window, filters, int(slow.above[1:]) / 100)
+    return region, store().explain(window, filters, region, limit)
 
 
 def requests(
