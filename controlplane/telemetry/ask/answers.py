@@ -1,7 +1,7 @@
 """Questions put to the store of this process. Raises StoreUnavailable and StoreInputError as the store does."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
@@ -14,6 +14,7 @@ from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.ledger.segments import Segment, segments
 from controlplane.telemetry.spans import Span
 from controlplane.telemetry.store import Store, StoreInputError
+from controlplane.telemetry.store.export import Format
 from controlplane.telemetry.store.types import (
     Dimension,
     Health,
@@ -24,6 +25,9 @@ from controlplane.telemetry.store.types import (
     RequestPage,
     Window,
 )
+
+MOST_EXPORTED = 2_000_000
+"""Rows of one export: about half a gigabyte of CSV. More is refused, rather than cut off unnoticed."""
 
 
 @functools.cache
@@ -73,6 +77,16 @@ def requests(
         return store().requests(question.range.window, question.filters, order, limit, cursor, min_e2e_ns)
     except StoreInputError as error:
         raise BadQuestion("cursor", cursor or "", str(error), "Leave it out to begin at the first page") from None
+
+
+def export(question: Question, form: Format) -> Iterator[bytes]:
+    """All rows as pieces of one file. Raises BadQuestion where there are more than MOST_EXPORTED."""
+    window, filters = question.range.window, question.filters
+    count = store().count(window, filters)
+    if count > MOST_EXPORTED:
+        reason = f"has {count:,} requests, more than the {MOST_EXPORTED:,} of one export"
+        raise BadQuestion("from", question.range.from_text, reason, "Ask for a shorter range, or filter")
+    return store().export(window, filters, form)
 
 
 def trace(trace_id: str) -> Trace | None:
