@@ -3,9 +3,10 @@
 from dataclasses import asdict
 from typing import Any
 
+from controlplane.telemetry.explain import Explanation, Finding, nothing
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.spans import Span
-from controlplane.telemetry.store.types import LatencyPoint, LatencyReport, Quantiles
+from controlplane.telemetry.store.types import LatencyPoint, LatencyReport, Quantiles, Region, Window
 
 DECIMALS = 6
 """Of a millisecond: nothing below a nanosecond is measured."""
@@ -51,6 +52,51 @@ def point(found: LatencyPoint) -> dict[str, Any]:
 
 def quantiles(found: Quantiles) -> dict[str, float]:
     return {name: round(value, DECIMALS) for name, value in asdict(found).items()}
+
+
+def explanation(found: Explanation, region: Region, asked: Window) -> dict[str, Any]:
+    window = region.window or asked
+    return {
+        "region": {
+            "e2e_from_ms": region.min_e2e_ns / 1e6,
+            "e2e_to_ms": None if region.max_e2e_ns is None else region.max_e2e_ns / 1e6,
+            "from_ns": window.from_ns,
+            "to_ns": window.to_ns,
+        },
+        "chosen": found.chosen,
+        "rest": found.rest,
+        "chosen_mean_ms": ns_as_ms(found.chosen_mean_ns),
+        "rest_mean_ms": ns_as_ms(found.rest_mean_ns),
+        "difference_ms": ns_as_ms(found.difference_ns),
+        "stages": [
+            {"stage": stage.stage, "ms": ns_as_ms(stage.ns), "share": round(stage.share, DECIMALS)}
+            for stage in found.stages
+        ],
+        "dimensions": [{**asdict(account), "share": round(account.share, DECIMALS)} for account in found.dimensions],
+        "findings": [finding(each) for each in found.findings],
+        "nothing": nothing(found),
+    }
+
+
+def finding(found: Finding) -> dict[str, Any]:
+    return {
+        "dimension": found.dimension,
+        "value": found.value,
+        "share": round(found.accounts_for, DECIMALS),
+        "chosen": found.chosen,
+        "rest": found.rest,
+        "chosen_share": round(found.chosen_share, DECIMALS),
+        "rest_share": round(found.rest_share, DECIMALS),
+        "lift": None if found.lift is None else round(found.lift, DECIMALS),
+        "stage": found.stage,
+        "stage_ms": ns_as_ms(found.stage_ns),
+        "trace_ids": list(found.exemplars),
+        "same_as": [{"dimension": dimension, "value": value} for dimension, value in found.same_as],
+    }
+
+
+def ns_as_ms(value: float) -> float:
+    return round(value / 1e6, DECIMALS)
 
 
 def row(found: LedgerRow) -> dict[str, Any]:

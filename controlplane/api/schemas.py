@@ -4,7 +4,8 @@ from typing import Any
 
 from ninja import Field, Schema
 
-from controlplane.telemetry.ask.question import DEFAULT_FROM, DEFAULT_TO
+from controlplane.telemetry.ask.question import DEFAULT_FROM, DEFAULT_TO, Quantile
+from controlplane.telemetry.ask.slow import DEFAULT_ABOVE, LONGEST_MS
 from controlplane.telemetry.store.types import Dimension, Order
 
 TIME = "`now`, `now-15m` (units s, m, h, d, w), ISO 8601 (UTC unless it says otherwise), or seconds, ms, µs or ns since the epoch."
@@ -37,6 +38,18 @@ class AskedLatency(Asked):
 
 class AskedSeries(Asked):
     step_s: int | None = Field(None, ge=1, le=86_400, description="Seconds a point covers; by default about 60 points.")
+
+
+class AskedExplain(Asked):
+    """Which of them are the slow ones: `above` a quantile, or `slower_than_ms`, or a region of the chart."""
+
+    above: Quantile = Field(DEFAULT_ABOVE, description="Those above this quantile of E2E")
+    slower_than_ms: float | None = Field(None, ge=0, le=LONGEST_MS, description="Those with at least this E2E")
+    e2e_from_ms: float | None = Field(None, ge=0, le=LONGEST_MS, description="Region: E2E of at least")
+    e2e_to_ms: float | None = Field(None, ge=0, le=LONGEST_MS, description="Region: E2E below")
+    region_from: str | None = Field(None, description="Region: entered at or after. " + TIME)
+    region_to: str | None = Field(None, description="Region: entered before")
+    limit: int = Field(10, ge=1, le=50, description="At most so many findings")
 
 
 class AskedRequests(Asked):
@@ -110,6 +123,59 @@ class SeriesOut(Schema):
     to_ns: int
     step_ns: int
     points: list[PointOut]
+
+
+class RegionOut(Schema):
+    e2e_from_ms: float
+    e2e_to_ms: float | None
+    from_ns: int
+    to_ns: int
+
+
+class StageDifferenceOut(Schema):
+    stage: str
+    ms: float = Field(description="Mean of the chosen less that of the rest; all stages sum to `difference_ms`")
+    share: float = Field(description="Of the difference")
+
+
+class AccountOut(Schema):
+    dimension: str
+    share: float
+
+
+class ValueOut(Schema):
+    dimension: str
+    value: str
+
+
+class FindingOut(ValueOut):
+    """A value that the chosen requests have more often than the rest, and that is slow."""
+
+    share: float = Field(description="Of the difference, that this value's share among the chosen accounts for")
+    chosen: int
+    rest: int
+    chosen_share: float = Field(description="Of the chosen, that have it")
+    rest_share: float
+    lift: float | None = Field(description="chosen_share / rest_share; null where none of the rest has it")
+    stage: str = Field(description="Where the chosen that have it spend most more than the rest")
+    stage_ms: float
+    trace_ids: list[str]
+    same_as: list[ValueOut] = Field(description="Other dimensions' values that are exactly these requests")
+
+
+class ExplainOut(Schema):
+    """`nothing` says why where there are no findings; else it is null."""
+
+    region: RegionOut
+    chosen: int
+    rest: int
+    chosen_mean_ms: float
+    rest_mean_ms: float
+    difference_ms: float
+    stages: list[StageDifferenceOut]
+    dimensions: list[AccountOut]
+    findings: list[FindingOut]
+    nothing: str | None
 
 
 class RequestOut(Schema):

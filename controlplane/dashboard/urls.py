@@ -1,5 +1,6 @@
 from django.urls import path
 
+from controlplane.dashboard.views.explain import latency_explain
 from controlplane.dashboard.views.latency import latency, latency_table
 from controlplane.dashboard.views.live import live
 from controlplane.dashboard.views.overview import overview
@@ -10,6 +11,7 @@ from controlplane.dashboard.views.traces import trace
 urlpatterns = [
     path("", overview, name="overview"),
     path("latency", latency, name="latency"),
+    path("latency/explain", latency_explain, name="latency-explain"),
     path("latency/table", latency_table, name="latency-table"),
     path("requests", requests, name="requests"),
     path("traces/<str:trace_id>", trace, name="trace"),

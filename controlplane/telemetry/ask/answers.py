@@ -1,26 +1,33 @@
 """Questions put to the store of this process. Raises StoreUnavailable and StoreInputError as the store does."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from django.conf import settings
 
 from controlplane.telemetry.ask.errors import BadQuestion
 from controlplane.telemetry.ask.question import DIMENSIONS, Question
+from controlplane.telemetry.ask.slow import Slow
+from controlplane.telemetry.explain import Explanation
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.ledger.segments import Segment, segments
 from controlplane.telemetry.spans import Span
 from controlplane.telemetry.store import Store, StoreInputError
+from controlplane.telemetry.store.export import Format
 from controlplane.telemetry.store.types import (
     Dimension,
     Health,
     LatencyPoint,
     LatencyReport,
     Order,
+    Region,
     RequestPage,
     Window,
 )
+
+MOST_EXPORTED = 2_000_000
+"""Rows of one export: about half a gigabyte of CSV. More is refused, rather than cut off unnoticed."""
 
 
 @functools.cache
@@ -55,6 +62,13 @@ def series(question: Question, step_ns: int) -> list[LatencyPoint]:
     return store().latency_series(question.range.window, question.filters, step_ns // 1_000_000_000)
 
 
+def explained(question: Question, slow: Slow, limit: int = 10) -> tuple[Region, Explanation]:
+    """What sets the slow requests apart from the rest of the question's, and which ones they were taken to be."""
+    window, filters = question.range.window, question.filters
+    region = slow.region or store().slowest(window, filters, int(slow.above[1:]) / 100)
+    return region, store().explain(window, filters, region, limit)
+
+
 def requests(
     question: Question, order: Order, limit: int, cursor: str | None = None, min_e2e_ns: int = 0
 ) -> RequestPage:
@@ -63,6 +77,16 @@ def requests(
         return store().requests(question.range.window, question.filters, order, limit, cursor, min_e2e_ns)
     except StoreInputError as error:
         raise BadQuestion("cursor", cursor or "", str(error), "Leave it out to begin at the first page") from None
+
+
+def export(question: Question, form: Format) -> Iterator[bytes]:
+    """All rows as pieces of one file. Raises BadQuestion where there are more than MOST_EXPORTED."""
+    window, filters = question.range.window, question.filters
+    count = store().count(window, filters)
+    if count > MOST_EXPORTED:
+        reason = f"has {count:,} requests, more than the {MOST_EXPORTED:,} of one export"
+        raise BadQuestion("from", question.range.from_text, reason, "Ask for a shorter range, or filter")
+    return store().export(window, filters, form)
 
 
 def trace(trace_id: str) -> Trace | None:

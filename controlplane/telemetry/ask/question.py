@@ -60,7 +60,7 @@ def written(pairs: Sequence[tuple[str, str]]) -> str:
 def parse(parameters: Parameters, now_ns: int) -> Question:
     """Read a question. Unknown parameters are the caller's own. Raises BadQuestion."""
     return Question(
-        range=parse_range(_one(parameters, "from", DEFAULT_FROM), _one(parameters, "to", DEFAULT_TO), now_ns),
+        range=parse_range(one(parameters, "from", DEFAULT_FROM), one(parameters, "to", DEFAULT_TO), now_ns),
         filters=_filters(parameters),
         quantile=cast(Quantile, choice(parameters, "q", QUANTILES, DEFAULT_QUANTILE)),
     )
@@ -68,7 +68,7 @@ def parse(parameters: Parameters, now_ns: int) -> Question:
 
 def choice(parameters: Parameters, field: str, allowed: Sequence[str], default: str) -> str:
     """A parameter that must be one of a few words. Raises BadQuestion."""
-    value = _one(parameters, field, default)
+    value = one(parameters, field, default)
     if value not in allowed:
         raise BadQuestion(field, value, "is not one of the values", f"Use one of {', '.join(allowed)}")
     return value
@@ -76,7 +76,7 @@ def choice(parameters: Parameters, field: str, allowed: Sequence[str], default: 
 
 def whole(parameters: Parameters, field: str, default: int, low: int, high: int) -> int:
     """A parameter that is a whole number in a range. Raises BadQuestion."""
-    value = _one(parameters, field, str(default))
+    value = one(parameters, field, str(default))
     if not (value.isascii() and value.isdigit() and len(value) < 10 and low <= int(value) <= high):
         raise BadQuestion(
             field, value, f"is not a whole number from {low} to {high}", f"Use {default}, or leave it out"
@@ -84,7 +84,8 @@ def whole(parameters: Parameters, field: str, default: int, low: int, high: int)
     return int(value)
 
 
-def _one(parameters: Parameters, field: str, default: str) -> str:
+def one(parameters: Parameters, field: str, default: str) -> str:
+    """A parameter that may be given once; empty is as good as absent. Raises BadQuestion."""
     values = [value for value in parameters.get(field, ()) if value]
     if len(values) > 1:
         raise BadQuestion(field, values[1], "is given more than once", f"Keep one {field}")

@@ -10,6 +10,7 @@ from controlplane.telemetry.explain.difference import (
     StageDifference,
     explain,
 )
+from controlplane.telemetry.explain.nothing import nothing
 from controlplane.telemetry.explain.observation import (
     Batching,
     Cache,
@@ -40,4 +41,5 @@ __all__ = [
     "Tokenizer",
     "explain",
     "known_causes",
+    "nothing",
 ]

@@ -41,9 +41,12 @@ class ExplainReader(Connection):
             for step, low, requests, errors in found
         ]
 
-    def explain(self, window: Window, filters: Filters | None = None, region: Region | None = None) -> Explanation:
-        """What sets the requests of a region apart from the others of the window; without a region, those above its p95."""
-        return explain(*self.splits(window, filters, region))
+    def explain(
+        self, window: Window, filters: Filters | None = None, region: Region | None = None, limit: int = 10
+    ) -> Explanation:
+        """What sets the requests of a region apart from the others of the window, in at most `limit` findings; without a
+        region, those above its p95."""
+        return explain(*self.splits(window, filters, region), limit)
 
     def splits(
         self,
@@ -58,7 +61,7 @@ class ExplainReader(Connection):
         """
         condition = where(window, filters)
         everything = self.beside(self._by_value, condition, dimensions)
-        chosen = self._by_value(_within(condition, region or self._slowest(condition)), dimensions)
+        chosen = self._by_value(_within(condition, region or self.slowest(window, filters)), dimensions)
         total, split = Split(Side(), Side()), dict[str, dict[str, Split]]((name, {}) for name in dimensions)
         for (dimension, value), (count, sums, _) in everything.result().items():
             inside, inside_sums, traces = chosen.get((dimension, value), (0, [0] * len(PARTS), []))
@@ -77,12 +80,16 @@ class ExplainReader(Connection):
                 total = found
         return total, split
 
-    def _slowest(self, condition: Where) -> Region:
-        [(p95,)] = self.rows(
-            f"SELECT toUInt64(quantileExact(0.95)(e2e_ns)) FROM requests FINAL WHERE {condition.sql}",
+    def slowest(self, window: Window, filters: Filters | None = None, quantile: float = 0.95) -> Region:
+        """The region above a quantile (0 to 1) of E2E, exact; of no requests, everything."""
+        if not 0 <= quantile <= 1:
+            raise StoreInputError(f"quantile {quantile} is out of range; use 0 to 1")
+        condition = where(window, filters)
+        [(bound, count)] = self.rows(
+            f"SELECT toUInt64(quantileExact({quantile:f})(e2e_ns)), count() FROM requests FINAL WHERE {condition.sql}",
             condition.parameters,
         )
-        return Region(min_e2e_ns=p95 + 1)
+        return Region(bound + 1 if count else 0)
 
     def _by_value(
         self, condition: Where, dimensions: Sequence[Dimension]

@@ -38,6 +38,12 @@ class Exporter(Connection):
         batches = self.export_batches(window, filters)
         return _csv(batches) if form == "csv" else _parquet(batches)
 
+    def count(self, window: Window, filters: Filters | None = None) -> int:
+        """How many rows an export would have now."""
+        condition = where(window, filters)
+        [(count,)] = self.rows(f"SELECT count() FROM requests FINAL WHERE {condition.sql}", condition.parameters)
+        return int(count)
+
     def export_batches(
         self, window: Window, filters: Filters | None = None, rows: int = BATCH_ROWS
     ) -> Iterator[pa.Table]:

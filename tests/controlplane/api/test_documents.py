@@ -12,7 +12,10 @@ ROOT = Path(__file__).parents[3]
 ENDPOINTS = [
     "/api/v1/latency",
     "/api/v1/latency/series",
+    "/api/v1/explain",
     "/api/v1/requests",
+    "/api/v1/requests.csv",
+    "/api/v1/requests.parquet",
     "/api/v1/traces/{trace_id}",
     "/api/v1/stack",
 ]

@@ -21,7 +21,7 @@ def test_pages_answer_and_are_kept_by_no_cache(reader: Client, served: Filled, p
     assert "HX-Request" in response["Vary"]
 
 
-@pytest.mark.parametrize("path", [*PAGES, "/traces/0", "/quick", "/latency/table", "/live"])
+@pytest.mark.parametrize("path", [*PAGES, "/traces/0", "/quick", "/latency/table", "/latency/explain", "/live"])
 def test_nobody_sees_them_without_a_login(db: None, path: str) -> None:
     assert Client().get(path).status_code == 302
 
@@ -99,6 +99,7 @@ def test_every_page_and_its_parameters_are_in_the_manual() -> None:
     assert {pattern.name for pattern in urlpatterns} == {
         "overview",
         "latency",
+        "latency-explain",
         "latency-table",
         "requests",
         "trace",

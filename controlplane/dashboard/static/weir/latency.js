@@ -64,8 +64,21 @@
     htmx.ajax("GET", rows.dataset.path + location.search, { target: rows, swap: "innerHTML" });
   }
 
+  // What is different about the slow ones: asked for after the figures; of the same question not more often than needed, nor while it is read.
+  const explanation = document.getElementById("explain");
+  const EXPLAIN_MS = 10000;
+  let explained = "", explainedAt = 0;
+  function explain() {
+    const again = explained === location.search;
+    if (again && (Date.now() - explainedAt < EXPLAIN_MS || explanation.matches(":hover, :focus-within"))) return;
+    explained = location.search;
+    explainedAt = Date.now();
+    htmx.ajax("GET", explanation.dataset.path + location.search, { source: explanation, target: explanation, swap: "innerHTML" });
+  }
+
   behind.addEventListener("toggle", table);
-  document.addEventListener("htmx:afterSwap", (event) => { if (event.target.id === "data") { draw(); table(); } });
+  document.addEventListener("htmx:afterSwap", (event) => { if (event.target.id === "data") { draw(); table(); explain(); } });
   addEventListener("weir:theme", draw);
   draw();
+  explain();
 })();

@@ -1,0 +1,23 @@
+"""`GET explain`: what is different about the slow requests."""
+
+import time
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Query, Router
+
+from controlplane.api import render
+from controlplane.api.asking import asked
+from controlplane.api.schemas import AskedExplain, ExplainOut
+from controlplane.telemetry.ask import answers
+from controlplane.telemetry.ask.slow import parse_slow
+
+router = Router(tags=["explain"])
+
+
+@router.get("", response=ExplainOut, summary="What is different about the slow requests")
+def explain(request: HttpRequest, parameters: Query[AskedExplain]) -> dict[str, Any]:
+    question = asked(request, AskedExplain)
+    slow = parse_slow(dict(request.GET.lists()), time.time_ns())
+    region, found = answers.explained(question, slow, parameters.limit)
+    return render.explanation(found, region, question.range.window)

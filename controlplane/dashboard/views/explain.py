@@ -1,0 +1,78 @@
+"""The latency page's panel "What is different about the slow ones?", a fragment of its own: it is asked for after the figures."""
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from controlplane.dashboard import links, units
+from controlplane.dashboard.views.common import ask, page
+from controlplane.telemetry.ask import answers
+from controlplane.telemetry.ask.question import DIMENSIONS, Question
+from controlplane.telemetry.ask.slow import Slow, parse_slow
+from controlplane.telemetry.explain import Explanation, Finding, nothing
+from controlplane.telemetry.store.types import Region
+
+MOST_FINDINGS = 6
+MOST_STAGES = 3
+LEAST_SHARE = 0.05  # of the difference: a stage below it is not worth a word
+NAMES = {"prompt_bucket": "prompt tokens"}
+
+
+@page
+def latency_explain(request: HttpRequest) -> HttpResponse:
+    """The slow ones are those above the page's quantile, or of the region in its URL."""
+    question, now_ns = ask(request)
+    slow = parse_slow(dict(request.GET.lists()), now_ns, question.quantile)
+    region, found = answers.explained(question, slow, MOST_FINDINGS)
+    return render(request, "dashboard/_explain.html", explain_context(question, slow, region, found))
+
+
+def explain_context(question: Question, slow: Slow, region: Region, found: Explanation) -> dict[str, Any]:
+    """Sentences' parts, from the store's answer. Pure but for URL names."""
+    return {
+        "which": which(slow, region),
+        "of_region": slow.region is not None,
+        "whole_href": links.latency(question),
+        "requests_href": links.requests(_during(question, region), min_ms=str(region.min_e2e_ns // 1_000_000)),
+        "found": found,
+        "slower": found.difference_ns >= 0,
+        "difference_ns": round(abs(found.difference_ns)),
+        "stages": [stage for stage in found.stages[:MOST_STAGES] if stage.share >= LEAST_SHARE],
+        "findings": [finding(question, each) for each in found.findings],
+        "nothing": nothing(found),
+    }
+
+
+def _during(question: Question, region: Region) -> Question:
+    return question.during(links.fixed(region.window)) if region.window else question
+
+
+def which(slow: Slow, region: Region) -> str:
+    """The chosen requests in words: `above p95 (1.93 s)`, `from 0.50 s to 1.00 s, entered 14:05:00 to 14:06:00 UTC`."""
+    if slow.region is None:
+        return f"above {slow.above} ({units.ns(region.min_e2e_ns)})"
+    if region.max_e2e_ns is not None:
+        parts = [f"of {units.ns(region.min_e2e_ns)} to {units.ns(region.max_e2e_ns)}"]
+    else:
+        parts = [f"of at least {units.ns(region.min_e2e_ns)}"] if region.min_e2e_ns else []
+    if region.window is not None:
+        parts.append(f"entered {units.clock(region.window.from_ns)} to {units.clock(region.window.to_ns)} UTC")
+    return ", ".join(parts) or "of any length"
+
+
+def finding(question: Question, found: Finding) -> dict[str, Any]:
+    """A finding with where it leads; a value that is not known cannot be filtered by."""
+    return {
+        "found": found,
+        "name": NAMES.get(found.dimension, found.dimension),
+        "value": found.value or "unknown",
+        "href": _filtered(question, found.dimension, found.value),
+        "same": [f"{NAMES.get(dimension, dimension)} {value or 'unknown'}" for dimension, value in found.same_as],
+        "traces": [{"id": trace_id, "href": links.trace(trace_id)} for trace_id in found.exemplars],
+    }
+
+
+def _filtered(question: Question, dimension: str, value: str) -> str:
+    named = next((name for name in DIMENSIONS if name == dimension), None)
+    return links.latency(question.but(named, value)) if named and value else ""

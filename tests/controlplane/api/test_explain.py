@@ -1,0 +1,82 @@
+"""`GET /api/v1/explain`: the larger model's queue grows in the served traffic, and that is what it must say."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from django.test import Client
+
+from tests.controlplane.served import Filled
+
+
+def get(client: Client, **parameters: Any) -> Any:
+    response = client.get("/api/v1/explain", parameters)
+    assert response.status_code == 200, response.content
+    return response.json()
+
+
+def test_it_names_the_model_and_the_stage_that_make_the_slow_ones_slow(caller: Client, served: Filled) -> None:
+    found = get(caller, **served.range)
+    first = found["findings"][0]
+    assert (first["dimension"], first["value"], first["stage"]) == ("model", "chat-large", "queue")
+    assert found["nothing"] is None
+    assert found["stages"][0]["stage"] == "queue"
+    assert {"dimension": "pool", "value": "chat-large-local"} in first["same_as"]
+    assert [each["share"] for each in found["findings"]] == sorted(
+        (each["share"] for each in found["findings"]), reverse=True
+    )
+
+
+def test_by_default_the_slow_are_those_above_p95_and_counts_are_exact(caller: Client, served: Filled) -> None:
+    found = get(caller, **served.range)
+    bound = found["region"]["e2e_from_ms"]
+    slow = [row for row in served.rows if row.e2e_ns / 1e6 >= bound]
+    assert (found["chosen"], found["rest"]) == (len(slow), len(served.rows) - len(slow))
+    assert 0.03 < found["chosen"] / len(served.rows) <= 0.05
+    first = found["findings"][0]
+    assert first["chosen"] == sum(row.model == "chat-large" for row in slow)
+    assert set(first["trace_ids"]) <= {row.trace_id for row in slow if row.model == "chat-large"} != set()
+
+
+def test_its_means_and_stages_are_those_of_the_rows(caller: Client, served: Filled) -> None:
+    found = get(caller, **served.range, slower_than_ms=1000)
+    slow = [row for row in served.rows if row.e2e_ns >= 10**9]
+    rest = [row for row in served.rows if row.e2e_ns < 10**9]
+    assert found["chosen"] == len(slow) > 0
+    difference = float(np.mean([row.e2e_ns for row in slow]) - np.mean([row.e2e_ns for row in rest])) / 1e6
+    assert found["difference_ms"] == pytest.approx(difference)
+    assert sum(stage["ms"] for stage in found["stages"]) == pytest.approx(difference)
+    assert sum(stage["share"] for stage in found["stages"]) == pytest.approx(1, abs=1e-4)
+
+
+def test_a_region_of_the_chart_is_compared_with_all_the_rest(caller: Client, served: Filled) -> None:
+    middle = (served.from_ns + served.to_ns) // 2
+    region = {"region_from": middle, "region_to": served.to_ns, "e2e_from_ms": 500, "e2e_to_ms": 5000}
+    found = get(caller, **served.range, **region)
+    inside = [row for row in served.rows if row.entry_start_ns >= middle and 500e6 <= row.e2e_ns < 5000e6]
+    assert (found["chosen"], found["rest"]) == (len(inside), len(served.rows) - len(inside))
+    assert found["region"] == {"e2e_from_ms": 500, "e2e_to_ms": 5000, "from_ns": middle, "to_ns": served.to_ns}
+
+
+def test_filters_narrow_both_sides(caller: Client, served: Filled) -> None:
+    found = get(caller, **served.range, model="chat-small")
+    assert found["chosen"] + found["rest"] == len(served.of(model="chat-small"))
+
+
+def test_without_requests_it_says_so(caller: Client, served: Filled) -> None:
+    found = get(caller, **{"from": "2026-01-01", "to": "2026-01-02"})
+    assert (found["chosen"], found["rest"], found["findings"]) == (0, 0, [])
+    assert found["nothing"] == "No requests in this range."
+
+
+def test_no_more_findings_than_asked_for(caller: Client, served: Filled) -> None:
+    assert len(get(caller, **served.range, limit=1)["findings"]) == 1
+
+
+@pytest.mark.parametrize(
+    "query", ["above=p42", "slower_than_ms=soon", "e2e_from_ms=9&e2e_to_ms=3", "region_from=now-5m", "slower=3"]
+)
+def test_a_bad_parameter_is_named(caller: Client, served: Filled, query: str) -> None:
+    response = caller.get(f"/api/v1/explain?{query}")
+    assert response.status_code == 422
+    assert response.json()["field"] in query or response.json()["field"] == "region_to"

@@ -1,0 +1,80 @@
+"""`GET /api/v1/requests.csv` and `.parquet`: every row, in files that other tools read."""
+
+import asyncio
+import csv
+import io
+from collections.abc import Iterator
+
+import pyarrow.parquet
+import pytest
+from django.test import Client
+from django.test.client import AsyncRequestFactory
+
+from controlplane.api.export import aside, exported
+from controlplane.telemetry.ask import answers
+from tests.controlplane.served import Filled
+
+
+def body(client: Client, path: str, **parameters: str) -> bytes:
+    response = client.get(f"/api/v1/{path}", parameters)
+    assert response.status_code == 200, response.content
+    assert response.streaming
+    assert response["Content-Disposition"] == f'attachment; filename="{path}"'
+    return response.getvalue()
+
+
+def test_csv_has_every_row_of_the_range_with_its_stages(caller: Client, served: Filled) -> None:
+    read = list(csv.DictReader(io.StringIO(body(caller, "requests.csv", **served.range).decode())))
+    assert {row["trace_id"] for row in read} == {row.trace_id for row in served.rows}
+    assert len(read) == len(served.rows)
+    stages = [name for name in read[0] if name.startswith("stage_")]
+    assert all(sum(int(row[name]) for name in (*stages, "unattributed_ns")) == int(row["e2e_ns"]) for row in read)
+
+
+def test_parquet_keeps_what_the_filters_keep(caller: Client, served: Filled) -> None:
+    read = pyarrow.parquet.read_table(
+        io.BytesIO(body(caller, "requests.parquet", **served.range, model="chat-small", status="error"))
+    )
+    wanted = served.of(model="chat-small", status="error")
+    assert sorted(read["trace_id"].to_pylist()) == sorted(row.trace_id for row in wanted) != []
+
+
+def test_an_empty_range_is_a_file_with_columns_only(caller: Client, served: Filled) -> None:
+    lines = body(caller, "requests.csv", **{"from": "2026-01-01", "to": "2026-01-02"}).splitlines()
+    assert len(lines) == 1
+    assert b"trace_id" in lines[0]
+
+
+def test_too_many_rows_are_refused_and_not_cut_off(
+    caller: Client, served: Filled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "MOST_EXPORTED", 10)
+    response = caller.get("/api/v1/requests.csv", served.range)
+    assert response.status_code == 422
+    assert "shorter range" in response.json()["remedy"]
+
+
+def test_parameters_that_it_does_not_have_are_refused(caller: Client, served: Filled) -> None:
+    assert caller.get("/api/v1/requests.csv?limit=5").json()["field"] == "limit"
+
+
+def test_an_absent_store_is_a_503_and_no_broken_file(caller: Client, away: None) -> None:
+    assert caller.get("/api/v1/requests.parquet").status_code == 503
+
+
+def test_under_asgi_pieces_are_sent_as_they_are_read(served: Filled) -> None:
+    response = exported(AsyncRequestFactory().get("/api/v1/requests.csv", served.range), "csv")
+    assert response.is_async
+
+    read: list[int] = []
+
+    def pieces() -> Iterator[bytes]:
+        for number in range(3):
+            read.append(number)
+            yield b"piece"
+
+    async def first() -> bytes:
+        return await anext(aiter(aside(pieces())))
+
+    assert asyncio.run(first()) == b"piece"
+    assert read == [0]

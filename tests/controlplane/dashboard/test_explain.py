@@ -1,0 +1,74 @@
+"""The panel that says what is different about the slow requests."""
+
+import html
+import re
+
+import pytest
+from django.test import Client
+
+from tests.controlplane.served import Filled
+
+
+def panel(reader: Client, **parameters: str | int) -> str:
+    response = reader.get("/latency/explain", parameters)
+    assert response.status_code == 200
+    return response.content.decode()
+
+
+def words(page: str) -> str:
+    text = " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).replace("\u202f", " ").split())
+    return re.sub(r" (?=[:,.])", "", text)
+
+
+def test_it_says_in_a_sentence_what_the_slow_ones_share_and_where_their_time_went(
+    reader: Client, served: Filled
+) -> None:
+    found = panel(reader, **served.range)
+    said = words(found)
+    assert "above p95" in said
+    assert re.search(r"model chat-large accounts for [\d.]+ %:", said), said
+    assert "Most in queue" in said, said
+    assert 'class="fill-queue"' in found
+    assert re.search(r"\d+ requests · the same as .*pool chat-large-local", said)
+
+
+def test_each_finding_leads_to_the_filtered_page_and_to_traces_that_exist(reader: Client, served: Filled) -> None:
+    found = html.unescape(panel(reader, **served.range))
+    assert re.search(rf'href="/latency\?from={served.from_ns}&to={served.to_ns}&model=chat-large"', found)
+    traces = re.findall(r'href="/traces/([0-9a-f]{32})"', found)
+    assert traces
+    assert set(traces) <= {row.trace_id for row in served.rows}
+
+
+def test_the_pages_quantile_says_which_are_slow(reader: Client, served: Filled) -> None:
+    assert "above p50" in words(panel(reader, **served.range, q="p50"))
+
+
+def test_a_region_is_named_and_can_be_lifted(reader: Client, served: Filled) -> None:
+    said = words(
+        panel(reader, **served.range, e2e_from_ms=2000, region_from=served.from_ns, region_to=served.to_ns - 1)
+    )
+    assert "of at least 2.00 s, entered " in said
+    assert "Lift the region" in said
+    assert "Lift the region" not in words(panel(reader, **served.range))
+
+
+def test_a_filter_that_leaves_nothing_to_tell_says_why(reader: Client, served: Filled) -> None:
+    assert "No requests in this range." in words(panel(reader, **{"from": "2026-01-01", "to": "2026-01-02"}))
+    assert "None of the requests is among the chosen." in words(
+        panel(reader, **served.range, slower_than_ms=900_000_000)
+    )
+    assert "nothing to compare" in words(panel(reader, **served.range, slower_than_ms=0.000001))
+
+
+@pytest.mark.parametrize("query", ["above=p42", "slower_than_ms=soon", "region_from=now-5m"])
+def test_a_bad_region_is_explained_in_place(reader: Client, served: Filled, query: str) -> None:
+    response = reader.get(f"/latency/explain?{query}", headers={"hx-request": "true"})
+    assert response.status_code == 400
+    assert "<html" not in response.content.decode()
+
+
+def test_an_absent_store_is_said_in_words(reader: Client, away: None) -> None:
+    response = reader.get("/latency/explain", headers={"hx-request": "true"})
+    assert response.status_code == 503
+    assert "The store does not answer" in response.content.decode()
