@@ -30,8 +30,8 @@ def wider(question: Question) -> Question | None:
     return question.during(fixed(window))
 
 
-def latency(question: Question) -> str:
-    return f"{reverse('latency')}?{question.query()}"
+def latency(question: Question, **more: str) -> str:
+    return f"{reverse('latency')}?{written([*question.pairs(), *more.items()])}"
 
 
 def requests(question: Question, **more: str) -> str:

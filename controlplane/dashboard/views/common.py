@@ -13,7 +13,7 @@ from django.utils.cache import patch_vary_headers
 from controlplane.dashboard import links
 from controlplane.dashboard.freshness import freshness
 from controlplane.telemetry.ask.errors import BadQuestion
-from controlplane.telemetry.ask.question import Question, parse
+from controlplane.telemetry.ask.question import Question, parse, written
 from controlplane.telemetry.store import StoreUnavailable
 from controlplane.telemetry.store.types import Dimension
 
@@ -83,27 +83,35 @@ def freshness_context(question: Question, newest_ns: int | None, now_ns: int) ->
 
 
 def filter_context(
-    path: str, question: Question, values: Mapping[Dimension, Sequence[str]], kept: Sequence[tuple[str, str]] = ()
+    path: str,
+    question: Question,
+    values: Mapping[Dimension, Sequence[str]],
+    kept: Sequence[tuple[str, str]] = (),
+    always: Sequence[tuple[str, str]] = (),
 ) -> dict[str, Any]:
-    """The filter bar. `kept`: parameters of the page itself, carried through a change of filters."""
+    """The filter bar. `kept`: parameters of the page itself, carried through a change of filters; `always`: of the range too."""
     wider = links.wider(question)
+
+    def query(changed: Question) -> str:
+        return written([*changed.pairs(), *always])
+
     return {
         "path": path,
         "question": question,
         "presets": [
             {
                 "text": length,
-                "query": links.back(question, length).query(),
+                "query": query(links.back(question, length)),
                 "current": question.range.live and question.range.from_text == f"now-{length}",
             }
             for length in links.PRESETS
         ],
         "facets": [_facet(question, name, label, values.get(name, ())) for name, label in FACETS],
-        "kept": [*kept, *_unseen(question)],
-        "wider": wider.query() if wider else "",
-        "day": links.back(question, "24h").query(),
-        "resume": links.back(question, "15m").query(),
-        "unfiltered": _without_filters(question).query() if question.filters else "",
+        "kept": [*kept, *always, *_unseen(question)],
+        "wider": query(wider) if wider else "",
+        "day": query(links.back(question, "24h")),
+        "resume": query(links.back(question, "15m")),
+        "unfiltered": query(_without_filters(question)) if question.filters else "",
     }
 
 

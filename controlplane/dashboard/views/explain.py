@@ -1,5 +1,6 @@
 """The latency page's panel "What is different about the slow ones?", a fragment of its own: it is asked for after the figures."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -24,22 +25,25 @@ def latency_explain(request: HttpRequest) -> HttpResponse:
     """The slow ones are those above the page's quantile, or of the region in its URL."""
     question, now_ns = ask(request)
     slow = parse_slow(dict(request.GET.lists()), now_ns, question.quantile)
+    view = {"view": "heatmap"} if request.GET.get("view") == "heatmap" else {}
     region, found = answers.explained(question, slow, MOST_FINDINGS)
-    return render(request, "dashboard/_explain.html", explain_context(question, slow, region, found))
+    return render(request, "dashboard/_explain.html", explain_context(question, slow, region, found, view))
 
 
-def explain_context(question: Question, slow: Slow, region: Region, found: Explanation) -> dict[str, Any]:
-    """Sentences' parts, from the store's answer. Pure but for URL names."""
+def explain_context(
+    question: Question, slow: Slow, region: Region, found: Explanation, view: Mapping[str, str]
+) -> dict[str, Any]:
+    """Sentences' parts, from the store's answer. `view`: what links back to the page carry along. Pure but for URL names."""
     return {
         "which": which(slow, region),
         "of_region": slow.region is not None,
-        "whole_href": links.latency(question),
+        "whole_href": links.latency(question, **view),
         "requests_href": links.requests(_during(question, region), min_ms=str(region.min_e2e_ns // 1_000_000)),
         "found": found,
         "slower": found.difference_ns >= 0,
         "difference_ns": round(abs(found.difference_ns)),
         "stages": [stage for stage in found.stages[:MOST_STAGES] if stage.share >= LEAST_SHARE],
-        "findings": [finding(question, each) for each in found.findings],
+        "findings": [finding(question, each, view) for each in found.findings],
         "nothing": nothing(found),
     }
 
@@ -61,18 +65,18 @@ def which(slow: Slow, region: Region) -> str:
     return ", ".join(parts) or "of any length"
 
 
-def finding(question: Question, found: Finding) -> dict[str, Any]:
+def finding(question: Question, found: Finding, view: Mapping[str, str]) -> dict[str, Any]:
     """A finding with where it leads; a value that is not known cannot be filtered by."""
     return {
         "found": found,
         "name": NAMES.get(found.dimension, found.dimension),
         "value": found.value or "unknown",
-        "href": _filtered(question, found.dimension, found.value),
+        "href": _filtered(question, found.dimension, found.value, view),
         "same": [f"{NAMES.get(dimension, dimension)} {value or 'unknown'}" for dimension, value in found.same_as],
         "traces": [{"id": trace_id, "href": links.trace(trace_id)} for trace_id in found.exemplars],
     }
 
 
-def _filtered(question: Question, dimension: str, value: str) -> str:
+def _filtered(question: Question, dimension: str, value: str, view: Mapping[str, str]) -> str:
     named = next((name for name in DIMENSIONS if name == dimension), None)
-    return links.latency(question.but(named, value)) if named and value else ""
+    return links.latency(question.but(named, value), **view) if named and value else ""

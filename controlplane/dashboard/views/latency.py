@@ -7,6 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from controlplane.dashboard import links, vendor
+from controlplane.dashboard.figures.heatmap import heatmap_figure
 from controlplane.dashboard.figures.latency import grid, latency_figure, legend
 from controlplane.dashboard.headline import headline
 from controlplane.dashboard.palette import BANDS, look
@@ -21,6 +22,7 @@ from controlplane.dashboard.views.common import (
 )
 from controlplane.telemetry.ask import answers
 from controlplane.telemetry.ask.question import QUANTILES, Question, choice, written
+from controlplane.telemetry.ask.slow import parse_slow
 from controlplane.telemetry.ask.timerange import step_ns
 from controlplane.telemetry.store.types import Dimension, LatencyPoint, LatencyReport, Quantiles, Window
 
@@ -28,26 +30,45 @@ GROUPS: tuple[Dimension, ...] = (
     "model", "pool", "replica", "tier", "cache", "prompt_bucket", "tenant", "region", "status",
 )  # fmt: skip
 GROUP_ROWS = 12
+VIEWS = ("stages", "heatmap")
 
 
 @page
 def latency(request: HttpRequest) -> HttpResponse:
-    """`?by=`: the dimension that the second table is grouped by."""
+    """`?by=`: the dimension that the second table is grouped by. `?view=`: the chart.
+
+    A region of it may be chosen, in the parameters of `parse_slow`."""
     question, now_ns = ask(request)
-    by = cast(Dimension, choice(dict(request.GET.lists()), "by", GROUPS, "model"))
+    parameters = dict(request.GET.lists())
+    by = cast(Dimension, choice(parameters, "by", GROUPS, "model"))
+    view = choice(parameters, "view", VIEWS, VIEWS[0])
+    slow = parse_slow(parameters, now_ns)
+    region = slow.pairs()
+    always = [("view", view)] if view != VIEWS[0] else []
     step = step_ns(question.range.window)
     report = answers.report(question)
     by_model = answers.report_by(question, "model")
     groups = by_model if by == "model" else answers.report_by(question, by)
-    own: list[tuple[str, str]] = [("by", by)] if by != "model" else []
+    own = [*([("by", by)] if by != "model" else []), *region]
+    points = answers.series(question, step)
     context = {
-        **data_context(question, report, by_model, answers.series(question, step), step),
-        **group_context(question, groups, by, own),
+        **data_context(question, report, by_model, points, step),
+        **group_context(question, groups, by, [*own, *always]),
+        "views": [
+            {
+                "text": name,
+                "current": name == view,
+                "query": written([*question.pairs(), *own, *([("view", name)] if name != VIEWS[0] else [])]),
+            }
+            for name in VIEWS
+        ],
         **freshness_context(question, report.newest_ns, now_ns),
         "filters_too": is_fragment(request) and not is_refresh(request),
     }
+    if view == "heatmap":
+        context["figure"] = heatmap_figure(answers.heatmap(question, step), points, question, step, slow.region)
     values = {} if is_refresh(request) else answers.values(question.range.window, FACET_NAMES)
-    context |= filter_context(request.path, question, values, own)
+    context |= filter_context(request.path, question, values, own, always)
     name = "dashboard/latency.html#data" if is_fragment(request) else "dashboard/latency.html"
     return render(request, name, context | {"plotly": vendor.plotly()})
 
@@ -130,7 +151,13 @@ def group_context(
             {
                 "text": "prompt" if name == "prompt_bucket" else name,
                 "current": name == by,
-                "query": written(question.pairs() + ([("by", name)] if name != "model" else [])),
+                "query": written(
+                    [
+                        *question.pairs(),
+                        *([("by", name)] if name != "model" else []),
+                        *((key, value) for key, value in own if key != "by"),
+                    ]
+                ),
             }
             for name in GROUPS
         ],

@@ -18,6 +18,7 @@ from controlplane.telemetry.store.export import Format
 from controlplane.telemetry.store.types import (
     Dimension,
     Health,
+    HeatmapCell,
     LatencyPoint,
     LatencyReport,
     Order,
@@ -67,6 +68,11 @@ def explained(question: Question, slow: Slow, limit: int = 10) -> tuple[Region, 
     window, filters = question.range.window, question.filters
     region = slow.region or store().slowest(window, filters, int(slow.above[1:]) / 100)
     return region, store().explain(window, filters, region, limit)
+
+
+def heatmap(question: Question, step_ns: int) -> list[HeatmapCell]:
+    """`step_ns` is a whole number of seconds."""
+    return store().heatmap(question.range.window, question.filters, step_ns // 1_000_000_000)
 
 
 def requests(

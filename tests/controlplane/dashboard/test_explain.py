@@ -9,7 +9,7 @@ from django.test import Client
 from tests.controlplane.served import Filled
 
 
-def panel(reader: Client, **parameters: str | int) -> str:
+def panel(reader: Client, **parameters: str | float) -> str:
     response = reader.get("/latency/explain", parameters)
     assert response.status_code == 200
     return response.content.decode()

@@ -106,5 +106,5 @@ def test_every_page_and_its_parameters_are_in_the_manual() -> None:
         "quick",
         "live",
     }
-    for parameter in ("q", "by", "order", "min_ms", "limit", "cursor", "request"):
+    for parameter in ("q", "by", "view", "order", "min_ms", "limit", "cursor", "request"):
         assert f"`{parameter}`" in manual

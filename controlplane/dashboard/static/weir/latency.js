@@ -11,7 +11,7 @@
       const name = /^var\((--[\w-]+)\)$/.exec(value);
       return name ? style.getPropertyValue(name[1]).trim() : value;
     }
-    if (Array.isArray(value)) return typeof value[0] === "object" && value[0] !== null ? value.map((part) => themed(part, style)) : value;
+    if (Array.isArray(value)) return value.some((part) => typeof part === "object" && part !== null || String(part).startsWith("var(")) ? value.map((part) => themed(part, style)) : value;
     if (value === null || typeof value !== "object") return value;
     return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, themed(part, style)]));
   }
@@ -31,6 +31,7 @@
     if (listening) return;
     listening = true;
     chart.on("plotly_relayout", (change) => {
+      if (chart.layout.meta.view === "heatmap") { dragged = Date.now(); chosen(change); return; }
       const low = change["xaxis.range[0]"], high = change["xaxis.range[1]"];
       if (low === undefined || high === undefined) return;
       dragged = Date.now();
@@ -38,6 +39,7 @@
     });
     chart.on("plotly_click", (event) => {
       if (Date.now() - dragged < 300) return;
+      if (chart.layout.meta.view === "heatmap") { cell(event.points[0]); return; }
       const href = chart.layout.meta.hrefs[event.points[0].pointNumber];
       if (href) location.assign(href);
     });
@@ -54,6 +56,35 @@
     const long = half > 30000;
     url.searchParams.set("from", written(middle - half, long));
     url.searchParams.set("to", written(middle + half, long));
+    url.search = url.search.replaceAll("%3A", ":");
+    weir.go(url);
+  }
+
+  /** A region of the heatmap, from what a drag would have zoomed to; whole cells, and a side that was not dragged over stays open. */
+  function chosen(change) {
+    const x = ["xaxis.range[0]", "xaxis.range[1]"].map((key) => change[key]), y = ["yaxis.range[0]", "yaxis.range[1]"].map((key) => change[key]);
+    if (x[0] === undefined && y[0] === undefined) return;
+    const { x: xRange, y: yRange } = chart.layout.meta;
+    Plotly.relayout(chart, { "xaxis.range": xRange.slice(), "yaxis.range": yRange.slice() });
+    region(x[0] === undefined ? null : x.map(instant), y[0] === undefined ? null : y);
+  }
+  function cell(point) {
+    const at = instant(point.x), { step_ms: step, row } = chart.layout.meta;
+    region([at - step / 4, at + step / 4], [point.y - row / 4, point.y + row / 4]);
+  }
+  /** Into the URL: whole steps of ms since the epoch, whole rows of log10 ms. */
+  function region(x, y) {
+    const url = new URL(location.href), { step_ms: step, row } = chart.layout.meta;
+    for (const name of ["slower_than_ms", "above", "e2e_from_ms", "e2e_to_ms", "region_from", "region_to"]) url.searchParams.delete(name);
+    if (x) {
+      url.searchParams.set("region_from", written(Math.floor(x[0] / step) * step, true));
+      url.searchParams.set("region_to", written(Math.ceil(x[1] / step) * step, true));
+    }
+    if (y) {
+      const ms = (rows) => String(Number((10 ** (rows * row)).toPrecision(6)));
+      url.searchParams.set("e2e_from_ms", ms(Math.floor(y[0] / row + 1e-6)));
+      url.searchParams.set("e2e_to_ms", ms(Math.ceil(y[1] / row - 1e-6)));
+    }
     url.search = url.search.replaceAll("%3A", ":");
     weir.go(url);
   }
