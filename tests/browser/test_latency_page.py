@@ -171,3 +171,45 @@ def test_a_time_that_cannot_be_read_is_explained_in_place(page: Page, shoot: Sho
     page.locator("input[name=from]").press("Enter")
     expect(page.locator(".trouble")).to_contain_text("now-15m")
     shoot("latency-bad-time")
+
+
+@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
+def test_it_says_what_is_different_about_the_slow_ones(page: Page, shoot: Shoot, context: object) -> None:
+    pages.open_latency(page)
+    panel = page.locator("#explain")
+    expect(panel.locator(".lead")).to_contain_text("above p95")
+    expect(panel.locator(".findings li").first).to_contain_text("chat-large")
+    expect(panel.locator(".findings li").first.locator("svg.swatch")).to_have_count(1)
+    panel.scroll_into_view_if_needed()
+    shoot(f"explain-{'dark' if page.evaluate('weir.dark()') else 'light'}")
+    page.locator("select[name=model]").select_option("chat-small")
+    expect(panel).not_to_contain_text("chat-large")
+
+
+@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
+def test_a_region_dragged_over_the_heatmap_is_explained_and_is_in_the_url(
+    page: Page, shoot: Shoot, context: object
+) -> None:
+    pages.open_latency(page)
+    pages.mark(page)
+    page.get_by_role("link", name="heatmap", exact=True).click()
+    page.wait_for_url("**view=heatmap**")
+    pages.drawn(page, 2)
+    box = page.locator("#chart .nsewdrag").first.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] * 0.7, box["y"] + box["height"] * 0.05)
+    page.mouse.down()
+    for part in range(1, 6):
+        along = 0.2 * part / 5
+        page.mouse.move(box["x"] + box["width"] * (0.7 + along), box["y"] + box["height"] * (0.05 + along))
+    page.mouse.up()
+    page.wait_for_url("**region_from=**")
+    asked = pages.query(page)
+    assert {"region_from", "region_to", "e2e_from_ms", "e2e_to_ms", "view"} <= set(asked)
+    expect(page.locator("#explain h2")).to_have_text("What is different about these?")
+    expect(page.locator("#explain .findings li").first).to_contain_text("chat-large")
+    pages.not_reloaded(page)
+    shoot(f"heatmap-{'dark' if page.evaluate('weir.dark()') else 'light'}")
+    page.get_by_role("link", name="Lift the region").click()
+    expect(page.locator("#explain h2")).to_have_text("What is different about the slow ones?")
+    assert pages.query(page)["view"] == "heatmap"

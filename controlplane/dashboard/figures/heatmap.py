@@ -64,7 +64,6 @@ def heatmap_figure(
             hovermode="closest",
             xaxis=x_axis(window.from_ns, window.to_ns, title={"text": "UTC", "standoff": 2, "font": {"size": 11}}),
             yaxis={
-                "title": {"text": "E2E", "standoff": 6, "font": {"size": 11}},
                 "range": shown,
                 "tickvals": [value for value, _ in ticks(*shown)],
                 "ticktext": [text for _, text in ticks(*shown)],
@@ -138,7 +137,7 @@ def _outline(region: Region, question: Question, shown: Sequence[float]) -> Figu
 
 def _hint(question: Question) -> Figure:
     return {
-        "text": f"the stronger, the more requests; line: {question.quantile}. Drag over a region, or click a cell, to explain it",
+        "text": f"E2E; the stronger, the more requests; line: {question.quantile}. Drag over a region, or click a cell, to explain it",
         "xref": "paper", "yref": "paper", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "yshift": 2, "showarrow": False,
         "font": {"size": 11, "color": MUTED},
     }  # fmt: skip

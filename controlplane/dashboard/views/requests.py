@@ -4,6 +4,7 @@ from typing import Any, cast
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 
 from controlplane.dashboard import links
 from controlplane.dashboard.views.common import (
@@ -16,7 +17,7 @@ from controlplane.dashboard.views.common import (
     page,
 )
 from controlplane.telemetry.ask import answers
-from controlplane.telemetry.ask.question import choice, whole, written
+from controlplane.telemetry.ask.question import DEFAULT_QUANTILE, choice, whole, written
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store.types import Order
 
@@ -57,6 +58,10 @@ def requests(request: HttpRequest) -> HttpResponse:
         "orders": [
             {"text": text, "current": name == order, "query": written([*question.pairs(), *own, ("order", name)])}
             for name, text in ORDERS.items()
+        ],
+        "exports": [
+            {"text": name, "href": f"{reverse(f'api:requests_{form}')}?{question.at(DEFAULT_QUANTILE).query()}"}
+            for form, name in (("csv", "CSV"), ("parquet", "Parquet"))
         ],
         "latency_href": links.latency(question),
         "filters_too": is_fragment(request) and not is_refresh(request),

@@ -9,7 +9,7 @@ from django.test import Client
 from tests.controlplane.served import Filled
 
 
-def panel(reader: Client, **parameters: str | float) -> str:
+def panel(reader: Client, **parameters: str | int) -> str:
     response = reader.get("/latency/explain", parameters)
     assert response.status_code == 200
     return response.content.decode()
@@ -58,7 +58,7 @@ def test_a_filter_that_leaves_nothing_to_tell_says_why(reader: Client, served: F
     assert "None of the requests is among the chosen." in words(
         panel(reader, **served.range, slower_than_ms=900_000_000)
     )
-    assert "nothing to compare" in words(panel(reader, **served.range, slower_than_ms=0.000001))
+    assert "nothing to compare" in words(panel(reader, **served.range, slower_than_ms="0.000001"))
 
 
 @pytest.mark.parametrize("query", ["above=p42", "slower_than_ms=soon", "region_from=now-5m"])

@@ -108,3 +108,12 @@ def test_every_page_and_its_parameters_are_in_the_manual() -> None:
     }
     for parameter in ("q", "by", "view", "order", "min_ms", "limit", "cursor", "request"):
         assert f"`{parameter}`" in manual
+
+
+def test_the_list_of_requests_leads_to_files_of_the_same_requests(reader: Client, served: Filled) -> None:
+    page = reader.get("/requests", {**served.range, "q": "p99", "model": "chat-small"}).content.decode()
+    for href in re.findall(r'href="(/api/v1/requests\.[^"]+)"', page):
+        response = reader.get(href.replace("&amp;", "&"))
+        assert response.status_code == 200
+        assert "model=chat-small" in href
+    assert page.count("/api/v1/requests.") == 2
