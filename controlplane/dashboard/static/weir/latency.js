@@ -100,6 +100,9 @@
   const EXPLAIN_MS = 10000;
   let explained = "", explainedAt = 0;
   function explain() {
+    const troubled = document.querySelector("#data .trouble") !== null; // said once, where the figures would be
+    explanation.hidden = troubled;
+    if (troubled) { explained = ""; return; }
     const again = explained === location.search;
     if (again && (Date.now() - explainedAt < EXPLAIN_MS || explanation.matches(":hover, :focus-within"))) return;
     explained = location.search;
