@@ -10,7 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -97,6 +97,13 @@ class Running:
     def child(self, module: str) -> psutil.Process:
         [found] = [child for child in self.children() if f"controlplane.telemetry.{module}" in child.cmdline()]
         return found
+
+    def kill_child(self, module: str) -> None:
+        """SIGKILL to a child, where it runs now."""
+        for child in self.children():
+            with suppress(psutil.NoSuchProcess):
+                if f"controlplane.telemetry.{module}" in child.cmdline():
+                    child.kill()
 
     def get(self, path: str, **headers: str) -> tuple[int, bytes]:
         return request("GET", self.url + path, headers=headers)[:2]
