@@ -15,13 +15,14 @@ from controlplane.telemetry.spans import AttrValue, Event, Span
 
 from .faults import LATEST_NS, MAX_SPAN_BYTES, TOO_LARGE, fault
 from .malformed import Malformed
-from .rejoin import rejoin
+from .rejoin import Homes, rejoin
 
 T = TypeVar("T")
 Integer = int | str | None
 _DECIMAL = re.compile(r"-?[0-9]{1,20}")
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2})*")
 _NO_PARENT = bytes(8)
+_homes: Homes = {}  # of this process, from one export to the next
 
 
 class _Struct(msgspec.Struct, rename="camel", gc=False):
@@ -118,7 +119,7 @@ def check(body: bytes) -> Counter[str]:
 
 
 def spans(body: bytes) -> Iterator[tuple[Span, int]]:
-    return iter(rejoin((found, size) for found, size in _read(body) if isinstance(found, Span)))
+    return iter(rejoin(((found, size) for found, size in _read(body) if isinstance(found, Span)), _homes))
 
 
 def count_log_records(body: bytes) -> int:

@@ -1,6 +1,6 @@
 """Spans that Triton put into a trace of its own come back into the caller's."""
 
-from controlplane.telemetry.otlp.rejoin import rejoin
+from controlplane.telemetry.otlp.rejoin import MOST_HOMES, Homes, rejoin
 from controlplane.telemetry.spans import SERVER, Span
 
 CALLER = bytes.fromhex("4bf92f3577b34da6a3ce929d0e0e4736")
@@ -23,19 +23,19 @@ def triton_request(request_id: str, trace_id: bytes = OWN) -> list[tuple[Span, i
 
 
 def test_it_moves_all_of_a_lost_request_under_the_call_it_names() -> None:
-    moved = [s for s, _ in rejoin(triton_request(f"00-{CALLER.hex()}-{CALL.hex()}-01"))]
+    moved = [s for s, _ in rejoin(triton_request(f"00-{CALLER.hex()}-{CALL.hex()}-01"), {})]
     assert {s.trace_id for s in moved} == {CALLER}
     assert [s.parent_id for s in moved] == [(2).to_bytes(8, "big"), (1).to_bytes(8, "big"), CALL]
 
 
 def test_it_leaves_spans_that_are_where_they_belong() -> None:
     spans = triton_request(f"00-{CALLER.hex()}-{CALL.hex()}-01", CALLER)
-    assert rejoin(spans) == spans
+    assert rejoin(spans, {}) == spans
 
 
 def test_it_leaves_other_traces_of_the_same_export_alone() -> None:
     other = triton_request("7", bytes(15) + b"\x09")
-    assert rejoin(triton_request(f"00-{CALLER.hex()}-{CALL.hex()}-01") + other)[3:] == other
+    assert rejoin(triton_request(f"00-{CALLER.hex()}-{CALL.hex()}-01") + other, {})[3:] == other
 
 
 def test_it_believes_only_a_whole_traceparent() -> None:
@@ -47,4 +47,19 @@ def test_it_believes_only_a_whole_traceparent() -> None:
         f"x00-{CALLER.hex()}-{CALL.hex()}-01",
     ):
         spans = triton_request(said)
-        assert rejoin(spans) == spans
+        assert rejoin(spans, {}) == spans
+
+
+def test_it_remembers_a_lost_trace_for_the_spans_that_end_later() -> None:
+    home: Homes = {}
+    *inner, outer = triton_request(f"00-{CALLER.hex()}-{CALL.hex()}-01")
+    rejoin(inner, home)
+    [(moved, _)] = rejoin([outer], home)
+    assert (moved.trace_id, moved.parent_id) == (CALLER, CALL)
+
+
+def test_it_remembers_only_so_many() -> None:
+    home: Homes = {}
+    for number in range(MOST_HOMES + 10):
+        rejoin(triton_request(f"00-{CALLER.hex()}-{CALL.hex()}-01", number.to_bytes(16, "big")), home)
+    assert len(home) == MOST_HOMES
