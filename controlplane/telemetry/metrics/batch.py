@@ -89,7 +89,7 @@ class Builder:
             return False
         self._series.append(series)
         self._times.append(time_ns)
-        self._starts.append(start_ns if 0 < start_ns <= time_ns else 0)
+        self._starts.append(max(start_ns, 0))
         self._values.append(value)
         return True
 

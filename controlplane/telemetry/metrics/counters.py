@@ -39,6 +39,7 @@ def increase(
     `times` ascend, in ns; `starts` are since when each value counts, 0 where nobody said. Samples before the window count as what
     the counter had at its beginning: give at least the last one. Between two samples a counter grew by their difference; after a reset (a
     value that fell, or a later start) by the whole new value. A first sample that started counting in the window grew by its whole value.
+    A start may lie just after its sample: a page that is being read when a counter is made shows it under the time the reading began.
     Gaps (stale markers) are passed over: a counter that comes back without having begun again has grown meanwhile.
     """
     usable = ~stale(values) & ~np.isnan(values) & (times <= to_ns)
@@ -54,7 +55,7 @@ def increase(
     grown, resets = _steps(values, starts, times)
     amount, begin = float(grown.sum()), max(int(times[0]), from_ns)
     if times[0] > from_ns and starts[0] > from_ns:
-        amount, begin = amount + float(values[0]), int(starts[0])
+        amount, begin = amount + float(values[0]), min(int(starts[0]), int(times[0]))
     elif len(times) < 2:
         return None
     return Increase(amount, begin, int(times[-1]), int(resets.sum()), len(times))
@@ -77,7 +78,7 @@ def _of_deltas(
     if not inside.any():
         return None
     times, values, starts = times[inside], values[inside], starts[inside]
-    begin = int(starts[0]) if starts[0] > 0 else int(times[0])
+    begin = min(int(starts[0]), int(times[0])) if starts[0] > 0 else int(times[0])
     return Increase(float(values.sum()), max(begin, from_ns), int(times[-1]), 0, len(times))
 
 

@@ -42,6 +42,14 @@ def test_a_start_that_jitters_is_no_reset() -> None:
     assert found is not None and (found.amount, found.resets) == (4, 0)
 
 
+def test_a_start_just_after_the_first_sample_is_no_reset() -> None:
+    """A counter made while its page was being read: the sample carries the time the reading began."""
+    times = np.array([10, 20], np.int64) * S
+    starts = np.full(2, 10 * S + 5, np.int64)
+    found = increase(times, np.array([2.0, 2.0]), starts, from_ns=5 * S, to_ns=100 * S)
+    assert found is not None and (found.amount, found.resets, found.from_ns) == (2.0, 0, 10 * S)
+
+
 def test_the_last_sample_before_the_window_is_what_the_counter_had() -> None:
     found = grew([(5, 2), (15, 6), (25, 7)], window=(10, 20))
     assert (found.amount, found.from_ns, found.to_ns) == (4, 10 * S, 15 * S)  # type: ignore[attr-defined]

@@ -1,0 +1,1 @@
+"""From alerts to few, useful pages: incidents, silences, and their delivery."""

@@ -1,0 +1,36 @@
+"""What the evaluation of one objective in one scope says, tick after tick: the one thing incidents are made of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from controlplane.slo.budget import Budget
+from controlplane.slo.burn import Verdict
+from controlplane.slo.objective import Objective
+from controlplane.slo.windows import Severity
+
+State = Literal["firing", "quiet", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """`unknown` is where data is missing or too old: it opens nothing and resolves nothing."""
+
+    objective: Objective
+    scope: Mapping[str, str]  # the objective's, with the values that `split_by` found
+    at_ns: int
+    state: State
+    severity: Severity | None  # of the worst firing window; None unless firing
+    verdicts: tuple[Verdict, ...]
+    budget: Budget | None
+    lasts_s: float | None  # until the budget is gone at the rate of the worst window; None where unknown
+    maintenance: bool = False  # inside a planned window: it fires for nobody
+
+    @property
+    def key(self) -> str:
+        """One open incident per key. The same in every process and release."""
+        return alert_key(self.objective.slug, self.scope)
+
+
+def alert_key(slug: str, scope: Mapping[str, str]) -> str:
+    return "/".join((slug, *(f"{name}={scope[name]}" for name in sorted(scope))))
