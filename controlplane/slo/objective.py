@@ -52,10 +52,10 @@ class Objective:
     target: float  # 0..1, exclusive
     scope: Mapping[str, str] = field(default_factory=dict)  # by DIMENSIONS; empty is all traffic
     split_by: tuple[str, ...] = ()  # of DIMENSIONS: judged, and paged, for each value by itself
-    period: Rolling | Calendar = Rolling()
-    method: Occurrences | Timeslices = Occurrences()
+    period: Rolling | Calendar = field(default_factory=Rolling)
+    method: Occurrences | Timeslices = field(default_factory=Occurrences)
     windows: tuple[BurnWindow, ...] = WORKBOOK
-    minimum: MinimumEvents = MinimumEvents()
+    minimum: MinimumEvents = field(default_factory=MinimumEvents)
     owner: str = ""  # the team's name
     runbook: str = ""  # URL
     labels: Mapping[str, str] = field(default_factory=dict)
