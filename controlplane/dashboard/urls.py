@@ -1,5 +1,6 @@
 from django.urls import path
 
+from controlplane.dashboard.views.causes import causes
 from controlplane.dashboard.views.explain import latency_explain
 from controlplane.dashboard.views.latency import latency, latency_table
 from controlplane.dashboard.views.live import live
@@ -13,6 +14,7 @@ urlpatterns = [
     path("latency", latency, name="latency"),
     path("latency/explain", latency_explain, name="latency-explain"),
     path("latency/table", latency_table, name="latency-table"),
+    path("causes", causes, name="causes"),
     path("requests", requests, name="requests"),
     path("traces/<str:trace_id>", trace, name="trace"),
     path("quick", quick, name="quick"),

@@ -3,6 +3,7 @@
 `Store(dsn)` reads and writes; `migrate(dsn, retention_days)` makes the tables; `front.serve_embedded(home)` is the embedded server.
 """
 
+from .causes import CauseReader
 from .errors import StoreError, StoreInputError, StoreUnavailable
 from .explain import ExplainReader
 from .export import Exporter
@@ -22,6 +23,7 @@ class Store(
     RequestReader,
     OverviewReader,
     ExplainReader,
+    CauseReader,
     Exporter,
     MetricReader,
     Writer,
