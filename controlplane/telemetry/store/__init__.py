@@ -9,6 +9,7 @@ from .export import Exporter
 from .latency import LatencyReader
 from .metrics import MetricReader, MetricWriter
 from .migrate import migrate
+from .objectives import ObjectiveReader
 from .overview import OverviewReader
 from .requests import RequestReader
 from .withdraw import Withdrawer
@@ -22,6 +23,7 @@ class Store(
     RequestReader,
     OverviewReader,
     ExplainReader,
+    ObjectiveReader,
     Exporter,
     MetricReader,
     Writer,
