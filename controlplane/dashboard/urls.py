@@ -2,6 +2,7 @@ from django.urls import path
 
 from controlplane.dashboard.views.causes import causes
 from controlplane.dashboard.views.explain import latency_explain
+from controlplane.dashboard.views.incidents import incident
 from controlplane.dashboard.views.latency import latency, latency_table
 from controlplane.dashboard.views.live import live
 from controlplane.dashboard.views.overview import overview
@@ -19,6 +20,7 @@ urlpatterns = [
     path("requests", requests, name="requests"),
     path("signals", signals, name="signals"),
     path("traces/<str:trace_id>", trace, name="trace"),
+    path("incidents/<int:number>", incident, name="incident"),
     path("quick", quick, name="quick"),
     path("live", live, name="live"),
 ]
