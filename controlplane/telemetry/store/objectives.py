@@ -171,7 +171,7 @@ def _floats(thresholds: Sequence[float], index: int, parameters: dict[str, objec
 
 def _integers(thresholds: Sequence[float], index: int, parameters: dict[str, object]) -> str:
     """Whole ns are at most a threshold where they are at most its floor."""
-    parameters[f"cut_{index}"] = [min(math.floor(one), 2**64 - 1) for one in thresholds]
+    parameters[f"cut_{index}"] = [2**64 - 1 if one >= 2**64 else math.floor(one) for one in thresholds]
     return f"{{cut_{index}:Array(UInt64)}}"
 
 
