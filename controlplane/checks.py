@@ -197,6 +197,13 @@ RULES: tuple[Rule, ...] = (
         "WEIR_STALE_AFTER_S={stale_after_s} is under two rounds of WEIR_OBSERVE_EVERY_S={observe_every_s}.",
         "Use four rounds, such as 20 for rounds of 5 s: else one slow round looks like an outage.",
     ),
+    Rule(
+        "weir.E031",
+        ("public_url",),
+        lambda c: _url(c.public_url, "http", "https") and not urlsplit(c.public_url).query,
+        "WEIR_PUBLIC_URL={public_url} is not an HTTP URL: links in pages would not open.",
+        "Use what people type, such as https://weir.example.com.",
+    ),
 )
 
 REFUSED_WHEN_READ = frozenset({"log_format", "log_level", "database_url"})

@@ -69,6 +69,10 @@ class Config(BaseSettings):
         20.0, description="Age from which an observation is no longer believed, s: four missed rounds."
     )
 
+    public_url: str = Field(
+        "http://127.0.0.1:8000", description="The dashboard as people reach it: where links in pages lead."
+    )
+
     @field_validator("allowed_hosts", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:

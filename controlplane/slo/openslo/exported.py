@@ -187,9 +187,7 @@ def policy(objective: Objective, window: BurnWindow) -> Tree:
                     "spec": {"severity": window.severity, "condition": condition},
                 }
             ],
-            "notificationTargets": [
-                {"kind": "AlertNotificationTarget", "metadata": {"name": "weir"}, "spec": target}
-            ],
+            "notificationTargets": [{"kind": "AlertNotificationTarget", "metadata": {"name": "weir"}, "spec": target}],
         },
     }
 

@@ -3,8 +3,8 @@
 `Store(dsn)` reads and writes; `migrate(dsn, retention_days)` makes the tables; `front.serve_embedded(home)` is the embedded server.
 """
 
+from .burned import BurnedReader
 from .errors import StoreError, StoreInputError, StoreUnavailable
-from .explain import ExplainReader
 from .export import Exporter
 from .latency import LatencyReader
 from .metrics import MetricReader, MetricWriter
@@ -22,8 +22,8 @@ class Store(
     LatencyReader,
     RequestReader,
     OverviewReader,
-    ExplainReader,
     ObjectiveReader,
+    BurnedReader,
     Exporter,
     MetricReader,
     Writer,
