@@ -7,7 +7,7 @@ ledger is found, and the tallies are never more than a round away from it.
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -55,6 +55,7 @@ class Evaluator:
         self._store, self._retention_s = store, retention_s
         self._tallies = Tallies(24)
         self._known: dict[str, Known] = {}
+        self._definitions: dict[str, tuple[Objective, str]] = {}
         self._planned: tuple[Planned, ...] = ()
         self._plan = Plan([])
         self._stored: dict[
@@ -65,9 +66,16 @@ class Evaluator:
         self._last_s = 0  # until when the ledger has been read without a gap
 
     def tick(
-        self, objectives: Sequence[Objective], planned: Sequence[Planned], now_ns: int, why: str = ""
+        self,
+        objectives: Sequence[Objective],
+        planned: Sequence[Planned],
+        now_ns: int,
+        doubt: Callable[[int | None], str] = lambda newest_ns: "",
     ) -> list[Evaluation]:
-        """How each objective does at `now_ns`. Raises StoreUnavailable and StoreError where the ledger cannot be read."""
+        """How each objective does at `now_ns`. `doubt` says, of when the newest request began, why the ledger is not to be believed.
+
+        Raises StoreUnavailable and StoreError where the ledger cannot be read.
+        """
         now_s = now_ns // SECOND_NS
         self._take(objectives, tuple(planned), now_s)
         before = self._tallies.hours.head
@@ -81,7 +89,7 @@ class Evaluator:
         from_s = (now_s - TAIL_S) // longest * longest
         self._count(self._plan, from_s, -(-(now_s + 1) // longest) * longest)
         self._last_s = now_s
-        return self._judge(now_ns, why)
+        return self._judge(now_ns, doubt(self._store.newest_entry()))
 
     def sweep(self, now_ns: int) -> bool:
         """Count one more hour; whether there is one that had not been counted yet."""
@@ -102,12 +110,17 @@ class Evaluator:
         return max((len(one.missing) for one in self._known.values()), default=0)
 
     @property
+    def errors(self) -> dict[str, str]:
+        """Why objectives could not be counted, by slug."""
+        return {one.objective.slug: one.error for one in self._known.values() if one.error}
+
+    @property
     def nbytes(self) -> int:
         return self._tallies.nbytes
 
     def _take(self, objectives: Iterable[Objective], planned: tuple[Planned, ...], now_s: int) -> None:
         """Let what is counted follow what is asked for."""
-        wanted = {definition(one): one for one in objectives}
+        wanted = {self._definition(one): one for one in objectives}
         if planned != self._planned:
             changed = set(planned) ^ set(self._planned)
             self._planned = planned
@@ -131,6 +144,12 @@ class Evaluator:
             self._known[name] = Known(one, name, horizons[name], missing)
         self._known = {name: replace(self._known[name], objective=one) for name, one in wanted.items()}
         self._plan = Plan(wanted.values(), planned)
+
+    def _definition(self, objective: Objective) -> str:
+        known = self._definitions.get(objective.slug)
+        if known is None or known[0] != objective:
+            known = self._definitions[objective.slug] = (objective, definition(objective))
+        return known[1]
 
     def _forget(self, spans: Iterable[Span], now_s: int) -> None:
         """What lies in a maintenance that was planned, or is no longer, is counted again."""

@@ -35,6 +35,9 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("weir.W016", {"metrics_token": "guessable"}),
     ("weir.E017", {"observe_timeout_s": 6.0}),
     ("weir.E018", {"stale_after_s": 5.0}),
+    ("weir.E019", {"evaluate_every_s": 60.0}),
+    ("weir.E020", {"controller_port": 70_000}),
+    ("weir.W021", {"controller_host": "0.0.0.0"}),
     ("weir.E031", {"public_url": "weir.example.com"}),
 ]
 

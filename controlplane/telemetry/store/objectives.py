@@ -98,6 +98,11 @@ class ObjectiveReader(Connection):
         [(count, oldest)] = self.rows("SELECT count(), min(entry_start_ns) FROM requests")
         return oldest if count else None
 
+    def newest_entry(self) -> int | None:
+        """When the newest request began, ns; None in an empty store. Read off the parts' index."""
+        [(count, newest)] = self.rows("SELECT count(), max(entry_start_ns) FROM requests")
+        return newest if count else None
+
     def tallies(self, definitions: Sequence[str], from_hour: int, to_hour: int) -> pa.Table:
         """Stored hours (since the epoch), `from_hour <= hour < to_hour`, in the shape of TALLY_SCHEMA without the version."""
         return self.arrow(
