@@ -39,6 +39,9 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("weir.E020", {"controller_port": 70_000}),
     ("weir.W021", {"controller_host": "0.0.0.0"}),
     ("weir.E031", {"public_url": "weir.example.com"}),
+    ("weir.E019", {"outbound_allow": ["http://10.0.0.1"]}),
+    ("weir.E020", {"evaluation_stopped_after_s": 1.0}),
+    ("weir.E021", {"heartbeat_url": "ftp://elsewhere"}),
 ]
 
 
