@@ -140,7 +140,9 @@ def _single(spec: Located) -> Located:
     """Its one objective."""
     entries = spec.node.mapping["objectives"].items
     if is_composite(spec.node):
-        message = "a composite SLO, with an indicator for each objective, is kept and not evaluated: write an SLO for each"
+        message = (
+            "a composite SLO, with an indicator for each objective, is kept and not evaluated: write an SLO for each"
+        )
         raise spec.refuse(message, "not-evaluated", kept=True, mark=spec.node.of_key("objectives"))
     if len(entries) > 1:
         message = f"spec.objectives has {len(entries)} entries: kept and not evaluated; write an SLO for each"
@@ -239,7 +241,9 @@ def _availability(sources: Mapping[str, Located]) -> tuple[Indicator, dict[str, 
     scopes = {name: labels_of(source.node.at("scope")) for name, source in sources.items()}
     if len({tuple(sorted(scope.items())) for scope in scopes.values()}) > 1:
         source = sources["total"]
-        message = f"{under(source.path, 'scope')} differs from that of the events it is the total of: give both the same"
+        message = (
+            f"{under(source.path, 'scope')} differs from that of the events it is the total of: give both the same"
+        )
         raise source.refuse(message, "scope")
     return Availability(), next(iter(scopes.values()))
 
@@ -267,7 +271,9 @@ def _period(spec: Located, exact: Mapping[str, Any]) -> Rolling | Calendar:
     if calendar is None:
         return Rolling(int(exact.get("period_s", number * durations.SECONDS[unit])))
     if unit not in CALENDAR_UNITS:
-        message = f"spec.timeWindow[0].duration={duration.plain!r} has no calendar: use d, w, M, Q or Y, or a rolling window"
+        message = (
+            f"spec.timeWindow[0].duration={duration.plain!r} has no calendar: use d, w, M, Q or Y, or a rolling window"
+        )
         raise spec.refuse(message, "calendar", mark=duration.mark)
     start = datetime.strptime(calendar.mapping["startTime"].text, START_TIME)
     if "calendar_start" in exact:
@@ -284,10 +290,8 @@ def _method(spec: Located, target: Located, exact: Mapping[str, Any]) -> Occurre
         message = "budgetingMethod RatioTimeslices is kept and not evaluated: Weir has Occurrences and Timeslices"
         raise spec.refuse(message, "not-evaluated", kept=True, mark=method.mark)
     share, length = target.node.mapping["timeSliceTarget"], target.node.mapping["timeSliceWindow"]
-    if isinstance(length.value, int | float):  # in minutes
-        slice_s = round(length.value * MINUTE_S)
-    else:
-        slice_s = durations.seconds(length.text)
+    minutes = length.value if isinstance(length.value, int | float) else None
+    slice_s = durations.seconds(length.text) if minutes is None else round(minutes * MINUTE_S)
     slice_target = float(share.value) if isinstance(share.value, int | float) else math.nan
     return Timeslices(int(exact.get("slice_s", slice_s)), slice_target)
 
@@ -402,7 +406,9 @@ def _window(spec: Node, where: Located, length: int) -> tuple[Fault, BurnWindow 
     try:
         long_s = durations.seconds(look_back.text)
         if operator.text not in ("gt", "gte"):
-            return fault._replace(message=f"{where.path} alerts when the burn rate is {operator.text} {rate.value:g}: write op: gt"), None
+            return fault._replace(
+                message=f"{where.path} alerts when the burn rate is {operator.text} {rate.value:g}: write op: gt"
+            ), None
         if long_s < 2 * MINUTE_S:
             return fault._replace(message=f"{where.path} looks back {look_back.text}: use at least 2m"), None
         share = rate.value * long_s / length

@@ -28,8 +28,12 @@ REMEDY = "write such as 'page 1h/5m 0.02, ticket 3d/6h 0.1': severity, long/shor
 
 def windows_text(windows: Sequence[BurnWindow]) -> str:
     """`page 1h/5m 0.02, …`: severity, long and short window, and the share of the whole budget that may burn in the long one."""
-    return NONE if not windows else ", ".join(
-        f"{one.severity} {length(one.long_s)}/{length(one.short_s)} {one.budget_share!r}" for one in windows
+    return (
+        NONE
+        if not windows
+        else ", ".join(
+            f"{one.severity} {length(one.long_s)}/{length(one.short_s)} {one.budget_share!r}" for one in windows
+        )
     )
 
 
