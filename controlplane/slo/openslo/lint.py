@@ -94,7 +94,7 @@ def lint(texts: Mapping[str, str], known: Iterable[Document] = ()) -> Linted:
         if not faults:
             valid.append(document)
     known = list(known)
-    problems += duplicates(valid) + unknown(valid, known)
+    problems += duplicates(valid) + unknown(valid, [*known, *documents])
     context = Context({**index(known), **index(valid)})
     objectives: dict[str, Objective] = {}
     kept: dict[str, str] = {}
