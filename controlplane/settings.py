@@ -33,6 +33,8 @@ INSTALLED_APPS = [
     "controlplane.accounts",
     "controlplane.fleet",
     "controlplane.slo",
+    "controlplane.incidents",
+    "controlplane.incidents.delivery",
     "controlplane.dashboard",
     "controlplane.api",
     "unfold",

@@ -1,6 +1,7 @@
 from django.urls import path
 
 from controlplane.dashboard.views.explain import latency_explain
+from controlplane.dashboard.views.incidents import incident
 from controlplane.dashboard.views.latency import latency, latency_table
 from controlplane.dashboard.views.live import live
 from controlplane.dashboard.views.overview import overview
@@ -15,6 +16,7 @@ urlpatterns = [
     path("latency/table", latency_table, name="latency-table"),
     path("requests", requests, name="requests"),
     path("traces/<str:trace_id>", trace, name="trace"),
+    path("incidents/<int:number>", incident, name="incident"),
     path("quick", quick, name="quick"),
     path("live", live, name="live"),
 ]

@@ -3,12 +3,13 @@
 `Store(dsn)` reads and writes; `migrate(dsn, retention_days)` makes the tables; `front.serve_embedded(home)` is the embedded server.
 """
 
+from .burned import BurnedReader
 from .errors import StoreError, StoreInputError, StoreUnavailable
-from .explain import ExplainReader
 from .export import Exporter
 from .latency import LatencyReader
 from .metrics import MetricReader, MetricWriter
 from .migrate import migrate
+from .objectives import ObjectiveReader
 from .overview import OverviewReader
 from .requests import RequestReader
 from .withdraw import Withdrawer
@@ -21,7 +22,8 @@ class Store(
     LatencyReader,
     RequestReader,
     OverviewReader,
-    ExplainReader,
+    ObjectiveReader,
+    BurnedReader,
     Exporter,
     MetricReader,
     Writer,

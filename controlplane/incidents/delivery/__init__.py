@@ -1,0 +1,18 @@
+"""Telling the outside, once each and in order, whatever fails on the way.
+
+`enqueue` writes what is to be told into the outbox (`outbox.py`), inside the caller's transaction; the sender (`sender.py`, in the
+worker) tells it. What decides is pure: `route.py` (to whom), `retry.py` (what an answer means, and when again), `address.py` (which
+addresses may be spoken to) and one renderer per kind of destination (`kinds/`). `http.py` alone speaks to the network.
+"""
+
+from controlplane.incidents.notice import Change, Notice
+
+
+def enqueue(notice: Notice | Change) -> None:
+    """Write it into the outbox, for each destination that takes it. Call inside the transaction that makes it true.
+
+    Raises ValueError for a key or summary that is empty or too long, IntegrityError for a sequence that its key already had.
+    """
+    from controlplane.incidents.delivery.outbox import put  # models: not before Django is set up
+
+    put(notice)
