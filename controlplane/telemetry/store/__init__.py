@@ -4,6 +4,7 @@
 """
 
 from .burned import BurnedReader
+from .causes import CauseReader
 from .errors import StoreError, StoreInputError, StoreUnavailable
 from .export import Exporter
 from .latency import LatencyReader
@@ -24,6 +25,7 @@ class Store(
     OverviewReader,
     ObjectiveReader,
     BurnedReader,
+    CauseReader,
     Exporter,
     MetricReader,
     Writer,
