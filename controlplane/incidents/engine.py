@@ -43,8 +43,10 @@ def _decide(known: Mapping[str, Incident], alerts: Sequence[Alert], now: datetim
 
 def _fill_in(judged: Mapping[str, Alert], now: datetime) -> None:
     """Attributions that were missing at opening, for those that are open still: later is better than never."""
-    without = Incident.objects.exclude(status=Incident.Status.RESOLVED).filter(attribution=None).order_by("-opened_at")
-    for key, found in gather.late(list(without), judged).items():
+    without = Incident.objects.exclude(status=Incident.Status.RESOLVED).filter(
+        attribution__isnull=True, opened_at__lt=now
+    )
+    for key, found in gather.late(list(without.order_by("-opened_at")), judged).items():
         with transaction.atomic():
             row = Incident.objects.exclude(status=Incident.Status.RESOLVED).select_for_update().get(alert_key=key)
             row.attribution, row.attribution_missing = found.attribution, ""

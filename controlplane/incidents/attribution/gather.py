@@ -23,7 +23,7 @@ DEADLINE_S = 3.0
 NO_TIME = f"the store did not answer within {DEADLINE_S:.0f} s"
 AWAY = "the store does not answer"
 NOT_IN_LEDGER = "the ledger has no bad request in this scope"
-LATE_DEADLINE_S = 1.0
+LATE_DEADLINE_S = 2.0
 MOST_LATE = 5  # filled in per tick
 CHANGES_BEFORE = timedelta(minutes=30)
 CHANGES_AFTER = timedelta(minutes=2)  # the first bad minute is known to the minute
