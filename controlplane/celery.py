@@ -68,4 +68,24 @@ class Observing(bootsteps.StartStopStep):  # type: ignore[misc]
         self.observer.stop()
 
 
+class Paging(bootsteps.StartStopStep):  # type: ignore[misc]
+    """Sends pages for as long as the worker lives; see controlplane/incidents/delivery/sender.py for why it is not a task."""
+
+    requires = {"celery.worker.components:Pool"}
+
+    def __init__(self, worker: Any, **kwargs: Any) -> None:
+        from controlplane.incidents.delivery.sender import Sender
+
+        super().__init__(worker, **kwargs)
+        self.sender = Sender()
+
+    def start(self, worker: Any) -> None:
+        self.sender.start()
+
+    def stop(self, worker: Any) -> None:
+        self.sender.stop()
+        self.sender.join()
+
+
 app.steps["worker"].add(Observing)
+app.steps["worker"].add(Paging)

@@ -63,6 +63,16 @@ def _is_port(port: int) -> bool:
     return 0 < port <= MAX_PORT
 
 
+def _are_addresses(entries: Sequence[str]) -> bool:
+    from controlplane.incidents.delivery.address import allowed  # the one reader of it
+
+    try:
+        allowed(entries)
+    except ValueError:
+        return False
+    return True
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         "weir.E001",
@@ -203,6 +213,27 @@ RULES: tuple[Rule, ...] = (
         lambda c: _url(c.public_url, "http", "https") and not urlsplit(c.public_url).query,
         "WEIR_PUBLIC_URL={public_url} is not an HTTP URL: links in pages would not open.",
         "Use what people type, such as https://weir.example.com.",
+    ),
+    Rule(
+        "weir.E019",
+        ("outbound_allow",),
+        lambda c: _are_addresses(c.outbound_allow),
+        "WEIR_OUTBOUND_ALLOW={outbound_allow} holds what is no network, address or host name.",
+        "Separate them by commas, such as 10.0.0.0/8,hooks.internal; ports are not part of it.",
+    ),
+    Rule(
+        "weir.E020",
+        ("evaluation_stopped_after_s",),
+        lambda c: 15 <= c.evaluation_stopped_after_s <= 3600,
+        "WEIR_EVALUATION_STOPPED_AFTER_S={evaluation_stopped_after_s} is not between 15 and 3600 s.",
+        "Use seconds, such as 60: several of the controller's ticks.",
+    ),
+    Rule(
+        "weir.E021",
+        ("heartbeat_url",),
+        lambda c: not c.heartbeat_url or _url(c.heartbeat_url, "http", "https"),
+        "WEIR_HEARTBEAT_URL is not an HTTP URL.",
+        "Use the ping URL that the dead-man service shows; leave it empty to send none.",
     ),
 )
 

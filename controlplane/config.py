@@ -68,12 +68,24 @@ class Config(BaseSettings):
     stale_after_s: float = Field(
         20.0, description="Age from which an observation is no longer believed, s: four missed rounds."
     )
-
     public_url: str = Field(
         "http://127.0.0.1:8000", description="The dashboard as people reach it: where links in pages lead."
     )
+    outbound_allow: Annotated[list[str], NoDecode] = Field(
+        [],
+        description="Private networks, addresses and host names that pages may be sent to, separated by commas; "
+        "plain http too. All else must be https and public.",
+    )
+    evaluation_stopped_after_s: float = Field(
+        60.0, description="How long objectives may go unevaluated before the default destinations are paged, s."
+    )
+    heartbeat_url: str = Field(
+        "",
+        repr=False,
+        description="Asked every minute while evaluation and paging work; a service elsewhere pages when it is not.",
+    )
 
-    @field_validator("allowed_hosts", mode="before")
+    @field_validator("allowed_hosts", "outbound_allow", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value

@@ -131,3 +131,51 @@ class Delivery(models.Model):
 
     def __str__(self) -> str:
         return f"{self.action} {self.key} #{self.sequence}"
+
+
+class HookSecret(models.Model):
+    """What PagerDuty signs its webhooks with. Several may hold at once: a new one is added before the old one goes."""
+
+    name = models.CharField(max_length=100, unique=True, help_text="Such as the webhook subscription's name.")
+    secret = models.CharField(max_length=200, help_text="Shown by PagerDuty once, when the subscription is made.")
+    enabled = models.BooleanField(default=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name = "PagerDuty webhook secret"
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class HookEvent(models.Model):
+    """An event that PagerDuty told us of: each changes something once, however often it is sent."""
+
+    event_id = models.CharField(max_length=100, unique=True, help_text="The event's own, which the signature covers.")
+    webhook_id = models.CharField(max_length=100, db_index=True, help_text="X-Webhook-Id: the same for each resend.")
+    event_type = models.CharField(max_length=100)
+    key = models.CharField(max_length=255, blank=True)
+    occurred_at = models.DateTimeField()
+    received_at = models.DateTimeField(default=timezone.now, db_index=True)
+    outcome = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        ordering = ["-received_at"]
+
+    def __str__(self) -> str:
+        return f"{self.event_type} {self.key}"
+
+
+class Heartbeat(models.Model):
+    """Who was last seen at work, and the key of the page that says that it stopped."""
+
+    SENDER = "sender"
+    EVALUATION = "evaluation"
+
+    name = models.CharField(max_length=20, primary_key=True)
+    at = models.DateTimeField()
+    open_key = models.CharField(max_length=255, blank=True)
+
+    def __str__(self) -> str:
+        return self.name

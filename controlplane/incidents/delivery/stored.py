@@ -1,5 +1,7 @@
 """A notice as the outbox keeps it: JSON, and back. Pure."""
 
+import math
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any
@@ -23,7 +25,21 @@ def checked(notice: Notice | Change) -> None:
 
 
 def to_json(notice: Notice | Change) -> dict[str, Any]:
-    return {**asdict(notice), "at": notice.at.isoformat(), "details": dict(notice.details)}
+    """Only what every database and every destination takes: no NaN, no NUL, and text for what JSON does not know."""
+    found: dict[str, Any] = _json({**asdict(notice), "at": notice.at.isoformat()})
+    return found
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace("\0", "").encode("utf-8", "replace").decode()
+    if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    if isinstance(value, Mapping):
+        return {_json(str(name)): _json(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_json(item) for item in value]
+    return _json(str(value))
 
 
 def notice_of(stored: dict[str, Any]) -> Notice:

@@ -4,11 +4,13 @@
 """
 
 from .burned import BurnedReader
+from .causes import CauseReader
 from .errors import StoreError, StoreInputError, StoreUnavailable
 from .export import Exporter
 from .latency import LatencyReader
 from .metrics import MetricReader, MetricWriter
 from .migrate import migrate
+from .objectives import ObjectiveReader
 from .overview import OverviewReader
 from .requests import RequestReader
 from .withdraw import Withdrawer
@@ -21,7 +23,9 @@ class Store(
     LatencyReader,
     RequestReader,
     OverviewReader,
+    ObjectiveReader,
     BurnedReader,
+    CauseReader,
     Exporter,
     MetricReader,
     Writer,
