@@ -208,6 +208,13 @@ RULES: tuple[Rule, ...] = (
         "Use four rounds, such as 20 for rounds of 5 s: else one slow round looks like an outage.",
     ),
     Rule(
+        "weir.E031",
+        ("public_url",),
+        lambda c: _url(c.public_url, "http", "https") and not urlsplit(c.public_url).query,
+        "WEIR_PUBLIC_URL={public_url} is not an HTTP URL: links in pages would not open.",
+        "Use what people type, such as https://weir.example.com.",
+    ),
+    Rule(
         "weir.E019",
         ("outbound_allow",),
         lambda c: _are_addresses(c.outbound_allow),

@@ -68,7 +68,9 @@ class Config(BaseSettings):
     stale_after_s: float = Field(
         20.0, description="Age from which an observation is no longer believed, s: four missed rounds."
     )
-
+    public_url: str = Field(
+        "http://127.0.0.1:8000", description="The dashboard as people reach it: where links in pages lead."
+    )
     outbound_allow: Annotated[list[str], NoDecode] = Field(
         [],
         description="Private networks, addresses and host names that pages may be sent to, separated by commas; "

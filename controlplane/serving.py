@@ -1,14 +1,16 @@
 """The serving stack as it really is now: the fleet's inventory and observations beside what the ledger saw. For overview and API."""
 
 import time
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import structlog
 from django.conf import settings
 
-from controlplane.fleet.inventory import observations, pool_entries
-from controlplane.fleet.stack import Ledger, Row, rows
+from controlplane.fleet.inventory import observations, pool_entries, pool_servers
+from controlplane.fleet.stack import Ledger, PoolServer, Row, rows
 from controlplane.telemetry.ask import answers
+from controlplane.telemetry.explain.figures import Serving
 from controlplane.telemetry.store import StoreUnavailable
 from controlplane.telemetry.store.types import Health, LatencyReport, Window
 
@@ -40,3 +42,22 @@ def _ledger(now_ns: int) -> Ledger | None:
 
 def _overall(report: LatencyReport) -> Health:
     return Health("", report.requests, report.errors, report.e2e_ms.p95 if report.e2e_ms else None, report.newest_ns)
+
+
+def pools_served() -> dict[str, Serving]:
+    """Where each pool's figures come from, for the known causes. Its batching is as observed last: that changes with a deploy."""
+    seen = {one.component: one.figures for one in observations()}
+    return {server.pool: _serving(server, seen) for server in pool_servers()}
+
+
+def _serving(server: PoolServer, seen: Mapping[str, Mapping[str, float]]) -> Serving:
+    figures = [seen.get(f"{server.pool}/{replica}", {}) for replica in server.replicas]
+    windows = [one["batch_window_ms"] for one in figures if "batch_window_ms" in one]
+    sizes = [one["batch_max"] for one in figures if "batch_max" in one]
+    return Serving(
+        pool=server.pool,
+        model_name=server.model_name,
+        instances=frozenset(filter(None, server.replicas.values())),
+        batch_window_ms=max(windows, default=None),
+        batch_max=round(max(sizes)) if sizes else None,
+    )

@@ -32,6 +32,8 @@ INSTALLED_APPS = [
     "controlplane",
     "controlplane.accounts",
     "controlplane.fleet",
+    "controlplane.slo",
+    "controlplane.incidents",
     "controlplane.incidents.delivery",
     "controlplane.dashboard",
     "controlplane.api",

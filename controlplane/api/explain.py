@@ -9,7 +9,9 @@ from ninja import Query, Router
 from controlplane.api import render
 from controlplane.api.asking import asked
 from controlplane.api.schemas import AskedExplain, ExplainOut
+from controlplane.serving import pools_served
 from controlplane.telemetry.ask import answers
+from controlplane.telemetry.ask.causes import known
 from controlplane.telemetry.ask.slow import parse_slow
 
 router = Router(tags=["explain"])
@@ -20,4 +22,4 @@ def explain(request: HttpRequest, parameters: Query[AskedExplain]) -> dict[str, 
     question = asked(request, AskedExplain)
     slow = parse_slow(dict(request.GET.lists()), time.time_ns())
     region, found = answers.explained(question, slow, parameters.limit)
-    return render.explanation(found, region, question.range.window)
+    return render.explanation(found, region, question.range.window, known(question, slow, pools_served()))

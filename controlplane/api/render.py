@@ -3,7 +3,11 @@
 from dataclasses import asdict
 from typing import Any
 
+from django.urls import reverse
+
+from controlplane.telemetry.ask.causes import Causes, Named
 from controlplane.telemetry.explain import Explanation, Finding, nothing
+from controlplane.telemetry.explain.remedies import remedies
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.spans import Span
 from controlplane.telemetry.store.types import LatencyPoint, LatencyReport, Quantiles, Region, Window
@@ -54,7 +58,7 @@ def quantiles(found: Quantiles) -> dict[str, float]:
     return {name: round(value, DECIMALS) for name, value in asdict(found).items()}
 
 
-def explanation(found: Explanation, region: Region, asked: Window) -> dict[str, Any]:
+def explanation(found: Explanation, region: Region, asked: Window, causes: Causes) -> dict[str, Any]:
     window = region.window or asked
     return {
         "region": {
@@ -75,6 +79,21 @@ def explanation(found: Explanation, region: Region, asked: Window) -> dict[str, 
         "dimensions": [{**asdict(account), "share": round(account.share, DECIMALS)} for account in found.dimensions],
         "findings": [finding(each) for each in found.findings],
         "nothing": nothing(found),
+        "causes": [cause(each) for each in causes.named],
+        "unmeasured": causes.unmeasured,
+    }
+
+
+def cause(found: Named) -> dict[str, Any]:
+    return {
+        "name": found.cause.name,
+        "pool": found.pool,
+        "summary": found.cause.summary,
+        "impact_ms": round(found.cause.impact_ms, DECIMALS),
+        "cost_ms": round(found.cost_ms, DECIMALS),
+        "evidence": [each._asdict() for each in found.cause.evidence],
+        "remedies": list(remedies()[found.cause.name].steps),
+        "url": f"{reverse('causes')}#{found.cause.name}",
     }
 
 

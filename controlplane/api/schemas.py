@@ -163,8 +163,28 @@ class FindingOut(ValueOut):
     same_as: list[ValueOut] = Field(description="Other dimensions' values that are exactly these requests")
 
 
+class EvidenceOut(Schema):
+    what: str
+    value: float
+    unit: str
+    expected: float | None = Field(description="What it would be without the cause; null where nothing says so")
+
+
+class CauseOut(Schema):
+    """A known cause that what was measured shows."""
+
+    name: str
+    pool: str
+    summary: str
+    impact_ms: float = Field(description="About how much each of the pool's requests loses to it, on average")
+    cost_ms: float = Field(description="The same, of all requests of the pools that were looked at: the order")
+    evidence: list[EvidenceOut]
+    remedies: list[str] = Field(description="What to do about it")
+    url: str = Field(description="Where that is written, on this server")
+
+
 class ExplainOut(Schema):
-    """`nothing` says why where there are no findings; else it is null."""
+    """`nothing` says why where there are no findings; else it is null. `unmeasured`: what no known cause could be concluded from."""
 
     region: RegionOut
     chosen: int
@@ -176,6 +196,8 @@ class ExplainOut(Schema):
     dimensions: list[AccountOut]
     findings: list[FindingOut]
     nothing: str | None
+    causes: list[CauseOut]
+    unmeasured: list[str]
 
 
 class RequestOut(Schema):

@@ -94,6 +94,14 @@ def instant(at_ns: int) -> str:
     return f"{_utc(at_ns):%Y-%m-%dT%H:%M:%S}{f'.{ms:03d}' if ms else ''}Z"
 
 
+def figure(value: float, unit: str) -> str:
+    """A figure of any unit, with it: `1.93 s`, `42 %`, `1.4 requests`."""
+    if unit == "ms":
+        return ms(value)
+    text = _grouped(round(value)) if value == round(value) and abs(value) < 1e15 else _significant(value)
+    return f"{text}{THIN}{unit}" if unit else text
+
+
 def length(seconds: int) -> str:
     """As relative times write it, in the largest unit that divides it: `30m`, `48h`, `90s`."""
     unit, size_s = next((unit, size) for unit, size in (("h", 3600), ("m", 60), ("s", 1)) if seconds % size == 0)

@@ -1,6 +1,8 @@
 from django.urls import path
 
+from controlplane.dashboard.views.causes import causes
 from controlplane.dashboard.views.explain import latency_explain
+from controlplane.dashboard.views.incidents import incident
 from controlplane.dashboard.views.latency import latency, latency_table
 from controlplane.dashboard.views.live import live
 from controlplane.dashboard.views.overview import overview
@@ -13,8 +15,10 @@ urlpatterns = [
     path("latency", latency, name="latency"),
     path("latency/explain", latency_explain, name="latency-explain"),
     path("latency/table", latency_table, name="latency-table"),
+    path("causes", causes, name="causes"),
     path("requests", requests, name="requests"),
     path("traces/<str:trace_id>", trace, name="trace"),
+    path("incidents/<int:number>", incident, name="incident"),
     path("quick", quick, name="quick"),
     path("live", live, name="live"),
 ]

@@ -1,7 +1,7 @@
 """What the overview needs from the database, as `stack.py`'s plain values."""
 
 from controlplane.fleet.models import Observation, Pool
-from controlplane.fleet.stack import Observed, PoolEntry, ReplicaEntry
+from controlplane.fleet.stack import Observed, PoolEntry, PoolServer, ReplicaEntry
 
 
 def pool_entries() -> list[PoolEntry]:
@@ -16,6 +16,14 @@ def pool_entries() -> list[PoolEntry]:
             replicas=tuple(ReplicaEntry(one.name, one.enabled, bool(one.http)) for one in pool.replicas.all()),
         )
         for pool in Pool.objects.select_related("variant__model", "region").prefetch_related("replicas")
+    ]
+
+
+def pool_servers() -> list[PoolServer]:
+    """Every pool with where its replicas' metrics are, in two queries."""
+    return [
+        PoolServer(pool.name, pool.model_name, {one.name: one.metrics for one in pool.replicas.all()})
+        for pool in Pool.objects.prefetch_related("replicas")
     ]
 
 

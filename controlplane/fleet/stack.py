@@ -59,6 +59,15 @@ class PoolEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class PoolServer:
+    """What a pool's replicas call the model, and the addresses of their metrics by replica's name (empty: none)."""
+
+    pool: str
+    model_name: str
+    replicas: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class Ledger:
     """What the ledger saw in the last `window_s` seconds; None for the whole where it cannot be asked."""
 

@@ -7,7 +7,9 @@ A request is good, bad, or not counted (None). Counted are those that could have
 - a request that failed is bad for availability and says nothing about latency or cost.
 """
 
-from dataclasses import dataclass
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from controlplane.telemetry.ledger.row import STAGES, LedgerRow
@@ -83,4 +85,30 @@ class Cost:
         return row.cost_usd / tokens * 1_000 <= self.usd_per_1k_tokens
 
 
-Indicator = Availability | Latency | Cost
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """Of what a stored histogram counted, at most `threshold`, in the metric's own unit: for servers that send metrics and no spans.
+
+    Its buckets are all there is, so `threshold` must be one of their bounds; `slo.edges` refuses others.
+    """
+
+    metric: str  # without _bucket
+    threshold: float
+    labels: Mapping[str, str] = field(default_factory=dict)  # all of them must be equal
+
+    def __post_init__(self) -> None:
+        if not self.metric:
+            raise ValueError("metric='' is empty: name a histogram, such as vllm:time_to_first_token_seconds")
+        if self.metric.endswith(("_bucket", "_count", "_sum")):
+            raise ValueError(
+                f"metric={self.metric!r} is a part of a histogram: leave {self.metric[self.metric.rindex('_') :]} out"
+            )
+        if not math.isfinite(self.threshold):
+            raise ValueError(f"metric_threshold={self.threshold} is not finite: use one of the histogram's bounds")
+
+    def good(self, row: LedgerRow) -> bool | None:
+        """No request by itself tells: it is judged from the growth of buckets."""
+        return None
+
+
+Indicator = Availability | Latency | Cost | Histogram

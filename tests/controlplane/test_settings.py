@@ -35,6 +35,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("weir.W016", {"metrics_token": "guessable"}),
     ("weir.E017", {"observe_timeout_s": 6.0}),
     ("weir.E018", {"stale_after_s": 5.0}),
+    ("weir.E031", {"public_url": "weir.example.com"}),
     ("weir.E019", {"outbound_allow": ["http://10.0.0.1"]}),
     ("weir.E020", {"evaluation_stopped_after_s": 1.0}),
     ("weir.E021", {"heartbeat_url": "ftp://elsewhere"}),

@@ -5,16 +5,21 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 
 from controlplane.dashboard import links, units
 from controlplane.dashboard.views.common import ask, page
+from controlplane.serving import pools_served
 from controlplane.telemetry.ask import answers
+from controlplane.telemetry.ask.causes import Causes, known
 from controlplane.telemetry.ask.question import DIMENSIONS, Question
 from controlplane.telemetry.ask.slow import Slow, parse_slow
-from controlplane.telemetry.explain import Explanation, Finding, nothing
+from controlplane.telemetry.explain import Evidence, Explanation, Finding, nothing
+from controlplane.telemetry.explain.causes import RULES
 from controlplane.telemetry.store.types import Region
 
 MOST_FINDINGS = 6
+MOST_CAUSES = 4
 MOST_STAGES = 3
 LEAST_SHARE = 0.05  # of the difference: a stage below it is not worth a word
 NAMES = {"prompt_bucket": "prompt tokens"}
@@ -27,7 +32,34 @@ def latency_explain(request: HttpRequest) -> HttpResponse:
     slow = parse_slow(dict(request.GET.lists()), now_ns, question.quantile)
     view = {"view": "heatmap"} if request.GET.get("view") == "heatmap" else {}
     region, found = answers.explained(question, slow, MOST_FINDINGS)
-    return render(request, "dashboard/_explain.html", explain_context(question, slow, region, found, view))
+    causes = known(question, slow, pools_served())
+    context = explain_context(question, slow, region, found, view) | causes_context(question, causes, view)
+    return render(request, "dashboard/_explain.html", context)
+
+
+def causes_context(question: Question, causes: Causes, view: Mapping[str, str]) -> dict[str, Any]:
+    """The known causes that show, and what could not show. Pure but for URL names."""
+    return {
+        "causes": [
+            {
+                "named": each,
+                "cost_ns": round(each.cost_ms * 1e6),
+                "evidence": [evidence(one) for one in each.cause.evidence],
+                "href": links.latency(question.but("pool", each.pool), **view),
+                "do_href": f"{reverse('causes')}#{each.cause.name}",
+            }
+            for each in causes.named[:MOST_CAUSES]
+        ],
+        "causes_pools": causes.pools,
+        "unmeasured": causes.unmeasured,
+        "rules": len(RULES),
+    }
+
+
+def evidence(found: Evidence) -> dict[str, str]:
+    """A figure in words, beside what it would be otherwise."""
+    expected = "" if found.expected is None else units.figure(found.expected, found.unit)
+    return {"what": found.what, "value": units.figure(found.value, found.unit), "expected": expected}
 
 
 def explain_context(

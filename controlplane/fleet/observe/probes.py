@@ -1,6 +1,8 @@
 """Asking a component how it is, over HTTP or Redis' protocol: no judgement. Every answer is bounded in size."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from urllib.parse import quote
 
 import aiohttp
 from redis.asyncio import Redis
@@ -56,6 +58,12 @@ def replica(http: str, metrics: str, model: str) -> Probe:
             return triton.reading(status, "", "", model)
         _, stats = await get(session, f"http://{http}/v2/models/stats")
         metrics_text = (await get(session, f"http://{metrics}/metrics"))[1] if metrics else ""
-        return triton.reading(status, stats, metrics_text, model)
+        seen = triton.reading(status, stats, metrics_text, model)
+        if seen.state != "up":
+            return seen
+        config_status, config = await get(session, f"http://{http}/v2/models/{quote(model, safe='')}/config")
+        return (
+            seen if config_status != triton.OK else replace(seen, figures={**seen.figures, **triton.batching(config)})
+        )
 
     return probe

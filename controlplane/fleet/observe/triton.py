@@ -58,3 +58,17 @@ def _inference_stats(text: str, model: str) -> dict[str, dict[str, int]] | None:
         kind: {part: sum(int(one.get(kind, {}).get(part, 0)) for one in versions) for part in ("count", "ns")}
         for kind in ("success", "fail", "queue", "compute_infer")
     }
+
+
+def batching(config_text: str) -> dict[str, float]:
+    """How the server batches, of GET v2/models/NAME/config: `batch_max` requests, and `batch_window_ms`, for which one may be held back.
+
+    A server that batches nothing has a largest batch of 1 and no window. Raises ValueError where the text is not what Triton answers.
+    """
+    try:
+        config = json.loads(config_text)
+        most, dynamic = int(config.get("max_batch_size", 0)), config.get("dynamic_batching") or {}
+        window_us = float(dynamic.get("max_queue_delay_microseconds", 0)) if most else 0.0
+    except (AttributeError, TypeError) as error:
+        raise ValueError(f"the model's config is not understood: {error!r}") from error
+    return {"batch_max": float(max(1, most)), "batch_window_ms": window_us / 1e3}

@@ -3,12 +3,14 @@
 `Store(dsn)` reads and writes; `migrate(dsn, retention_days)` makes the tables; `front.serve_embedded(home)` is the embedded server.
 """
 
+from .burned import BurnedReader
+from .causes import CauseReader
 from .errors import StoreError, StoreInputError, StoreUnavailable
-from .explain import ExplainReader
 from .export import Exporter
 from .latency import LatencyReader
 from .metrics import MetricReader, MetricWriter
 from .migrate import migrate
+from .objectives import ObjectiveReader
 from .overview import OverviewReader
 from .requests import RequestReader
 from .withdraw import Withdrawer
@@ -21,7 +23,9 @@ class Store(
     LatencyReader,
     RequestReader,
     OverviewReader,
-    ExplainReader,
+    ObjectiveReader,
+    BurnedReader,
+    CauseReader,
     Exporter,
     MetricReader,
     Writer,

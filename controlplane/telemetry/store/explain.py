@@ -1,6 +1,6 @@
 """Figures for "what is different about these requests?", and the heatmap to choose them from."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import get_args
 
 from controlplane.telemetry.explain import Explanation, Side, Split, explain
@@ -16,7 +16,6 @@ HEATMAP_EDGES_NS = (0, *(round(10 ** (5 + step / 10)) for step in range(76)))
 
 EXEMPLARS = 3
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
-_SUMS = ", ".join(f"sum({part})" for part in PARTS.values())
 
 
 class ExplainReader(Connection):
@@ -60,17 +59,23 @@ class ExplainReader(Connection):
         Both sides count exactly. The few trace ids with each value are a random choice of the region's.
         """
         condition = where(window, filters)
-        everything = self.beside(self._by_value, condition, dimensions)
-        chosen = self._by_value(_within(condition, region or self.slowest(window, filters)), dimensions)
+        return self._sides(condition, _within(condition, region or self.slowest(window, filters)), dimensions, PARTS)
+
+    def _sides(
+        self, whole: Where, part: Where, dimensions: Sequence[Dimension], parts: Mapping[str, str]
+    ) -> tuple[Split, dict[str, dict[str, Split]]]:
+        """The requests of `part` beside the others of `whole`; `parts`: what is summed of each, by name."""
+        everything = self.beside(self._by_value, whole, dimensions, parts)
+        chosen = self._by_value(part, dimensions, parts)
         total, split = Split(Side(), Side()), dict[str, dict[str, Split]]((name, {}) for name in dimensions)
         for (dimension, value), (count, sums, _) in everything.result().items():
-            inside, inside_sums, traces = chosen.get((dimension, value), (0, [0] * len(PARTS), []))
+            inside, inside_sums, traces = chosen.get((dimension, value), (0, [0] * len(parts), []))
             outside = max(count - inside, 0)  # rows may have come between the two queries
             found = Split(
-                Side(inside, dict(zip(PARTS, inside_sums, strict=True))),
+                Side(inside, dict(zip(parts, inside_sums, strict=True))),
                 Side(
                     outside,
-                    {part: max(all_ - in_, 0) for part, all_, in_ in zip(PARTS, sums, inside_sums, strict=True)},
+                    {name: max(all_ - in_, 0) for name, all_, in_ in zip(parts, sums, inside_sums, strict=True)},
                 ),
                 tuple(trace.hex() for trace in traces),
             )
@@ -92,14 +97,15 @@ class ExplainReader(Connection):
         return Region(bound + 1 if count else 0)
 
     def _by_value(
-        self, condition: Where, dimensions: Sequence[Dimension]
+        self, condition: Where, dimensions: Sequence[Dimension], parts: Mapping[str, str]
     ) -> dict[tuple[str, str], tuple[int, list[int], Sequence[bytes]]]:
-        """By (dimension, value), and by ("", "") for all: count, ns in each of PARTS, some trace ids."""
+        """By (dimension, value), and by ("", "") for all: count, sums of `parts`, some trace ids."""
         names = [column(dimension) for dimension in dimensions]
         sets = ", ".join(f"({name})" for name in names)
+        sums = ", ".join(f"sum({part})" for part in parts.values())
         rows = self.rows(
             f"SELECT [{', '.join(f'toString({name})' for name in names)}], grouping({', '.join(names)}),"
-            f" count(), [{_SUMS}], groupArraySample({EXEMPLARS}, 1)(trace_id)"
+            f" count(), [{sums}], groupArraySample({EXEMPLARS}, 1)(trace_id)"
             f" FROM requests FINAL WHERE {condition.sql} GROUP BY GROUPING SETS ({sets}, ())",
             condition.parameters,
         )

@@ -71,12 +71,22 @@ def test_a_recorded_page_of_metrics_is_read(shared_dir: Path) -> None:
     assert seen.counters["errors"] == 0
 
 
+def test_how_a_server_batches() -> None:
+    config = {"max_batch_size": 8, "dynamic_batching": {"max_queue_delay_microseconds": 1500}}
+    assert triton.batching(json.dumps(config)) == {"batch_max": 8, "batch_window_ms": 1.5}
+    assert triton.batching('{"max_batch_size": 8}') == {"batch_max": 8, "batch_window_ms": 0}
+    assert triton.batching('{"max_batch_size": 0}') == {"batch_max": 1, "batch_window_ms": 0}
+    with pytest.raises(ValueError, match="not understood"):
+        triton.batching("[]")
+
+
 async def test_a_real_triton_is_up_with_its_figures(session_triton: Triton) -> None:
     async with aiohttp.ClientSession() as session:
         seen = await probes.replica(session_triton.http, session_triton.metrics, "chat_large")(session)
     assert (seen.state, seen.error) == ("up", "")
     assert seen.counters.keys() == {"requests", "errors", "queue_ns", "compute_ns"}
-    assert {"pending", "cpu_ratio"} <= seen.figures.keys()
+    assert {"pending", "cpu_ratio", "batch_max", "batch_window_ms"} <= seen.figures.keys()
+    assert seen.figures["batch_max"] >= 1
 
 
 async def test_a_real_triton_without_the_model_is_degraded(session_triton: Triton) -> None:

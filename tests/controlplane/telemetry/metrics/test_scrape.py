@@ -29,9 +29,9 @@ from .reading import ALL, series, stored
 class Exposer:
     """A page of metrics behind a token, which a test may change, break and stop."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, served: int) -> None:
         self.registry = CollectorRegistry()
-        self.served = Counter("shop_served", "x", ["code"], registry=self.registry)
+        Counter("shop_served", "x", ["code"], registry=self.registry).labels("200").inc(served)
         self.broken = ""
         outer = self
 
@@ -58,8 +58,8 @@ class Exposer:
 
 
 @contextmanager
-def exposer(port: int) -> Iterator[Exposer]:
-    made = Exposer(port)
+def exposer(port: int, *, served: int) -> Iterator[Exposer]:
+    made = Exposer(port, served)
     try:
         yield made
     finally:
@@ -97,8 +97,7 @@ def test_a_target_s_life(run: Run, tmp_path: Path, session_triton: Triton) -> No
     # the shop: down at first, which is an event and no sample of its metrics
     eventually(lambda: len(events(telemetry, "shop")) == 1, "that it is down is an event")
     assert series(telemetry, "shop_served_total") == []
-    with exposer(port) as open_shop:
-        open_shop.served.labels("200").inc(5)
+    with exposer(port, served=5) as open_shop:
         eventually(lambda: len(events(telemetry, "shop")) == 2, "that it came up is an event")
         [found] = stored(telemetry, "shop_served_total", at_least=2, job="shop")
         assert (found.info.kind, found.info.labels["pool"], found.values[-1]) == ("counter", "a", 5)
@@ -112,16 +111,17 @@ def test_a_target_s_life(run: Run, tmp_path: Path, session_triton: Triton) -> No
         )
         assert stale(stored(telemetry, "shop_served_total")[0].values)[-1], "and its series end"
     eventually(lambda: "Connect" in getattr(state(telemetry, "shop"), "error", ""), "the reason is the last one")
-    with exposer(port) as open_shop:
-        open_shop.served.labels("200").inc(2)
+    with exposer(port, served=2):
         eventually(
             lambda: series(telemetry, "shop_served_total")[0].values[-1] == 2, "its first value after the restart"
         )
+    eventually(lambda: len(events(telemetry, "shop")) == 4, "that it is back is an event")
     assert [one.up for one in events(telemetry, "shop")] == [False, True, False, True]
     [found] = series(telemetry, "shop_served_total")
     assert 0 not in found.values, "never a zero for what nobody saw"
     grown = increase(found.times, found.values, found.starts, from_ns=int(found.starts[0]) - 1, to_ns=2**62)
-    assert grown is not None and (grown.amount, grown.resets) == (7, 1)
+    seen = list(zip(found.times.tolist(), found.values.tolist(), found.starts.tolist(), strict=True))
+    assert grown is not None and (grown.amount, grown.resets) == (7, 1), seen
     with telemetry.store() as store:
         up = {one.info.labels["job"]: one.value for one in store.latest("up", time.time_ns())}
     assert up.keys() == {"shop", "triton"} and up["triton"] == 1

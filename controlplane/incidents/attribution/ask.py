@@ -1,0 +1,129 @@
+"""What the store says of one alert's burning, as JSON to be frozen."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any, cast
+
+from controlplane.incidents import frozen
+from controlplane.incidents.attribution.since import since_ns
+from controlplane.slo.alert import Alert
+from controlplane.slo.sli import NS_PER_MS, Availability, Cost, Latency
+from controlplane.telemetry.explain import Explanation, Finding, Split, explain
+from controlplane.telemetry.store import Store
+from controlplane.telemetry.store.burned import Judgement
+from controlplane.telemetry.store.types import Dimension, Filters, Window
+
+SECOND_NS = 10**9
+SHORTEST_STEP_S = 60
+MOST_STEPS = 360
+AROUND = 1 / 4  # of the window, before it: what the chart shows of the time when all was well
+MOST_FINDINGS = 6
+HOLDS_NEARLY_ALL = 0.9
+SIDES: tuple[Dimension, ...] = (
+    "model", "pool", "variant", "region", "replica", "tier", "tenant", "prompt_bucket", "cache",
+)  # fmt: skip
+"""From the general to the particular; a value that is the same requests as an earlier one is told under the earlier name."""
+
+
+def judgement(alert: Alert) -> Judgement | None:
+    """None where the ledger cannot tell."""
+    match alert.objective.indicator:
+        case Availability():
+            return Judgement("failed")
+        case Latency() as one:
+            return Judgement(one.measure, one.threshold_ms * NS_PER_MS, one.ttft_definition)
+        case Cost() as one:
+            return Judgement("cost", one.usd_per_1k_tokens)
+    return None
+
+
+def asked(store: Store, alert: Alert) -> dict[str, Any] | None:
+    """Raises StoreUnavailable and StoreError. None where no counted request is bad, or where the ledger cannot tell."""
+    judged = judgement(alert)
+    if judged is None:
+        return None
+    filters = cast(Filters, {name: (value,) for name, value in alert.scope.items()})
+    length_s = frozen.looked_back_s(alert)
+    to_ns = alert.at_ns + SECOND_NS
+    looked = Window(to_ns - length_s * SECOND_NS, to_ns)
+    step_s = max(SHORTEST_STEP_S, -(-length_s // MOST_STEPS // 60) * 60)
+    wide = Window(looked.from_ns - int(length_s * AROUND) * SECOND_NS, to_ns)
+    steps = store.burned_series(wide, filters, judged, step_s)
+    inside = [one for one in steps if one.start_ns + step_s * SECOND_NS > looked.from_ns]
+    began = since_ns(inside, alert.objective.target, step_s * SECOND_NS)
+    window = Window(began if began is not None else looked.from_ns, to_ns)
+    dimensions = [name for name in SIDES if name not in alert.scope]
+    total, split = store.burned_splits(looked, filters, judged, dimensions)
+    if not total.chosen.requests:
+        return None
+    found = explain(total, split, MOST_FINDINGS)
+    unit = NS_PER_MS if isinstance(alert.objective.indicator, Latency) else 1
+    value = store.burned_value(window, filters, judged, alert.objective.target)
+    return {
+        "from_ns": looked.from_ns,
+        "to_ns": to_ns,
+        "since_ns": began,
+        "value": None if value is None else value / unit,
+        "bad": total.chosen.requests,
+        "total": total.chosen.requests + total.rest.requests,
+        "stages": stages(found, total),
+        "segments": [segment(one) for one in found.findings] + where(found.findings, split),
+        "explain": means(found, unit),
+        "traces": store.burned_traces(window, filters, judged),
+        "causes": [],
+        "step_s": step_s,
+        "steps": [[one.start_ns, one.bad, one.total] for one in steps],
+    }
+
+
+def stages(found: Explanation, total: Split) -> list[dict[str, Any]]:
+    """Of what the bad requests took beyond the good ones, the greatest first; where all are bad, of all that they took."""
+    if found.stages:
+        return [{"stage": one.stage, "share": one.share, "ns": one.ns} for one in found.stages if one.share > 0]
+    spent, requests = total.chosen.stage_ns, total.chosen.requests
+    whole = sum(spent.values())
+    ranked = sorted(spent.items(), key=lambda item: -item[1]) if whole else []
+    return [{"stage": name, "share": ns / whole, "ns": ns / requests} for name, ns in ranked if ns]
+
+
+def segment(found: Finding) -> dict[str, Any]:
+    return {**asdict(found), "exemplars": list(found.exemplars), "same_as": [list(pair) for pair in found.same_as]}
+
+
+def where(told: Sequence[Finding], split: dict[str, dict[str, Split]]) -> list[dict[str, Any]]:
+    """The pool that holds nearly all of the bad requests, though it may hold the others too: somebody has to look there."""
+    named = {name for one in told for name in (one.dimension, *(dimension for dimension, _ in one.same_as))}
+    pools = split.get("pool", {})
+    bad = sum(one.chosen.requests for one in pools.values())
+    good = sum(one.rest.requests for one in pools.values())
+    if named & {"pool", "replica"} or not bad:
+        return []
+    value, most = max(pools.items(), key=lambda item: item[1].chosen.requests)
+    if not value or most.chosen.requests < HOLDS_NEARLY_ALL * bad:
+        return []
+    return [
+        {
+            "dimension": "pool",
+            "value": value,
+            "accounts_for": 0.0,
+            "chosen": most.chosen.requests,
+            "rest": most.rest.requests,
+            "chosen_share": most.chosen.requests / bad,
+            "rest_share": most.rest.requests / good if good else 0.0,
+            "lift": None,
+            "stage": "",
+            "stage_ns": 0.0,
+            "exemplars": list(most.exemplars),
+            "same_as": [],
+        }
+    ]
+
+
+def means(found: Explanation, unit: int) -> dict[str, Any]:
+    return {
+        "bad": found.chosen,
+        "good": found.rest,
+        "bad_mean": found.chosen_mean_ns / unit,
+        "good_mean": found.rest_mean_ns / unit,
+        "dimensions": [{"dimension": one.dimension, "share": one.share} for one in found.dimensions],
+    }

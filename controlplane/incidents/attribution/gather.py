@@ -1,0 +1,100 @@
+"""Attributions of several alerts at once, within a deadline: a page goes out without one rather than late."""
+
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as TooLate
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import structlog
+
+from controlplane.incidents.attribution.ask import asked
+from controlplane.incidents.models import ChangeRecord, Incident
+from controlplane.slo.alert import Alert
+from controlplane.telemetry.ask import answers
+from controlplane.telemetry.store import StoreError, StoreUnavailable
+
+log = structlog.get_logger(__name__)
+
+DEADLINE_S = 3.0
+"""For all that open in one tick: of the 75 s that an outage may take to reach a person."""
+NO_TIME = f"the store did not answer within {DEADLINE_S:.0f} s"
+AWAY = "the store does not answer"
+NOT_IN_LEDGER = "the ledger has no bad request in this scope"
+LATE_DEADLINE_S = 1.0
+MOST_LATE = 5  # filled in per tick
+CHANGES_BEFORE = timedelta(minutes=30)
+CHANGES_AFTER = timedelta(minutes=2)  # the first bad minute is known to the minute
+MOST_CHANGES = 5
+
+_lanes = ThreadPoolExecutor(4, thread_name_prefix="attribution")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """`missing`: why there is none; empty where there is."""
+
+    attribution: dict[str, Any] | None = None
+    missing: str = ""
+
+
+def gather(alerts: Sequence[Alert], deadline_s: float = DEADLINE_S) -> dict[str, Found]:
+    """By alert key. Never raises, and never takes much longer than `deadline_s`."""
+    until = time.monotonic() + deadline_s
+    running = {alert.key: _lanes.submit(_ask, alert) for alert in alerts}
+    found = {key: _answer(key, future, until) for key, future in running.items()}
+    return {alert.key: _with_changes(found[alert.key], alert.scope) for alert in alerts}
+
+
+def _ask(alert: Alert) -> Found:
+    try:
+        attribution = asked(answers.store(), alert)
+    except StoreUnavailable:
+        return Found(missing=AWAY)
+    except StoreError as error:
+        log.warning("attribution refused by the store", key=alert.key, error=str(error))
+        return Found(missing="the store refused the question")
+    return Found(attribution) if attribution else Found(missing=NOT_IN_LEDGER)
+
+
+def _answer(key: str, future: "Future[Found]", until: float) -> Found:
+    try:
+        return future.result(max(0.0, until - time.monotonic()))
+    except TooLate:
+        future.cancel()
+        return Found(missing=NO_TIME)
+    except Exception:
+        log.exception("no attribution", key=key)
+        return Found(missing="it could not be worked out")
+
+
+def late(rows: Sequence[Incident], judged: Mapping[str, Alert]) -> dict[str, Found]:
+    """Of open incidents that went without, as at the moment they opened; by alert key, those alone that are there now."""
+    alerts = [
+        replace(judged[row.alert_key], at_ns=row.opened_with["at_ns"])
+        for row in rows
+        if row.alert_key in judged and row.attribution_missing in (NO_TIME, AWAY)
+    ]
+    found = gather(alerts[:MOST_LATE], LATE_DEADLINE_S)
+    return {key: one for key, one in found.items() if one.attribution}
+
+
+def since(attribution: Mapping[str, Any] | None) -> datetime | None:
+    since_ns = (attribution or {}).get("since_ns")
+    return datetime.fromtimestamp(since_ns // 10**9, UTC) if isinstance(since_ns, int) else None
+
+
+def _with_changes(found: Found, scope: Mapping[str, str]) -> Found:
+    """What was changed shortly before it began, the latest first."""
+    began = since(found.attribution)
+    if found.attribution is None or began is None:
+        return found
+    records = ChangeRecord.objects.filter(at__gte=began - CHANGES_BEFORE, at__lte=began + CHANGES_AFTER)
+    changes = [
+        {"identity": one.identity, "summary": one.summary, "at_ns": int(one.at.timestamp() * 10**9), "link": one.link}
+        for one in records.order_by("-at", "-id")
+        if all(scope.get(name, value) == value for name, value in one.scope.items())
+    ]
+    return replace(found, attribution={**found.attribution, "changes": changes[:MOST_CHANGES]})

@@ -1,0 +1,58 @@
+"""What was changed: told to the outside once each, and remembered, so that an incident can say what came before it."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from django.db import IntegrityError, transaction
+
+from controlplane.fleet.models import SnapshotRevision
+from controlplane.incidents.delivery import enqueue
+from controlplane.incidents.models import ChangeRecord
+from controlplane.incidents.notice import Change, Link
+
+NEWS = timedelta(hours=1)
+"""A revision older than this was made before anybody listened: it is remembered, and told to nobody."""
+
+
+def announce(now: datetime) -> None:
+    """Policy revisions that are not known yet. Safe to call from several processes."""
+    known = ChangeRecord.objects.filter(source="policy").order_by("-at").first()
+    newer = SnapshotRevision.objects.order_by("version")
+    if known is not None:
+        newer = newer.filter(created_at__gte=known.at)
+    for revision in newer:
+        record(
+            identity=f"policy-revision/{revision.version}",
+            summary=f"policy revision {revision.version}",
+            source="policy",
+            at=revision.created_at,
+            tell=now - revision.created_at <= NEWS,
+        )
+
+
+def record(
+    identity: str,
+    summary: str,
+    source: str,
+    at: datetime,
+    team: str = "",
+    scope: Mapping[str, str] | None = None,
+    link: str = "",
+    tell: bool = True,
+) -> bool:
+    """Remember a change and tell of it; False where its `identity` is known already."""
+    if ChangeRecord.objects.filter(identity=identity).exists():
+        return False
+    try:
+        with transaction.atomic():
+            ChangeRecord.objects.create(
+                identity=identity, summary=summary, source=source, at=at, team=team, scope=dict(scope or {}), link=link
+            )
+            if tell:
+                links = (Link(link, summary),) if link else ()
+                enqueue(
+                    Change(summary=summary, source=source, at=at, team=team, details=dict(scope or {}), links=links)
+                )
+    except IntegrityError:
+        return False
+    return True

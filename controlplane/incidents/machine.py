@@ -1,0 +1,314 @@
+"""What becomes of incidents at a tick: a pure function of those that are open, the alerts, the silences and the time.
+
+One incident is open per alert key. It opens when the alert fires, becomes a page when a ticket's alert does, and is over
+once the alert has been quiet for `hold`: flapping within it stays one incident. `unknown` changes nothing but the clock of the
+hold, which starts anew: what nobody saw was not quiet.
+
+Everybody is told of each incident by itself, whatever its group. Where somebody is not told of an incident that fires, it
+carries the reason (`Withheld`), and is told of as soon as the reason is gone.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Literal
+
+from controlplane.incidents.silence import Silence, Subject, silencing
+from controlplane.slo.alert import Alert, State
+from controlplane.slo.burn import error_budget
+from controlplane.slo.sli import Availability, Latency
+from controlplane.slo.windows import Severity
+
+Kind = Literal["silenced", "inhibited", "maintenance", "acknowledged", "easing"]
+
+OUTAGE_RATIO = 0.5  # of the requests in a short window fail: latency is then not the news
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """`hold`: longer than two ticks of a slow controller, far shorter than a person's patience with a page that is over.
+    `cool_down`: what a person resolved stays resolved for so long, though it still fires."""
+
+    hold: timedelta = timedelta(minutes=2)
+    cool_down: timedelta = timedelta(minutes=15)
+
+
+RULES = Rules()
+
+
+@dataclass(frozen=True, slots=True)
+class Withheld:
+    """Why nobody is told. `by`: the silence's id, the inhibiting alert's key; empty for the others. `easing`: of a page that no
+    longer fires as one, and that will be a ticket."""
+
+    kind: Kind
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tracked:
+    """An open incident, as far as decisions depend on it."""
+
+    key: str
+    severity: Severity
+    scope: Mapping[str, str] = field(default_factory=dict)
+    told: Severity | None = None
+    withheld: Withheld | None = None
+    acknowledged: bool = False
+    outage: bool = False
+    signal: State = "firing"
+    quiet_since: datetime | None = None
+    eased_since: datetime | None = None  # it fires, but no longer as a page
+
+
+@dataclass(frozen=True, slots=True)
+class Cooling:
+    """A person resolved it."""
+
+    until: datetime
+    severity: Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    key: str
+    severity: Severity
+    scope: Mapping[str, str]
+    outage: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Escalated:
+    """From ticket to page. An acknowledgement was of the ticket: the page wants one of its own."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Eased:
+    """Fires no longer as a page (or, with None, does again)."""
+
+    key: str
+    since: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Signalled:
+    key: str
+    state: State
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Not told, and why; None: the reason is gone, and there is nothing to tell."""
+
+    key: str
+    withheld: Withheld | None
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """`before`: the severity that was told until now, which is withdrawn."""
+
+    key: str
+    severity: Severity
+    before: Severity | None
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """`eased`: it goes on as a ticket, which is opened next."""
+
+    key: str
+    why: Literal["quiet", "eased"]
+    told: Severity | None
+
+
+@dataclass(frozen=True, slots=True)
+class Cooled:
+    """Quiet after a person had resolved it: if it fires again, that is news."""
+
+    key: str
+
+
+Step = Opened | Escalated | Eased | Outage | Signalled | Held | Told | Resolved | Cooled
+
+
+def decide(
+    incidents: Iterable[Tracked],
+    alerts: Sequence[Alert],
+    silences: Sequence[Silence],
+    cooling: Mapping[str, Cooling],
+    now: datetime,
+    rules: Rules = RULES,
+) -> list[Step]:
+    """The steps of this tick, in order. Availability is looked at first: an outage must be known before what it inhibits."""
+    tracked = {one.key: one for one in incidents}
+    judged = {alert.key: alert for alert in alerts}
+    steps: list[Step] = []
+    for key in sorted(judged, key=lambda key: (not isinstance(judged[key].objective.indicator, Availability), key)):
+        tick = _Tick(judged[key], tracked, silences, cooling.get(key), now, rules)
+        steps += tick.steps()
+    steps += [
+        Signalled(key, "unknown", now) for key in sorted(tracked.keys() - judged) if tracked[key].signal != "unknown"
+    ]
+    return steps
+
+
+def advance(before: Tracked | None, step: Step) -> Tracked | None:
+    """The incident after a step; None: it is not open."""
+    if isinstance(step, Opened):
+        return Tracked(step.key, step.severity, step.scope, outage=step.outage)
+    if before is None:
+        return None
+    match step:
+        case Escalated():
+            return replace(before, severity="page", acknowledged=False, eased_since=None)
+        case Eased():
+            return replace(before, eased_since=step.since)
+        case Outage():
+            return replace(before, outage=True)
+        case Signalled():
+            return replace(before, signal=step.state, quiet_since=step.at if step.state == "quiet" else None)
+        case Held():
+            return replace(before, withheld=step.withheld)
+        case Told():
+            return replace(before, told=step.severity, withheld=None)
+        case Resolved():
+            return None
+    return before
+
+
+def is_outage(alert: Alert) -> bool:
+    """Most requests of a firing page's short window failed."""
+    if not isinstance(alert.objective.indicator, Availability) or alert.state != "firing":
+        return False
+    budget = error_budget(alert.objective.target)
+    return any(
+        verdict.fires and verdict.window.severity == "page" and (verdict.short or 0) * budget >= OUTAGE_RATIO
+        for verdict in alert.verdicts
+    )
+
+
+def inhibitor(alert: Alert, incidents: Iterable[Tracked]) -> Tracked | None:
+    """An outage that covers the alert's scope, where the alert is about latency. One that nobody was told of inhibits nothing."""
+    if not isinstance(alert.objective.indicator, Latency):
+        return None
+    found = (one for one in incidents if one.outage and one.told == "page" and one.key != alert.key)
+    return next(
+        (one for one in found if all(alert.scope.get(name) == value for name, value in one.scope.items())), None
+    )
+
+
+def subject(alert: Alert) -> Subject:
+    objective = alert.objective
+    return Subject(objective.slug, objective.owner, alert.severity or "", alert.scope, objective.labels)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tick:
+    """One alert at one tick. `tracked` is brought up to date with each step."""
+
+    alert: Alert
+    tracked: dict[str, Tracked]
+    silences: Sequence[Silence]
+    cooling: Cooling | None
+    now: datetime
+    rules: Rules
+
+    def steps(self) -> list[Step]:
+        taken: list[Step] = []
+        for step in self._steps():
+            taken.append(step)
+            after = advance(self.incident, step)
+            if after is None:
+                self.tracked.pop(self.alert.key, None)
+            else:
+                self.tracked[self.alert.key] = after
+        return taken
+
+    @property
+    def incident(self) -> Tracked | None:
+        return self.tracked.get(self.alert.key)
+
+    def _steps(self) -> Iterator[Step]:
+        """Lazily: each step sees what those before it have changed."""
+        alert = self.alert
+        if self.incident is None:
+            yield from self._closed()
+            return
+        if alert.state != self.incident.signal:
+            yield Signalled(alert.key, alert.state, self.now)
+        if alert.state == "firing":
+            yield from self._firing(self.incident)
+        elif alert.state == "quiet" and self._over(self.incident.quiet_since):
+            yield Resolved(alert.key, "quiet", self.incident.told)
+
+    def _closed(self) -> Iterator[Step]:
+        if self.alert.state == "quiet" and self.cooling:
+            yield Cooled(self.alert.key)
+        if self.alert.state == "firing" and not self.alert.maintenance and not self._cools():
+            yield from self._open()
+
+    def _cools(self) -> bool:
+        """What a person resolved; but a page after a ticket is news."""
+        if self.cooling is None or self.now >= self.cooling.until:
+            return False
+        return not (self.alert.severity == "page" and self.cooling.severity == "ticket")
+
+    def _open(self) -> Iterator[Step]:
+        alert = self.alert
+        yield Opened(alert.key, alert.severity or "page", alert.scope, is_outage(alert))
+        yield from self._tell()
+
+    def _firing(self, incident: Tracked) -> Iterator[Step]:
+        key, severity = self.alert.key, self.alert.severity or "page"
+        if self.alert.maintenance:
+            yield from self._tell()
+            return
+        if severity == "page" and incident.severity == "ticket":
+            yield Escalated(key)
+        elif severity == "page" and incident.eased_since:
+            yield Eased(key, None)
+        elif severity == "ticket" and incident.severity == "page":
+            if incident.eased_since is None:
+                yield Eased(key, self.now)
+            elif self._over(incident.eased_since):
+                yield Resolved(key, "eased", incident.told)
+                yield from self._open()
+                return
+        if is_outage(self.alert) and not incident.outage:
+            yield Outage(key)
+        yield from self._tell()
+
+    def _tell(self) -> Iterator[Step]:
+        incident = self.incident
+        if incident is None or incident.told == incident.severity:
+            if incident and incident.withheld:
+                yield Held(incident.key, None)
+            return
+        reason = self._reason(incident)
+        if reason is None:
+            yield Told(incident.key, incident.severity, incident.told)
+        elif reason != incident.withheld:
+            yield Held(incident.key, reason)
+
+    def _reason(self, incident: Tracked) -> Withheld | None:
+        if self.alert.maintenance:
+            return Withheld("maintenance")
+        if silence := silencing(self.silences, subject(self.alert), self.now):
+            return Withheld("silenced", silence.id)
+        if by := inhibitor(self.alert, self.tracked.values()):
+            return Withheld("inhibited", by.key)
+        if incident.acknowledged:
+            return Withheld("acknowledged")
+        return Withheld("easing") if incident.eased_since else None
+
+    def _over(self, since: datetime | None) -> bool:
+        return since is not None and self.now - since >= self.rules.hold

@@ -1,0 +1,23 @@
+"""What was changed, so that an incident can say what came before it: policy revisions, deployments."""
+
+from django.db import models
+
+
+class ChangeRecord(models.Model):
+    """Told to the outside once; `identity` keeps it from being told twice."""
+
+    identity = models.CharField(max_length=200, unique=True, help_text="Such as “policy-revision/14”.")
+    at = models.DateTimeField()
+    summary = models.CharField(max_length=1024)
+    source = models.CharField(max_length=200)
+    team = models.CharField(max_length=200, blank=True)
+    scope = models.JSONField(default=dict, blank=True, help_text="What it touches, by dimension; empty: everything.")
+    link = models.CharField(max_length=2000, blank=True)
+
+    class Meta:
+        verbose_name = "change"
+        ordering = ["-at", "-id"]
+        indexes = [models.Index(fields=["at"], name="change_by_time")]
+
+    def __str__(self) -> str:
+        return self.identity

@@ -1,0 +1,48 @@
+"""What somebody wants to hear nothing of, until when, and why."""
+
+from django.core.exceptions import ValidationError
+from django.db import models
+
+from controlplane.incidents.silence import Matcher, Silence, matcher
+
+
+def validate_matchers(value: object) -> None:
+    """A list of texts such as `tier=batch`, at least one. Raises ValidationError."""
+    if not isinstance(value, list) or not value:
+        raise ValidationError("Give at least one matcher, such as objective=chat-ttft or tier=batch.")
+    for text in value:
+        try:
+            matcher(str(text))
+        except ValueError as error:
+            raise ValidationError(str(error)) from None
+
+
+class SilenceRecord(models.Model):
+    """Alerts that match are incidents, but nobody is told while it lasts. It always ends."""
+
+    matchers = models.JSONField(validators=[validate_matchers], help_text='Such as ["model=chat-large", "tier=batch"].')
+    starts_at = models.DateTimeField()
+    ends_at = models.DateTimeField()
+    author = models.CharField(max_length=200)
+    reason = models.CharField(max_length=500)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name = "silence"
+        ordering = ["-ends_at", "-id"]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(ends_at__gte=models.F("starts_at")), name="silence_ends_after_start"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"#{self.pk} {', '.join(self.matchers)}"
+
+    def clean(self) -> None:
+        if self.starts_at and self.ends_at and self.ends_at <= self.starts_at:
+            raise ValidationError({"ends_at": "A silence ends after it starts: choose a later end."})
+
+    def value(self) -> Silence:
+        matchers: tuple[Matcher, ...] = tuple(matcher(text) for text in self.matchers)
+        return Silence(str(self.pk), matchers, self.starts_at, self.ends_at)

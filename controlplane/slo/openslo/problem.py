@@ -1,0 +1,41 @@
+"""What is wrong with a document, where, and what to do about it."""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+Severity = Literal["error", "warning"]
+
+
+class Mark(NamedTuple):
+    """Both count from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    source: str  # the file's name
+    mark: Mark
+    severity: Severity
+    rule: str  # such as `unknown-field`: stable, for people and for filters
+    path: str  # such as `spec.objectives[0].target`; empty for a whole document
+    message: str  # names field, value and remedy
+
+    def text(self) -> str:
+        """`slos.yaml:12:5: error: … [target]`, as compilers write it and editors understand it."""
+        return f"{self.source}:{self.mark.line}:{self.mark.column}: {self.severity}: {self.message} [{self.rule}]"
+
+
+def shown(value: object, most: int = 60) -> str:
+    """A value as messages quote it: as YAML has it, and short."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if value is None:
+        return "null"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= most else text[: most - 1] + "…"

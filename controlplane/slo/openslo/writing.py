@@ -1,0 +1,43 @@
+"""From plain values to YAML text that reads as they are, in the order of their keys."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import yaml
+
+AS_NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|0o[0-7]+|0x[0-9a-fA-F]+")
+
+
+class Dumper(yaml.SafeDumper):
+    """Lists are indented; text of several lines is a block; what any YAML version takes for something else is quoted."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in value else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+
+def _number(dumper: yaml.SafeDumper, value: float) -> yaml.ScalarNode:
+    """The shortest text that reads back as the same number; PyYAML's own has no exponent without a point."""
+    return dumper.represent_scalar("tag:yaml.org,2002:float", repr(value))
+
+
+Dumper.add_representer(str, _text)
+Dumper.add_representer(float, _number)
+Dumper.add_implicit_resolver("tag:yaml.org,2002:float", AS_NUMBER, list("-+.0123456789"))
+
+
+def written(value: object) -> str:
+    return yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120, default_flow_style=False)
+
+
+def joined(texts: Iterable[str]) -> str:
+    """Documents of one file."""
+    return "---\n".join(text if text.endswith("\n") else text + "\n" for text in texts)

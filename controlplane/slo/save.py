@@ -1,0 +1,70 @@
+"""Saving objectives: whoever saves one, through the admin, the API or a file, makes a revision where anything changed."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from controlplane.fleet.models import Team
+from controlplane.slo.document import document
+from controlplane.slo.models import ObjectiveRevision, StoredObjective
+from controlplane.slo.objective import Objective
+
+
+class Saved(NamedTuple):
+    row: StoredObjective
+    created: bool
+    changed: tuple[str, ...]  # fields that differ from the revision before; empty where nothing was written
+
+
+@transaction.atomic
+def save_objective(
+    objective: Objective,
+    *,
+    who: str,
+    annotations: Mapping[str, str] | None = None,
+    enabled: bool | None = None,
+) -> Saved:
+    """Make or change the objective of this slug; saving the same again changes nothing. None leaves a field as it is.
+
+    Raises ValidationError, whose messages name the field, the value and the remedy.
+    """
+    row = StoredObjective.objects.select_for_update().filter(slug=objective.slug).first()
+    created = row is None
+    row = row or StoredObjective()
+    row.take(objective)
+    row.owner = team(objective.owner) if objective.owner else None
+    row.annotations = row.annotations if annotations is None else dict(annotations)
+    row.enabled = row.enabled if enabled is None else enabled
+    row.full_clean()
+    return Saved(row, created, revise(row, who))
+
+
+def revise(row: StoredObjective, who: str) -> tuple[str, ...]:
+    """Save `row`, already valid, with a new revision where it differs from its last; which fields differ."""
+    now = content(row)
+    last = row.revisions.first() if row.pk else None
+    changed = tuple(name for name, value in now.items() if last is None or last.document.get(name) != value)
+    if changed:
+        row.revision = (last.number if last else 0) + 1
+        row.save()
+        ObjectiveRevision.objects.create(
+            objective=row, number=row.revision, who=who[:150], document=now, changed=list(changed)
+        )
+    return changed
+
+
+def content(row: StoredObjective) -> dict[str, Any]:
+    """What a revision holds."""
+    return {**document(row.to_objective()), "enabled": row.enabled, "annotations": dict(row.annotations)}
+
+
+def team(name: str) -> Team:
+    found = Team.objects.filter(name=name).first()
+    if found is None:
+        names = ", ".join(Team.objects.values_list("name", flat=True)[:20]) or "none yet"
+        raise ValidationError(
+            {"owner": f"owner={name!r} is no team: add it at /admin/fleet/team/add/, or use one of: {names}"}
+        )
+    return found

@@ -1,0 +1,179 @@
+"""Counting requests for objectives: one scan judges all of them. Semantics are those of `controlplane.slo.sli`, row by row.
+
+A request has one value of a measure, and the thresholds of all objectives on that measure cut the values into classes. Counting
+requests by class answers every threshold at once and exactly, and costs the same for ten objectives as for a thousand.
+"""
+
+import math
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from controlplane.telemetry.ledger.row import STAGES
+
+from .client import Connection
+from .errors import StoreInputError
+from .types import Window
+from .where import column, where
+
+RATE_LIMITED = "rate_limit_exceeded"
+OTHER = "\x00"
+"""Stands for every value of a dimension that nobody asked for."""
+NS_PER_MS = 1_000_000
+TALLY_SCHEMA = pa.schema(
+    [
+        pa.field("definition", pa.string()),
+        pa.field("hour", pa.uint32()),
+        pa.field("version", pa.uint64()),
+        pa.field("splits", pa.list_(pa.string())),
+        pa.field("bad", pa.list_(pa.uint32())),
+        pa.field("total", pa.list_(pa.uint32())),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A measure and the thresholds that cut it, ascending: ms of latency, USD per 1,000 tokens of cost, none of availability."""
+
+    measure: str  # "availability", "cost", "ttft", "itl", "e2e", or one of STAGES
+    thresholds: tuple[float, ...] = ()
+    ttft_definition: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """Requests by step of entry time, values of the dimensions, cut, and class. Columns of one length.
+
+    `place` is how many thresholds the value is above; of availability 0 is good and 1 is bad. `bound`: a cancelled request, of
+    which only a lower bound is known, so it is bad below its place and not counted from there on.
+    """
+
+    step: npt.NDArray[np.int64]  # steps since the epoch
+    dimensions: Mapping[str, npt.NDArray[np.object_]]
+    cut: npt.NDArray[np.int64]  # index
+    place: npt.NDArray[np.int64]
+    bound: npt.NDArray[np.bool_]
+    requests: npt.NDArray[np.int64]
+
+
+class ObjectiveReader(Connection):
+    """What the evaluation of objectives asks."""
+
+    def classes(
+        self, window: Window, cuts: Sequence[Cut], dimensions: Mapping[str, frozenset[str] | None], step_s: int
+    ) -> Classes:
+        """Count the window's requests. `dimensions` names the values to tell apart, None all; others are `OTHER`."""
+        if step_s < 1:
+            raise StoreInputError(f"step_s={step_s} is below 1: use 10")
+        condition = where(window)
+        condition.parameters["step_ns"] = step_s * 10**9
+        codes = [_code(cut, index, condition.parameters) for index, cut in enumerate(cuts)]
+        told = [_told(name, values, condition.parameters) for name, values in dimensions.items()]
+        columns = "".join(f", {expression} AS d_{name}" for name, expression in zip(dimensions, told, strict=True))
+        names = "".join(f", d_{name}" for name in dimensions)
+        table = self.arrow(
+            f"SELECT step{names}, cut, code, count() AS requests FROM ("
+            f"SELECT toInt64(intDiv(entry_start_ns, {{step_ns:UInt64}})) AS step{columns}, [{', '.join(codes)}] AS codes"
+            f" FROM requests FINAL WHERE {condition.sql}"
+            f") ARRAY JOIN codes AS code, arrayEnumerate(codes) AS cut WHERE code >= 0 GROUP BY step{names}, cut, code",
+            condition.parameters,
+        )
+        code = _whole(table, "code")
+        return Classes(
+            step=_whole(table, "step"),
+            dimensions={name: table[f"d_{name}"].to_numpy().astype(object) for name in dimensions},
+            cut=_whole(table, "cut") - 1,
+            place=code >> 1,
+            bound=(code & 1).astype(bool),
+            requests=_whole(table, "requests"),
+        )
+
+    def oldest_entry(self) -> int | None:
+        """When the oldest request kept began, ns; None in an empty store. Read off the parts' index."""
+        [(count, oldest)] = self.rows("SELECT count(), min(entry_start_ns) FROM requests")
+        return oldest if count else None
+
+    def tallies(self, definitions: Sequence[str], from_hour: int, to_hour: int) -> pa.Table:
+        """Stored hours (since the epoch), `from_hour <= hour < to_hour`, in the shape of TALLY_SCHEMA without the version."""
+        return self.arrow(
+            "SELECT toString(definition) AS definition, hour, splits, bad, total FROM tallies FINAL"
+            " WHERE definition IN {definitions:Array(String)} AND hour >= {from_hour:UInt32} AND hour < {to_hour:UInt32}"
+            " ORDER BY definition, hour",
+            {"definitions": list(definitions), "from_hour": max(from_hour, 0), "to_hour": to_hour},
+        )
+
+    def insert_tallies(self, columns: pa.Table) -> None:
+        """Append hours, in the shape of TALLY_SCHEMA; of those of one definition and hour the highest version counts."""
+        if len(columns):
+            self.insert_arrow("tallies", columns)
+
+
+def _told(name: str, values: frozenset[str] | None, parameters: dict[str, object]) -> str:
+    if values is None:
+        return f"toString({column(name)})"
+    parameters[f"told_{name}"] = sorted(values)
+    return f"if({column(name)} IN {{told_{name}:Array(String)}}, toString({column(name)}), '{OTHER}')"
+
+
+def _code(cut: Cut, index: int, parameters: dict[str, object]) -> str:
+    """`place * 2 + bound`, or -1 where the request is not counted. Mirrors the `good` of one indicator each."""
+    if cut.measure == "availability":
+        parameters["rate_limited"] = RATE_LIMITED
+        return "multiIf(status = 'cancelled' OR error_type = {rate_limited:String}, -1, status = 'ok', 0, 2)"
+    if cut.measure == "cost":
+        tokens = "(ifNull(prompt_tokens, 0) + ifNull(output_tokens, 0))"
+        place = _place(f"assumeNotNull(cost_usd) / {tokens} * 1000", _floats(cut.thresholds, index, parameters))
+        return f"if(status = 'ok' AND cost_usd IS NOT NULL AND {tokens} != 0, 2 * {place}, -1)"
+    known, value, waited = _latency(cut, index, parameters)
+    thresholds = (
+        _floats([t * NS_PER_MS for t in cut.thresholds], index, parameters)
+        if cut.measure == "itl"
+        else _integers([t * NS_PER_MS for t in cut.thresholds], index, parameters)
+    )
+    bound = f"if({waited[0]} AND {_place(waited[1], thresholds)} > 0, 2 * {_place(waited[1], thresholds)} + 1, -1)"
+    return (
+        f"multiIf(status = 'ok', if({known}, 2 * {_place(value, thresholds)}, -1), status = 'cancelled', {bound}, -1)"
+    )
+
+
+def _latency(cut: Cut, index: int, parameters: dict[str, object]) -> tuple[str, str, tuple[str, str]]:
+    """Whether a request has the measure, its value in ns; and the same of how long one that went away had waited."""
+    if cut.measure == "e2e":
+        return "1", "e2e_ns", ("1", "e2e_ns")
+    if cut.measure == "ttft":
+        parameters[f"definition_{index}"] = cut.ttft_definition
+        known = f"(ttft_ns IS NOT NULL AND ttft_definition = {{definition_{index}:String}})"
+        value = "assumeNotNull(ttft_ns)"
+        return known, value, (f"(ttft_ns IS NULL OR {known})", "ifNull(ttft_ns, e2e_ns)")
+    if cut.measure == "itl":
+        known, value = "ifNull(output_tokens, 0) > 1", "decode_ns / (toInt64(ifNull(output_tokens, 0)) - 1)"
+        return known, value, (known, value)
+    if cut.measure in STAGES:
+        return "1", f"stage_{cut.measure}", ("1", f"stage_{cut.measure}")
+    raise StoreInputError(f"measure {cut.measure!r} is unknown; use availability, cost, ttft, itl, e2e or a stage")
+
+
+def _place(value: str, thresholds: str) -> str:
+    """How many of the thresholds the value is above. Not-a-number is above all, as no number is at least it."""
+    return f"toInt32(arrayCount(t -> NOT ({value} <= t), {thresholds}))"
+
+
+def _floats(thresholds: Sequence[float], index: int, parameters: dict[str, object]) -> str:
+    """Their bits, because text need not come back as the same float."""
+    parameters[f"cut_{index}"] = [struct.unpack("<Q", struct.pack("<d", one))[0] for one in thresholds]
+    return f"arrayMap(bits -> reinterpretAsFloat64(bits), {{cut_{index}:Array(UInt64)}})"
+
+
+def _integers(thresholds: Sequence[float], index: int, parameters: dict[str, object]) -> str:
+    """Whole ns are at most a threshold where they are at most its floor."""
+    parameters[f"cut_{index}"] = [min(math.floor(one), 2**64 - 1) for one in thresholds]
+    return f"{{cut_{index}:Array(UInt64)}}"
+
+
+def _whole(table: pa.Table, name: str) -> npt.NDArray[np.int64]:
+    return table[name].to_numpy().astype(np.int64)  # type: ignore[no-any-return]

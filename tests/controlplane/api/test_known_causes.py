@@ -1,0 +1,97 @@
+"""Known causes through the API and on the page: named with their evidence and what to do; where none shows, that is said."""
+
+import html
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from controlplane.fleet.models import LLMModel, Observation, Pool, Region, Replica, Variant
+from controlplane.telemetry.store import Store
+from controlplane.telemetry.store.types import Window
+from tests.controlplane.served import Filled
+from tests.controlplane.telemetry.store.metrics import write
+from tests.controlplane.telemetry.store.samples import S, row
+
+HOUR = 3600 * S
+
+
+@pytest.fixture(scope="module")
+def window(filled: Filled) -> Window:
+    """Two hours before the traffic: one replica of a pool is four times as slow, and its requests wait out a batching window."""
+    store, from_ns = Store(filled.dsn), filled.from_ns - 2 * HOUR
+    rows = [
+        row(
+            10**7 + n, entry_start_ns=from_ns + n * S, pool="sick-pool", model="sick", replica=f"sick-{n % 3}", prompt_tokens=200,
+            stages={"queue": 95_000_000, "model": 1_600_000_000 if n % 3 == 2 else 400_000_000},
+        )
+        for n in range(300)
+    ]  # fmt: skip
+    store.insert_requests(rows, 1)
+    for metric, each in (("nv_inference_count", 7.0), ("nv_inference_exec_count", 5.0)):
+        points = [(from_ns + n * 15 * S, each * n) for n in range(20)]
+        write(store, metric, points, "counter", instance="gpu-1:8002", model="sick")
+    return Window(from_ns, from_ns + 300 * S)
+
+
+@pytest.fixture
+def fleet(db: None) -> None:
+    """The pool as the worker saw it: it batches for 100 ms."""
+    variant = Variant.objects.create(name="sick-fp16", model=LLMModel.objects.create(name="sick"))
+    region = Region.objects.create(name="eu")
+    pool = Pool.objects.create(name="sick-pool", variant=variant, region=region, model_name="sick")
+    Replica.objects.create(pool=pool, name="sick-0", grpc="gpu-1:8001", metrics="gpu-1:8002")
+    Observation.objects.create(
+        component="sick-pool/sick-0", kind="replica", state="up", observed_at="2026-11-21T00:00:00Z",
+        figures={"batch_window_ms": 100.0, "batch_max": 16.0},
+    )  # fmt: skip
+
+
+def asked(window: Window) -> dict[str, str]:
+    return {"from": str(window.from_ns), "to": str(window.to_ns)}
+
+
+def test_the_api_names_them_with_evidence_and_remedies_the_costliest_first(
+    caller: Client, served: Filled, window: Window, fleet: None
+) -> None:
+    found: Any = caller.get("/api/v1/explain", asked(window)).json()
+    assert [cause["name"] for cause in found["causes"]] == ["sick-replica", "batching-window-too-long"]
+    sick, batching = found["causes"]
+    assert sick["pool"] == "sick-pool"
+    assert sick["summary"] == "sick-2 of sick-pool takes 4.0 times as long per token as its siblings"
+    assert {"what": "sick-2: model time per token", "value": 80.0, "unit": "ms", "expected": 20.0} in sick["evidence"]
+    assert sick["remedies"][0].startswith("Drain it")
+    assert sick["url"] == "/causes#sick-replica"
+    assert {"what": "mean batch", "value": 1.4, "unit": "requests", "expected": 16} in batching["evidence"]
+    assert sick["cost_ms"] >= batching["cost_ms"] > 0
+    assert "GPU utilisation" in found["unmeasured"]
+
+
+def test_the_panel_says_them_and_leads_to_what_to_do(
+    reader: Client, served: Filled, window: Window, fleet: None
+) -> None:
+    page = html.unescape(reader.get("/latency/explain", asked(window)).content.decode())
+    text = " ".join(re.sub(r"<[^>]+>", " ", page).replace("\u202f", " ").split())
+    assert "Known cause sick-replica : sick-2 of sick-pool takes 4.0 times as long" in text
+    assert "sick-2: model time per token 80.0 ms (without it 20.0 ms)" in text
+    assert "mean batch 1.40 requests (without it 16 requests)" in text
+    assert "Not measured, so no cause is concluded from it:" in text and "GPU utilisation" in text
+    [link] = re.findall(r'href="([^"]+)"><strong>sick-replica', page)
+    remedies = reader.get(link.partition("#")[0]).content.decode()
+    assert 'id="sick-replica"' in remedies and "Drain it: nothing is lost." in remedies
+    assert re.search(r'href="/latency\?[^"]*pool=sick-pool"', page)
+
+
+def test_traffic_in_which_none_shows_is_told_so(caller: Client, reader: Client, served: Filled) -> None:
+    found: Any = caller.get("/api/v1/explain", served.range | {"model": "chat-small"}).json()
+    assert found["causes"] == []
+    page = reader.get("/latency/explain", served.range | {"model": "chat-small"}).content.decode()
+    assert "None of the 9" in page
+
+
+def test_without_requests_nothing_is_said_of_causes(caller: Client, reader: Client, served: Filled) -> None:
+    nothing = {"from": "2026-01-01", "to": "2026-01-02"}
+    found: Any = caller.get("/api/v1/explain", nothing).json()
+    assert (found["causes"], found["unmeasured"]) == ([], [])
+    assert "nown cause" not in reader.get("/latency/explain", nothing).content.decode()

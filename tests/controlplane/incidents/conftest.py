@@ -1,0 +1,3 @@
+from tests.controlplane.served import away, caller, filled, reader, served
+
+__all__ = ["away", "caller", "filled", "reader", "served"]

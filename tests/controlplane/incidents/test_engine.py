@@ -1,0 +1,225 @@
+"""Ticks become rows, timelines and notices."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from django.db import IntegrityError, transaction
+
+from controlplane.incidents import engine, life, rows
+from controlplane.incidents.models import Entry, Incident, SilenceRecord
+from controlplane.incidents.notice import Change, Notice
+from controlplane.slo.windows import Severity
+
+from .alerts import NOW, TTFT, after, alert, outage
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("away")]
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Notice]]:
+    """What went into the outbox, beside what the outbox itself did with it."""
+    from controlplane.incidents import telling
+
+    found: list[Notice] = []
+    enqueue = telling.enqueue
+
+    def listen(notice: Notice | Change) -> None:
+        enqueue(notice)
+        if isinstance(notice, Notice):
+            found.append(notice)
+
+    monkeypatch.setattr(telling, "enqueue", listen)
+    yield found
+
+
+def heard(told: list[Notice]) -> list[tuple[str, str]]:
+    return [(notice.action, notice.severity) for notice in told]
+
+
+def test_a_firing_alert_opens_one_incident_and_is_told_once(told: list[Notice]) -> None:
+    for minute in range(3):
+        engine.observe([alert(at=after(minute))], after(minute))
+    incident = Incident.objects.get()
+    assert heard(told) == [("trigger", "critical")]
+    assert told[0].key == incident.notice_key
+    assert told[0].team == "serving"
+    assert told[0].group == "chat-large · serving"
+    assert [entry.kind for entry in incident.entries.all()] == ["opened", "told"]
+
+
+def test_a_ticket_is_told_as_a_warning(told: list[Notice]) -> None:
+    engine.observe([alert(severity="ticket", burn=4)], NOW)
+    assert heard(told) == [("trigger", "warning")]
+
+
+def test_it_resolves_once_it_has_been_quiet_for_two_minutes(told: list[Notice]) -> None:
+    engine.observe([alert()], NOW)
+    for minute in (1, 2):
+        engine.observe([alert(state="quiet")], after(minute))
+    assert Incident.objects.get().is_open
+    engine.observe([alert(state="quiet")], after(3))
+    incident = Incident.objects.get()
+    assert not incident.is_open
+    assert [notice.action for notice in told] == ["trigger", "resolve"]
+    assert [notice.sequence for notice in told] == [1, 2]
+    assert {notice.key for notice in told} == {incident.notice_key}
+
+
+def test_flapping_is_one_incident(told: list[Notice]) -> None:
+    for minute in range(10):
+        engine.observe([alert(state="quiet" if minute % 2 else "firing")], after(minute))
+    assert Incident.objects.count() == 1
+    assert heard(told) == [("trigger", "critical")]
+
+
+@pytest.mark.parametrize("alerts", [[alert(state="unknown")], []])
+def test_missing_data_resolves_nothing(told: list[Notice], alerts: list[object]) -> None:
+    engine.observe([alert()], NOW)
+    for minute in range(1, 60):
+        engine.observe(alerts, after(minute))  # type: ignore[arg-type]
+    assert Incident.objects.get().is_open
+    assert Incident.objects.get().signal == "unknown"
+    assert heard(told) == [("trigger", "critical")]
+
+
+def test_a_ticket_that_becomes_a_page_is_the_same_incident_and_pages_anew_though_it_was_acknowledged(
+    told: list[Notice],
+) -> None:
+    engine.observe([alert(severity="ticket", burn=4)], NOW)
+    ticket = Incident.objects.get().notice_key
+    assert life.acknowledge(ticket, "tom", after(1))
+    engine.observe([alert()], after(2))
+    incident = Incident.objects.get()
+    assert (incident.severity, incident.status) == ("page", "open")
+    assert [(notice.action, notice.key == ticket) for notice in told] == [
+        ("trigger", True),
+        ("acknowledge", True),
+        ("resolve", True),
+        ("trigger", False),
+    ]
+    assert not life.acknowledge(ticket, "tom", after(3), via="PagerDuty"), "an echo of the ticket is none of the page"
+
+
+def test_a_page_that_only_smoulders_is_resolved_and_goes_on_as_a_ticket(told: list[Notice]) -> None:
+    engine.observe([alert()], NOW)
+    for minute in range(1, 5):
+        engine.observe([alert(severity="ticket", burn=4)], after(minute))
+    page, ticket = Incident.objects.order_by("id")
+    assert (page.status, ticket.severity) == ("resolved", "ticket")
+    assert heard(told) == [("trigger", "critical"), ("resolve", "critical"), ("trigger", "warning")]
+
+
+def silence(*matchers: str, minutes: float = 60) -> SilenceRecord:
+    return SilenceRecord.objects.create(
+        matchers=list(matchers), starts_at=NOW, ends_at=after(minutes), author="tom", reason="load test"
+    )
+
+
+def test_a_silenced_incident_says_why_nobody_is_told_and_is_told_when_the_silence_ends(told: list[Notice]) -> None:
+    silence("tier=premium", "owner=serv*", minutes=10)
+    engine.observe([alert()], NOW)
+    incident = Incident.objects.get()
+    withheld = rows.withheld(incident)
+    assert withheld is not None
+    assert rows.why_untold(withheld) == "silenced by tom until 2026-11-21 02:40 UTC: load test"
+    assert not told
+    engine.observe([alert(at=after(10))], after(10))
+    assert heard(told) == [("trigger", "critical")]
+
+
+def test_a_silence_does_not_keep_a_resolve_from_whoever_was_told(told: list[Notice]) -> None:
+    engine.observe([alert()], NOW)
+    silence("objective=chat-ttft")
+    for minute in (1, 3):
+        engine.observe([alert(state="quiet")], after(minute))
+    assert [notice.action for notice in told] == ["trigger", "resolve"]
+
+
+def test_an_outage_inhibits_latency_of_its_scope_until_it_is_over(told: list[Notice]) -> None:
+    elsewhere = {"model": "chat-small", "tier": "premium"}
+    engine.observe([alert(), alert(scope=elsewhere), outage()], NOW)
+    assert {notice.details["objective"] for notice in told} == {"Chat answers", "Chat answers start quickly"}
+    assert len(told) == 2
+    inhibited = Incident.objects.get(withheld="inhibited")
+    assert inhibited.scope == TTFT.scope
+    assert "inhibited by chat-up/model=chat-large" in inhibited.entries.get(kind=Entry.Kind.HELD).text
+    for minute in range(1, 6):
+        engine.observe([alert(at=after(minute)), outage(state="quiet")], after(minute))
+    assert [(notice.action, notice.details["objective"]) for notice in told[2:]] == [
+        ("resolve", "Chat answers"),
+        ("trigger", "Chat answers start quickly"),
+    ]
+
+
+def test_what_a_person_resolves_stays_resolved_for_a_quarter_of_an_hour_and_then_opens_anew(told: list[Notice]) -> None:
+    engine.observe([alert()], NOW)
+    first = Incident.objects.get()
+    assert life.resolve(first.notice_key, "tom", after(1), "it was me")
+    assert not life.resolve(first.notice_key, "tom", after(1))
+    for minute in range(2, 16):
+        engine.observe([alert(at=after(minute))], after(minute))
+    assert Incident.objects.count() == 1
+    engine.observe([alert(at=after(17))], after(17))
+    second = Incident.objects.exclude(pk=first.pk).get()
+    assert [(notice.action, notice.key) for notice in told] == [
+        ("trigger", first.notice_key),
+        ("resolve", first.notice_key),
+        ("trigger", second.notice_key),
+    ]
+
+
+def test_after_a_quiet_moment_what_a_person_resolved_opens_at_once(told: list[Notice]) -> None:
+    engine.observe([alert()], NOW)
+    life.resolve(Incident.objects.get().notice_key, "tom", after(1))
+    engine.observe([alert(state="quiet")], after(2))
+    engine.observe([alert(at=after(3))], after(3))
+    assert Incident.objects.count() == 2
+
+
+@pytest.mark.parametrize("severity", ["page", "ticket"])
+def test_an_acknowledge_that_came_from_pagerduty_is_not_sent_back(told: list[Notice], severity: Severity) -> None:
+    engine.observe([alert(severity=severity)], NOW)
+    key = Incident.objects.get().notice_key
+    assert life.acknowledge(key, "Ann", after(1), "looking", via="PagerDuty")
+    assert not life.acknowledge(key, "Ann", after(1), via="PagerDuty")
+    entry = Incident.objects.get().entries.get(kind=Entry.Kind.ACKNOWLEDGED)
+    assert (entry.by, entry.via, entry.text) == ("Ann", "PagerDuty", "looking")
+    assert life.resolve(key, "Ann", after(2), via="PagerDuty")
+    assert [notice.action for notice in told] == ["trigger"]
+
+
+def test_planned_maintenance_opens_nothing(told: list[Notice]) -> None:
+    engine.observe([alert(maintenance=True)], NOW)
+    assert not Incident.objects.exists()
+
+
+def test_without_the_store_the_page_goes_out_and_says_so(told: list[Notice]) -> None:
+    engine.observe([alert()], NOW)
+    assert "stage and segment not known (the store does not answer)" in told[0].summary
+    assert told[0].summary.startswith(
+        "premium chat-large TTFT p95 burns its budget 18 times too fast over 1 h and 5 min"
+    )
+
+
+def test_the_database_refuses_a_second_open_incident_of_a_key() -> None:
+    engine.observe([alert()], NOW)
+    twin = Incident.objects.get()
+    twin.pk, twin.notice_key = None, "another"
+    with pytest.raises(IntegrityError), transaction.atomic():
+        twin.save(force_insert=True)
+
+
+def test_a_failing_outbox_leaves_no_trace_of_the_tick(monkeypatch: pytest.MonkeyPatch) -> None:
+    from controlplane.incidents import telling
+
+    def full(notice: Notice) -> None:
+        raise OSError("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(telling, "enqueue", full)
+        with pytest.raises(OSError, match="disk full"):
+            engine.observe([alert()], NOW)
+    assert not Incident.objects.exists()
+    engine.observe([alert()], NOW + timedelta(seconds=15))
+    assert Incident.objects.get().told == "page"

@@ -1,0 +1,40 @@
+"""Metric samples written straight into a store."""
+
+from collections.abc import Sequence
+
+from controlplane.telemetry.metrics.admission import Admission
+from controlplane.telemetry.metrics.batch import Builder, Scrape
+from controlplane.telemetry.metrics.columns import sample_tables
+from controlplane.telemetry.store import Store
+
+from .samples import S
+
+YEARS_NS = 10 * 366 * 86_400 * S
+
+
+def write(
+    store: Store,
+    metric: str,
+    points: Sequence[tuple[int, float]],
+    kind: str = "gauge",
+    *,
+    delta: bool = False,
+    unit: str = "",
+    **labels: str,
+) -> None:
+    """`points` are (time in ns, value) of one series."""
+    builder = _builder()
+    series = builder.series(metric, labels.items(), kind=kind, delta=delta, unit=unit)
+    assert series is not None
+    assert all(builder.add(series, time_ns, value) for time_ns, value in points)
+    store.insert_metric_columns(**sample_tables([builder.batch()]))
+
+
+def scraped(store: Store, scrapes: Sequence[Scrape]) -> None:
+    builder = _builder()
+    builder.scrapes.extend(scrapes)
+    store.insert_metric_columns(**sample_tables([builder.batch()]))
+
+
+def _builder() -> Builder:
+    return Builder(Admission(1_000_000), YEARS_NS)
