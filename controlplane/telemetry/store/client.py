@@ -27,6 +27,10 @@ READ_SETTINGS: Mapping[str, object] = {
     "max_memory_usage": 4 * 2**30,
 }
 
+INSERT_SETTINGS: Mapping[str, object] = {
+    "optimize_on_insert": 0,  # repeats within one insert are told apart when parts are merged, as all others: half the time
+}
+
 
 class Connection:
     """Connects at first use, so that a process may start before the store does. Safe to share between threads.
@@ -84,7 +88,7 @@ class Connection:
     def insert_arrow(self, table: str, data: pa.Table) -> None:
         """Append `data`, whose columns are named as the table's. Sent again, rows replace themselves: repeat it after StoreUnavailable."""
         with _translated():
-            self._connected().insert_arrow(table, data)
+            self._connected().insert_arrow(table, data, settings=dict(INSERT_SETTINGS))
 
     def _connected(self) -> Client:
         if self._client is None:
