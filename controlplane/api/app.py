@@ -4,7 +4,18 @@ from ninja import NinjaAPI
 from ninja.security import django_auth
 
 from controlplane.accounts.bearer import Bearer
-from controlplane.api import explain, export, latency, problems, requests, signals, stack, traces
+from controlplane.api import (
+    explain,
+    export,
+    latency,
+    maintenance,
+    objectives,
+    problems,
+    requests,
+    signals,
+    stack,
+    traces,
+)
 
 api = NinjaAPI(
     title="Weir",
@@ -23,3 +34,5 @@ api.add_router("", export.router)
 api.add_router("/traces", traces.router)
 api.add_router("", signals.router)
 api.add_router("/stack", stack.router)
+api.add_router("/objectives", objectives.router)
+api.add_router("/maintenance", maintenance.router)
