@@ -153,6 +153,7 @@ class _Tick:
         row = self._rows[step.key]
         if step.before:
             telling.resolve(row, self._now, "became a page")
+            row.earlier_keys = [*row.earlier_keys, row.notice_key]
             row.notice_key, row.sequence = _notice_key(row.objective), 0
         telling.trigger(row, self._now)
         self._enter(row, Entry.Kind.TOLD, f"Sent as a {step.severity}: {row.summary}")

@@ -23,7 +23,7 @@ from controlplane.telemetry.store import Store, migrate
 from deploy.local.ports import free_ports
 from deploy.local.process import ROOT, Command, Managed
 from deploy.local.redis import redis
-from tests.controlplane import traffic
+from tests.controlplane import signals, traffic
 from tests.controlplane.embedded import embedded_store
 
 STARTS_WITHIN_S = 120
@@ -152,6 +152,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, running_site(Path(folder)) as site:
         now = time.time_ns()
         traffic.fill(site.store, 4000, now - int(900e9), now)
+        signals.fill(site.store, now)
         print(f"{site.url}  admin  {site.password}\n{site.token}", flush=True)
         seed = 100
         while True:

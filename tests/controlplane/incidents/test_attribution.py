@@ -48,40 +48,40 @@ def test_the_store_judges_each_request_as_the_indicator_does(filled: Filled, ind
     assert sum(step.total for step in steps) == len(good) - good.count(None)
 
 
-def test_the_queue_that_grew_is_blamed_from_when_it_grew(filled: Filled) -> None:
-    found = ask.asked(Store(filled.dsn), at_the_end(filled, SLOW))
+def test_the_queue_that_grew_is_blamed_from_when_it_grew(served: Filled) -> None:
+    found = ask.asked(Store(served.dsn), at_the_end(served, SLOW))
     assert found is not None
     assert found["stages"][0]["stage"] == "queue"
     assert found["stages"][0]["share"] > 0.8
     assert sum(one["share"] for one in found["stages"]) == pytest.approx(1, abs=0.05)
-    began = (found["since_ns"] - filled.from_ns) / (filled.to_ns - filled.from_ns)
+    began = (found["since_ns"] - served.from_ns) / (served.to_ns - served.from_ns)
     assert 0.6 < began < 0.85, "the queue grows in the last third"
     assert ("pool", "chat-large-local") in {(one["dimension"], one["value"]) for one in found["segments"]}
-    slow = {row.trace_id for row in filled.of(model="chat-large") if SLOW.indicator.good(row) is False}
+    slow = {row.trace_id for row in served.of(model="chat-large") if SLOW.indicator.good(row) is False}
     assert len(found["traces"]) == 3
     assert set(found["traces"]) <= slow
 
 
-def test_the_value_is_the_quantile_of_the_target_since_it_began(filled: Filled) -> None:
-    found = ask.asked(Store(filled.dsn), at_the_end(filled, SLOW))
+def test_the_value_is_the_quantile_of_the_target_since_it_began(served: Filled) -> None:
+    found = ask.asked(Store(served.dsn), at_the_end(served, SLOW))
     assert found is not None
-    since = [row for row in filled.of(model="chat-large") if row.entry_start_ns >= found["since_ns"]]
+    since = [row for row in served.of(model="chat-large") if row.entry_start_ns >= found["since_ns"]]
     times = [row.ttft_ns / 1e6 for row in since if row.ttft_ns is not None and SLOW.indicator.good(row) is not None]
     assert found["value"] == pytest.approx(np.quantile(times, 0.95))
 
 
-def test_failures_are_blamed_on_the_stage_they_failed_in(filled: Filled) -> None:
+def test_failures_are_blamed_on_the_stage_they_failed_in(served: Filled) -> None:
     objective = replace(SLOW, indicator=Availability(), target=0.999)
-    found = ask.asked(Store(filled.dsn), at_the_end(filled, objective))
+    found = ask.asked(Store(served.dsn), at_the_end(served, objective))
     assert found is not None
-    failed = Counter(row.error_stage for row in filled.of(model="chat-large") if row.status == "error")
+    failed = Counter(row.error_stage for row in served.of(model="chat-large") if row.status == "error")
     assert [(one["stage"], one["share"]) for one in found["stages"]] == [("model", 1.0)]
     assert found["bad"] == sum(failed.values())
 
 
-def test_a_scope_without_bad_requests_has_no_attribution(filled: Filled) -> None:
+def test_a_scope_without_bad_requests_has_no_attribution(served: Filled) -> None:
     objective = replace(SLOW, scope={"model": "nobody"})
-    assert ask.asked(Store(filled.dsn), at_the_end(filled, objective)) is None
+    assert ask.asked(Store(served.dsn), at_the_end(served, objective)) is None
 
 
 @pytest.mark.django_db
@@ -123,7 +123,7 @@ def test_what_the_store_did_not_answer_is_filled_in_once_it_does(
 def test_a_store_that_hangs_delays_the_page_no_longer_than_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     released = threading.Event()
 
-    def hang(store: object, asked: object) -> None:
+    def hang(*asked: object) -> None:
         released.wait(60)
 
     monkeypatch.setattr(gather, "asked", hang)
