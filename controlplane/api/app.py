@@ -4,7 +4,7 @@ from ninja import NinjaAPI
 from ninja.security import django_auth
 
 from controlplane.accounts.bearer import Bearer
-from controlplane.api import explain, export, latency, problems, requests, signals, stack, traces
+from controlplane.api import explain, export, latency, openslo, preview, problems, requests, signals, stack, traces
 
 api = NinjaAPI(
     title="Weir",
@@ -16,6 +16,9 @@ api = NinjaAPI(
     urls_namespace="api",
 )
 problems.register(api)
+# before what else begins with /objectives/
+api.add_router("", openslo.router)
+api.add_router("", preview.router)
 api.add_router("/latency", latency.router)
 api.add_router("/explain", explain.router)
 api.add_router("/requests", requests.router)
