@@ -4,7 +4,20 @@ from ninja import NinjaAPI
 from ninja.security import django_auth
 
 from controlplane.accounts.bearer import Bearer
-from controlplane.api import explain, export, latency, openslo, preview, problems, requests, signals, stack, traces
+from controlplane.api import (
+    explain,
+    export,
+    latency,
+    maintenance,
+    objectives,
+    openslo,
+    preview,
+    problems,
+    requests,
+    signals,
+    stack,
+    traces,
+)
 
 api = NinjaAPI(
     title="Weir",
@@ -26,3 +39,5 @@ api.add_router("", export.router)
 api.add_router("/traces", traces.router)
 api.add_router("", signals.router)
 api.add_router("/stack", stack.router)
+api.add_router("/objectives", objectives.router)
+api.add_router("/maintenance", maintenance.router)

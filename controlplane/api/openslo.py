@@ -3,9 +3,9 @@
 import json
 from typing import Any
 
+from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Field, Query, Router, Schema
-from ninja.errors import HttpError
 
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.openslo import report
@@ -102,7 +102,7 @@ def lint_files(request: HttpRequest) -> dict[str, Any]:
 def apply_files(request: HttpRequest, parameters: Query[AskedApply]) -> tuple[int, dict[str, Any]]:
     """Idempotent. 422 where a file has errors, 409 where something belongs to another owner; nothing is changed then."""
     if not request.user.has_perms(RIGHTS):
-        raise HttpError(403, f"{request.user.get_username()} may not change objectives: ask for {', '.join(RIGHTS)}")
+        raise PermissionDenied(f"{request.user.get_username()} may not change objectives: ask for {', '.join(RIGHTS)}")
     found = apply(
         files(request),
         label=parameters.owner_label,

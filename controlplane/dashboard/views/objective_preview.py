@@ -1,6 +1,7 @@
-""""Would have paged": a draft of an objective over recorded history, beside what is saved. Everything it shows is in its URL."""
+""" "Would have paged": a draft of an objective over recorded history, beside what is saved. Everything it shows is in its URL."""
 
 import time
+from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
@@ -86,12 +87,12 @@ def beside(draft: Objective, saved: StoredObjective | None) -> dict[str, Objecti
     before = saved.to_objective() if saved else None
     if before is not None:
         same = {"slug", "name", "revision", "owner", "runbook", "labels", "description"}
-        if all(getattr(before, name) == getattr(draft, name) for name in draft.__dataclass_fields__ if name not in same):
+        if all(
+            getattr(before, name) == getattr(draft, name) for name in draft.__dataclass_fields__ if name not in same
+        ):
             return {"as saved": draft}
         return {"changed": draft, "as saved": before}
     if draft.windows != WORKBOOK:
-        from dataclasses import replace
-
         return {"draft": draft, "workbook": replace(draft, windows=WORKBOOK)}
     return {"draft": draft}
 
