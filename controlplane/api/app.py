@@ -10,6 +10,8 @@ from controlplane.api import (
     latency,
     maintenance,
     objectives,
+    openslo,
+    preview,
     problems,
     requests,
     signals,
@@ -27,6 +29,9 @@ api = NinjaAPI(
     urls_namespace="api",
 )
 problems.register(api)
+# before what else begins with /objectives/
+api.add_router("", openslo.router)
+api.add_router("", preview.router)
 api.add_router("/latency", latency.router)
 api.add_router("/explain", explain.router)
 api.add_router("/requests", requests.router)
