@@ -12,8 +12,8 @@ from pathlib import Path
 
 import structlog
 from aiohttp import web
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.exposition import choose_encoder
 
 from .children import Child
 from .config import IngestConfig
@@ -31,6 +31,7 @@ from .spool.frame import Position
 from .spool.writer import SpoolWriter
 from .state import Shard, State
 from .store import access
+from .usage import Usage
 
 log = structlog.get_logger(__name__)
 
@@ -86,6 +87,8 @@ class _Service:
         self._state.restarts = lambda: [(child.name, child.restarts) for child in self._children]
         self._registry = CollectorRegistry()
         self._registry.register(self._state)
+        ProcessCollector(registry=self._registry)
+        self._registry.register(Usage(lambda: [(child.name, child.pid) for child in self._children]))
         self._live = Live(redis_layer(config.redis_url))
         self._children: list[Child] = []
         self._pipelines: list[Child] = []
@@ -214,7 +217,8 @@ class _Service:
 
     async def _metrics(self, request: web.Request) -> web.Response:
         self._http.authenticate(request)
-        return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
 
 
 def _must_not_fail(task: asyncio.Task[None]) -> None:
