@@ -23,4 +23,4 @@ def test_one_that_has_gone_has_none() -> None:
     registry.register(Usage(lambda: [("store", os.getpid()), ("pipeline-0", gone.pid), ("pipeline-1", None)]))
     page = generate_latest(registry).decode()
     assert 'weir_child_resident_bytes{child="store"}' in page
-    assert "pipeline" not in page
+    assert 'child="pipeline' not in page
