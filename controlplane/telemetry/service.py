@@ -36,6 +36,7 @@ from .usage import Usage
 log = structlog.get_logger(__name__)
 
 _TELL_EVERY_S = 0.02  # how often pipelines hear of commits
+_WATCH_S = 1.0  # how often the store's progress is looked at
 _GRACE_S = 2.0  # requests in flight when we are asked to stop
 PORT_FILE = Path("run") / "store-port"
 
@@ -130,6 +131,7 @@ class _Service:
             raise CannotStart(_taken("WEIR_OTLP_GRPC_PORT", host, config.otlp_grpc_port, error)) from error
         await self._grpc.start()
         self._task(Scraper(self._receiver.metrics, config.scrape_targets, config.home).run())
+        self._task(self._watch())
         log.info("telemetry.receiving", http_port=http_port, grpc_port=grpc_port, host=host)
         return http_port, grpc_port
 
@@ -207,6 +209,19 @@ class _Service:
             self._spool.release(self._state.done)
         if status.requests:
             self._live.changed(status.newest_ns, status.requests)
+
+    async def _watch(self) -> None:
+        """Say once that the store hangs; that it refuses, the pipelines say themselves."""
+        said = False
+        while True:
+            away = self._state.away
+            stalled = away is not None and not any(shard.store_away for shard in self._state.shards)
+            if away is not None and stalled and not said:
+                log.error("store.stalled", reason=away[0], remedy="spans wait in the spool until it answers")
+            elif said and away is None:
+                log.info("store.moves_again")
+            said = stalled or (said and away is not None)
+            await asyncio.sleep(_WATCH_S)
 
     async def _healthz(self, _: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})
