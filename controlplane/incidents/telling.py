@@ -82,12 +82,17 @@ def page_url(incident: Incident) -> str:
 
 
 def latency_url(scope: Mapping[str, str], attribution: Mapping[str, Any]) -> str:
-    """The latency page of the scope, from before the burning began until it was looked at."""
+    path = latency_path(scope, attribution)
+    return absolute(path) if path else ""
+
+
+def latency_path(scope: Mapping[str, str], attribution: Mapping[str, Any]) -> str:
+    """The latency page of the scope, from before the burning began until it was looked at; empty where nobody knows when."""
     if "to_ns" not in attribution:
         return ""
     from_ns = (attribution.get("since_ns") or attribution["from_ns"]) - AROUND_NS
     pairs = [("from", str(from_ns)), ("to", str(attribution["to_ns"])), *sorted(scope.items())]
-    return absolute(f"{reverse('latency')}?{urlencode(pairs)}")
+    return f"{reverse('latency')}?{urlencode(pairs)}"
 
 
 def absolute(path: str) -> str:

@@ -45,6 +45,8 @@ def places(text: str, question: Question, values: dict[Dimension, list[str]]) ->
         Place("Latency", "page", reverse("latency")),
         Place("Requests, slowest first", "page", reverse("requests")),
         Place("Overview", "page", reverse("overview")),
+        Place("Incidents", "page", reverse("incidents")),
+        Place("Silences", "page", reverse("silences")),
         Place("API documentation", "page", reverse("api:openapi-view")),
     ]
     everywhere += [
