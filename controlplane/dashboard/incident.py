@@ -58,12 +58,12 @@ LEAST_SHARE = 0.005  # of the burn: smaller stages are left out of bar and table
 
 def summed(incidents: Sequence[Incident]) -> dict[str, Any]:
     """The open ones in a sentence's parts."""
-    held = [one for one in incidents if one.withheld]
+    pages = [one for one in incidents if one.severity == "page" and not one.withheld]
     return {
-        "pages": sum(one.severity == "page" for one in incidents if not one.withheld),
+        "pages": len(pages),
         "tickets": sum(one.severity == "ticket" for one in incidents if not one.withheld),
-        "held": len(held),
-        "unacknowledged": sum(one.status == "open" for one in incidents if not one.withheld),
+        "held": sum(bool(one.withheld) for one in incidents),
+        "unacknowledged": sum(one.status == "open" for one in pages),
     }
 
 

@@ -11,7 +11,7 @@ from django.urls import reverse
 from controlplane.incidents import text, underway
 from controlplane.incidents.delivery import enqueue
 from controlplane.incidents.models import Incident
-from controlplane.incidents.notice import Notice, NoticeAction
+from controlplane.incidents.notice import Link, Notice, NoticeAction
 
 MOST_TRACES = 3
 AROUND_NS = 600 * 10**9
@@ -63,13 +63,18 @@ def _send(incident: Incident, action: NoticeAction, at: datetime, summary: str, 
             group=incident.group,
             kind=text.quantity(incident.promise),
             details=text.details(found),
-            links=text.links(
-                page_url(incident),
-                found,
-                latency_url(incident.scope, incident.attribution or {}),
-                [(trace, absolute(reverse("trace", args=[trace]))) for trace in traces(incident)],
-            ),
+            links=links(incident, found),
         )
+    )
+
+
+def links(incident: Incident, found: text.Facts) -> tuple[Link, ...]:
+    """Absolute: the incident's page, the runbook, the latency at that time, the worst traces."""
+    return text.links(
+        page_url(incident),
+        found,
+        latency_url(incident.scope, incident.attribution or {}),
+        [(trace, absolute(reverse("trace", args=[trace]))) for trace in traces(incident)],
     )
 
 
