@@ -38,7 +38,7 @@ def observe(alerts: Sequence[Alert], now: datetime) -> None:
 
 
 def _decide(known: Mapping[str, Incident], alerts: Sequence[Alert], now: datetime) -> list[Step]:
-    return machine.decide(map(rows.tracked, known.values()), alerts, rows.silences(now), rows.cooling(), now)
+    return machine.decide(map(rows.tracked, known.values()), alerts, rows.silences(now), rows.cooling(now), now)
 
 
 def _fill_in(judged: Mapping[str, Alert], now: datetime) -> None:
