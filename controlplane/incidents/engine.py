@@ -156,7 +156,7 @@ class _Tick:
             row.earlier_keys = [*row.earlier_keys, row.notice_key]
             row.notice_key, row.sequence = _notice_key(row.objective), 0
         telling.trigger(row, self._now)
-        self._enter(row, Entry.Kind.TOLD, f"Sent as a {step.severity}: {row.summary}")
+        self._enter(row, Entry.Kind.TOLD, f"As a {step.severity}: {row.summary}")
 
     def _resolved(self, step: machine.Resolved) -> None:
         row = self._rows.pop(step.key)

@@ -24,6 +24,9 @@ PARTS = (
     "fleet/observe/test_record.py",
     "incidents/test_engine.py",
     "incidents/test_changes.py",
+    "slo/test_lease.py",
+    "slo/test_save.py",
+    "slo/test_states.py",
     "test_bootstrap.py",
 )
 

@@ -27,7 +27,7 @@ NOT_IN_LEDGER = "the ledger has no bad request in this scope"
 LATE_DEADLINE_S = 2.0
 MOST_LATE = 5  # filled in per tick
 CHANGES_BEFORE = timedelta(minutes=30)
-CHANGES_AFTER = timedelta(minutes=2)  # the first bad minute is known to the minute
+CHANGES_AFTER = timedelta(minutes=1)  # the first bad minute is known to the minute
 MOST_CHANGES = 5
 
 _lanes = ThreadPoolExecutor(4, thread_name_prefix="attribution")
