@@ -7,6 +7,7 @@ from controlplane.accounts.bearer import Bearer
 from controlplane.api import (
     explain,
     export,
+    incidents,
     latency,
     maintenance,
     objectives,
@@ -41,3 +42,6 @@ api.add_router("", signals.router)
 api.add_router("/stack", stack.router)
 api.add_router("/objectives", objectives.router)
 api.add_router("/maintenance", maintenance.router)
+api.add_router("/incidents", incidents.router)
+api.add_router("/silences", incidents.silences)
+api.add_router("/changes", incidents.change_router)
