@@ -15,10 +15,15 @@ from controlplane.telemetry.ask.question import Question, parse
 
 def asked(request: HttpRequest, schema: type[Schema]) -> Question:
     """Raises BadQuestion."""
+    only_known(request, schema)
+    return parse(dict(request.GET.lists()), time.time_ns())
+
+
+def only_known(request: HttpRequest, schema: type[Schema]) -> None:
+    """Raises BadQuestion for a parameter that `schema` does not have."""
     known = [field.alias or name for name, field in schema.model_fields.items()]
     for name in request.GET:
         if name not in known:
             near = difflib.get_close_matches(name, known, 1)
             remedy = f"Did you mean {near[0]}" if near else f"Use {', '.join(known)}"
             raise BadQuestion(name[:80], request.GET[name], "is not a parameter of this endpoint", remedy)
-    return parse(dict(request.GET.lists()), time.time_ns())

@@ -22,6 +22,9 @@ PARTS = (
     "fleet/test_publish.py",
     "fleet/test_seed.py",
     "fleet/observe/test_record.py",
+    "incidents/delivery/test_outbox.py",
+    "incidents/delivery/test_sender.py",
+    "incidents/delivery/test_storm.py",
     "test_bootstrap.py",
 )
 

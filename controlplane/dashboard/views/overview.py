@@ -6,6 +6,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 
 from controlplane.dashboard import links
 from controlplane.dashboard.figures.latency import grid
@@ -13,6 +14,7 @@ from controlplane.dashboard.figures.spark import spark
 from controlplane.dashboard.units import count, ms, rate, share, size
 from controlplane.dashboard.views.common import ask, freshness_context, is_fragment, page
 from controlplane.fleet.stack import Row
+from controlplane.incidents.delivery.health import health
 from controlplane.serving import WINDOW_S, serving_stack
 from controlplane.telemetry.ask import answers
 from controlplane.telemetry.ask.question import Question, parse
@@ -48,6 +50,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "components": [component(row) for row in stack if row.kind not in ("pool", "replica")],
         "pools": [component(row) for row in stack if row.kind in ("pool", "replica")],
         "window_s": WINDOW_S,
+        "paging": health(timezone.now()),
     }
     try:
         step = step_ns(question.range.window, POINTS)

@@ -18,6 +18,8 @@ ENDPOINTS = [
     "/api/v1/requests.parquet",
     "/api/v1/traces/{trace_id}",
     "/api/v1/stack",
+    "/api/v1/deliveries",
+    "/api/v1/destinations",
 ]
 
 
