@@ -208,6 +208,28 @@ RULES: tuple[Rule, ...] = (
         "Use four rounds, such as 20 for rounds of 5 s: else one slow round looks like an outage.",
     ),
     Rule(
+        "weir.E041",
+        ("evaluate_every_s",),
+        lambda c: 0 < c.evaluate_every_s <= 15,
+        "WEIR_EVALUATE_EVERY_S={evaluate_every_s} is not above 0 and at most 15: a total outage would page too late.",
+        "Use seconds, such as 5.",
+    ),
+    Rule(
+        "weir.E042",
+        ("controller_port",),
+        lambda c: c.controller_port == 0 or _is_port(c.controller_port),
+        "WEIR_CONTROLLER_PORT={controller_port} is no port.",
+        "Use a port from 1 to 65535, such as 8090; 0 takes a free one.",
+    ),
+    Rule(
+        "weir.W043",
+        ("controller_host", "metrics_token"),
+        lambda c: _is_loopback(c.controller_host) or bool(c.metrics_token),
+        "WEIR_CONTROLLER_HOST={controller_host} shows figures to other machines, and WEIR_METRICS_TOKEN is empty.",
+        "Set WEIR_METRICS_TOKEN, and give it to your Prometheus.",
+        WARNING,
+    ),
+    Rule(
         "weir.E031",
         ("public_url",),
         lambda c: _url(c.public_url, "http", "https") and not urlsplit(c.public_url).query,

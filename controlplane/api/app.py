@@ -4,7 +4,7 @@ from ninja import NinjaAPI
 from ninja.security import django_auth
 
 from controlplane.accounts.bearer import Bearer
-from controlplane.api import deliveries, explain, export, latency, problems, requests, stack, traces
+from controlplane.api import deliveries, explain, export, latency, problems, requests, signals, stack, traces
 
 api = NinjaAPI(
     title="Weir",
@@ -21,5 +21,6 @@ api.add_router("/explain", explain.router)
 api.add_router("/requests", requests.router)
 api.add_router("", export.router)
 api.add_router("/traces", traces.router)
+api.add_router("", signals.router)
 api.add_router("/stack", stack.router)
 api.add_router("", deliveries.router)

@@ -15,12 +15,12 @@ from controlplane.telemetry.ask.question import Question, parse
 
 def asked(request: HttpRequest, schema: type[Schema]) -> Question:
     """Raises BadQuestion."""
-    only_known(request, schema)
+    strict(request, schema)
     return parse(dict(request.GET.lists()), time.time_ns())
 
 
-def only_known(request: HttpRequest, schema: type[Schema]) -> None:
-    """Raises BadQuestion for a parameter that `schema` does not have."""
+def strict(request: HttpRequest, schema: type[Schema]) -> None:
+    """Refuse parameters that the endpoint does not have. Raises BadQuestion."""
     known = [field.alias or name for name, field in schema.model_fields.items()]
     for name in request.GET:
         if name not in known:

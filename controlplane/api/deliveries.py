@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Field, Query, Router, Schema
 
-from controlplane.api.asking import only_known
+from controlplane.api.asking import strict
 from controlplane.incidents.delivery.health import Health, health
 from controlplane.incidents.delivery.models import Delivery, Destination
 
@@ -79,7 +79,7 @@ class DestinationsOut(Schema):
 
 @router.get("/deliveries", response=DeliveriesOut, summary="What was told, newest first, and how well that works")
 def deliveries(request: HttpRequest, parameters: Query[AskedDeliveries]) -> dict[str, Any]:
-    only_known(request, AskedDeliveries)
+    strict(request, AskedDeliveries)
     asked = parameters.dict()
     found = Delivery.objects.select_related("destination").order_by("-id")
     for name, field in (("key", "key"), ("destination", "destination__name"), ("state", "state"), ("action", "action")):

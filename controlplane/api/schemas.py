@@ -1,10 +1,11 @@
 """Shapes of the REST API, as its OpenAPI document describes them. Units are in the names: `_ms` is milliseconds, `_ns` nanoseconds."""
 
-from typing import Any
+from typing import Any, Literal
 
 from ninja import Field, Schema
 
 from controlplane.telemetry.ask.question import DEFAULT_FROM, DEFAULT_TO, Quantile
+from controlplane.telemetry.ask.signals import LONGEST_TEXT, Shown
 from controlplane.telemetry.ask.slow import DEFAULT_ABOVE, LONGEST_MS
 from controlplane.telemetry.store.types import Dimension, Order
 
@@ -57,6 +58,35 @@ class AskedRequests(Asked):
     limit: int = Field(50, ge=1, le=1000)
     cursor: str | None = Field(None, max_length=400, description="`next_cursor` of the page before")
     min_ms: float = Field(0, ge=0, le=1e9, description="Only requests whose E2E is at least this")
+
+
+class AskedTargets(Schema):
+    """The range of scrapes: a target that was not tried in it is not there."""
+
+    from_: str = Field(DEFAULT_FROM, alias="from", description=TIME)
+    to: str = Field(DEFAULT_TO, description=TIME)
+
+
+class AskedSignal(AskedTargets):
+    """A metric's series; conditions on labels are joined by and."""
+
+    metric: str = Field(max_length=LONGEST_TEXT, description="Its name, as it was sent")
+    match: list[str] = Field(
+        [], description="`label=value`, `label!=value`, `label=~expression` or `label!~expression`"
+    )
+
+
+class AskedPoints(AskedSignal):
+    as_: Shown | None = Field(
+        None, alias="as", description="Counters are rates per second, and gauges values, unless given"
+    )
+    step_s: int | None = Field(
+        None, ge=1, le=86_400, description="Least seconds a point covers; it is longer where samples are further apart."
+    )
+
+
+class AskedMetrics(Schema):
+    text: str = Field("", max_length=LONGEST_TEXT, description="Words that the name contains, whatever their case")
 
 
 class QuantilesOut(Schema):
@@ -300,6 +330,85 @@ class ComponentOut(Schema):
     detail: str
     figures: dict[str, float]
     pool: str = Field(description="Of a replica")
+
+
+class TargetOut(Schema):
+    """A target's newest scrape. `stale`: it has not been tried for three of its intervals."""
+
+    job: str
+    instance: str
+    url: str
+    state: Literal["up", "down", "stale"]
+    since_ns: int = Field(description="Up or down since, as far back as the range goes")
+    scraped_ns: int
+    age_s: float
+    duration_ms: float
+    samples: int
+    error: str
+
+
+class TargetEventOut(Schema):
+    time_ns: int
+    job: str
+    instance: str
+    up: bool
+    error: str
+
+
+class TargetsOut(Schema):
+    from_ns: int
+    to_ns: int
+    targets: list[TargetOut]
+    events: list[TargetEventOut] = Field(description="When targets went down and came back, the newest first")
+
+
+class SignalIdentityOut(Schema):
+    labels: dict[str, str]
+    kind: str = Field(description="counter, gauge or unknown")
+    unit: str
+
+
+class SignalOut(SignalIdentityOut):
+    """A series' newest value in the range. `ended`: it is not its value any more."""
+
+    value: float | None = Field(description="Null where it is infinite")
+    time_ns: int
+    age_s: float
+    ended: bool
+    samples: int
+
+
+class SignalsOut(Schema):
+    metric: str
+    series: list[SignalOut]
+
+
+class SignalPointOut(Schema):
+    start_ns: int
+    value: float | None
+    resets: int = Field(description="How often the counter began again in this step")
+
+
+class SignalPointsOut(SignalIdentityOut):
+    points: list[SignalPointOut] = Field(description="A step in which nothing was seen is left out")
+
+
+class PointsOut(Schema):
+    metric: str
+    as_: Shown = Field(alias="as")
+    step_s: int
+    series: list[SignalPointsOut]
+
+
+class MetricOut(Schema):
+    metric: str
+    kind: str
+    unit: str
+    series: int
+
+
+class MetricsOut(Schema):
+    metrics: list[MetricOut] = Field(description="At most 200, by name")
 
 
 class StackOut(Schema):

@@ -10,6 +10,11 @@ from controlplane.telemetry.store.types import Window
 PRESETS = ("5m", "15m", "1h", "6h", "24h", "7d")
 
 
+def plain(time_range: TimeRange) -> Question:
+    """A question about nothing but a range."""
+    return Question(time_range, {})
+
+
 def fixed(window: Window) -> TimeRange:
     return TimeRange(units.instant(window.from_ns), units.instant(window.to_ns), window)
 

@@ -8,6 +8,7 @@ from controlplane.dashboard.views.live import live
 from controlplane.dashboard.views.overview import overview
 from controlplane.dashboard.views.quick import quick
 from controlplane.dashboard.views.requests import requests
+from controlplane.dashboard.views.signals import signals
 from controlplane.dashboard.views.traces import trace
 
 urlpatterns = [
@@ -17,6 +18,7 @@ urlpatterns = [
     path("latency/table", latency_table, name="latency-table"),
     path("causes", causes, name="causes"),
     path("requests", requests, name="requests"),
+    path("signals", signals, name="signals"),
     path("traces/<str:trace_id>", trace, name="trace"),
     path("incidents/<int:number>", incident, name="incident"),
     path("quick", quick, name="quick"),

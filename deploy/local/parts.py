@@ -19,7 +19,7 @@ from deploy.local.triton import triton
 def build(options: Options) -> list[Part]:
     """Every part, with ports chosen for the inner ones. Writes `run/fleet.json` and Redis's configuration into the home."""
     home = options.home
-    redis_port, store_port, *triton_ports = free_ports(2 + 3 * options.triton_replicas)
+    redis_port, store_port, controller_port, *triton_ports = free_ports(3 + 3 * options.triton_replicas)
     mark = {MARK: str(home)}
     otlp = f"http://{LOOPBACK}:{options.otlp_http_port}"
 
@@ -60,6 +60,7 @@ def build(options: Options) -> list[Part]:
     sender = {**base, "WEIR_OTLP_ENDPOINT": otlp}
     gateway = {**sender, "WEIR_GATEWAY_PORT": str(options.gateway_port), "WEIR_DRAIN_TIMEOUT_MS": "3000"}
     watched = {**control, "WEIR_OTLP_ENDPOINT": otlp}  # web and worker send their own spans too
+    controller = {**watched, "WEIR_CONTROLLER_PORT": str(controller_port)}
     traffic = {**sender, "WEIR_GATEWAY_URL": gateway_url, "WEIR_TRAFFIC_RPS": str(options.traffic_rps)}
 
     after_set_up = ("prepare", *needs_redis)
@@ -69,6 +70,10 @@ def build(options: Options) -> list[Part]:
         Part(_server("telemetry", receiver, options.otlp_http_port, "-m", "controlplane.telemetry"), needs_redis),
         Part(_server("web", watched, options.web_port, *_granian(options.web_port)), ("static", *after_set_up)),
         Part(replace(_python("worker", watched, *CELERY), ready=worker_waits), after_set_up),
+        Part(
+            _server("controller", controller, controller_port, "-m", "controlplane.controller"),
+            ("telemetry", *after_set_up),
+        ),
         Part(_server("gateway", gateway, options.gateway_port, "-m", "inference"), after_set_up),
     ]
     if options.traffic_rps:

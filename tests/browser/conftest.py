@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, R
 
 from tests import need
 from tests.browser.site import ROOT, Site, running_site
-from tests.controlplane import traffic
+from tests.controlplane import signals, traffic
 
 ARGUMENTS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -26,6 +26,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     with running_site(tmp_path_factory.mktemp("site")) as running:
         now = time.time_ns()
         traffic.fill(running.store, 2400, now - 900 * 10**9, now)
+        signals.fill(running.store, now)
         yield running
 
 

@@ -33,7 +33,7 @@ def test_a_pool_leads_to_its_latency(page: Page) -> None:
 
 def test_g_and_a_letter_go_to_a_page(page: Page) -> None:
     page.goto("/")
-    for letter, path in (("l", "/latency"), ("r", "/requests"), ("o", "/")):
+    for letter, path in (("l", "/latency"), ("r", "/requests"), ("m", "/signals"), ("o", "/")):
         page.keyboard.press("g")
         page.keyboard.press(letter)
         page.wait_for_url(lambda url, path=path: url.split("?")[0].endswith(path))
@@ -85,7 +85,13 @@ def test_a_page_weighs_no_more_than_it_may(page: Page, path: str, budget_kb: int
 
 
 @pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
-@pytest.mark.parametrize("path", ["/", "/latency", "/requests", "/requests?model=nobody", "TRACE"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/", "/latency", "/latency?view=heatmap", "/requests", "/requests?model=nobody", "TRACE", "/signals", "/causes",
+        "/signals?metric=nv_inference_request_success", "/signals?metric=nobody",
+    ],
+)  # fmt: skip
 def test_axe_finds_nothing(page: Page, path: str, context: object) -> None:
     if not AXE.is_file():
         pytest.skip("axe-core is absent: `python -m deploy.assets --tests` fetches it where npm is installed")
@@ -102,16 +108,18 @@ def test_axe_finds_nothing(page: Page, path: str, context: object) -> None:
     ]
 
 
-@pytest.mark.parametrize("path", ["/", "/latency", "/requests"])
+@pytest.mark.parametrize("path", ["/", "/latency", "/requests", "/signals", "/signals?metric=nv_energy_us", "/causes"])
 def test_a_narrow_screen_needs_no_sideways_scrolling(page: Page, path: str, shoot: Shoot) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(path)
     page.wait_for_load_state("networkidle")
-    shoot(f"narrow-{path.strip('/') or 'overview'}")
+    shoot(f"narrow-{path.strip('/').partition('?')[0] or 'overview'}")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-@pytest.mark.parametrize("path", ["/", "/latency", "/requests", "/traces/abc", "/quick", "/latency/table"])
+@pytest.mark.parametrize(
+    "path", ["/", "/latency", "/requests", "/traces/abc", "/quick", "/latency/table", "/signals", "/causes"]
+)
 def test_nobody_gets_in_without_logging_in(browser: Browser, site: Site, path: str) -> None:
     context = browser.new_context()
     page = context.new_page()

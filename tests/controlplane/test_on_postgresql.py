@@ -25,6 +25,9 @@ PARTS = (
     "incidents/delivery/test_outbox.py",
     "incidents/delivery/test_sender.py",
     "incidents/delivery/test_storm.py",
+    "slo/test_lease.py",
+    "slo/test_save.py",
+    "slo/test_states.py",
     "test_bootstrap.py",
 )
 

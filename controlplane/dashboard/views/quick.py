@@ -45,6 +45,8 @@ def places(text: str, question: Question, values: dict[Dimension, list[str]]) ->
         Place("Latency", "page", reverse("latency")),
         Place("Requests, slowest first", "page", reverse("requests")),
         Place("Overview", "page", reverse("overview")),
+        Place("Signals: targets and metrics", "page", reverse("signals")),
+        Place("Known causes, and what to do", "page", reverse("causes")),
         Place("API documentation", "page", reverse("api:openapi-view")),
     ]
     everywhere += [

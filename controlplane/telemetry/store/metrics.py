@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Any, Literal
 
 import numpy as np
@@ -103,8 +104,32 @@ class Instant:
 
 
 @dataclass(frozen=True, slots=True)
+class MetricInfo:
+    """A metric by name, and how many series it has or had."""
+
+    metric: str
+    kind: str
+    unit: str
+    series: int
+
+
+@dataclass(frozen=True, slots=True)
+class Newest:
+    """A series' newest value in a window and its time; `ended`: a marker came after it, so that it is not its value any more."""
+
+    info: SeriesInfo
+    value: float
+    time_ns: int
+    ended: bool
+    samples: int
+
+
+@dataclass(frozen=True, slots=True)
 class TargetState:
-    """A target's newest scrape, and since when it has been up or down (as far back as was asked)."""
+    """A target's newest scrape, and since when it has been up or down (as far back as was asked).
+
+    `interval_ns` is about how often it is scraped; None where it was once.
+    """
 
     job: str
     instance: str
@@ -115,6 +140,7 @@ class TargetState:
     duration_ns: int
     samples: int
     error: str
+    interval_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +163,19 @@ class MetricReader(Connection):
             {"prefix": prefix, "limit": limit},
         )
         return [name for (name,) in found]
+
+    def metrics_found(self, text: str = "", limit: int = 200) -> list[MetricInfo]:
+        """Metrics whose names contain each word of `text`, whatever its case; by name."""
+        conditions, parameters = ["1"], dict[str, object](limit=limit)
+        for n, word in enumerate(text.split()[:MAX_MATCHERS]):
+            conditions.append(f"positionCaseInsensitive(metric, {{word_{n}:String}}) > 0")
+            parameters[f"word_{n}"] = word
+        found = self.rows(
+            "SELECT toString(metric), argMax(toString(kind), seen_ns), argMax(toString(unit), seen_ns), uniqExact(series)"
+            f" FROM series WHERE {' AND '.join(conditions)} GROUP BY metric ORDER BY metric LIMIT {{limit:UInt32}}",
+            parameters,
+        )
+        return [MetricInfo(*row) for row in found]
 
     def series(self, metric: str, matchers: Sequence[Matcher] = ()) -> list[SeriesInfo]:
         """The metric's series, by labels. Raises StoreInputError where there are more than MAX_SERIES."""
@@ -169,7 +208,13 @@ class MetricReader(Connection):
 
         Series without a sample there are left out. Raises StoreInputError past MAX_SAMPLES.
         """
-        known = {info.series: info for info in self.series(metric, matchers)}
+        return self.samples_of(metric, self.series(metric, matchers), window, before_ns=before_ns)
+
+    def samples_of(
+        self, metric: str, series: Sequence[SeriesInfo], window: Window, *, before_ns: int = 0
+    ) -> list[SampleSeries]:
+        """The same of series that are known already."""
+        known = {info.series: info for info in series}
         if not known:
             return []
         found = self.rows(
@@ -214,6 +259,21 @@ class MetricReader(Connection):
             if series in newest
         ]
 
+    def newest_of(self, metric: str, window: Window, matchers: Sequence[Matcher] = ()) -> list[Newest]:
+        """Each series that has a value in the window, with its newest one; also those that have ended."""
+        known = {info.series: info for info in self.series(metric, matchers)}
+        if not known:
+            return []
+        found = self.rows(
+            "SELECT series, argMaxIf(value, time_ns, NOT isNaN(value)), maxIf(time_ns, NOT isNaN(value)),"
+            " reinterpretAsUInt64(argMax(value, time_ns)) = 0x7FF0000000000002, countIf(NOT isNaN(value)) AS values FROM samples FINAL"
+            " WHERE series IN {ids:Array(UInt64)} AND time_ns > {from_ns:Int64} AND time_ns <= {to_ns:Int64}"
+            " GROUP BY series HAVING values > 0",
+            {"ids": list(known), "from_ns": window.from_ns, "to_ns": window.to_ns},
+        )
+        newest = {series: (value, time_ns, bool(ended), count) for series, value, time_ns, ended, count in found}
+        return [Newest(info, *newest[series]) for series, info in known.items() if series in newest]
+
     def targets(self, window: Window) -> list[TargetState]:
         """The state of every target scraped in the window, by job and instance."""
         found = self.rows(
@@ -237,6 +297,7 @@ class MetricReader(Connection):
                 duration_ns=duration,
                 samples=samples,
                 error=error,
+                interval_ns=round(median(np.diff(sorted(times)).tolist())) if len(times) > 1 else None,
             )
             for job, instance, url, up, newest, oldest, opposite, duration, samples, error, times in found
         ]

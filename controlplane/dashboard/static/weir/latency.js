@@ -3,18 +3,7 @@
 (() => {
   const chart = document.getElementById("chart");
   const behind = document.getElementById("behind");
-  const config = { displayModeBar: false, doubleClick: false, responsive: true, showTips: false, scrollZoom: false };
-
-  /** `value` with every `var(--name)` replaced by what the theme says. */
-  function themed(value, style) {
-    if (typeof value === "string") {
-      const name = /^var\((--[\w-]+)\)$/.exec(value);
-      return name ? style.getPropertyValue(name[1]).trim() : value;
-    }
-    if (Array.isArray(value)) return value.some((part) => typeof part === "object" && part !== null || String(part).startsWith("var(")) ? value.map((part) => themed(part, style)) : value;
-    if (value === null || typeof value !== "object") return value;
-    return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, themed(part, style)]));
-  }
+  const { config, themed, instant, written, zoom } = weir.chart;
 
   function draw() {
     const source = document.getElementById("figure");
@@ -44,20 +33,6 @@
       if (href) location.assign(href);
     });
     chart.on("plotly_doubleclick", () => { const wider = document.getElementById("wider"); if (wider) wider.click(); });
-  }
-
-  /** Plotly writes dates as "2026-11-20 14:05:00.123", in UTC, or as milliseconds. */
-  const instant = (value) => (typeof value === "number" ? value : Date.parse(`${String(value).replace(" ", "T")}Z`));
-  /** As a URL writes it: to the second where that is fine enough. */
-  const written = (ms, long) => new Date(long ? Math.round(ms / 1000) * 1000 : ms).toISOString().replace(".000Z", "Z");
-  function zoom(fromMs, toMs) {
-    const url = new URL(location.href);
-    const middle = (fromMs + toMs) / 2, half = Math.max(500, (toMs - fromMs) / 2);
-    const long = half > 30000;
-    url.searchParams.set("from", written(middle - half, long));
-    url.searchParams.set("to", written(middle + half, long));
-    url.search = url.search.replaceAll("%3A", ":");
-    weir.go(url);
   }
 
   /** A region of the heatmap, from what a drag would have zoomed to; whole cells, and a side that was not dragged over stays open. */

@@ -93,7 +93,7 @@
   });
 
   // Keyboard
-  const pages = { o: "/", l: "/latency", r: "/requests" };
+  const pages = { o: "/", l: "/latency", r: "/requests", m: "/signals" };
   let leader = 0;
   document.addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") { event.preventDefault(); open("quick"); return; }
@@ -160,7 +160,9 @@
   }
 
   // Live: told over a socket that something changed, a page asks again for what it shows; without a socket it asks every 10 s.
+  // What arrives without requests (data-every-ms on the page) is asked for that often in any case.
   const REFRESH_MS = 2000, POLL_MS = 10000;
+  const paged = document.querySelector("[data-every-ms]"), everyMs = paged ? Number(paged.dataset.everyMs) : 0;
   let connected = false, attempts = 0, last = Date.now(), due = 0;
   const refreshing = () => data && document.querySelector("[data-live]");
   function changed() {
@@ -188,7 +190,7 @@
     readSkew();
     tick();
     setInterval(tick, 1000);
-    setInterval(() => { if (!connected && Date.now() - last >= POLL_MS) refresh(); }, 1000);
+    setInterval(() => { if ((!connected || everyMs) && Date.now() - last >= (everyMs || POLL_MS)) refresh(); }, 1000);
     document.addEventListener("visibilitychange", () => { if (!document.hidden) changed(); });
     document.addEventListener("htmx:afterSwap", (event) => {
       if (event.target !== data) return;

@@ -1,0 +1,141 @@
+"""`GET targets`, `GET series` and what belongs to it: metrics as they came in, and whom they come from."""
+
+import math
+import time
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Query, Router, Schema
+
+from controlplane.api.asking import strict
+from controlplane.api.schemas import (
+    AskedMetrics,
+    AskedPoints,
+    AskedSignal,
+    AskedTargets,
+    MetricsOut,
+    PointsOut,
+    SignalsOut,
+    TargetsOut,
+)
+from controlplane.telemetry.ask import signals
+from controlplane.telemetry.ask.errors import BadQuestion
+from controlplane.telemetry.ask.signals import Signal
+from controlplane.telemetry.ask.timerange import SECOND_NS
+from controlplane.telemetry.store.metrics import SeriesInfo, TargetState
+
+router = Router(tags=["metrics"])
+MOST_SERIES = 50
+
+
+@router.get("/targets", response=TargetsOut, summary="Targets that are scraped: up, down or stale, and since when")
+def targets(request: HttpRequest, parameters: Query[AskedTargets]) -> dict[str, Any]:
+    signal, now_ns = _asked(request, AskedTargets)
+    window = signal.range.window
+    return {
+        "from_ns": window.from_ns,
+        "to_ns": window.to_ns,
+        "targets": [_target(each, now_ns) for each in signals.targets(window)],
+        "events": [
+            {"time_ns": each.time_ns, "job": each.job, "instance": each.instance, "up": each.up, "error": each.error}
+            for each in signals.events(window)
+        ],
+    }
+
+
+@router.get("/series", response=SignalsOut, summary="A metric's series, with the newest value of each and its age")
+def series(request: HttpRequest, parameters: Query[AskedSignal]) -> dict[str, Any]:
+    signal, now_ns = _named(request, AskedSignal)
+    return {
+        "metric": signal.metric,
+        "series": [
+            {
+                **_identity(each.info),
+                "value": _finite(each.value),
+                "time_ns": each.time_ns,
+                "age_s": max(0.0, (now_ns - each.time_ns) / SECOND_NS),
+                "ended": each.ended,
+                "samples": each.samples,
+            }
+            for each in signals.newest(signal)
+        ],
+    }
+
+
+@router.get(
+    "/series/points", response=PointsOut, by_alias=True, summary="A metric's series over time: counters as rates"
+)
+def points(request: HttpRequest, parameters: Query[AskedPoints]) -> dict[str, Any]:
+    signal, _ = _named(request, AskedPoints)
+    found = signals.newest(signal)
+    if len(found) > MOST_SERIES:
+        reason = f"has {len(found)} series in this range, more than {MOST_SERIES}"
+        raise BadQuestion("metric", signal.metric, reason, "Narrow them with match=label=value")
+    if not found:
+        return {"metric": signal.metric, "as": signal.shown or "value", "step_s": 0, "series": []}
+    drawn = signals.drawn(signal, [each.info for each in found], (parameters.step_s or 0) * SECOND_NS)
+    return {
+        "metric": signal.metric,
+        "as": drawn.shown,
+        "step_s": drawn.step_ns // SECOND_NS,
+        "series": [
+            {
+                **_identity(line.info),
+                "points": [
+                    {"start_ns": start, "value": _finite(step.value), "resets": step.resets}
+                    for start, step in zip(drawn.starts, line.steps, strict=True)
+                    if step is not None
+                ],
+            }
+            for line in drawn.lines
+        ],
+    }
+
+
+@router.get("/series/metrics", response=MetricsOut, summary="Which metrics there are")
+def metrics(request: HttpRequest, parameters: Query[AskedMetrics]) -> dict[str, Any]:
+    strict(request, AskedMetrics)
+    found = signals.metrics(parameters.text)
+    return {
+        "metrics": [
+            {"metric": each.metric, "kind": each.kind, "unit": each.unit, "series": each.series} for each in found
+        ]
+    }
+
+
+def _asked(request: HttpRequest, schema: type[Schema]) -> tuple[Signal, int]:
+    strict(request, schema)
+    now_ns = time.time_ns()
+    return signals.parse(dict(request.GET.lists()), now_ns), now_ns
+
+
+def _named(request: HttpRequest, schema: type[Schema]) -> tuple[Signal, int]:
+    signal, now_ns = _asked(request, schema)
+    if not signal.metric:
+        raise BadQuestion("metric", "", "is missing", "Name one; GET series/metrics lists them")
+    return signal, now_ns
+
+
+def _target(found: TargetState, now_ns: int) -> dict[str, Any]:
+    age_s = max(0.0, (now_ns - found.time_ns) / SECOND_NS)
+    return {
+        "job": found.job,
+        "instance": found.instance,
+        "url": found.url,
+        "state": signals.target_state(found, age_s),
+        "since_ns": found.since_ns,
+        "scraped_ns": found.time_ns,
+        "age_s": age_s,
+        "duration_ms": found.duration_ns / 1e6,
+        "samples": found.samples,
+        "error": found.error,
+    }
+
+
+def _identity(info: SeriesInfo) -> dict[str, Any]:
+    return {"labels": dict(info.labels), "kind": info.kind, "unit": info.unit}
+
+
+def _finite(value: float) -> float | None:
+    """JSON knows no infinity."""
+    return value if math.isfinite(value) else None

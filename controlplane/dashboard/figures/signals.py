@@ -1,0 +1,53 @@
+"""A metric's series over time: a line each, a gap where nothing was seen, a mark where a counter began again."""
+
+from collections.abc import Sequence
+
+from controlplane.dashboard.figures.latency import series_colour
+from controlplane.dashboard.figures.layout import Figure, layout, x_axis, y_axis
+from controlplane.telemetry.ask.question import written
+from controlplane.telemetry.ask.signals import Drawn, Signal
+
+
+def signal_figure(drawn: Drawn, labels: Sequence[str], signal: Signal, unit: str) -> Figure:
+    """`labels`: the lines' names, in order."""
+    window = signal.range.window
+    middles = [(start + drawn.step_ns / 2) / 1e6 for start in drawn.starts]
+    title = f"{unit or 'value'}{' per second' if drawn.shown == 'rate' else ''}"
+    traces: list[Figure] = []
+    for number, (line, label) in enumerate(zip(drawn.lines, labels, strict=True)):
+        y = [None if step is None else float(f"{step.value:.6g}") for step in line.steps]
+        colour = series_colour(number)
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": label,
+                "x": middles,
+                "y": y,
+                "connectgaps": False,
+                "line": {"color": colour, "width": 1.5, "dash": "dash" if number >= 4 else "solid"},
+                "marker": {"color": colour, "size": _sizes(y, [step.resets if step else 0 for step in line.steps])},
+                "hovertemplate": "%{y:.4~s}",
+            }
+        )
+    return {
+        "data": traces,
+        "layout": layout(
+            height=360,
+            uirevision=written(signal.pairs()),
+            hovermode="x unified",
+            showlegend=False,
+            xaxis=x_axis(window.from_ns, window.to_ns),
+            yaxis=y_axis(title, 0.0, 1.0, tickformat="~s"),
+            meta={"step_ms": drawn.step_ns / 1e6},
+        ),
+    }
+
+
+def _sizes(y: Sequence[float | None], resets: Sequence[int]) -> list[int]:
+    """A point between two gaps is no line, and a counter that began again is marked: both get a dot."""
+    around = [None, *y, None]
+    return [
+        7 if resets[index] else 5 if around[index] is None and around[index + 2] is None else 0
+        for index in range(len(y))
+    ]

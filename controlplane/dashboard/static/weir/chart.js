@@ -1,0 +1,32 @@
+// What every chart shares: the server's figure in the theme's colours, and dragging across it as a change of the URL.
+"use strict";
+(() => {
+  const config = { displayModeBar: false, doubleClick: false, responsive: true, showTips: false, scrollZoom: false };
+
+  /** `value` with every `var(--name)` replaced by what the theme says. */
+  function themed(value, style) {
+    if (typeof value === "string") {
+      const name = /^var\((--[\w-]+)\)$/.exec(value);
+      return name ? style.getPropertyValue(name[1]).trim() : value;
+    }
+    if (Array.isArray(value)) return value.some((part) => typeof part === "object" && part !== null || String(part).startsWith("var(")) ? value.map((part) => themed(part, style)) : value;
+    if (value === null || typeof value !== "object") return value;
+    return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, themed(part, style)]));
+  }
+
+  /** Plotly writes dates as "2026-11-20 14:05:00.123", in UTC, or as milliseconds. */
+  const instant = (value) => (typeof value === "number" ? value : Date.parse(`${String(value).replace(" ", "T")}Z`));
+  /** As a URL writes it: to the second where that is fine enough. */
+  const written = (ms, long) => new Date(long ? Math.round(ms / 1000) * 1000 : ms).toISOString().replace(".000Z", "Z");
+  function zoom(fromMs, toMs) {
+    const url = new URL(location.href);
+    const middle = (fromMs + toMs) / 2, half = Math.max(500, (toMs - fromMs) / 2);
+    const long = half > 30000;
+    url.searchParams.set("from", written(middle - half, long));
+    url.searchParams.set("to", written(middle + half, long));
+    url.search = url.search.replaceAll("%3A", ":");
+    weir.go(url);
+  }
+
+  window.weir.chart = { config, themed, instant, written, zoom };
+})();

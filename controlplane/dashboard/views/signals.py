@@ -1,0 +1,216 @@
+"""Metrics as they came in: which targets are up, which metrics there are, and one of them over time."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from controlplane.dashboard import links, units, vendor
+from controlplane.dashboard.figures.signals import signal_figure
+from controlplane.dashboard.freshness import freshness
+from controlplane.dashboard.views.common import is_fragment, is_refresh, page
+from controlplane.telemetry.ask import signals as ask
+from controlplane.telemetry.ask.question import written
+from controlplane.telemetry.ask.signals import Drawn, Signal
+from controlplane.telemetry.ask.timerange import TimeRange
+from controlplane.telemetry.store.metrics import Newest, SeriesInfo, TargetEvent, TargetState
+
+MOST_LINES = 8
+"""Four colours, solid and dashed: more cannot be told apart."""
+MOST_ROWS = 100
+MOST_EVENTS = 50
+LOOKS = {"up": ("●", "good"), "down": ("✕", "bad"), "stale": ("▲", "warn")}
+SHOWN = {"value": "value", "rate": "per second"}
+
+
+@page
+def signals(request: HttpRequest) -> HttpResponse:
+    """Without `metric`: targets, their events, and metrics by `text`. With it: its series over time, narrowed by `match`."""
+    now_ns = time.time_ns()
+    signal = ask.parse(dict(request.GET.lists()), now_ns)
+    if signal.text:  # a search goes away from the metric that it was begun on
+        signal = replace(signal, metric="", matchers=(), shown=None)
+    context: dict[str, Any] = {
+        **range_context(request.path, signal),
+        "signal": signal,
+        "filters_too": is_fragment(request) and not is_refresh(request),
+        "plotly": vendor.plotly(),
+        "found": [] if signal.metric else ask.metrics(signal.text),
+    }
+    if signal.metric:
+        found = ask.newest(signal)
+        drawn = ask.drawn(signal, [each.info for each in found[:MOST_LINES]]) if found else None
+        context |= metric_context(request.path, signal, found, drawn, now_ns)
+        newest_ns = max((each.time_ns for each in found), default=None)
+    else:
+        targets = ask.targets(signal.range.window)
+        context |= targets_context(targets, ask.events(signal.range.window), now_ns)
+        newest_ns = max((each.time_ns for each in targets), default=None)
+    context |= {
+        "freshness": freshness(newest_ns, now_ns, live=signal.range.live),
+        "newest_ms": None if newest_ns is None else newest_ns // 1_000_000,
+        "now_ms": now_ns // 1_000_000,
+    }
+    name = "dashboard/signals.html#data" if is_fragment(request) else "dashboard/signals.html"
+    return render(request, name, context)
+
+
+def range_context(path: str, signal: Signal) -> dict[str, Any]:
+    """The range bar: presets, and twice as long."""
+    question = links.plain(signal.range)
+
+    def query(time_range: TimeRange) -> str:
+        return written([("from", time_range.from_text), ("to", time_range.to_text), *signal.pairs()[2:]])
+
+    wider = links.wider(question)
+    return {
+        "path": path,
+        "question": question,  # the freshness line and the form read its range
+        "presets": [
+            {
+                "text": length,
+                "query": query(links.back(question, length).range),
+                "current": signal.range.live and signal.range.from_text == f"now-{length}",
+            }
+            for length in links.PRESETS
+        ],
+        "kept": [pair for pair in signal.pairs()[2:] if pair[0] != "text"],
+        "wider": query(wider.range) if wider else "",
+        "resume": query(links.back(question, "15m").range),
+        "overview_query": written(signal.pairs()[:2]),
+    }
+
+
+def targets_context(targets: Sequence[TargetState], events: Sequence[TargetEvent], now_ns: int) -> dict[str, Any]:
+    """Targets, those that need a look first, and when they went down and came back. Pure."""
+    rows = sorted((target_row(each, now_ns) for each in targets), key=lambda row: (row["order"], row["target"].job))
+    return {
+        "targets": rows,
+        "up": sum(row["state"] == "up" for row in rows),
+        "down": sum(row["state"] == "down" for row in rows),
+        "stale": sum(row["state"] == "stale" for row in rows),
+        "events": [{"event": each, "look": LOOKS["up" if each.up else "down"]} for each in events[:MOST_EVENTS]],
+        "events_left_out": max(0, len(events) - MOST_EVENTS),
+    }
+
+
+def target_row(target: TargetState, now_ns: int) -> dict[str, Any]:
+    """A target as it is known now: what was up and has not been tried since is stale, not up."""
+    age_s = max(0.0, (now_ns - target.time_ns) / 1e9)
+    state = ask.target_state(target, age_s)
+    icon, tone = LOOKS[state]
+    return {
+        "target": target,
+        "state": state,
+        "order": ("down", "stale", "up").index(state),
+        "icon": icon,
+        "tone": tone,
+        "age_s": age_s,
+        "since_s": max(0.0, (now_ns - target.since_ns) / 1e9),
+        "up_query": written(
+            [("metric", "up"), ("match", f"instance={target.instance}"), ("match", f"job={target.job}")]
+        ),
+    }
+
+
+def metric_context(
+    path: str, signal: Signal, found: Sequence[Newest], drawn: Drawn | None, now_ns: int
+) -> dict[str, Any]:
+    """One metric: its chart, the series behind it and the same figures as a table. Pure but for URL names."""
+    names = varying([each.info for each in found])
+    shown = drawn.shown if drawn else signal.shown or "value"
+    unit = unit_of(found[0].info) if found else ""
+    labels = [label(each.info, names) for each in found[:MOST_LINES]]
+    return {
+        "names": names,
+        "kind": found[0].info.kind if found else "",
+        "unit": unit,
+        "shown": SHOWN[shown],
+        "series": [
+            {
+                "newest": each,
+                "labels": [each.info.labels.get(name, "") for name in names],
+                "value": units.figure(each.value, unit),
+                "age_s": max(0.0, (now_ns - each.time_ns) / 1e9),
+                "number": number % 4 + 1 if number < MOST_LINES else 0,
+                "dashed": number >= 4,
+                "resets": sum(step.resets for step in drawn.lines[number].steps if step)
+                if drawn and number < MOST_LINES
+                else 0,
+                "query": written(signal.only(each.info).pairs()),
+            }
+            for number, each in enumerate(found[:MOST_ROWS])
+        ],
+        "series_count": len(found),
+        "left_out": max(0, len(found) - MOST_ROWS),
+        "undrawn": max(0, len(found) - MOST_LINES),
+        "matches": [
+            {
+                "text": ask.written(matcher),
+                "query": written(
+                    [pair for pair in signal.pairs() if pair != ("match", ask.written(matcher))],
+                ),
+            }
+            for matcher in signal.matchers
+        ],
+        "ways": [
+            {
+                "text": SHOWN[way],
+                "current": way == shown,
+                "query": written([*(pair for pair in signal.pairs() if pair[0] != "as"), ("as", way)]),
+            }
+            for way in ask.SHOWN
+        ]
+        if found and not found[0].info.delta
+        else [],
+        "figure": signal_figure(drawn, labels, signal, unit) if drawn else None,
+        "step_s": drawn.step_ns // 10**9 if drawn else 0,
+        "line_labels": labels,
+        "table": table(drawn, unit) if drawn else [],
+    }
+
+
+def table(drawn: Drawn, unit: str) -> list[dict[str, Any]]:
+    """The chart's figures by step, the newest first; a gap is a dash."""
+    unit = per_second(unit) if drawn.shown == "rate" else unit
+    rows = [
+        {
+            "start_ns": start,
+            "values": [
+                {"text": "–" if step is None else units.figure(step.value, unit), "resets": step.resets if step else 0}
+                for step in (line.steps[number] for line in drawn.lines)
+            ],
+        }
+        for number, start in enumerate(drawn.starts)
+    ]
+    return rows[::-1]
+
+
+def per_second(unit: str) -> str:
+    return f"{unit}/s"
+
+
+def varying(series: Sequence[SeriesInfo]) -> list[str]:
+    """The labels by which the series differ; of one alone, all of them."""
+    names = sorted({name for info in series for name in info.labels})
+    return [name for name in names if len(series) == 1 or len({info.labels.get(name, "") for info in series}) > 1]
+
+
+def label(info: SeriesInfo, names: Sequence[str]) -> str:
+    """A series in a few words."""
+    return " · ".join(info.labels[name] for name in names if name in info.labels) or info.metric
+
+
+def unit_of(info: SeriesInfo) -> str:
+    """Short, where it is a usual one: as the sender says, else as the name ends."""
+    name = info.metric.removesuffix("_total").removesuffix("_sum")
+    for unit, short in UNITS.items():
+        if info.unit == unit or (not info.unit and name.endswith(f"_{unit}")):
+            return short
+    return info.unit
+
+
+UNITS = {"seconds": "s", "bytes": "B", "us": "µs", "ms": "ms", "ratio": "", "percent": "%"}

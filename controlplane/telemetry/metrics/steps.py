@@ -1,0 +1,67 @@
+"""A series cut into a chart's steps: gauges as means, counters as rates. A step in which nothing was seen is None, never a value. Pure."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .counters import increases
+from .stale import stale
+
+Times = npt.NDArray[np.int64]
+Values = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A gauge's mean, or a counter's mean rate per second, and how often the counter began again."""
+
+    value: float
+    resets: int = 0
+
+
+def interval_ns(times: Times) -> int | None:
+    """About how often a series is sampled: the median of the times between samples; None of fewer than two."""
+    return round(float(np.median(np.diff(times)))) if len(times) > 1 else None
+
+
+def fitting(step_ns: int, choices_ns: Sequence[int], intervals_ns: Sequence[int]) -> int:
+    """The least of `choices_ns` that is no finer than `step_ns` and holds two samples of the slowest series, so that no step is empty
+    for want of luck; the coarsest where none does."""
+    least = max(step_ns, 2 * max(intervals_ns, default=0))
+    return next((choice for choice in sorted(choices_ns) if choice >= least), max(choices_ns))
+
+
+def means(times: Times, values: Values, edges: Times) -> list[Step | None]:
+    """The mean of the samples after each edge and up to the next."""
+    usable = ~stale(values) & ~np.isnan(values)
+    times, values = times[usable], values[usable]
+    places = np.searchsorted(times, edges, side="right").tolist()
+    return [Step(float(values[low:high].mean())) if high > low else None for low, high in itertools.pairwise(places)]
+
+
+def rates(times: Times, values: Values, starts: Times, edges: Times, *, delta: bool = False) -> list[Step | None]:
+    """The mean rate between each edge and the next: what the counter grew by, over the time in which it did.
+
+    That time begins with the sample before the edge, from which the growth is taken, so that a steady counter has a steady rate
+    wherever the edges lie between its samples.
+    """
+    usable = ~stale(values) & ~np.isnan(values)
+    seen = times[usable]
+    before = np.searchsorted(seen, edges, side="right") - 1
+    found: list[Step | None] = []
+    for number, grown in enumerate(increases(times, values, starts, edges, delta=delta)):
+        low, length = int(edges[number]), int(edges[number + 1] - edges[number])
+        if grown is None:
+            found.append(None)
+            continue
+        begins = grown.from_ns
+        if delta:
+            begins = grown.to_ns - length
+        elif begins == low and before[number] >= 0:
+            begins = int(seen[before[number]])
+        seconds = (grown.to_ns - begins) / 1e9
+        found.append(Step(grown.amount / seconds, grown.resets) if seconds > 0 else None)
+    return found

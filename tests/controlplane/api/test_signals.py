@@ -1,0 +1,147 @@
+"""Targets and metrics through the API and on the page."""
+
+import html
+import itertools
+import re
+import time
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from controlplane.telemetry.store import Store
+from tests.controlplane import signals
+from tests.controlplane.served import Filled
+
+S = 10**9
+
+
+@pytest.fixture(scope="module")
+def now_ns(filled: Filled) -> int:
+    to_ns = time.time_ns()
+    signals.fill(Store(filled.dsn), to_ns)
+    return to_ns
+
+
+def get(client: Client, path: str, **parameters: Any) -> Any:
+    response = client.get(f"/api/v1/{path}", parameters)
+    assert response.status_code == 200, response.content
+    return response.json()
+
+
+def words(response: Any) -> str:
+    assert response.status_code == 200, response.content
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", response.content.decode())).replace("\u202f", " ").split())
+
+
+def test_a_target_is_up_down_or_stale_and_never_up_when_nobody_looks(
+    caller: Client, served: Filled, now_ns: int
+) -> None:
+    found = {each["instance"]: each for each in get(caller, "targets")["targets"]}
+    assert {name: each["state"] for name, each in found.items()} == {
+        "gpu-1:8002": "up", "gpu-2:8002": "up", "redis:9121": "down", "gone:1": "stale",
+    }  # fmt: skip
+    assert found["redis:9121"]["error"] == "ClientConnectorError: connection refused"
+    assert found["gpu-1:8002"]["samples"] == 40
+    assert found["gpu-1:8002"]["duration_ms"] == 12
+    assert found["gone:1"]["age_s"] > 600
+
+
+def test_events_tell_when_a_target_went_down_and_came_back(caller: Client, served: Filled, now_ns: int) -> None:
+    events = [each for each in get(caller, "targets")["events"] if each["instance"] == "gpu-2:8002"]
+    assert [each["up"] for each in events] == [True, False]
+    assert events[0]["time_ns"] - events[1]["time_ns"] == 8 * signals.EVERY
+
+
+def test_series_have_their_newest_value_with_its_age(caller: Client, served: Filled, now_ns: int) -> None:
+    found = get(caller, "series", metric="nv_inference_request_success", match=["instance=gpu-1:8002"])["series"]
+    [one] = found
+    assert one["labels"]["pool"] == "chat-eu"
+    assert (one["kind"], one["value"], one["ended"]) == ("counter", 30 * 59, False)
+    assert 0 < one["age_s"] < 120
+    assert get(caller, "series", metric="loading_seconds")["series"][0]["ended"] is True
+    assert get(caller, "series", metric="no_such_metric")["series"] == []
+
+
+def test_a_counter_is_a_rate_a_reset_is_said_and_a_gap_is_left_out(caller: Client, served: Filled, now_ns: int) -> None:
+    found = get(caller, "series/points", metric="nv_inference_request_success")
+    assert (found["as"], found["step_s"]) == ("rate", 30)
+    by_instance = {each["labels"]["instance"]: each["points"] for each in found["series"]}
+    steady, sick = by_instance["gpu-1:8002"], by_instance["gpu-2:8002"]
+    assert {round(point["value"], 6) for point in steady[1:-1]} == {2.0}
+    assert sum(point["resets"] for point in sick) == 1
+    assert all(point["value"] >= 0 for point in sick)
+    starts = [point["start_ns"] for point in sick]
+    assert max(later - earlier for earlier, later in itertools.pairwise(starts)) >= 90 * S
+    assert len(steady) > len(sick)
+
+
+def test_a_gauge_is_its_value_and_what_is_asked_for_is_shown(caller: Client, served: Filled, now_ns: int) -> None:
+    found = get(caller, "series/points", metric="nv_inference_pending_request_count", step_s=120)
+    assert (found["as"], found["step_s"]) == ("value", 120)
+    asked = {"metric": "nv_inference_request_success", "as": "value", "match": "instance=~gpu-1.*"}
+    points = get(caller, "series/points", **asked)["series"][0]["points"]
+    assert points[-1]["value"] > points[0]["value"]
+
+
+def test_metrics_are_found_by_words_in_their_names(caller: Client, served: Filled, now_ns: int) -> None:
+    found = get(caller, "series/metrics", text="inference COUNT")["metrics"]
+    assert found == [{"metric": "nv_inference_pending_request_count", "kind": "gauge", "unit": "", "series": 2}]
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        ("series", "metric"), ("series?metric=up&match=nonsense", "match"), ("series?metric=up&match=a=~(", "match"),
+        ("series?metric=nv_energy_us&match=pool=~(?=b)", "match"), ("series/points?metric=up&as=percent", "as"), ("targets?job=x", "job"),
+        ("series/metrics?text=" + "x" * 300, "text"), ("series?metric=up&from=yesterday", "from"),
+    ],
+)  # fmt: skip
+def test_a_bad_parameter_is_named(caller: Client, served: Filled, path: str, field: str) -> None:
+    response = caller.get(f"/api/v1/{path}")
+    assert response.status_code == 422, response.content
+    assert response.json()["field"] == field
+
+
+def test_an_absent_store_is_said(caller: Client, reader: Client, away: None) -> None:
+    assert caller.get("/api/v1/targets").status_code == 503
+    assert "The store does not answer" in reader.get("/signals").content.decode()
+
+
+def test_the_page_lists_targets_what_is_wrong_first(reader: Client, served: Filled, now_ns: int) -> None:
+    page = reader.get("/signals").content.decode()
+    assert re.findall(r"</span> (up|down|stale)</td>\s*<th", page) == ["down", "stale", "up", "up"]
+    said = words(reader.get("/signals"))
+    assert "2 of 4 targets up, ✕ 1 down , ▲ 1 stale" in said
+    assert "connection refused" in said
+    assert "Went down, came back" in said
+
+
+def test_the_page_draws_a_metric_with_its_age_and_as_a_table(reader: Client, served: Filled, now_ns: int) -> None:
+    response = reader.get("/signals", {"metric": "nv_inference_request_success"})
+    said = words(response)
+    assert "counter , 2 series" in said.replace("counter,", "counter ,")
+    assert "Per second, in steps of 30 s." in said
+    assert "began again" in said
+    page = response.content.decode()
+    assert '"connectgaps": false' in page
+    assert "–</td>" in page  # the gap
+    assert re.search(r'href="/signals\?[^"]*match=instance%3Dgpu-1:8002', page)
+
+
+def test_a_search_leads_to_metrics_also_from_another_one(reader: Client, served: Filled, now_ns: int) -> None:
+    page = reader.get("/signals", {"text": "pending", "metric": "up", "match": "a=b"}).content.decode()
+    assert re.findall(r'metric=(\w+)"', html.unescape(page)) == ["nv_inference_pending_request_count"]
+    assert "try fewer letters" in words(reader.get("/signals", {"text": "no such thing"}))
+
+
+def test_empty_ranges_say_what_to_do(reader: Client, served: Filled) -> None:
+    nothing = {"from": "2026-01-01", "to": "2026-01-02"}
+    assert "No target was scraped in this range." in words(reader.get("/signals", nothing))
+    assert "No sample of up in this range" in words(reader.get("/signals", nothing | {"metric": "up"}))
+
+
+def test_a_bad_address_is_explained(reader: Client, served: Filled) -> None:
+    response = reader.get("/signals", {"metric": "up", "match": "nonsense"})
+    assert response.status_code == 400
+    assert "is no condition on a label" in response.content.decode()
