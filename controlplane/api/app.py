@@ -5,6 +5,7 @@ from ninja.security import django_auth
 
 from controlplane.accounts.bearer import Bearer
 from controlplane.api import (
+    deliveries,
     explain,
     export,
     incidents,
@@ -45,3 +46,4 @@ api.add_router("/maintenance", maintenance.router)
 api.add_router("/incidents", incidents.router)
 api.add_router("/silences", incidents.silences)
 api.add_router("/changes", incidents.change_router)
+api.add_router("", deliveries.router)
