@@ -68,6 +68,7 @@ class Site:
     home: Path
     store: Store
     redis_url: str
+    store_dsn: str
 
     @property
     def password(self) -> str:
@@ -136,7 +137,7 @@ def running_site(home: Path) -> Iterator[Site]:
         start(
             Command("web", (*granian, "controlplane.asgi:application"), lambda: _answers(f"{url}/healthz"), environment)
         )
-        yield Site(url, home, Store(dsn), keeper.url)
+        yield Site(url, home, Store(dsn), keeper.url, dsn)
 
 
 def _manage(*command: str, environment: dict[str, str]) -> None:
