@@ -59,10 +59,10 @@ def _judged(site: Site) -> None:
 @pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
 def test_the_worst_comes_first_in_words_and_figures(page: Page, shoot: Shoot, context: object) -> None:
     page.goto("/objectives")
-    first = page.locator("tbody tr").first
-    expect(first).to_contain_text("Large chat answers within 600 ms")
-    expect(first).to_contain_text("burning, page")
-    expect(first.locator(".budget")).to_contain_text("✕")
+    expect(page.locator("tbody tr").first).to_contain_text("burning, page")
+    ours = page.locator("tbody tr", has_text="Large chat answers within 600 ms")
+    expect(ours).to_contain_text("burning, page")
+    expect(ours.locator(".budget")).to_contain_text("✕ gone")
     expect(page.locator("h1")).to_contain_text("burn")
     shoot(f"objectives-{'dark' if page.evaluate('weir.dark()') else 'light'}")
 
@@ -95,7 +95,7 @@ def test_from_the_list_by_keyboard_to_a_bad_request(page: Page) -> None:
     page.goto("/objectives")
     page.keyboard.press("j")
     page.keyboard.press("Enter")
-    page.wait_for_url("**/objectives/chat-large-fast")
+    page.wait_for_url("**/objectives/*")
     trace = page.get_by_role("region", name="Who eats the budget").locator("a.mono").first
     trace.click()
     page.wait_for_url("**/traces/**")
