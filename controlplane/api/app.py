@@ -5,8 +5,10 @@ from ninja.security import django_auth
 
 from controlplane.accounts.bearer import Bearer
 from controlplane.api import (
+    deliveries,
     explain,
     export,
+    incidents,
     latency,
     maintenance,
     objectives,
@@ -41,3 +43,7 @@ api.add_router("", signals.router)
 api.add_router("/stack", stack.router)
 api.add_router("/objectives", objectives.router)
 api.add_router("/maintenance", maintenance.router)
+api.add_router("/incidents", incidents.router)
+api.add_router("/silences", incidents.silences)
+api.add_router("/changes", incidents.change_router)
+api.add_router("", deliveries.router)

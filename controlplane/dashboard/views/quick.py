@@ -47,6 +47,8 @@ def places(text: str, question: Question, values: dict[Dimension, list[str]]) ->
         Place("Requests, slowest first", "page", reverse("requests")),
         Place("Overview", "page", reverse("overview")),
         Place("Objectives", "page", reverse("objectives")),
+        Place("Incidents", "page", reverse("incidents")),
+        Place("Silences", "page", reverse("silences")),
         Place("Signals: targets and metrics", "page", reverse("signals")),
         Place("Known causes, and what to do", "page", reverse("causes")),
         Place("API documentation", "page", reverse("api:openapi-view")),

@@ -25,6 +25,8 @@ ENDPOINTS = [
     "/api/v1/objectives/{slug}/revisions",
     "/api/v1/maintenance",
     "/api/v1/maintenance/{number}",
+    "/api/v1/deliveries",
+    "/api/v1/destinations",
 ]
 
 
