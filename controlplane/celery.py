@@ -72,22 +72,26 @@ class Observing(bootsteps.StartStopStep):  # type: ignore[misc]
 
 
 class Paging(bootsteps.StartStopStep):  # type: ignore[misc]
-    """Sends pages for as long as the worker lives; see controlplane/incidents/delivery/sender.py for why it is not a task."""
+    """Sends pages, and watches evaluation, for as long as the worker lives; see controlplane/incidents/delivery/sender.py for why
+    neither is a task."""
 
     requires = {"celery.worker.components:Pool"}
 
     def __init__(self, worker: Any, **kwargs: Any) -> None:
         from controlplane.incidents.delivery.sender import Sender
+        from controlplane.incidents.delivery.watch import Watch
 
         super().__init__(worker, **kwargs)
-        self.sender = Sender()
+        self.sender, self.watch = Sender(), Watch()
 
     def start(self, worker: Any) -> None:
         self.sender.start()
+        self.watch.start()
 
     def stop(self, worker: Any) -> None:
+        self.watch.stop()
         self.sender.stop()
-        self.sender.join()
+        self.sender.join()  # what is on its way is answered first
 
 
 class Exposing(bootsteps.StartStopStep):  # type: ignore[misc]

@@ -76,6 +76,11 @@ class Config(BaseSettings):
     stale_after_s: float = Field(
         20.0, description="Age from which an observation is no longer believed, s: four missed rounds."
     )
+    evaluate_every_s: float = Field(
+        5.0, description="How often the controller judges every objective, s. A total outage pages within 75 s."
+    )
+    controller_host: str = Field("127.0.0.1", description="Address of the controller's /readyz and /metrics.")
+    controller_port: int = Field(8090, description="Port of the controller's /readyz and /metrics; 0 takes a free one.")
     public_url: str = Field(
         "http://127.0.0.1:8000", description="The dashboard as people reach it: where links in pages lead."
     )

@@ -33,6 +33,7 @@ INSTALLED_APPS = [
     "controlplane.accounts",
     "controlplane.fleet",
     "controlplane.slo",
+    "controlplane.slo.openslo",
     "controlplane.incidents",
     "controlplane.incidents.delivery",
     "controlplane.dashboard",

@@ -25,7 +25,7 @@ UNTRACED = ("/static/", "/healthz", "/readyz", "/metrics")
 """Asked every few seconds by machines: their spans would bury the others."""
 
 
-def configure(service: Literal["weir-web", "weir-worker"], config: Config) -> None:
+def configure(service: Literal["weir-web", "weir-worker", "weir-controller"], config: Config) -> None:
     """Send this process's spans to `otlp_endpoint`; with none, every span below is a no-op. Call once per process."""
     if not config.otlp_endpoint:
         return

@@ -11,8 +11,20 @@ from typing import Literal, Protocol
 
 State = Literal["up", "degraded", "down", "stale", "unknown"]
 
-SHOWN_AS = {"gateway": "Gateway", "redis": "Redis", "telemetry": "Telemetry", "worker": "Worker"}
-PROCESSES = (("gateway", "gateway"), ("redis", "cache"), ("telemetry", "telemetry"), ("worker", "worker"))
+SHOWN_AS = {
+    "gateway": "Gateway",
+    "redis": "Redis",
+    "telemetry": "Telemetry",
+    "worker": "Worker",
+    "controller": "Controller",
+}
+PROCESSES = (
+    ("gateway", "gateway"),
+    ("redis", "cache"),
+    ("telemetry", "telemetry"),
+    ("worker", "worker"),
+    ("controller", "controller"),
+)
 """Component and kind of what every installation has, in the order in which a request meets them."""
 
 RATE_FIGURES = {"cache": "commands_per_s", "telemetry": "spans_per_s"}
@@ -150,7 +162,7 @@ def _process(
         p95_ms=traffic.p95_ms if traffic else None,
         age_s=age_s,
         traffic_age_s=_age_s(traffic, now),
-        detail=_detail(observed, state),
+        detail=_detail(observed, state, watcher=name if name == "controller" else "worker"),
         figures=figures,
     )
 
@@ -224,9 +236,10 @@ def _age_s(traffic: Traffic | None, now: datetime) -> float | None:
     return max(0.0, now.timestamp() - traffic.newest_ns / 1e9)
 
 
-def _detail(observed: Observed | None, state: State) -> str:
+def _detail(observed: Observed | None, state: State, watcher: str = "worker") -> str:
+    """The controller says itself how it is; the worker looks at everything else."""
     if observed is None:
-        return "not observed yet: does the worker run?"
+        return f"not observed yet: does the {watcher} run?"
     if state == "stale":
-        return f"last seen {observed.state}; the worker has not looked since"
+        return f"last seen {observed.state}; the {watcher} has not looked since"
     return observed.error

@@ -43,8 +43,10 @@ def _decide(known: Mapping[str, Incident], alerts: Sequence[Alert], now: datetim
 
 def _fill_in(judged: Mapping[str, Alert], now: datetime) -> None:
     """Attributions that were missing at opening, for those that are open still: later is better than never."""
-    without = Incident.objects.exclude(status=Incident.Status.RESOLVED).filter(attribution=None).order_by("-opened_at")
-    for key, found in gather.late(list(without), judged).items():
+    without = Incident.objects.exclude(status=Incident.Status.RESOLVED).filter(
+        attribution__isnull=True, opened_at__lt=now
+    )
+    for key, found in gather.late(list(without.order_by("-opened_at")), judged).items():
         with transaction.atomic():
             row = Incident.objects.exclude(status=Incident.Status.RESOLVED).select_for_update().get(alert_key=key)
             row.attribution, row.attribution_missing = found.attribution, ""
@@ -151,6 +153,7 @@ class _Tick:
         row = self._rows[step.key]
         if step.before:
             telling.resolve(row, self._now, "became a page")
+            row.earlier_keys = [*row.earlier_keys, row.notice_key]
             row.notice_key, row.sequence = _notice_key(row.objective), 0
         telling.trigger(row, self._now)
         self._enter(row, Entry.Kind.TOLD, f"Sent as a {step.severity}: {row.summary}")

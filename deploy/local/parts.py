@@ -19,7 +19,7 @@ from deploy.local.triton import triton
 def build(options: Options) -> list[Part]:
     """Every part, with ports chosen for the inner ones. Writes `run/fleet.json` and Redis's configuration into the home."""
     home = options.home
-    redis_port, store_port, worker_port, *triton_ports = free_ports(3 + 3 * options.triton_replicas)
+    redis_port, store_port, controller_port, worker_port, *triton_ports = free_ports(4 + 3 * options.triton_replicas)
     mark = {MARK: str(home)}
     otlp = f"http://{LOOPBACK}:{options.otlp_http_port}"
 
@@ -55,6 +55,7 @@ def build(options: Options) -> list[Part]:
         "WEIR_GATEWAY_URL": gateway_url,
         "WEIR_WEB_URL": f"http://{LOOPBACK}:{options.web_port}",
         "WEIR_WORKER_METRICS": f"{LOOPBACK}:{worker_port}",
+        "WEIR_CONTROLLER_PORT": str(controller_port),
     }
     receiver = {
         **base,
@@ -75,6 +76,10 @@ def build(options: Options) -> list[Part]:
         Part(_server("telemetry", receiver, options.otlp_http_port, "-m", "controlplane.telemetry"), needs_redis),
         Part(_server("web", watched, options.web_port, *_granian(options.web_port)), ("static", *after_set_up)),
         Part(replace(_python("worker", watched, *CELERY), ready=worker_waits), after_set_up),
+        Part(
+            _server("controller", watched, controller_port, "-m", "controlplane.controller"),
+            ("telemetry", *after_set_up),
+        ),
         Part(_server("gateway", gateway, options.gateway_port, "-m", "inference"), after_set_up),
     ]
     if options.traffic_rps:

@@ -50,7 +50,8 @@ from controlplane.fleet.models import Observation, Replica
 busy = {"requests_per_s": 4.4, "errors_per_s": 0.02, "in_flight": 6, "answer_ms": 1.9}
 idle = {"commands_per_s": 61.0, "used_memory_bytes": 4.1e6, "hit_ratio": 0.25, "answer_ms": 0.4}
 seen = [("gateway", "gateway", "up", busy, ""), ("redis", "cache", "up", idle, ""),
-        ("telemetry", "telemetry", "up", {"requests_per_s": 35.0}, ""), ("worker", "worker", "up", {}, "")]
+        ("telemetry", "telemetry", "up", {"requests_per_s": 35.0}, ""), ("worker", "worker", "up", {}, ""),
+        ("controller", "controller", "up", {"objectives": 4, "tick_ms": 31.0}, "")]
 for replica in Replica.objects.select_related("pool"):
     sick = replica.name == "chat-large-1"
     seen.append((f"{replica.pool.name}/{replica.name}", "replica", "down" if sick else "up",

@@ -22,6 +22,9 @@ PARTS = (
     "fleet/test_publish.py",
     "fleet/test_seed.py",
     "fleet/observe/test_record.py",
+    "slo/test_lease.py",
+    "slo/test_save.py",
+    "slo/test_states.py",
     "test_bootstrap.py",
 )
 

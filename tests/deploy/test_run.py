@@ -185,6 +185,7 @@ def test_a_taken_port_is_named_with_the_variable_that_sets_it(run: Run, tmp_path
         ("telemetry", ("-m controlplane.telemetry",)),
         ("gateway", ("-m inference",)),
         ("worker", ("-m celery",)),
+        ("controller", ("-m controlplane.controller",)),
         ("web", ("-m granian",)),
     ],
 )

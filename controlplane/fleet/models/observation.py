@@ -17,6 +17,7 @@ class Observation(models.Model):
         REPLICA = "replica", "Replica"
         TELEMETRY = "telemetry", "Telemetry"
         WORKER = "worker", "Worker"
+        CONTROLLER = "controller", "Controller"
 
     component = models.CharField(
         max_length=255, unique=True, help_text="Such as “gateway” or “chat-large-local/triton-0”."

@@ -1,6 +1,6 @@
 """What the store says of one alert's burning, as JSON to be frozen."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
@@ -8,7 +8,12 @@ from controlplane.incidents import frozen
 from controlplane.incidents.attribution.since import since_ns
 from controlplane.slo.alert import Alert
 from controlplane.slo.sli import NS_PER_MS, Availability, Cost, Latency
+from controlplane.telemetry.ask.causes import known
+from controlplane.telemetry.ask.question import Question
+from controlplane.telemetry.ask.slow import Slow
+from controlplane.telemetry.ask.timerange import TimeRange
 from controlplane.telemetry.explain import Explanation, Finding, Split, explain
+from controlplane.telemetry.explain.figures import Serving
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.burned import Judgement
 from controlplane.telemetry.store.types import Dimension, Filters, Window
@@ -18,6 +23,8 @@ SHORTEST_STEP_S = 60
 MOST_STEPS = 360
 AROUND = 1 / 4  # of the window, before it: what the chart shows of the time when all was well
 MOST_FINDINGS = 6
+MOST_CAUSES = 3
+NO_SERVING: Mapping[str, Serving] = {}
 HOLDS_NEARLY_ALL = 0.9
 SIDES: tuple[Dimension, ...] = (
     "model", "pool", "variant", "region", "replica", "tier", "tenant", "prompt_bucket", "cache",
@@ -37,8 +44,9 @@ def judgement(alert: Alert) -> Judgement | None:
     return None
 
 
-def asked(store: Store, alert: Alert) -> dict[str, Any] | None:
-    """Raises StoreUnavailable and StoreError. None where no counted request is bad, or where the ledger cannot tell."""
+def asked(store: Store, alert: Alert, serving: Mapping[str, Serving] = NO_SERVING) -> dict[str, Any] | None:
+    """`serving`: what is known of the pools' servers, for known causes. None where no counted request is bad, or where the ledger
+    cannot tell. Raises StoreUnavailable and StoreError."""
     judged = judgement(alert)
     if judged is None:
         return None
@@ -70,7 +78,7 @@ def asked(store: Store, alert: Alert) -> dict[str, Any] | None:
         "segments": [segment(one) for one in found.findings] + where(found.findings, split),
         "explain": means(found, unit),
         "traces": store.burned_traces(window, filters, judged),
-        "causes": [],
+        "causes": causes(filters, looked, serving) if isinstance(alert.objective.indicator, Latency) else [],
         "step_s": step_s,
         "steps": [[one.start_ns, one.bad, one.total] for one in steps],
     }
@@ -84,6 +92,15 @@ def stages(found: Explanation, total: Split) -> list[dict[str, Any]]:
     whole = sum(spent.values())
     ranked = sorted(spent.items(), key=lambda item: -item[1]) if whole else []
     return [{"stage": name, "share": ns / whole, "ns": ns / requests} for name, ns in ranked if ns]
+
+
+def causes(filters: Filters, window: Window, serving: Mapping[str, Serving]) -> list[dict[str, Any]]:
+    """Known causes that show in the pools concerned, the costliest first."""
+    question = Question(TimeRange("", "", window), filters)
+    return [
+        {"pool": one.pool, "name": one.cause.name, "summary": one.cause.summary, "cost_ms": one.cost_ms}
+        for one in known(question, Slow(), serving).named[:MOST_CAUSES]
+    ]
 
 
 def segment(found: Finding) -> dict[str, Any]:

@@ -12,8 +12,10 @@ import structlog
 
 from controlplane.incidents.attribution.ask import asked
 from controlplane.incidents.models import ChangeRecord, Incident
+from controlplane.serving import pools_served
 from controlplane.slo.alert import Alert
 from controlplane.telemetry.ask import answers
+from controlplane.telemetry.explain.figures import Serving
 from controlplane.telemetry.store import StoreError, StoreUnavailable
 
 log = structlog.get_logger(__name__)
@@ -23,7 +25,7 @@ DEADLINE_S = 3.0
 NO_TIME = f"the store did not answer within {DEADLINE_S:.0f} s"
 AWAY = "the store does not answer"
 NOT_IN_LEDGER = "the ledger has no bad request in this scope"
-LATE_DEADLINE_S = 1.0
+LATE_DEADLINE_S = 2.0
 MOST_LATE = 5  # filled in per tick
 CHANGES_BEFORE = timedelta(minutes=30)
 CHANGES_AFTER = timedelta(minutes=2)  # the first bad minute is known to the minute
@@ -43,14 +45,15 @@ class Found:
 def gather(alerts: Sequence[Alert], deadline_s: float = DEADLINE_S) -> dict[str, Found]:
     """By alert key. Never raises, and never takes much longer than `deadline_s`."""
     until = time.monotonic() + deadline_s
-    running = {alert.key: _lanes.submit(_ask, alert) for alert in alerts}
+    serving = pools_served() if alerts else {}
+    running = {alert.key: _lanes.submit(_ask, alert, serving) for alert in alerts}
     found = {key: _answer(key, future, until) for key, future in running.items()}
     return {alert.key: _with_changes(found[alert.key], alert.scope) for alert in alerts}
 
 
-def _ask(alert: Alert) -> Found:
+def _ask(alert: Alert, serving: Mapping[str, Serving]) -> Found:
     try:
-        attribution = asked(answers.store(), alert)
+        attribution = asked(answers.store(), alert, serving)
     except StoreUnavailable:
         return Found(missing=AWAY)
     except StoreError as error:

@@ -155,6 +155,7 @@ class HookEvent(models.Model):
     event_id = models.CharField(max_length=100, unique=True, help_text="The event's own, which the signature covers.")
     webhook_id = models.CharField(max_length=100, db_index=True, help_text="X-Webhook-Id: the same for each resend.")
     event_type = models.CharField(max_length=100)
+    incident_id = models.CharField(max_length=100, blank=True, db_index=True, help_text="PagerDuty's id.")
     key = models.CharField(max_length=255, blank=True)
     occurred_at = models.DateTimeField()
     received_at = models.DateTimeField(default=timezone.now, db_index=True)

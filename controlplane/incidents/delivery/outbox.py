@@ -1,5 +1,6 @@
 """The outbox: what is to be told is written in the transaction that makes it true."""
 
+from collections.abc import Sequence
 from uuid import uuid4
 
 import structlog
@@ -15,29 +16,30 @@ log = structlog.get_logger(__name__)
 @transaction.atomic
 def put(notice: Notice | Change) -> None:
     """See `controlplane.incidents.delivery.enqueue`."""
+    if isinstance(notice, Change):
+        targets = route.change_targets(notice.team, candidates())
+    else:
+        targets = route.targets(notice.action, notice.severity, notice.team, candidates(), steps(notice.key))
+        if not targets and notice.action == "trigger":
+            log.warning("nobody is told of a page: no enabled destination takes it", key=notice.key, team=notice.team)
+    write(notice, targets)
+
+
+def write(notice: Notice | Change, targets: Sequence[route.Target]) -> None:
+    """One delivery for each target, whatever it takes. Raises as `enqueue` does."""
     stored.checked(notice)
-    key = notice.key if isinstance(notice, Notice) else f"change-{uuid4()}"
-    sequence = notice.sequence if isinstance(notice, Notice) else 0
-    action = notice.action if isinstance(notice, Notice) else "change"
-    targets = (
-        route.targets(notice.action, notice.severity, notice.team, candidates(), steps(key))
-        if isinstance(notice, Notice)
-        else route.change_targets(notice.team, candidates())
-    )
     Delivery.objects.bulk_create(
         Delivery(
             destination_id=target.destination,
             endpoint_id=target.endpoint,
-            key=key,
-            sequence=sequence,
-            action=action,
-            is_page=action != "change",
+            key=notice.key if isinstance(notice, Notice) else f"change-{uuid4()}",
+            sequence=notice.sequence if isinstance(notice, Notice) else 0,
+            action=notice.action if isinstance(notice, Notice) else "change",
+            is_page=isinstance(notice, Notice),
             notice=stored.to_json(notice),
         )
         for target in targets
     )
-    if not targets and action == "trigger":
-        log.warning("nobody is told of a page: no enabled destination takes it", key=key, team=notice.team)
 
 
 def candidates() -> list[route.Candidate]:

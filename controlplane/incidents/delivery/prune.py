@@ -1,12 +1,14 @@
 """Forget what was settled long ago, unless its key is still open somewhere: a resolve must find where its trigger went."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db.models import Exists, OuterRef, Q
 
-from controlplane.incidents.delivery.models import Delivery
+from controlplane.incidents.delivery.models import Delivery, HookEvent
 
 AT_ONCE = 1_000
+HOOKS_KEPT = timedelta(days=30)
+"""Longer than an event is taken for (`inbound.TOO_OLD`): one that is forgotten is too old to be taken again."""
 
 
 def prune(before: datetime) -> int:
@@ -21,3 +23,7 @@ def prune(before: datetime) -> int:
     )
     ids = list(old.values_list("id", flat=True)[:AT_ONCE])
     return Delivery.objects.filter(id__in=ids).delete()[0] if ids else 0
+
+
+def prune_hooks(now: datetime) -> None:
+    HookEvent.objects.filter(received_at__lt=now - HOOKS_KEPT).delete()

@@ -149,3 +149,4 @@ def keep_house() -> None:
     Heartbeat.objects.update_or_create(name=Heartbeat.SENDER, defaults={"at": now})
     fallback.fall_through_late_ones(now)
     prune.prune(now - timedelta(days=settings.CONFIG.retention_days))
+    prune.prune_hooks(now)

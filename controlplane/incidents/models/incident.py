@@ -27,6 +27,7 @@ class Incident(models.Model):
     notice_key = models.CharField(
         max_length=MAX_NOTICE_KEY, unique=True, help_text="By which it is known outside; PagerDuty's dedup_key."
     )
+    earlier_keys = models.JSONField(default=list, help_text="By which it was known before it became a page.")
     sequence = models.PositiveIntegerField(default=0, help_text="Of the last notice.")
 
     objective = models.CharField(max_length=200, help_text="The objective's slug.")

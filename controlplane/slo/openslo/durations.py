@@ -25,7 +25,7 @@ NAMES: dict[Unit, str] = {
     "Q": "quarters",
     "Y": "years",
 }
-SHORTHAND = re.compile(r"([1-9][0-9]{0,5})([mhdwMQY])")
+SHORTHAND = re.compile(r"([1-9][0-9]{0,8})([mhdwMQY])")
 REMEDY = "write a whole number and one of m, h, d, w, M, Q, Y, such as 30d"
 
 
@@ -47,6 +47,6 @@ def shorthand(length_s: int) -> str:
     """The shortest way to say it in days, hours or minutes. Raises ValueError for parts of a minute."""
     for unit in ("d", "h", "m"):
         number, rest = divmod(length_s, SECONDS[unit])
-        if number and not rest and number < 10**6:
+        if number and not rest:
             return f"{number}{unit}"
     raise ValueError(f"{length_s} s is not a whole number of minutes")

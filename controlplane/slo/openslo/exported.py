@@ -13,13 +13,12 @@ from typing import Any
 
 from controlplane.slo.objective import Calendar, Objective, Timeslices
 from controlplane.slo.openslo import durations, weir
-from controlplane.slo.openslo.imported import CALENDAR_UNITS, Context, ImportRefusedError, objective_of, period_s
+from controlplane.slo.openslo.imported import CALENDAR_UNITS, Context, ImportRefusedError, objective_of
 from controlplane.slo.openslo.kinds import API_VERSION, LABEL_KEY, START_TIME
 from controlplane.slo.openslo.reading import Document
 from controlplane.slo.openslo.schema import DNS_LABEL
 from controlplane.slo.openslo.writing import written
 from controlplane.slo.sli import Availability, Cost, Latency
-from controlplane.slo.windows import BurnWindow
 
 Tree = dict[str, Any]
 LETTERS = {unit: letter for letter, unit in CALENDAR_UNITS.items()}
@@ -60,11 +59,8 @@ def document_of(objective: Objective) -> Tree:
     spec["timeWindow"] = [_time_window(objective, exact)]
     spec["budgetingMethod"] = "Timeslices" if isinstance(objective.method, Timeslices) else "Occurrences"
     spec["objectives"] = [_target(objective, exact)]
-    spec["alertPolicies"] = [policy(objective, window) for window in objective.windows]
     if exact:
         metadata["annotations"][weir.EXACT] = json.dumps(exact, ensure_ascii=False, sort_keys=True)
-    if not spec["alertPolicies"]:
-        del spec["alertPolicies"]
     return {"apiVersion": API_VERSION, "kind": "SLO", "metadata": metadata, "spec": spec}
 
 
@@ -162,36 +158,6 @@ def _target(objective: Objective, exact: Tree) -> Tree:
     return found
 
 
-def policy(objective: Objective, window: BurnWindow) -> Tree:
-    """What other tools can know of a window: its long half. The annotation has both."""
-    name = f"{window.severity}-{weir.length(window.long_s)}"
-    exact: Tree = {}
-    condition = {
-        "kind": "burnrate",
-        "op": "gt",
-        "threshold": round(window.burn_rate(max(period_s(objective.period), window.long_s)), 6),
-        "lookbackWindow": _duration(window.long_s, "", exact),
-        "alertAfter": "0m",
-    }
-    target = {"description": "Weir's notices", "target": "weir"}
-    return {
-        "kind": "AlertPolicy",
-        "metadata": {"name": name},
-        "spec": {
-            "alertWhenBreaching": True,
-            "alertWhenResolved": True,
-            "conditions": [
-                {
-                    "kind": "AlertCondition",
-                    "metadata": {"name": name},
-                    "spec": {"severity": window.severity, "condition": condition},
-                }
-            ],
-            "notificationTargets": [{"kind": "AlertNotificationTarget", "metadata": {"name": "weir"}, "spec": target}],
-        },
-    }
-
-
 def merged(source: Mapping[str, Any], wanted: Mapping[str, Any]) -> Tree:
     """`source` with what `wanted` says, key by key; what Weir knows nothing of stays as it was."""
     found = copy.deepcopy(dict(source))
@@ -201,7 +167,7 @@ def merged(source: Mapping[str, Any], wanted: Mapping[str, Any]) -> Tree:
     metadata.update({**wanted["metadata"], "annotations": {**kept, **wanted["metadata"]["annotations"]}})
     spec = dict(found.get("spec") or {})
     service = spec.get("service")
-    for name in ("indicatorRef", "alertPolicies", "description"):
+    for name in ("indicatorRef", "description"):
         spec.pop(name, None)
     spec.update({**wanted["spec"], **({"service": service} if service else {})})
     return {**found, "metadata": metadata, "spec": spec}

@@ -290,10 +290,8 @@ def _method(spec: Located, target: Located, exact: Mapping[str, Any]) -> Occurre
         message = "budgetingMethod RatioTimeslices is kept and not evaluated: Weir has Occurrences and Timeslices"
         raise spec.refuse(message, "not-evaluated", kept=True, mark=method.mark)
     share, length = target.node.mapping["timeSliceTarget"], target.node.mapping["timeSliceWindow"]
-    if isinstance(length.value, int | float):  # in minutes
-        slice_s = round(length.value * MINUTE_S)
-    else:
-        slice_s = durations.seconds(length.text)
+    minutes = length.value if isinstance(length.value, int | float) else None
+    slice_s = durations.seconds(length.text) if minutes is None else round(minutes * MINUTE_S)
     slice_target = float(share.value) if isinstance(share.value, int | float) else math.nan
     return Timeslices(int(exact.get("slice_s", slice_s)), slice_target)
 

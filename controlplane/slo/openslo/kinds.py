@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator
 from datetime import datetime
-from zoneinfo import ZoneInfo
 
 from controlplane.slo.openslo.node import Node
 from controlplane.slo.openslo.problem import Problem
@@ -30,6 +29,7 @@ from controlplane.slo.openslo.schema import (
     text,
     under,
 )
+from controlplane.slo.period import zone
 
 API_VERSION = "openslo/v1"
 BUDGETING = ("Occurrences", "Timeslices", "RatioTimeslices")
@@ -41,13 +41,17 @@ ANNOTATION_KEY = re.compile(
     r"(?=(.{0,253}/)?[^/]{0,63}\Z)([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*/)?"
     r"[a-zA-Z0-9]([-._a-zA-Z0-9]{0,61}[a-zA-Z0-9])?"
 )
-ANY_LABEL = re.compile(r"(?s).*")
 
 
 def any_text(node: Node, path: str) -> Iterator[Fault]:
     """Text that may be empty."""
     if node.value != "":
         yield from text()(node, path)
+
+
+def label(node: Node, path: str) -> Iterator[Fault]:
+    """One text, or a list of them."""
+    yield from (each(any_text) if isinstance(node.value, list) else any_text)(node, path)
 
 
 NAME = text(
@@ -62,7 +66,7 @@ METADATA = mapping(
             table(
                 LABEL_KEY,
                 "use at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends",
-                either(any_text, either(each(any_text), any_text)),
+                label,
             )
         ),
         "annotations": optional(
@@ -206,8 +210,8 @@ def start_time(node: Node, path: str) -> Iterator[Fault]:
 
 def time_zone(node: Node, path: str) -> Iterator[Fault]:
     try:
-        ZoneInfo(node.text or "/")
-    except (OSError, ValueError):
+        zone(node.text)
+    except ValueError:
         yield Fault(
             node.mark,
             "time-zone",

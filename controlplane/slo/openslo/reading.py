@@ -27,6 +27,9 @@ INTEGER = re.compile(r"[-+]?[0-9]{1,30}")
 OTHER_BASES = re.compile(r"0o[0-7]{1,30}|0x[0-9a-fA-F]{1,30}")
 FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+LINE = re.compile(
+    "[^\\n\\r\\x85\\u2028\\u2029]*(?:\\r\\n|[\\n\\r\\x85\\u2028\\u2029])|[^\\n\\r\\x85\\u2028\\u2029]+\\Z"
+)
 SEPARATOR = re.compile(r"(---|\.\.\.)(?=\s|$)")
 TAGS = {"tag:yaml.org,2002:str": str, "tag:yaml.org,2002:int": int, "tag:yaml.org,2002:float": float}
 
@@ -66,7 +69,7 @@ def read(text: str, source: str = "<text>") -> tuple[list[Document], list[Proble
         message = f"{source} is larger than {MOST_BYTES // 1024} KiB: split it into several files"
         return [], [Problem(source, Mark(1, 1), "error", "size", "", message)]
     found: list[Document] = []
-    lines = text.splitlines(keepends=True)
+    lines = LINE.findall(text)
     try:
         for node in _roots(text):
             found += _documents(node, lines, source)

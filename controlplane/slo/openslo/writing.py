@@ -6,7 +6,10 @@ from typing import Any
 
 import yaml
 
-AS_NUMBER = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|0o[0-7]+|0x[0-9a-fA-F]+")
+AS_NUMBER = re.compile(r"(?:[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|0o[0-7]+|0x[0-9a-fA-F]+)\Z")
+
+OTHER_BREAKS = re.compile("[\\r\\x85\\u2028\\u2029\\ufeff]")
+"""What YAML takes for the end of a line, or for nothing: escaped, it stays."""
 
 
 class Dumper(yaml.SafeDumper):
@@ -20,13 +23,17 @@ class Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in value else None
+    style = '"' if OTHER_BREAKS.search(value) else "|" if "\n" in value else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
 def _number(dumper: yaml.SafeDumper, value: float) -> yaml.ScalarNode:
-    """The shortest text that reads back as the same number; PyYAML's own has no exponent without a point."""
-    return dumper.represent_scalar("tag:yaml.org,2002:float", repr(value))
+    """The shortest text that reads back as the same number; YAML 1.1 wants a point before an exponent."""
+    if value.is_integer() and abs(value) < 1e15:
+        return dumper.represent_scalar("tag:yaml.org,2002:int", str(int(value)))
+    digits, exponent, power = repr(value).partition("e")
+    text = digits + (".0" if exponent and "." not in digits else "") + exponent + power
+    return dumper.represent_scalar("tag:yaml.org,2002:float", text)
 
 
 Dumper.add_representer(str, _text)

@@ -1,7 +1,8 @@
-"""ExportTraceServiceRequest in protobuf: taken apart by hand down to its spans, each of which upb reads by itself."""
+"""ExportTraceServiceRequest in protobuf: read by the compiled kernel, and by upb, span by span, where that meets something unusual."""
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TypeVar
 
 from google.protobuf.message import DecodeError, Message
@@ -11,21 +12,51 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
 
 from controlplane.telemetry.spans import Event, Span
 
+from . import columnar
 from .any_value import attributes
+from .columnar import Listed, Spans
 from .faults import LATEST_NS, MAX_SPAN_BYTES, TOO_LARGE, fault
 from .malformed import Malformed
-from .scan import Scanner, Unusual
 from .wire import count, fields
 
 _Message = TypeVar("_Message", bound=Message)
+_Place = tuple[int, int, str, str]
 _NO_PARENT = bytes(8)
-_TRACE_ID = b"\x0a\x10"  # how a span begins, as everybody writes it: field 1, 16 bytes
-_scanner = Scanner()
+_LISTED_AT_ONCE = 2_000
 
 
 def check(body: bytes) -> Counter[str]:
     rejected: Counter[str] = Counter()
-    for start, end, _, _ in walk(body):
+    found = columnar.find(body)
+    if found is None:
+        _check(body, walk(body), rejected)
+        return rejected
+    groups = _groups(body, found)
+    for first, last in columnar.chunks(found):
+        faults = columnar.judge(body, found, first, last)
+        if faults is None:
+            _check(body, _places(found, first, last, groups), rejected)
+        else:
+            rejected.update(faults)
+    return rejected
+
+
+def read(body: bytes, shard: int = 0, shards: int = 1) -> Iterator[Spans]:
+    found = columnar.find(body)
+    if found is None:
+        yield from _listed(body, walk(body), shard, shards)
+        return
+    groups = _groups(body, found)
+    for first, last in columnar.chunks(found):
+        scanned = columnar.read(body, found, first, last, groups, shard, shards)
+        if scanned is None:
+            yield from _listed(body, _places(found, first, last, groups), shard, shards)
+        elif len(scanned):
+            yield scanned
+
+
+def _check(body: bytes, places: Iterator[_Place], rejected: Counter[str]) -> None:
+    for start, end, _, _ in places:
         if end - start > MAX_SPAN_BYTES:
             rejected[TOO_LARGE] += 1
             continue
@@ -34,23 +65,47 @@ def check(body: bytes) -> Counter[str]:
             span.trace_id, span.span_id, span.parent_span_id, span.start_time_unix_nano, span.end_time_unix_nano
         ):
             rejected[reason] += 1
-    return rejected
 
 
-def spans(body: bytes, shard: int = 0, shards: int = 1) -> Iterator[tuple[Span, int]]:
-    scanner = _scanner
-    for start, end, service, scope in walk(body):
-        size = end - start
-        if size > MAX_SPAN_BYTES:
+def _listed(body: bytes, places: Iterator[_Place], shard: int, shards: int) -> Iterator[Spans]:
+    some: list[tuple[Span, int]] = []
+    for start, end, service, scope in places:
+        if end - start > MAX_SPAN_BYTES:
             continue
-        if shards > 1 and body[start : start + 2] == _TRACE_ID and body[start + 17] % shards != shard:
-            continue  # another's, told without reading it
-        try:
-            span = scanner.span(body, start, end, service, scope)
-        except Unusual:
-            span = span_of(_parse(WireSpan, body[start:end]), service, scope)
-        if not fault(span.trace_id, span.span_id, span.parent_id, span.start_ns, span.end_ns):
-            yield span if span.end_ns >= span.start_ns else span._replace(end_ns=span.start_ns), size
+        span = span_of(_parse(WireSpan, body[start:end]), service, scope)
+        if fault(span.trace_id, span.span_id, span.parent_id, span.start_ns, span.end_ns):
+            continue
+        if span.trace_id[15] % shards == shard:
+            some.append((span if span.end_ns >= span.start_ns else span._replace(end_ns=span.start_ns), end - start))
+        if len(some) == _LISTED_AT_ONCE:
+            yield Listed(some)
+            some = []
+    if some:
+        yield Listed(some)
+
+
+def _places(found: columnar.Found, first: int, last: int, groups: list[tuple[str, str]]) -> Iterator[_Place]:
+    return ((start, end, *groups[group]) for start, end, group in found.places[:, first:last].T.tolist())
+
+
+def _groups(body: bytes, found: columnar.Found) -> list[tuple[str, str]]:
+    """The service and scope of each group. Raises Malformed."""
+    groups = []
+    for resource_at, resource_end, scope_at, scope_end in found.groups.tolist():
+        if max(resource_end - resource_at, scope_end - scope_at) > MAX_SPAN_BYTES:
+            raise _too_large()
+        groups.append((_service_in(body[resource_at:resource_end]), _scope_in(body[scope_at:scope_end])))
+    return groups
+
+
+@lru_cache(256)
+def _service_in(resource: bytes) -> str:
+    return _service(_parse(Resource, resource))
+
+
+@lru_cache(256)
+def _scope_in(scope: bytes) -> str:
+    return str(_parse(InstrumentationScope, scope).name)
 
 
 def count_log_records(body: bytes) -> int:
@@ -77,8 +132,12 @@ def _head(kind: type[_Message], body: bytes, outer: tuple[int, int]) -> _Message
     for start, end in _inner(body, outer, 1):
         head += body[start:end]
         if len(head) > MAX_SPAN_BYTES:
-            raise Malformed(f"a resource or scope is larger than {MAX_SPAN_BYTES} bytes")
+            raise _too_large()
     return _parse(kind, bytes(head))
+
+
+def _too_large() -> Malformed:
+    return Malformed(f"a resource or scope is larger than {MAX_SPAN_BYTES} bytes")
 
 
 def _parse(kind: type[_Message], data: bytes) -> _Message:
@@ -97,7 +156,7 @@ def _service(resource: Resource) -> str:
 
 
 def span_of(span: WireSpan, service: str, scope: str) -> Span:
-    """As `scan.Scanner.span`, of whatever the parser takes."""
+    """What the parser took, as a value: valid or not."""
     trace_id, span_id, parent_id = span.trace_id, span.span_id, span.parent_span_id
     start_ns, end_ns = span.start_time_unix_nano, span.end_time_unix_nano
     kind, status = span.kind, span.status.code

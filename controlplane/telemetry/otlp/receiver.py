@@ -51,6 +51,7 @@ class Receiver:
         max_series: int = 200_000,
         retention_days: int = 30,
     ) -> None:
+        decode.prepare()
         self._spool = spool
         self.metrics = Intake(spool, max_series=max_series, retention_days=retention_days)
         self.max_body_bytes = max_body_bytes

@@ -6,6 +6,7 @@ import structlog
 
 from controlplane.telemetry.ledger import LedgerRow, close
 from controlplane.telemetry.metrics.batch import Batch as Samples
+from controlplane.telemetry.otlp.decode import Spans
 from controlplane.telemetry.spans import Span
 from controlplane.telemetry.spool.frame import Position
 
@@ -20,7 +21,7 @@ Key = tuple[bytes, bytes]
 class Batch:
     """Spans first, then rows: a row in the store always has its spans there."""
 
-    spans: list[Span] = field(default_factory=list)
+    spans: list[Spans] = field(default_factory=list)
     rows: list[LedgerRow] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)  # of the rows, see `version_of`
     amend: list[bytes] = field(default_factory=list)  # traces to be closed again with what the store knows of them

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
+from controlplane.telemetry.otlp import decode
 from controlplane.telemetry.spool import checkpoint, segments
 from controlplane.telemetry.spool.frame import Position
 from controlplane.telemetry.spool.reader import SpoolReader
@@ -52,12 +53,13 @@ def run(
     folder: Path, dsn: str, *, shard: int, shards: int, limits: Limits, batches: BatchLimits, retention_days: int
 ) -> None:
     """Until standard input ends."""
+    decode.prepare()
     frontier = Frontier(sys.stdin.fileno())
     store = StoreAdapter(dsn, retention_days)
     reader = SpoolReader(folder, checkpoint.load(folder, shard, shards))
 
     untouched = reader.position == segments.start_of(1)  # nothing was ever closed here
-    recent = Recent(folder, f"recent.{shard}-of-{shards}", 0 if untouched else time.time_ns())
+    recent = Recent(folder, f"closed.{shard}-of-{shards}", 0 if untouched else time.time_ns())
 
     def report(status: Status) -> None:
         line = encode(msgspec.structs.replace(status, shard=shard, pending_traces=worker.pending_traces)) + b"\n"

@@ -6,8 +6,13 @@ forgotten. What they wrongly believe to know costs one needless read of the stor
 
 import mmap
 import struct
-from hashlib import blake2b
+from collections.abc import Sequence
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controlplane.telemetry.otlp.compiled import compiled
 
 SLACK_NS = 5 * 10**9
 """How much later than the memory's beginning a trace must have started to be surely new: clocks differ, traces last."""
@@ -16,7 +21,47 @@ FILTER_BYTES = 8 * 2**20
 _BITS_PER_TRACE = 10  # with seven probes: 0.8 % false positives when full
 _PROBES = 7
 _HEADER = struct.Struct("<QQ")  # since when, ns since the Unix epoch; how many traces are in it
-_WORDS = struct.Struct("<QQ")
+
+Words = NDArray[np.uint64]
+"""Trace ids, two numbers each."""
+
+
+@compiled
+def _mixed(word: np.uint64) -> np.uint64:
+    """splitmix64's finalizer (Steele, Lea, Flood 2014): ids need not be random."""
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@compiled
+def _add(bits: NDArray[np.uint8], words: Words) -> None:
+    size = np.uint64(len(bits) * 8)
+    for row in range(words.shape[0]):
+        one = _mixed(words[row, 0] + np.uint64(0x9E3779B97F4A7C15))
+        step = _mixed(words[row, 1] ^ one) | np.uint64(1)
+        for _ in range(_PROBES):
+            probe = one % size
+            bits[probe >> np.uint64(3)] |= np.uint8(1) << np.uint8(probe & np.uint64(7))
+            one += step
+
+
+@compiled
+def _has(bits: NDArray[np.uint8], words: Words, found: NDArray[np.bool_]) -> None:
+    """Set `found` where the id may be in there."""
+    size = np.uint64(len(bits) * 8)
+    for row in range(words.shape[0]):
+        one = _mixed(words[row, 0] + np.uint64(0x9E3779B97F4A7C15))
+        step = _mixed(words[row, 1] ^ one) | np.uint64(1)
+        all_set = True
+        for _ in range(_PROBES):
+            probe = one % size
+            if not (bits[probe >> np.uint64(3)] >> np.uint8(probe & np.uint64(7))) & 1:
+                all_set = False
+                break
+            one += step
+        if all_set:
+            found[row] = True
 
 
 class _Filter:
@@ -27,29 +72,20 @@ class _Filter:
             if fresh:
                 file.truncate(_HEADER.size + size)
             self._map = mmap.mmap(file.fileno(), _HEADER.size + size)
-        self._bits = size * 8
+        self._bits: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8, offset=_HEADER.size)
         if fresh:
             self._note(since_ns, 0)
         self.since_ns, self.count = _HEADER.unpack_from(self._map)
 
-    def add(self, probes: list[int]) -> None:
-        held = self._map
-        for probe in probes:
-            held[_HEADER.size + (probe >> 3)] |= 1 << (probe & 7)
-        self._note(self.since_ns, self.count + 1)
+    def add(self, words: Words) -> None:
+        _add(self._bits, words)
+        self._note(self.since_ns, self.count + len(words))
 
-    def has(self, probes: list[int]) -> bool:
-        held = self._map
-        return all(
-            held[_HEADER.size + (probe >> 3)] >> (probe & 7) & 1 for probe in probes
-        )  # ends at the first that is not
-
-    def probes(self, trace_id: bytes) -> list[int]:
-        one, two = _WORDS.unpack(blake2b(trace_id, digest_size=16).digest())
-        two |= 1
-        return [(one + number * two) % self._bits for number in range(_PROBES)]
+    def mark(self, words: Words, found: NDArray[np.bool_]) -> None:
+        _has(self._bits, words, found)
 
     def close(self) -> None:
+        self._bits = np.empty(0, np.uint8)  # the map cannot be closed while something looks into it
         self._map.close()
 
     def _note(self, since_ns: int, count: int) -> None:
@@ -66,20 +102,31 @@ class Recent:
         self._old = _Filter(self._old_path, since_ns, size)
         self._young = _Filter(self._young_path, since_ns, size)
 
-    def add(self, trace_id: bytes, now_ns: int) -> None:
-        if self._young.count >= self._capacity:
-            self._old.close()
-            self._young_path.replace(self._old_path)
-            self._old, self._young = self._young, _Filter(self._young_path, now_ns, self._size)
-        self._young.add(self._young.probes(trace_id))
+    def add(self, trace_ids: Sequence[bytes], now_ns: int) -> None:
+        """Ids of 16 bytes."""
+        left = _words(trace_ids)
+        while len(left):
+            if self._young.count >= self._capacity:
+                self._old.close()
+                self._young_path.replace(self._old_path)
+                self._old, self._young = self._young, _Filter(self._young_path, now_ns, self._size)
+            fit = self._capacity - self._young.count
+            self._young.add(left[:fit])
+            left = left[fit:]
 
-    def may_know(self, trace_id: bytes, earliest_ns: int) -> bool:
-        """Whether spans of the trace may be in the store already; `earliest_ns` is when the earliest one at hand started."""
-        if self._old.since_ns and earliest_ns < self._old.since_ns + SLACK_NS:
-            return True
-        probes = self._young.probes(trace_id)
-        return self._young.has(probes) or self._old.has(probes)
+    def may_know(self, trace_ids: Sequence[bytes], earliest_ns: Sequence[int]) -> list[bool]:
+        """Of each trace, whether spans of it may be in the store already; `earliest_ns` is when its earliest one at hand started."""
+        words = _words(trace_ids)
+        found = np.zeros(len(words), np.bool_)
+        self._young.mark(words, found)
+        self._old.mark(words, found)
+        surely_ns = self._old.since_ns + SLACK_NS if self._old.since_ns else 0
+        return [known or at_ns < surely_ns for known, at_ns in zip(found.tolist(), earliest_ns, strict=True)]
 
     def close(self) -> None:
         self._young.close()
         self._old.close()
+
+
+def _words(trace_ids: Sequence[bytes]) -> Words:
+    return np.frombuffer(b"".join(trace_ids), np.uint64).reshape(-1, 2)

@@ -4,13 +4,16 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+import pyarrow as pa
 import structlog
 
 from controlplane.telemetry.ledger import LedgerRow
+from controlplane.telemetry.otlp.decode import Spans
 from controlplane.telemetry.spans import Span
 from controlplane.telemetry.store import StoreError, StoreUnavailable
+from controlplane.telemetry.store.columns import SPAN_SCHEMA, span_table, table_spans
 
 from .batch import Batch, Key, key_of, rows_of, version_of
 from .status import Status
@@ -83,7 +86,8 @@ class Sink:
 
     def _write(self, batch: Batch) -> Status | None:
         """None where the sink was stopped before all of it was in the store."""
-        if not self._insert(self._store.insert_spans, batch.spans):
+        spans = self._columns(batch.spans)
+        if not self._insert(self._store.insert_span_columns, spans):
             return None
         if not self._insert(self._store.insert_samples, batch.samples):
             return None
@@ -101,7 +105,7 @@ class Sink:
         if withdrawn and not self._patiently(lambda: self._store.withdraw_requests(withdrawn)):
             return None
         return Status(
-            spans=len(batch.spans),
+            spans=len(spans),
             requests=len(rows),
             amended=len(batch.amend),
             withdrawn=len(withdrawn),
@@ -123,16 +127,31 @@ class Sink:
 
         return found[0] if self._patiently(ask) else None
 
-    def _insert(self, insert: Callable[[list[T]], None], items: list[T]) -> bool:
+    def _columns(self, batch: list[Spans]) -> pa.Table:
+        """All spans in one piece; one that does not fit its column is set aside."""
+        tables = [SPAN_SCHEMA.empty_table()]
+        for spans in batch:
+            try:
+                tables.append(spans.table())
+            except Exception:
+                log.exception("pipeline.columns_not_made", spans=len(spans), remedy="each is tried by itself")
+                for span in [span for part in spans.parts() for span in spans.of(part)]:
+                    try:
+                        tables.append(span_table([span]))
+                    except Exception as error:  # noqa: BLE001  (whatever it is, it is this span's)
+                        self._refused([span], str(error))
+        return pa.concat_tables(tables).combine_chunks()
+
+    def _insert(self, insert: Callable[[Any], None], items: list[T] | pa.Table) -> bool:
         """Insert all; what the store refuses for itself alone is set aside. False where the sink was stopped first."""
-        if not items:
+        if not len(items):
             return True
         try:
             return self._patiently(lambda: insert(items))
         except Exception as error:
             if len(items) == 1:
                 log.exception("pipeline.refused", kind=type(items[0]).__name__, kept_in="refused.jsonl")
-                self._refused(items, str(error))
+                self._refused(table_spans(items) if isinstance(items, pa.Table) else items, str(error))
                 return True
         half = len(items) // 2
         return self._insert(insert, items[:half]) and self._insert(insert, items[half:])

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+import pyarrow as pa
+
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.metrics.batch import Batch as Samples
 from controlplane.telemetry.metrics.columns import sample_tables
@@ -16,7 +18,7 @@ class TraceStore(Protocol):
     def prepare(self) -> None:
         """Bring the tables to this version's shape."""
 
-    def insert_spans(self, spans: Sequence[Span]) -> None: ...
+    def insert_span_columns(self, columns: pa.Table) -> None: ...
 
     def insert_requests(self, rows: Sequence[LedgerRow], version: Sequence[int]) -> None: ...
 

@@ -1,9 +1,9 @@
 """Traces that are still coming in, and the judgement when one is complete. Times are given, never read."""
 
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass
 
+from controlplane.telemetry.otlp.columnar import Part, Spans
 from controlplane.telemetry.spans import Span
 from controlplane.telemetry.spool.frame import Position
 
@@ -19,14 +19,20 @@ class Limits:
 
 
 class OpenTrace:
-    __slots__ = ("bytes", "earliest_ns", "first", "opened_s", "spans", "touched")
+    __slots__ = ("bytes", "count", "earliest_ns", "first", "opened_s", "parts", "touched")
 
     def __init__(self, first: Position, opened_s: float) -> None:
         self.first, self.opened_s = first, opened_s
-        self.spans: list[Span] = []
+        self.parts: list[tuple[Spans, Part]] = []
         self.earliest_ns = 2**63
-        self.bytes = 0
+        self.bytes = self.count = 0
         self.touched = -1
+
+    def spans(self) -> list[Span]:
+        if len(self.parts) == 1:
+            spans, part = self.parts[0]
+            return spans.of(part)
+        return [span for spans, part in self.parts for span in spans.of(part)]
 
 
 class Traces:
@@ -43,25 +49,25 @@ class Traces:
     def __len__(self) -> int:
         return len(self._open)
 
-    def add(self, spans: Iterable[tuple[Span, int]], at: Position, now_s: float) -> None:
-        """Take spans of the record that begins at `at`, each with its size in bytes."""
+    def add(self, spans: Spans, at: Position, now_s: float) -> None:
+        """Take spans of the record that begins at `at`."""
         self._round += 1
         touched: list[bytes] = []
-        for span, size in spans:
-            trace_id = span.trace_id
+        for part in spans.parts():
+            trace_id, first, last, size, earliest_ns = part
             trace = self._open.get(trace_id)
             if trace is None:
                 trace = self._open[trace_id] = OpenTrace(at, now_s)
-            trace.spans.append(span)
+            trace.parts.append((spans, part))
             trace.bytes += size
-            self.bytes += size
-            if span.start_ns < trace.earliest_ns:
-                trace.earliest_ns = span.start_ns
-            if trace.touched != self._round:
-                trace.touched = self._round
-                touched.append(trace_id)
-            if len(trace.spans) == self._limits.trace_spans:
+            if earliest_ns < trace.earliest_ns:
+                trace.earliest_ns = earliest_ns
+            trace.touched = self._round
+            touched.append(trace_id)
+            trace.count += last - first
+            if trace.count >= self._limits.trace_spans:
                 self._large.append(trace_id)
+        self.bytes += spans.size
         self._rounds.append((now_s, touched))
 
     def due(self, now_s: float) -> list[tuple[bytes, OpenTrace]]:

@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice
 
 import structlog
 
@@ -18,8 +17,6 @@ from .sink import Sink
 from .traces import Limits, OpenTrace, Traces
 
 log = structlog.get_logger(__name__)
-
-_SPANS_AT_ONCE = 2_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +50,7 @@ class Worker:
         self._recent = recent
         self._added = reader.position  # everything before it is in `_traces` or done with
         self._batch = Batch(checkpoint=reader.position)
-        self._bytes = 0  # of the batch's spans, on the wire
+        self._spans = self._bytes = 0  # of the batch, on the wire
         self._since_s: float | None = None  # when the batch got something to write
 
     @property
@@ -67,9 +64,9 @@ class Worker:
             self._add(record)
         self._added = self._reader.position
         now_s = time.monotonic()
-        for trace_id, trace in self._traces.due(now_s):
+        if due := self._traces.due(now_s):
             self._since_s = self._since_s or now_s
-            self._close(trace_id, trace)
+            self._close(due)
         if self._full or (self._since_s is not None and now_s - self._since_s >= self._batches.age_s):
             self._hand_on()
         if records:
@@ -81,7 +78,7 @@ class Worker:
 
     @property
     def _full(self) -> bool:
-        return len(self._batch.spans) >= self._batches.spans or self._bytes >= self._batches.bytes
+        return self._spans >= self._batches.spans or self._bytes >= self._batches.bytes
 
     def _add(self, record: Record) -> None:
         if self._since_s is None:
@@ -90,12 +87,12 @@ class Worker:
             self._add_samples(record)
             return
         try:
-            spans = decode.spans(record.kind, record.payload, self._shard, self._shards)
-            while some := list(islice(spans, _SPANS_AT_ONCE)):
-                self._traces.add(some, record.start, time.monotonic())
+            for spans in decode.read(record.kind, record.payload, self._shard, self._shards):
+                self._traces.add(spans, record.start, time.monotonic())
                 self._batch.oldest_ns = self._batch.oldest_ns or record.received_ns
-                self._batch.spans += [span for span, _ in some]
-                self._bytes += sum([size for _, size in some])
+                self._batch.spans.append(spans)
+                self._spans += len(spans)
+                self._bytes += spans.size
                 if self._full:
                     self._added = record.start  # the rest of this record may still come
                     self._hand_on()
@@ -114,17 +111,21 @@ class Worker:
             self._added = record.end
             self._hand_on()
 
-    def _close(self, trace_id: bytes, trace: OpenTrace) -> None:
-        if self._recent.may_know(trace_id, trace.earliest_ns):
-            self._batch.amend.append(trace_id)
-        else:
-            rows = rows_of(trace.spans)
+    def _close(self, due: list[tuple[bytes, OpenTrace]]) -> None:
+        trace_ids = [trace_id for trace_id, _ in due]
+        known = self._recent.may_know(trace_ids, [trace.earliest_ns for _, trace in due])
+        for (trace_id, trace), doubtful in zip(due, known, strict=True):
+            if doubtful:
+                self._batch.amend.append(trace_id)
+                continue
+            spans = trace.spans()
+            rows = rows_of(spans)
             self._batch.rows += rows
-            self._batch.versions += [version_of(trace.spans)] * len(rows)
-        self._recent.add(trace_id, time.time_ns())
+            self._batch.versions += [version_of(spans)] * len(rows)
+        self._recent.add(trace_ids, time.time_ns())
 
     def _hand_on(self) -> None:
         """Blocks while the store does not keep up."""
-        batch, self._batch, self._bytes, self._since_s = self._batch, Batch(), 0, None
+        batch, self._batch, self._spans, self._bytes, self._since_s = self._batch, Batch(), 0, 0, None
         batch.checkpoint = self._traces.checkpoint(self._added)
         self._sink.put(batch)

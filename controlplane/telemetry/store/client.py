@@ -34,6 +34,10 @@ READ_SETTINGS: Mapping[str, object] = {
     "max_memory_usage": 4 * 2**30,
 }
 
+INSERT_SETTINGS: Mapping[str, object] = {
+    "max_partitions_per_insert_block": 0,  # tables are parted by day: a backfill of a year is one batch like any other
+}
+
 
 class Connection:
     """Connects at first use, so that a process may start before the store does. Safe to share between threads.
@@ -92,7 +96,7 @@ class Connection:
     def insert_arrow(self, table: str, data: pa.Table) -> None:
         """Append `data`, whose columns are named as the table's. Sent again, rows replace themselves: repeat it after StoreUnavailable."""
         with _translated():
-            self._connected().insert_arrow(table, data)
+            self._connected().insert_arrow(table, data, settings=dict(INSERT_SETTINGS))
 
     def _probe(self) -> None:
         """Raises StoreUnavailable where nothing at the address answers. Whatever answers will do: proxies know no /ping."""

@@ -179,6 +179,12 @@ def span(values: Sequence[Any]) -> Span:
     )
 
 
+def table_spans(table: pa.Table) -> list[Span]:
+    """The inverse of `span_table`."""
+    rows = zip(*(table[name].to_pylist() for name in SPAN_COLUMNS), strict=True)
+    return [span([*row[:10], dict(row[10]), *row[11:13], [dict(held) for held in row[13]]]) for row in rows]
+
+
 def _attributes(texts: Mapping[str, str]) -> dict[str, AttrValue]:
     return {key: attribute_value(text) for key, text in texts.items()}
 

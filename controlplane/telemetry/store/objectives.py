@@ -98,6 +98,11 @@ class ObjectiveReader(Connection):
         [(count, oldest)] = self.rows("SELECT count(), min(entry_start_ns) FROM requests")
         return oldest if count else None
 
+    def newest_entry(self) -> int | None:
+        """When the newest request began, ns; None in an empty store. Read off the parts' index."""
+        [(count, newest)] = self.rows("SELECT count(), max(entry_start_ns) FROM requests")
+        return newest if count else None
+
     def tallies(self, definitions: Sequence[str], from_hour: int, to_hour: int) -> pa.Table:
         """Stored hours (since the epoch), `from_hour <= hour < to_hour`, in the shape of TALLY_SCHEMA without the version."""
         return self.arrow(
@@ -171,7 +176,7 @@ def _floats(thresholds: Sequence[float], index: int, parameters: dict[str, objec
 
 def _integers(thresholds: Sequence[float], index: int, parameters: dict[str, object]) -> str:
     """Whole ns are at most a threshold where they are at most its floor."""
-    parameters[f"cut_{index}"] = [min(math.floor(one), 2**64 - 1) for one in thresholds]
+    parameters[f"cut_{index}"] = [2**64 - 1 if one >= 2**64 else math.floor(one) for one in thresholds]
     return f"{{cut_{index}:Array(UInt64)}}"
 
 

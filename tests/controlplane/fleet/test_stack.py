@@ -32,7 +32,16 @@ def table(*observed: Observed, pool: PoolEntry = POOL, ledger: Ledger | None = N
 
 
 def test_rows_come_in_the_order_in_which_a_request_meets_them() -> None:
-    assert list(table()) == ["gateway", "redis", "telemetry", "worker", "pool:near", "near/one", "near/two"]
+    assert list(table()) == [
+        "gateway",
+        "redis",
+        "telemetry",
+        "worker",
+        "controller",
+        "pool:near",
+        "near/one",
+        "near/two",
+    ]
 
 
 def test_what_was_never_observed_is_unknown_and_says_what_to_do() -> None:

@@ -14,6 +14,8 @@ LARGEST_EVENT_BYTES = 512 * 1024
 LONGEST_FIELD = 1024  # source, component, group, class, a link's text: not limited by themselves, but by the whole
 LONGEST_HREF = 2048
 MOST_LINKS = 50
+STATEMENT_BYTES = 8 * 1024
+"""Room for saying what is left out."""
 SHORTENED = "shortened by Weir"
 
 
@@ -67,15 +69,16 @@ def fitted(event: dict[str, Any]) -> dict[str, Any]:
     details: dict[str, Any] = event["payload"].get("custom_details", {})
     if size <= LARGEST_EVENT_BYTES:
         return event
+    sizes = {name: len(encoded({name: value})) for name, value in details.items()}
     left_out: list[str] = []
-    statement = 4 * 1024  # room for the names of what is left out
-    for name in sorted(details, key=lambda one: len(encoded({one: details[one]})), reverse=True):
-        if size <= LARGEST_EVENT_BYTES - statement:
+    for name in sorted(sizes, key=sizes.__getitem__, reverse=True):
+        if size <= LARGEST_EVENT_BYTES - STATEMENT_BYTES:
             break
-        size -= len(encoded({name: details[name]})) - 1  # the braces count once
+        size -= sizes[name] - 1  # its braces were never there, a comma was
         left_out.append(name)
-    kept = {name: value for name, value in details.items() if name not in left_out}
-    names = shortened(", ".join(left_out), 1_000)
+    gone = set(left_out)
+    kept = {name: value for name, value in details.items() if name not in gone}
+    names = shortened(", ".join(left_out[:20]), 1_000)
     kept[SHORTENED] = (
         f"{len(left_out)} of {len(details)} details were too large to send: {names}. Weir's page has them."
     )

@@ -164,7 +164,7 @@ class PagerDuty:
 
     def _answer(self, path: str, content_type: str, body: bytes) -> web.Response:
         try:
-            event = self._read(path, content_type, body)
+            event = self.check(path, content_type, body)
         except ValueError as error:
             self.violations.append(f"{path}: {error}: {body[:300]!r}")
             return _refusal(str(error))
@@ -181,7 +181,7 @@ class PagerDuty:
             {"status": "success", "message": "Event processed", "dedup_key": event.get("dedup_key", "")}, status=202
         )
 
-    def _read(self, path: str, content_type: str, body: bytes) -> dict[str, Any]:
+    def check(self, path: str, content_type: str, body: bytes) -> dict[str, Any]:
         """The event. Raises ValueError for what breaks the contract."""
         if content_type != "application/json":
             raise ValueError(f"content type {content_type}")

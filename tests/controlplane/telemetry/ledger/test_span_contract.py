@@ -3,11 +3,10 @@
 import pytest
 
 from controlplane.telemetry.ledger import LedgerRow, close
-from controlplane.telemetry.otlp import decode
-from controlplane.telemetry.spool.frame import Kind
 from inference import otlp
 from inference.spans import ADMIT, INFER, LOOKUP, RESPOND, TOKENIZE, Mark, Trace, Written, encode_trace, encode_write
 from tests.controlplane.telemetry.ledger.traces import assert_closes, spent
+from tests.controlplane.telemetry.otlp.payloads import spans_in
 
 WALL = 1_800_000_000_000_000_000
 
@@ -33,7 +32,7 @@ def served() -> Trace:
 
 def row_of(*encoded: bytes) -> LedgerRow:
     body = otlp.request(list(encoded), "weir.gateway", (("service.name", "weir-gateway"),))
-    (row,) = close([span for span, _ in decode.spans(Kind.TRACES_PROTOBUF, body)])
+    (row,) = close(spans_in(body))
     assert_closes([row])
     return row
 

@@ -6,7 +6,18 @@ import time
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
+from controlplane.telemetry.otlp import decode
+from controlplane.telemetry.spans import Span
+from controlplane.telemetry.spool.frame import Kind
+
 MS = 1_000_000
+
+
+def spans_in(body: bytes, kind: Kind = Kind.TRACES_PROTOBUF, shard: int = 0, shards: int = 1) -> list[Span]:
+    """The body's spans as the pipeline reads them."""
+    return [
+        span for spans in decode.read(kind, body, shard, shards) for part in spans.parts() for span in spans.of(part)
+    ]
 
 
 def request(spans: int = 1, *, traces: int = 1, trace_ids: list[bytes] | None = None) -> ExportTraceServiceRequest:

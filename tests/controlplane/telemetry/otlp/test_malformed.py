@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from controlplane.telemetry.otlp import decode
 from controlplane.telemetry.otlp.decode import Malformed
 from controlplane.telemetry.spool.frame import Kind
-from controlplane.telemetry.store.columns import span_table
+from controlplane.telemetry.store.columns import span_table, table_spans
 
 from ..running import Running
 from .payloads import request
@@ -45,14 +45,16 @@ KEYS = (
 
 
 def judge(kind: Kind, body: bytes) -> None:
-    """`check` and `spans` agree: both read the body or neither does, and what is read fits the store."""
+    """`check` and `read` agree: both read the body or neither does, and what is read fits the store."""
     try:
         decode.check(kind, body)
     except Malformed:
         with pytest.raises(Malformed):
-            list(decode.spans(kind, body))
+            list(decode.read(kind, body))
     else:
-        span_table([span for span, _ in decode.spans(kind, body)])
+        for spans in decode.read(kind, body):
+            values = [span for part in spans.parts() for span in spans.of(part)]
+            assert sorted(map(repr, table_spans(spans.table()))) == sorted(map(repr, table_spans(span_table(values))))
 
 
 def mutated(body: bytes, source: random.Random) -> bytes:

@@ -3,13 +3,17 @@
 import threading
 from collections.abc import Iterable, Sequence
 
+import pyarrow as pa
+
 from controlplane.telemetry.ledger import LedgerRow
+from controlplane.telemetry.otlp.columnar import Listed
 from controlplane.telemetry.pipeline.batch import Batch
 from controlplane.telemetry.pipeline.sink import Sink
 from controlplane.telemetry.pipeline.status import Status
 from controlplane.telemetry.spans import Span
 from controlplane.telemetry.spool.frame import Position
 from controlplane.telemetry.store import StoreError, StoreUnavailable
+from controlplane.telemetry.store.columns import table_spans
 
 
 class MemoryStore:
@@ -21,7 +25,8 @@ class MemoryStore:
 
     def prepare(self) -> None: ...
 
-    def insert_spans(self, spans: Sequence[Span]) -> None:
+    def insert_span_columns(self, columns: pa.Table) -> None:
+        spans = table_spans(columns)
         if self.failures:
             raise self.failures.pop(0)
         if any(span.name == "poison" for span in spans):
@@ -58,7 +63,7 @@ class Outcome:
         sink = Sink(store, stored, lambda items, why: self.refused.extend(items), self.away.append)
         sink.start()
         for number, names in enumerate(batches):
-            sink.put(Batch(spans=[named(name) for name in names], checkpoint=Position(1, number)))
+            sink.put(Batch(spans=[Listed([(named(name), 9)]) for name in names], checkpoint=Position(1, number)))
         assert ended.wait(30)
         sink.stop()
         assert not sink.alive

@@ -6,6 +6,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.telemetry.otlp.columnar import Listed
 from controlplane.telemetry.pipeline.recent import SLACK_NS, Recent
 from controlplane.telemetry.pipeline.traces import Limits, Traces
 from controlplane.telemetry.spans import Span
@@ -28,8 +29,8 @@ def due(traces: Traces, now_s: float) -> list[str]:
 
 def test_a_trace_is_due_once_it_has_been_quiet() -> None:
     traces = Traces(LIMITS)
-    traces.add([span("a"), span("b")], at(0), 100.0)
-    traces.add([span("b")], at(1), 100.6)
+    traces.add(Listed([span("a"), span("b")]), at(0), 100.0)
+    traces.add(Listed([span("b")]), at(1), 100.6)
     assert traces.next_due_s() == 101.0
     assert due(traces, 100.99) == []
     assert due(traces, 101.0) == ["a"]
@@ -41,29 +42,29 @@ def test_a_trace_is_due_once_it_has_been_quiet() -> None:
 def test_a_trace_that_is_never_quiet_is_due_after_a_while() -> None:
     traces = Traces(LIMITS)
     for tenth in range(25):
-        traces.add([span("a")] if tenth % 5 == 0 else [span(f"x{tenth}")], at(tenth), 100 + tenth / 2)
+        traces.add(Listed([span("a" if tenth % 5 == 0 else f"x{tenth}")]), at(tenth), 100 + tenth / 2)
     assert "a" in due(traces, 112.0)
 
 
 def test_the_oldest_go_early_when_memory_is_short() -> None:
     traces = Traces(LIMITS)
     for number in range(150):
-        traces.add([span(f"t{number:03}")], at(number), 100.0)
+        traces.add(Listed([span(f"t{number:03}")]), at(number), 100.0)
     assert due(traces, 100.0) == [f"t{number:03}" for number in range(50)]
     assert traces.bytes == LIMITS.pending_bytes
 
 
 def test_a_trace_of_very_many_spans_does_not_wait_for_more() -> None:
     traces = Traces(LIMITS)
-    traces.add([span("a")] * 5 + [span("b")], at(0), 100.0)
+    traces.add(Listed([span("a")] * 5 + [span("b")]), at(0), 100.0)
     assert due(traces, 100.0) == ["a"]
 
 
 def test_the_checkpoint_waits_for_the_first_record_of_the_oldest_open_trace() -> None:
     traces = Traces(LIMITS)
-    traces.add([span("a")], at(10), 100.0)
-    traces.add([span("b")], at(20), 100.1)
-    traces.add([span("a")], at(30), 100.2)
+    traces.add(Listed([span("a")]), at(10), 100.0)
+    traces.add(Listed([span("b")]), at(20), 100.1)
+    traces.add(Listed([span("a")]), at(30), 100.2)
     assert traces.checkpoint(at(40)) == at(10)
     assert due(traces, 101.15) == ["b"]
     assert traces.checkpoint(at(40)) == at(10)
@@ -76,37 +77,48 @@ def test_every_span_comes_out_exactly_once_and_never_before_the_checkpoint(arriv
     traces, now, out = Traces(LIMITS), 100.0, 0
     for number, (name, later) in enumerate(arrivals):
         now += later
-        traces.add([span(name)], at(number), now)
-        out += sum(len(trace.spans) for _, trace in traces.due(now))
+        traces.add(Listed([span(name)]), at(number), now)
+        out += sum(len(trace.spans()) for _, trace in traces.due(now))
         assert number + 1 - out <= number + 1 - traces.checkpoint(at(number + 1)).offset
-    assert out + sum(len(trace.spans) for _, trace in traces.due(now + 20)) == len(arrivals)
+    assert out + sum(len(trace.spans()) for _, trace in traces.due(now + 20)) == len(arrivals)
     assert len(traces) == traces.bytes == 0
+
+
+def trace_id(number: int) -> bytes:
+    return number.to_bytes(16, "big")
 
 
 def test_what_was_closed_is_remembered_across_a_restart_and_what_is_too_old_is_doubted(tmp_path: Path) -> None:
     second = 10**9
     recent = Recent(tmp_path, "recent", 100 * second, size=10)  # eight traces
-    recent.add(b"a", 100 * second)
+    one, other = trace_id(1), trace_id(2)
+    recent.add([one], 100 * second)
     new = 100 * second + SLACK_NS
     for memory in (recent, Recent(tmp_path, "recent", 999 * second, size=10)):
-        assert memory.may_know(b"a", new) and not memory.may_know(b"b", new)
-        assert memory.may_know(b"b", new - 1), "it may have been closed before the memory began"
+        assert memory.may_know([one, other], [new, new]) == [True, False]
+        assert memory.may_know([other], [new - 1]) == [True], "it may have been closed before the memory began"
 
 
 def test_the_memory_forgets_the_older_half_and_knows_it(tmp_path: Path) -> None:
     second = 10**9
     recent = Recent(tmp_path, "recent", 0, size=1000)
-    known = [os.urandom(16) for _ in range(2000)]
-    for number, trace_id in enumerate(known):
-        recent.add(trace_id, (100 + number) * second)
-    later = 10**6 * second
-    remembered = [trace_id for trace_id in known if recent.may_know(trace_id, later)]
-    assert set(known[800:]) <= set(remembered) and len(remembered) < 1300
-    assert all(recent.may_know(trace_id, 500 * second) for trace_id in known), "too old to be sure"
+    known = [trace_id(number) for number in range(2000)]
+    for number in range(0, 2000, 10):
+        recent.add(known[number : number + 10], (100 + number) * second)
+    later = [10**6 * second] * 2000
+    remembered = {one for one, may in zip(known, recent.may_know(known, later), strict=True) if may}
+    assert set(known[800:]) <= remembered and len(remembered) < 1300
+    assert all(recent.may_know(known, [500 * second] * 2000)), "too old to be sure"
+
+
+def test_many_at_once_are_remembered_though_they_fill_the_memory_several_times(tmp_path: Path) -> None:
+    recent = Recent(tmp_path, "recent", 0, size=1000)
+    known = [trace_id(number) for number in range(2000)]
+    recent.add(known, 1)
+    assert all(recent.may_know(known[-800:], [10**18] * 800))
 
 
 def test_strangers_are_hardly_ever_taken_for_known(tmp_path: Path) -> None:
     recent = Recent(tmp_path, "recent", 0, size=10_000)
-    for _ in range(8000):
-        recent.add(os.urandom(16), 1)
-    assert sum(recent.may_know(os.urandom(16), 10**18) for _ in range(2000)) < 60
+    recent.add([trace_id(number) for number in range(8000)], 1)
+    assert sum(recent.may_know([os.urandom(16) for _ in range(2000)], [10**18] * 2000)) < 60

@@ -1,0 +1,1 @@
+"""The controller's process: `python -m controlplane.controller`."""

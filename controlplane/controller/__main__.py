@@ -1,0 +1,34 @@
+"""`python -m controlplane.controller`. See docs/objectives.md."""
+
+import os
+import signal
+import threading
+
+import django
+
+
+def main() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
+    django.setup()
+
+    from django.conf import settings
+
+    from controlplane import tracing
+    from controlplane.controller.http import serve
+    from controlplane.controller.loop import Controller
+    from controlplane.incidents.engine import observe
+    from controlplane.telemetry.store import Store
+
+    config = settings.CONFIG
+    tracing.configure("weir-controller", config)
+    stopping = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stopping.set())
+    controller = Controller(Store(config.store_dsn), config, observe)
+    with serve(config, controller) as port:
+        print(f"controller http={port}", flush=True)
+        controller.run(stopping)
+
+
+if __name__ == "__main__":
+    main()

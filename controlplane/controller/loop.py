@@ -1,0 +1,213 @@
+"""Judges every objective, every few seconds, and hands what it found to incidents.
+
+Two may run: both count, so that either can take over within a tick, and the one that holds the lease judges for all. What a tick
+cannot read is `unknown`, never quiet.
+"""
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import NamedTuple
+from uuid import uuid4
+
+import structlog
+from django.db import DatabaseError, close_old_connections
+from django.utils import timezone
+from prometheus_client import Counter, Gauge, Histogram
+
+from controlplane.config import Config
+from controlplane.fleet.models import Observation
+from controlplane.slo import lease, states
+from controlplane.slo.alert import Alert
+from controlplane.slo.doubt import Doubt
+from controlplane.slo.evaluation import Evaluation, unjudged
+from controlplane.slo.evaluator import Evaluator
+from controlplane.slo.models import StoredObjective, Tick
+from controlplane.slo.models.maintenance import planned
+from controlplane.slo.objective import Objective
+from controlplane.telemetry.store import Store, StoreError, StoreUnavailable
+
+log = structlog.get_logger(__name__)
+
+LEASE = "controller"
+LEASE_LASTS = timedelta(seconds=20)
+"""Two may lead at no time, so another waits this long for one that was killed; one that ends gives it up."""
+DAY_S = 86_400
+
+Observe = Callable[[Sequence[Alert], datetime], None]
+
+TOOK = Histogram(
+    "weir_controller_tick_seconds",
+    "A tick, from reading the ledger to incidents.",
+    buckets=(0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10),
+)
+TICKS = Counter("weir_controller_ticks", "Ticks.", ["result"])
+LEADS = Gauge("weir_controller_leads", "1 where this process leads.")
+BEHIND = Gauge("weir_controller_behind_hours", "Hours of the ledger that are still to be counted.")
+TALLIES = Gauge("weir_controller_tallies_bytes", "Memory of the tallies.")
+STATES = Gauge("weir_objective_states", "Objectives by what was found.", ["state"])
+BUDGET = Gauge("weir_objective_budget_left_ratio", "1 untouched, 0 gone.", ["key"])
+
+
+class Outcome(NamedTuple):
+    leads: bool
+    evaluations: list[Evaluation]
+    error: str
+
+
+class Controller:
+    """One process's. `observe` is `controlplane.incidents.engine.observe`."""
+
+    def __init__(self, store: Store, config: Config, observe: Observe) -> None:
+        self.holder = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:6]}"
+        self.evaluator = Evaluator(store, config.retention_days * DAY_S)
+        self.last_step = 0.0  # monotonic
+        self._every_s = config.evaluate_every_s
+        self._observe = observe
+        self._doubt = Doubt(config.stale_after_s)
+        self._last: list[Evaluation] = []
+        self._error = ""
+        self._broken: dict[str, str] = {}
+
+    def run(self, stopping: threading.Event) -> None:
+        """Ticks until `stopping`, and counts history in between."""
+        while not stopping.is_set():
+            due = time.monotonic() + self._every_s
+            close_old_connections()
+            try:
+                self.step(timezone.now())
+            except DatabaseError as error:
+                self._say(f"the database does not answer: {error}")
+                TICKS.labels("failed").inc()
+            except Exception:
+                log.exception("controller.tick_failed")
+                TICKS.labels("failed").inc()
+            self._sweep(due - self._every_s / 5, stopping)
+            stopping.wait(max(0.0, due - time.monotonic()))
+        with suppress(DatabaseError):
+            lease.give_up(LEASE, self.holder, timezone.now())
+        close_old_connections()
+
+    def step(self, now: datetime) -> Outcome:
+        """One tick at `now`. Raises DatabaseError."""
+        began = time.monotonic()
+        leads = lease.take(LEASE, self.holder, now, LEASE_LASTS)
+        objectives = self._objectives()
+        evaluations, error = self._evaluate(objectives, now)
+        if leads and lease.take(LEASE, self.holder, timezone.now(), LEASE_LASTS):  # as long as that took, still
+            error = self._tell(evaluations, now, error)
+            self._beat(evaluations, now, began, error)
+        self._say(error)
+        self._measure(leads, evaluations, began, error)
+        self.last_step = time.monotonic()
+        return Outcome(leads, evaluations, error)
+
+    def _objectives(self) -> list[Objective]:
+        found, broken = [], {}
+        for row in StoredObjective.objects.filter(enabled=True).select_related("owner"):
+            try:
+                found.append(row.to_objective())
+            except (ValueError, TypeError) as error:
+                broken[row.slug] = str(error)
+        if broken != self._broken:
+            log.warning("controller.broken_objectives", objectives=broken)
+        self._broken = broken
+        return found
+
+    def _evaluate(self, objectives: list[Objective], now: datetime) -> tuple[list[Evaluation], str]:
+        now_ns = int(now.timestamp() * 1e9)
+        try:
+            found = self.evaluator.tick(objectives, planned(), now_ns, lambda newest: self._doubt.about(newest, now))
+        except (StoreUnavailable, StoreError) as error:
+            why = f"the ledger cannot be read: {error}"
+            return _unknown(objectives, self._last, now_ns, why), why
+        self._last = found
+        return found, ""
+
+    def _tell(self, evaluations: list[Evaluation], now: datetime, error: str) -> str:
+        """States for the pages, alerts for incidents. Incidents that fail do not stop the states, and are the tick's error."""
+        states.write(evaluations, now, self._broken)
+        try:
+            self._observe([one.alert for one in evaluations], now)
+        except Exception as failure:
+            if not self._error:
+                log.exception("controller.incidents_failed")
+            return error or f"incidents could not be brought up to date: {type(failure).__name__}: {failure}"
+        return error
+
+    def _beat(self, evaluations: list[Evaluation], now: datetime, began: float, error: str) -> None:
+        took_s = time.monotonic() - began
+        failed = sum(one.alert.state == "unknown" for one in evaluations) + len(self._broken)
+        states.beat(
+            Tick(
+                at=timezone.now(),
+                took_s=took_s,
+                objectives=len(evaluations),
+                failed=failed,
+                holder=self.holder,
+                error=error[:500],
+            )
+        )
+        Observation.objects.update_or_create(
+            component="controller",
+            defaults={
+                "kind": Observation.Kind.CONTROLLER,
+                "state": Observation.State.DEGRADED if error else Observation.State.UP,
+                "figures": {
+                    "objectives": len(evaluations),
+                    "unknown": failed,
+                    "tick_ms": round(took_s * 1000, 1),
+                    "history_behind_hours": self.evaluator.behind,
+                },
+                "observed_at": now,
+                "error": error[:500],
+            },
+        )
+
+    def _sweep(self, until: float, stopping: threading.Event) -> None:
+        """History, while there is some to count; then one hour a tick again, to find what has changed."""
+        more = True
+        while more and time.monotonic() < until and not stopping.is_set():
+            try:
+                more = self.evaluator.sweep(time.time_ns())
+            except (StoreUnavailable, StoreError):
+                return  # the next tick says so
+        BEHIND.set(self.evaluator.behind)
+
+    def _say(self, error: str) -> None:
+        """Once when it begins, once when it is over."""
+        if error and not self._error:
+            log.warning("controller.cannot_evaluate", error=error)
+        if self._error and not error:
+            log.info("controller.evaluates_again")
+        self._error = error
+
+    def _measure(self, leads: bool, evaluations: list[Evaluation], began: float, error: str) -> None:
+        TOOK.observe(time.monotonic() - began)
+        TICKS.labels("failed" if error else "done").inc()
+        LEADS.set(leads)
+        TALLIES.set(self.evaluator.nbytes)
+        for state in ("firing", "quiet", "unknown"):
+            STATES.labels(state).set(sum(one.alert.state == state for one in evaluations))
+        BUDGET.clear()
+        for one in evaluations:
+            if one.alert.budget is not None:
+                BUDGET.labels(one.alert.key).set(one.alert.budget.left_share)
+
+
+def _unknown(objectives: list[Objective], last: list[Evaluation], now_ns: int, why: str) -> list[Evaluation]:
+    """Everything that was judged before, and everything else that can be named."""
+    by_slug = {one.slug: one for one in objectives}
+    found = [
+        unjudged(by_slug[one.alert.objective.slug], one.alert.scope, now_ns, why)
+        for one in last
+        if one.alert.objective.slug in by_slug
+    ]
+    named = {one.alert.objective.slug for one in found}
+    return found + [
+        unjudged(one, one.scope, now_ns, why) for one in objectives if one.slug not in named and not one.split_by
+    ]

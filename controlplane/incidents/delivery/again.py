@@ -1,0 +1,22 @@
+"""A refused page, sent again once what it was refused for is put right."""
+
+from django.db import transaction
+from django.utils import timezone
+
+from controlplane.incidents.delivery.models import Delivery
+
+
+@transaction.atomic
+def send(delivery: Delivery) -> bool:
+    """Whether it waits again. Not where a later step was told already: it would come after what follows it."""
+    later = Delivery.objects.filter(
+        endpoint=delivery.endpoint_id,
+        key=delivery.key,
+        sequence__gt=delivery.sequence,
+        state=Delivery.State.DELIVERED,
+    )
+    if later.exists():
+        return False
+    now = timezone.now()
+    refused = Delivery.objects.filter(pk=delivery.pk, state=Delivery.State.DEAD)
+    return bool(refused.update(state=Delivery.State.PENDING, settled_at=None, due_at=now, enqueued_at=now, attempts=0))

@@ -1,0 +1,163 @@
+"""Applying OpenSLO documents to the database: all of them or none, and the same again changes nothing."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.db import transaction
+
+from controlplane.slo.models import StoredObjective
+from controlplane.slo.objective import Objective
+from controlplane.slo.openslo import weir
+from controlplane.slo.openslo.lint import Linted, lint
+from controlplane.slo.openslo.models import AppliedDocument
+from controlplane.slo.openslo.plan import State, Step, Stored, plan
+from controlplane.slo.openslo.problem import Problem, shown
+from controlplane.slo.openslo.reading import Document, read
+from controlplane.slo.save import save_objective
+
+MANAGED_BY = weir.PREFIX + "managed-by"
+SOURCE = weir.PREFIX + "source"
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """`done` is False for a dry run, and where errors or conflicts forbade it."""
+
+    linted: Linted
+    steps: list[Step]
+    refusals: list[Problem]  # what only the database can refuse, such as an owner that is no team
+    done: bool
+
+    @property
+    def problems(self) -> list[Problem]:
+        return sorted({*self.linted.problems, *self.refusals})
+
+    @property
+    def errors(self) -> list[Problem]:
+        return [*self.linted.errors, *self.refusals]
+
+    @property
+    def conflicts(self) -> list[Step]:
+        return [step for step in self.steps if step.action == "conflict"]
+
+    @property
+    def possible(self) -> bool:
+        return not self.errors and not self.conflicts
+
+
+class _Undo(Exception):  # noqa: N818  (no error: a dry run's end)
+    pass
+
+
+def apply(
+    texts: Mapping[str, str],
+    *,
+    label: str,
+    who: str,
+    prune: bool = False,
+    adopt: bool = False,
+    dry_run: bool = False,
+) -> Applied:
+    """Apply files by name. `label` marks what is theirs; empty imports once, to be edited by hand afterwards.
+
+    A dry run does the same and undoes it, so that it refuses what the real one would refuse.
+    """
+    linted = lint(texts, known_documents())
+    steps = plan(linted, state(), label, prune=prune, adopt=adopt)
+    found = Applied(linted, steps, [], False)
+    if not found.possible:
+        return found
+    refusals: list[Problem] = []
+    try:
+        with transaction.atomic():
+            refusals = _carry_out(linted, steps, label, who)
+            if dry_run or refusals:
+                raise _Undo
+    except _Undo:
+        return Applied(linted, steps, refusals, False)
+    return Applied(linted, steps, [], True)
+
+
+def known_documents() -> list[Document]:
+    return [document for row in AppliedDocument.objects.all() for document in read(row.text, row.source)[0]]
+
+
+def state() -> State:
+    objectives: dict[str, Objective] = {}
+    for row in StoredObjective.objects.select_related("owner"):
+        objectives[row.slug] = row.to_objective()
+    documents = {
+        (row.kind, row.name): Stored(row.label, row.source, row.text, row.slug) for row in AppliedDocument.objects.all()
+    }
+    return State(objectives, documents)
+
+
+def _carry_out(linted: Linted, steps: Iterable[Step], label: str, who: str) -> list[Problem]:
+    documents = {(one.kind, one.name): one for one in linted.documents}
+    refusals = []
+    for step in steps:
+        if step.action == "prune":
+            AppliedDocument.objects.filter(kind=step.kind, name=step.name, label=label).delete()
+            StoredObjective.objects.filter(slug=step.slug).delete() if step.slug else None
+        elif step.action in ("create", "change"):
+            document = documents[step.kind, step.name]
+            try:
+                _save(document, linted, step, label, who)
+            except ValidationError as error:
+                refusals += _refused(document, error)
+    return refusals
+
+
+def _save(document: Document, linted: Linted, step: Step, label: str, who: str) -> None:
+    if step.slug:
+        annotations = {name: text for name, text in annotations_of(document).items() if name not in weir.MEANT}
+        mark = {MANAGED_BY: label, SOURCE: document.source} if label else {}
+        save_objective(linted.objectives[document.name], who=who, annotations={**annotations, **mark})
+    AppliedDocument.objects.update_or_create(
+        kind=document.kind,
+        name=document.name,
+        defaults={
+            "label": label,
+            "source": document.source[:500],
+            "text": document.text,
+            "slug": step.slug,
+            "not_evaluated": linted.kept.get(document.name, "")[:500] if document.kind == "SLO" else "",
+            "who": who[:150],
+        },
+    )
+
+
+def annotations_of(document: Document) -> dict[str, str]:
+    node = document.node.at("metadata", "annotations")
+    return {name: one.text for name, one in node.mapping.items()} if node else {}
+
+
+FIELDS: dict[str, tuple[str | int, ...]] = {
+    "owner": ("metadata", "annotations", weir.OWNER),
+    "runbook": ("metadata", "annotations", weir.RUNBOOK),
+    "slug": ("metadata", "name"),
+    "name": ("metadata", "displayName"),
+    "period_s": ("spec", "timeWindow", 0, "duration"),
+    "calendar_count": ("spec", "timeWindow", 0, "duration"),
+    "slice_s": ("spec", "objectives", 0, "timeSliceWindow"),
+    "slice_target": ("spec", "objectives", 0, "timeSliceTarget"),
+    "target": ("spec", "objectives", 0, "target"),
+    "threshold_ms": ("spec", "objectives", 0, "value"),
+    "windows": ("metadata", "annotations", weir.WINDOWS),
+}
+"""Where a document says what the model calls so."""
+
+
+def _refused(document: Document, error: ValidationError) -> list[Problem]:
+    by_field: dict[str, list[Any]] = error.error_dict if hasattr(error, "error_dict") else {"": error.error_list}
+    found = []
+    for field, errors in by_field.items():
+        node = document.node.at(*FIELDS.get(field, ("metadata", "name"))) or document.node
+        path = ".".join(str(part) for part in FIELDS.get(field, ()))
+        words = f"{path}={shown(node.plain)}: " if path else ""
+        for one in errors:
+            message = words + " ".join(one.messages)
+            found.append(Problem(document.source, node.mark, "error", "objective", path, message))
+    return found

@@ -1,0 +1,30 @@
+"""Objectives of the database as OpenSLO, and with them whatever else was applied."""
+
+from controlplane.slo.models import StoredObjective
+from controlplane.slo.openslo.apply import known_documents
+from controlplane.slo.openslo.exported import exported
+from controlplane.slo.openslo.imported import Context
+from controlplane.slo.openslo.models import AppliedDocument
+from controlplane.slo.openslo.reading import Document, read
+from controlplane.slo.openslo.references import index
+from controlplane.slo.openslo.writing import joined
+
+
+def export_one(row: StoredObjective) -> str:
+    """Its document: the text it was applied with, where nothing has changed since."""
+    source = AppliedDocument.objects.filter(slug=row.slug).first()
+    return exported(row.to_objective(), _document(source), Context(index(known_documents())))
+
+
+def export_all() -> str:
+    """Everything, in one text of several documents: what is not evaluated first, then objectives by slug."""
+    context = Context(index(known_documents()))
+    others = [row.text for row in AppliedDocument.objects.filter(slug="")]
+    sources = {row.slug: row for row in AppliedDocument.objects.exclude(slug="")}
+    rows = StoredObjective.objects.select_related("owner")
+    return joined([*others, *(exported(row.to_objective(), _document(sources.get(row.slug)), context) for row in rows)])
+
+
+def _document(row: AppliedDocument | None) -> Document | None:
+    documents = read(row.text, row.source)[0] if row else []
+    return documents[0] if documents else None

@@ -1,0 +1,50 @@
+"""OpenSLO files of a folder or a list."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from controlplane.slo.openslo.reading import MOST_BYTES
+
+SUFFIXES = (".yaml", ".yml")
+MOST_FILES = 10_000
+
+
+class FilesError(Exception):
+    """What was named cannot be read."""
+
+
+def texts(paths: Iterable[str]) -> dict[str, str]:
+    """Texts by path as given; of a folder all `.yaml` and `.yml` below it, hidden folders left out. Raises FilesError."""
+    found: dict[str, str] = {}
+    for path in paths:
+        for file in _files(Path(path)):
+            if len(found) >= MOST_FILES:
+                raise FilesError(f"{path} has more than {MOST_FILES} files: name a smaller folder")
+            found[str(file)] = _text(file)
+    return found
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if not path.is_dir():
+        yield path
+        return
+    files = [
+        file
+        for file in sorted(path.rglob("*"))
+        if file.suffix in SUFFIXES
+        and file.is_file()
+        and not any(part.startswith(".") for part in file.relative_to(path).parts)
+    ]
+    if not files:
+        raise FilesError(f"{path} has no {' or '.join(SUFFIXES)} file")
+    yield from files
+
+
+def _text(file: Path) -> str:
+    try:
+        with file.open("rb") as opened:
+            return opened.read(MOST_BYTES + 4).decode("utf-8-sig")
+    except OSError as error:
+        raise FilesError(f"{file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise FilesError(f"{file} is no UTF-8 text: byte {error.start} is {error.object[error.start]:#x}") from None

@@ -1,0 +1,125 @@
+"""`manage.py openslo lint|apply|diff|import|export`: objectives as code."""
+
+import getpass
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from controlplane.slo.models import StoredObjective
+from controlplane.slo.openslo import report
+from controlplane.slo.openslo.apply import Applied, apply, known_documents
+from controlplane.slo.openslo.export import export_all, export_one
+from controlplane.slo.openslo.files import FilesError, texts
+from controlplane.slo.openslo.lint import lint
+from controlplane.slo.openslo.problem import Problem
+
+DEFAULT_LABEL = "openslo"
+
+
+class Command(BaseCommand):
+    help = (
+        "Objectives as OpenSLO v1 files. Exit codes: 0 fine, 1 errors or (diff) something would change, 2 wrong usage."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        commands = parser.add_subparsers(dest="command", required=True, metavar="lint|apply|diff|import|export")
+        checked = commands.add_parser("lint", help="say what to correct, with lines")
+        checked.add_argument("paths", nargs="+", metavar="FILE|DIR")
+        checked.add_argument("--format", choices=["text", "json", "github"], default="text")
+        checked.add_argument("--strict", action="store_true", help="warnings fail too")
+        checked.add_argument("--alone", action="store_true", help="do not look for references in the database")
+        for name, words in (
+            ("apply", "make the database say what the files say, all or nothing"),
+            ("diff", "show what apply would do; exits 1 if that is anything"),
+        ):
+            applied = commands.add_parser(name, help=words)
+            applied.add_argument("paths", nargs="+", metavar="FILE|DIR")
+            applied.add_argument("--owner-label", default=DEFAULT_LABEL, help="marks what these files own")
+            applied.add_argument("--prune", action="store_true", help="delete what has the label and is in no file")
+            applied.add_argument("--adopt", action="store_true", help="take over what was made by hand or elsewhere")
+            if name == "apply":
+                applied.add_argument("--dry-run", action="store_true", help="show the plan alone")
+        imported = commands.add_parser("import", help="take objectives over once; edit them here afterwards")
+        imported.add_argument("paths", nargs="+", metavar="FILE|DIR")
+        imported.add_argument("--dry-run", action="store_true")
+        exported = commands.add_parser("export", help="write objectives as OpenSLO")
+        exported.add_argument("slugs", nargs="*", metavar="SLUG", help="none: all of them, and what else was applied")
+        exported.add_argument("--to", type=Path, metavar="DIR", help="a file for each, instead of one text")
+
+    def handle(self, **options: Any) -> None:
+        try:
+            code = getattr(self, f"_{options['command']}")(options)
+        except FilesError as error:
+            raise CommandError(str(error), returncode=2) from None
+        if code:
+            sys.exit(code)
+
+    def _lint(self, options: dict[str, Any]) -> int:
+        known = [] if options["alone"] else known_documents()
+        found = lint(texts(options["paths"]), known)
+        if options["format"] == "json":
+            self.stdout.write(json.dumps([report.as_json(one) for one in found.problems], indent=2))
+        elif options["format"] == "github":
+            for one in found.problems:
+                self.stdout.write(report.as_github(one))
+        else:
+            self._problems(found.problems)
+            self.stdout.write(f"{len(found.documents)} documents: {report.counted(found.problems)}")
+        return 1 if found.errors or (options["strict"] and found.problems) else 0
+
+    def _problems(self, problems: list[Problem]) -> None:
+        for one in problems:
+            self.stdout.write(one.text(), self.style.ERROR if one.severity == "error" else self.style.WARNING)
+
+    def _apply(self, options: dict[str, Any]) -> int:
+        found = self._applied(options, options["owner_label"], options["dry_run"])
+        return 0 if found.possible else 1
+
+    def _diff(self, options: dict[str, Any]) -> int:
+        found = self._applied(options, options["owner_label"], dry_run=True)
+        return 1 if not found.possible or any(step.action != "unchanged" for step in found.steps) else 0
+
+    def _import(self, options: dict[str, Any]) -> int:
+        found = self._applied({**options, "prune": False, "adopt": False}, "", options["dry_run"])
+        return 0 if found.possible else 1
+
+    def _applied(self, options: dict[str, Any], label: str, dry_run: bool) -> Applied:
+        found = apply(
+            texts(options["paths"]),
+            label=label,
+            who=f"openslo ({getpass.getuser()})",
+            prune=options["prune"],
+            adopt=options["adopt"],
+            dry_run=dry_run,
+        )
+        self._problems(found.problems if found.errors else [])
+        for line in report.lines(found.steps):
+            self.stdout.write(line)
+        if found.errors:
+            self.stdout.write(f"Nothing was applied: {report.counted(found.problems)}.")
+        elif found.conflicts:
+            self.stdout.write(f"Nothing was applied: {len(found.conflicts)} in conflict.")
+        else:
+            self.stdout.write(report.sentence(found.steps, found.done))
+        return found
+
+    def _export(self, options: dict[str, Any]) -> int:
+        rows = StoredObjective.objects.select_related("owner")
+        if options["slugs"]:
+            rows = rows.filter(slug__in=options["slugs"])
+            if missing := sorted(set(options["slugs"]) - {row.slug for row in rows}):
+                raise CommandError(f"no objective {', '.join(missing)}", returncode=2)
+        folder: Path | None = options["to"]
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            for row in rows:
+                (folder / f"{row.slug}.yaml").write_text(export_one(row))
+            self.stdout.write(f"{len(rows)} written to {folder}")
+        elif options["slugs"]:
+            self.stdout.write("---\n".join(export_one(row) for row in rows), ending="")
+        else:
+            self.stdout.write(export_all(), ending="")
+        return 0

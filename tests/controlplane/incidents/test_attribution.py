@@ -1,0 +1,132 @@
+"""What the store says of a burning objective is what the ledger's rows say, judged one by one."""
+
+import threading
+from collections import Counter
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pytest
+
+from controlplane.incidents import engine, telling
+from controlplane.incidents.attribution import ask, gather
+from controlplane.incidents.models import Incident
+from controlplane.slo.alert import Alert
+from controlplane.slo.objective import Objective
+from controlplane.slo.sli import Availability, Cost, Indicator, Latency
+from controlplane.telemetry.store import Store
+from controlplane.telemetry.store.types import Window
+from tests.controlplane.served import Filled
+
+from .alerts import TTFT, alert
+
+SLOW = replace(TTFT, indicator=Latency("ttft", 1500), scope={"model": "chat-large"})
+INDICATORS: list[Indicator] = [
+    Availability(),
+    Latency("ttft", 800),
+    Latency("e2e", 2000),
+    Latency("itl", 20.5),
+    Latency("queue", 300),
+    Latency("ttft", 800, ttft_definition="client"),
+    Cost(0.0004),
+]
+
+
+def at_the_end(filled: Filled, objective: Objective) -> Alert:
+    return alert(objective, at=datetime.fromtimestamp(filled.to_ns // 10**9, UTC))
+
+
+@pytest.mark.parametrize("indicator", INDICATORS, ids=str)
+def test_the_store_judges_each_request_as_the_indicator_does(filled: Filled, indicator: Indicator) -> None:
+    objective = replace(SLOW, indicator=indicator)
+    judged = ask.judgement(alert(objective))
+    assert judged is not None
+    good = [indicator.good(row) for row in filled.of(model="chat-large")]
+    window = Window(filled.from_ns, filled.to_ns)
+    steps = Store(filled.dsn).burned_series(window, {"model": ("chat-large",)}, judged, 60)
+    assert sum(step.bad for step in steps) == good.count(False)
+    assert sum(step.total for step in steps) == len(good) - good.count(None)
+
+
+def test_the_queue_that_grew_is_blamed_from_when_it_grew(served: Filled) -> None:
+    found = ask.asked(Store(served.dsn), at_the_end(served, SLOW))
+    assert found is not None
+    assert found["stages"][0]["stage"] == "queue"
+    assert found["stages"][0]["share"] > 0.8
+    assert sum(one["share"] for one in found["stages"]) == pytest.approx(1, abs=0.05)
+    began = (found["since_ns"] - served.from_ns) / (served.to_ns - served.from_ns)
+    assert 0.6 < began < 0.85, "the queue grows in the last third"
+    assert ("pool", "chat-large-local") in {(one["dimension"], one["value"]) for one in found["segments"]}
+    slow = {row.trace_id for row in served.of(model="chat-large") if SLOW.indicator.good(row) is False}
+    assert len(found["traces"]) == 3
+    assert set(found["traces"]) <= slow
+
+
+def test_the_value_is_the_quantile_of_the_target_since_it_began(served: Filled) -> None:
+    found = ask.asked(Store(served.dsn), at_the_end(served, SLOW))
+    assert found is not None
+    since = [row for row in served.of(model="chat-large") if row.entry_start_ns >= found["since_ns"]]
+    times = [row.ttft_ns / 1e6 for row in since if row.ttft_ns is not None and SLOW.indicator.good(row) is not None]
+    assert found["value"] == pytest.approx(np.quantile(times, 0.95))
+
+
+def test_failures_are_blamed_on_the_stage_they_failed_in(served: Filled) -> None:
+    objective = replace(SLOW, indicator=Availability(), target=0.999)
+    found = ask.asked(Store(served.dsn), at_the_end(served, objective))
+    assert found is not None
+    failed = Counter(row.error_stage for row in served.of(model="chat-large") if row.status == "error")
+    assert [(one["stage"], one["share"]) for one in found["stages"]] == [("model", 1.0)]
+    assert found["bad"] == sum(failed.values())
+
+
+def test_a_scope_without_bad_requests_has_no_attribution(served: Filled) -> None:
+    objective = replace(SLOW, scope={"model": "nobody"})
+    assert ask.asked(Store(served.dsn), at_the_end(served, objective)) is None
+
+
+@pytest.mark.django_db
+def test_an_opening_incident_keeps_what_was_true_then(served: Filled) -> None:
+    now = datetime.fromtimestamp(served.to_ns // 10**9, UTC)
+    engine.observe([at_the_end(served, SLOW)], now)
+    incident = Incident.objects.get()
+    assert incident.attribution is not None
+    assert incident.attribution_missing == ""
+    assert incident.since == gather.since(incident.attribution)
+    assert "of the burn is queue time" in incident.summary
+    frozen = incident.attribution
+    engine.observe([at_the_end(served, SLOW)], now + timedelta(minutes=1))
+    incident.refresh_from_db()
+    assert incident.attribution == frozen
+
+
+@pytest.mark.django_db
+def test_what_the_store_did_not_answer_is_filled_in_once_it_does(
+    served: Filled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = datetime.fromtimestamp(served.to_ns // 10**9, UTC)
+    with monkeypatch.context() as patch:
+        gone = Store("clickhouse://weir:nobody@127.0.0.1:1/weir")
+        patch.setattr("controlplane.telemetry.ask.answers.store", lambda: gone)
+        engine.observe([at_the_end(served, SLOW)], now)
+    incident = Incident.objects.get()
+    assert (incident.attribution, incident.attribution_missing) == (None, gather.AWAY)
+    engine.observe([at_the_end(served, SLOW)], now + timedelta(minutes=1))
+    incident.refresh_from_db()
+    assert incident.attribution is not None
+    assert incident.attribution_missing == ""
+    assert [entry.kind for entry in incident.entries.all()] == ["opened", "told", "attributed"]
+    assert "queue" in telling.facts(incident).attribution["stages"][0]["stage"]  # type: ignore[index]
+
+
+@pytest.mark.django_db
+@pytest.mark.usefixtures("away")
+def test_a_store_that_hangs_delays_the_page_no_longer_than_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    released = threading.Event()
+
+    def hang(*asked: object) -> None:
+        released.wait(60)
+
+    monkeypatch.setattr(gather, "asked", hang)
+    found = gather.gather([alert()], deadline_s=0.05)
+    released.set()
+    assert [one.missing for one in found.values()] == [gather.NO_TIME]

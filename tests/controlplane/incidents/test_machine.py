@@ -1,0 +1,176 @@
+"""Whatever happens in whatever order: one open incident per key, no lost resolve, and a reason for every silence."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from controlplane.incidents.machine import (
+    RULES,
+    Cooled,
+    Cooling,
+    Held,
+    Opened,
+    Resolved,
+    Told,
+    Tracked,
+    advance,
+    decide,
+    inhibitor,
+    subject,
+)
+from controlplane.incidents.silence import Silence, matcher, silencing
+from controlplane.slo.alert import Alert
+
+from .alerts import NOW, TTFT, UP, alert, outage
+
+OTHER = replace(TTFT, slug="other-ttft", scope={"model": "chat-small"})
+KEYS = {made.key: made.objective for made in (alert(), alert(UP), alert(OTHER))}
+CONDITIONS = ("page", "ticket", "outage", "quiet", "unknown", "maintenance", "absent")
+
+
+def made(key: str, condition: str, at: datetime) -> Alert | None:
+    objective = KEYS[key]
+    match condition:
+        case "absent":
+            return None
+        case "page" | "ticket":
+            return alert(objective, severity=condition, at=at)
+        case "outage":
+            return outage(at=at) if objective is UP else alert(objective, at=at)
+        case "maintenance":
+            return alert(objective, maintenance=True, at=at)
+    return alert(objective, state=condition, at=at)  # type: ignore[arg-type]
+
+
+class Incidents(RuleBasedStateMachine):
+    """`outside` is what somebody who hears only the notices believes to be open, and as what."""
+
+    @initialize()
+    def start(self) -> None:
+        self.now = NOW
+        self.tracked: dict[str, Tracked] = {}
+        self.outside: dict[str, str] = {}
+        self.cooling: dict[str, Cooling] = {}
+        self.silences: list[Silence] = []
+        self.alerts: dict[str, Alert] = {}
+        self.quiet: dict[str, datetime] = {}
+
+    @rule(
+        conditions=st.fixed_dictionaries({key: st.sampled_from(CONDITIONS) for key in KEYS}),
+        seconds=st.sampled_from([0, 15, 60, 130, 1000]),
+        ticks=st.integers(1, 3),
+    )
+    def tick(self, conditions: dict[str, str], seconds: int, ticks: int) -> None:
+        for _ in range(ticks):
+            self.now += timedelta(seconds=seconds)
+            found = {key: made(key, condition, self.now) for key, condition in conditions.items()}
+            self.alerts = {key: one for key, one in found.items() if one is not None}
+            self.run()
+
+    @rule(key=st.sampled_from(sorted(KEYS)), minutes=st.integers(1, 40))
+    def silence(self, key: str, minutes: int) -> None:
+        ends = self.now + timedelta(minutes=minutes)
+        matchers = (matcher(f"objective={KEYS[key].slug}"),)
+        self.silences.append(Silence(str(len(self.silences)), matchers, self.now, ends))
+
+    @rule(key=st.sampled_from(sorted(KEYS)))
+    def acknowledge(self, key: str) -> None:
+        if key in self.tracked:
+            self.tracked[key] = replace(self.tracked[key], acknowledged=True)
+
+    @rule(key=st.sampled_from(sorted(KEYS)))
+    def resolve(self, key: str) -> None:
+        if incident := self.tracked.pop(key, None):
+            self.outside.pop(key, None)
+            if incident.signal != "quiet":
+                self.cooling[key] = Cooling(self.now + RULES.cool_down, incident.severity)
+
+    def run(self) -> None:
+        before = dict(self.tracked)
+        steps = decide(before.values(), list(self.alerts.values()), self.silences, self.cooling, self.now)
+        for step in steps:
+            was = self.tracked.get(step.key)
+            if isinstance(step, Opened):
+                assert was is None, "one open incident per key"
+                assert self.alerts[step.key].state == "firing"
+            else:
+                assert was is not None or isinstance(step, Cooled), "a step of an incident that is not open"
+            self.heard(step)
+            after = advance(was, step)
+            if after is None:
+                self.tracked.pop(step.key, None)
+            else:
+                self.tracked[step.key] = after
+            if isinstance(step, Cooled):
+                self.cooling.pop(step.key)
+
+    def heard(self, step: object) -> None:
+        if isinstance(step, Told):
+            found = self.alerts[step.key]
+            assert found.state == "firing"
+            assert not found.maintenance
+            assert silencing(self.silences, subject(found), self.now) is None, "no notice of what is silenced"
+            assert inhibitor(found, self.tracked.values()) is None, "no notice of what is inhibited"
+            assert self.outside.get(step.key) == step.before
+            self.outside[step.key] = step.severity
+        if isinstance(step, Resolved):
+            assert self.outside.pop(step.key, None) == step.told, "who was told of it is told that it is over"
+            found = self.alerts[step.key]
+            assert found.state == "quiet" or (step.why == "eased" and found.severity == "ticket")
+        if isinstance(step, Held) and step.withheld and step.withheld.kind == "inhibited":
+            assert step.withheld.by in self.tracked, "an inhibitor is open"
+
+    @invariant()
+    def outside_believes_what_is_so(self) -> None:
+        told = {key: one.told for key, one in self.tracked.items() if one.told}
+        assert told == self.outside
+
+    @invariant()
+    def what_fires_and_is_not_told_has_a_reason(self) -> None:
+        for key, found in self.alerts.items():
+            incident = self.tracked.get(key)
+            if found.state != "firing" or found.at_ns != int(self.now.timestamp()) * 10**9:
+                continue
+            if incident is None:
+                cools = key in self.cooling and self.now < self.cooling[key].until
+                assert found.maintenance or cools
+            elif incident.told != incident.severity:
+                assert incident.withheld is not None
+
+    @invariant()
+    def a_page_is_never_forgotten(self) -> None:
+        """Once everything has been quiet for the hold, nothing is open, here or outside."""
+        tracked, alerts = dict(self.tracked), [alert(one, state="quiet") for one in KEYS.values()]
+        for later in (timedelta(seconds=1), timedelta(seconds=1) + RULES.hold):
+            for step in decide(tracked.values(), alerts, self.silences, self.cooling, self.now + later):
+                after = advance(tracked.get(step.key), step)
+                tracked.pop(step.key, None)
+                if after is not None:
+                    tracked[step.key] = after
+        assert not tracked
+
+
+TestIncidents = Incidents.TestCase
+TestIncidents.settings = settings(
+    max_examples=150, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+def test_an_outage_that_nobody_was_told_of_inhibits_nothing() -> None:
+    silence = Silence("1", (matcher("objective=chat-up"),), NOW, NOW + timedelta(hours=1))
+    steps = decide([], [alert(), outage()], [silence], {}, NOW)
+    assert [step.key for step in steps if isinstance(step, Told)] == [alert().key]
+
+
+def test_a_page_after_a_ticket_that_was_resolved_is_news() -> None:
+    cooling = {alert().key: Cooling(NOW + timedelta(minutes=10), "ticket")}
+    assert not decide([], [alert(severity="ticket")], [], cooling, NOW)
+    assert decide([], [alert()], [], cooling, NOW)
+
+
+def test_each_of_a_group_is_told_by_itself() -> None:
+    alerts = [alert(replace(TTFT, slug=f"chat-{number}")) for number in range(5)]
+    assert sum(isinstance(step, Told) for step in decide([], alerts, [], {}, NOW)) == 5

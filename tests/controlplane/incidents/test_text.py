@@ -1,0 +1,131 @@
+"""A page read as a person reads it, with everything known, and with little."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from controlplane.incidents import frozen, text
+from controlplane.slo.sli import Availability, Cost, Latency
+
+from .alerts import NOW, TTFT, UP, alert
+
+AT = int(NOW.timestamp()) * 10**9
+MINUTE = 60 * 10**9
+
+
+def segment(dimension: str, value: str, bad: float, rest: float) -> dict[str, Any]:
+    return {"dimension": dimension, "value": value, "chosen_share": bad, "rest_share": rest}
+
+
+ATTRIBUTION: dict[str, Any] = {
+    "from_ns": AT - 60 * MINUTE,
+    "to_ns": AT,
+    "since_ns": AT - 15 * MINUTE,
+    "value": 142.3,
+    "bad": 310,
+    "total": 2040,
+    "stages": [{"stage": "queue", "share": 0.68, "ns": 3e7}, {"stage": "model", "share": 0.27, "ns": 1e7}],
+    "segments": [segment("pool", "chat-large", 0.97, 0.5), segment("prompt_bucket", "4096-8191", 0.81, 0.2)],
+    "changes": [{"summary": "policy revision 14", "at_ns": AT - 16 * MINUTE, "link": "", "identity": "p/14"}],
+    "traces": ["a" * 32],
+    "causes": [],
+}
+FACTS = text.Facts(
+    name=TTFT.name,
+    promise=frozen.promise(TTFT),
+    scope={"model": "chat", "tier": "premium"},
+    burning=frozen.burning(alert()),
+    attribution=ATTRIBUTION,
+    action="scale-out to 6 requested, 40 s to warm",
+    owner="serving",
+    runbook="https://runbooks.example.com/chat-ttft",
+)
+
+
+def test_the_page_says_stage_segment_since_when_action_owner_and_runbook() -> None:
+    assert text.summary(FACTS) == (
+        "premium chat TTFT p95 is 142 ms against 100 ms; 68 % of the burn is queue time on prompts of 4-8k tokens in pool "
+        "chat-large, since policy revision 14 (02:14 UTC); scale-out to 6 requested, 40 s to warm; 31 % of the budget left, "
+        "gone in 2 h; owner: serving; https://runbooks.example.com/chat-ttft"
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"changes": []}, "in pool chat-large, since 02:15 UTC;"),
+        ({"changes": [{"summary": "deployment of gateway 2.1", "at_ns": AT - 35 * MINUTE}]},
+         "since 02:15 UTC, after deployment of gateway 2.1 (01:55 UTC);"),
+        ({"segments": []}, "68 % of the burn is queue time, since"),
+        ({"segments": [segment("tier", "batch", 0.3, 0.1)]}, "68 % of the burn is queue time, since"),
+        ({"stages": [{"stage": "queue", "share": 0.15}]}, "no single stage stands out on prompts"),
+        ({"since_ns": None}, "in pool chat-large; scale-out"),
+        ({"value": None}, "TTFT p95 burns its budget 18 times too fast over 1 h and 5 min;"),
+    ],
+)  # fmt: skip
+def test_what_is_not_known_is_left_out_and_nothing_else(change: dict[str, Any], expected: str) -> None:
+    assert expected in text.summary(replace(FACTS, attribution={**ATTRIBUTION, **change}))
+
+
+def test_without_the_store_it_says_so() -> None:
+    bare = replace(FACTS, attribution=None, missing="the store does not answer", owner="", runbook="", action="")
+    assert text.summary(bare) == (
+        "premium chat TTFT p95 burns its budget 18 times too fast over 1 h and 5 min; stage and segment not known (the store "
+        "does not answer); 31 % of the budget left, gone in 2 h; no owner; no runbook"
+    )
+
+
+@pytest.mark.parametrize(
+    ("indicator", "value", "expected"),
+    [
+        (
+            Availability(),
+            0.9312,
+            "premium chat availability is 93.12 % against 95 %; 68 % of the failures are in queue on",
+        ),
+        (Cost(0.002), 0.0035, "premium chat cost per 1,000 tokens p95 is $0.0035 against $0.002; on prompts"),
+        (Latency("itl", 40), 51.0, "premium chat ITL p95 is 51 ms against 40 ms;"),
+        (Latency("queue", 1500), 61_000.0, "premium chat queue time p95 is 61 s against 1.50 s;"),
+    ],
+)
+def test_each_kind_of_objective_in_its_unit(indicator: Any, value: float, expected: str) -> None:
+    promise = frozen.promise(replace(TTFT, indicator=indicator))
+    assert expected in text.summary(replace(FACTS, promise=promise, attribution={**ATTRIBUTION, "value": value}))
+
+
+def test_99_95_is_not_rounded_to_a_target_that_nobody_promised() -> None:
+    promise = frozen.promise(replace(UP, target=0.9995))
+    facts = replace(FACTS, promise=promise, attribution={**ATTRIBUTION, "value": 0.99})
+    assert "is 99 % against 99.95 %" in text.summary(facts)
+
+
+def test_a_spent_budget_is_said_to_be_gone() -> None:
+    assert text.budget({"left_share": -0.12, "lasts_s": 0.0}) == "the budget is gone (112 % spent)"
+    assert text.budget({"left_share": 0.5, "lasts_s": None, "forever": True}) == "50 % of the budget left"
+
+
+def test_a_scope_of_everything_but_a_model_is_put_in_words() -> None:
+    scope = {"pool": "p1", "region": "eu", "tenant": "acme", "prompt_bucket": "131072+"}
+    expected = "all traffic TTFT p95 in pool p1 in eu for tenant acme on prompts of 128k+ tokens"
+    assert text.subject(replace(FACTS, scope=scope)) == expected
+
+
+def test_the_summary_fits_into_a_page_whatever_the_names() -> None:
+    long = replace(FACTS, runbook="https://x.example/" + "r" * 3000)
+    assert len(text.summary(long)) == text.LONGEST
+    assert text.summary(long).startswith("premium chat TTFT p95 is 142 ms against 100 ms")
+
+
+def test_the_details_name_each_thing() -> None:
+    details = text.details(FACTS)
+    assert details["stages"] == ["queue 68 %", "model 27 %"]
+    assert details["segments"][0] == "pool chat-large: 97 % of the bad requests, 50 % of the others"
+    assert details["changed before"] == ["policy revision 14 at 2026-11-21 02:14 UTC"]
+    assert details["bad requests"] == "310 of 2,040"
+    assert "known causes" not in details, "what is empty is left out"
+
+
+def test_only_addresses_become_links() -> None:
+    found = text.links("https://weir/incidents/1", replace(FACTS, runbook="ask Tom"), "https://weir/latency", [])
+    assert [link.text for link in found] == ["Incident", "Latency at that time"]

@@ -1,0 +1,43 @@
+"""Export, then import, is nothing."""
+
+from dataclasses import replace
+
+import yaml
+from hypothesis import HealthCheck, given, settings
+
+from controlplane.slo.objective import Objective
+from controlplane.slo.openslo.exported import exported
+from controlplane.slo.openslo.imported import Context, objective_of
+from controlplane.slo.openslo.kinds import validate
+from controlplane.slo.openslo.reading import read
+from tests.controlplane.slo.openslo.objectives import objectives
+
+many = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+@many
+@given(objectives())
+def test_an_exported_objective_is_valid_and_comes_back_the_same(objective: Objective) -> None:
+    text = exported(objective)
+    [document], faults = read(text)
+    assert [*faults, *validate(document)] == []
+    assert objective_of(document, Context()) == objective
+
+
+@many
+@given(objectives(), objectives())
+def test_a_changed_objective_comes_back_from_the_document_it_once_came_from(old: Objective, new: Objective) -> None:
+    new = replace(new, slug=old.slug)
+    [source], _ = read("# by hand\n" + exported(old))
+    [document], faults = read(exported(new, source))
+    assert [*faults, *validate(document)] == []
+    assert objective_of(document, Context()) == new
+    assert (document.text == source.text) == (new == old)
+
+
+@many
+@given(objectives())
+def test_other_yaml_readers_see_the_same_document(objective: Objective) -> None:
+    text = exported(objective)
+    [document], _ = read(text)
+    assert yaml.safe_load(text) == document.plain

@@ -1,0 +1,186 @@
+"""Ticks over a real store: every window's count is the ledger's, whatever came late, was amended, or was counted by another process."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from controlplane.slo.burn import judge
+from controlplane.slo.counts import Counts
+from controlplane.slo.evaluation import Evaluation
+from controlplane.slo.evaluator import Evaluator
+from controlplane.slo.maintenance import Planned
+from controlplane.slo.objective import Calendar, Objective, Rolling
+from controlplane.slo.sli import Availability, Latency
+from controlplane.slo.windows import DAY_S, HOUR_S, lengths_s
+from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.store import Store, StoreError
+from tests.controlplane.slo.ledger_rows import rows
+
+NS = 10**9
+NOW_S = 500_000 * HOUR_S + 1_234
+UP = Objective("up", "", Availability(), 0.9)
+FAST = Objective("fast", "", Latency("e2e", 250.0), 0.5, scope={"model": "chat-large"}, period=Rolling(7 * DAY_S))
+MONTHLY = replace(UP, slug="monthly", period=Calendar("week", datetime(2020, 1, 6), "UTC"))
+PER_REGION = replace(UP, slug="per-region", split_by=("region",))
+OBJECTIVES = (UP, FAST, MONTHLY, PER_REGION)
+
+
+def grid_s(length_s: int) -> int:
+    return 10 if length_s <= 6 * HOUR_S else 60 if length_s <= 3 * DAY_S else HOUR_S
+
+
+def direct(ledger: Sequence[LedgerRow], evaluation: Evaluation, length_s: int, now_s: int = NOW_S) -> Counts:
+    """Counted row by row, between the edges that the window has on its grid."""
+    grid, alert = grid_s(length_s), evaluation.alert
+    end_s = (now_s // grid + 1) * grid
+    judged = [
+        alert.objective.indicator.good(row)
+        for row in ledger
+        if end_s - length_s <= row.entry_start_ns / NS < end_s
+        and all(getattr(row, name) == value for name, value in alert.scope.items())
+    ]
+    return Counts(judged.count(False), judged.count(False) + judged.count(True))
+
+
+def assert_equals_the_ledger(found: Sequence[Evaluation], ledger: Sequence[LedgerRow], now_s: int = NOW_S) -> None:
+    assert found
+    for one in found:
+        objective = one.alert.objective
+        counts = {length: direct(ledger, one, length, now_s) for length in lengths_s(objective.windows)}
+        period_s = (one.period.to_ns - one.period.from_ns) // NS
+        assert list(one.alert.verdicts) == judge(counts, objective.target, period_s, objective.windows)
+        if isinstance(objective.period, Rolling):
+            assert one.counts == direct(ledger, one, period_s, now_s)
+        else:
+            since = [row for row in ledger if row.entry_start_ns >= one.period.from_ns]
+            assert one.counts == direct(since, one, 400 * DAY_S, now_s)
+
+
+def swept(evaluator: Evaluator, now_s: int = NOW_S) -> Evaluator:
+    while evaluator.sweep(now_s * NS):
+        pass
+    return evaluator
+
+
+def test_windows_and_periods_count_what_the_ledger_has(store: Store) -> None:
+    ledger = rows(random.Random(1), 4_000, (NOW_S - 9 * DAY_S) * NS, NOW_S * NS)
+    store.insert_requests(ledger, 1)
+    evaluator = Evaluator(store)
+    before = evaluator.tick(OBJECTIVES, [], NOW_S * NS)
+    swept(evaluator)
+    found = evaluator.tick(OBJECTIVES, [], NOW_S * NS)
+
+    assert {one.alert.state for one in before} <= {"unknown", "firing"}
+    assert len(found) == 5
+    assert_equals_the_ledger(found, ledger)
+    assert "unknown" not in {one.alert.state for one in found}
+
+
+def test_rows_that_come_late_or_change_are_counted_as_they_are(store: Store) -> None:
+    source = random.Random(2)
+    ledger = rows(source, 600, (NOW_S - HOUR_S) * NS, NOW_S * NS)
+    store.insert_requests(ledger, 1)
+    evaluator = Evaluator(store)
+    evaluator.tick(OBJECTIVES, [], NOW_S * NS)
+    swept(evaluator)
+    evaluator.tick(OBJECTIVES, [], NOW_S * NS)
+
+    late = rows(source, 200, (NOW_S - 240) * NS, NOW_S * NS)
+    amended = [replace(row, status="error", error_type="") for row in ledger if row.entry_start_ns > (NOW_S - 200) * NS]
+    store.insert_requests([*late, *amended], 2)
+    names = {row.request_id for row in amended}
+    now = [*(row for row in ledger if row.request_id not in names), *amended, *late]
+
+    assert amended
+    assert_equals_the_ledger(evaluator.tick(OBJECTIVES, [], (NOW_S + 5) * NS), now, NOW_S + 5)
+
+
+def test_what_comes_hours_late_is_found_on_the_next_round(store: Store) -> None:
+    source = random.Random(3)
+    evaluator = Evaluator(store, retention_s=8 * HOUR_S)
+    ledger = rows(source, 300, (NOW_S - 7 * HOUR_S) * NS, NOW_S * NS)
+    store.insert_requests(ledger, 1)
+    evaluator.tick(OBJECTIVES, [], NOW_S * NS)
+    swept(evaluator)
+    late = rows(source, 100, (NOW_S - 5 * HOUR_S) * NS, (NOW_S - 4 * HOUR_S) * NS)
+    store.insert_requests(late, 1)
+    for _ in range(16):
+        evaluator.sweep(NOW_S * NS)
+
+    assert_equals_the_ledger(evaluator.tick(OBJECTIVES, [], NOW_S * NS), [*ledger, *late])
+
+
+def test_after_a_restart_old_hours_come_out_of_the_store_even_where_the_ledger_has_forgotten_them(store: Store) -> None:
+    ledger = rows(random.Random(4), 2_000, (NOW_S - 9 * DAY_S) * NS, NOW_S * NS)
+    store.insert_requests(ledger, 1)
+    first = Evaluator(store)
+    first.tick(OBJECTIVES, [], NOW_S * NS)
+    swept(first)
+    old = [row for row in ledger if row.entry_start_ns < (NOW_S - 4 * DAY_S) * NS]
+    store.withdraw_requests([(bytes.fromhex(row.trace_id), bytes.fromhex(row.request_id)) for row in old])
+
+    second = Evaluator(store)
+    second.tick(OBJECTIVES, [], NOW_S * NS)
+    swept(second)
+    assert_equals_the_ledger(second.tick(OBJECTIVES, [], NOW_S * NS), ledger)
+
+
+def test_after_a_pause_the_time_that_was_slept_through_is_counted_before_anything_is_quiet(store: Store) -> None:
+    source = random.Random(8)
+    ledger = rows(source, 300, (NOW_S - HOUR_S) * NS, NOW_S * NS)
+    store.insert_requests(ledger, 1)
+    evaluator = Evaluator(store)
+    evaluator.tick([UP], [], NOW_S * NS)
+    swept(evaluator)
+    evaluator.tick([UP], [], NOW_S * NS)
+    later_s = NOW_S + 1_800
+    ledger += rows(source, 300, NOW_S * NS, later_s * NS)
+    store.insert_requests(ledger, 2)
+
+    evaluator.tick([UP], [], later_s * NS)
+    assert evaluator.behind
+    swept(evaluator, later_s)
+    assert_equals_the_ledger(evaluator.tick([UP], [], later_s * NS), ledger, later_s)
+
+
+def test_maintenance_that_is_written_down_afterwards_takes_back_what_was_counted(store: Store) -> None:
+    ledger = rows(random.Random(5), 500, (NOW_S - 6 * HOUR_S) * NS, NOW_S * NS)
+    store.insert_requests(ledger, 1)
+    evaluator = Evaluator(store)
+    evaluator.tick([UP], [], NOW_S * NS)
+    swept(evaluator)
+    start_s = (NOW_S - 4 * HOUR_S) // 60 * 60
+    planned = Planned("driver", datetime.fromtimestamp(start_s, UTC).replace(tzinfo=None), "UTC", 2 * HOUR_S)
+    evaluator.tick([UP], [planned], NOW_S * NS)
+    swept(evaluator)
+    [found] = evaluator.tick([UP], [planned], NOW_S * NS)
+
+    left = [row for row in ledger if not start_s <= row.entry_start_ns / NS < start_s + 2 * HOUR_S]
+    assert_equals_the_ledger([found], left)
+    assert not found.alert.maintenance
+    [inside] = evaluator.tick([UP], [replace(planned, duration_s=5 * HOUR_S)], NOW_S * NS)
+    assert inside.alert.maintenance
+
+
+def test_a_store_that_refuses_one_objective_judges_the_others(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger = rows(random.Random(6), 300, (NOW_S - HOUR_S) * NS, NOW_S * NS)
+    store.insert_requests(ledger, 1)
+    asked = store.classes
+
+    def refuses(window, cuts, dimensions, step_s):  # type: ignore[no-untyped-def]
+        if any(250.0 in cut.thresholds for cut in cuts):
+            raise StoreError("the store refused: no", code=1)
+        return asked(window, cuts, dimensions, step_s)
+
+    monkeypatch.setattr(store, "classes", refuses)
+    evaluator = Evaluator(store)
+    evaluator.tick(OBJECTIVES, [], NOW_S * NS)
+    swept(evaluator)
+    found = {one.alert.key: one for one in evaluator.tick(OBJECTIVES, [], NOW_S * NS)}
+
+    failed = found.pop("fast/model=chat-large")
+    assert (failed.alert.state, failed.why) == ("unknown", "the store refused: no")
+    assert_equals_the_ledger(list(found.values()), ledger)

@@ -1,0 +1,42 @@
+"""One leads, and another takes over when it does not any more."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from controlplane.slo.lease import give_up, take
+from controlplane.slo.models import Lease
+
+pytestmark = pytest.mark.django_db
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+LASTS = timedelta(seconds=20)
+
+
+def test_the_first_leads_and_keeps_leading_while_it_asks() -> None:
+    assert take("c", "a", NOW, LASTS)
+    assert not take("c", "b", NOW, LASTS)
+    later = NOW + timedelta(seconds=15)
+    assert take("c", "a", later, LASTS)
+    assert not take("c", "b", NOW + timedelta(seconds=30), LASTS)
+    assert Lease.objects.get().generation == 1
+
+
+def test_another_takes_over_when_it_ends_and_the_first_is_told() -> None:
+    take("c", "a", NOW, LASTS)
+    after = NOW + LASTS
+    assert take("c", "b", after, LASTS)
+    assert not take("c", "a", after, LASTS)
+    assert Lease.objects.get().generation == 2
+
+
+def test_who_gives_it_up_is_followed_at_once() -> None:
+    take("c", "a", NOW, LASTS)
+    give_up("c", "b", NOW)
+    assert not take("c", "b", NOW, LASTS)
+    give_up("c", "a", NOW)
+    assert take("c", "b", NOW, LASTS)
+
+
+def test_leases_of_different_names_are_different() -> None:
+    assert take("c", "a", NOW, LASTS)
+    assert take("d", "b", NOW, LASTS)

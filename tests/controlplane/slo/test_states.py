@@ -1,0 +1,71 @@
+"""What a tick writes down for the pages."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from controlplane.slo.alert import State
+from controlplane.slo.counts import Counts
+from controlplane.slo.evaluation import Counted, Evaluation, evaluate
+from controlplane.slo.models import ObjectiveState, Tick
+from controlplane.slo.objective import Objective
+from controlplane.slo.save import save_objective
+from controlplane.slo.sli import Availability
+from controlplane.slo.states import FRESH, KEPT, beat, write
+from controlplane.slo.windows import WORKBOOK, lengths_s
+
+pytestmark = pytest.mark.django_db
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+UP = Objective("up", "Up", Availability(), 0.999)
+
+
+def found(state: State, objective: Objective = UP) -> Evaluation:
+    counts = Counts(900 if state == "firing" else 0, 1_000)
+    counted = Counted(dict.fromkeys(lengths_s(WORKBOOK), counts), counts, 0)
+    why = "the store is away" if state == "unknown" else ""
+    return evaluate(objective, {}, counted, int(NOW.timestamp() * 1e9), [], why)
+
+
+@pytest.fixture(autouse=True)
+def _saved() -> None:
+    save_objective(UP, who="olga")
+    save_objective(replace(UP, slug="down"), who="olga")
+
+
+def test_a_state_says_since_when_it_is() -> None:
+    write([found("quiet")], NOW)
+    write([found("quiet")], NOW + timedelta(minutes=1))
+    quiet = ObjectiveState.objects.get()
+    write([found("firing")], NOW + timedelta(minutes=2))
+    firing = ObjectiveState.objects.get()
+
+    assert (quiet.state, quiet.since, quiet.at) == ("quiet", NOW, NOW + timedelta(minutes=1))
+    assert (firing.state, firing.severity, firing.since) == ("firing", "page", NOW + timedelta(minutes=2))
+    assert firing.document["budget"]["left_share"] < 0
+
+
+def test_what_has_not_changed_is_written_seldom_and_what_has_at_once() -> None:
+    write([found("quiet")], NOW)
+    write([found("quiet")], NOW + FRESH / 2)
+    assert ObjectiveState.objects.get().at == NOW
+    write([found("unknown")], NOW + FRESH / 2)
+    assert ObjectiveState.objects.get().document["why"] == "the store is away"
+
+
+def test_what_is_evaluated_no_longer_is_gone() -> None:
+    write([found("quiet"), found("quiet", replace(UP, slug="down"))], NOW)
+    write([found("quiet")], NOW)
+    assert ObjectiveState.objects.get().key == "up"
+
+
+def test_a_row_that_is_no_objective_is_unknown_and_says_why() -> None:
+    write([found("quiet")], NOW, {"down": "target=2 is not between 0 and 1"})
+    broken = ObjectiveState.objects.get(objective__slug="down")
+    assert (broken.state, broken.document["why"]) == ("unknown", "target=2 is not between 0 and 1")
+
+
+def test_heartbeats_are_kept_for_a_day() -> None:
+    beat(Tick(at=NOW, took_s=0.1, objectives=1, holder="a"))
+    beat(Tick(at=NOW + KEPT + FRESH, took_s=0.1, objectives=1, holder="a"))
+    assert Tick.objects.get().at == NOW + KEPT + FRESH
