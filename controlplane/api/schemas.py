@@ -58,6 +58,7 @@ class AskedRequests(Asked):
     limit: int = Field(50, ge=1, le=1000)
     cursor: str | None = Field(None, max_length=400, description="`next_cursor` of the page before")
     min_ms: float = Field(0, ge=0, le=1e9, description="Only requests whose E2E is at least this")
+    max_ms: float | None = Field(None, ge=0, le=1e9, description="Only requests whose E2E is below this")
 
 
 class AskedTargets(Schema):

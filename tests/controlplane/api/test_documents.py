@@ -17,6 +17,10 @@ ENDPOINTS = [
     "/api/v1/requests.csv",
     "/api/v1/requests.parquet",
     "/api/v1/traces/{trace_id}",
+    "/api/v1/targets",
+    "/api/v1/series",
+    "/api/v1/series/points",
+    "/api/v1/series/metrics",
     "/api/v1/stack",
 ]
 
