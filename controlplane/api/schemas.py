@@ -401,6 +401,24 @@ class PointsOut(Schema):
     series: list[SignalPointsOut]
 
 
+class AveragesOut(Schema):
+    """Means per request that a Triton itself counts, without any trace; never a quantile. For streams they cover what Triton counts."""
+
+    instance: str
+    model: str
+    statistic: Literal["average"]
+    requests: int
+    queue_ms: float
+    compute_ms: float = Field(description="Input, inference and output together")
+    compute_input_ms: float
+    compute_infer_ms: float
+    compute_output_ms: float
+
+
+class ServersOut(Schema):
+    servers: list[AveragesOut]
+
+
 class MetricOut(Schema):
     metric: str
     kind: str

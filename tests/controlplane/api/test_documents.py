@@ -21,6 +21,7 @@ ENDPOINTS = [
     "/api/v1/series",
     "/api/v1/series/points",
     "/api/v1/series/metrics",
+    "/api/v1/series/averages",
     "/api/v1/stack",
 ]
 
