@@ -4,15 +4,30 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('incidents', '0002_earlier_keys'),
+        ("incidents", "0002_earlier_keys"),
     ]
 
     operations = [
         migrations.AlterField(
-            model_name='entry',
-            name='kind',
-            field=models.CharField(choices=[('opened', 'opened'), ('escalated', 'escalated'), ('told', 'told'), ('held', 'held back'), ('released', 'no longer held back'), ('signal', 'signal'), ('eased', 'eased'), ('acknowledged', 'acknowledged'), ('resolved', 'resolved'), ('note', 'note'), ('attributed', 'attributed'), ('cooled', 'cooled down')], max_length=20),
+            model_name="entry",
+            name="kind",
+            field=models.CharField(
+                choices=[
+                    ("opened", "opened"),
+                    ("escalated", "escalated"),
+                    ("told", "told"),
+                    ("held", "held back"),
+                    ("released", "no longer held back"),
+                    ("signal", "signal"),
+                    ("eased", "eased"),
+                    ("acknowledged", "acknowledged"),
+                    ("resolved", "resolved"),
+                    ("note", "note"),
+                    ("attributed", "attributed"),
+                    ("cooled", "cooled down"),
+                ],
+                max_length=20,
+            ),
         ),
     ]
