@@ -5,6 +5,10 @@ from controlplane.dashboard.views.causes import causes
 from controlplane.dashboard.views.explain import latency_explain
 from controlplane.dashboard.views.latency import latency, latency_table
 from controlplane.dashboard.views.live import live
+from controlplane.dashboard.views.objective_burned import objective_burned
+from controlplane.dashboard.views.objective_preview import objective_preview
+from controlplane.dashboard.views.objectives import objective, objectives
+from controlplane.dashboard.views.objectives_import import objectives_import
 from controlplane.dashboard.views.overview import overview
 from controlplane.dashboard.views.quick import quick
 from controlplane.dashboard.views.requests import requests
@@ -20,6 +24,11 @@ urlpatterns = [
     path("requests", requests, name="requests"),
     path("signals", signals, name="signals"),
     path("traces/<str:trace_id>", trace, name="trace"),
+    path("objectives", objectives, name="objectives"),
+    path("objectives/import", objectives_import, name="objectives-import"),
+    path("objectives/preview", objective_preview, name="objective-preview"),
+    path("objectives/<str:slug>", objective, name="objective"),
+    path("objectives/<str:slug>/burned", objective_burned, name="objective-burned"),
     path("incidents", incidents.incidents, name="incidents"),
     path("incidents/<int:number>", incidents.incident, name="incident"),
     path("incidents/<int:number>.md", incidents.incident_markdown, name="incident-markdown"),

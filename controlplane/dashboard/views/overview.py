@@ -15,6 +15,7 @@ from controlplane.dashboard.incident import row as one_incident
 from controlplane.dashboard.units import count, ms, rate, share, size
 from controlplane.dashboard.views.common import ask, freshness_context, is_fragment, page
 from controlplane.fleet.stack import Row
+from controlplane.incidents.delivery.health import health
 from controlplane.incidents.models import Incident
 from controlplane.serving import WINDOW_S, serving_stack
 from controlplane.telemetry.ask import answers
@@ -53,6 +54,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "pools": [component(row) for row in stack if row.kind in ("pool", "replica")],
         "window_s": WINDOW_S,
         **incidents_context(),
+        "paging": health(timezone.now()),
     }
     try:
         step = step_ns(question.range.window, POINTS)
