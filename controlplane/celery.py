@@ -1,13 +1,15 @@
 """The worker: `celery -A controlplane.celery worker -B`. The schedule is here, in code."""
 
 import os
+from http.server import ThreadingHTTPServer
 from typing import Any
 
 from celery import Celery, bootsteps
 from celery.signals import setup_logging, worker_init
 from django.conf import settings
 
-from controlplane import tracing
+from controlplane import exposition, tracing, worker_metrics
+from controlplane.secrets import read_secret
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 config = settings.CONFIG
@@ -38,6 +40,7 @@ app.conf.update(
     },
 )
 app.autodiscover_tasks(["controlplane.fleet"])
+worker_metrics.listen()
 
 
 @worker_init.connect  # type: ignore[untyped-decorator]
@@ -91,5 +94,31 @@ class Paging(bootsteps.StartStopStep):  # type: ignore[misc]
         self.sender.join()  # what is on its way is answered first
 
 
+class Exposing(bootsteps.StartStopStep):  # type: ignore[misc]
+    """Answers `/metrics` at WEIR_WORKER_METRICS, for as long as the worker lives."""
+
+    def __init__(self, worker: Any, **kwargs: Any) -> None:
+        super().__init__(worker, **kwargs)
+        self.server: ThreadingHTTPServer | None = None
+
+    def include_if(self, worker: Any) -> bool:
+        return bool(config.worker_metrics)
+
+    def start(self, worker: Any) -> None:
+        host, _, port = config.worker_metrics.rpartition(":")
+        self.server = exposition.serve(host.strip("[]"), int(port), _metrics_token)
+
+    def stop(self, worker: Any) -> None:
+        if self.server is not None:
+            self.server.shutdown()
+            self.server.server_close()
+
+
+def _metrics_token() -> str:
+    """Read anew each time: `bootstrap` may make the file after the worker has started."""
+    return config.metrics_token or read_secret(config.home / "api-token") or ""
+
+
+app.steps["worker"].add(Exposing)
 app.steps["worker"].add(Observing)
 app.steps["worker"].add(Paging)

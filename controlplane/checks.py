@@ -48,6 +48,11 @@ def _url(text: str, *schemes: str) -> bool:
         return False
 
 
+def _host_port(text: str) -> tuple[str, int] | None:
+    host, _, port = text.rpartition(":")
+    return (host, int(port)) if host and port.isascii() and port.isdigit() and 0 < int(port) <= MAX_PORT else None
+
+
 def _is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
@@ -192,6 +197,20 @@ RULES: tuple[Rule, ...] = (
         f"WEIR_METRICS_TOKEN has fewer than {SHORTEST_SECRET} characters: it could be guessed.",
         "Use `openssl rand -base64 32`.",
         WARNING,
+    ),
+    Rule(
+        "weir.E041",
+        ("web_url",),
+        lambda c: not c.web_url or (_url(c.web_url, "http", "https") and urlsplit(c.web_url).path in ("", "/")),
+        "WEIR_WEB_URL={web_url} is not an HTTP URL without a path.",
+        "Use http://host:8000, or leave it empty.",
+    ),
+    Rule(
+        "weir.E042",
+        ("worker_metrics",),
+        lambda c: not c.worker_metrics or bool(_host_port(c.worker_metrics)),
+        "WEIR_WORKER_METRICS={worker_metrics} is not host:port.",
+        "Use 127.0.0.1:9464, or leave it empty.",
     ),
     Rule(
         "weir.E017",

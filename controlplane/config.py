@@ -57,7 +57,15 @@ class Config(BaseSettings):
     gateway_url: str = Field("http://127.0.0.1:8080", description="The gateway that the worker observes.")
     metrics_token: str = Field(
         "",
-        description="Bearer token for the gateway's /metrics; empty sends `gateway-key` of `home`.",
+        description="Bearer token for /metrics of gateway and worker; empty is `gateway-key` and `api-token` of `home`.",
+    )
+    web_url: str = Field(
+        "http://127.0.0.1:8000",
+        description="The web process that telemetry scrapes, with `api-token` of `home`; empty scrapes none.",
+    )
+    worker_metrics: str = Field(
+        "",
+        description="host:port where the worker answers /metrics and /healthz; empty is nowhere.",
     )
     observe_every_s: float = Field(
         5.0, description="How often the worker asks every component how it is, s. On-call pages live by it."

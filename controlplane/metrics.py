@@ -7,6 +7,7 @@ from typing import Any
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from django.views.decorators.http import require_safe
+from opentelemetry import trace
 from prometheus_client import REGISTRY, Counter, Histogram
 from prometheus_client.exposition import choose_encoder
 
@@ -58,4 +59,10 @@ def _count(request: HttpRequest, response: HttpResponseBase, seconds: float) -> 
     route = match.route if match is not None else "static or unknown"
     method = request.method if request.method in METHODS else "other"
     REQUESTS.labels(method, route, response.status_code).inc()
-    DURATION.labels(route).observe(seconds)
+    DURATION.labels(route).observe(seconds, _exemplar())
+
+
+def _exemplar() -> dict[str, str] | None:
+    """The trace of this request, where it is recorded: OpenMetrics shows it beside the bucket."""
+    context = trace.get_current_span().get_span_context()
+    return {"trace_id": format(context.trace_id, "032x")} if context.trace_flags.sampled else None

@@ -11,7 +11,7 @@ FILE = "scrape-targets.json"
 
 
 def targets(config: Config) -> list[dict[str, object]]:
-    """Replicas that expose metrics, the gateway, and telemetry itself. Tokens are named, never written."""
+    """Replicas that expose metrics, and our own processes. Tokens are named, never written."""
     gateway: dict[str, object] = {"job": "gateway", "url": f"{config.gateway_url}/metrics"}
     if config.metrics_token:
         gateway["bearer_token_env"] = "WEIR_METRICS_TOKEN"  # noqa: S105  (a name)
@@ -20,22 +20,44 @@ def targets(config: Config) -> list[dict[str, object]]:
     telemetry: dict[str, object] = {"job": "telemetry", "url": f"{config.telemetry_url}/metrics"}
     if config.otlp_token:
         telemetry["bearer_token_env"] = "WEIR_OTLP_TOKEN"  # noqa: S105  (a name)
-    replicas: list[dict[str, object]] = [
-        {
-            "job": "replica",
-            "url": f"http://{replica.metrics}/metrics",
-            "labels": {
-                "replica": replica.name,
-                "pool": replica.pool.name,
-                "variant": replica.pool.variant.name,
-                "region": replica.pool.region.name,
-            },
-        }
-        for replica in Replica.objects.select_related("pool__variant", "pool__region")
+    return [gateway, telemetry, *_own(config), *_replicas()]
+
+
+def _own(config: Config) -> list[dict[str, object]]:
+    """Web and worker, where they can be asked: both take the first API token, the worker WEIR_METRICS_TOKEN too."""
+    token = config.home / "api-token"
+    found: list[dict[str, object]] = []
+    if config.web_url and token.exists():
+        found.append({"job": "web", "url": f"{config.web_url.rstrip('/')}/metrics", "bearer_token_file": str(token)})
+    if config.worker_metrics:
+        worker: dict[str, object] = {"job": "worker", "url": f"http://{config.worker_metrics}/metrics"}
+        if config.metrics_token:
+            worker["bearer_token_env"] = "WEIR_METRICS_TOKEN"  # noqa: S105  (a name)
+        else:
+            worker["bearer_token_file"] = str(token)
+        found.append(worker)
+    return found
+
+
+def _replicas() -> list[dict[str, object]]:
+    """One for each address: a server of several pools carries only the labels on which they agree."""
+    labels: dict[str, dict[str, str]] = {}
+    for replica in (
+        Replica.objects.select_related("pool__variant", "pool__region")
         .exclude(metrics="")
         .order_by("pool__name", "name")
+    ):
+        one = {
+            "replica": replica.name,
+            "pool": replica.pool.name,
+            "variant": replica.pool.variant.name,
+            "region": replica.pool.region.name,
+        }
+        agreed = labels.setdefault(replica.metrics, one)
+        labels[replica.metrics] = {name: value for name, value in agreed.items() if one[name] == value}
+    return [
+        {"job": "replica", "url": f"http://{address}/metrics", "labels": agreed} for address, agreed in labels.items()
     ]
-    return [gateway, telemetry, *replicas]
 
 
 def write(config: Config) -> None:

@@ -34,6 +34,11 @@ class Child:
         self._process: Process | None = None
         self.restarts = 0
 
+    @property
+    def pid(self) -> int | None:
+        """None while it is not running."""
+        return self._process.pid if self._process is not None and self._process.returncode is None else None
+
     async def run(self) -> None:
         """Keep it running until cancelled; then it is stopped before this returns."""
         wait_s = _FIRST_WAIT_S

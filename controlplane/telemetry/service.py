@@ -12,8 +12,8 @@ from pathlib import Path
 
 import structlog
 from aiohttp import web
-from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.exposition import choose_encoder
 
 from .children import Child
 from .config import IngestConfig
@@ -31,10 +31,12 @@ from .spool.frame import Position
 from .spool.writer import SpoolWriter
 from .state import Shard, State
 from .store import access
+from .usage import Usage
 
 log = structlog.get_logger(__name__)
 
 _TELL_EVERY_S = 0.02  # how often pipelines hear of commits
+_WATCH_S = 1.0  # how often the store's progress is looked at
 _GRACE_S = 2.0  # requests in flight when we are asked to stop
 PORT_FILE = Path("run") / "store-port"
 
@@ -86,6 +88,8 @@ class _Service:
         self._state.restarts = lambda: [(child.name, child.restarts) for child in self._children]
         self._registry = CollectorRegistry()
         self._registry.register(self._state)
+        ProcessCollector(registry=self._registry)
+        self._registry.register(Usage(lambda: [(child.name, child.pid) for child in self._children]))
         self._live = Live(redis_layer(config.redis_url))
         self._children: list[Child] = []
         self._pipelines: list[Child] = []
@@ -127,6 +131,7 @@ class _Service:
             raise CannotStart(_taken("WEIR_OTLP_GRPC_PORT", host, config.otlp_grpc_port, error)) from error
         await self._grpc.start()
         self._task(Scraper(self._receiver.metrics, config.scrape_targets, config.home).run())
+        self._task(self._watch())
         log.info("telemetry.receiving", http_port=http_port, grpc_port=grpc_port, host=host)
         return http_port, grpc_port
 
@@ -205,6 +210,19 @@ class _Service:
         if status.requests:
             self._live.changed(status.newest_ns, status.requests)
 
+    async def _watch(self) -> None:
+        """Say once that the store hangs; that it refuses, the pipelines say themselves."""
+        said = False
+        while True:
+            away = self._state.away
+            stalled = away is not None and not any(shard.store_away for shard in self._state.shards)
+            if away is not None and stalled and not said:
+                log.error("store.stalled", reason=away[0], remedy="spans wait in the spool until it answers")
+            elif said and away is None:
+                log.info("store.moves_again")
+            said = stalled or (said and away is not None)
+            await asyncio.sleep(_WATCH_S)
+
     async def _healthz(self, _: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})
 
@@ -214,7 +232,8 @@ class _Service:
 
     async def _metrics(self, request: web.Request) -> web.Response:
         self._http.authenticate(request)
-        return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        return web.Response(body=encode(self._registry), headers={"Content-Type": content_type})
 
 
 def _must_not_fail(task: asyncio.Task[None]) -> None:

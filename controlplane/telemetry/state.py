@@ -12,6 +12,10 @@ from .pipeline.status import Status
 from .spool.frame import Position
 from .spool.writer import SpoolWriter
 
+STALLED_S = 15.0
+"""A store that hangs refuses nothing, and a statement may take a minute before it is given up: after so long without anything stored,
+with something there to store, it is away."""
+
 
 @dataclass
 class Shard:
@@ -21,6 +25,7 @@ class Shard:
     store_away: str = "not reached yet"
     reached: bool = False  # the store has answered once
     away_since_s: float = field(default_factory=time.monotonic)
+    moved_s: float = field(default_factory=time.monotonic)  # when it last had something in the store
     spans: int = 0
     requests: int = 0
     amended: int = 0
@@ -36,6 +41,7 @@ class Shard:
         self.reached = self.reached or not status.store_away
         self.pending_traces = status.pending_traces
         if status.checkpoint.segment:
+            self.moved_s = time.monotonic()
             self.checkpoint, self.lag_s = status.checkpoint, status.lag_s
         self.spans += status.spans
         self.requests += status.requests
@@ -79,9 +85,19 @@ class State:
     def behind_s(self) -> float:
         return self.commits.behind_s(self.done, time.monotonic())
 
+    @property
+    def away(self) -> tuple[str, float] | None:
+        """Why the store takes nothing, and for how long, s; None where it does."""
+        now_s = time.monotonic()
+        refused = [shard for shard in self.shards if shard.store_away]
+        if refused:
+            return refused[0].store_away, now_s - min(shard.away_since_s for shard in refused)
+        stuck_s = min(self.behind_s, now_s - min(shard.moved_s for shard in self.shards))
+        return (f"nothing was stored for {stuck_s:.0f} s", stuck_s) if stuck_s > STALLED_S else None
+
     def readiness(self) -> tuple[bool, dict[str, object]]:
         """Ready is: takes spans, and has reached the store once. A store that went away since is said, and survived."""
-        away = [shard for shard in self.shards if shard.store_away]
+        away = self.away
         starting = not all(shard.reached for shard in self.shards)
         taking = not self.spool.refusal()
         said: dict[str, object] = {
@@ -91,7 +107,8 @@ class State:
             "behind_s": round(self.behind_s, 1),
         }
         if away and not starting:
-            said["store_away_s"] = round(time.monotonic() - min(shard.away_since_s for shard in away), 1)
+            said["store_away_s"] = round(away[1], 1)
+            said["store_reason"] = away[0][:200]
         return taking and not starting, said
 
     def collect(self) -> Iterator[Metric]:
@@ -146,6 +163,4 @@ class State:
         yield GaugeMetricFamily("weir_spool_bytes", "Spool on disk.", self.spool.size)
         yield GaugeMetricFamily("weir_spool_backlog_bytes", "Of it, what is not in the store.", self.spool.backlog)
         yield GaugeMetricFamily("weir_spool_accepting", "1 while it takes more.", int(not self.spool.refusal()))
-        yield GaugeMetricFamily(
-            "weir_store_reachable", "1 while the store takes inserts.", int(not any(s.store_away for s in self.shards))
-        )
+        yield GaugeMetricFamily("weir_store_reachable", "1 while the store takes inserts.", int(self.away is None))

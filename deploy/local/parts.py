@@ -19,7 +19,7 @@ from deploy.local.triton import triton
 def build(options: Options) -> list[Part]:
     """Every part, with ports chosen for the inner ones. Writes `run/fleet.json` and Redis's configuration into the home."""
     home = options.home
-    redis_port, store_port, controller_port, *triton_ports = free_ports(3 + 3 * options.triton_replicas)
+    redis_port, store_port, controller_port, worker_port, *triton_ports = free_ports(4 + 3 * options.triton_replicas)
     mark = {MARK: str(home)}
     otlp = f"http://{LOOPBACK}:{options.otlp_http_port}"
 
@@ -49,7 +49,13 @@ def build(options: Options) -> list[Part]:
     gateway_url = f"http://{LOOPBACK}:{options.gateway_port}"
     store_password = read_or_make_secret(home / "store-password")
     store_dsn = options.store_dsn or f"clickhouse://weir:{store_password}@{LOOPBACK}:{store_port}/weir"
-    control = {**base, "WEIR_STORE_DSN": store_dsn, "WEIR_GATEWAY_URL": gateway_url}
+    control = {
+        **base,
+        "WEIR_STORE_DSN": store_dsn,
+        "WEIR_GATEWAY_URL": gateway_url,
+        "WEIR_WEB_URL": f"http://{LOOPBACK}:{options.web_port}",
+        "WEIR_WORKER_METRICS": f"{LOOPBACK}:{worker_port}",
+    }
     receiver = {
         **base,
         "WEIR_STORE_DSN": options.store_dsn,  # empty: telemetry embeds one, at this port

@@ -1,4 +1,4 @@
-"""The same tests on PostgreSQL: accounts, the fleet and the set-up must not depend on which database it is."""
+"""The same tests on PostgreSQL: accounts, the fleet, incidents and the set-up must not depend on which database it is."""
 
 import os
 import pwd
@@ -25,6 +25,8 @@ PARTS = (
     "incidents/delivery/test_outbox.py",
     "incidents/delivery/test_sender.py",
     "incidents/delivery/test_storm.py",
+    "incidents/test_engine.py",
+    "incidents/test_changes.py",
     "slo/test_lease.py",
     "slo/test_save.py",
     "slo/test_states.py",

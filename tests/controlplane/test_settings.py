@@ -33,6 +33,8 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("weir.E014", {"retention_days": 0}),
     ("weir.E015", {"gateway_url": "http://gateway:8080/v1"}),
     ("weir.W016", {"metrics_token": "guessable"}),
+    ("weir.E041", {"web_url": "http://weir:8000/api"}),
+    ("weir.E042", {"worker_metrics": "9464"}),
     ("weir.E017", {"observe_timeout_s": 6.0}),
     ("weir.E018", {"stale_after_s": 5.0}),
     ("weir.E041", {"evaluate_every_s": 60.0}),

@@ -7,7 +7,10 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
+from deploy.local.ports import free_port
 from deploy.local.process import ROOT, Command, Managed
 from deploy.local.redis import Redis
 from tests.conftest import Start
@@ -54,3 +57,31 @@ def test_the_worker_observes_beats_and_survives_its_broker(
     assert becomes(lambda: "worker" in states(home)), worker.log_tail()
     worker.stop()
     assert worker.exit_code == 0
+
+
+def test_the_worker_says_how_its_tasks_went_to_those_who_know_the_token(
+    home: Path, own_redis: tuple[Redis, Managed], start: Start
+) -> None:
+    redis, _ = own_redis
+    port = free_port()
+    env = {"WEIR_HOME": str(home), "WEIR_REDIS_URL": redis.url, "WEIR_WORKER_METRICS": f"127.0.0.1:{port}"}
+    subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env=env, check=True)
+    (home / "api-token").write_text("a-token-of-ours\n")
+    start(Command("worker", (sys.executable, "-m", "celery", "-A", "controlplane.celery", "worker", "-B"), env=env))
+
+    def page(token: str, accept: str = "*/*") -> tuple[int, str]:
+        asked = Request(
+            f"http://127.0.0.1:{port}/metrics", headers={"Authorization": f"Bearer {token}", "Accept": accept}
+        )
+        try:
+            with urlopen(asked, timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except HTTPError as error:
+            return error.code, ""
+        except OSError:
+            return 0, ""
+
+    done = 'weir_worker_tasks_total{state="success",task="controlplane.fleet.tasks.heartbeat"}'
+    assert becomes(lambda: done in page("a-token-of-ours")[1])
+    assert page("another")[0] == 401
+    assert page("a-token-of-ours", "application/openmetrics-text")[1].endswith("# EOF\n")

@@ -2,6 +2,7 @@
 
 import re
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import pyarrow as pa
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import ClickHouseError, OperationalError
 from clickhouse_connect.driver.httputil import get_pool_manager
+from urllib3.exceptions import HTTPError
 
 from .dsn import parse_dsn
 from .errors import RETRYABLE_CODES, StoreError, StoreUnavailable
@@ -21,10 +23,19 @@ R = TypeVar("R")
 
 _BUSY = re.compile(r"HTTP status (408|429|5\d\d)")  # a proxy's answer, without ClickHouse's code
 
+PROBE_AFTER_S = 2.0
+"""A store that has not answered for so long is asked whether it is there before it is asked anything else: one that hangs is then away
+after PROBE_S, not after the time that a long query may take."""
+PROBE_S = 3.0
+
 READ_SETTINGS: Mapping[str, object] = {
     "do_not_merge_across_partitions_select_final": 1,  # identities never cross partitions: days are merged apart
     "max_execution_time": 30,  # s: a page that waits longer has been given up
     "max_memory_usage": 4 * 2**30,
+}
+
+INSERT_SETTINGS: Mapping[str, object] = {
+    "optimize_on_insert": 0,  # repeats within one insert are told apart when parts are merged, as all others: half the time
 }
 
 
@@ -43,6 +54,7 @@ class Connection:
         self._pool = get_pool_manager(maxsize=pool, num_pools=2)
         self._client: Client | None = None
         self._connecting = threading.Lock()
+        self._answered_s = -PROBE_AFTER_S
         self._lanes = ThreadPoolExecutor(4, thread_name_prefix="store-read")
 
     def close(self) -> None:
@@ -62,15 +74,15 @@ class Connection:
 
     def rows(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Any]:
         """A read's rows. Values travel as bound parameters, `{name:Type}` in `sql`."""
+        self._probe()
         with _translated():
-            return (
-                self._connected()
-                .query(sql, parameters=dict(parameters or {}), settings=dict(READ_SETTINGS))
-                .result_rows
-            )
+            found = self._connected().query(sql, parameters=dict(parameters or {}), settings=dict(READ_SETTINGS))
+            self._answered_s = time.monotonic()
+            return found.result_rows
 
     def arrow(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
         """A read's columns, text as text; for much at once."""
+        self._probe()
         with _translated():
             return self._connected().query_arrow(
                 sql, parameters=dict(parameters or {}), settings=dict(READ_SETTINGS), use_strings=True
@@ -84,7 +96,19 @@ class Connection:
     def insert_arrow(self, table: str, data: pa.Table) -> None:
         """Append `data`, whose columns are named as the table's. Sent again, rows replace themselves: repeat it after StoreUnavailable."""
         with _translated():
-            self._connected().insert_arrow(table, data)
+            self._connected().insert_arrow(table, data, settings=dict(INSERT_SETTINGS))
+
+    def _probe(self) -> None:
+        """Raises StoreUnavailable where nothing at the address answers. Whatever answers will do: proxies know no /ping."""
+        if time.monotonic() - self._answered_s < PROBE_AFTER_S:
+            return
+        scheme, host = "https" if self.dsn.secure else "http", self.dsn.host
+        url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.dsn.port}/ping"
+        try:
+            self._pool.request("GET", url, timeout=PROBE_S, retries=False)
+        except HTTPError as error:
+            raise StoreUnavailable(f"the store does not answer within {PROBE_S:g} s: {error}") from error
+        self._answered_s = time.monotonic()
 
     def _connected(self) -> Client:
         if self._client is None:

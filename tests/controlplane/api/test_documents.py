@@ -18,6 +18,13 @@ ENDPOINTS = [
     "/api/v1/requests.parquet",
     "/api/v1/traces/{trace_id}",
     "/api/v1/stack",
+    "/api/v1/objectives",
+    "/api/v1/objectives/{slug}",
+    "/api/v1/objectives/{slug}/status",
+    "/api/v1/objectives/{slug}/burndown",
+    "/api/v1/objectives/{slug}/revisions",
+    "/api/v1/maintenance",
+    "/api/v1/maintenance/{number}",
     "/api/v1/deliveries",
     "/api/v1/destinations",
 ]

@@ -34,3 +34,25 @@ def test_tokens_are_named_and_never_written(home: Path) -> None:
     assert "WEIR_METRICS_TOKEN" in text and "WEIR_OTLP_TOKEN" in text and "secret" not in text
     (home / "gateway-key").write_text("secret")
     assert str(home / "gateway-key") in json.dumps(scrape.targets(Config(home=home)))
+
+
+def test_web_and_worker_are_targets_where_they_can_be_asked(home: Path) -> None:
+    config = Config(home=home, web_url="http://web:8000", worker_metrics="worker:9464")
+    assert {target["job"] for target in scrape.targets(config)} == {"gateway", "telemetry", "worker"}
+    (home / "api-token").write_text("secret")
+    found = {target["job"]: target for target in scrape.targets(config)}
+    assert found["web"]["url"] == "http://web:8000/metrics"
+    assert found["worker"]["url"] == "http://worker:9464/metrics"
+    assert found["web"]["bearer_token_file"] == found["worker"]["bearer_token_file"] == str(home / "api-token")
+    scraper = scrape.targets(config.model_copy(update={"metrics_token": "m" * 32}))
+    assert next(target for target in scraper if target["job"] == "worker")["bearer_token_env"] == "WEIR_METRICS_TOKEN"
+
+
+def test_a_server_of_two_pools_is_one_target_with_the_labels_they_agree_on(home: Path) -> None:
+    region = Region.objects.create(name="here")
+    for model in ("large", "small"):
+        variant = Variant.objects.create(name=model, model=LLMModel.objects.create(name=model))
+        pool = Pool.objects.create(name=model, variant=variant, region=region, model_name=model)
+        Replica.objects.create(pool=pool, name="triton-0", grpc="127.0.0.1:8001", metrics="127.0.0.1:8002")
+    [replica] = [target for target in of_fleet(home) if target.job == "replica"]
+    assert replica.labels == {"replica": "triton-0", "region": "here"}

@@ -1,0 +1,35 @@
+"""What the processes beside the receiver use, out of /proc: they serve no page of their own, so the receiver's has it."""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Usage:
+    """A collector for prometheus_client. `children` gives name and process id; a child that is not running has no figures."""
+
+    def __init__(self, children: Callable[[], Iterable[tuple[str, int | None]]]) -> None:
+        self._children = children
+
+    def collect(self) -> Iterator[Metric]:
+        cpu = CounterMetricFamily("weir_child_cpu_seconds", "CPU time of pipelines and store.", labels=["child"])
+        memory = GaugeMetricFamily("weir_child_resident_bytes", "Memory of pipelines and store.", labels=["child"])
+        for name, pid in self._children():
+            if pid is not None and (used := usage(pid)):
+                cpu.add_metric([name], used[0])
+                memory.add_metric([name], used[1])
+        yield from (cpu, memory)
+
+
+def usage(pid: int) -> tuple[float, int] | None:
+    """CPU seconds and resident bytes of a process; None where it has gone, or there is no /proc."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return (int(fields[11]) + int(fields[12])) / _TICKS, int(fields[21]) * _PAGE
