@@ -7,7 +7,7 @@ import structlog
 from django.db import transaction
 
 from controlplane.incidents.delivery import route, stored
-from controlplane.incidents.delivery.models import Delivery, Destination
+from controlplane.incidents.delivery.models import Delivery, Destination, Endpoint
 from controlplane.incidents.notice import Change, Notice
 
 log = structlog.get_logger(__name__)
@@ -22,6 +22,9 @@ def put(notice: Notice | Change) -> None:
         targets = route.targets(notice.action, notice.severity, notice.team, candidates(), steps(notice.key))
         if not targets and notice.action == "trigger":
             log.warning("nobody is told of a page: no enabled destination takes it", key=notice.key, team=notice.team)
+        if notice.known_to:  # it was done there: the others are told
+            knowing = set(Endpoint.objects.filter(kind=notice.known_to).values_list("id", flat=True))
+            targets = [target for target in targets if target.endpoint not in knowing]
     write(notice, targets)
 
 
