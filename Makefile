@@ -38,10 +38,10 @@ check-imports:
 check-templates:
 	$(BIN)/djlint --quiet --lint templates controlplane
 
-bench: setup-dev ## measure, one JSON object per figure and line; ONLY=gateway|ingest|query measures one part
+bench: setup-dev ## measure, one JSON object per figure and line; ONLY=gateway|ingest|query|slo measures one part
 	@$(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
-setup: $(VENV)/.runtime $(TRITON_VENV)/.triton static/vendor/.fetched ## what `run` needs
+setup: $(VENV)/.runtime $(VENV)/.native $(TRITON_VENV)/.triton static/vendor/.fetched ## what `run` needs
 setup-dev: setup $(VENV)/.dev build/vendor/.fetched ## and what tests and checks need
 
 preflight:
@@ -58,6 +58,12 @@ $(VENV)/.runtime: requirements/weir.txt | preflight $(UV)
 	@echo "setting up: Weir's packages"
 	@[ -x $(BIN)/python ] || $(UV) venv -q --python 3.11 $(VENV) 2>/dev/null || $(UV) venv -q --python '>=3.11' $(VENV)
 	@$(PIP) $(BIN)/python -r requirements/weir.txt
+	@touch $@
+
+# The ledger through a C compiler, where there is one; another version's is never used.
+$(VENV)/.native: $(shell find controlplane/telemetry/ledger controlplane/telemetry/spans.py controlplane/telemetry/otlp/pairs.py controlplane/telemetry/otlp/values.py controlplane/telemetry/native.py -name '*.py') $(VENV)/.runtime
+	@echo "setting up: machine code for the ledger"
+	@$(BIN)/python -m controlplane.telemetry.native
 	@touch $@
 
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime

@@ -1,4 +1,4 @@
-"""First set-up, safe to repeat: a user, an API token, gateway keys, the seeded fleet, the snapshot.
+"""First set-up, safe to repeat: a user, an API token, gateway keys, the seeded fleet, objectives to begin with, the snapshot.
 
 A secret lives in one file of WEIR_HOME. On a later run the file's secret is kept; where the file is lost a new secret
 is issued, because the old one can be read nowhere. A secret that an owner has revoked stays revoked.
@@ -16,6 +16,7 @@ from controlplane.fleet.models import GatewayKey, StageBudgets, Tenant, Tier
 from controlplane.fleet.models.traffic import KEY_PREFIX
 from controlplane.fleet.publish import publish
 from controlplane.secrets import new_secret, read_secret, write_secret
+from controlplane.slo import seed as objectives
 
 ADMIN = "admin"
 TIERS = {"premium": 1, "standard": 2, "batch": 3}
@@ -43,6 +44,7 @@ def bootstrap(home: Path, fleet_file: Path | None) -> list[str]:
         done = [*_admin(home), *_api_token(home), *_tiers(), *_tenants(home)]
         if sown:
             done += seed.sow(sown)
+        done += objectives.sow()
     revision = publish()
     return [*done, f"policy snapshot is at version {revision.version}"]
 

@@ -4,7 +4,10 @@ from django.contrib.auth.decorators import login_not_required
 from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.utils import timezone
 from django.views.decorators.http import require_safe
+
+from controlplane.incidents.delivery.health import health
 
 
 @login_not_required
@@ -27,4 +30,9 @@ def readyz(request: HttpRequest) -> HttpResponse:
         return JsonResponse(
             {"ready": False, "reason": f"{pending} migrations are not applied: run manage.py migrate"}, status=503
         )
-    return JsonResponse({"ready": True})
+    return JsonResponse({"ready": True} | _paging())
+
+
+def _paging() -> dict[str, str]:
+    """Pages that nobody sends are no reason to take this process out of service, and every reason to be seen."""
+    return {"paging": "down"} if health(timezone.now()).state == "down" else {}

@@ -9,6 +9,7 @@ from django.conf import settings
 
 from controlplane.fleet.inventory import observations, pool_entries, pool_servers
 from controlplane.fleet.stack import Ledger, PoolServer, Row, rows
+from controlplane.incidents.delivery import health as paging
 from controlplane.telemetry.ask import answers
 from controlplane.telemetry.explain.figures import Serving
 from controlplane.telemetry.store import StoreUnavailable
@@ -23,7 +24,24 @@ def serving_stack() -> list[Row]:
     """A row for each process, pool and replica. The store being away leaves what was observed."""
     now_ns = time.time_ns()
     now = datetime.fromtimestamp(now_ns / 1e9, UTC)
-    return rows(pool_entries(), observations(), _ledger(now_ns), now, settings.CONFIG.stale_after_s)
+    found = rows(pool_entries(), observations(), _ledger(now_ns), now, settings.CONFIG.stale_after_s)
+    return [*found, paging_row(paging.health(now))]
+
+
+def paging_row(found: paging.Health) -> Row:
+    """Whether pages go out: the outbox says, whoever sends them."""
+    figures = {"waiting": float(found.figures.pending)}
+    if found.share_within_30s_1d is not None:
+        figures["within_30_s_ratio"] = found.share_within_30s_1d
+    return Row(
+        "paging",
+        "Paging",
+        "paging",
+        found.state,
+        age_s=found.figures.sender_age_s,
+        detail=found.detail,
+        figures=figures,
+    )
 
 
 def _ledger(now_ns: int) -> Ledger | None:

@@ -4,7 +4,22 @@ from ninja import NinjaAPI
 from ninja.security import django_auth
 
 from controlplane.accounts.bearer import Bearer
-from controlplane.api import explain, export, latency, problems, requests, signals, stack, traces
+from controlplane.api import (
+    deliveries,
+    explain,
+    export,
+    incidents,
+    latency,
+    maintenance,
+    objectives,
+    openslo,
+    preview,
+    problems,
+    requests,
+    signals,
+    stack,
+    traces,
+)
 
 api = NinjaAPI(
     title="Weir",
@@ -16,6 +31,9 @@ api = NinjaAPI(
     urls_namespace="api",
 )
 problems.register(api)
+# before what else begins with /objectives/
+api.add_router("", openslo.router)
+api.add_router("", preview.router)
 api.add_router("/latency", latency.router)
 api.add_router("/explain", explain.router)
 api.add_router("/requests", requests.router)
@@ -23,3 +41,9 @@ api.add_router("", export.router)
 api.add_router("/traces", traces.router)
 api.add_router("", signals.router)
 api.add_router("/stack", stack.router)
+api.add_router("/objectives", objectives.router)
+api.add_router("/maintenance", maintenance.router)
+api.add_router("/incidents", incidents.router)
+api.add_router("/silences", incidents.silences)
+api.add_router("/changes", incidents.change_router)
+api.add_router("", deliveries.router)

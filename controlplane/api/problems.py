@@ -3,6 +3,8 @@
 from typing import Any
 
 import structlog
+from django.core.exceptions import PermissionDenied
+from django.core.exceptions import ValidationError as Refused
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, ValidationError
@@ -39,6 +41,18 @@ def register(api: NinjaAPI) -> None:
         value = request.GET.get(field, "")[:80]
         message = str(first.get("msg", "is not valid"))
         return problem(422, "Bad parameter", f"{field}={value!r}: {message}", field=field, value=value, remedy=message)
+
+    @api.exception_handler(Refused)
+    def refused(request: HttpRequest, error: Refused) -> HttpResponse:
+        """What a model's validation said, the first field first."""
+        said = error.message_dict if hasattr(error, "error_dict") else {"": error.messages}
+        field, messages = next(iter(said.items()))
+        detail = messages[0] if field in ("", "__all__") or messages[0].startswith(field) else f"{field}: {messages[0]}"
+        return problem(422, "Refused", detail, field=field.removeprefix("__all__"), errors=said)
+
+    @api.exception_handler(PermissionDenied)
+    def forbidden(request: HttpRequest, error: PermissionDenied) -> HttpResponse:
+        return problem(403, "Not allowed", str(error))
 
     @api.exception_handler(StoreInputError)
     def bad_input(request: HttpRequest, error: StoreInputError) -> HttpResponse:

@@ -1,5 +1,6 @@
 """Numbers as people read them, always with their unit. Pure."""
 
+import math
 from datetime import UTC, datetime
 
 THIN = "\u202f"  # narrow no-break space: keeps a number and its unit on one line
@@ -45,6 +46,15 @@ def share(value: float | None) -> str:
     return "<0.1" + THIN + "%" if 0 < percent < 0.05 else f"{percent:.1f}{THIN}%"
 
 
+def precise(value: float | None) -> str:
+    """A fraction close to one, where the digits after the nines matter: `99.93 %`, `98 %`. Never rounded up to 100 %."""
+    if value is None:
+        return "–"
+    digits = 1 if value < 0.99 else 2 if value < 0.999 else 3 if value < 0.9999 else 4
+    percent = math.floor(value * 100 * 10**digits + 1e-6) / 10**digits
+    return f"{percent:.{digits}f}".rstrip("0").rstrip(".") + f"{THIN}%"
+
+
 def count(value: int | None) -> str:
     return "–" if value is None else _grouped(value)
 
@@ -82,6 +92,11 @@ def moment(at_ns: int) -> str:
 
 def clock(at_ns: int) -> str:
     return f"{_utc(at_ns):%H:%M:%S}"
+
+
+def hour(at_s: int) -> str:
+    """UTC, to the minute, of seconds since the epoch."""
+    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d %H:%M}"
 
 
 def iso(at_ns: int) -> str:

@@ -1,10 +1,14 @@
 from django.urls import path
 
+from controlplane.dashboard.views import incidents, silences
 from controlplane.dashboard.views.causes import causes
 from controlplane.dashboard.views.explain import latency_explain
-from controlplane.dashboard.views.incidents import incident
 from controlplane.dashboard.views.latency import latency, latency_table
 from controlplane.dashboard.views.live import live
+from controlplane.dashboard.views.objective_burned import objective_burned
+from controlplane.dashboard.views.objective_preview import objective_preview
+from controlplane.dashboard.views.objectives import objective, objectives
+from controlplane.dashboard.views.objectives_import import objectives_import
 from controlplane.dashboard.views.overview import overview
 from controlplane.dashboard.views.quick import quick
 from controlplane.dashboard.views.requests import requests
@@ -20,7 +24,19 @@ urlpatterns = [
     path("requests", requests, name="requests"),
     path("signals", signals, name="signals"),
     path("traces/<str:trace_id>", trace, name="trace"),
-    path("incidents/<int:number>", incident, name="incident"),
+    path("objectives", objectives, name="objectives"),
+    path("objectives/import", objectives_import, name="objectives-import"),
+    path("objectives/preview", objective_preview, name="objective-preview"),
+    path("objectives/<str:slug>", objective, name="objective"),
+    path("objectives/<str:slug>/burned", objective_burned, name="objective-burned"),
+    path("incidents", incidents.incidents, name="incidents"),
+    path("incidents/<int:number>", incidents.incident, name="incident"),
+    path("incidents/<int:number>.md", incidents.incident_markdown, name="incident-markdown"),
+    path("incidents/<int:number>/acknowledge", incidents.acknowledge, name="incident-acknowledge"),
+    path("incidents/<int:number>/resolve", incidents.resolve, name="incident-resolve"),
+    path("incidents/<int:number>/note", incidents.note, name="incident-note"),
+    path("silences", silences.silences, name="silences"),
+    path("silences/<int:number>/end", silences.end_silence, name="silence-end"),
     path("quick", quick, name="quick"),
     path("live", live, name="live"),
 ]

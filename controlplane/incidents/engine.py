@@ -38,7 +38,7 @@ def observe(alerts: Sequence[Alert], now: datetime) -> None:
 
 
 def _decide(known: Mapping[str, Incident], alerts: Sequence[Alert], now: datetime) -> list[Step]:
-    return machine.decide(map(rows.tracked, known.values()), alerts, rows.silences(now), rows.cooling(), now)
+    return machine.decide(map(rows.tracked, known.values()), alerts, rows.silences(now), rows.cooling(now), now)
 
 
 def _fill_in(judged: Mapping[str, Alert], now: datetime) -> None:
@@ -156,7 +156,7 @@ class _Tick:
             row.earlier_keys = [*row.earlier_keys, row.notice_key]
             row.notice_key, row.sequence = _notice_key(row.objective), 0
         telling.trigger(row, self._now)
-        self._enter(row, Entry.Kind.TOLD, f"Sent as a {step.severity}: {row.summary}")
+        self._enter(row, Entry.Kind.TOLD, f"As a {step.severity}: {row.summary}")
 
     def _resolved(self, step: machine.Resolved) -> None:
         row = self._rows.pop(step.key)

@@ -48,9 +48,9 @@ def silences(now: datetime) -> list[Silence]:
     return [record.value() for record in SilenceRecord.objects.filter(starts_at__lte=now, ends_at__gt=now)]
 
 
-def cooling() -> Mapping[str, Cooling]:
-    """The latest of each key that a person resolved."""
-    rows = Incident.objects.filter(status=Incident.Status.RESOLVED, cool_until__isnull=False).order_by("resolved_at")
+def cooling(now: datetime) -> Mapping[str, Cooling]:
+    """Keys that a person resolved not long ago, the latest time of each."""
+    rows = Incident.objects.filter(status=Incident.Status.RESOLVED, cool_until__gt=now).order_by("resolved_at")
     return {row.alert_key: Cooling(row.cool_until, cast(Severity, row.severity)) for row in rows if row.cool_until}
 
 

@@ -11,7 +11,7 @@ from django.urls import reverse
 from controlplane.incidents import text, underway
 from controlplane.incidents.delivery import enqueue
 from controlplane.incidents.models import Incident
-from controlplane.incidents.notice import Notice, NoticeAction
+from controlplane.incidents.notice import Link, Notice, NoticeAction
 
 MOST_TRACES = 3
 AROUND_NS = 600 * 10**9
@@ -63,13 +63,18 @@ def _send(incident: Incident, action: NoticeAction, at: datetime, summary: str, 
             group=incident.group,
             kind=text.quantity(incident.promise),
             details=text.details(found),
-            links=text.links(
-                page_url(incident),
-                found,
-                latency_url(incident.scope, incident.attribution or {}),
-                [(trace, absolute(reverse("trace", args=[trace]))) for trace in traces(incident)],
-            ),
+            links=links(incident, found),
         )
+    )
+
+
+def links(incident: Incident, found: text.Facts) -> tuple[Link, ...]:
+    """Absolute: the incident's page, the runbook, the latency at that time, the worst traces."""
+    return text.links(
+        page_url(incident),
+        found,
+        latency_url(incident.scope, incident.attribution or {}),
+        [(trace, absolute(reverse("trace", args=[trace]))) for trace in traces(incident)],
     )
 
 
@@ -82,12 +87,17 @@ def page_url(incident: Incident) -> str:
 
 
 def latency_url(scope: Mapping[str, str], attribution: Mapping[str, Any]) -> str:
-    """The latency page of the scope, from before the burning began until it was looked at."""
+    path = latency_path(scope, attribution)
+    return absolute(path) if path else ""
+
+
+def latency_path(scope: Mapping[str, str], attribution: Mapping[str, Any]) -> str:
+    """The latency page of the scope, from before the burning began until it was looked at; empty where nobody knows when."""
     if "to_ns" not in attribution:
         return ""
     from_ns = (attribution.get("since_ns") or attribution["from_ns"]) - AROUND_NS
     pairs = [("from", str(from_ns)), ("to", str(attribution["to_ns"])), *sorted(scope.items())]
-    return absolute(f"{reverse('latency')}?{urlencode(pairs)}")
+    return f"{reverse('latency')}?{urlencode(pairs)}"
 
 
 def absolute(path: str) -> str:

@@ -135,10 +135,15 @@ def name_of(stage: str) -> str:
 
 def segment_text(segments: Sequence[Mapping[str, Any]]) -> str:
     """`on prompts of 4-8k tokens in pool chat-large`, of segments that hold at least LEAST_SHARE of what was bad."""
-    told = [one for one in segments if float(one["chosen_share"]) >= LEAST_SHARE][:MOST_SEGMENTS]
+    told = [one for one in segments if float(one["chosen_share"]) >= LEAST_SHARE and not _trivial(one)][:MOST_SEGMENTS]
     order = {"prompt_bucket": 0, "tenant": 1, "tier": 2}
     told.sort(key=lambda one: order.get(str(one["dimension"]), 5))
     return " ".join(segment(str(one["dimension"]), str(one["value"])) for one in told)
+
+
+def _trivial(segment: Mapping[str, Any]) -> bool:
+    """What the cache answers meets neither queue nor model: that the slow ones missed it says nothing."""
+    return bool(segment["dimension"] == "cache" and segment["value"] == "miss")
 
 
 def segment(dimension: str, value: str) -> str:

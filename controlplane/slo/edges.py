@@ -3,13 +3,16 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
+from django.conf import settings
 
 from controlplane.slo.plan import GRID_S, Block
 from controlplane.slo.sli import Histogram
+from controlplane.telemetry.ask import answers
 from controlplane.telemetry.metrics.stale import stale
-from controlplane.telemetry.store import Store
+from controlplane.telemetry.store import Store, StoreUnavailable
 from controlplane.telemetry.store.metrics import Matcher, SampleSeries
 from controlplane.telemetry.store.types import Window
 
@@ -40,6 +43,15 @@ def refusal(indicator: Histogram, edges: Sequence[float]) -> str:
 def known_edges(store: Store, indicator: Histogram) -> list[float]:
     """Upper bounds that the store has, ascending, infinity among them. Raises StoreUnavailable."""
     return sorted({_edge(info.labels) for info in store.series(_name(indicator), _matchers(indicator))})
+
+
+def judged_by(indicator: Histogram) -> None:
+    """Raises ValueError where what the store has cannot judge it. A store that is away refuses nothing: the evaluation will say so."""
+    if not settings.CONFIG.store_dsn:
+        return
+    with suppress(StoreUnavailable):
+        if reason := refusal(indicator, known_edges(answers.store(), indicator)):
+            raise ValueError(reason)
 
 
 def grown(store: Store, indicator: Histogram, from_s: int, to_s: int) -> Block:

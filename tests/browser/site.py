@@ -68,6 +68,7 @@ class Site:
     home: Path
     store: Store
     redis_url: str
+    environment: dict[str, str]
 
     @property
     def password(self) -> str:
@@ -76,6 +77,10 @@ class Site:
     @property
     def token(self) -> str:
         return (self.home / "api-token").read_text().strip()
+
+    def shell(self, code: str) -> None:
+        """Run it as the control plane would."""
+        _manage("shell", "-v0", "-c", code, environment=self.environment)
 
     def announce(self, newest_ns: int, requests: int) -> None:
         """What `telemetry` says after it has written."""
@@ -106,6 +111,7 @@ def running_site(home: Path) -> Iterator[Site]:
         "WEIR_HOME": str(home),
         "WEIR_STORE_DSN": dsn,
         "WEIR_REDIS_URL": keeper.url,
+        "WEIR_PUBLIC_URL": url,
         "WEIR_STALE_AFTER_S": "3600",  # nobody observes here: what `OBSERVE` says stays true
         "DJANGO_SETTINGS_MODULE": "controlplane.settings",
     }
@@ -136,7 +142,7 @@ def running_site(home: Path) -> Iterator[Site]:
         start(
             Command("web", (*granian, "controlplane.asgi:application"), lambda: _answers(f"{url}/healthz"), environment)
         )
-        yield Site(url, home, Store(dsn), keeper.url)
+        yield Site(url, home, Store(dsn), keeper.url, environment)
 
 
 def _manage(*command: str, environment: dict[str, str]) -> None:

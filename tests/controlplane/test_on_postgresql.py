@@ -1,4 +1,4 @@
-"""The same tests on PostgreSQL: accounts, the fleet and the set-up must not depend on which database it is."""
+"""The same tests on PostgreSQL: accounts, the fleet, incidents and the set-up must not depend on which database it is."""
 
 import os
 import pwd
@@ -22,6 +22,11 @@ PARTS = (
     "fleet/test_publish.py",
     "fleet/test_seed.py",
     "fleet/observe/test_record.py",
+    "incidents/delivery/test_outbox.py",
+    "incidents/delivery/test_sender.py",
+    "incidents/delivery/test_storm.py",
+    "incidents/test_engine.py",
+    "incidents/test_changes.py",
     "slo/test_lease.py",
     "slo/test_save.py",
     "slo/test_states.py",

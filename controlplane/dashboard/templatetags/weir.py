@@ -16,6 +16,8 @@ register.filter("age", units.age)
 register.filter("moment", units.moment)
 register.filter("clock", units.clock)
 register.filter("iso", units.iso)
+register.filter("precise", units.precise)
+register.filter("hour", units.hour)
 
 
 @register.filter

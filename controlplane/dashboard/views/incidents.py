@@ -1,10 +1,132 @@
-"""Incidents: all of them, and one."""
+"""Incidents: all of them, one, one as Markdown, and what people do with them."""
 
-from django.http import HttpRequest, HttpResponse
+from collections.abc import Callable
+from typing import Any
+
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.cache import patch_vary_headers
+from django.utils.http import url_has_allowed_host_and_scheme, urlencode
+from django.views.decorators.http import require_POST
 
+from controlplane.dashboard.incident import detail, grouped, summed
+from controlplane.dashboard.views.common import is_fragment, is_refresh
+from controlplane.incidents import life
+from controlplane.incidents.markdown import postmortem
 from controlplane.incidents.models import Incident
+
+PAGE = 100
+STATUSES = ("open", "resolved", "all")
+FILTERS = ("owner", "severity", "objective", "model")
+
+
+def incidents(request: HttpRequest) -> HttpResponse:
+    """`status` (open by default), and `owner`, `severity`, `objective`, `model`: the URL is what is shown."""
+    status = request.GET.get("status", "open")
+    chosen = {name: request.GET[name] for name in FILTERS if request.GET.get(name)}
+    open_ones = list(Incident.objects.exclude(status=Incident.Status.RESOLVED))
+    query = Incident.objects.all()
+    if status == "resolved":
+        query = query.filter(status=Incident.Status.RESOLVED)
+    elif status != "all":
+        status, query = "open", query.exclude(status=Incident.Status.RESOLVED)
+    query = query.filter(**{"scope__model" if name == "model" else name: value for name, value in chosen.items()})
+    shown = Paginator(query, PAGE).get_page(request.GET.get("page"))
+    filters_too = is_fragment(request) and not is_refresh(request)
+    context = {
+        "groups": grouped(list(shown), timezone.now()),
+        "shown": shown,
+        "summed": summed(open_ones),
+        "status": status,
+        "chosen": chosen,
+        "statuses": [(one, _query(chosen | ({"status": one} if one != "open" else {}))) for one in STATUSES],
+        "facets": facets(chosen),
+        "filters_too": filters_too,
+        "unfiltered": _query({} if status == "open" else {"status": status}) if chosen else "",
+        "here": request.get_full_path(),
+        "next_page": _query({**chosen, "status": status, "page": str(shown.number + 1)}) if shown.has_next() else "",
+    }
+    name = "incidents/_incidents.html" if is_fragment(request) else "incidents/incidents.html"
+    return _fresh(render(request, name, context))
+
+
+def facets(chosen: dict[str, str]) -> list[dict[str, Any]]:
+    values = {
+        "severity": ["page", "ticket"],
+        "owner": sorted(set(Incident.objects.exclude(owner="").values_list("owner", flat=True).distinct())),
+        "objective": sorted(set(Incident.objects.values_list("objective", flat=True).distinct())),
+        "model": sorted({one for one in Incident.objects.values_list("scope__model", flat=True).distinct() if one}),
+    }
+    return [
+        {
+            "name": name,
+            "chosen": name in chosen,
+            "options": [
+                {"value": value, "chosen": chosen.get(name) == value}
+                for value in dict.fromkeys([*found, *([chosen[name]] if name in chosen else [])])
+            ],
+        }
+        for name, found in values.items()
+    ]
 
 
 def incident(request: HttpRequest, number: int) -> HttpResponse:
-    return render(request, "incidents/incident.html", {"incident": get_object_or_404(Incident, pk=number)})
+    found = get_object_or_404(Incident, pk=number)
+    context = {**detail(found), "here": reverse("incident", args=[number])}
+    return _fresh(render(request, f"incidents/{'_incident' if is_fragment(request) else 'incident'}.html", context))
+
+
+def incident_markdown(request: HttpRequest, number: int) -> HttpResponse:
+    """A postmortem's beginning: what was known, what was done, when and by whom."""
+    found = get_object_or_404(Incident, pk=number)
+    return HttpResponse(postmortem(found), content_type="text/markdown; charset=utf-8")
+
+
+@require_POST
+def acknowledge(request: HttpRequest, number: int) -> HttpResponse:
+    return _done(request, number, life.acknowledge, "acknowledged")
+
+
+@require_POST
+def resolve(request: HttpRequest, number: int) -> HttpResponse:
+    return _done(request, number, life.resolve, "resolved")
+
+
+@require_POST
+def note(request: HttpRequest, number: int) -> HttpResponse:
+    found = get_object_or_404(Incident, pk=number)
+    life.note(found.notice_key, request.user.get_username(), timezone.now(), request.POST.get("note", ""))
+    return _back(request, number)
+
+
+def _done(request: HttpRequest, number: int, change: Callable[..., bool], word: str) -> HttpResponse:
+    found = get_object_or_404(Incident, pk=number)
+    by, at, said = request.user.get_username(), timezone.now(), request.POST.get("note", "")
+    if change(found.notice_key, by, at, said):
+        messages.success(request, f"#{number} {word}.")
+    else:
+        found.refresh_from_db()
+        messages.info(request, f"#{number} was {found.status} already.")
+    return _back(request, number)
+
+
+def _back(request: HttpRequest, number: int) -> HttpResponse:
+    """To where the form was, if that is one of our own pages."""
+    target = request.POST.get("next", "")
+    if not url_has_allowed_host_and_scheme(target, {request.get_host()}, request.is_secure()):
+        target = reverse("incident", args=[number])
+    return HttpResponseRedirect(target)
+
+
+def _query(pairs: dict[str, str]) -> str:
+    return f"?{urlencode(pairs)}" if pairs else "?"
+
+
+def _fresh(response: HttpResponse) -> HttpResponse:
+    response["Cache-Control"] = "no-store"
+    patch_vary_headers(response, ("HX-Request",))
+    return response

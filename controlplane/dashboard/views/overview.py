@@ -6,13 +6,17 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.utils import timezone
 
 from controlplane.dashboard import links
 from controlplane.dashboard.figures.latency import grid
 from controlplane.dashboard.figures.spark import spark
+from controlplane.dashboard.incident import row as one_incident
 from controlplane.dashboard.units import count, ms, rate, share, size
 from controlplane.dashboard.views.common import ask, freshness_context, is_fragment, page
 from controlplane.fleet.stack import Row
+from controlplane.incidents.delivery.health import health
+from controlplane.incidents.models import Incident
 from controlplane.serving import WINDOW_S, serving_stack
 from controlplane.telemetry.ask import answers
 from controlplane.telemetry.ask.question import Question, parse
@@ -21,6 +25,7 @@ from controlplane.telemetry.store import StoreUnavailable
 from controlplane.telemetry.store.types import Dimension, Health, LatencyPoint, LatencyReport
 
 POINTS = 30
+MOST_INCIDENTS = 5
 STATE_LOOKS = {
     "up": ("●", "good"),
     "degraded": ("◐", "warn"),
@@ -48,6 +53,8 @@ def overview(request: HttpRequest) -> HttpResponse:
         "components": [component(row) for row in stack if row.kind not in ("pool", "replica")],
         "pools": [component(row) for row in stack if row.kind in ("pool", "replica")],
         "window_s": WINDOW_S,
+        **incidents_context(),
+        "paging": health(timezone.now()),
     }
     try:
         step = step_ns(question.range.window, POINTS)
@@ -60,6 +67,17 @@ def overview(request: HttpRequest) -> HttpResponse:
         context["away"] = True
     name = "dashboard/overview.html#data" if is_fragment(request) else "dashboard/overview.html"
     return render(request, name, context)
+
+
+def incidents_context() -> dict[str, Any]:
+    """The open incidents that somebody was or should have been told of, pages first."""
+    found = list(
+        Incident.objects.exclude(status=Incident.Status.RESOLVED).filter(withheld="").order_by("severity", "-opened_at")
+    )
+    return {
+        "open_incidents": [one_incident(one, timezone.now()) for one in found[:MOST_INCIDENTS]],
+        "open_count": len(found),
+    }
 
 
 def component(row: Row) -> dict[str, Any]:

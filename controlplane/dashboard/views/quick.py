@@ -9,6 +9,7 @@ from django.urls import reverse
 from controlplane.dashboard import links
 from controlplane.dashboard.views.common import ask, page
 from controlplane.dashboard.views.traces import TRACE_ID
+from controlplane.slo.models import StoredObjective
 from controlplane.telemetry.ask import answers
 from controlplane.telemetry.ask.question import Question
 from controlplane.telemetry.store import StoreUnavailable
@@ -45,9 +46,16 @@ def places(text: str, question: Question, values: dict[Dimension, list[str]]) ->
         Place("Latency", "page", reverse("latency")),
         Place("Requests, slowest first", "page", reverse("requests")),
         Place("Overview", "page", reverse("overview")),
+        Place("Objectives", "page", reverse("objectives")),
+        Place("Incidents", "page", reverse("incidents")),
+        Place("Silences", "page", reverse("silences")),
         Place("Signals: targets and metrics", "page", reverse("signals")),
         Place("Known causes, and what to do", "page", reverse("causes")),
         Place("API documentation", "page", reverse("api:openapi-view")),
+    ]
+    everywhere += [
+        Place(name, "objective", reverse("objective", args=[slug]))
+        for slug, name in StoredObjective.objects.values_list("slug", "name")
     ]
     everywhere += [
         Place(value, dimension, links.latency(question.but(dimension, value)))

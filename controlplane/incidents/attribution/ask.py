@@ -1,6 +1,6 @@
 """What the store says of one alert's burning, as JSON to be frozen."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
@@ -24,7 +24,6 @@ MOST_STEPS = 360
 AROUND = 1 / 4  # of the window, before it: what the chart shows of the time when all was well
 MOST_FINDINGS = 6
 MOST_CAUSES = 3
-NO_SERVING: Mapping[str, Serving] = {}
 HOLDS_NEARLY_ALL = 0.9
 SIDES: tuple[Dimension, ...] = (
     "model", "pool", "variant", "region", "replica", "tier", "tenant", "prompt_bucket", "cache",
@@ -44,29 +43,28 @@ def judgement(alert: Alert) -> Judgement | None:
     return None
 
 
-def asked(store: Store, alert: Alert, serving: Mapping[str, Serving] = NO_SERVING) -> dict[str, Any] | None:
-    """`serving`: what is known of the pools' servers, for known causes. None where no counted request is bad, or where the ledger
+def asked(store: Store, alert: Alert) -> dict[str, Any] | None:
+    """None where no counted request is bad, or where the ledger
     cannot tell. Raises StoreUnavailable and StoreError."""
     judged = judgement(alert)
     if judged is None:
         return None
-    filters = cast(Filters, {name: (value,) for name, value in alert.scope.items()})
     length_s = frozen.looked_back_s(alert)
     to_ns = alert.at_ns + SECOND_NS
     looked = Window(to_ns - length_s * SECOND_NS, to_ns)
     step_s = max(SHORTEST_STEP_S, -(-length_s // MOST_STEPS // 60) * 60)
     wide = Window(looked.from_ns - int(length_s * AROUND) * SECOND_NS, to_ns)
-    steps = store.burned_series(wide, filters, judged, step_s)
+    steps = store.burned_series(wide, filters(alert), judged, step_s)
     inside = [one for one in steps if one.start_ns + step_s * SECOND_NS > looked.from_ns]
     began = since_ns(inside, alert.objective.target, step_s * SECOND_NS)
     window = Window(began if began is not None else looked.from_ns, to_ns)
     dimensions = [name for name in SIDES if name not in alert.scope]
-    total, split = store.burned_splits(looked, filters, judged, dimensions)
+    total, split = store.burned_splits(looked, filters(alert), judged, dimensions)
     if not total.chosen.requests:
         return None
     found = explain(total, split, MOST_FINDINGS)
     unit = NS_PER_MS if isinstance(alert.objective.indicator, Latency) else 1
-    value = store.burned_value(window, filters, judged, alert.objective.target)
+    value = store.burned_value(window, filters(alert), judged, alert.objective.target)
     return {
         "from_ns": looked.from_ns,
         "to_ns": to_ns,
@@ -77,30 +75,43 @@ def asked(store: Store, alert: Alert, serving: Mapping[str, Serving] = NO_SERVIN
         "stages": stages(found, total),
         "segments": [segment(one) for one in found.findings] + where(found.findings, split),
         "explain": means(found, unit),
-        "traces": store.burned_traces(window, filters, judged),
-        "causes": causes(filters, looked, serving) if isinstance(alert.objective.indicator, Latency) else [],
+        "traces": store.burned_traces(window, filters(alert), judged),
+        "causes": [],
         "step_s": step_s,
         "steps": [[one.start_ns, one.bad, one.total] for one in steps],
     }
 
 
 def stages(found: Explanation, total: Split) -> list[dict[str, Any]]:
-    """Of what the bad requests took beyond the good ones, the greatest first; where all are bad, of all that they took."""
-    if found.stages:
-        return [{"stage": one.stage, "share": one.share, "ns": one.ns} for one in found.stages if one.share > 0]
-    spent, requests = total.chosen.stage_ns, total.chosen.requests
-    whole = sum(spent.values())
-    ranked = sorted(spent.items(), key=lambda item: -item[1]) if whole else []
-    return [{"stage": name, "share": ns / whole, "ns": ns / requests} for name, ns in ranked if ns]
+    """Shares of what the bad requests took beyond the good ones, in those stages where they took longer, the greatest first.
+    Where there is no good one to compare with, of all that they took."""
+    spent = {one.stage: one.ns for one in found.stages} if found.stages else dict(_means(total))
+    longer = {stage: ns for stage, ns in spent.items() if ns > 0}
+    whole = sum(longer.values())
+    ranked = sorted(longer.items(), key=lambda item: (-item[1], item[0]))
+    return [{"stage": stage, "share": ns / whole, "ns": ns} for stage, ns in ranked]
 
 
-def causes(filters: Filters, window: Window, serving: Mapping[str, Serving]) -> list[dict[str, Any]]:
-    """Known causes that show in the pools concerned, the costliest first."""
-    question = Question(TimeRange("", "", window), filters)
+def _means(total: Split) -> Iterator[tuple[str, float]]:
+    for stage in total.chosen.stage_ns:
+        yield stage, total.chosen.mean_ns(stage)
+
+
+def causes(alert: Alert, serving: Mapping[str, Serving]) -> list[dict[str, Any]]:
+    """Known causes of latency that show in the pools concerned, the costliest first. `serving`: what is known of their servers."""
+    if not isinstance(alert.objective.indicator, Latency):
+        return []
+    to_ns = alert.at_ns + SECOND_NS
+    window = Window(to_ns - frozen.looked_back_s(alert) * SECOND_NS, to_ns)
+    question = Question(TimeRange("", "", window), filters(alert))
     return [
         {"pool": one.pool, "name": one.cause.name, "summary": one.cause.summary, "cost_ms": one.cost_ms}
         for one in known(question, Slow(), serving).named[:MOST_CAUSES]
     ]
+
+
+def filters(alert: Alert) -> Filters:
+    return cast(Filters, {name: (value,) for name, value in alert.scope.items()})
 
 
 def segment(found: Finding) -> dict[str, Any]:

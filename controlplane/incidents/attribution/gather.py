@@ -10,17 +10,16 @@ from typing import Any
 
 import structlog
 
-from controlplane.incidents.attribution.ask import asked
+from controlplane.incidents.attribution.ask import asked, causes
 from controlplane.incidents.models import ChangeRecord, Incident
 from controlplane.serving import pools_served
 from controlplane.slo.alert import Alert
 from controlplane.telemetry.ask import answers
-from controlplane.telemetry.explain.figures import Serving
 from controlplane.telemetry.store import StoreError, StoreUnavailable
 
 log = structlog.get_logger(__name__)
 
-DEADLINE_S = 3.0
+DEADLINE_S = 5.0
 """For all that open in one tick: of the 75 s that an outage may take to reach a person."""
 NO_TIME = f"the store did not answer within {DEADLINE_S:.0f} s"
 AWAY = "the store does not answer"
@@ -28,7 +27,7 @@ NOT_IN_LEDGER = "the ledger has no bad request in this scope"
 LATE_DEADLINE_S = 2.0
 MOST_LATE = 5  # filled in per tick
 CHANGES_BEFORE = timedelta(minutes=30)
-CHANGES_AFTER = timedelta(minutes=2)  # the first bad minute is known to the minute
+CHANGES_AFTER = timedelta(minutes=1)  # the first bad minute is known to the minute
 MOST_CHANGES = 5
 
 _lanes = ThreadPoolExecutor(4, thread_name_prefix="attribution")
@@ -45,21 +44,33 @@ class Found:
 def gather(alerts: Sequence[Alert], deadline_s: float = DEADLINE_S) -> dict[str, Found]:
     """By alert key. Never raises, and never takes much longer than `deadline_s`."""
     until = time.monotonic() + deadline_s
-    serving = pools_served() if alerts else {}
-    running = {alert.key: _lanes.submit(_ask, alert, serving) for alert in alerts}
+    running = {alert.key: _lanes.submit(_ask, alert) for alert in alerts}
+    beside = {alert.key: _lanes.submit(causes, alert, pools_served()) for alert in alerts}
     found = {key: _answer(key, future, until) for key, future in running.items()}
-    return {alert.key: _with_changes(found[alert.key], alert.scope) for alert in alerts}
+    named = {key: _causes(key, future, until) for key, future in beside.items()}
+    return {alert.key: _frozen(found[alert.key], named[alert.key], alert.scope) for alert in alerts}
 
 
-def _ask(alert: Alert, serving: Mapping[str, Serving]) -> Found:
+def _ask(alert: Alert) -> Found:
     try:
-        attribution = asked(answers.store(), alert, serving)
+        attribution = asked(answers.store(), alert)
     except StoreUnavailable:
         return Found(missing=AWAY)
     except StoreError as error:
         log.warning("attribution refused by the store", key=alert.key, error=str(error))
         return Found(missing="the store refused the question")
     return Found(attribution) if attribution else Found(missing=NOT_IN_LEDGER)
+
+
+def _causes(key: str, future: "Future[list[dict[str, Any]]]", until: float) -> list[dict[str, Any]]:
+    """Nice to have: a page does without."""
+    try:
+        return future.result(max(0.0, until - time.monotonic()))
+    except (TooLate, StoreUnavailable, StoreError):
+        future.cancel()
+    except Exception:
+        log.exception("no known causes", key=key)
+    return []
 
 
 def _answer(key: str, future: "Future[Found]", until: float) -> Found:
@@ -89,15 +100,21 @@ def since(attribution: Mapping[str, Any] | None) -> datetime | None:
     return datetime.fromtimestamp(since_ns // 10**9, UTC) if isinstance(since_ns, int) else None
 
 
-def _with_changes(found: Found, scope: Mapping[str, str]) -> Found:
-    """What was changed shortly before it began, the latest first."""
-    began = since(found.attribution)
-    if found.attribution is None or began is None:
+def _frozen(found: Found, named: list[dict[str, Any]], scope: Mapping[str, str]) -> Found:
+    if found.attribution is None:
         return found
+    changes = _changes(since(found.attribution), scope)
+    return replace(found, attribution={**found.attribution, "causes": named, "changes": changes})
+
+
+def _changes(began: datetime | None, scope: Mapping[str, str]) -> list[dict[str, Any]]:
+    """What was changed shortly before it began, the latest first."""
+    if began is None:
+        return []
     records = ChangeRecord.objects.filter(at__gte=began - CHANGES_BEFORE, at__lte=began + CHANGES_AFTER)
     changes = [
         {"identity": one.identity, "summary": one.summary, "at_ns": int(one.at.timestamp() * 10**9), "link": one.link}
         for one in records.order_by("-at", "-id")
         if all(scope.get(name, value) == value for name, value in one.scope.items())
     ]
-    return replace(found, attribution={**found.attribution, "changes": changes[:MOST_CHANGES]})
+    return changes[:MOST_CHANGES]

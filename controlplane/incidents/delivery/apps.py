@@ -5,3 +5,8 @@ class DeliveryConfig(AppConfig):
     name = "controlplane.incidents.delivery"
     label = "delivery"
     verbose_name = "Paging"
+
+    def ready(self) -> None:
+        from controlplane.incidents.delivery import metrics
+
+        metrics.register()

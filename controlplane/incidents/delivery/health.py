@@ -6,14 +6,14 @@ from typing import Literal
 
 from django.db.models import Count, DurationField, ExpressionWrapper, F, Min, Q
 
-from controlplane.incidents.delivery.models import Delivery, Heartbeat
+from controlplane.incidents.delivery.models import Delivery, Destination, Heartbeat
 
 WITHIN_S = 30
 OVER = timedelta(days=1)
 SENDER_SEEN_S = 30
 """Its heartbeat is written every 5 s."""
 
-State = Literal["up", "degraded", "down"]
+State = Literal["up", "degraded", "down", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,7 @@ class Figures:
     delivered_within_30s_1d: int
     refused_1d: int
     sender_age_s: float | None
+    destinations: int  # enabled
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,12 @@ class Health:
     state: State
     detail: str  # empty while all is well
     figures: Figures
+
+    @property
+    def is_stuck(self) -> bool:
+        """Pages wait that should have been told, or were refused: somebody must look."""
+        age_s = self.figures.oldest_pending_age_s
+        return bool(self.figures.refused_1d) or (age_s is not None and age_s > WITHIN_S) or self.state == "down"
 
     @property
     def share_within_30s_1d(self) -> float | None:
@@ -64,24 +71,41 @@ def figures(now: datetime) -> Figures:
         delivered_within_30s_1d=counts["quick"],
         refused_1d=counts["refused"],
         sender_age_s=_age_s(sender, now),
+        destinations=Destination.objects.filter(enabled=True).count(),
     )
 
 
 def judge(found: Figures) -> Health:
     """Down: pages wait, and nobody sends them. Degraded: they are late, or some were refused, or nobody would send them."""
     late = found.oldest_pending_age_s is not None and found.oldest_pending_age_s > WITHIN_S
-    absent = found.sender_age_s is None or found.sender_age_s > SENDER_SEEN_S
+    unseen = found.sender_age_s is None
+    absent = unseen or (found.sender_age_s or 0.0) > SENDER_SEEN_S
     sentences: list[str] = []
     if absent:
-        seen = "was never seen" if found.sender_age_s is None else f"was last seen {found.sender_age_s:.0f} s ago"
+        seen = "has not been seen" if unseen else f"was last seen {found.sender_age_s:.0f} s ago"
         sentences.append(f"Nobody sends pages: the worker's sender {seen}. Start the worker.")
     if late:
         oldest = found.oldest_pending_age_s or 0.0
-        sentences.append(f"{found.pending} pages are not delivered, the oldest for {oldest:.0f} s.")
+        sentences.append(f"{_pages(found.pending)} not delivered, the oldest for {oldest:.0f} s.")
     if found.refused_1d:
-        sentences.append(f"{found.refused_1d} pages of the last day were refused, and are not sent again.")
-    state: State = "down" if absent and found.pending else "degraded" if sentences else "up"
+        sentences.append(f"{_pages(found.refused_1d)} refused in the last day, and not sent again.")
+    if not found.destinations:
+        sentences.append("No destination is enabled: pages go nowhere. Add one in the admin.")
+    known = found.destinations > 0 and not unseen
+    state: State = (
+        "down"
+        if absent and found.pending
+        else "degraded"
+        if late or found.refused_1d or (absent and known)
+        else "up"
+        if known
+        else "unknown"
+    )
     return Health(state, " ".join(sentences), found)
+
+
+def _pages(count: int) -> str:
+    return "1 page is" if count == 1 else f"{count} pages are"
 
 
 def _age_s(at: datetime | None, now: datetime) -> float | None:

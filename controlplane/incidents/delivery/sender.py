@@ -135,16 +135,20 @@ class Sender(threading.Thread):
             await asyncio.sleep(HOUSEKEEPING_S)
 
     async def _in_database(self, work: Callable[[], T]) -> T:
-        """Django's connections belong to threads: one thread has the one that the sender uses."""
+        """Django's connections belong to threads: one thread has the one that the sender uses, and keeps while it works."""
 
         def run() -> T:
-            close_old_connections()
-            return work()
+            try:
+                return work()
+            except DatabaseError:
+                connections.close_all()
+                raise
 
         return await asyncio.get_running_loop().run_in_executor(self._database, run)
 
 
 def keep_house() -> None:
+    close_old_connections()
     now = timezone.now()
     Heartbeat.objects.update_or_create(name=Heartbeat.SENDER, defaults={"at": now})
     fallback.fall_through_late_ones(now)

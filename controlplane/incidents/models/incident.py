@@ -93,8 +93,8 @@ class Entry(models.Model):
     class Kind(models.TextChoices):
         OPENED = "opened", "opened"
         ESCALATED = "escalated", "escalated"
-        TOLD = "told", "delivered"
-        HELD = "held", "not delivered"
+        TOLD = "told", "told"
+        HELD = "held", "held back"
         RELEASED = "released", "no longer held back"
         SIGNAL = "signal", "signal"
         EASED = "eased", "eased"

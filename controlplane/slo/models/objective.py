@@ -163,6 +163,10 @@ class StoredObjective(models.Model):
             window.burn_rate(period.length_s)
         if not objective.windows:
             raise ValueError("windows=[] is empty: give at least one burn window")
+        if isinstance(objective.indicator, Histogram):
+            from controlplane.slo.edges import judged_by  # it asks the store, which knows no models
+
+            judged_by(objective.indicator)
         if isinstance(objective.method, Timeslices):
             if objective.method.slice_s not in SLICES_S:
                 raise ValueError(

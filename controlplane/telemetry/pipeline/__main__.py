@@ -4,10 +4,14 @@ import argparse
 import gc
 import logging
 
-from controlplane.telemetry.config import load
-from controlplane.telemetry.pipeline.process import run
-from controlplane.telemetry.pipeline.traces import Limits
-from controlplane.telemetry.pipeline.worker import BatchLimits
+from controlplane.telemetry import native
+
+native.use()  # before anything of it is imported
+
+from controlplane.telemetry.config import load  # noqa: E402
+from controlplane.telemetry.pipeline.process import run  # noqa: E402
+from controlplane.telemetry.pipeline.traces import Limits  # noqa: E402
+from controlplane.telemetry.pipeline.worker import BatchLimits  # noqa: E402
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ def rows(client: Client) -> dict[str, dict[str, object]]:
 
 def test_what_was_never_observed_is_unknown_and_not_zero(caller: Client, served: Filled) -> None:
     found = rows(caller)
-    assert set(found) == {"gateway", "redis", "telemetry", "worker", "controller"}
+    assert set(found) == {"gateway", "redis", "telemetry", "worker", "controller", "paging"}
     assert found["redis"]["state"] == "unknown"
     assert found["redis"]["rate_per_s"] is None
 

@@ -93,7 +93,7 @@
   });
 
   // Keyboard
-  const pages = { o: "/", l: "/latency", r: "/requests", m: "/signals" };
+  const pages = { o: "/", b: "/objectives", i: "/incidents", l: "/latency", r: "/requests", m: "/signals" };
   let leader = 0;
   document.addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") { event.preventDefault(); open("quick"); return; }
@@ -110,6 +110,9 @@
     else if (event.key === "Enter") {
       const link = document.querySelector("tr[data-row].at a[data-open-row]");
       if (link && !event.target.closest("a, button, summary")) link.click();
+    } else if ("axs".includes(event.key)) {
+      const action = (document.querySelector("[data-row].at") || document).querySelector(`[data-key="${event.key}"]`);
+      if (action) action.click();
     } else if ("123".includes(event.key)) {
       const choice = document.querySelectorAll("a[data-quantile]")[Number(event.key) - 1];
       if (choice) choice.click();

@@ -7,6 +7,9 @@ from pytest_django import Settings
 from controlplane.incidents.delivery.retry import Policy
 from controlplane.incidents.delivery.sender import Sender
 from tests.controlplane.incidents.delivery.pagerduty import PagerDuty
+from tests.controlplane.served import away
+
+__all__ = ["QUICK", "away", "stand_in", "start_sender"]
 
 QUICK = Policy(first_s=0.02, longest_s=0.3, longest_pause_s=0.2, timeout_s=0.5, lease_s=1.5)
 """As in earnest, and impatient."""

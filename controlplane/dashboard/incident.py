@@ -1,0 +1,194 @@
+"""An incident as pages show it: looks, figures, links. What it says comes from controlplane/incidents/text.py."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+from django.urls import reverse
+from django.utils import timezone
+
+from controlplane.dashboard import units
+from controlplane.dashboard.figures.burn import BurnChart, burn_chart
+from controlplane.incidents import rows, telling, text
+from controlplane.incidents.delivery.models import Delivery
+from controlplane.incidents.models import Entry, Incident
+from controlplane.telemetry.ledger.row import STAGES
+
+SECOND_NS = 10**9
+QUARTER = 0.25
+
+
+class Look(NamedTuple):
+    """Icon, colour class, word: never colour alone."""
+
+    icon: str
+    tone: str
+    word: str
+
+
+SEVERITIES = {"page": Look("✕", "bad", "page"), "ticket": Look("▲", "warn", "ticket")}
+STATUSES = {
+    "open": Look("●", "bad", "open"),
+    "acknowledged": Look("◐", "warn", "acknowledged"),
+    "resolved": Look("✓", "good", "resolved"),
+}
+SIGNALS = {
+    "firing": Look("▲", "bad", "firing"),
+    "quiet": Look("◐", "muted", "quiet, about to resolve"),
+    "unknown": Look("○", "warn", "no data: held open"),
+}
+ENTRY_ICONS = {
+    Entry.Kind.OPENED: "●",
+    Entry.Kind.ESCALATED: "▲",
+    Entry.Kind.TOLD: "→",
+    Entry.Kind.HELD: "⊘",
+    Entry.Kind.ACKNOWLEDGED: "◐",
+    Entry.Kind.RESOLVED: "✓",
+    Entry.Kind.NOTE: "✎",
+}
+DELIVERY_LOOKS = {
+    "pending": Look("◐", "muted", "on its way"),
+    "delivered": Look("✓", "good", "delivered"),
+    "dead": Look("✕", "bad", "refused"),
+    "dropped": Look("○", "muted", "not needed"),
+}
+LEAST_SHARE = 0.005  # of the burn: smaller stages are left out of bar and table
+
+
+def summed(incidents: Sequence[Incident]) -> dict[str, Any]:
+    """The open ones in a sentence's parts."""
+    pages = [one for one in incidents if one.severity == "page" and not one.withheld]
+    return {
+        "pages": len(pages),
+        "tickets": sum(one.severity == "ticket" for one in incidents if not one.withheld),
+        "held": sum(bool(one.withheld) for one in incidents),
+        "unacknowledged": sum(one.status == "open" for one in pages),
+    }
+
+
+def grouped(incidents: Sequence[Incident], now: datetime) -> list[tuple[str, list[dict[str, Any]]]]:
+    """By model and owner, each with a row per incident: a group hides none of them. Groups with a page come first."""
+    groups: dict[str, list[Incident]] = {}
+    for one in sorted(incidents, key=lambda one: (not one.is_open, one.severity != "page", -one.opened_at.timestamp())):
+        groups.setdefault(one.group, []).append(one)
+    return [(name, [row(one, now) for one in members]) for name, members in groups.items()]
+
+
+def row(incident: Incident, now: datetime) -> dict[str, Any]:
+    facts = telling.facts(incident)
+    withheld = rows.withheld(incident)
+    return {
+        "incident": incident,
+        "href": reverse("incident", args=[incident.pk]),
+        "title": f"{text.subject(facts)} {text.measured(facts)}",
+        "blame": text.blame(facts),
+        "severity": SEVERITIES[incident.severity],
+        "status": STATUSES[incident.status],
+        "signal": SIGNALS[incident.signal] if incident.is_open else None,
+        "held": rows.why_untold(withheld) if withheld else "",
+        "age": units.age((now - incident.opened_at).total_seconds()),
+        "lasted": units.age(((incident.resolved_at or now) - incident.opened_at).total_seconds()),
+        "silence_href": silence_href(incident),
+    }
+
+
+def silence_href(incident: Incident) -> str:
+    """The form for a silence of just this one."""
+    matchers = [
+        f"objective={incident.objective}",
+        *(f"{name}={value}" for name, value in sorted(incident.scope.items())),
+    ]
+    return f"{reverse('silences')}?{urlencode([('matcher', one) for one in matchers])}#new"
+
+
+def detail(incident: Incident) -> dict[str, Any]:
+    """Everything of one incident, from what was frozen; nothing here asks the store."""
+    facts, found = telling.facts(incident), incident.attribution or {}
+    return {
+        **row(incident, timezone.now()),
+        "actions": {"incident": incident, "silence_href": silence_href(incident)},
+        "runbook_href": incident.runbook if incident.runbook.startswith(("https://", "http://")) else "",
+        "burn": text.burn_text(incident.burning),
+        "budget": text.budget(incident.burning),
+        "action": facts.action,
+        "since": text.since_text(found),
+        "found": found,
+        "stages": stages(found),
+        "bar": bar(found),
+        "segments": [segment(one, incident.scope, found) for one in found.get("segments") or []],
+        "changes": found.get("changes") or [],
+        "causes": [{**one, "href": f"{reverse('causes')}#{one['name']}"} for one in found.get("causes") or []],
+        "traces": [{"id": one, "href": reverse("trace", args=[one])} for one in found.get("traces") or []],
+        "windows": windows(incident.opened_with, incident.burning),
+        "chart": chart(incident, found),
+        "latency_href": telling.latency_path(incident.scope, found),
+        "entries": [
+            {"entry": one, "icon": ENTRY_ICONS.get(Entry.Kind(one.kind), "·")} for one in incident.entries.all()
+        ],
+        "deliveries": deliveries(incident),
+    }
+
+
+def stages(found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [one for one in found.get("stages") or [] if one["share"] >= LEAST_SHARE]
+
+
+def bar(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Shares of the burn as a stack: of those stages alone in which the bad requests took longer."""
+    parts = {one["stage"]: round(one["share"] * 10_000) for one in stages(found)}
+    return {
+        "stages": {name: value for name, value in parts.items() if name in STAGES},
+        "unattributed": parts.get("unattributed", 0),
+        "of": sum(parts.values()),
+    }
+
+
+def segment(found: Mapping[str, Any], scope: Mapping[str, str], attribution: Mapping[str, Any]) -> dict[str, Any]:
+    """With where it leads: the latency of these requests at that time."""
+    narrowed = {**scope, found["dimension"]: found["value"]}
+    return {
+        **found,
+        "name": text.DIMENSION_NAMES.get(found["dimension"], found["dimension"]),
+        "href": telling.latency_path(narrowed, attribution) if found["value"] else "",
+        "traces": [{"id": one, "href": reverse("trace", args=[one])} for one in found.get("exemplars") or []],
+    }
+
+
+def windows(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Burn rates at opening and as last seen, one row a window."""
+    latest = {(one["long_s"], one["short_s"]): one for one in now.get("windows") or []}
+    return [
+        {
+            "severity": one["severity"],
+            "length": f"{text.duration(one['long_s'])} and {text.duration(one['short_s'])}",
+            "threshold": one["threshold"],
+            "then": one,
+            "now": latest.get((one["long_s"], one["short_s"])),
+        }
+        for one in then.get("windows") or []
+    ]
+
+
+def chart(incident: Incident, found: Mapping[str, Any]) -> BurnChart | None:
+    if not found.get("steps"):
+        return None
+    from_ns, to_ns = _span(found)
+    marks = [(found["since_ns"], "first bad minute")] if found.get("since_ns") else []
+    marks += [(int(incident.opened_at.timestamp() * SECOND_NS), "opened")]
+    marks += [(one["at_ns"], one["summary"]) for one in (found.get("changes") or [])[:1]]
+    return burn_chart(found["steps"], found["step_s"], incident.promise["target"], marks, from_ns, to_ns + SECOND_NS)
+
+
+def _span(found: Mapping[str, Any]) -> tuple[int, int]:
+    if not found:
+        return 0, 0
+    return found["from_ns"] - int((found["to_ns"] - found["from_ns"]) * QUARTER), found["to_ns"]
+
+
+def deliveries(incident: Incident) -> list[dict[str, Any]]:
+    keys = [*incident.earlier_keys, incident.notice_key]
+    found = (
+        Delivery.objects.filter(key__in=keys).select_related("destination", "endpoint").order_by("enqueued_at", "id")
+    )
+    return [{"delivery": one, "look": DELIVERY_LOOKS.get(one.state, DELIVERY_LOOKS["pending"])} for one in found]

@@ -1,0 +1,125 @@
+"""Who eats an objective's budget: the stages that bad requests spent more on, and the requests' own kinds."""
+
+import time
+from typing import Any, cast
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils import timezone
+
+from controlplane.dashboard import links
+from controlplane.dashboard.views.common import page
+from controlplane.incidents.attribution import ask
+from controlplane.slo import asked, words
+from controlplane.slo.asked import Told
+from controlplane.slo.models import StoredObjective
+from controlplane.slo.sli import NS_PER_MS, Availability, Cost, Histogram, Indicator, Latency
+from controlplane.telemetry.ask import answers
+from controlplane.telemetry.ask.question import Question, choice, parse, written
+from controlplane.telemetry.explain import Split, explain
+from controlplane.telemetry.store.burned import Judgement
+from controlplane.telemetry.store.types import Dimension, Filters, Window
+
+OVER = {"1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
+MOST_SEGMENTS = 14
+MOST_TRACES = 8
+
+
+@page
+def objective_burned(request: HttpRequest, slug: str) -> HttpResponse:
+    """`?over=`: of how long. `?of=`: of which scope."""
+    row = get_object_or_404(StoredObjective.objects.select_related("owner"), slug=slug)
+    over = choice(dict(request.GET.lists()), "over", tuple(OVER), "24h")
+    told = asked.told(row, row.states.all(), timezone.now())
+    shown = next((one for one in told if one.key == request.GET.get("of")), told[0])
+    promise = row.to_objective()
+    judged = judgement(promise.indicator)
+    context: dict[str, Any] = {
+        "over": over,
+        "choices": [
+            {
+                "text": name,
+                "current": name == over,
+                "href": f"{reverse('objective-burned', args=[slug])}?{written([('of', shown.key), ('over', name)])}",
+            }
+            for name in OVER
+        ],
+        "promise": words.indicator(promise.indicator),
+    }
+    if judged is not None:
+        context |= burned(shown, judged, over)
+    return render(request, "dashboard/_objective_burned.html", context | {"told": judged is not None})
+
+
+def judgement(indicator: Indicator) -> Judgement | None:
+    """None where single requests are not judged."""
+    match indicator:
+        case Availability():
+            return Judgement("failed")
+        case Latency():
+            return Judgement(indicator.measure, indicator.threshold_ms * NS_PER_MS, indicator.ttft_definition)
+        case Cost():
+            return Judgement("cost", indicator.usd_per_1k_tokens)
+        case Histogram():
+            return None
+
+
+def burned(shown: Told, judged: Judgement, over: str) -> dict[str, Any]:
+    now_ns = time.time_ns()
+    window = Window(now_ns - OVER[over] * 10**9, now_ns)
+    filters = cast(Filters, {name: (value,) for name, value in shown.scope.items()})
+    dimensions = [name for name in ask.SIDES if name not in shown.scope]
+    total, split = answers.store().burned_splits(window, filters, judged, dimensions)
+    found = explain(total, split, MOST_SEGMENTS)
+    about = parse({"from": [f"now-{over}"], **{name: [value] for name, value in shown.scope.items()}}, now_ns)
+    return {
+        "bad": total.chosen.requests,
+        "total": total.chosen.requests + total.rest.requests,
+        "stages": ask.stages(found, total),
+        "segments": segments(total, split, about),
+        "traces": [
+            {"id": trace, "href": links.trace(trace)}
+            for trace in answers.store().burned_traces(window, filters, judged, MOST_TRACES)
+        ]
+        if total.chosen.requests
+        else [],
+        "requests_href": links.requests(bad(about, judged), **more(judged)),
+    }
+
+
+def segments(total: Split, split: dict[str, dict[str, Split]], about: Question) -> list[dict[str, Any]]:
+    """The values with most bad requests that are worse than the whole, or hold nearly all of it; the most telling first."""
+    bad_requests = total.chosen.requests
+    requests = bad_requests + total.rest.requests
+    found = []
+    for dimension, values in split.items():
+        known = {value: sides for value, sides in values.items() if value}
+        for value, sides in known.items():
+            bad_here, here = sides.chosen.requests, sides.chosen.requests + sides.rest.requests
+            if not bad_here or len(known) < 2:
+                continue
+            share, usual = bad_here / bad_requests, here / requests
+            found.append(
+                {
+                    "dimension": dimension.replace("_", " "),
+                    "value": value,
+                    "bad": bad_here,
+                    "total": here,
+                    "share": share,
+                    "usual": usual,
+                    "ratio": bad_here / here,
+                    "excess": share - usual,
+                    "bar": share * 100,
+                    "href": links.latency(about.but(cast(Dimension, dimension), value)),
+                }
+            )
+    return sorted(found, key=lambda one: (-float(str(one["excess"])), -int(str(one["bad"]))))[:MOST_SEGMENTS]
+
+
+def bad(about: Question, judged: Judgement) -> Question:
+    return about.but("status", "error", "rejected") if judged.measure == "failed" else about
+
+
+def more(judged: Judgement) -> dict[str, str]:
+    return {"min_ms": str(int(judged.threshold // NS_PER_MS))} if judged.measure == "e2e" else {}

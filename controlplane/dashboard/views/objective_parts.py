@@ -1,0 +1,35 @@
+"""What pages about objectives share: how states look, and burn rates as rows."""
+
+from typing import Any
+
+from controlplane.slo import words
+from controlplane.slo.asked import Told
+
+STATE_LOOKS = {
+    "page": ("▲", "bad", "burning, page"),
+    "ticket": ("◆", "warn", "burning, ticket"),
+    "quiet": ("●", "good", "holds"),
+    "unknown": ("○", "muted", "unknown"),
+    "disabled": ("◼", "muted", "disabled"),
+}
+"""Icon, colour class and word. Only what is known to hold is green."""
+
+INCIDENT_STATES = {"open": ("▲", "bad"), "acknowledged": ("◐", "warn"), "resolved": ("✓", "good")}
+
+
+def rates(one: Told) -> list[dict[str, Any]]:
+    """Each burn window with its threshold and both rates, as people read them."""
+    return [
+        {
+            "severity": verdict["severity"],
+            "long_window": words.duration(verdict["long_s"]),
+            "short_window": words.duration(verdict["short_s"]),
+            "long": words.rate(verdict["long"]),
+            "short": words.rate(verdict["short"]),
+            "threshold": words.rate(verdict["threshold"]),
+            "fires": verdict["fires"] and one.state == "firing",
+            "few": not verdict["enough_events"] and (verdict["long"] or 0) > verdict["threshold"],
+            "meter": min(1.0, (verdict["long"] or 0) / verdict["threshold"]) * 100 if verdict["threshold"] else 0,
+        }
+        for verdict in one.document.get("verdicts", ())
+    ]

@@ -1,0 +1,229 @@
+""" "Would have paged": a draft of an objective over recorded history, beside what is saved. Everything it shows is in its URL."""
+
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
+from django.shortcuts import render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from controlplane.dashboard import links, units, vendor
+from controlplane.dashboard.figures.replay import replay_figure
+from controlplane.dashboard.views.common import is_fragment, page
+from controlplane.slo.models import StoredObjective
+from controlplane.slo.models.maintenance import planned
+from controlplane.slo.objective import Objective
+from controlplane.slo.openslo import weir
+from controlplane.slo.replay.draft import DraftError, differing, drafted
+from controlplane.slo.replay.episodes import Episode
+from controlplane.slo.replay.preview import Variant, preview
+from controlplane.slo.sli import Latency
+from controlplane.slo.windows import WORKBOOK
+from controlplane.telemetry.ask import answers
+from controlplane.telemetry.ask.errors import BadQuestion
+from controlplane.telemetry.ask.question import DIMENSIONS, Question, written
+from controlplane.telemetry.ask.timerange import SECOND_NS, TimeRange, parse
+from controlplane.telemetry.store.types import Window
+
+DEFAULT_FROM, DEFAULT_TO = "now-30d", "now"
+RANGES = ("24h", "7d", "30d", "90d")
+OWN = ("saved", "from", "to")
+MOST_ROWS = 100
+EDITED = ("target", "threshold_ms", "windows", "minimum_total", "minimum_bad")
+"""Fields that the page itself can change; others come from the admin's form."""
+
+
+@require_http_methods(["GET", "POST"])
+@page
+def objective_preview(request: HttpRequest) -> HttpResponse:
+    """A form that was posted here, as the admin's is, becomes a URL."""
+    saved = stored(request.GET.get("saved", ""))
+    if request.method == "POST":
+        return HttpResponseRedirect(address(saved, differing(saved, request.POST)))
+    asked = parse(request.GET.get("from", DEFAULT_FROM), request.GET.get("to", DEFAULT_TO), time.time_ns())
+    context = {**form_context(request, saved, asked), "plotly": vendor.plotly()}
+    try:
+        draft = drafted(saved, request.GET)
+        context |= {"draft": draft, "fields": fields(draft)}
+        variants = preview(
+            answers.store(),
+            beside(draft, saved),
+            planned(),
+            asked.window.from_ns // SECOND_NS,
+            asked.window.to_ns // SECOND_NS,
+        )
+    except DraftError as error:
+        context["wrong"] = error.fields
+    except ValueError as error:
+        if isinstance(error, BadQuestion):
+            raise
+        context["wrong"] = {"": [str(error)]}
+    else:
+        context |= found_context(variants, asked, request.GET.urlencode())
+    name = "dashboard/objective_preview.html#data" if is_fragment(request) else "dashboard/objective_preview.html"
+    return render(request, name, context, status=400 if "wrong" in context else 200)
+
+
+def stored(slug: str) -> StoredObjective | None:
+    """Raises BadQuestion."""
+    if not slug:
+        return None
+    found = StoredObjective.objects.select_related("owner").filter(slug=slug).first()
+    if found is None:
+        raise BadQuestion("saved", slug, "is no objective", "Choose one at /objectives, or leave it out")
+    return found
+
+
+def address(saved: StoredObjective | None, given: QueryDict, **own: str) -> str:
+    pairs = [("saved", saved.slug)] if saved else []
+    pairs += [(name, text) for name in given for text in given.getlist(name) if name not in OWN]
+    return f"{reverse('objective-preview')}?{written([*pairs, *own.items()])}"
+
+
+def beside(draft: Objective, saved: StoredObjective | None) -> dict[str, Objective]:
+    """What it is compared with: as it is saved, else with the workbook's windows; where that is the same it stands alone."""
+    before = saved.to_objective() if saved else None
+    if before is not None:
+        same = {"slug", "name", "revision", "owner", "runbook", "labels", "description"}
+        if all(
+            getattr(before, name) == getattr(draft, name) for name in draft.__dataclass_fields__ if name not in same
+        ):
+            return {"as saved": draft}
+        return {"changed": draft, "as saved": before}
+    if draft.windows != WORKBOOK:
+        return {"draft": draft, "workbook": replace(draft, windows=WORKBOOK)}
+    return {"draft": draft}
+
+
+def fields(draft: Objective) -> dict[str, Any]:
+    """Values of the page's own form."""
+    return {
+        "target": draft.target,
+        "threshold_ms": draft.indicator.threshold_ms if isinstance(draft.indicator, Latency) else None,
+        "windows": weir.windows_text(draft.windows),
+        "minimum_total": draft.minimum.total,
+        "minimum_bad": draft.minimum.bad,
+    }
+
+
+def form_context(request: HttpRequest, saved: StoredObjective | None, asked: TimeRange) -> dict[str, Any]:
+    given = request.GET.copy()
+    own = [(name, text) for name, text in (("from", asked.from_text), ("to", asked.to_text))]
+    changed = differing(saved, given)
+    return {
+        "saved": saved,
+        "asked": asked,
+        "hidden": [
+            *([("saved", saved.slug)] if saved else []),
+            *own,
+            *((name, text) for name in changed for text in changed.getlist(name) if name not in EDITED),
+        ],
+        "ranges": [
+            {
+                "text": length,
+                "href": address(saved, changed, **{"from": f"now-{length}", "to": "now"}),
+                "current": asked.live and asked.from_text == f"now-{length}",
+            }
+            for length in RANGES
+        ],
+        "as_saved_href": address(saved, QueryDict(), **dict(own)) if saved and changed else "",
+        "edit_href": _admin(request, saved),
+        "fields": {name: given.get(name, "") for name in EDITED},
+    }
+
+
+def _admin(request: HttpRequest, saved: StoredObjective | None) -> str:
+    if not request.user.is_staff:
+        return ""
+    if saved is None:
+        return reverse("admin:slo_storedobjective_add")
+    return reverse("admin:slo_storedobjective_change", args=[saved.pk])
+
+
+def found_context(variants: list[Variant], asked: TimeRange, key: str) -> dict[str, Any]:
+    from_s, to_s = asked.window.from_ns // SECOND_NS, asked.window.to_ns // SECOND_NS
+    recorded = min((one.recorded_from_s for one in variants if one.recorded_from_s is not None), default=None)
+    return {
+        "variants": [summary(one) for one in variants],
+        "first": summary(variants[0]),
+        "length": units.age(to_s - from_s),
+        "recorded": "" if recorded is None else minute(recorded),
+        "recorded_late": recorded is None or recorded > from_s,
+        "figure": replay_figure(variants, max(from_s, recorded or from_s), to_s, key),
+        "episodes": [row for one in variants for row in rows(one)][:MOST_ROWS],
+        "left_out": max(0, sum(len(one.episodes) for one in variants) - MOST_ROWS),
+        "several": len(variants) > 1,
+        "split": bool(variants[0].objective.split_by),
+    }
+
+
+def summary(found: Variant) -> dict[str, Any]:
+    bad, total = found.events
+    pages = found.pages
+    first = pages[0] if pages else None
+    worst = found.worst
+    return {
+        "name": found.name,
+        "pages": len(pages),
+        "tickets": len(found.tickets),
+        "paged": units.age(found.paged_s),
+        "bad": bad,
+        "total": total,
+        "sli": (total - bad) / total if total else None,
+        "target": found.objective.target,
+        "first": first,
+        "first_at": minute(first.opened_s) if first else "",
+        "early": early(first.gone_s - first.opened_s) if first and first.gone_s is not None else "it never was",
+        "lasts": lasting(first.lasts_s) if first else "",
+        "left": worst.left_share if worst else None,
+        "scopes": len(found.replays),
+        "left_out": found.left_out,
+        "windows": weir.windows_text(found.objective.windows),
+        "minimum": found.objective.minimum,
+    }
+
+
+def minute(at_s: int) -> str:
+    """UTC."""
+    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d %H:%M}"
+
+
+def early(seconds: int) -> str:
+    return units.age(seconds) if seconds > 0 else "it was gone already"
+
+
+def lasting(seconds: float) -> str:
+    return "gone" if seconds <= 0 else units.age(min(seconds, 366 * 86_400))
+
+
+def rows(found: Variant) -> list[dict[str, Any]]:
+    """Incidents as a table's rows, each with a link to its requests."""
+    return [row(found, scope, episode) for scope, episode in found.episodes]
+
+
+def row(found: Variant, scope: Any, episode: Episode) -> dict[str, Any]:
+    first = episode.pages[0] if episode.pages else None
+    end_s = max((one.to_s for one in found.replays.values()), default=episode.opened_s)
+    window = Window((episode.opened_s - 3600) * SECOND_NS, (episode.closed_s or end_s) * SECOND_NS)
+    during = TimeRange(units.instant(window.from_ns), units.instant(window.to_ns), window)
+    filters = {name: (value,) for name, value in scope.items() if name in DIMENSIONS}
+    question = Question(range=during, filters=filters)  # type: ignore[arg-type]
+    return {
+        "variant": found.name,
+        "severity": episode.severity,
+        "icon": "✕" if episode.severity == "page" else "▲",
+        "look": "bad" if episode.severity == "page" else "warn",
+        "scope": ", ".join(f"{name} {value or 'unknown'}" for name, value in scope.items()),
+        "opened": minute(episode.opened_s),
+        "closed": minute(episode.closed_s) if episode.closed_s else "",
+        "length": units.age(episode.length_s(end_s)),
+        "pages": len(episode.pages),
+        "rate": episode.worst_rate,
+        "left": first.left_share if first else None,
+        "lasts": lasting(first.lasts_s) if first else "",
+        "windows": ", ".join(units.length(found.objective.windows[at].long_s) for at in episode.windows),
+        "href": links.latency(question) if window.to_ns - window.from_ns <= 92 * 86_400 * SECOND_NS else "",
+    }

@@ -1,0 +1,172 @@
+"""Objectives: which are in danger, how fast each burns, and who eats its budget."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils import timezone
+
+from controlplane.dashboard import links, vendor
+from controlplane.dashboard.figures.burndown import burndown_figure
+from controlplane.dashboard.views.common import freshness_context, is_fragment, page
+from controlplane.dashboard.views.objective_parts import INCIDENT_STATES, STATE_LOOKS, rates
+from controlplane.incidents.models import Incident
+from controlplane.slo import asked, words
+from controlplane.slo.asked import Told
+from controlplane.slo.burndown import range_of
+from controlplane.slo.models import StoredObjective
+from controlplane.slo.objective import Objective
+from controlplane.telemetry.ask.question import Question, choice, parse, written
+from controlplane.telemetry.store import StoreUnavailable
+
+SHOWN_STATES = ("firing", "unknown", "quiet", "disabled")
+
+
+@page
+def objectives(request: HttpRequest) -> HttpResponse:
+    """`?owner=`, `?model=`, `?state=` choose some; the worst come first."""
+    parameters = dict(request.GET.lists())
+    state = choice(parameters, "state", ("", *SHOWN_STATES), "")
+    owner, model = request.GET.get("owner", ""), request.GET.get("model", "")
+    every = asked.all_told()
+    chosen = [
+        one
+        for one in every
+        if state in ("", one.state) and owner in ("", _owner(one)) and model in ("", one.scope.get("model", ""))
+    ]
+    context = {
+        **_fresh(),
+        "rows": [row(one) for one in chosen],
+        "total": len(every),
+        "facets": [
+            _facet("owner", owner, {_owner(one) for one in every}),
+            _facet("model", model, {one.scope.get("model", "") for one in every}),
+            _facet("state", state, set(SHOWN_STATES)),
+        ],
+        "path": request.path,
+        "filtered": bool(state or owner or model),
+        "firing": sum(one.state == "firing" for one in chosen),
+    }
+    name = "dashboard/objectives.html#data" if is_fragment(request) else "dashboard/objectives.html"
+    return render(request, name, context)
+
+
+@page
+def objective(request: HttpRequest, slug: str) -> HttpResponse:
+    """`?of=`: the key of the scope that is shown, of one that is split."""
+    found = _found(slug)
+    told = sorted(asked.told(found, found.states.all(), timezone.now()), key=asked.urgency)
+    shown = next((one for one in told if one.key == request.GET.get("of")), told[0])
+    promise = _promise(found)
+    context: dict[str, Any] = {
+        **_fresh(),
+        "one": row(shown),
+        "others": [row(one) for one in told] if len(told) > 1 or found.split_by else [],
+        "objective": promise,
+        "promise": words.promise(promise) if promise else "",
+        "verdicts": rates(shown),
+        "document": shown.document,
+        "revisions": found.revisions.all()[:12],
+        "incident": Incident.objects.filter(alert_key=shown.key).exclude(status=Incident.Status.RESOLVED).first(),
+        "incidents": Incident.objects.filter(objective=slug).order_by("-opened_at")[:5],
+        "incident_looks": INCIDENT_STATES,
+        "plotly": vendor.plotly(),
+        "burned_path": f"{reverse('objective-burned', args=[slug])}?{written([('of', shown.key)])}",
+    }
+    if promise:
+        context |= _chart(promise, shown)
+    name = "dashboard/objective.html#data" if is_fragment(request) else "dashboard/objective.html"
+    return render(request, name, context)
+
+
+def row(one: Told) -> dict[str, Any]:
+    """A row with what a template cannot work out."""
+    promise = _promise(one.row)
+    icon, tone, word = STATE_LOOKS[one.severity if one.state == "firing" else one.state]
+    left = one.budget_left
+    fastest = next(iter(one.document.get("verdicts", ())), None)
+    return {
+        "told": one,
+        "id": one.key,
+        "href": f"{reverse('objective', args=[one.row.slug])}"
+        + (f"?{written([('of', one.key)])}" if one.row.split_by else ""),
+        "icon": icon,
+        "tone": tone,
+        "word": word,
+        "scope": words.scope(one.scope),
+        "target": words.percent(one.row.target),
+        "promise": words.promise(promise) if promise else "",
+        "sli": one.document.get("sli"),
+        "left": left,
+        "spent": words.times(1 - left) if left is not None and left < -0.05 else "",
+        "bar": max(0.0, min(1.0, left or 0.0)) * 100,
+        "lasts": words.lasts(one.document.get("lasts_s"), left) if one.state != "unknown" else "",
+        "fast": words.rate(fastest["long"]) if fastest else "–",
+        "fast_window": words.duration(fastest["long_s"]) if fastest else "",
+        "rates": rates(one),
+        "owner": _owner(one),
+        "period": words.period(promise) if promise else "",
+    }
+
+
+def question(scope: Mapping[str, str], back: str) -> Question:
+    """The requests of a scope, in a time that ends now."""
+    return parse(
+        {"from": [f"now-{back}"], "to": ["now"], **{name: [value] for name, value in scope.items()}}, time.time_ns()
+    )
+
+
+def _chart(promise: Objective, shown: Told) -> dict[str, Any]:
+    """The burn-down; without the store, that it is away, and the rest of the page stays."""
+    now_ns = time.time_ns()
+    span = range_of(promise, now_ns)
+    maintained = asked.maintained(promise, span)
+    context: dict[str, Any] = {
+        "maintained": [
+            {"planned": one, "from_ns": when.from_ns, "to_ns": when.to_ns} for one, when in reversed(maintained[-6:])
+        ],
+        "requests_href": links.requests(question(shown.scope, "24h")),
+        "latency_href": links.latency(question(shown.scope, "24h")),
+    }
+    try:
+        points = asked.history(promise, shown.scope, now_ns)
+    except StoreUnavailable:
+        return context | {"store_away": True}
+    spans = [when for _, when in maintained]
+    return context | {
+        "figure": burndown_figure(points, span, spans, shown.key),
+        "points": [one for one in reversed(points) if one.total][:48],
+    }
+
+
+def _fresh() -> dict[str, Any]:
+    now_ns = time.time_ns()
+    tick = asked.newest_tick()
+    asked_now = parse({}, now_ns)
+    return {
+        "question": asked_now,
+        "tick": tick,
+        **freshness_context(asked_now, int(tick.at.timestamp() * 1e9) if tick else None, now_ns),
+    }
+
+
+def _found(slug: str) -> StoredObjective:
+    return get_object_or_404(StoredObjective.objects.select_related("owner"), slug=slug)
+
+
+def _promise(found: StoredObjective) -> Objective | None:
+    try:
+        return found.to_objective()
+    except (ValueError, TypeError):
+        return None
+
+
+def _owner(one: Told) -> str:
+    return one.row.owner.name if one.row.owner else ""
+
+
+def _facet(name: str, chosen: str, values: set[str]) -> dict[str, Any]:
+    return {"name": name, "chosen": chosen, "options": sorted(value for value in values | {chosen} if value)}

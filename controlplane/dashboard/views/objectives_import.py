@@ -1,0 +1,106 @@
+"""Objectives as code by hand: paste or upload OpenSLO, see what is wrong by line and what applying would do, and apply it."""
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_http_methods
+
+from controlplane.slo.openslo import report
+from controlplane.slo.openslo.apply import Applied, apply
+from controlplane.slo.openslo.problem import Problem
+from controlplane.slo.openslo.reading import MOST_BYTES
+from controlplane.slo.openslo.writing import joined
+
+RIGHTS = ("slo.add_storedobjective", "slo.change_storedobjective", "slo.delete_storedobjective")
+SOURCE = "page"
+LOOKS = {
+    "create": ("+", "good"),
+    "change": ("~", "warn"),
+    "unchanged": ("=", "muted"),
+    "prune": ("−", "bad"),
+    "conflict": ("!", "bad"),
+}
+MOST_LINES = 5_000
+
+
+@require_http_methods(["GET", "POST"])
+def objectives_import(request: HttpRequest) -> HttpResponse:
+    allowed = request.user.has_perms(RIGHTS)
+    context: dict[str, Any] = {"allowed": allowed}
+    if request.method == "POST":
+        doing = request.POST.get("do") == "apply"
+        if doing and not allowed:
+            raise PermissionDenied(f"Applying objectives wants {', '.join(RIGHTS)}")
+        text, wrong = sent(request)
+        label = request.POST.get("label", "").strip()[:100]
+        prune = "prune" in request.POST and bool(label)
+        adopt = "adopt" in request.POST
+        context |= {"text": text, "label": label, "prune": prune, "adopt": adopt, "wrong": wrong}
+        if text.strip() and not wrong:
+            found = apply(
+                {SOURCE: text},
+                label=label,
+                who=request.user.get_username(),
+                prune=prune,
+                adopt=adopt,
+                dry_run=not doing,
+            )
+            context |= found_context(found, text)
+    return render(request, "dashboard/objectives_import.html", context)
+
+
+def sent(request: HttpRequest) -> tuple[str, str]:
+    """The text of the files that were chosen, else what was pasted; and what is wrong with them."""
+    files = request.FILES.getlist("files")
+    if not files:
+        return request.POST.get("text", "").replace("\r\n", "\n"), ""
+    texts = []
+    for file in files:
+        data = file.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            return "", f"{file.name} is larger than {MOST_BYTES // 1024} KiB: split it into several files"
+        try:
+            texts.append(data.decode("utf-8-sig").replace("\r\n", "\n"))
+        except UnicodeDecodeError:
+            return "", f"{file.name} is no UTF-8 text"
+    return joined(texts), ""
+
+
+def found_context(found: Applied, text: str) -> dict[str, Any]:
+    return {
+        "found": found,
+        "documents": len(found.linted.documents),
+        "counted": report.counted(found.problems),
+        "sentence": report.sentence(found.steps, found.done),
+        "steps": [
+            {
+                "step": step,
+                "icon": LOOKS[step.action][0],
+                "look": LOOKS[step.action][1],
+                "changes": [report.change_text(change) for change in step.changes] if step.action == "change" else [],
+            }
+            for step in found.steps
+        ],
+        "lines": lines(text, found.problems),
+        "elsewhere": [one for one in found.problems if one.source != SOURCE],
+        "anything": any(step.action != "unchanged" for step in found.steps),
+    }
+
+
+def lines(text: str, problems: list[Problem]) -> list[dict[str, Any]]:
+    """The text by lines, each with what is wrong on it."""
+    by_line: dict[int, list[Problem]] = {}
+    for one in problems:
+        if one.source == SOURCE:
+            by_line.setdefault(one.mark.line, []).append(one)
+    return [
+        {
+            "number": number,
+            "text": line,
+            "problems": by_line.get(number, []),
+            "severity": min((one.severity for one in by_line.get(number, [])), default=""),
+        }
+        for number, line in enumerate(text.split("\n")[:MOST_LINES], 1)
+    ]

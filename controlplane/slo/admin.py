@@ -1,0 +1,139 @@
+"""Objectives and planned maintenance for owners. What is saved here is judged with the controller's next tick."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest
+from unfold.admin import ModelAdmin, TabularInline
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminTextInputWidget
+
+from controlplane.fleet.admin import ReadOnlyAdmin
+from controlplane.slo.models import Maintenance, ObjectiveRevision, ObjectiveState, StoredObjective, Tick
+from controlplane.slo.objective import DIMENSIONS
+from controlplane.slo.save import revise
+
+
+def _dimension(help_text: str = "") -> forms.CharField:
+    return forms.CharField(required=False, max_length=200, help_text=help_text, widget=UnfoldAdminTextInputWidget())
+
+
+class ScopeForm(forms.ModelForm):  # type: ignore[type-arg]
+    """A dimension is a field of its own; together they are the row's `scope`."""
+
+    scope_model = _dimension("Such as chat-large; empty is all.")
+    scope_variant = _dimension()
+    scope_pool = _dimension()
+    scope_region = _dimension()
+    scope_tier = _dimension()
+    scope_tenant = _dimension()
+    scope_prompt_bucket = _dimension("Of the prompt's tokens, such as 4096-8191.")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        for name in DIMENSIONS:
+            if f"scope_{name}" in self.fields:
+                self.fields[f"scope_{name}"].label = name.replace("_", " ")
+                self.fields[f"scope_{name}"].initial = (self.instance.scope or {}).get(name, "")
+
+    def clean(self) -> dict[str, Any]:
+        cleaned: dict[str, Any] = super().clean() or {}
+        given = {name: str(cleaned.get(f"scope_{name}") or "").strip() for name in DIMENSIONS}
+        self.instance.scope = {name: value for name, value in given.items() if value}
+        return cleaned
+
+
+class ObjectiveForm(ScopeForm):
+    split_by = forms.MultipleChoiceField(
+        choices=[(name, name.replace("_", " ")) for name in DIMENSIONS],
+        required=False,
+        widget=UnfoldAdminCheckboxSelectMultipleWidget(),
+        help_text="Judged, and paged, for each value by itself.",
+    )
+
+    class Meta:
+        model = StoredObjective
+        exclude = ["scope"]  # noqa: DJ006  (made of its dimensions)
+
+
+class MaintenanceForm(ScopeForm):
+    class Meta:
+        model = Maintenance
+        exclude = ["scope"]  # noqa: DJ006
+
+
+SCOPE = [f"scope_{name}" for name in DIMENSIONS]
+
+
+class RevisionInline(TabularInline):
+    """Who changed what, and when."""
+
+    model = ObjectiveRevision
+    extra = 0
+    fields = readonly_fields = ["number", "at", "who", "changed"]
+    can_delete = False
+
+    def has_add_permission(self, request: HttpRequest, obj: StoredObjective | None = None) -> bool:
+        return False
+
+
+@admin.register(StoredObjective)
+class ObjectiveAdmin(ModelAdmin):
+    form = ObjectiveForm
+    list_display = ["name", "slug", "indicator_kind", "measure", "target", "owner", "enabled", "revision"]
+    list_filter = ["enabled", "owner", "indicator_kind"]
+    search_fields = ["slug", "name", "owner__name"]
+    autocomplete_fields = ["owner"]
+    inlines = [RevisionInline]
+    fieldsets = [
+        (None, {"fields": ["slug", "name", "description", "owner", "runbook", "enabled"]}),
+        (
+            "What is good",
+            {"fields": ["indicator_kind", "measure", "threshold_ms", "ttft_definition", "usd_per_1k_tokens"]},
+        ),
+        ("Of which requests", {"fields": [*SCOPE, "split_by"]}),
+        ("Promise", {"fields": ["target", "period_kind", "period_s"]}),
+        (
+            "On the calendar",
+            {"fields": ["calendar_unit", "calendar_count", "calendar_start", "calendar_zone"], "classes": ["collapse"]},
+        ),
+        ("Counting", {"fields": ["method", "slice_s", "slice_target"], "classes": ["collapse"]}),
+        ("Alerting", {"fields": ["windows", "minimum_total", "minimum_bad"], "classes": ["collapse"]}),
+        ("Of a stored histogram", {"fields": ["metric", "metric_threshold", "metric_labels"], "classes": ["collapse"]}),
+        ("Notes", {"fields": ["labels", "annotations"], "classes": ["collapse"]}),
+    ]
+
+    def get_readonly_fields(self, request: HttpRequest, obj: StoredObjective | None = None) -> list[str]:
+        return ["slug"] if obj else []
+
+    def save_model(self, request: HttpRequest, obj: StoredObjective, form: Any, change: bool) -> None:
+        revise(obj, request.user.get_username())
+
+
+@admin.register(Maintenance)
+class MaintenanceAdmin(ModelAdmin):
+    form = MaintenanceForm
+    list_display = ["name", "start", "zone", "duration_s", "rule", "author", "enabled"]
+    list_filter = ["enabled"]
+    search_fields = ["name", "reason"]
+    autocomplete_fields = ["objectives"]
+    fieldsets = [
+        (None, {"fields": ["name", "reason", "enabled"]}),
+        ("When", {"fields": ["start", "zone", "duration_s", "rule"]}),
+        ("Of which requests", {"fields": [*SCOPE, "objectives"]}),
+    ]
+
+    def save_model(self, request: HttpRequest, obj: Maintenance, form: Any, change: bool) -> None:
+        obj.author = obj.author or request.user.get_username()
+        super().save_model(request, obj, form, change)
+
+
+@admin.register(ObjectiveState)
+class ObjectiveStateAdmin(ReadOnlyAdmin):
+    list_display = ["key", "state", "severity", "since", "at"]
+    list_filter = ["state", "severity"]
+
+
+@admin.register(Tick)
+class TickAdmin(ReadOnlyAdmin):
+    list_display = ["at", "took_s", "objectives", "failed", "holder", "error"]

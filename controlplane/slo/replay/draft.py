@@ -1,0 +1,102 @@
+"""An objective that is not saved yet, from the fields of the admin's form: those that a URL leaves out are as they are saved."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+
+from django.http import QueryDict
+
+from controlplane.slo.admin import ObjectiveForm
+from controlplane.slo.models import StoredObjective
+from controlplane.slo.objective import Objective
+from controlplane.slo.openslo import weir
+from controlplane.slo.windows import BurnWindow
+
+LEFT_OUT = ("csrfmiddlewaretoken", "enabled", "owner", "runbook", "labels", "annotations", "description")
+"""Of the form, and of no matter to what pages."""
+PLACEHOLDERS = {"slug": "draft", "name": "Draft"}
+
+
+class DraftError(ValueError):
+    """`fields`: what is wrong, by field; under "" what is wrong with the whole."""
+
+    def __init__(self, fields: Mapping[str, list[str]]) -> None:
+        super().__init__("; ".join(f"{name}: {' '.join(texts)}" for name, texts in fields.items()))
+        self.fields = dict(fields)
+
+
+def drafted(saved: StoredObjective | None, given: QueryDict) -> Objective:
+    """Raises DraftError."""
+    data = _data(saved, given)
+    row = StoredObjective.objects.get(pk=saved.pk) if saved else StoredObjective()
+    form = ObjectiveForm(data, instance=row)
+    if not form.is_valid():
+        raise DraftError(
+            {"" if name == "__all__" else name: [str(text) for text in texts] for name, texts in form.errors.items()}
+        )
+    found: StoredObjective = form.instance
+    return found.to_objective()
+
+
+def differing(saved: StoredObjective | None, given: QueryDict) -> QueryDict:
+    """What of `given` is not as it is saved: the shortest URL of the same draft."""
+    before, found = _plain(saved), QueryDict(mutable=True)
+    for name in _names(before):
+        if name in given and _same(name, given.getlist(name)) != _same(name, before.getlist(name)):
+            texts = [_compact(text) for text in given.getlist(name)] if name == "windows" else given.getlist(name)
+            found.setlist(name, texts)
+    return found
+
+
+def _data(saved: StoredObjective | None, given: QueryDict) -> QueryDict:
+    data = _plain(saved)
+    for name in _names(data):
+        if name in given:
+            data.setlist(
+                name, [_json(text) for text in given.getlist(name)] if name == "windows" else given.getlist(name)
+            )
+    for name, text in PLACEHOLDERS.items():
+        if not data.get(name):
+            data[name] = text
+    return data
+
+
+def _names(data: QueryDict) -> list[str]:
+    return [
+        name for name in ObjectiveForm().fields if name not in LEFT_OUT and not (name == "slug" and data.get("slug"))
+    ]
+
+
+def _plain(saved: StoredObjective | None) -> QueryDict:
+    """The form as the admin shows it, as its fields are sent."""
+    form, data = ObjectiveForm(instance=saved or StoredObjective()), QueryDict(mutable=True)
+    for name in form.fields:
+        value = form[name].value()
+        if isinstance(value, list | tuple):
+            data.setlist(name, [str(each) for each in value])
+        elif isinstance(value, bool):
+            data.update({name: "on"} if value else {})
+        else:
+            data[name] = "" if value is None else str(value)
+    return data
+
+
+def _json(text: str) -> str:
+    """Windows may be written shortly: `page 1h/5m 0.02, ticket 3d/6h 0.1`."""
+    try:
+        return json.dumps([asdict(window) for window in weir.windows_of(text)])
+    except ValueError:
+        return text
+
+
+def _compact(text: str) -> str:
+    try:
+        return weir.windows_text([BurnWindow(**window) for window in json.loads(text)])
+    except (ValueError, TypeError):
+        return text
+
+
+def _same(name: str, texts: Iterable[str]) -> object:
+    if name == "windows":
+        return [_compact(_json(text)) for text in texts]
+    return [text.strip() for text in texts]

@@ -1,0 +1,62 @@
+"""Objectives to begin with: for each model of a fleet that has none, so that a newcomer's page says something true at once."""
+
+from django.db import transaction
+
+from controlplane.fleet.models import LLMModel, Team
+from controlplane.slo.models import StoredObjective
+from controlplane.slo.objective import Objective
+from controlplane.slo.save import save_objective
+from controlplane.slo.sli import Availability, Latency
+
+WHO = "set-up"
+TEAM = Team(name="serving", contact="#serving-oncall")
+TTFT_MS, E2E_MS = 1_000.0, 10_000.0
+"""Lenient: they hold on a laptop, and are meant to be made one's own."""
+
+
+@transaction.atomic
+def sow() -> list[str]:
+    """What was done, a line each. Nothing where there is any objective: what an owner removed stays removed."""
+    models = list(LLMModel.objects.filter(enabled=True).values_list("name", flat=True))
+    if StoredObjective.objects.exists() or not models:
+        return []
+    team, _ = Team.objects.get_or_create(name=TEAM.name, defaults={"contact": TEAM.contact})
+    return [f"made objective {save_objective(one, who=WHO).row.slug}" for one in defaults(models, team.name)]
+
+
+def defaults(models: list[str], owner: str) -> list[Objective]:
+    """Pure."""
+    found = []
+    for model in models:
+        slug = "".join(letter if letter.isalnum() or letter in ".-_" else "-" for letter in model.lower()).strip(".-_")
+        scope = {"model": model}
+        found += [
+            Objective(f"{slug}-availability", f"{model} answers", Availability(), 0.995, scope, owner=owner),
+            Objective(
+                f"{slug}-ttft",
+                f"{model} begins to answer within {TTFT_MS / 1000:g} s",
+                Latency("ttft", TTFT_MS),
+                0.95,
+                scope,
+                owner=owner,
+            ),
+            Objective(
+                f"{slug}-e2e",
+                f"{model} answers within {E2E_MS / 1000:g} s",
+                Latency("e2e", E2E_MS),
+                0.95,
+                scope,
+                owner=owner,
+            ),
+        ]
+    found.append(
+        Objective(
+            "queue-by-pool",
+            "No pool lets requests wait longer than 500 ms",
+            Latency("queue", 500.0),
+            0.99,
+            split_by=("pool",),
+            owner=owner,
+        )
+    )
+    return found

@@ -1,0 +1,81 @@
+"""An objective in words, as its page and table say it. Pure."""
+
+from collections.abc import Mapping
+
+from controlplane.slo.objective import Calendar, Objective, Timeslices
+from controlplane.slo.sli import Availability, Cost, Histogram, Indicator, Latency
+
+SHOWN_AS = {"ttft": "time to first token", "itl": "gap between tokens", "e2e": "whole request"}
+
+
+def percent(target: float) -> str:
+    """`99.9 %`: as many digits as it has, and no float's noise."""
+    return f"{round(target * 100, 6):g} %"
+
+
+def indicator(found: Indicator) -> str:
+    match found:
+        case Availability():
+            return "requests are answered"
+        case Latency():
+            of = f" ({found.ttft_definition})" if found.measure == "ttft" else ""
+            return f"{SHOWN_AS.get(found.measure, f'{found.measure} time')}{of} is at most {duration_ms(found.threshold_ms)}"
+        case Cost():
+            return f"1,000 tokens cost at most ${found.usd_per_1k_tokens:g}"
+        case Histogram():
+            return f"{found.metric} is at most {found.threshold:g}"
+
+
+def promise(objective: Objective) -> str:
+    slices = ""
+    if isinstance(objective.method, Timeslices):
+        slices = f" of {duration(objective.method.slice_s)} slices, in each of which {percent(objective.method.slice_target)} count"
+    return f"{percent(objective.target)}{slices}: {indicator(objective.indicator)}, over {period(objective)}"
+
+
+def period(objective: Objective) -> str:
+    found = objective.period
+    if isinstance(found, Calendar):
+        return f"each {found.unit}" if found.count == 1 else f"each {found.count} {found.unit}s"
+    return f"the last {duration(found.period_s)}"
+
+
+def scope(found: Mapping[str, str]) -> str:
+    return " · ".join(f"{name.replace('_', ' ')} {value or '(none)'}" for name, value in found.items()) or "all traffic"
+
+
+def duration(seconds: float) -> str:
+    """In its largest unit that says it: `30 days`, `6 h`, `5 min`, `90 s`."""
+    for unit, length in (("days", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length and (seconds % length == 0 or seconds >= 10 * length):
+            value = seconds / length
+            return f"{value:.0f} {'day' if unit == 'days' and round(value) == 1 else unit}"
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 600
+        else f"{seconds / 60:.0f} min"
+        if seconds < 36_000
+        else f"{seconds / 3600:.0f} h"
+    )
+
+
+def duration_ms(value: float) -> str:
+    return f"{value / 1000:g} s" if value >= 1_000 else f"{value:g} ms"
+
+
+def lasts(seconds: float | None, left: float | None) -> str:
+    """When the budget is gone at this rate."""
+    if left is not None and left <= 0:
+        return "gone"
+    return "" if seconds is None else f"gone in {duration(max(seconds, 60))} at this rate"
+
+
+def rate(value: float | None) -> str:
+    """A burn rate: `2.3×`; None is not known."""
+    return "–" if value is None else times(value)
+
+
+def times(value: float) -> str:
+    if value >= 99.5:
+        return f"{value:.0f}×"
+    return f"{value:.1f}×" if value >= 9.95 else f"{value:.2g}×"

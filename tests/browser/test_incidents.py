@@ -1,0 +1,157 @@
+"""On call: incidents as a person meets them, by mouse and by keyboard."""
+
+import json
+import re
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.site import Site
+from tests.browser.test_everywhere import AXE
+
+Shoot = Callable[[str], None]
+
+BURN = """
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from controlplane.incidents import changes, engine, silencing
+from controlplane.incidents.models import Incident
+from controlplane.slo.objective import Objective
+from controlplane.slo.sli import Availability, Latency
+from tests.controlplane.incidents.alerts import TTFT, alert
+now = datetime.now(UTC).replace(microsecond=0)
+changes.record("policy-revision/14", "policy revision 14", "policy", now - timedelta(minutes=5))
+large = replace(TTFT, indicator=Latency("ttft", 1500), scope={"model": "chat-large"})
+quick = replace(TTFT, slug="chat-e2e", name="Chat is done soon", indicator=Latency("e2e", 4000))
+up = Objective(slug="small-up", name="Small chat answers", indicator=Availability(), target=0.999, owner="search")
+up = replace(up, scope={"model": "chat-small"})
+ends = now + timedelta(hours=2)
+silencing.add(["objective=chat-e2e"], now - timedelta(minutes=1), ends, "tom", "load test of the new pool")
+alerts = [alert(large, at=now), alert(quick, at=now), alert(up, severity="ticket", burn=4.2, at=now)]
+for tick in range(30):  # what a busy machine's store did not answer in time is filled in later
+    engine.observe(alerts, now + timedelta(seconds=tick))
+    if not Incident.objects.filter(attribution__isnull=True).exists():
+        break
+"""
+QUIET = """
+from controlplane.incidents.models import Incident, SilenceRecord
+Incident.objects.all().delete()
+SilenceRecord.objects.all().delete()
+"""
+
+
+@pytest.fixture
+def burning(site: Site) -> Iterator[None]:
+    """A page, a ticket, and one that is silenced."""
+    site.shell(BURN)
+    yield
+    site.shell(QUIET)
+
+
+@pytest.mark.usefixtures("burning")
+@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
+def test_the_list_and_an_incident_can_be_read_and_axe_finds_nothing(page: Page, shoot: Shoot, context: object) -> None:
+    page.goto("/incidents")
+    theme = "dark" if page.evaluate("weir.dark()") else "light"
+    expect(page.locator(".sentence")).to_contain_text("1 open page, 1 with nobody on it, 1 ticket, 1 held back")
+    expect(page.locator("tr", has_text="premium chat-large E2E")).to_contain_text("silenced by tom")
+    expect(page.locator("#open-pages")).to_contain_text("1")
+    shoot(f"incidents-{theme}")
+    accessible(page)
+    page.get_by_role("link", name=re.compile("^chat-large TTFT p95 is")).click()
+    expect(page.locator(".blame")).to_contain_text(re.compile("% of the burn is queue time .*since policy revision 14"))
+    page.screenshot(path=f"build/screenshots/incident-{theme}.png", full_page=True)
+    accessible(page)
+    page.goto("/silences")
+    shoot(f"silences-{theme}")
+    accessible(page)
+    page.goto("/")
+    expect(page.get_by_role("link", name="2 open incidents")).to_be_visible()
+    shoot(f"overview-with-incidents-{theme}")
+    accessible(page)
+
+
+@pytest.mark.usefixtures("burning")
+def test_by_keyboard_from_anywhere_to_an_acknowledged_page(page: Page) -> None:
+    page.goto("/")
+    page.keyboard.press("g")
+    page.keyboard.press("i")
+    page.wait_for_url("**/incidents")
+    page.keyboard.press("j")
+    page.keyboard.press("a")
+    expect(page.get_by_role("status").first).to_contain_text("acknowledged.")
+    expect(page.locator("tr[data-row]", has_text="chat-large TTFT")).to_contain_text("acknowledged")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/incidents/*")
+    page.keyboard.press("s")
+    page.wait_for_url("**/silences?matcher=objective%3Dchat-ttft**")
+    expect(page.get_by_label("Matchers")).to_have_value("objective=chat-ttft\nmodel=chat-large")
+
+
+@pytest.mark.usefixtures("burning")
+def test_a_note_appears_in_the_timeline_and_a_half_written_one_survives_a_refresh(page: Page, site: Site) -> None:
+    page.goto("/incidents")
+    page.get_by_role("link", name=re.compile("^chat-large TTFT")).click()
+    page.get_by_label("Note").fill("restarted replica 1")
+    page.get_by_role("button", name="Add to the timeline").click()
+    expect(page.locator(".timeline")).to_contain_text("restarted replica 1")
+    page.get_by_label("Note").fill("half a thou")
+    with page.expect_response(lambda answer: answer.request.headers.get("weir-refresh") == "1"):
+        site.announce(0, 0)
+    expect(page.get_by_label("Note")).to_have_value("half a thou")
+
+
+def test_the_list_shows_a_new_incident_without_a_reload(page: Page, site: Site) -> None:
+    page.goto("/incidents")
+    expect(page.locator(".sentence")).to_contain_text("Nothing is open")
+    page.evaluate("window.stillTheSamePage = true")
+    site.shell(BURN)
+    try:
+        expect(page.locator(".sentence")).to_contain_text("1 open page")
+        expect(page.locator("#open-pages")).to_be_visible()
+        assert page.evaluate("window.stillTheSamePage")
+    finally:
+        site.shell(QUIET)
+
+
+@pytest.mark.usefixtures("burning")
+def test_every_link_of_the_page_that_is_sent_opens(page: Page, site: Site) -> None:
+    request = urllib.request.Request(f"{site.url}/api/v1/incidents", headers={"Authorization": f"Bearer {site.token}"})
+    with urllib.request.urlopen(request) as answer:
+        sent: list[dict[str, Any]] = [one for one in json.load(answer)["incidents"] if one["severity"] == "page"]
+    told = next(one for one in sent if not one["withheld"])
+    ours = [link["href"] for link in told["links"] if link["href"].startswith(site.url)]
+    assert len(ours) >= 5
+    for href in ours:
+        answered = page.goto(href)
+        assert answered is not None
+        assert answered.status == 200
+        assert "/login" not in page.url
+
+
+@pytest.mark.usefixtures("burning")
+@pytest.mark.parametrize("path", ["/incidents", "/silences", "INCIDENT"])
+def test_a_narrow_screen_needs_no_sideways_scrolling(page: Page, path: str, shoot: Shoot) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto("/incidents" if path == "INCIDENT" else path)
+    if path == "INCIDENT":
+        page.get_by_role("link", name=re.compile("^chat-large TTFT")).click()
+        page.wait_for_url("**/incidents/*")
+    shoot(f"narrow-{path.strip('/').lower()}")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def accessible(page: Page) -> None:
+    if not AXE.is_file():
+        pytest.skip("axe-core is absent: `python -m deploy.assets --tests` fetches it where npm is installed")
+    page.evaluate(AXE.read_text())
+    found: dict[str, Any] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    assert not [
+        (violation["id"], violation["help"], [node["html"][:160] for node in violation["nodes"][:4]])
+        for violation in found["violations"]
+    ]

@@ -1,0 +1,145 @@
+"""Incidents, silences and changes over REST."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from controlplane.incidents import engine
+from controlplane.incidents.delivery.models import Delivery, Destination, Endpoint
+from controlplane.incidents.models import Incident, SilenceRecord
+from tests.controlplane.incidents.alerts import NOW, UP, alert
+from tests.controlplane.served import Filled
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def burning(away: None) -> Incident:
+    engine.observe([alert(), alert(UP, severity="ticket", burn=4)], NOW)
+    return Incident.objects.get(objective="chat-ttft")
+
+
+def send(caller: Client, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+    return getattr(caller, method)(f"/api/v1/{path}", body or {}, content_type="application/json")
+
+
+def test_the_list_has_each_open_incident_with_its_text(caller: Client, burning: Incident) -> None:
+    found = caller.get("/api/v1/incidents").json()
+    assert [one["objective"] for one in found["incidents"]] == ["chat-up", "chat-ttft"] or [
+        one["objective"] for one in found["incidents"]
+    ] == ["chat-ttft", "chat-up"]
+    (page,) = caller.get("/api/v1/incidents?severity=page").json()["incidents"]
+    assert page["summary"] == burning.summary
+    assert page["key"] == burning.notice_key
+    assert page["links"][0]["href"].endswith(f"/incidents/{burning.pk}")
+
+
+def test_pages_of_the_list_follow_one_another(caller: Client, burning: Incident) -> None:
+    first = caller.get("/api/v1/incidents?limit=1").json()
+    second = caller.get(f"/api/v1/incidents?limit=1&before={first['next_before']}").json()
+    assert {first["incidents"][0]["number"], second["incidents"][0]["number"]} == set(
+        Incident.objects.values_list("pk", flat=True)
+    )
+    assert second["next_before"] is None
+
+
+def test_a_misspelt_filter_is_refused(caller: Client) -> None:
+    assert caller.get("/api/v1/incidents?severty=page").status_code == 422
+
+
+def test_one_incident_with_its_timeline(caller: Client, burning: Incident) -> None:
+    found = caller.get(f"/api/v1/incidents/{burning.pk}").json()
+    assert [entry["kind"] for entry in found["timeline"]] == ["opened", "told"]
+    assert found["attribution_missing"] == "the store does not answer"
+    assert found["action"].startswith("no action under way")
+    assert caller.get("/api/v1/incidents/999999").status_code == 404
+
+
+def test_acknowledge_note_and_resolve_bear_the_callers_name(caller: Client, burning: Incident) -> None:
+    path = f"incidents/{burning.pk}"
+    assert send(caller, "post", f"{path}/acknowledge", {"note": "mine"}).json() == {
+        "changed": True,
+        "status": "acknowledged",
+    }
+    assert send(caller, "post", f"{path}/acknowledge").json() == {"changed": False, "status": "acknowledged"}
+    assert send(caller, "post", f"{path}/notes", {"note": "restarted"}).json()["changed"]
+    assert send(caller, "post", f"{path}/notes", {"note": ""}).status_code == 422
+    assert send(caller, "post", f"{path}/resolve").json() == {"changed": True, "status": "resolved"}
+    told = [(one.kind, one.by, one.text) for one in burning.entries.exclude(by="weir")]
+    assert told == [("acknowledged", "caller", "mine"), ("note", "caller", "restarted"), ("resolved", "caller", "")]
+
+
+def test_silences_are_made_read_changed_and_ended(caller: Client) -> None:
+    ends = timezone.now() + timedelta(hours=2)
+    made = send(caller, "post", "silences", {"matchers": ["tier=batch"], "ends_at": ends.isoformat(), "reason": "test"})
+    assert made.status_code == 201
+    number = made.json()["number"]
+    assert made.json()["author"] == "caller"
+    assert [one["number"] for one in caller.get("/api/v1/silences").json()] == [number]
+    later = (ends + timedelta(hours=1)).isoformat()
+    assert send(caller, "patch", f"silences/{number}", {"ends_at": later}).json()["reason"] == "test"
+    assert SilenceRecord.objects.get().ends_at > ends
+    assert send(caller, "delete", f"silences/{number}").status_code == 200
+    assert caller.get("/api/v1/silences").json() == []
+    assert len(caller.get("/api/v1/silences?over=true").json()) == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"matchers": ["colour=blue"]},
+        {"matchers": []},
+        {"ends_at": "2020-01-01T00:00:00Z"},
+        {"ends_at": "2099-01-01T00:00:00"},
+        {"ends_at": "2099-01-01T00:00:00Z"},
+        {"reason": ""},
+    ],
+)
+def test_a_silence_that_cannot_be_is_refused(caller: Client, change: dict[str, Any]) -> None:
+    ends = (timezone.now() + timedelta(hours=2)).isoformat()
+    answer = send(caller, "post", "silences", {"matchers": ["tier=batch"], "ends_at": ends, "reason": "x"} | change)
+    assert answer.status_code == 422
+    assert answer["Content-Type"] == "application/problem+json"
+    assert not SilenceRecord.objects.exists()
+
+
+def test_a_deployment_is_told_once(caller: Client) -> None:
+    endpoint = Endpoint.objects.create(kind="webhook", url="https://hooks.example.com/", secret="x" * 32)
+    Destination.objects.create(name="hooks", kind="webhook", endpoint=endpoint)
+    given = {"identity": "deployment/gateway/2.1", "summary": "deployment of gateway 2.1", "source": "ci"}
+    assert send(caller, "post", "changes", given).json() == {"told": True}
+    assert send(caller, "post", "changes", given).json() == {"told": False}
+    assert Delivery.objects.filter(action="change").count() == 1
+    assert caller.get("/api/v1/changes").json()[0]["identity"] == given["identity"]
+    assert send(caller, "post", "changes", given | {"identity": "x", "link": "javascript:alert(1)"}).status_code == 422
+
+
+def test_an_outsider_gets_nothing(outsider: Client, burning: Incident) -> None:
+    assert outsider.get("/api/v1/incidents").status_code == 401
+    assert outsider.post(f"/api/v1/incidents/{burning.pk}/resolve").status_code == 401
+
+
+def test_a_page_says_what_was_deployed_just_before(caller: Client, served: Filled) -> None:
+    from datetime import UTC, datetime
+
+    from tests.controlplane.incidents.test_attribution import SLOW, at_the_end
+
+    now = datetime.fromtimestamp(served.to_ns // 10**9, UTC)
+    at = (now - timedelta(minutes=6)).isoformat()
+    given = {
+        "identity": "d/1",
+        "summary": "deployment of gateway 2.1",
+        "source": "ci",
+        "at": at,
+        "scope": {"model": "chat-large"},
+    }
+    elsewhere = {"identity": "d/2", "summary": "elsewhere", "source": "ci", "at": at, "scope": {"model": "chat-small"}}
+    for one in (given, elsewhere):
+        send(caller, "post", "changes", one)
+    engine.observe([at_the_end(served, SLOW)], now)
+    (page,) = caller.get("/api/v1/incidents").json()["incidents"]
+    assert "deployment of gateway 2.1" in page["summary"]
+    assert "elsewhere" not in page["summary"]

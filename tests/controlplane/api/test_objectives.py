@@ -1,0 +1,159 @@
+"""Objectives and maintenance over REST."""
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.contrib.auth.models import User
+from django.test import Client
+
+from controlplane.controller.loop import Controller
+from controlplane.fleet.models import Team
+from controlplane.slo.models import Maintenance, StoredObjective
+from controlplane.telemetry.ask import answers
+from tests.controlplane.served import Filled
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+SENT: dict[str, Any] = {
+    "slug": "chat-e2e",
+    "name": "Chat answers within 1 ms",
+    "owner": "serving",
+    "indicator": {"kind": "latency", "measure": "e2e", "threshold_ms": 1.0},
+    "target": 0.9,
+    "scope": {"model": "chat-large"},
+}
+
+
+@pytest.fixture
+def api(db: None) -> Client:
+    """Somebody who may change objectives."""
+    Team.objects.create(name="serving")
+    user = User.objects.create_superuser("api-olga")
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def send(client: Client, method: str, path: str, body: dict[str, Any]) -> Any:
+    return getattr(client, method)(f"/api/v1/{path}", body, content_type="application/json")
+
+
+def test_an_objective_can_be_made_read_changed_and_removed(api: Client) -> None:
+    made = send(api, "post", "objectives", SENT)
+    assert made.status_code == 201, made.content
+    assert made.json()["revision"] == 1
+    read = api.get("/api/v1/objectives/chat-e2e").json()
+    assert (read["scope"], read["period"]) == ({"model": "chat-large"}, {"kind": "rolling", "period_s": 2592000})
+
+    same = send(api, "put", "objectives/chat-e2e", SENT)
+    changed = send(api, "put", "objectives/chat-e2e", {**SENT, "target": 0.8})
+    assert (same.json()["revision"], changed.json()["revision"]) == (1, 2)
+    revisions = api.get("/api/v1/objectives/chat-e2e/revisions").json()
+    assert (revisions[0]["number"], revisions[0]["who"], revisions[0]["changed"]) == (2, "api-olga", ["target"])
+
+    assert api.delete("/api/v1/objectives/chat-e2e").status_code == 204
+    assert api.get("/api/v1/objectives/chat-e2e").status_code == 404
+
+
+def test_what_is_read_can_be_sent_back(api: Client) -> None:
+    send(api, "post", "objectives", SENT)
+    read = api.get("/api/v1/objectives/chat-e2e").json()
+    sent = {name: value for name, value in read.items() if name not in ("revision", "updated_at")}
+    assert send(api, "put", "objectives/chat-e2e", sent).json() == read
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field", "words"),
+    [
+        ({"target": 1}, "target", "use 0.999 for 99.9 %"),
+        ({"owner": "nobody"}, "owner", "serving"),
+        ({"trget": 0.9}, "trget", "not permitted"),
+        ({"indicator": {"kind": "latency", "measure": "ttft"}}, "indicator", "threshold_ms"),
+        ({"scope": {"planet": "mars"}}, "scope", "prompt_bucket"),
+        ({"slug": "Chat E2E"}, "slug", "lower-case"),
+    ],
+)
+def test_a_refusal_is_a_problem_that_names_field_and_remedy(
+    api: Client, wrong: dict[str, Any], field: str, words: str
+) -> None:
+    response = send(api, "post", "objectives", {**SENT, **wrong})
+    assert response.status_code == 422
+    problem = response.json()
+    assert field in problem["field"]
+    assert words in problem["detail"]
+    assert not StoredObjective.objects.exists()
+
+
+def test_who_may_not_change_objectives_may_read_them(api: Client, teammate: Client) -> None:
+    send(api, "post", "objectives", SENT)
+    assert teammate.get("/api/v1/objectives/chat-e2e").status_code == 200
+    refused = [
+        send(teammate, "put", "objectives/chat-e2e", SENT),
+        send(teammate, "post", "objectives", {**SENT, "slug": "other"}),
+        teammate.delete("/api/v1/objectives/chat-e2e"),
+        send(
+            teammate,
+            "post",
+            "maintenance",
+            {"name": "x", "start": "2026-01-01T00:00:00", "duration_s": 60, "reason": "y"},
+        ),
+    ]
+    assert {response.status_code for response in refused} == {403}
+
+
+def test_status_and_burndown_say_what_the_controller_found(api: Client, served: Filled) -> None:
+    send(api, "post", "objectives", SENT)
+    before = api.get("/api/v1/objectives/chat-e2e/status").json()["states"]
+    controller = Controller(answers.store(), settings.CONFIG, lambda alerts, now: None)
+    controller.step(datetime.now(UTC))
+    while controller.evaluator.sweep(time.time_ns()):
+        pass
+    controller.evaluator.sweep(time.time_ns() + 3_600 * 10**9)
+    controller.step(datetime.now(UTC))
+
+    [state] = api.get("/api/v1/objectives/chat-e2e/status").json()["states"]
+    counted = [row for row in served.of(model="chat-large") if row.status == "ok"]
+    assert [one["state"] for one in before] == ["unknown"]
+    assert (state["state"], state["severity"]) == ("firing", "page")
+    assert state["total"] == len(counted)
+    assert state["bad"] == sum(row.e2e_ns > 1_000_000 for row in counted)
+    listed = api.get("/api/v1/objectives?state=firing&owner=serving&model=chat-large").json()
+    assert [one["slug"] for one in listed["objectives"]] == ["chat-e2e"]
+    assert api.get("/api/v1/objectives?state=quiet").json()["objectives"] == []
+    burned = api.get("/api/v1/objectives/chat-e2e/burndown").json()
+    assert burned["key"] == "chat-e2e/model=chat-large"
+    assert len(burned["points"]) >= 720
+    assert api.get("/api/v1/objectives/chat-e2e/burndown?of=nonsense").status_code == 404
+
+
+def test_maintenance_can_be_planned_changed_and_taken_back(api: Client) -> None:
+    send(api, "post", "objectives", SENT)
+    sent = {
+        "name": "Drivers",
+        "start": "2026-11-22T02:00:00",
+        "zone": "Europe/Berlin",
+        "duration_s": 3600,
+        "rule": "FREQ=WEEKLY;BYDAY=SU",
+        "objectives": ["chat-e2e"],
+        "reason": "update",
+    }
+    made = send(api, "post", "maintenance", sent)
+    assert made.status_code == 201, made.content
+    number = made.json()["id"]
+    assert made.json()["author"] == "api-olga"
+    assert send(api, "put", f"maintenance/{number}", {**sent, "objectives": []}).json()["objectives"] == []
+    assert [one["id"] for one in api.get("/api/v1/maintenance").json()] == [number]
+    for wrong, words in (
+        ({"objectives": ["absent"]}, "absent"),
+        ({"rule": "sometimes"}, "FREQ"),
+        ({"zone": "Mars"}, "Europe/Berlin"),
+        ({"start": "soon"}, "2026-11-22T02:00:00"),
+    ):
+        refused = send(api, "put", f"maintenance/{number}", {**sent, **wrong})
+        assert refused.status_code == 422
+        assert words in refused.json()["detail"]
+    assert api.delete(f"/api/v1/maintenance/{number}").status_code == 204
+    assert not Maintenance.objects.exists()

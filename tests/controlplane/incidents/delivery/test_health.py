@@ -1,0 +1,119 @@
+"""Delivery's own objective: what is late, refused or sent by nobody is said wherever somebody looks."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+from prometheus_client.parser import text_string_to_metric_families as prometheus
+
+from controlplane.incidents.delivery import enqueue
+from controlplane.incidents.delivery.health import Figures, health, judge
+from controlplane.incidents.delivery.models import Delivery, Heartbeat
+from tests.controlplane.incidents.delivery.notices import notice, pagerduty, routing_key
+
+pytestmark = pytest.mark.django_db(transaction=True)
+WELL = Figures(0, None, 10, 10, 0, 2.0, 1)
+
+
+def figures(**values: float | None) -> Figures:
+    return Figures(**{**{name: getattr(WELL, name) for name in Figures.__slots__}, **values})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("found", "state", "says"),
+    [
+        (WELL, "up", ""),
+        (figures(pending=3, oldest_pending_age_s=29.0), "up", ""),
+        (figures(pending=3, oldest_pending_age_s=95.0), "degraded", "3 pages are not delivered, the oldest for 95 s."),
+        (figures(refused_1d=1), "degraded", "1 page is refused in the last day, and not sent again."),
+        (figures(sender_age_s=31.0), "degraded", "the worker's sender was last seen 31 s ago"),
+        (figures(sender_age_s=31.0, pending=1, oldest_pending_age_s=1.0), "down", "Nobody sends pages"),
+        (figures(sender_age_s=None), "unknown", "has not been seen. Start the worker."),
+        (figures(destinations=0), "unknown", "No destination is enabled: pages go nowhere."),
+    ],
+)
+def test_the_judgement(found: Figures, state: str, says: str) -> None:
+    judged = judge(found)
+    assert judged.state == state
+    assert says in judged.detail
+    assert bool(judged.detail) == (state != "up")
+
+
+def test_a_refused_page_counts_against_the_share() -> None:
+    assert judge(figures(delivered_1d=3, delivered_within_30s_1d=3, refused_1d=1)).share_within_30s_1d == 0.75
+    assert judge(figures(delivered_1d=0, delivered_within_30s_1d=0)).share_within_30s_1d is None
+
+
+def test_the_figures_are_the_outbox_s() -> None:
+    now = timezone.now()
+    pagerduty("all")
+    for number, (state, took_s) in enumerate([("delivered", 1), ("delivered", 31), ("dead", 1), ("delivered", 1)]):
+        enqueue(notice("trigger", number))
+        ago = timedelta(days=2) if number == 3 else timedelta(minutes=1)
+        Delivery.objects.filter(sequence=number).update(
+            state=state, enqueued_at=now - ago - timedelta(seconds=took_s), settled_at=now - ago
+        )
+    enqueue(notice("trigger", 9))
+    Delivery.objects.filter(sequence=9).update(enqueued_at=now - timedelta(seconds=40))
+    Heartbeat.objects.create(name=Heartbeat.SENDER, at=now - timedelta(seconds=3))
+    found = health(now).figures
+    assert found == Figures(1, 40.0, 2, 1, 1, 3.0, 1)
+
+
+@pytest.fixture
+def stuck() -> Iterator[None]:
+    pagerduty("all")
+    enqueue(notice("trigger", 1))
+    Delivery.objects.update(enqueued_at=timezone.now() - timedelta(seconds=95))
+    yield
+
+
+def test_readiness_says_that_nobody_sends_pages_and_stays_ready(stuck: None, outsider: Client) -> None:
+    response = outsider.get("/readyz")
+    assert (response.status_code, response.json()) == (200, {"ready": True, "paging": "down"})
+
+
+def test_metrics_say_it(stuck: None, owner: Client) -> None:
+    found = {
+        sample.name: sample.value
+        for family in prometheus(owner.get("/metrics").content.decode())
+        for sample in family.samples
+    }
+    assert found["weir_pages_pending"] == 1
+    assert found["weir_pages_oldest_pending_seconds"] >= 95
+    assert "weir_pages_sender_age_seconds" not in found
+
+
+def test_the_overview_says_it(stuck: None, away: None, owner: Client) -> None:
+    page = owner.get("/").content.decode()
+    assert "Pages are not delivered" in page
+    assert "1 page is not delivered, the oldest for 9" in page
+
+
+def test_the_api_says_it_with_each_delivery_and_no_secret(stuck: None, owner: Client) -> None:
+    found = owner.get("/api/v1/deliveries").json()
+    assert found["health"]["state"] == "down"
+    (row,) = found["rows"]
+    assert (row["key"], row["action"], row["destination"], row["state"]) == ("incident-1", "trigger", "all", "pending")
+    assert routing_key(1) not in owner.get("/api/v1/deliveries").content.decode()
+    assert routing_key(1) not in owner.get("/api/v1/destinations").content.decode()
+    assert owner.get("/api/v1/destinations").json()["rows"][0]["name"] == "all"
+
+
+def test_deliveries_are_filtered_and_paged(owner: Client) -> None:
+    pagerduty("all")
+    for number in range(5):
+        enqueue(notice("trigger", 1, key=f"incident-{number}"))
+    first = owner.get("/api/v1/deliveries?limit=3").json()
+    second = owner.get(f"/api/v1/deliveries?limit=3&before={first['next_before']}").json()
+    assert [row["key"] for row in first["rows"] + second["rows"]] == [
+        f"incident-{number}" for number in range(4, -1, -1)
+    ]
+    assert second["next_before"] is None
+    assert len(owner.get("/api/v1/deliveries?key=incident-1&key=incident-2").json()["rows"]) == 2
+    assert owner.get("/api/v1/deliveries?state=delivered").json()["rows"] == []
+    assert owner.get("/api/v1/deliveries?keys=incident-1").status_code == 422
+    assert User.objects.exists()

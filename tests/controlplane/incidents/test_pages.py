@@ -1,0 +1,175 @@
+"""The pages of incidents: what they show, what people do there, and who may."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from controlplane.incidents import engine
+from controlplane.incidents.models import Entry, Incident, SilenceRecord
+from tests.controlplane.served import Filled
+
+from .alerts import NOW, TTFT, UP, alert
+from .test_attribution import SLOW, at_the_end
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def burning(served: Filled) -> Incident:
+    """With everything that the store knows of it."""
+    engine.observe([at_the_end(served, SLOW)], datetime.fromtimestamp(served.to_ns // 10**9, UTC))
+    return Incident.objects.get()
+
+
+def test_the_list_shows_what_is_wrong_and_the_frame_counts_it(reader: Client, burning: Incident) -> None:
+    page = reader.get("/incidents").content.decode()
+    assert "chat-large TTFT p95 is" in page
+    assert "of the burn is queue time" in page
+    assert "chat-large · serving" in page
+    assert "1<span class" in page, "the navigation counts open pages"
+
+
+def test_nothing_open_says_so_and_what_to_do(reader: Client) -> None:
+    page = reader.get("/incidents").content.decode()
+    assert "Nothing is open" in page
+    assert "No open incident" in page
+
+
+@pytest.mark.usefixtures("away")
+def test_filters_are_in_the_url(reader: Client) -> None:
+    engine.observe([alert(), alert(UP, severity="ticket", burn=4)], NOW)
+    assert "TTFT p95" in reader.get("/incidents?severity=page").content.decode()
+    assert "availability" not in reader.get("/incidents?severity=page").content.decode()
+    assert "Lift the filters" in reader.get("/incidents?owner=nobody").content.decode()
+    assert "TTFT" not in reader.get("/incidents?model=chat-small").content.decode()
+    assert "No incident" in reader.get("/incidents?status=resolved").content.decode()
+
+
+def test_an_incident_shows_all_that_was_frozen(reader: Client, burning: Incident) -> None:
+    page = reader.get(f"/incidents/{burning.pk}").content.decode()
+    assert burning.attribution is not None
+    for expected in (
+        "of the burn is queue time",
+        "no action under way: nothing is automated for chat-large yet",
+        "https://runbooks.example.com/chat-ttft",
+        "serving",
+        "Burn rate before it opened",
+        "first bad minute",
+        "No destination takes it",
+        *(f"/traces/{trace}" for trace in burning.attribution["traces"]),
+    ):
+        assert expected in page, expected
+
+
+def test_each_link_of_an_incident_opens(reader: Client, burning: Incident) -> None:
+    import re
+
+    page = reader.get(f"/incidents/{burning.pk}").content.decode()
+    main = page[page.index("<main") : page.index("</main>")]
+    paths = {path.replace("&amp;", "&") for path in re.findall(r'href="(/[^"#]*)', main)}
+    assert len(paths) > 8
+    assert {path: reader.get(path).status_code for path in paths} == dict.fromkeys(paths, 200)
+
+
+def test_it_is_acknowledged_and_resolved_by_name(reader: Client, burning: Incident) -> None:
+    where = {"next": "/incidents?severity=page"}
+    answer = reader.post(f"/incidents/{burning.pk}/acknowledge", where)
+    assert (answer.status_code, answer["Location"]) == (302, where["next"])
+    burning.refresh_from_db()
+    assert (burning.status, burning.acknowledged_by) == ("acknowledged", "reader")
+    assert (
+        "acknowledged already"
+        in reader.post(f"/incidents/{burning.pk}/acknowledge", where, follow=True).content.decode()
+    )
+    reader.post(f"/incidents/{burning.pk}/resolve", {"next": "https://evil.example/"})
+    burning.refresh_from_db()
+    assert (burning.status, burning.resolved_by) == ("resolved", "reader")
+
+
+def test_nobody_is_led_elsewhere(reader: Client, burning: Incident) -> None:
+    answer = reader.post(f"/incidents/{burning.pk}/note", {"note": "x", "next": "//evil.example/"})
+    assert answer["Location"] == f"/incidents/{burning.pk}"
+
+
+def test_a_note_is_kept_as_text(reader: Client, burning: Incident) -> None:
+    reader.post(f"/incidents/{burning.pk}/note", {"note": "<script>alert(1)</script> restarted"})
+    entry = burning.entries.get(kind=Entry.Kind.NOTE)
+    assert (entry.by, entry.text) == ("reader", "<script>alert(1)</script> restarted")
+    assert "<script>alert(1)" not in reader.get(f"/incidents/{burning.pk}").content.decode()
+
+
+@pytest.mark.parametrize("path", ["acknowledge", "resolve", "note"])
+def test_a_mere_link_changes_nothing(reader: Client, burning: Incident, path: str) -> None:
+    assert reader.get(f"/incidents/{burning.pk}/{path}").status_code == 405
+
+
+def test_what_changes_something_wants_the_forms_token(burning: Incident) -> None:
+    client = Client(enforce_csrf_checks=True)
+    client.force_login(User.objects.create_user("someone"))
+    assert client.post(f"/incidents/{burning.pk}/resolve").status_code == 403
+
+
+def test_a_silence_is_made_of_an_incident_and_ended(reader: Client, burning: Incident) -> None:
+    page = reader.get(f"/incidents/{burning.pk}").content.decode()
+    assert "/silences?matcher=objective%3Dchat-ttft&amp;matcher=model%3Dchat-large#new" in page
+    form = reader.get("/silences?matcher=objective%3Dchat-ttft&matcher=model%3Dchat-large").content.decode()
+    assert "objective=chat-ttft\nmodel=chat-large" in form
+    answer = reader.post(
+        "/silences", {"matchers": "objective=chat-ttft\nmodel=chat-large", "length": "2h", "reason": "load test"}
+    )
+    assert answer.status_code == 302
+    silence = SilenceRecord.objects.get()
+    assert (silence.matchers, silence.author) == (["objective=chat-ttft", "model=chat-large"], "reader")
+    assert silence.ends_at - silence.starts_at == timedelta(hours=2)
+    assert "load test" in reader.get("/silences").content.decode()
+    reader.post(f"/silences/{silence.pk}/end")
+    silence.refresh_from_db()
+    assert silence.ends_at <= timezone.now()
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ({"matchers": "colour=blue", "length": "1h", "reason": "x"}, "names &#x27;colour&#x27;"),
+        ({"matchers": "", "length": "1h", "reason": "x"}, "This field cannot be blank"),
+        ({"matchers": "tier=batch", "length": "soon", "reason": "x"}, "is not a length"),
+        ({"matchers": "tier=batch", "length": "9999d", "reason": "x"}, "at most 92 days"),
+        ({"matchers": "tier=batch", "length": "1h", "reason": " "}, "This field cannot be blank"),
+        ({"matchers": "tier=batch", "length": "0h", "reason": "x"}, "ends after it starts"),
+    ],
+)
+def test_a_silence_that_cannot_be_is_refused_in_words(reader: Client, form: dict[str, str], expected: str) -> None:
+    answer = reader.post("/silences", form)
+    assert answer.status_code == 422
+    assert expected in answer.content.decode()
+    assert not SilenceRecord.objects.exists()
+
+
+def test_the_overview_has_a_banner(reader: Client, burning: Incident) -> None:
+    page = reader.get("/").content.decode()
+    assert "1 open incident" in page
+    assert f"/incidents/{burning.pk}" in page
+
+
+def test_as_markdown_it_begins_a_postmortem(reader: Client, burning: Incident) -> None:
+    reader.post(f"/incidents/{burning.pk}/note", {"note": "rolled | back\n# not a heading"})
+    answer = reader.get(f"/incidents/{burning.pk}.md")
+    assert answer["Content-Type"] == "text/markdown; charset=utf-8"
+    text = answer.content.decode()
+    assert text.startswith(f"# Incident #{burning.pk}: chat-large TTFT p95 is")
+    assert "- queue: " in text
+    assert "**note** by reader: rolled \\| back # not a heading" in text
+    assert "\n# not" not in text
+
+
+@pytest.mark.usefixtures("away")
+def test_pages_do_without_the_store(reader: Client) -> None:
+    engine.observe([alert(TTFT)], NOW)
+    incident = Incident.objects.get()
+    for path in ("/incidents", f"/incidents/{incident.pk}", f"/incidents/{incident.pk}.md"):
+        answer = reader.get(path)
+        assert answer.status_code == 200
+        assert "the store does not answer" in answer.content.decode()

@@ -1,0 +1,3 @@
+from tests.controlplane.telemetry.store.conftest import dsn, front_dsn, store
+
+__all__ = ["dsn", "front_dsn", "store"]

@@ -1,0 +1,151 @@
+"""What a replay says of history with a known course."""
+
+from dataclasses import replace
+from datetime import datetime
+
+import numpy as np
+import pytest
+
+from controlplane.slo.burn import MinimumEvents
+from controlplane.slo.objective import Calendar, Objective, Rolling
+from controlplane.slo.replay.episodes import Replay, replay
+from controlplane.slo.replay.history import History
+from controlplane.slo.sli import Availability
+from controlplane.slo.windows import DAY_S, HOUR_S, BurnWindow
+
+MINUTE = 60
+DAY = DAY_S // MINUTE  # in steps
+THREE_NINES = Objective("shop", "Shop", Availability(), 0.999)
+
+
+def traffic(days: float, per_minute: int = 1_000, ratio: float = 0.0) -> tuple[np.ndarray, np.ndarray]:
+    """Bad and total by minute; fractions of a bad request add up, so that the ratio is met over time."""
+    steps = round(days * DAY)
+    total = np.full(steps, per_minute, np.int64)
+    bad = np.diff(np.floor(np.arange(steps + 1) * per_minute * ratio + 1e-9)).astype(np.int64)
+    return bad, total
+
+
+def replayed(
+    bad: np.ndarray, total: np.ndarray, objective: Objective = THREE_NINES, start_s: int = 0, judged_from_s: int = 0
+) -> Replay:
+    return replay(History(start_s, MINUTE, bad, total, judged_from_s), objective)
+
+
+def test_thirty_days_at_nine_tenths_of_the_budget_page_nobody() -> None:
+    found = replayed(*traffic(30, ratio=0.9 * 0.001))
+    assert found.episodes == ()
+    assert found.left_share == pytest.approx(0.1, abs=0.001)
+
+
+def test_thirty_days_at_twice_the_budget_are_a_ticket_and_no_page() -> None:
+    found = replayed(*traffic(30, ratio=2 * 0.001))
+    assert found.pages == []
+    [ticket] = found.tickets
+    assert ticket.opened_s == 3 * DAY_S  # as soon as three days are known
+    assert ticket.closed_s is None
+
+
+def test_a_total_outage_pages_within_minutes_and_long_before_the_budget_is_gone_elsewhere() -> None:
+    bad, total = traffic(30)
+    outage = slice(20 * DAY, 20 * DAY + 30)
+    bad[outage] = total[outage]
+    found = replayed(bad, total)
+    [page] = found.pages
+    assert page.opened_s - 20 * DAY_S == 1 * MINUTE  # a minute of it is 16.7 times the budget of an hour
+    assert page.window == BurnWindow("page", HOUR_S, 300, 0.02)
+    assert page.left_share == pytest.approx(1 - 1 / (20 * DAY * 0.001), rel=0.01)
+    # The 1 h window's short half closes 5 minutes after the outage, and the 6 h window's 30 minutes after it.
+    assert page.closed_s is not None
+    assert page.closed_s - (20 * DAY_S + 30 * MINUTE) == pytest.approx(30 * MINUTE, abs=MINUTE)
+    assert len(found.episodes) == 1  # its tickets are of the same incident
+
+
+def test_what_is_left_and_for_how_long_is_told_at_the_page() -> None:
+    bad, total = traffic(30)
+    bad[20 * DAY : 20 * DAY + 60] = total[20 * DAY : 20 * DAY + 60]
+    found = replayed(bad, total)
+    [page] = found.pages
+    gone = found.gone_s
+    assert gone is not None
+    assert page.gone_s == gone
+    # 20 days of 1,000 a minute leave room for 28,800 bad ones: 29 minutes of outage, the first of which pages.
+    assert found.warning_s == gone - page.opened_s == 28 * MINUTE
+    assert page.lasts_s == pytest.approx(page.left_share * 30 * DAY_S / page.rate)
+
+
+def test_one_error_in_ten_requests_a_day_pages_nobody() -> None:
+    total = np.zeros(30 * DAY, np.int64)
+    total[:: DAY // 10] = 1
+    bad = np.zeros_like(total)
+    bad[: 30 * DAY : DAY] = 1
+    found = replayed(bad, total)
+    assert found.pages == []
+    assert {ticket.windows for ticket in found.tickets} == {(3,)}  # three in thirty over three days are no chance
+
+
+def test_without_the_guard_for_low_traffic_it_would() -> None:
+    total = np.zeros(30 * DAY, np.int64)
+    total[:: DAY // 10] = 1
+    bad = np.zeros_like(total)
+    bad[10 * DAY] = 1
+    unguarded = replace(THREE_NINES, minimum=MinimumEvents(0, 0))
+    assert len(replayed(bad, total, unguarded).pages) == 1
+
+
+def test_a_window_that_reaches_before_history_says_nothing() -> None:
+    bad, total = traffic(1 / 24 - 1 / DAY)  # a minute less than an hour
+    bad[:] = total
+    assert replayed(bad, total).episodes == ()
+
+
+def test_changed_windows_page_otherwise() -> None:
+    bad, total = traffic(30)
+    outage = slice(10 * DAY, 10 * DAY + 3)
+    bad[outage] = total[outage]
+    slow = replace(THREE_NINES, windows=(BurnWindow("page", 6 * HOUR_S, 1800, 0.10),))
+    assert len(replayed(bad, total).pages) == 1
+    assert replayed(bad, total, slow).episodes == ()
+
+
+def test_what_happened_before_the_range_fills_windows_and_is_not_told() -> None:
+    bad, total = traffic(10)
+    bad[2 * DAY : 2 * DAY + 30] = total[2 * DAY : 2 * DAY + 30]
+    found = replayed(bad, total, judged_from_s=8 * DAY_S)
+    assert found.pages == []
+    assert found.from_s == 8 * DAY_S
+    assert found.judged.left_share[8 * DAY] < 0
+
+
+def test_an_incident_that_is_open_where_history_ends_is_told_so() -> None:
+    bad, total = traffic(5)
+    bad[-10:] = total[-10:]
+    found = replayed(bad, total)
+    assert found.episodes[-1].closed_s is None
+    assert found.pages[-1].closed_s is None
+
+
+def test_a_calendar_period_has_a_new_budget_on_its_first_day() -> None:
+    start = int(datetime(2026, 1, 1).timestamp()) - int(datetime(1970, 1, 1).timestamp())
+    monthly = replace(THREE_NINES, period=Calendar("month", datetime(2026, 1, 1), "UTC"))
+    bad, total = traffic(40)
+    bad[: 30 * DAY] = 5
+    found = replayed(bad, total, monthly, start_s=start)
+    assert found.judged.left_share[30 * DAY - 1] == pytest.approx(1 - 5)
+    assert found.judged.left_share[31 * DAY] == 1.0
+
+
+def test_a_window_longer_than_the_period_is_refused() -> None:
+    daily = replace(THREE_NINES, period=Rolling(DAY_S))
+    with pytest.raises(ValueError, match="use shorter windows"):
+        replayed(*traffic(2), daily)
+
+
+def test_no_history_is_no_incident() -> None:
+    found = replayed(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    assert (found.episodes, found.left_share, found.gone_s, found.warning_s) == ((), 1.0, None, None)
+
+
+def test_more_bad_than_all_is_refused() -> None:
+    with pytest.raises(ValueError, match="count every bad event"):
+        History(0, 60, np.array([2]), np.array([1]), 0)

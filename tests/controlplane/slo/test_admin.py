@@ -1,0 +1,135 @@
+"""What an owner edits in the admin, and what it says when an edit cannot be."""
+
+from html import unescape
+from pathlib import Path
+
+import pytest
+from django.test import Client
+
+from controlplane.bootstrap import bootstrap
+from controlplane.fleet.models import LLMModel, Team
+from controlplane.slo import seed
+from controlplane.slo.models import Maintenance, StoredObjective
+from controlplane.slo.sli import Latency
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def form(**values: str) -> dict[str, str]:
+    return {
+        "slug": "chat-ttft",
+        "name": "Chat, first token",
+        "enabled": "on",
+        "indicator_kind": "latency",
+        "measure": "ttft",
+        "threshold_ms": "300",
+        "ttft_definition": "gateway",
+        "scope_model": "chat-large",
+        "scope_tier": "premium",
+        "split_by": "region",
+        "target": "0.95",
+        "period_kind": "rolling",
+        "period_s": "2592000",
+        "calendar_unit": "month",
+        "calendar_count": "1",
+        "calendar_start": "2026-01-01T00:00:00",
+        "calendar_zone": "UTC",
+        "method": "occurrences",
+        "slice_s": "60",
+        "slice_target": "0.95",
+        "windows": '[{"severity": "page", "long_s": 3600, "short_s": 300, "budget_share": 0.02}]',
+        "minimum_total": "10",
+        "minimum_bad": "3",
+        "metric_labels": "{}",
+        "labels": "{}",
+        "annotations": "{}",
+        "revisions-TOTAL_FORMS": "0",
+        "revisions-INITIAL_FORMS": "0",
+        **values,
+    }
+
+
+def test_an_objective_made_in_the_admin_has_a_first_revision_by_its_maker(owner: Client) -> None:
+    response = owner.post("/admin/slo/storedobjective/add/", form())
+    assert response.status_code == 302, unescape(response.content.decode())
+    row = StoredObjective.objects.get()
+    promise = row.to_objective()
+    assert promise.indicator == Latency("ttft", 300)
+    assert (promise.scope, promise.split_by) == ({"model": "chat-large", "tier": "premium"}, ("region",))
+    assert list(row.revisions.values_list("number", "who")) == [(1, "olga")]
+
+
+def test_an_edit_is_the_next_revision_and_the_slug_stays(owner: Client) -> None:
+    owner.post("/admin/slo/storedobjective/add/", form())
+    row = StoredObjective.objects.get()
+    page = owner.get(f"/admin/slo/storedobjective/{row.pk}/change/").content.decode()
+    assert 'value="chat-large"' in page
+    changed = owner.post(
+        f"/admin/slo/storedobjective/{row.pk}/change/", form(slug="other", target="0.9", scope_tier="")
+    )
+    assert changed.status_code == 302
+    row.refresh_from_db()
+    assert (row.slug, row.target, row.scope) == ("chat-ttft", 0.9, {"model": "chat-large"})
+    assert row.revisions.first().changed == ["target", "scope"]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"target": "1"}, "use 0.999 for 99.9 %"),
+        ({"threshold_ms": ""}, "threshold_ms=None is missing"),
+        ({"windows": '[{"severity": "page", "long_s": 300, "short_s": 3600, "budget_share": 0.02}]'}, "short_s=3600"),
+        ({"windows": '[{"long": 300}]'}, "windows"),
+        ({"scope_region": "eu"}, "split_by=region is in scope too"),
+        ({"period_s": "60"}, "use shorter windows"),
+    ],
+)
+def test_a_wrong_edit_is_refused_with_the_remedy(owner: Client, wrong: dict[str, str], words: str) -> None:
+    response = owner.post("/admin/slo/storedobjective/add/", form(**wrong))
+    assert response.status_code == 200
+    assert words in unescape(response.content.decode())
+    assert not StoredObjective.objects.exists()
+
+
+def test_maintenance_is_signed_by_whoever_plans_it(owner: Client) -> None:
+    planned = {
+        "name": "Drivers",
+        "reason": "update",
+        "enabled": "on",
+        "start": "2026-11-22T02:00:00",
+        "zone": "Europe/Berlin",
+        "duration_s": "3600",
+        "rule": "FREQ=WEEKLY;BYDAY=SU",
+        "scope_model": "chat-large",
+    }
+    assert owner.post("/admin/slo/maintenance/add/", planned).status_code == 302
+    row = Maintenance.objects.get()
+    assert (row.author, row.scope) == ("olga", {"model": "chat-large"})
+    refused = owner.post("/admin/slo/maintenance/add/", {**planned, "rule": "every sunday"})
+    assert "FREQ=WEEKLY;BYDAY=SU" in unescape(refused.content.decode())
+
+
+@pytest.mark.parametrize("name", ["storedobjective", "maintenance", "objectivestate", "tick"])
+def test_an_owner_can_list_everything_and_a_teammate_nothing(owner: Client, teammate: Client, name: str) -> None:
+    assert owner.get(f"/admin/slo/{name}/").status_code == 200
+    assert teammate.get(f"/admin/slo/{name}/").status_code == 302
+
+
+def test_a_first_set_up_promises_something_for_each_model_and_never_again() -> None:
+    LLMModel.objects.create(name="chat-large")
+    done = seed.sow()
+    assert {row.slug for row in StoredObjective.objects.all()} == {
+        "chat-large-availability",
+        "chat-large-ttft",
+        "chat-large-e2e",
+        "queue-by-pool",
+    }
+    assert len(done) == 4
+    assert Team.objects.get().name == "serving"
+    StoredObjective.objects.filter(slug="queue-by-pool").delete()
+    assert seed.sow() == []
+
+
+def test_set_up_without_a_fleet_promises_nothing(home: Path) -> None:
+    bootstrap(home, None)
+    assert not StoredObjective.objects.exists()
