@@ -6,6 +6,7 @@ from django.test import Client
 
 from controlplane.fleet.models import Team
 from controlplane.slo.models import StoredObjective
+from tests.controlplane.served import Filled
 from tests.controlplane.slo.openslo.files_of import FOREIGN, slo
 
 PATH = "/objectives/import"
@@ -78,3 +79,12 @@ def test_the_admin_says_where_an_objective_comes_from(owner: Client) -> None:
     row = StoredObjective.objects.get()
     page = owner.get(f"/admin/slo/storedobjective/{row.pk}/change/").content.decode()
     assert "Managed as code: it comes from page, applied with the owner label “slos-repo”" in page
+
+
+def test_the_objectives_pages_lead_here_and_say_where_one_comes_from(owner: Client, served: Filled) -> None:
+    sent(owner, slo(), do="apply", label="slos-repo")
+    assert 'href="/objectives/import"' in owner.get("/objectives").content.decode()
+    page = owner.get("/objectives/chat-ttft").content.decode()
+    assert "page, owner label slos-repo" in page
+    assert 'href="/objectives/preview?saved=chat-ttft"' in page
+    assert 'href="/api/v1/objectives/chat-ttft.yaml"' in page
