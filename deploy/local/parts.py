@@ -1,5 +1,6 @@
 """The parts of Weir on one machine: what each is started with, what it needs, and how it says that it is ready."""
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -54,6 +55,7 @@ def build(options: Options) -> list[Part]:
         "WEIR_STORE_DSN": store_dsn,
         "WEIR_GATEWAY_URL": gateway_url,
         "WEIR_WEB_URL": f"http://{LOOPBACK}:{options.web_port}",
+        "WEIR_PUBLIC_URL": os.environ.get("WEIR_PUBLIC_URL") or f"http://{LOOPBACK}:{options.web_port}",
         "WEIR_WORKER_METRICS": f"{LOOPBACK}:{worker_port}",
         "WEIR_CONTROLLER_PORT": str(controller_port),
     }
