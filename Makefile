@@ -38,7 +38,7 @@ check-imports:
 check-templates:
 	$(BIN)/djlint --quiet --lint templates controlplane
 
-bench: setup-dev ## measure, one JSON object per figure and line; ONLY=gateway|ingest|query measures one part
+bench: setup-dev ## measure, one JSON object per figure and line; ONLY=gateway|ingest|query|slo measures one part
 	@$(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 setup: $(VENV)/.runtime $(VENV)/.native $(TRITON_VENV)/.triton static/vendor/.fetched ## what `run` needs
@@ -61,7 +61,7 @@ $(VENV)/.runtime: requirements/weir.txt | preflight $(UV)
 	@touch $@
 
 # The ledger through a C compiler, where there is one; another version's is never used.
-$(VENV)/.native: $(shell find controlplane/telemetry/ledger controlplane/telemetry/spans.py controlplane/telemetry/native.py -name '*.py') $(VENV)/.runtime
+$(VENV)/.native: $(shell find controlplane/telemetry/ledger controlplane/telemetry/spans.py controlplane/telemetry/otlp/pairs.py controlplane/telemetry/otlp/values.py controlplane/telemetry/native.py -name '*.py') $(VENV)/.runtime
 	@echo "setting up: machine code for the ledger"
 	@$(BIN)/python -m controlplane.telemetry.native
 	@touch $@

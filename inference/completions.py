@@ -226,9 +226,9 @@ class _Job:
         if trace.stream:
             out.start_stream(self._headers(EVENT_STREAM))
             out.end_stream(writer.first() + writer.text(answer.text) + writer.last(answer.finish_reason, *usage))
+            trace.ttft_ns = now_ns() - trace.start_ns
         else:
             out.respond(200, self._headers(JSON), writer.whole(answer.text, answer.finish_reason, *usage))
-        trace.ttft_ns = now_ns() - trace.start_ns
 
     async def _whole(self, writer: ChatWriter, flight: Flight) -> None:
         while not flight.done:
@@ -239,7 +239,6 @@ class _Job:
         body = writer.whole("".join(flight.texts), flight.finish_reason, flight.prompt_tokens, flight.output_tokens)
         self._out.respond(200, self._headers(JSON), body)
         self._trace.http_status = 200
-        self._trace.ttft_ns = now_ns() - self._trace.start_ns
 
     async def _stream(self, writer: ChatWriter, flight: Flight, egress_ms: int) -> None:
         trace, out = self._trace, self._out

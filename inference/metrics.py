@@ -60,7 +60,8 @@ class Metrics(Collector):
         if trace.status == "ok":
             key = (trace.model, trace.outcome)
             self._duration[key].observe((trace.end_ns - trace.start_ns) / 1e9)
-            self._ttft[key].observe(trace.ttft_ns / 1e9)
+            if trace.ttft_ns >= 0:
+                self._ttft[key].observe(trace.ttft_ns / 1e9)
             self._tokens[trace.model, "input"] += trace.input_tokens
             self._tokens[trace.model, "output"] += trace.output_tokens
 
@@ -91,7 +92,11 @@ class Metrics(Collector):
                 "Last byte read to last byte written, of answered requests.",
                 self._duration,
             ),
-            ("weir_gateway_time_to_first_token_seconds", "Last byte read to first token written.", self._ttft),
+            (
+                "weir_gateway_time_to_first_token_seconds",
+                "Last byte read to first token written, of streamed answers.",
+                self._ttft,
+            ),
         ):
             family = HistogramMetricFamily(name, text, labels=["model", "cache"])
             for labels, histogram in histograms.items():

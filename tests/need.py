@@ -31,3 +31,8 @@ def chromium() -> Path:
 def postgres(tool: str = "postgres") -> Path:
     """A program of PostgreSQL's server package: `postgres`, `initdb`, …"""
     return program(tool, install="apt-get install -y postgresql", also_in="/usr/lib/postgresql/*/bin")
+
+
+def prometheus(tool: str = "prometheus") -> Path:
+    """`prometheus` itself, or `promtool`."""
+    return program(tool, install="apt-get install -y prometheus")

@@ -13,7 +13,7 @@ from controlplane.slo.models.maintenance import planned
 from controlplane.slo.objective import Objective
 from controlplane.slo.replay.episodes import Episode, Page
 from controlplane.slo.replay.preview import Variant, preview
-from controlplane.telemetry.ask.answers import store
+from controlplane.telemetry.ask import answers
 from controlplane.telemetry.ask.errors import BadQuestion
 from controlplane.telemetry.ask.timerange import SECOND_NS, parse
 
@@ -54,7 +54,7 @@ def previewed(request: HttpRequest, body: Previewed) -> dict[str, Any]:
     }
     from_s, to_s = asked.window.from_ns // SECOND_NS, asked.window.to_ns // SECOND_NS
     try:
-        found = preview(store(), objectives, planned(), from_s, to_s)
+        found = preview(answers.store(), objectives, planned(), from_s, to_s)
     except ValueError as error:
         raise refused(str(error), "") from None
     return {

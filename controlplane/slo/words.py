@@ -72,12 +72,10 @@ def lasts(seconds: float | None, left: float | None) -> str:
 
 def rate(value: float | None) -> str:
     """A burn rate: `2.3×`; None is not known."""
-    return (
-        "–"
-        if value is None
-        else f"{value:.0f}×"
-        if value >= 99.5
-        else f"{value:.1f}×"
-        if value >= 9.95
-        else f"{value:.2g}×"
-    )
+    return "–" if value is None else times(value)
+
+
+def times(value: float) -> str:
+    if value >= 99.5:
+        return f"{value:.0f}×"
+    return f"{value:.1f}×" if value >= 9.95 else f"{value:.2g}×"

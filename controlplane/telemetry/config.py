@@ -1,5 +1,7 @@
 """Settings of the telemetry process alone, beside those that it shares. docs/telemetry.md explains each."""
 
+import os
+
 from pydantic import Field, ValidationError
 
 from controlplane.config import Config, ConfigError
@@ -52,10 +54,13 @@ class IngestConfig(Config):
         ge=2**20,
         description="Spans that wait for their trace to be complete, bytes on the wire, per pipeline; the oldest go early.",
     )
-    batch_age_s: float = Field(0.5, gt=0, description="What is inserted at once waits at most so long, s.")
-    batch_spans: int = Field(20_000, ge=1, description="What is inserted at once has about this many spans at most.")
+    batch_age_s: float = Field(0.75, gt=0, description="What is inserted at once waits at most so long, s.")
+    batch_spans: int = Field(40_000, ge=1, description="What is inserted at once has about this many spans at most.")
     pipelines: int = Field(
-        1, ge=1, le=64, description="Processes that decode and close ledgers; each takes its share of the trace ids."
+        default_factory=lambda: min(64, max(1, (os.cpu_count() or 1) // 2)),
+        ge=1,
+        le=64,
+        description="Processes that decode and close ledgers; each takes its share of the trace ids. Half the cores.",
     )
     metrics_max_series: int = Field(
         200_000,

@@ -2,6 +2,7 @@
 
 `python -m controlplane.telemetry.native` builds it (`make setup` does; it takes a C compiler and half a minute), into the virtual
 environment, under the digest of the sources: what was built of others is not used. Where there is none, the source is interpreted.
+It has the kernel that reads OTLP compiled too (`otlp.compiled`), so that the first start need not wait for that.
 """
 
 import contextlib
@@ -37,6 +38,8 @@ def sources() -> list[Path]:
         _TELEMETRY / "spans.py",
         *(_TELEMETRY / "ledger" / f"{name}.py" for name in _LEDGER),
         *(path.relative_to(_ROOT) for path in adapters),
+        _TELEMETRY / "otlp" / "pairs.py",
+        _TELEMETRY / "otlp" / "values.py",
     ]
 
 
@@ -105,6 +108,9 @@ def main() -> None:
     except (OSError, subprocess.CalledProcessError) as error:
         said = str(getattr(error, "stderr", "") or error).strip().splitlines()
         print(f"the ledger will be interpreted, which is slower: {said[-1] if said else error}", file=sys.stderr)
+    from controlplane.telemetry.otlp import decode  # only now: `use` comes before it is imported
+
+    decode.prepare()
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def test_a_pool_leads_to_its_latency(page: Page) -> None:
 
 def test_g_and_a_letter_go_to_a_page(page: Page) -> None:
     page.goto("/")
-    for letter, path in (("l", "/latency"), ("r", "/requests"), ("m", "/signals"), ("o", "/")):
+    for letter, path in (("l", "/latency"), ("r", "/requests"), ("m", "/signals"), ("b", "/objectives"), ("o", "/")):
         page.keyboard.press("g")
         page.keyboard.press(letter)
         page.wait_for_url(lambda url, path=path: url.split("?")[0].endswith(path))
@@ -89,6 +89,8 @@ def test_a_page_weighs_no_more_than_it_may(page: Page, path: str, budget_kb: int
     "path",
     [
         "/", "/latency", "/latency?view=heatmap", "/requests", "/requests?model=nobody", "TRACE", "/signals", "/causes", "/deliveries",
+        "/objectives", "/objectives?state=quiet",
+        "/objectives/queue-by-pool", "/objectives/chat-large-ttft",
         "/signals?metric=nv_inference_request_success", "/signals?metric=nobody",
     ],
 )  # fmt: skip
@@ -108,7 +110,19 @@ def test_axe_finds_nothing(page: Page, path: str, context: object) -> None:
     ]
 
 
-@pytest.mark.parametrize("path", ["/", "/latency", "/requests", "/signals", "/signals?metric=nv_energy_us", "/causes"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/latency",
+        "/requests",
+        "/signals",
+        "/signals?metric=nv_energy_us",
+        "/causes",
+        "/objectives",
+        "/objectives/chat-large-ttft",
+    ],
+)
 def test_a_narrow_screen_needs_no_sideways_scrolling(page: Page, path: str, shoot: Shoot) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     page.goto(path)
@@ -118,7 +132,19 @@ def test_a_narrow_screen_needs_no_sideways_scrolling(page: Page, path: str, shoo
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/latency", "/requests", "/traces/abc", "/quick", "/latency/table", "/signals", "/causes"]
+    "path",
+    [
+        "/",
+        "/latency",
+        "/requests",
+        "/traces/abc",
+        "/quick",
+        "/latency/table",
+        "/signals",
+        "/causes",
+        "/objectives",
+        "/objectives/queue-by-pool",
+    ],
 )
 def test_nobody_gets_in_without_logging_in(browser: Browser, site: Site, path: str) -> None:
     context = browser.new_context()

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
@@ -149,7 +150,7 @@ def found_context(variants: list[Variant], asked: TimeRange, key: str) -> dict[s
         "variants": [summary(one) for one in variants],
         "first": summary(variants[0]),
         "length": units.age(to_s - from_s),
-        "recorded_ns": None if recorded is None else recorded * SECOND_NS,
+        "recorded": "" if recorded is None else minute(recorded),
         "recorded_late": recorded is None or recorded > from_s,
         "figure": replay_figure(variants, max(from_s, recorded or from_s), to_s, key),
         "episodes": [row for one in variants for row in rows(one)][:MOST_ROWS],
@@ -174,7 +175,7 @@ def summary(found: Variant) -> dict[str, Any]:
         "sli": (total - bad) / total if total else None,
         "target": found.objective.target,
         "first": first,
-        "first_ns": first.opened_s * SECOND_NS if first else None,
+        "first_at": minute(first.opened_s) if first else "",
         "early": early(first.gone_s - first.opened_s) if first and first.gone_s is not None else "it never was",
         "lasts": lasting(first.lasts_s) if first else "",
         "left": worst.left_share if worst else None,
@@ -183,6 +184,11 @@ def summary(found: Variant) -> dict[str, Any]:
         "windows": weir.windows_text(found.objective.windows),
         "minimum": found.objective.minimum,
     }
+
+
+def minute(at_s: int) -> str:
+    """UTC."""
+    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d %H:%M}"
 
 
 def early(seconds: int) -> str:
@@ -211,8 +217,8 @@ def row(found: Variant, scope: Any, episode: Episode) -> dict[str, Any]:
         "icon": "✕" if episode.severity == "page" else "▲",
         "look": "bad" if episode.severity == "page" else "warn",
         "scope": ", ".join(f"{name} {value or 'unknown'}" for name, value in scope.items()),
-        "opened_ns": episode.opened_s * SECOND_NS,
-        "closed_ns": episode.closed_s * SECOND_NS if episode.closed_s else None,
+        "opened": minute(episode.opened_s),
+        "closed": minute(episode.closed_s) if episode.closed_s else "",
         "length": units.age(episode.length_s(end_s)),
         "pages": len(episode.pages),
         "rate": episode.worst_rate,

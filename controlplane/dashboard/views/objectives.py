@@ -101,6 +101,7 @@ def row(one: Told) -> dict[str, Any]:
         "promise": words.promise(promise) if promise else "",
         "sli": one.document.get("sli"),
         "left": left,
+        "spent": words.times(1 - left) if left is not None and left < -0.05 else "",
         "bar": max(0.0, min(1.0, left or 0.0)) * 100,
         "lasts": words.lasts(one.document.get("lasts_s"), left) if one.state != "unknown" else "",
         "fast": words.rate(fastest["long"]) if fastest else "–",

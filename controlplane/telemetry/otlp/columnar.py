@@ -12,18 +12,16 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from controlplane.telemetry.spans import AttrValue, Event, Span
+from controlplane.telemetry.spans import Span
 from controlplane.telemetry.store.columns import SPAN_SCHEMA, attribute_text, span_table
 
 from . import kernel
 from .faults import MAX_SPAN_BYTES, REASONS
-from .pairs import Pairs
+from .pairs import parsed
+from .values import Known, Values
 
 _DOUBLE = Struct("<d").unpack_from
-_NO_PARENT = bytes(8)
-_NOTHING: dict[str, AttrValue] = {}
 _MOST_SPANS, _MOST_BYTES = 4096, 2**20  # read at once
-_MOST_BLOCKS, _LARGEST_BLOCK, _LARGEST_NAME = 16_384, 8, 256
 
 
 class Part(NamedTuple):
@@ -82,31 +80,7 @@ class Listed:
         return [span for span, _ in self._spans[part.first : part.last]]
 
 
-class _Known:
-    """What was read before and comes again: names, attributes, and whole blocks of them. Of one thread."""
-
-    def __init__(self) -> None:
-        self.pairs = Pairs()
-        self._names: dict[bytes, str] = {}
-        self.blocks: dict[bytes, dict[str, AttrValue]] = {}
-
-    def name(self, data: bytes) -> str:
-        known = self._names.get(data)
-        if known is None:
-            known = data.decode()
-            if len(data) <= _LARGEST_NAME:
-                if len(self._names) >= _MOST_BLOCKS:
-                    self._names.clear()
-                self._names[data] = known
-        return known
-
-    def keep(self, block: bytes, attributes: dict[str, AttrValue]) -> None:
-        if len(self.blocks) >= _MOST_BLOCKS:
-            self.blocks.clear()
-        self.blocks[block] = attributes
-
-
-_known = _Known()
+_known = Known()
 
 
 class Scanned:
@@ -126,9 +100,8 @@ class Scanned:
         self._data, self._bytes, self._groups = data, np.frombuffer(data, np.uint8), groups
         self._ids, self._spans, self._pairs, self._events, self._event_pairs = ids, spans, pairs, events, event_pairs
         self.size = int(spans[kernel.SIZE].sum())
-        self._rows: list[list[int]] = []
         self._order: list[int] = []
-        self._raw_ids = b""
+        self._values: Values | None = None
 
     def __len__(self) -> int:
         return int(self._spans.shape[1])
@@ -173,63 +146,19 @@ class Scanned:
         ]
 
     def of(self, part: Part) -> list[Span]:
-        if not self._rows:
-            self._rows = self._spans[: kernel.SIZE].T.tolist()
-            self._raw_ids = self._ids.tobytes()
-            self._group_of = self._spans[kernel.GROUP].tolist()
-        data, raw, rows, groups, group_of = self._data, self._raw_ids, self._rows, self._groups, self._group_of
-        trace_id, blocks, name_of = part.trace_id, _known.blocks, _known.name
-        found: list[Span] = []
-        for row in self._order[part.first : part.last]:
-            (
-                start_ns, end_ns, kind, status, name_at, name_end, pair_first, pair_last, block_at, block_end, event_first, event_last,
-            ) = rows[row]  # fmt: skip
-            at = 32 * row
-            parent_id = raw[at + 24 : at + 32]
-            service, scope = groups[group_of[row]]
-            attributes = blocks.get(data[block_at:block_end]) if block_end >= 0 else None
-            if attributes is None:
-                attributes = self._attributes(self._pairs, pair_first, pair_last)
-                if block_end >= 0 and pair_last - pair_first <= _LARGEST_BLOCK:
-                    _known.keep(data[block_at:block_end], attributes)
-            found.append(
-                Span(
-                    trace_id,
-                    raw[at + 16 : at + 24],
-                    b"" if parent_id == _NO_PARENT else parent_id,
-                    name_of(data[name_at:name_end]),
-                    kind,
-                    start_ns,
-                    end_ns,
-                    status,
-                    service,
-                    scope,
-                    attributes,
-                    self._events_of(event_first, event_last) if event_first < event_last else (),
-                )
+        if self._values is None:
+            spans, where = self._spans, kernel.PAIR_END + 1
+            self._values = Values(
+                _known,
+                self._data,
+                spans[: kernel.SIZE].T.ravel().tolist(),
+                self._ids.tobytes(),
+                [self._groups[group] for group in spans[kernel.GROUP].tolist()],
+                self._events.ravel().tolist(),
+                self._pairs[:, :where].ravel().tolist(),
+                self._event_pairs[:, :where].ravel().tolist(),
             )
-        return found
-
-    def _attributes(self, pairs: kernel.Numbers, first: int, last: int) -> dict[str, AttrValue]:
-        if first == last:
-            return _NOTHING
-        data, known, read = self._data, _known.pairs.known, _known.pairs.read
-        return dict(
-            [
-                known.get(held := data[at:end]) or read(held)
-                for at, end in pairs[first:last, : kernel.PAIR_END + 1].tolist()
-            ]
-        )
-
-    def _events_of(self, first: int, last: int) -> tuple[Event, ...]:
-        return tuple(
-            [
-                Event(
-                    time_ns, _known.name(self._data[at:end]), self._attributes(self._event_pairs, pair_first, pair_last)
-                )
-                for time_ns, at, end, pair_first, pair_last in self._events[first:last].tolist()
-            ]
-        )
+        return self._values.spans(part.trace_id, self._order[part.first : part.last])
 
     def _event_columns(self, number: int) -> tuple[pa.Array, pa.Array, pa.Array]:
         spans, events = self._spans, self._events
@@ -334,7 +263,7 @@ def chunks(found: Found) -> list[tuple[int, int]]:
 def read(
     body: bytes, found: Found, first: int, last: int, groups: Sequence[tuple[str, str]], shard: int = 0, shards: int = 1
 ) -> Scanned | None:
-    """Spans `first` to `last` of a body that are fine and of this shard; None where only the parser can say."""
+    """Spans `first` to `last` of a body that are fine and of this shard; None where only the parser can say. Raises Malformed."""
     read = _read(body, found, first, last, shard, shards)
     if read is None:
         return None
@@ -347,10 +276,7 @@ def judge(body: bytes, found: Found, first: int, last: int) -> dict[str, int] | 
     read = _read(body, found, first, last, 0, 1)
     if read is None:
         return None
-    counts, _, _, pairs, _, event_pairs = read
-    for held in (pairs, event_pairs):
-        for row in held[held[:, kernel.TYPE] == kernel.ODD].tolist():
-            Pairs().read(body[row[kernel.PAIR_AT] : row[kernel.PAIR_END]])
+    counts = read[0]
     return {reason: int(number) for reason, number in zip(REASONS, counts[kernel.FAULTS :], strict=True) if number}
 
 
@@ -372,11 +298,8 @@ def _read(
     )  # fmt: skip
     if written < 0:
         return None
-    return (
-        counts,
-        ids[:written],
-        spans[:, :written],
-        pairs[: counts[kernel.PAIRS]],
-        events[: counts[kernel.EVENTS]],
-        event_pairs[: counts[kernel.EVENT_PAIRS]],
-    )
+    pairs, event_pairs = pairs[: counts[kernel.PAIRS]], event_pairs[: counts[kernel.EVENT_PAIRS]]
+    for held in (pairs, event_pairs):
+        for row in held[held[:, kernel.TYPE] == kernel.ODD].tolist():
+            parsed(body[row[kernel.PAIR_AT] : row[kernel.PAIR_END]])
+    return counts, ids[:written], spans[:, :written], pairs, events[: counts[kernel.EVENTS]], event_pairs

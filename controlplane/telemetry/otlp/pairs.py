@@ -35,7 +35,7 @@ class Pairs:
         try:
             pair = _pair(data)
         except (_Unusual, IndexError, ValueError, StructError):
-            pair = _parsed(data)
+            pair = parsed(data)
         if len(data) <= _LONGEST_CACHED:
             if len(self.known) >= _MOST_CACHED:
                 self.known.clear()
@@ -43,8 +43,8 @@ class Pairs:
         return pair
 
 
-def _parsed(data: bytes) -> Pair:
-    """A KeyValue of any shape, through the parser."""
+def parsed(data: bytes) -> Pair:
+    """A KeyValue of any shape, through the parser. Raises Malformed."""
     try:
         pair = KeyValue.FromString(data)
     except DecodeError:

@@ -17,16 +17,34 @@ ENDPOINTS = [
     "/api/v1/requests.csv",
     "/api/v1/requests.parquet",
     "/api/v1/traces/{trace_id}",
+    "/api/v1/targets",
+    "/api/v1/series",
+    "/api/v1/series/points",
+    "/api/v1/series/metrics",
+    "/api/v1/series/averages",
     "/api/v1/stack",
     "/api/v1/objectives",
     "/api/v1/objectives/{slug}",
     "/api/v1/objectives/{slug}/status",
     "/api/v1/objectives/{slug}/burndown",
     "/api/v1/objectives/{slug}/revisions",
+    "/api/v1/objectives/preview",
+    "/api/v1/objectives.yaml",
+    "/api/v1/objectives/{slug}.yaml",
+    "/api/v1/openslo/lint",
+    "/api/v1/openslo/apply",
     "/api/v1/maintenance",
     "/api/v1/maintenance/{number}",
     "/api/v1/deliveries",
     "/api/v1/destinations",
+    "/api/v1/incidents",
+    "/api/v1/incidents/{number}",
+    "/api/v1/incidents/{number}/acknowledge",
+    "/api/v1/incidents/{number}/resolve",
+    "/api/v1/incidents/{number}/notes",
+    "/api/v1/silences",
+    "/api/v1/silences/{number}",
+    "/api/v1/changes",
 ]
 
 
@@ -38,8 +56,10 @@ def test_the_schema_lists_every_endpoint(caller: Client) -> None:
 def test_every_endpoint_and_parameter_is_in_the_manual(endpoint: str) -> None:
     manual = (ROOT / "docs/api.md").read_text()
     path = endpoint.removeprefix("/api/v1/")
-    assert f"GET {path}" in manual
-    for parameter in api.get_openapi_schema()["paths"][endpoint]["get"].get("parameters", ()):
+    methods = api.get_openapi_schema()["paths"][endpoint]
+    method = "get" if "get" in methods else "post"
+    assert f"{method.upper()} {path}" in manual
+    for parameter in methods[method].get("parameters", ()):
         assert f"`{parameter['name']}`" in manual, parameter["name"]
 
 

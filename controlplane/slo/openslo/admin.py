@@ -1,0 +1,13 @@
+"""What was applied, to look up: it is changed by applying again."""
+
+from django.contrib import admin
+
+from controlplane.fleet.admin import ReadOnlyAdmin
+from controlplane.slo.openslo.models import AppliedDocument
+
+
+@admin.register(AppliedDocument)
+class AppliedDocumentAdmin(ReadOnlyAdmin):
+    list_display = ["name", "kind", "label", "source", "slug", "not_evaluated", "who", "applied_at"]
+    list_filter = ["kind", "label"]
+    search_fields = ["name", "slug", "source"]

@@ -1,0 +1,110 @@
+"""Objectives as a person reads them: which burns, how fast, and who eats the budget."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser import pages
+from tests.browser.site import ROOT, Site
+
+Shoot = Callable[[str], None]
+
+JUDGE = """
+import time
+from datetime import UTC, datetime, timedelta
+from django.conf import settings
+from controlplane.controller.loop import Controller
+from controlplane.slo.models import Maintenance
+from controlplane.slo.objective import Objective
+from controlplane.slo.save import save_objective
+from controlplane.slo.sli import Availability, Latency
+from controlplane.telemetry.store import Store
+
+save_objective(Objective("chat-large-fast", "Large chat answers within 700 ms", Latency("e2e", 700.0), 0.9, {"model": "chat-large"},
+    owner="serving", runbook="https://runbooks.example/chat-large", description="What people at their screens feel."), who="olga")
+save_objective(Objective("chat-large-fast", "Large chat answers within 600 ms", Latency("e2e", 600.0), 0.9, {"model": "chat-large"},
+    owner="serving", runbook="https://runbooks.example/chat-large", description="What people at their screens feel."), who="olga")
+save_objective(Objective("answers-by-tier", "Every tier is answered", Availability(), 0.9, split_by=("tier",), owner="serving"), who="olga")
+begin = datetime.now(UTC) - timedelta(days=3)
+Maintenance.objects.get_or_create(name="Driver update", defaults={"start": begin.strftime("%Y-%m-%dT%H:00:00"), "duration_s": 14400,
+    "reason": "new drivers", "author": "olga"})
+controller = Controller(Store(settings.CONFIG.store_dsn), settings.CONFIG, lambda alerts, now: None)
+controller.step(datetime.now(UTC))
+while controller.evaluator.sweep(time.time_ns()): pass
+for hour in range(3): controller.evaluator.sweep(time.time_ns() + hour * 3_600 * 10**9)
+controller.step(datetime.now(UTC))
+"""
+
+
+@pytest.fixture(autouse=True)
+def _judged(site: Site) -> None:
+    """The controller has just run."""
+    subprocess.run(
+        [sys.executable, "manage.py", "shell", "-v0", "-c", JUDGE],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "WEIR_HOME": str(site.home),
+            "WEIR_STORE_DSN": site.store_dsn,
+            "WEIR_REDIS_URL": site.redis_url,
+        },
+        check=True,
+    )
+
+
+@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
+def test_the_worst_comes_first_in_words_and_figures(page: Page, shoot: Shoot, context: object) -> None:
+    page.goto("/objectives")
+    expect(page.locator("tbody tr").first).to_contain_text("burning, page")
+    ours = page.locator("tbody tr", has_text="Large chat answers within 600 ms")
+    expect(ours).to_contain_text("burning, page")
+    expect(ours.locator(".budget")).to_contain_text("✕ gone")
+    expect(page.locator("h1")).to_contain_text("burn")
+    shoot(f"objectives-{'dark' if page.evaluate('weir.dark()') else 'light'}")
+
+
+def test_filters_live_in_the_url(page: Page) -> None:
+    page.goto("/objectives")
+    before = page.locator("tbody tr").count()
+    page.locator("select[name=state]").select_option("firing")
+    page.wait_for_url("**state=firing**")
+    expect(page.locator("tbody tr")).not_to_have_count(before)
+    page.go_back()
+    expect(page.locator("tbody tr")).to_have_count(before)
+
+
+@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
+def test_a_page_says_how_fast_it_burns_and_who_eats_the_budget(page: Page, shoot: Shoot, context: object) -> None:
+    page.goto("/objectives/chat-large-fast")
+    pages.drawn(page)
+    expect(page.locator(".sentence")).to_contain_text("the budget is gone")
+    expect(page.get_by_role("region", name="Burn rates")).to_contain_text("▲ page")
+    burned = page.get_by_role("region", name="Who eats the budget")
+    expect(burned).to_contain_text("requests were bad")
+    expect(burned.locator(".stage").first).to_contain_text("%")
+    expect(page.get_by_role("region", name="Revisions")).to_contain_text("indicator")
+    expect(page.get_by_role("region", name="Planned maintenance")).to_contain_text("Driver update")
+    shoot(f"objective-{'dark' if page.evaluate('weir.dark()') else 'light'}")
+
+
+def test_from_the_list_by_keyboard_to_a_bad_request(page: Page) -> None:
+    page.goto("/objectives")
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/objectives/*")
+    trace = page.get_by_role("region", name="Who eats the budget").locator("a.mono").first
+    trace.click()
+    page.wait_for_url("**/traces/**")
+
+
+def test_each_tier_is_judged_by_itself(page: Page, shoot: Shoot) -> None:
+    page.goto("/objectives/answers-by-tier")
+    rows = page.get_by_role("region", name="By value").locator("tbody tr")
+    expect(rows.first).to_contain_text("tier")
+    rows.last.locator("a").click()
+    page.wait_for_url("**of=answers-by-tier**")
+    shoot("objective-split")

@@ -1,0 +1,72 @@
+"""`POST /api/v1/objectives/preview`: would an objective that is not saved yet have paged?"""
+
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from controlplane.slo.models import StoredObjective
+from tests.controlplane.served import Filled
+
+SLOW = {"indicator": {"kind": "latency", "measure": "e2e", "threshold_ms": 1.0}, "target": 0.9}
+QUICK = [{"severity": "page", "long_s": 120, "short_s": 60, "budget_share": 0.0001}]
+
+
+def post(client: Client, **body: Any) -> tuple[int, Any]:
+    response = client.post("/api/v1/objectives/preview", {"from": "now-1h", **body}, content_type="application/json")
+    return response.status_code, response.json()
+
+
+def test_it_replays_a_draft_beside_changed_windows(caller: Client, served: Filled) -> None:
+    status, found = post(caller, objective=SLOW, compare={"quick": {"windows": QUICK}})
+    assert status == 200, found
+    draft, quick = found["variants"]
+    assert (draft["name"], quick["name"]) == ("draft", "quick")
+    assert draft["total"] == quick["total"] > 0
+    assert draft["pages"] == 0
+    assert quick["pages"] >= 1
+    page = quick["episodes"][0]["pages"][0]
+    assert page["rate"] > 1
+    assert page["long_s"] == 120
+    assert found["recorded_from_s"] <= served.from_ns // 10**9
+    assert not StoredObjective.objects.exists()
+
+
+def test_each_value_of_a_split_is_told(caller: Client, served: Filled) -> None:
+    status, found = post(caller, objective={**SLOW, "split_by": ["model"]})
+    assert status == 200, found
+    [draft] = found["variants"]
+    assert {one["scope"]["model"] for one in draft["scopes"]} == {row.model for row in served.rows}
+
+
+@pytest.mark.parametrize(
+    ("changed", "field", "words"),
+    [
+        ({"target": 1}, "target", "is not between 0 and 1"),
+        ({"target": "high"}, "target", "is not a number"),
+        ({"indicator": {"kind": "latency", "measure": "ttft", "threshold_ms": 0}}, "threshold_ms", "is not above 0"),
+        ({"indicator": {"kind": "latency", "measure": "speed", "threshold_ms": 1}}, "measure", "is not one of"),
+        ({"scope": {"color": "red"}}, "objective", "scope or split_by names"),
+        ({"windows": [{**QUICK[0], "budget_share": 2}]}, "budget_share", "is not above 0"),
+        ({"windows": [{**QUICK[0], "long_s": 90 * 86_400}]}, "period_s", "is shorter than the window"),
+        ({"colour": "red"}, "colour", "is not a field"),
+        ({"minimum": {"total": -1}}, "minimum_total", ""),
+    ],
+)
+def test_bad_input_is_answered_by_field(
+    caller: Client, served: Filled, changed: dict[str, Any], field: str, words: str
+) -> None:
+    status, found = post(caller, objective={**SLOW, **changed})
+    assert status == 422, found
+    assert found["field"] == field, found
+    assert words in found["detail"]
+
+
+def test_a_variant_that_is_wrong_is_named(caller: Client, served: Filled) -> None:
+    status, found = post(caller, objective=SLOW, compare={"strict": {"target": 2}})
+    assert (status, found["field"]) == (422, "compare.strict.target")
+
+
+def test_a_range_that_cannot_be_read_is_told(caller: Client, served: Filled) -> None:
+    status, found = post(caller, objective=SLOW, **{"from": "soon"})
+    assert (status, found["field"]) == (422, "from")

@@ -1,0 +1,117 @@
+"""`manage.py openslo`: what it prints, and how it exits."""
+
+import json
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from controlplane.fleet.models import Team
+from controlplane.slo.models import StoredObjective
+from tests.controlplane.slo.openslo.files_of import FOREIGN, slo
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    Team.objects.create(name="serving")
+    (tmp_path / "team").mkdir()
+    (tmp_path / "team" / "chat.yaml").write_text(slo())
+    (tmp_path / "web.yml").write_text(FOREIGN)
+    (tmp_path / "notes.txt").write_text("no YAML: at: all")
+    return tmp_path
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    out = StringIO()
+    try:
+        call_command("openslo", *arguments, stdout=out)
+    except SystemExit as ended:
+        return int(ended.code or 0), out.getvalue()
+    return 0, out.getvalue()
+
+
+def test_lint_of_good_files_exits_with_0_and_counts_warnings(folder: Path) -> None:
+    code, text = run("lint", str(folder))
+    assert code == 0
+    assert f"{folder}/web.yml:16:27: warning: metric source of type 'Prometheus' is kept" in text
+    assert text.endswith("3 documents: no errors, 1 warning\n")
+    assert run("lint", "--strict", str(folder))[0] == 1
+
+
+def test_lint_of_bad_files_exits_with_1_and_names_line_and_column(folder: Path) -> None:
+    bad = folder / "bad.yaml"
+    bad.write_text(slo("bad").replace("target: 0.95", "target: 95"))
+    code, text = run("lint", str(bad))
+    assert code == 1
+    assert f"{bad}:30:15: error: spec.objectives[0].target=95 is not below 1" in text
+
+
+def test_lint_can_speak_json_and_github(folder: Path) -> None:
+    bad = folder / "bad.yaml"
+    bad.write_text("kind: Slo\n")
+    code, text = run("lint", "--format", "json", str(bad))
+    first, second = json.loads(text)
+    assert code == 1
+    assert (first["line"], first["rule"], second["column"]) == (1, "required", 7)
+    code, text = run("lint", "--format", "github", str(bad))
+    assert code == 1
+    assert text.splitlines()[0].startswith(f"::error file={bad},line=1,col=1,title=required::apiVersion is missing")
+
+
+def test_apply_says_what_it_did_and_the_second_time_that_nothing_changed(folder: Path) -> None:
+    assert run("diff", str(folder))[0] == 1
+    code, text = run("apply", str(folder))
+    assert code == 0
+    assert text.splitlines() == [
+        "+ SLO chat-ttft",
+        "+ SLO web (metric source of type 'Prometheus' is kept and not evaluated: Weir measures those of type weir itself)",
+        "+ SLI web",
+        "3 created.",
+    ]
+    code, text = run("apply", str(folder))
+    assert (code, text.splitlines()[-1]) == (0, "Nothing changed: 3 unchanged.")
+    assert run("diff", str(folder))[0] == 0
+
+
+def test_apply_of_a_change_shows_the_field(folder: Path) -> None:
+    run("apply", str(folder))
+    (folder / "team" / "chat.yaml").write_text(slo(value=250))
+    code, text = run("apply", "--dry-run", str(folder))
+    assert (code, text.splitlines()[1]) == (0, "    indicator.threshold_ms: 100.0 → 250.0")
+    assert text.splitlines()[-1] == "Would be: 1 changed, 2 unchanged."
+    assert run("diff", str(folder))[0] == 1
+
+
+def test_apply_with_errors_changes_nothing_and_exits_with_1(folder: Path) -> None:
+    (folder / "bad.yaml").write_text(slo("bad").replace("owner: serving", "owner: nobody"))
+    code, text = run("apply", str(folder))
+    assert code == 1
+    assert "is no team" in text
+    assert text.splitlines()[-1] == "Nothing was applied: 1 error, 1 warning."
+    assert not StoredObjective.objects.exists()
+
+
+def test_export_writes_what_can_be_applied_again(folder: Path) -> None:
+    run("apply", str(folder))
+    _, text = run("export")
+    assert slo() in text
+    out = folder / "out"
+    assert run("export", "--to", str(out), "chat-ttft")[0] == 0
+    assert (out / "chat-ttft.yaml").read_text() == slo()
+    assert run("import", str(out))[0] == 1  # it belongs to a repository
+
+
+def test_what_cannot_be_read_exits_with_2(folder: Path) -> None:
+    for path, words in (
+        (folder / "absent.yaml", "No such file"),
+        (folder / "empty", "has no .yaml or .yml file"),
+        (folder / "latin.yaml", "is no UTF-8 text"),
+    ):
+        (folder / "empty").mkdir(exist_ok=True)
+        (folder / "latin.yaml").write_bytes(b"name: caf\xe9")
+        with pytest.raises(CommandError, match=words) as raised:
+            run("lint", str(path))
+        assert raised.value.returncode == 2

@@ -1,0 +1,30 @@
+"""No traffic is believed only where somebody who would see it says so."""
+
+import pytest
+
+from controlplane.slo.evaluation import Freshness, missing
+
+USUAL = {"newest_s": 300.0, "telemetry": "up", "gateway": "up", "gateway_per_s": 0.0, "behind_s": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("seen", "words"),
+    [
+        ({}, ""),
+        ({"newest_s": 5.0, "telemetry": "unknown", "gateway": "unknown", "gateway_per_s": None}, ""),
+        ({"behind_s": 90.0, "newest_s": 5.0}, "telemetry is 90 s behind"),
+        ({"telemetry": "down"}, "telemetry is down"),
+        ({"gateway": "down"}, "the gateway is down"),
+        (
+            {"gateway_per_s": 12.0},
+            "the gateway serves 12.0 requests/s, and the ledger gets none (the newest is 300 s old)",
+        ),
+        ({"telemetry": "stale", "gateway": "stale", "gateway_per_s": None}, "nobody has seen telemetry or the gateway"),
+        ({"newest_s": None, "telemetry": "unknown", "gateway": "unknown", "gateway_per_s": None}, ""),
+        ({"newest_s": None, "telemetry": "down"}, "it has none"),
+    ],
+)
+def test_what_is_doubted(seen: dict[str, object], words: str) -> None:
+    found = missing(Freshness(**{**USUAL, **seen}), 45.0)  # type: ignore[arg-type]
+    assert words in found
+    assert bool(found) == bool(words)

@@ -1,0 +1,114 @@
+"""Servers that send metrics alone: judged where a bucket ends, refused elsewhere with the nearest bounds."""
+
+import math
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from django.core.exceptions import ValidationError
+from pytest_django import Settings
+
+from controlplane.slo.edges import grown, known_edges, refusal
+from controlplane.slo.evaluator import Evaluator
+from controlplane.slo.objective import Objective
+from controlplane.slo.save import save_objective
+from controlplane.slo.sli import Availability, Histogram
+from controlplane.slo.windows import HOUR_S
+from controlplane.telemetry.ask import answers
+from controlplane.telemetry.metrics.series import identity, labels_of
+from controlplane.telemetry.store import Store
+from controlplane.telemetry.store.metrics import SAMPLE_SCHEMA, SERIES_SCHEMA
+
+NS = 10**9
+NOW_S = 500_000 * HOUR_S + 1_230
+METRIC = "vllm:time_to_first_token_seconds"
+BOUNDS = (0.3, 0.5, 1.0, math.inf)
+
+
+def put(store: Store, counts: dict[float, list[float]], *, times_s: list[int], replica: str = "a") -> None:
+    """Cumulative buckets by bound, one value for each time."""
+    series, samples = [], []
+    for bound, values in counts.items():
+        labels = labels_of([("le", "+Inf" if math.isinf(bound) else str(bound)), ("replica", replica)])
+        number = identity(f"{METRIC}_bucket", labels)
+        series.append({"metric": f"{METRIC}_bucket", "series": number, "kind": "counter", "unit": "", "delta": False,
+                       "labels": list(labels), "seen_ns": times_s[-1] * NS})  # fmt: skip
+        samples += [
+            {"series": number, "time_ns": at * NS, "start_ns": 0, "value": value}
+            for at, value in zip(times_s, values, strict=True)
+        ]
+    store.insert_metric_columns(
+        series=pa.Table.from_pylist(series, schema=SERIES_SCHEMA),
+        samples=pa.Table.from_pylist(samples, schema=SAMPLE_SCHEMA),
+    )
+
+
+def fill(store: Store) -> None:
+    """Every 15 s for an hour ten requests on each of two replicas, of which one is slower than 0.5 s; replica b begins again once."""
+    times = [NOW_S - 15 * back for back in range(240, -1, -1)]
+    steps = range(len(times))
+    put(store, {0.3: [5.0 * n for n in steps], 0.5: [9.0 * n for n in steps], 1.0: [10.0 * n for n in steps],
+                math.inf: [10.0 * n for n in steps]}, times_s=times)  # fmt: skip
+    again = [n if n < 100 else n - 100 for n in steps]
+    put(store, {0.3: [5.0 * n for n in again], 0.5: [9.0 * n for n in again], 1.0: [10.0 * n for n in again],
+                math.inf: [10.0 * n for n in again]}, times_s=times, replica="b")  # fmt: skip
+
+
+def test_what_grew_is_bad_above_the_bound_whatever_began_again(store: Store) -> None:
+    fill(store)
+    from_s = (NOW_S - 3_600) // 60 * 60
+    bad, total = grown(store, Histogram(METRIC, 0.5), from_s, from_s + 3_660).sum(axis=1).tolist()
+    assert total == 10 * 240 + 10 * 239  # between 241 samples 240 steps; beginning again at nothing counts nothing
+    assert bad == total / 10
+    one = grown(store, Histogram(METRIC, 0.5, {"replica": "a"}), from_s, from_s + 3_660).sum(axis=1).tolist()
+    assert one == [240, 2_400]
+
+
+def test_it_is_judged_as_any_other_objective(store: Store) -> None:
+    fill(store)
+    slow = Objective("vllm-ttft", "", Histogram(METRIC, 0.5), 0.95)
+    evaluator = Evaluator(store)
+    evaluator.tick([slow, Objective("up", "", Availability(), 0.9)], [], NOW_S * NS)
+    while evaluator.sweep(NOW_S * NS):
+        pass
+    found = {one.alert.key: one for one in evaluator.tick([slow], [], NOW_S * NS)}
+    verdict = found["vllm-ttft"].alert.verdicts[0]
+    assert verdict.long == pytest.approx(2.0)
+    assert found["vllm-ttft"].alert.state == "firing"  # the slowest window: 2 × is above 1 ×
+    assert found["vllm-ttft"].alert.severity == "ticket"
+
+
+def test_a_histogram_that_is_gone_is_unknown_and_says_why(store: Store) -> None:
+    evaluator = Evaluator(store)
+    [found] = evaluator.tick([Objective("x", "", Histogram("absent", 0.5), 0.95)], [], NOW_S * NS)
+    assert (found.alert.state, found.alert.verdicts) == ("unknown", ())
+    assert "metric='absent' has no buckets in the store" in found.why
+
+
+@pytest.mark.parametrize(
+    ("threshold", "words"),
+    [(0.5, ""), (0.4, "use 0.3 or 0.5"), (0.1, "use 0.3"), (2.0, "use 1")],
+)
+def test_a_threshold_between_bounds_is_refused_with_its_neighbours(threshold: float, words: str) -> None:
+    found = refusal(Histogram(METRIC, threshold), BOUNDS)
+    assert bool(found) == bool(words)
+    assert found.endswith(words)
+
+
+@pytest.mark.django_db
+def test_saving_asks_the_store(store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(store)
+    settings.CONFIG = settings.CONFIG.model_copy(update={"store_dsn": "clickhouse://somewhere"})
+    monkeypatch.setattr(answers, "store", lambda: store)
+    assert known_edges(store, Histogram(METRIC, 0.5)) == list(BOUNDS)
+
+    def save(indicator: Histogram) -> Any:
+        return save_objective(Objective("vllm", "vLLM", indicator, 0.95), who="olga")
+
+    with pytest.raises(ValidationError) as refused:
+        save(Histogram(METRIC, 0.4))
+    assert "use 0.3 or 0.5" in refused.value.message_dict["metric_threshold"][0]
+    with pytest.raises(ValidationError) as absent:
+        save(Histogram(METRIC, 0.5, {"replica": "z"}))
+    assert "replica='z'" in absent.value.message_dict["metric"][0]
+    assert save(Histogram(METRIC, 0.5)).created

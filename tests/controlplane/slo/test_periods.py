@@ -1,0 +1,73 @@
+"""Periods have the length that the calendar of a place gives them."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from controlplane.slo.objective import Calendar, Rolling
+from controlplane.slo.period import SECOND_NS, Span, period_at
+
+DAY_S = 86_400
+
+
+def ns(text: str) -> int:
+    return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()) * SECOND_NS
+
+
+def days(span: Span) -> float:
+    return span.length_s / DAY_S
+
+
+def test_a_rolling_period_ends_now() -> None:
+    assert period_at(Rolling(7 * DAY_S), ns("2026-03-10T12:00")) == Span(ns("2026-03-03T12:00"), ns("2026-03-10T12:00"))
+
+
+@pytest.mark.parametrize(
+    ("at", "length"), [("2026-02-10", 28), ("2028-02-10", 29), ("2026-11-30T23:59:59", 30), ("2026-12-01", 31)]
+)
+def test_months_have_their_own_length(at: str, length: int) -> None:
+    assert days(period_at(Calendar("month", datetime(2026, 1, 1), "UTC"), ns(at))) == length
+
+
+def test_a_month_begun_on_the_31st_ends_on_the_last_day_of_a_shorter_one_and_comes_back() -> None:
+    monthly = Calendar("month", datetime(2026, 1, 31), "UTC")
+    assert period_at(monthly, ns("2026-02-28T00:00")) == Span(ns("2026-02-28T00:00"), ns("2026-03-31T00:00"))
+
+
+@pytest.mark.parametrize(
+    ("at", "hours"), [("2026-03-29T12:00", 23), ("2026-10-25T12:00", 25), ("2026-07-01T12:00", 24)]
+)
+def test_days_are_those_of_their_zone(at: str, hours: int) -> None:
+    daily = Calendar("day", datetime(2026, 1, 1), "Europe/Berlin")
+    assert period_at(daily, ns(at)).length_s == hours * 3600
+
+
+@pytest.mark.parametrize(
+    ("unit", "count", "from_", "to"),
+    [
+        ("week", 1, "2026-11-16", "2026-11-23"),
+        ("week", 2, "2026-11-09", "2026-11-23"),
+        ("quarter", 1, "2026-10-05", "2027-01-05"),
+        ("year", 1, "2026-01-05", "2027-01-05"),
+    ],
+)
+def test_units_are_counted_from_the_start(unit: str, count: int, from_: str, to: str) -> None:
+    calendar = Calendar(unit, datetime(2026, 1, 5), "UTC", count)  # type: ignore[arg-type]
+    found = period_at(calendar, ns("2026-11-21T03:00"))
+    assert found == Span(ns(from_), ns(to))
+
+
+def test_a_moment_before_the_start_has_a_period_too() -> None:
+    assert period_at(Calendar("month", datetime(2026, 6, 1), "UTC"), ns("2026-03-15")) == Span(
+        ns("2026-03-01"), ns("2026-04-01")
+    )
+
+
+def test_periods_leave_no_gap() -> None:
+    monthly = Calendar("month", datetime(2025, 10, 31, 2, 30), "America/New_York")
+    at = ns("2025-11-01T12:00")
+    for _ in range(40):
+        span = period_at(monthly, at)
+        assert span.from_ns <= at < span.to_ns
+        assert period_at(monthly, span.to_ns).from_ns == span.to_ns
+        at = span.to_ns
