@@ -46,12 +46,7 @@ def _judged(site: Site) -> None:
     subprocess.run(
         [sys.executable, "manage.py", "shell", "-v0", "-c", JUDGE],
         cwd=ROOT,
-        env={
-            **os.environ,
-            "WEIR_HOME": str(site.home),
-            "WEIR_STORE_DSN": site.store_dsn,
-            "WEIR_REDIS_URL": site.redis_url,
-        },
+        env={**os.environ, **site.environment},
         check=True,
     )
 

@@ -1,0 +1,146 @@
+"""Objectives' pages: what they say, and what they say when something is missing."""
+
+import re
+from dataclasses import replace
+from datetime import timedelta
+from html import unescape
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from controlplane.fleet.models import Team
+from controlplane.slo.models import ObjectiveState, StoredObjective, Tick
+from controlplane.slo.objective import Objective
+from controlplane.slo.save import save_objective
+from controlplane.slo.sli import Availability, Histogram, Latency
+from tests.controlplane.served import Filled
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SLOW = Objective("chat-fast", "Large chat is fast", Latency("e2e", 1.0), 0.9, {"model": "chat-large"}, owner="serving")
+DOCUMENT = {
+    "verdicts": [
+        {"severity": "page", "long_s": 3600, "short_s": 300, "budget_share": 0.02, "threshold": 14.4, "long": 20.0,
+         "short": 25.0, "enough_events": True, "fires": True}
+    ],
+    "budget": {"allowed": 10.0, "bad": 15, "left_share": -0.5}, "lasts_s": 0.0, "bad": 15, "total": 100, "sli": 0.85,
+    "why": "", "note": "",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _saved() -> None:
+    Team.objects.create(name="serving", contact="#serving")
+    save_objective(SLOW, who="olga")
+
+
+def judged(state: str = "firing", seconds_ago: float = 1, **document: object) -> ObjectiveState:
+    at = timezone.now() - timedelta(seconds=seconds_ago)
+    Tick.objects.create(at=at, took_s=0.1, objectives=1, holder="here")
+    return ObjectiveState.objects.create(
+        objective=StoredObjective.objects.get(slug="chat-fast"), key="chat-fast/model=chat-large",
+        scope={"model": "chat-large"}, at=at, since=at, state=state,
+        severity="page" if state == "firing" else "", document={**DOCUMENT, **document},
+    )  # fmt: skip
+
+
+def text(response: object) -> str:
+    return " ".join(response.content.decode().replace("\u202f", " ").split())  # type: ignore[attr-defined]
+
+
+def test_what_burns_is_said_in_words_icon_and_figures(teammate: Client, served: Filled) -> None:
+    judged()
+    listed = text(teammate.get("/objectives"))
+    page = text(teammate.get("/objectives/chat-fast"))
+    assert "▲</span> burning, page" in listed
+    assert "✕ gone, 1.5× spent" in listed
+    assert "the budget is gone" in page
+    assert "90 %: whole request is at most 1 ms, over the last 30 days" in page
+    assert "1 h and 5 min" in page
+    assert "▲ page" in page
+
+
+def test_a_state_that_nobody_renewed_is_not_believed(teammate: Client, served: Filled) -> None:
+    judged(seconds_ago=400)
+    listed = text(teammate.get("/objectives"))
+    assert "nobody has judged it for 6 min: does the controller run?" in listed
+    assert "burning" not in listed.split("<tbody>")[1]
+
+
+def test_before_the_controller_has_run_nothing_holds(teammate: Client, served: Filled) -> None:
+    listed = text(teammate.get("/objectives"))
+    assert "The controller has not run yet" in listed
+    assert "not judged yet" in listed
+    assert "● </span> holds" not in listed
+
+
+def test_an_empty_page_says_what_to_do(owner: Client, served: Filled) -> None:
+    StoredObjective.objects.all().delete()
+    assert "/admin/slo/storedobjective/add/" in text(owner.get("/objectives"))
+
+
+@pytest.mark.parametrize(("query", "shown"), [("state=firing", True), ("state=quiet", False), ("owner=serving", True),
+                                              ("owner=others", False), ("model=chat-large", True), ("model=x", False)])  # fmt: skip
+def test_filters_choose(teammate: Client, served: Filled, query: str, shown: bool) -> None:
+    judged()
+    assert ("Large chat is fast" in text(teammate.get(f"/objectives?{query}"))) is shown
+
+
+def test_a_state_that_is_none_is_refused_with_the_remedy(teammate: Client, served: Filled) -> None:
+    response = teammate.get("/objectives?state=angry")
+    assert response.status_code == 400
+    assert "firing" in text(response)
+
+
+def test_who_ate_the_budget_is_asked_of_the_ledger(teammate: Client, served: Filled) -> None:
+    bad = [row for row in served.of(model="chat-large") if row.status == "ok" and row.e2e_ns > 1_000_000]
+    page = text(teammate.get("/objectives/chat-fast/burned?over=1h"))
+    assert f"<strong>{len(bad)}</strong> of" in page
+    assert "/requests?from=now-1h" in page
+    assert "min_ms=1" in page
+
+
+def test_a_histogram_has_no_requests_to_blame(teammate: Client, served: Filled) -> None:
+    save_objective(Objective("vllm", "vLLM", Histogram("vllm:x", 0.5), 0.9), who="olga")
+    assert "a histogram keeps counts, not requests" in text(teammate.get("/objectives/vllm/burned")).lower()
+    assert teammate.get("/objectives/vllm").status_code == 200
+
+
+def test_without_the_store_the_page_still_says_what_was_judged(teammate: Client, away: None) -> None:
+    judged()
+    page = text(teammate.get("/objectives/chat-fast"))
+    assert "The store does not answer" in page
+    assert "the budget is gone" in page
+    assert teammate.get("/objectives/chat-fast/burned").status_code == 503
+
+
+def test_a_disabled_objective_says_so(teammate: Client, served: Filled) -> None:
+    save_objective(SLOW, who="olga", enabled=False)
+    judged()
+    assert "◼</span> disabled" in text(teammate.get("/objectives"))
+    assert teammate.get("/objectives/chat-fast").status_code == 200
+
+
+def test_a_row_edited_past_validation_has_a_page_that_says_why(teammate: Client, served: Filled) -> None:
+    StoredObjective.objects.filter(slug="chat-fast").update(target=2)
+    judged(state="unknown", why="target=2 is not between 0 and 1")
+    assert "target=2 is not between 0 and 1" in text(teammate.get("/objectives/chat-fast"))
+
+
+def test_one_that_is_absent_is_a_404_and_outsiders_see_nothing(teammate: Client, outsider: Client) -> None:
+    assert teammate.get("/objectives/absent").status_code == 404
+    assert outsider.get("/objectives").status_code == 302
+
+
+def test_each_value_of_a_split_has_a_permalink(teammate: Client, served: Filled) -> None:
+    split = save_objective(replace(SLOW, slug="by-tier", indicator=Availability(), split_by=("tier",)), who="olga").row
+    for tier in ("premium", "batch"):
+        ObjectiveState.objects.create(
+            objective=split, key=f"by-tier/model=chat-large/tier={tier}", scope={"model": "chat-large", "tier": tier},
+            at=timezone.now(), since=timezone.now(), state="quiet", document={**DOCUMENT, "sli": 1.0},
+        )  # fmt: skip
+    page = text(teammate.get("/objectives/by-tier?of=by-tier/model=chat-large/tier=premium"))
+    assert "(model chat-large · tier premium)" in page
+    hrefs = {unescape(href) for href in re.findall(r'href="(/objectives/by-tier\?of=[^"]+)"', page)}
+    assert len(hrefs) == 2
+    assert {"tier batch)" in text(teammate.get(href)) for href in hrefs} == {True, False}
