@@ -92,6 +92,8 @@ class State:
         refused = [shard for shard in self.shards if shard.store_away]
         if refused:
             return refused[0].store_away, now_s - min(shard.away_since_s for shard in refused)
+        if not all(shard.reached for shard in self.shards):
+            return None  # it is starting
         stuck_s = min(self.behind_s, now_s - min(shard.moved_s for shard in self.shards))
         return (f"nothing was stored for {stuck_s:.0f} s", stuck_s) if stuck_s > STALLED_S else None
 
