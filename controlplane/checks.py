@@ -199,14 +199,14 @@ RULES: tuple[Rule, ...] = (
         WARNING,
     ),
     Rule(
-        "weir.E041",
+        "weir.E051",
         ("web_url",),
         lambda c: not c.web_url or (_url(c.web_url, "http", "https") and urlsplit(c.web_url).path in ("", "/")),
         "WEIR_WEB_URL={web_url} is not an HTTP URL without a path.",
         "Use http://host:8000, or leave it empty.",
     ),
     Rule(
-        "weir.E042",
+        "weir.E052",
         ("worker_metrics",),
         lambda c: not c.worker_metrics or bool(_host_port(c.worker_metrics)),
         "WEIR_WORKER_METRICS={worker_metrics} is not host:port.",

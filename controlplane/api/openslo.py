@@ -41,7 +41,7 @@ BODY: dict[str, Any] = {
 }
 
 
-class ProblemOut(Schema):
+class LintProblemOut(Schema):
     source: str
     line: int
     column: int
@@ -55,7 +55,7 @@ class LintOut(Schema):
     documents: int
     errors: int
     warnings: int
-    problems: list[ProblemOut]
+    problems: list[LintProblemOut]
 
 
 class StepOut(Schema):
@@ -72,7 +72,7 @@ class AppliedOut(Schema):
     applied: bool = Field(..., description="False for a dry run, and where errors or conflicts forbade it")
     summary: str
     steps: list[StepOut]
-    problems: list[ProblemOut]
+    problems: list[LintProblemOut]
 
 
 class AskedApply(Schema):

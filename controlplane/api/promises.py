@@ -130,7 +130,7 @@ class StatusOut(Schema):
     states: list[StateOut]
 
 
-class PointOut(Schema):
+class BurndownPointOut(Schema):
     start_s: int
     left_share: float | None
     bad: int
@@ -141,7 +141,7 @@ class BurndownOut(Schema):
     key: str
     from_ns: int
     to_ns: int
-    points: list[PointOut]
+    points: list[BurndownPointOut]
 
 
 class RevisionOut(Schema):

@@ -17,6 +17,11 @@ router = Router(tags=["requests"])
 def requests(request: HttpRequest, parameters: Query[AskedRequests]) -> dict[str, Any]:
     question = asked(request, AskedRequests)
     page = answers.requests(
-        question, parameters.order, parameters.limit, parameters.cursor, round(parameters.min_ms * 1e6)
+        question,
+        parameters.order,
+        parameters.limit,
+        parameters.cursor,
+        round(parameters.min_ms * 1e6),
+        None if parameters.max_ms is None else round(parameters.max_ms * 1e6),
     )
     return {"rows": [render.row(row) for row in page.rows], "next_cursor": page.next_cursor}

@@ -58,6 +58,7 @@ class AskedRequests(Asked):
     limit: int = Field(50, ge=1, le=1000)
     cursor: str | None = Field(None, max_length=400, description="`next_cursor` of the page before")
     min_ms: float = Field(0, ge=0, le=1e9, description="Only requests whose E2E is at least this")
+    max_ms: float | None = Field(None, ge=0, le=1e9, description="Only requests whose E2E is below this")
 
 
 class AskedTargets(Schema):
@@ -398,6 +399,24 @@ class PointsOut(Schema):
     as_: Shown = Field(alias="as")
     step_s: int
     series: list[SignalPointsOut]
+
+
+class AveragesOut(Schema):
+    """Means per request that a Triton itself counts, without any trace; never a quantile. For streams they cover what Triton counts."""
+
+    instance: str
+    model: str
+    statistic: Literal["average"]
+    requests: int
+    queue_ms: float
+    compute_ms: float = Field(description="Input, inference and output together")
+    compute_input_ms: float
+    compute_infer_ms: float
+    compute_output_ms: float
+
+
+class ServersOut(Schema):
+    servers: list[AveragesOut]
 
 
 class MetricOut(Schema):

@@ -2,6 +2,7 @@
 
 import math
 import time
+from dataclasses import asdict
 from typing import Any
 
 from django.http import HttpRequest
@@ -15,6 +16,7 @@ from controlplane.api.schemas import (
     AskedTargets,
     MetricsOut,
     PointsOut,
+    ServersOut,
     SignalsOut,
     TargetsOut,
 )
@@ -99,6 +101,17 @@ def metrics(request: HttpRequest, parameters: Query[AskedMetrics]) -> dict[str, 
     return {
         "metrics": [
             {"metric": each.metric, "kind": each.kind, "unit": each.unit, "series": each.series} for each in found
+        ]
+    }
+
+
+@router.get("/series/averages", response=ServersOut, summary="Mean queue and compute of Tritons, by their own counters")
+def averages(request: HttpRequest, parameters: Query[AskedTargets]) -> dict[str, Any]:
+    signal, _ = _asked(request, AskedTargets)
+    return {
+        "servers": [
+            {"instance": each.instance, "model": each.model, **asdict(each.averages)}
+            for each in signals.server_averages(signal.range.window)
         ]
     }
 

@@ -13,6 +13,7 @@ from controlplane.dashboard.figures.burn import BurnChart, burn_chart
 from controlplane.incidents import rows, telling, text
 from controlplane.incidents.delivery.models import Delivery
 from controlplane.incidents.models import Entry, Incident
+from controlplane.slo.models import StoredObjective
 from controlplane.telemetry.ledger.row import STAGES
 
 SECOND_NS = 10**9
@@ -53,6 +54,7 @@ DELIVERY_LOOKS = {
     "dead": Look("✕", "bad", "refused"),
     "dropped": Look("○", "muted", "not needed"),
 }
+VIA = {"pagerduty": "PagerDuty"}
 LEAST_SHARE = 0.005  # of the burn: smaller stages are left out of bar and table
 
 
@@ -108,6 +110,7 @@ def detail(incident: Incident) -> dict[str, Any]:
     return {
         **row(incident, timezone.now()),
         "actions": {"incident": incident, "silence_href": silence_href(incident)},
+        "objective_href": objective_href(incident.objective),
         "runbook_href": incident.runbook if incident.runbook.startswith(("https://", "http://")) else "",
         "burn": text.burn_text(incident.burning),
         "budget": text.budget(incident.burning),
@@ -128,6 +131,11 @@ def detail(incident: Incident) -> dict[str, Any]:
         ],
         "deliveries": deliveries(incident),
     }
+
+
+def objective_href(slug: str) -> str:
+    """Empty where it has been removed since."""
+    return reverse("objective", args=[slug]) if StoredObjective.objects.filter(slug=slug).exists() else ""
 
 
 def stages(found: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -177,7 +185,9 @@ def chart(incident: Incident, found: Mapping[str, Any]) -> BurnChart | None:
     marks = [(found["since_ns"], "first bad minute")] if found.get("since_ns") else []
     marks += [(int(incident.opened_at.timestamp() * SECOND_NS), "opened")]
     marks += [(one["at_ns"], one["summary"]) for one in (found.get("changes") or [])[:1]]
-    return burn_chart(found["steps"], found["step_s"], incident.promise["target"], marks, from_ns, to_ns + SECOND_NS)
+    return burn_chart(
+        found["steps"], found["step_s"], text.quantile(incident.promise), marks, from_ns, to_ns + SECOND_NS
+    )
 
 
 def _span(found: Mapping[str, Any]) -> tuple[int, int]:

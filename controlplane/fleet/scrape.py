@@ -24,18 +24,18 @@ def targets(config: Config) -> list[dict[str, object]]:
 
 
 def _own(config: Config) -> list[dict[str, object]]:
-    """Web and worker, where they can be asked: both take the first API token, the worker WEIR_METRICS_TOKEN too."""
+    """Web, controller and worker, where they can be asked: web takes the first API token, the worker that or WEIR_METRICS_TOKEN."""
     token = config.home / "api-token"
     found: list[dict[str, object]] = []
     if config.web_url and token.exists():
         found.append({"job": "web", "url": f"{config.web_url.rstrip('/')}/metrics", "bearer_token_file": str(token)})
+    by_token = {"bearer_token_env": "WEIR_METRICS_TOKEN"} if config.metrics_token else {}  # (a name)
+    if config.controller_port:
+        url = f"http://{config.controller_host}:{config.controller_port}/metrics"
+        found.append({"job": "controller", "url": url, **by_token})
     if config.worker_metrics:
-        worker: dict[str, object] = {"job": "worker", "url": f"http://{config.worker_metrics}/metrics"}
-        if config.metrics_token:
-            worker["bearer_token_env"] = "WEIR_METRICS_TOKEN"  # noqa: S105  (a name)
-        else:
-            worker["bearer_token_file"] = str(token)
-        found.append(worker)
+        url = f"http://{config.worker_metrics}/metrics"
+        found.append({"job": "worker", "url": url, **(by_token or {"bearer_token_file": str(token)})})
     return found
 
 

@@ -86,8 +86,10 @@ class _Tick:
             after = machine.advance(before, step)
             if after is not None:
                 rows.write_back(self._rows[step.key], after)
-        for row in self._rows.values():
-            row.save()
+        stepped = {step.key for step in steps}
+        for key in stepped & self._rows.keys():
+            self._rows[key].save()
+        Incident.objects.bulk_update([row for key, row in self._rows.items() if key not in stepped], ["burning"])
 
     def _opened(self, step: machine.Opened) -> None:
         alert = self._judged[step.key]

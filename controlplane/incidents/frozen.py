@@ -5,8 +5,8 @@ from typing import Any
 
 from controlplane.slo.alert import Alert
 from controlplane.slo.burn import Verdict, worst
-from controlplane.slo.objective import Objective, Rolling
-from controlplane.slo.sli import Availability, Cost, Latency
+from controlplane.slo.objective import Objective, Rolling, Timeslices
+from controlplane.slo.sli import Availability, Cost, Histogram, Latency
 
 
 def promise(objective: Objective) -> dict[str, Any]:
@@ -14,10 +14,17 @@ def promise(objective: Objective) -> dict[str, Any]:
     return {
         **indicator(objective),
         "target": objective.target,
+        "quantile": quantile(objective),
         "period_s": objective.period.period_s if isinstance(objective.period, Rolling) else None,
         "revision": objective.revision,
         "description": objective.description,
     }
+
+
+def quantile(objective: Objective) -> float:
+    """The share of requests that must be good, 0..1, exclusive: of timeslices, within each slice."""
+    method = objective.method
+    return min(method.slice_target, 1 - 1e-6) if isinstance(method, Timeslices) else objective.target
 
 
 def indicator(objective: Objective) -> dict[str, Any]:
@@ -33,8 +40,8 @@ def indicator(objective: Objective) -> dict[str, Any]:
             return {"kind": "availability"}
         case Cost() as one:
             return {"kind": "cost", "usd_per_1k_tokens": one.usd_per_1k_tokens}
-        case other:
-            return {"kind": type(other).__name__.lower()}
+        case Histogram() as one:
+            return {"kind": "histogram", "metric": one.metric, "threshold": one.threshold}
 
 
 def burning(alert: Alert) -> dict[str, Any]:

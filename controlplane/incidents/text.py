@@ -69,12 +69,18 @@ def quantity(promise: Mapping[str, Any]) -> str:
         return f"{MEASURES.get(measure, f'{measure} time')} {percentile(promise)}"
     if promise.get("kind") == "cost":
         return f"cost per 1,000 tokens {percentile(promise)}"
-    return "availability" if promise.get("kind") == "availability" else f"{promise.get('kind') or 'objective'}"
+    if promise.get("kind") == "histogram":
+        return f"{promise.get('metric')} {percentile(promise)}"
+    return "availability"
+
+
+def quantile(promise: Mapping[str, Any]) -> float:
+    return float(promise.get("quantile") or promise.get("target") or 0)
 
 
 def percentile(promise: Mapping[str, Any]) -> str:
     """A target of 0.95 is kept when p95 is under the threshold."""
-    return f"p{float(promise.get('target') or 0) * 100:.6g}"
+    return f"p{quantile(promise) * 100:.6g}"
 
 
 def measured(facts: Facts) -> str:
@@ -93,7 +99,7 @@ def threshold(promise: Mapping[str, Any]) -> str:
         case "cost":
             return amount(promise, float(promise["usd_per_1k_tokens"]))
         case "availability":
-            return amount(promise, float(promise["target"]))
+            return amount(promise, quantile(promise))
     return ""
 
 
@@ -103,7 +109,7 @@ def amount(promise: Mapping[str, Any], value: float) -> str:
             return ms(value)
         case "cost":
             return f"${value:.4g}"
-    return f"{value * 100:.6g} %" if value == promise.get("target") else f"{value * 100:.4g} %"
+    return f"{value * 100:.6g} %" if value == quantile(promise) else f"{value * 100:.4g} %"
 
 
 def blame(facts: Facts) -> str:

@@ -1,5 +1,6 @@
 """The parts of Weir on one machine: what each is started with, what it needs, and how it says that it is ready."""
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -54,7 +55,9 @@ def build(options: Options) -> list[Part]:
         "WEIR_STORE_DSN": store_dsn,
         "WEIR_GATEWAY_URL": gateway_url,
         "WEIR_WEB_URL": f"http://{LOOPBACK}:{options.web_port}",
+        "WEIR_PUBLIC_URL": os.environ.get("WEIR_PUBLIC_URL") or f"http://{LOOPBACK}:{options.web_port}",
         "WEIR_WORKER_METRICS": f"{LOOPBACK}:{worker_port}",
+        "WEIR_CONTROLLER_PORT": str(controller_port),
     }
     receiver = {
         **base,
@@ -66,7 +69,6 @@ def build(options: Options) -> list[Part]:
     sender = {**base, "WEIR_OTLP_ENDPOINT": otlp}
     gateway = {**sender, "WEIR_GATEWAY_PORT": str(options.gateway_port), "WEIR_DRAIN_TIMEOUT_MS": "3000"}
     watched = {**control, "WEIR_OTLP_ENDPOINT": otlp}  # web and worker send their own spans too
-    controller = {**watched, "WEIR_CONTROLLER_PORT": str(controller_port)}
     traffic = {**sender, "WEIR_GATEWAY_URL": gateway_url, "WEIR_TRAFFIC_RPS": str(options.traffic_rps)}
 
     after_set_up = ("prepare", *needs_redis)
@@ -77,7 +79,7 @@ def build(options: Options) -> list[Part]:
         Part(_server("web", watched, options.web_port, *_granian(options.web_port)), ("static", *after_set_up)),
         Part(replace(_python("worker", watched, *CELERY), ready=worker_waits), after_set_up),
         Part(
-            _server("controller", controller, controller_port, "-m", "controlplane.controller"),
+            _server("controller", watched, controller_port, "-m", "controlplane.controller"),
             ("telemetry", *after_set_up),
         ),
         Part(_server("gateway", gateway, options.gateway_port, "-m", "inference"), after_set_up),

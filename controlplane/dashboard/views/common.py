@@ -13,7 +13,7 @@ from django.utils.cache import patch_vary_headers
 from controlplane.dashboard import links
 from controlplane.dashboard.freshness import freshness
 from controlplane.telemetry.ask.errors import BadQuestion
-from controlplane.telemetry.ask.question import Question, parse, written
+from controlplane.telemetry.ask.question import UNKNOWN, Question, parse, written
 from controlplane.telemetry.store import StoreUnavailable
 from controlplane.telemetry.store.types import Dimension
 
@@ -121,7 +121,9 @@ def _facet(question: Question, name: Dimension, label: str, values: Sequence[str
         "name": name,
         "label": label,
         "chosen": bool(chosen),
-        "options": [{"value": value, "chosen": value in chosen} for value in dict.fromkeys([*values, *chosen])],
+        "options": [
+            {"value": value or UNKNOWN, "chosen": value in chosen} for value in dict.fromkeys([*values, *chosen])
+        ],
     }
 
 

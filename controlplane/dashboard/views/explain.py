@@ -70,7 +70,7 @@ def explain_context(
         "which": which(slow, region),
         "of_region": slow.region is not None,
         "whole_href": links.latency(question, **view),
-        "requests_href": links.requests(_during(question, region), min_ms=str(region.min_e2e_ns // 1_000_000)),
+        "requests_href": links.requests(_during(question, region), **_bounds(region)),
         "found": found,
         "slower": found.difference_ns >= 0,
         "difference_ns": round(abs(found.difference_ns)),
@@ -82,6 +82,11 @@ def explain_context(
 
 def _during(question: Question, region: Region) -> Question:
     return question.during(links.fixed(region.window)) if region.window else question
+
+
+def _bounds(region: Region) -> dict[str, str]:
+    found = {"min_ms": region.min_e2e_ns, "max_ms": region.max_e2e_ns}
+    return {name: f"{ns / 1e6:.10g}" for name, ns in found.items() if ns}
 
 
 def which(slow: Slow, region: Region) -> str:
@@ -98,7 +103,7 @@ def which(slow: Slow, region: Region) -> str:
 
 
 def finding(question: Question, found: Finding, view: Mapping[str, str]) -> dict[str, Any]:
-    """A finding with where it leads; a value that is not known cannot be filtered by."""
+    """A finding with where it leads."""
     return {
         "found": found,
         "name": NAMES.get(found.dimension, found.dimension),
@@ -111,4 +116,4 @@ def finding(question: Question, found: Finding, view: Mapping[str, str]) -> dict
 
 def _filtered(question: Question, dimension: str, value: str, view: Mapping[str, str]) -> str:
     named = next((name for name in DIMENSIONS if name == dimension), None)
-    return links.latency(question.but(named, value), **view) if named and value else ""
+    return links.latency(question.but(named, value), **view) if named else ""

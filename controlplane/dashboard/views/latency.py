@@ -24,12 +24,13 @@ from controlplane.telemetry.ask import answers
 from controlplane.telemetry.ask.question import QUANTILES, Question, choice, written
 from controlplane.telemetry.ask.slow import parse_slow
 from controlplane.telemetry.ask.timerange import step_ns
-from controlplane.telemetry.store.types import Dimension, LatencyPoint, LatencyReport, Quantiles, Window
+from controlplane.telemetry.store.types import Dimension, HeatmapCell, LatencyPoint, LatencyReport, Quantiles, Window
 
 GROUPS: tuple[Dimension, ...] = (
     "model", "pool", "replica", "tier", "cache", "prompt_bucket", "tenant", "region", "status",
 )  # fmt: skip
 GROUP_ROWS = 12
+MOST_CELLS = 500
 VIEWS = ("stages", "heatmap")
 
 
@@ -78,6 +79,11 @@ def latency_table(request: HttpRequest) -> HttpResponse:
     """The chart's figures as a table."""
     question, _ = ask(request)
     step = step_ns(question.range.window)
+    if choice(dict(request.GET.lists()), "view", VIEWS, VIEWS[0]) == "heatmap":
+        cells = answers.heatmap(question, step)[::-1]
+        found = [{"cell": cell, "href": cell_href(question, cell, step)} for cell in cells[:MOST_CELLS]]
+        left_out = max(0, len(cells) - MOST_CELLS)
+        return render(request, "dashboard/_heatmap_table.html", {"rows": found, "left_out": left_out})
     points = answers.series(question, step)
     shown = legend(points)
     rows = [
@@ -138,7 +144,7 @@ def group_context(
         shown.append(
             {
                 "value": value,
-                "query": written([*question.but(by, value).pairs(), *own]) if value else "",
+                "query": written([*question.but(by, value).pairs(), *own]),
                 "requests": report.requests,
                 "errors": report.errors,
                 "figures": _figures(report.e2e_ms, question),
@@ -168,6 +174,13 @@ def group_context(
             for q in QUANTILES
         ],
     }
+
+
+def cell_href(question: Question, cell: HeatmapCell, step: int) -> str:
+    """The requests of one cell."""
+    bounds = {"min_ms": cell.low_ns, "max_ms": cell.high_ns}
+    own = {name: f"{ns / 1e6:.10g}" for name, ns in bounds.items() if ns}
+    return links.requests(step_question(question, cell.start_ns, step), **own)
 
 
 def step_question(question: Question, start_ns: int, step: int) -> Question:

@@ -17,7 +17,8 @@ from controlplane.dashboard.views.common import (
     page,
 )
 from controlplane.telemetry.ask import answers
-from controlplane.telemetry.ask.question import DEFAULT_QUANTILE, choice, whole, written
+from controlplane.telemetry.ask.question import DEFAULT_QUANTILE, choice, one, whole, written
+from controlplane.telemetry.ask.slow import ms_as_ns
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store.types import Order
 
@@ -33,9 +34,11 @@ def requests(request: HttpRequest) -> HttpResponse:
     order = cast(Order, choice(parameters, "order", tuple(ORDERS), "slowest"))
     limit = whole(parameters, "limit", PAGE_ROWS, 1, MOST_ROWS)
     cursor = request.GET.get("cursor") or None
-    min_ms = whole(parameters, "min_ms", 0, 0, 99_999_999)
-    found = answers.requests(question, order, limit, cursor, min_ms * 1_000_000)
-    own = [("min_ms", str(min_ms))] if min_ms else []
+    bounds = [(name, text) for name in ("min_ms", "max_ms") if (text := one(parameters, name, ""))]
+    ns = {name: ms_as_ns(name, text) for name, text in bounds}
+    least_ns, most_ns = ns.get("min_ms", 0), ns.get("max_ms")
+    found = answers.requests(question, order, limit, cursor, least_ns, most_ns)
+    own = bounds
     ordered = own + ([("order", order)] if order != "slowest" else [])
     report = answers.report(question)
     context = {
@@ -48,7 +51,8 @@ def requests(request: HttpRequest) -> HttpResponse:
         **freshness_context(question, report.newest_ns, now_ns),
         "rows": rows(found.rows),
         "total": report.requests,
-        "min_ms": min_ms,
+        "least_ns": least_ns,
+        "most_ns": most_ns,
         "any_length_href": f"?{written(question.pairs())}",
         "first_page": cursor is None,
         "first_href": f"?{written([*question.pairs(), *ordered])}",

@@ -48,6 +48,7 @@ def signals(request: HttpRequest) -> HttpResponse:
     else:
         targets = ask.targets(signal.range.window)
         context |= targets_context(targets, ask.events(signal.range.window), now_ns)
+        context["servers"] = ask.server_averages(signal.range.window)
         newest_ns = max((each.time_ns for each in targets), default=None)
     context |= {
         "freshness": freshness(newest_ns, now_ns, live=signal.range.live),

@@ -56,7 +56,7 @@ def asked(store: Store, alert: Alert) -> dict[str, Any] | None:
     wide = Window(looked.from_ns - int(length_s * AROUND) * SECOND_NS, to_ns)
     steps = store.burned_series(wide, filters(alert), judged, step_s)
     inside = [one for one in steps if one.start_ns + step_s * SECOND_NS > looked.from_ns]
-    began = since_ns(inside, alert.objective.target, step_s * SECOND_NS)
+    began = since_ns(inside, frozen.quantile(alert.objective), step_s * SECOND_NS)
     window = Window(began if began is not None else looked.from_ns, to_ns)
     dimensions = [name for name in SIDES if name not in alert.scope]
     total, split = store.burned_splits(looked, filters(alert), judged, dimensions)
@@ -64,7 +64,7 @@ def asked(store: Store, alert: Alert) -> dict[str, Any] | None:
         return None
     found = explain(total, split, MOST_FINDINGS)
     unit = NS_PER_MS if isinstance(alert.objective.indicator, Latency) else 1
-    value = store.burned_value(window, filters(alert), judged, alert.objective.target)
+    value = store.burned_value(window, filters(alert), judged, frozen.quantile(alert.objective))
     return {
         "from_ns": looked.from_ns,
         "to_ns": to_ns,

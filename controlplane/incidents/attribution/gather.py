@@ -10,7 +10,7 @@ from typing import Any
 
 import structlog
 
-from controlplane.incidents.attribution.ask import asked, causes
+from controlplane.incidents.attribution.ask import asked, causes, judgement
 from controlplane.incidents.models import ChangeRecord, Incident
 from controlplane.serving import pools_served
 from controlplane.slo.alert import Alert
@@ -25,6 +25,7 @@ NO_TIME = f"the store did not answer within {DEADLINE_S:.0f} s"
 AWAY = "the store does not answer"
 NOT_IN_LEDGER = "the ledger has no bad request in this scope"
 LATE_DEADLINE_S = 2.0
+NO_REQUESTS = "it is judged from a server's metrics, which know no requests"
 MOST_LATE = 5  # filled in per tick
 CHANGES_BEFORE = timedelta(minutes=30)
 CHANGES_AFTER = timedelta(minutes=1)  # the first bad minute is known to the minute
@@ -45,13 +46,16 @@ def gather(alerts: Sequence[Alert], deadline_s: float = DEADLINE_S) -> dict[str,
     """By alert key. Never raises, and never takes much longer than `deadline_s`."""
     until = time.monotonic() + deadline_s
     running = {alert.key: _lanes.submit(_ask, alert) for alert in alerts}
-    beside = {alert.key: _lanes.submit(causes, alert, pools_served()) for alert in alerts}
+    serving = pools_served() if alerts else {}
+    beside = {alert.key: _lanes.submit(causes, alert, serving) for alert in alerts}
     found = {key: _answer(key, future, until) for key, future in running.items()}
     named = {key: _causes(key, future, until) for key, future in beside.items()}
     return {alert.key: _frozen(found[alert.key], named[alert.key], alert.scope) for alert in alerts}
 
 
 def _ask(alert: Alert) -> Found:
+    if judgement(alert) is None:
+        return Found(missing=NO_REQUESTS)
     try:
         attribution = asked(answers.store(), alert)
     except StoreUnavailable:

@@ -76,11 +76,16 @@ def heatmap(question: Question, step_ns: int) -> list[HeatmapCell]:
 
 
 def requests(
-    question: Question, order: Order, limit: int, cursor: str | None = None, min_e2e_ns: int = 0
+    question: Question,
+    order: Order,
+    limit: int,
+    cursor: str | None = None,
+    min_e2e_ns: int = 0,
+    max_e2e_ns: int | None = None,
 ) -> RequestPage:
     """A page of rows. Raises BadQuestion for a cursor that is not of this order."""
     try:
-        return store().requests(question.range.window, question.filters, order, limit, cursor, min_e2e_ns)
+        return store().requests(question.range.window, question.filters, order, limit, cursor, min_e2e_ns, max_e2e_ns)
     except StoreInputError as error:
         raise BadQuestion("cursor", cursor or "", str(error), "Leave it out to begin at the first page") from None
 

@@ -15,6 +15,8 @@ QUANTILES: tuple[Quantile, ...] = get_args(Quantile)
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 MOST_VALUES = 50
 LONGEST_VALUE = 200
+UNKNOWN = "(unknown)"
+"""In URLs: the requests of which the dimension is not known. The store has them as empty."""
 DEFAULT_FROM, DEFAULT_TO = "now-15m", "now"
 DEFAULT_QUANTILE: Quantile = "p95"
 
@@ -30,7 +32,7 @@ class Question:
     def pairs(self) -> list[tuple[str, str]]:
         """The parameters that ask this again, in a stable order. Defaults of from and to are written: a URL says what it shows."""
         found = [("from", self.range.from_text), ("to", self.range.to_text)]
-        found += [(name, value) for name in DIMENSIONS for value in self.filters.get(name, ())]
+        found += [(name, value or UNKNOWN) for name in DIMENSIONS for value in self.filters.get(name, ())]
         if self.quantile != DEFAULT_QUANTILE:
             found.append(("q", self.quantile))
         return found
@@ -104,5 +106,5 @@ def _filters(parameters: Parameters) -> Filters:
                     name, value, "is not a name", f"Give printable text of at most {LONGEST_VALUE} characters"
                 )
         if values:
-            filters[name] = values
+            filters[name] = tuple("" if value == UNKNOWN else value for value in values)
     return filters

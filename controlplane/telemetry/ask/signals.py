@@ -13,6 +13,7 @@ from controlplane.telemetry.ask.question import DEFAULT_FROM, DEFAULT_TO, Parame
 from controlplane.telemetry.ask.timerange import SECOND_NS, STEPS_S, TimeRange, step_ns
 from controlplane.telemetry.ask.timerange import parse as parse_range
 from controlplane.telemetry.metrics.steps import Step, fitting, interval_ns, means, rates
+from controlplane.telemetry.metrics.triton import METRICS, ServerAverages, by_server
 from controlplane.telemetry.store import StoreError, StoreInputError
 from controlplane.telemetry.store.metrics import (
     Matcher,
@@ -174,6 +175,11 @@ def target_state(target: TargetState, age_s: float) -> Literal["up", "down", "st
     if age_s > patience_s:
         return "stale"
     return "up" if target.up else "down"
+
+
+def server_averages(window: Window) -> list[ServerAverages]:
+    """Of Tritons whose metrics came in: mean queue and compute per request, by server and model."""
+    return by_server(answers.store().counter_growth(METRICS, window))
 
 
 def _since(window: Window) -> Window:

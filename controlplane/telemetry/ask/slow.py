@@ -41,15 +41,15 @@ def parse_slow(parameters: Parameters, now_ns: int, default: Quantile = DEFAULT_
             "slower_than_ms", given["slower_than_ms"], "cannot be joined with a region", "Write e2e_from_ms instead"
         )
     low = "slower_than_ms" if "slower_than_ms" in given else "e2e_from_ms"
-    region = Region(_ns(low, given.get(low, "0")), _high(given, low), _window(given, now_ns))
+    region = Region(ms_as_ns(low, given.get(low, "0")), _high(given, low), _window(given, now_ns))
     return Slow(above, region, tuple(given.items()))
 
 
 def _high(given: dict[str, str], low: str) -> int | None:
     if "e2e_to_ms" not in given:
         return None
-    high = _ns("e2e_to_ms", given["e2e_to_ms"])
-    if high <= _ns(low, given.get(low, "0")):
+    high = ms_as_ns("e2e_to_ms", given["e2e_to_ms"])
+    if high <= ms_as_ns(low, given.get(low, "0")):
         raise BadQuestion("e2e_to_ms", given["e2e_to_ms"], "is not above e2e_from_ms", "Give more, or leave it out")
     return high
 
@@ -68,7 +68,8 @@ def _window(given: dict[str, str], now_ns: int) -> Window | None:
     return Window(from_ns, to_ns)
 
 
-def _ns(field: str, text: str) -> int:
+def ms_as_ns(field: str, text: str) -> int:
+    """A parameter that is a number of milliseconds, in ns. Raises BadQuestion."""
     try:
         value = float(text)
     except ValueError:

@@ -1,14 +1,25 @@
-"""Triton without traces: where its time went, from two looks at its statistics. Averages, and labelled as such: no quantile is in there.
+"""Triton without traces: where its time went, from two looks at its statistics, or from its metrics over a range.
+
+Averages, and labelled as such: no quantile is in there.
 
 `GET v2/models/stats` gives, per model and version, counts and total nanoseconds since it was loaded.
 https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/protocol/extension_statistics.html
 """
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
+from controlplane.telemetry.explain.figures import Measured
+
+REQUESTS = "nv_inference_request_success"
+METRICS = (
+    REQUESTS, "nv_inference_queue_duration_us", "nv_inference_compute_input_duration_us", "nv_inference_compute_infer_duration_us",
+    "nv_inference_compute_output_duration_us",
+)  # fmt: skip
+"""Counters of Triton's page whose growth over a range gives the averages."""
 PARTS = ("queue", "compute_input", "compute_infer", "compute_output")
 
 
@@ -81,3 +92,31 @@ def averages(before: Totals, after: Totals) -> Averages | None:
     return Averages(
         requests, ms["queue"], compute_ms, ms["compute_input"], ms["compute_infer"], ms["compute_output"], reset
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAverages:
+    """One server's averages of one of its models, over a range."""
+
+    instance: str
+    model: str
+    averages: Averages
+
+
+def by_server(grown: Iterable[Measured]) -> list[ServerAverages]:
+    """The averages of each server and model, from the growth of METRICS; those without a request in the range are left out."""
+    found: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for one in grown:
+        labels = one.labels
+        found[labels.get("instance", ""), labels.get("model", "")][one.metric] += one.value  # versions together
+    return [
+        ServerAverages(instance, model, _over(amounts))
+        for (instance, model), amounts in sorted(found.items())
+        if amounts[REQUESTS] > 0
+    ]
+
+
+def _over(amounts: Mapping[str, float]) -> Averages:
+    requests = amounts[REQUESTS]
+    queue, taken, inferred, given = (amounts.get(metric, 0.0) / requests / 1e3 for metric in METRICS[1:])
+    return Averages(round(requests), queue, taken + inferred + given, taken, inferred, given, reset=False)

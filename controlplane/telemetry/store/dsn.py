@@ -1,4 +1,4 @@
-"""The store's address: `clickhouse://user:password@host:port/database?cluster=NAME&otel=TABLE`; `clickhouses://` is over TLS."""
+"""The store's address: `clickhouse://user:password@host:port/database?cluster=NAME&otel=TABLE&fsync=1`; `clickhouses://` is over TLS."""
 
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -10,7 +10,8 @@ from .statement import identifier
 @dataclass(frozen=True, slots=True)
 class Dsn:
     """Where the store is. `cluster` names ClickHouse's cluster for replicated tables; empty is one server, or the embedded one.
-    `otel` names the table of the OpenTelemetry Collector's exporter to read traces from too; empty reads none."""
+    `otel` names the table of the OpenTelemetry Collector's exporter to read traces from too; empty reads none.
+    `fsync` says whether inserts wait for the disk; None leaves tables as they are."""
 
     host: str
     port: int
@@ -20,6 +21,7 @@ class Dsn:
     secure: bool = False
     cluster: str = ""
     otel: str = ""
+    fsync: bool | None = None
 
 
 def parse_dsn(text: str) -> Dsn:
@@ -30,6 +32,9 @@ def parse_dsn(text: str) -> Dsn:
             f"store DSN with scheme {parts.scheme!r} is not usable; write clickhouse://user:password@host:port/database"
         )
     options = parse_qs(parts.query)
+    fsync = options.get("fsync", [""])[0]
+    if fsync not in ("", "0", "1"):
+        raise StoreInputError(f"store DSN with fsync={fsync!r} is not usable; write fsync=1 or fsync=0")
     secure = parts.scheme == "clickhouses"
     return Dsn(
         host=parts.hostname,
@@ -40,4 +45,5 @@ def parse_dsn(text: str) -> Dsn:
         secure=secure,
         cluster=options.get("cluster", [""])[0],
         otel=".".join(map(identifier, options["otel"][0].split(".", 1))) if "otel" in options else "",
+        fsync=fsync == "1" if fsync else None,
     )

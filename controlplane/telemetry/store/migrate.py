@@ -82,6 +82,7 @@ def migrate(dsn: str, retention_days: int = 30) -> list[int]:
             )
             log.info("store.migrated", version=version, name=name)
         _set_retention(connection, retention_days)
+        _set_fsync(connection)
         return applied
     finally:
         connection.close()
@@ -108,3 +109,27 @@ def _set_retention(connection: Connection, retention_days: int) -> None:
             )
             connection.command(alter)
             log.info("store.retention_changed", table=table, days=retention_days)
+
+
+def _set_fsync(connection: Connection) -> None:
+    """Have every insert wait for the disk, or not any more, where the address says which."""
+    address = connection.dsn
+    if address.fsync is None:
+        return
+    tables = connection.rows(
+        "SELECT name, position(engine_full, 'fsync_after_insert = 1') > 0 FROM system.tables"
+        " WHERE database = {database:String} AND engine LIKE '%MergeTree' AND name != 'schema_versions'",
+        {"database": address.database},
+    )
+    for table, already in tables:
+        if bool(already) != address.fsync:
+            value = int(address.fsync)
+            [alter] = render(
+                "ALTER TABLE {database}."
+                + table
+                + f" {{on_cluster}} MODIFY SETTING fsync_after_insert = {value}, fsync_part_directory = {value}",
+                address,
+                1,
+            )
+            connection.command(alter)
+            log.info("store.fsync_changed", table=table, fsync=address.fsync)

@@ -31,8 +31,11 @@ class RequestReader(OtelReader):
         limit: int = 50,
         cursor: str | None = None,
         min_e2e_ns: int = 0,
+        max_e2e_ns: int | None = None,
     ) -> RequestPage:
-        """A page of at most `limit` rows. Following the cursors gives each row that was there from the start exactly once,
+        """A page of at most `limit` rows, of `min_e2e_ns <= e2e < max_e2e_ns`.
+
+        Following the cursors gives each row that was there from the start exactly once,
         whatever arrives meanwhile; a row amended meanwhile may move."""
         if order not in get_args(Order):
             raise StoreInputError(f"order {order!r} is unknown; use one of {', '.join(_SORT)}")
@@ -42,6 +45,8 @@ class RequestReader(OtelReader):
         condition = where(window, filters)
         if min_e2e_ns > 0:
             condition.add("e2e_ns >= {min_e2e:UInt64}", min_e2e=min_e2e_ns)
+        if max_e2e_ns is not None:
+            condition.add("e2e_ns < {max_e2e:UInt64}", max_e2e=max_e2e_ns)
         if cursor:
             last = decode(cursor, order)
             condition.add(
@@ -51,7 +56,7 @@ class RequestReader(OtelReader):
             )  # fmt: skip
         # First the keys, over all that is in question; then whole rows, of those alone. Reading in the key's order pays only
         # where nearly every row qualifies: a rare value would be looked for one small block after another.
-        in_order = int(not any((filters or {}).values()) and min_e2e_ns <= 0)
+        in_order = int(not any((filters or {}).values()) and min_e2e_ns <= 0 and max_e2e_ns is None)
         found = self.rows(
             f"SELECT {_ROW} FROM requests WHERE (entry_start_ns, trace_id, request_id) IN"
             f" (SELECT entry_start_ns, trace_id, request_id FROM requests FINAL WHERE {condition.sql}"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from django.test import Client
+from ninja import Schema
 
 from controlplane.api.app import api
 
@@ -17,6 +18,11 @@ ENDPOINTS = [
     "/api/v1/requests.csv",
     "/api/v1/requests.parquet",
     "/api/v1/traces/{trace_id}",
+    "/api/v1/targets",
+    "/api/v1/series",
+    "/api/v1/series/points",
+    "/api/v1/series/metrics",
+    "/api/v1/series/averages",
     "/api/v1/stack",
     "/api/v1/objectives",
     "/api/v1/objectives/{slug}",
@@ -32,6 +38,14 @@ ENDPOINTS = [
     "/api/v1/maintenance/{number}",
     "/api/v1/deliveries",
     "/api/v1/destinations",
+    "/api/v1/incidents",
+    "/api/v1/incidents/{number}",
+    "/api/v1/incidents/{number}/acknowledge",
+    "/api/v1/incidents/{number}/resolve",
+    "/api/v1/incidents/{number}/notes",
+    "/api/v1/silences",
+    "/api/v1/silences/{number}",
+    "/api/v1/changes",
 ]
 
 
@@ -54,3 +68,14 @@ def test_the_docs_page_loads_only_from_this_server(caller: Client) -> None:
     page = caller.get("/api/v1/docs").content.decode()
     assert "swagger" in page
     assert not re.findall(r"""(?:src|href)=["'](?:https?:)?//""", page)
+
+
+def test_no_two_schemas_share_a_name() -> None:
+    """Else one would be documented as the other."""
+    made = [one for one in subclasses(Schema) if one.__module__.startswith("controlplane.")]
+    names = [one.__name__ for one in made]
+    assert len(made) > 20 and sorted(set(names)) == sorted(names)
+
+
+def subclasses(kind: type) -> list[type]:
+    return [found for one in kind.__subclasses__() for found in (one, *subclasses(one))]

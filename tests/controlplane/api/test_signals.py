@@ -84,6 +84,14 @@ def test_a_gauge_is_its_value_and_what_is_asked_for_is_shown(caller: Client, ser
     assert points[-1]["value"] > points[0]["value"]
 
 
+def test_tritons_own_averages_are_called_so(caller: Client, reader: Client, served: Filled, now_ns: int) -> None:
+    found = get(caller, "series/averages")["servers"]
+    steady = next(each for each in found if each["instance"] == "gpu-1:8002")
+    assert (steady["model"], steady["statistic"], steady["requests"]) == ("chat", "average", 30 * 59)
+    assert steady["queue_ms"] == pytest.approx(4.0)
+    assert "means per request over the range" in words(reader.get("/signals"))
+
+
 def test_metrics_are_found_by_words_in_their_names(caller: Client, served: Filled, now_ns: int) -> None:
     found = get(caller, "series/metrics", text="inference COUNT")["metrics"]
     assert found == [{"metric": "nv_inference_pending_request_count", "kind": "gauge", "unit": "", "series": 2}]

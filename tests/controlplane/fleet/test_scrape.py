@@ -21,7 +21,7 @@ def test_replicas_with_metrics_and_our_own_are_targets_from_the_commit_on(home: 
     Replica.objects.create(pool=near, name="one", grpc="127.0.0.1:8001", metrics="127.0.0.1:8002")
     Replica.objects.create(pool=near, name="two", grpc="127.0.0.1:9001")
     found = {target.job: target for target in of_fleet(home)}
-    assert set(found) == {"gateway", "telemetry", "replica"}
+    assert set(found) == {"gateway", "telemetry", "controller", "replica"}
     assert found["replica"].url == "http://127.0.0.1:8002/metrics"
     assert found["replica"].labels == {"replica": "one", "pool": "near", "variant": "chat-8b", "region": "here"}
     Replica.objects.all().delete()
@@ -38,14 +38,15 @@ def test_tokens_are_named_and_never_written(home: Path) -> None:
 
 def test_web_and_worker_are_targets_where_they_can_be_asked(home: Path) -> None:
     config = Config(home=home, web_url="http://web:8000", worker_metrics="worker:9464")
-    assert {target["job"] for target in scrape.targets(config)} == {"gateway", "telemetry", "worker"}
+    assert {target["job"] for target in scrape.targets(config)} == {"gateway", "telemetry", "controller", "worker"}
     (home / "api-token").write_text("secret")
     found = {target["job"]: target for target in scrape.targets(config)}
     assert found["web"]["url"] == "http://web:8000/metrics"
     assert found["worker"]["url"] == "http://worker:9464/metrics"
     assert found["web"]["bearer_token_file"] == found["worker"]["bearer_token_file"] == str(home / "api-token")
     scraper = scrape.targets(config.model_copy(update={"metrics_token": "m" * 32}))
-    assert next(target for target in scraper if target["job"] == "worker")["bearer_token_env"] == "WEIR_METRICS_TOKEN"
+    named = {target["job"]: target.get("bearer_token_env") for target in scraper}
+    assert named["worker"] == named["controller"] == named["gateway"] == "WEIR_METRICS_TOKEN"
 
 
 def test_a_server_of_two_pools_is_one_target_with_the_labels_they_agree_on(home: Path) -> None:

@@ -33,7 +33,8 @@ pytestmark = pytest.mark.django_db(transaction=True)
 SEQUENCES = int(os.environ.get("WEIR_SEQUENCES", "100"))
 KILLS = int(os.environ.get("WEIR_KILLS", "8"))
 SENDERS = 2
-DRAINED_WITHIN_S = 120.0
+STUCK_AFTER_S = 60.0
+"""Without one page less: on a busy machine it takes as long as it takes."""
 
 
 def incident(key: str, chance: random.Random) -> list[Notice]:
@@ -123,8 +124,10 @@ def test_random_incidents_survive_storms_and_killed_senders(stand_in: PagerDuty,
                     time.sleep(chance.uniform(0, 0.4))  # any point of what a sender does
                     senders.kill(chance.randrange(SENDERS))
                     killed += 1
-            deadline = time.monotonic() + DRAINED_WITHIN_S
-            while Delivery.objects.filter(state="pending").exists() and time.monotonic() < deadline:
+            least, deadline = total, time.monotonic() + STUCK_AFTER_S
+            while (pending := Delivery.objects.filter(state="pending").count()) and time.monotonic() < deadline:
+                if pending < least:
+                    least, deadline = pending, time.monotonic() + STUCK_AFTER_S
                 time.sleep(chance.uniform(0, 0.4))
                 if killed < KILLS:
                     senders.kill(chance.randrange(SENDERS))

@@ -101,3 +101,11 @@ def test_a_request_taken_back_is_gone_everywhere_until_it_is_written_anew(store:
     assert store.request_rows(kept.trace_id) == [kept, gone]
     store.withdraw_requests([])
     assert store.request_keys([]) == set()
+
+
+def test_a_backfill_of_more_days_than_clickhouse_takes_by_default_is_one_batch_like_any_other(store: Store) -> None:
+    day = 86_400 * S
+    store.insert_requests([row(n, entry_start_ns=NOON_NS - n * day) for n in range(1, 151)], 1)
+    store.insert_spans([span(n, start_ns=NOON_NS - n * day, end_ns=NOON_NS - n * day + 5) for n in range(1, 151)])
+    assert store.rows("SELECT count() FROM requests") == [(150,)]
+    assert store.rows("SELECT count() FROM spans") == [(150,)]

@@ -69,6 +69,26 @@ def test_a_retention_that_would_drop_everything_is_refused(dsn: str, days: int) 
         public(dsn, days)
 
 
+def test_inserts_wait_for_the_disk_where_the_address_says_so(dsn: str, store: Store) -> None:
+    def synced() -> set[str]:
+        rows = store.rows(
+            "SELECT name FROM system.tables WHERE database = {d:String} AND engine_full LIKE '%fsync_after_insert = 1%'",
+            {"d": store.dsn.database},
+        )
+        return {name for (name,) in rows}
+
+    public(dsn, 3650)
+    assert synced() == set()
+    migrate(f"{dsn}?fsync=1", 3650)
+    assert {"spans", "requests", "samples"} <= synced()
+    public(dsn, 3650)
+    assert {"spans", "requests", "samples"} <= synced(), "an address that says nothing changes nothing"
+    migrate(f"{dsn}?fsync=0", 3650)
+    assert synced() == set()
+    with pytest.raises(StoreInputError, match="write fsync=1 or fsync=0"):
+        parse_dsn(f"{dsn}?fsync=yes")
+
+
 def test_on_a_cluster_tables_are_replicated_and_made_everywhere() -> None:
     dsn = parse_dsn("clickhouse://host/db?cluster=main")
     for _, _, template in migrations():

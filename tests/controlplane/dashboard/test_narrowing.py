@@ -1,0 +1,62 @@
+"""What is narrowed to can be seen: a region's upper bound, requests of which something is not known, the heatmap as a table."""
+
+import html
+import re
+
+from django.test import Client
+
+from controlplane.telemetry.store import Store
+from tests.controlplane.served import Filled
+from tests.controlplane.telemetry.store.samples import S, row
+
+
+def page(reader: Client, path: str, **parameters: str | int) -> str:
+    response = reader.get(path, parameters)
+    assert response.status_code == 200, response.content
+    return html.unescape(response.content.decode())
+
+
+def test_requests_can_be_bounded_on_both_sides(reader: Client, caller: Client, served: Filled) -> None:
+    bounds = {"min_ms": "300.5", "max_ms": "400"}
+    inside = [one for one in served.rows if 300_500_000 <= one.e2e_ns < 400_000_000]
+    shown = page(reader, "/requests", **served.range, **bounds, limit=200)
+    assert shown.count("<tr data-row") == len(inside) > 0
+    assert re.search(r"at least <strong>30[01]\u202fms</strong> and below <strong>400\u202fms", shown)
+    found = caller.get("/api/v1/requests", served.range | bounds | {"limit": "1000"}).json()
+    assert {one["request_id"] for one in found["rows"]} == {one.request_id for one in inside}
+
+
+def test_the_panel_of_a_region_leads_to_its_requests_alone(reader: Client, served: Filled) -> None:
+    shown = page(reader, "/latency/explain", **served.range, e2e_from_ms="0.000001", e2e_to_ms="900000", q="p50")
+    assert "nothing to compare" in shown
+    few = page(reader, "/latency/explain", **served.range, e2e_from_ms="0.5", e2e_to_ms="2.51", model="chat-small")
+    links = re.findall(r'href="(/requests\?[^"]*)"', few)
+    assert all("max_ms=2.51" in link and "min_ms=0.5" in link for link in links)
+
+
+def test_the_heatmap_is_a_table_too_and_each_cell_leads_to_its_requests(reader: Client, served: Filled) -> None:
+    shown = page(reader, "/latency/table", **served.range, view="heatmap")
+    cells = re.findall(r'href="/requests\?([^"]*)">[^<]*</a></th>(.*?)</tr>', shown)
+    assert cells
+    counts = [int(re.findall(r'class="n">([\d\u202f]+)</td>', cell)[0]) for _, cell in cells]
+    assert sum(counts) == len(served.rows)
+    query, _ = cells[0]
+    asked = dict(pair.split("=") for pair in query.split("&"))
+    assert page(reader, "/requests", **asked).count("<tr data-row") == counts[0]
+
+
+def test_requests_of_which_something_is_not_known_can_be_asked_for(
+    reader: Client, caller: Client, served: Filled
+) -> None:
+    from_ns = served.from_ns - 5 * 3600 * S
+    rows = [row(2 * 10**7 + n, entry_start_ns=from_ns + n * S, tenant="" if n % 3 else "acme") for n in range(30)]
+    Store(served.dsn).insert_requests(rows, 1)
+    window = {"from": str(from_ns), "to": str(from_ns + 60 * S)}
+    assert caller.get("/api/v1/latency", window | {"tenant": "(unknown)"}).json()["requests"] == 20
+    assert caller.get("/api/v1/latency", window | {"tenant": ["(unknown)", "acme"]}).json()["requests"] == 30
+    shown = page(reader, "/latency", **window, by="tenant")
+    [query] = re.findall(r'href="/latency\?([^"]*)" data-go><span class="muted">unknown</span>', shown)
+    assert "tenant=%28unknown%29" in query
+    narrowed = html.unescape(reader.get(f"/latency?{query}").content.decode())
+    assert re.search(r'<option value="\(unknown\)" selected>', narrowed)
+    assert re.search(r"20\s+requests", narrowed)
