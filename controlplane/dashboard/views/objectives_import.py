@@ -84,7 +84,7 @@ def found_context(found: Applied, text: str) -> dict[str, Any]:
             for step in found.steps
         ],
         "lines": lines(text, found.problems),
-        "elsewhere": [one for one in found.problems if one.source != SOURCE],
+        "source": SOURCE,
         "anything": any(step.action != "unchanged" for step in found.steps),
     }
 

@@ -65,7 +65,8 @@ def apply(
     A dry run does the same and undoes it, so that it refuses what the real one would refuse.
     """
     linted = lint(texts, known_documents())
-    steps = plan(linted, state(), label, prune=prune, adopt=adopt)
+    # Of what is wrong there is no plan.
+    steps = [] if linted.errors else plan(linted, state(), label, prune=prune, adopt=adopt)
     found = Applied(linted, steps, [], False)
     if not found.possible:
         return found
@@ -111,6 +112,9 @@ def _carry_out(linted: Linted, steps: Iterable[Step], label: str, who: str) -> l
 
 
 def _save(document: Document, linted: Linted, step: Step, label: str, who: str) -> None:
+    before = AppliedDocument.objects.filter(kind=document.kind, name=document.name).first()
+    if before is not None and before.slug not in ("", step.slug):
+        StoredObjective.objects.filter(slug=before.slug).delete()  # the document describes it no more
     if step.slug:
         annotations = {name: text for name, text in annotations_of(document).items() if name not in weir.MEANT}
         mark = {MANAGED_BY: label, SOURCE: document.source} if label else {}

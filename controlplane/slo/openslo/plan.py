@@ -71,6 +71,8 @@ def _step(wanted: Document, linted: Linted, state: State, label: str, adopt: boo
     if why := _conflict(stored, existing, label, adopt):
         return Step("conflict", kind, name, slug, wanted.source, note=why)
     changes = tuple(differences(existing, objective)) if objective else ()
+    if stored is not None and stored.slug != slug:
+        changes += (Change("objective", stored.slug or None, slug or None),)
     if stored is not None and stored.label != label:
         changes += (Change("owner label", stored.label, label),)
     if stored is None and existing is None:

@@ -154,6 +154,18 @@ def test_export_gives_back_the_text_and_after_an_edit_by_hand_everything_else_of
     assert applied(slo()).steps[0].action == "change"  # the file counts
 
 
+def test_an_objective_goes_when_its_document_describes_it_no_more() -> None:
+    applied(slo("web"))
+    found = applied(FOREIGN)
+    assert ("objective", "web", None) in found.steps[0].changes
+    assert not StoredObjective.objects.exists()
+    assert AppliedDocument.objects.get(kind="SLO").slug == ""
+
+
+def test_of_what_is_wrong_there_is_no_plan() -> None:
+    assert applied(slo(), FOREIGN.replace("target: 0.99", "target: 2")).steps == []
+
+
 def test_a_reference_to_what_was_applied_before_is_known() -> None:
     indicator = """apiVersion: openslo/v1
 kind: SLI
