@@ -24,9 +24,9 @@ from controlplane.slo.save import save_objective
 from controlplane.slo.sli import Availability, Latency
 from controlplane.telemetry.store import Store
 
-save_objective(Objective("chat-large-fast", "Large chat answers within 700 ms", Latency("e2e", 700.0), 0.9, {"model": "chat-large"},
+save_objective(Objective("chat-large-fast", "Large chat answers within 700 ms", Latency("e2e", 700.0), 0.97, {"model": "chat-large"},
     owner="serving", runbook="https://runbooks.example/chat-large", description="What people at their screens feel."), who="olga")
-save_objective(Objective("chat-large-fast", "Large chat answers within 600 ms", Latency("e2e", 600.0), 0.9, {"model": "chat-large"},
+save_objective(Objective("chat-large-fast", "Large chat answers within 600 ms", Latency("e2e", 600.0), 0.97, {"model": "chat-large"},
     owner="serving", runbook="https://runbooks.example/chat-large", description="What people at their screens feel."), who="olga")
 save_objective(Objective("answers-by-tier", "Every tier is answered", Availability(), 0.9, split_by=("tier",), owner="serving"), who="olga")
 begin = datetime.now(UTC) - timedelta(days=3)

@@ -21,11 +21,12 @@ def burndown_figure(points: Sequence[Point], shown: Span, maintained: Sequence[S
         "data": [
             {
                 "type": "scatter",
-                "mode": "lines",
+                "mode": "lines+markers",
                 "name": "budget left",
                 "x": ends,
                 "y": left,
                 "connectgaps": False,
+                "marker": {"size": _alone(left), "color": "var(--accent)"},
                 "line": {"color": "var(--accent)", "width": 2, "shape": "hv"},
                 "fill": "tozeroy",
                 "fillcolor": "var(--heat-1)",
@@ -78,6 +79,12 @@ def burndown_figure(points: Sequence[Point], shown: Span, maintained: Sequence[S
             meta={"view": "burndown"},
         ),
     }
+
+
+def _alone(y: Sequence[float | None]) -> list[int]:
+    """Marker sizes: an hour between two gaps is no line, so it gets a dot."""
+    around = [None, *y, None]
+    return [6 if around[at] is None and around[at + 2] is None else 0 for at in range(len(y))]
 
 
 def _line_at_zero() -> Figure:

@@ -104,6 +104,7 @@ def row(one: Told) -> dict[str, Any]:
         "spent": words.times(1 - left) if left is not None and left < -0.05 else "",
         "bar": max(0.0, min(1.0, left or 0.0)) * 100,
         "lasts": words.lasts(one.document.get("lasts_s"), left) if one.state != "unknown" else "",
+        "lasts_short": words.duration(max(one.document.get("lasts_s") or 0, 60)),
         "fast": words.rate(fastest["long"]) if fastest else "–",
         "fast_window": words.duration(fastest["long_s"]) if fastest else "",
         "rates": rates(one),
