@@ -92,7 +92,11 @@ class Metrics(Collector):
                 "Last byte read to last byte written, of answered requests.",
                 self._duration,
             ),
-            ("weir_gateway_time_to_first_token_seconds", "Last byte read to first token written, of streamed answers.", self._ttft),
+            (
+                "weir_gateway_time_to_first_token_seconds",
+                "Last byte read to first token written, of streamed answers.",
+                self._ttft,
+            ),
         ):
             family = HistogramMetricFamily(name, text, labels=["model", "cache"])
             for labels, histogram in histograms.items():

@@ -9,6 +9,7 @@ from ninja import Field, Query, Router, Schema
 
 from controlplane.api.asking import strict
 from controlplane.incidents.delivery.health import Health, health
+from controlplane.incidents.delivery.listing import listed
 from controlplane.incidents.delivery.models import Delivery, Destination
 
 router = Router(tags=["paging"])
@@ -80,19 +81,11 @@ class DestinationsOut(Schema):
 @router.get("/deliveries", response=DeliveriesOut, summary="What was told, newest first, and how well that works")
 def deliveries(request: HttpRequest, parameters: Query[AskedDeliveries]) -> dict[str, Any]:
     strict(request, AskedDeliveries)
-    asked = parameters.dict()
-    found = Delivery.objects.select_related("destination").order_by("-id")
-    for name, field in (("key", "key"), ("destination", "destination__name"), ("state", "state"), ("action", "action")):
-        if asked[name]:
-            found = found.filter(**{f"{field}__in": asked[name]})
-    if parameters.before is not None:
-        found = found.filter(id__lt=parameters.before)
-    rows = list(found[: parameters.limit + 1])
-    shown = rows[: parameters.limit]
+    found = listed(parameters.dict(), parameters.before, parameters.limit)
     return {
         "health": health_out(health(timezone.now())),
-        "rows": [row(one) for one in shown],
-        "next_before": shown[-1].pk if len(rows) > len(shown) else None,
+        "rows": [row(one) for one in found.rows],
+        "next_before": found.next_before,
     }
 
 

@@ -53,6 +53,7 @@ DELIVERY_LOOKS = {
     "dead": Look("✕", "bad", "refused"),
     "dropped": Look("○", "muted", "not needed"),
 }
+VIA = {"pagerduty": "PagerDuty"}
 LEAST_SHARE = 0.005  # of the burn: smaller stages are left out of bar and table
 
 

@@ -2,6 +2,7 @@ from django.urls import path
 
 from controlplane.dashboard.views import incidents, silences
 from controlplane.dashboard.views.causes import causes
+from controlplane.dashboard.views.deliveries import deliveries
 from controlplane.dashboard.views.explain import latency_explain
 from controlplane.dashboard.views.latency import latency, latency_table
 from controlplane.dashboard.views.live import live
@@ -35,6 +36,7 @@ urlpatterns = [
     path("incidents/<int:number>/acknowledge", incidents.acknowledge, name="incident-acknowledge"),
     path("incidents/<int:number>/resolve", incidents.resolve, name="incident-resolve"),
     path("incidents/<int:number>/note", incidents.note, name="incident-note"),
+    path("deliveries", deliveries, name="deliveries"),
     path("silences", silences.silences, name="silences"),
     path("silences/<int:number>/end", silences.end_silence, name="silence-end"),
     path("quick", quick, name="quick"),

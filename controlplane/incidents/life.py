@@ -16,7 +16,8 @@ LONGEST_NOTE = 10_000  # characters
 
 
 def acknowledge(key: str, by: str, at: datetime, note: str = "", via: str = "") -> bool:
-    """Somebody is on it. `key` is the notice's; `via` names the system that it was done in, which is not told of it again."""
+    """Somebody is on it. `key` is the notice's; `via` is the kind of destination that it was done in, such as
+    "pagerduty": the others are told."""
 
     def change(incident: Incident) -> bool:
         if incident.status != Incident.Status.OPEN:
@@ -24,8 +25,8 @@ def acknowledge(key: str, by: str, at: datetime, note: str = "", via: str = "") 
         incident.status = Incident.Status.ACKNOWLEDGED
         incident.acknowledged_at, incident.acknowledged_by = at, by[:200]
         _enter(incident, Entry.Kind.ACKNOWLEDGED, by, at, note, via)
-        if incident.told and not via:
-            telling.acknowledge(incident, at)
+        if incident.told:
+            telling.acknowledge(incident, at, known_to=via)
         return True
 
     return _changed(key, change)
@@ -42,8 +43,8 @@ def resolve(key: str, by: str, at: datetime, note: str = "", via: str = "") -> b
         if incident.signal != Incident.Signal.QUIET:
             incident.cool_until = at + RULES.cool_down
         _enter(incident, Entry.Kind.RESOLVED, by, at, note, via)
-        if incident.told and not via:
-            telling.resolve(incident, at, f"resolved by {by}")
+        if incident.told:
+            telling.resolve(incident, at, f"resolved by {by}", known_to=via)
         return True
 
     return _changed(key, change)

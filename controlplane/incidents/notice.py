@@ -32,6 +32,7 @@ class Notice:
     kind: str = ""  # PagerDuty's class
     details: Mapping[str, Any] = field(default_factory=dict)  # JSON
     links: tuple[Link, ...] = ()
+    known_to: str = ""  # the kind of destination that it came from, such as "pagerduty": those are not told of it again
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,15 +38,24 @@ def trigger(incident: Incident, at: datetime) -> None:
     _send(incident, "trigger", at, incident.summary, found)
 
 
-def acknowledge(incident: Incident, at: datetime) -> None:
-    _send(incident, "acknowledge", at, f"{incident.acknowledged_by} acknowledged: {incident.summary}", facts(incident))
+def acknowledge(incident: Incident, at: datetime, known_to: str = "") -> None:
+    _send(
+        incident,
+        "acknowledge",
+        at,
+        f"{incident.acknowledged_by} acknowledged: {incident.summary}",
+        facts(incident),
+        known_to,
+    )
 
 
-def resolve(incident: Incident, at: datetime, why: str) -> None:
-    _send(incident, "resolve", at, f"{why[:1].upper()}{why[1:]}: {incident.summary}", facts(incident))
+def resolve(incident: Incident, at: datetime, why: str, known_to: str = "") -> None:
+    _send(incident, "resolve", at, f"{why[:1].upper()}{why[1:]}: {incident.summary}", facts(incident), known_to)
 
 
-def _send(incident: Incident, action: NoticeAction, at: datetime, summary: str, found: text.Facts) -> None:
+def _send(
+    incident: Incident, action: NoticeAction, at: datetime, summary: str, found: text.Facts, known_to: str = ""
+) -> None:
     """The caller saves the incident, whose sequence grows."""
     incident.sequence += 1
     enqueue(
@@ -64,6 +73,7 @@ def _send(incident: Incident, action: NoticeAction, at: datetime, summary: str, 
             kind=text.quantity(incident.promise),
             details=text.details(found),
             links=links(incident, found),
+            known_to=known_to,
         )
     )
 

@@ -88,7 +88,7 @@ def test_a_page_weighs_no_more_than_it_may(page: Page, path: str, budget_kb: int
 @pytest.mark.parametrize(
     "path",
     [
-        "/", "/latency", "/latency?view=heatmap", "/requests", "/requests?model=nobody", "TRACE", "/signals", "/causes",
+        "/", "/latency", "/latency?view=heatmap", "/requests", "/requests?model=nobody", "TRACE", "/signals", "/causes", "/deliveries",
         "/objectives", "/objectives?state=quiet",
         "/objectives/queue-by-pool", "/objectives/chat-large-ttft",
         "/signals?metric=nv_inference_request_success", "/signals?metric=nobody",

@@ -97,13 +97,13 @@ def test_by_keyboard_from_anywhere_to_an_acknowledged_page(page: Page) -> None:
 def test_a_note_appears_in_the_timeline_and_a_half_written_one_survives_a_refresh(page: Page, site: Site) -> None:
     page.goto("/incidents")
     page.get_by_role("link", name=re.compile("^chat-large TTFT")).click()
-    page.get_by_label("Note").fill("restarted replica 1")
+    page.get_by_role("textbox", name="Note").fill("restarted replica 1")
     page.get_by_role("button", name="Add to the timeline").click()
     expect(page.locator(".timeline")).to_contain_text("restarted replica 1")
-    page.get_by_label("Note").fill("half a thou")
+    page.get_by_role("textbox", name="Note").fill("half a thou")
     with page.expect_response(lambda answer: answer.request.headers.get("weir-refresh") == "1"):
         site.announce(0, 0)
-    expect(page.get_by_label("Note")).to_have_value("half a thou")
+    expect(page.get_by_role("textbox", name="Note")).to_have_value("half a thou")
 
 
 def test_the_list_shows_a_new_incident_without_a_reload(page: Page, site: Site) -> None:

@@ -1,6 +1,7 @@
 """A refused page, sent again once what it was refused for is put right."""
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from controlplane.incidents.delivery.models import Delivery
@@ -8,13 +9,10 @@ from controlplane.incidents.delivery.models import Delivery
 
 @transaction.atomic
 def send(delivery: Delivery) -> bool:
-    """Whether it waits again. Not where a later step was told already: it would come after what follows it."""
+    """Whether it waits again. Not where a later step was told, or is on its way: it would come after what follows it."""
     later = Delivery.objects.filter(
-        endpoint=delivery.endpoint_id,
-        key=delivery.key,
-        sequence__gt=delivery.sequence,
-        state=Delivery.State.DELIVERED,
-    )
+        endpoint=delivery.endpoint_id, key=delivery.key, sequence__gt=delivery.sequence
+    ).filter(Q(state=Delivery.State.DELIVERED) | Q(state=Delivery.State.PENDING, claimed_until__isnull=False))
     if later.exists():
         return False
     now = timezone.now()

@@ -89,8 +89,8 @@ def _needless(delivery: Delivery, now: datetime) -> str:
         return "too late to explain anything" if now - delivery.enqueued_at > CHANGE_USEFUL_FOR else ""
     same = Delivery.objects.filter(endpoint=delivery.endpoint_id, key=delivery.key)
     if delivery.action == "trigger":
-        following = same.filter(sequence__gt=delivery.sequence).order_by("sequence").values_list("action", "sequence")
-        action, sequence = following.first() or ("", 0)
+        following = same.filter(sequence__gt=delivery.sequence, state=PENDING).order_by("sequence")
+        action, sequence = following.values_list("action", "sequence").first() or ("", 0)
         return f"#{sequence} says the same, and more recently" if action == "trigger" else ""
     return "" if fallback.told(delivery) else "nothing is open there: its trigger was never delivered"
 

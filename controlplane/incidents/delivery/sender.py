@@ -132,6 +132,8 @@ class Sender(threading.Thread):
                 await self._in_database(keep_house)
             except DatabaseError as error:
                 log.warning("the sender's housekeeping failed; trying again", error=str(error))
+            except Exception:
+                log.exception("the sender's housekeeping failed; trying again")
             await asyncio.sleep(HOUSEKEEPING_S)
 
     async def _in_database(self, work: Callable[[], T]) -> T:

@@ -35,8 +35,8 @@ READ_SETTINGS: Mapping[str, object] = {
 }
 
 INSERT_SETTINGS: Mapping[str, object] = {
-    "max_partitions_per_insert_block": 0,  # tables are parted by day: a backfill of a year is one batch like any other
     "optimize_on_insert": 0,  # repeats within one insert are told apart when parts are merged, as all others: half the time
+    "max_partitions_per_insert_block": 0,  # tables are parted by day: a backfill of a year is one batch like any other
 }
 
 

@@ -37,6 +37,14 @@ ENDPOINTS = [
     "/api/v1/maintenance/{number}",
     "/api/v1/deliveries",
     "/api/v1/destinations",
+    "/api/v1/incidents",
+    "/api/v1/incidents/{number}",
+    "/api/v1/incidents/{number}/acknowledge",
+    "/api/v1/incidents/{number}/resolve",
+    "/api/v1/incidents/{number}/notes",
+    "/api/v1/silences",
+    "/api/v1/silences/{number}",
+    "/api/v1/changes",
 ]
 
 

@@ -93,19 +93,11 @@ def test_quick_still_lists_pages_while_the_store_is_away(reader: Client, away: N
 
 
 def test_every_page_and_its_parameters_are_in_the_manual() -> None:
-    manual = (ROOT / "docs/pages.md").read_text()
-    for name in ("", "latency", "requests", "traces/"):
-        assert f"`/{name}" in manual
-    assert {pattern.name for pattern in urlpatterns} == {
-        "overview",
-        "latency",
-        "latency-explain",
-        "latency-table",
-        "requests",
-        "trace",
-        "quick",
-        "live",
-    }
+    manual = "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
+    for pattern in urlpatterns:
+        if pattern.name not in ("live", "quick", "latency-table"):
+            first = str(pattern.pattern).split("/")[0].split("<")[0]
+            assert f"`/{first}" in manual, pattern
     for parameter in ("q", "by", "view", "order", "min_ms", "limit", "cursor", "request"):
         assert f"`{parameter}`" in manual
 

@@ -7,6 +7,7 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from controlplane.incidents import engine, life, rows
+from controlplane.incidents.delivery.models import Delivery, Destination, Endpoint
 from controlplane.incidents.models import Entry, Incident, SilenceRecord
 from controlplane.incidents.notice import Change, Notice
 from controlplane.slo.windows import Severity
@@ -98,7 +99,7 @@ def test_a_ticket_that_becomes_a_page_is_the_same_incident_and_pages_anew_though
         ("resolve", True),
         ("trigger", False),
     ]
-    assert not life.acknowledge(ticket, "tom", after(3), via="PagerDuty"), "an echo of the ticket is none of the page"
+    assert not life.acknowledge(ticket, "tom", after(3), via="pagerduty"), "an echo of the ticket is none of the page"
 
 
 def test_a_page_that_only_smoulders_is_resolved_and_goes_on_as_a_ticket(told: list[Notice]) -> None:
@@ -178,15 +179,21 @@ def test_after_a_quiet_moment_what_a_person_resolved_opens_at_once(told: list[No
 
 
 @pytest.mark.parametrize("severity", ["page", "ticket"])
-def test_an_acknowledge_that_came_from_pagerduty_is_not_sent_back(told: list[Notice], severity: Severity) -> None:
+def test_what_was_done_in_pagerduty_is_told_to_the_others_and_not_back_there(severity: Severity) -> None:
+    for kind in ("pagerduty", "slack"):
+        endpoint = Endpoint.objects.create(kind=kind, url=f"https://{kind}.example.com/", secret="x" * 32)
+        Destination.objects.create(name=kind, kind=kind, endpoint=endpoint)
     engine.observe([alert(severity=severity)], NOW)
+    Delivery.objects.update(state="delivered", settled_at=NOW)
     key = Incident.objects.get().notice_key
-    assert life.acknowledge(key, "Ann", after(1), "looking", via="PagerDuty")
-    assert not life.acknowledge(key, "Ann", after(1), via="PagerDuty")
+    assert life.acknowledge(key, "Ann", after(1), "looking", via="pagerduty")
+    assert not life.acknowledge(key, "Ann", after(1), via="pagerduty")
     entry = Incident.objects.get().entries.get(kind=Entry.Kind.ACKNOWLEDGED)
-    assert (entry.by, entry.via, entry.text) == ("Ann", "PagerDuty", "looking")
-    assert life.resolve(key, "Ann", after(2), via="PagerDuty")
-    assert [notice.action for notice in told] == ["trigger"]
+    assert (entry.by, entry.via, entry.text) == ("Ann", "pagerduty", "looking")
+    assert life.resolve(key, "Ann", after(2), via="pagerduty")
+    sent = Delivery.objects.exclude(state="dropped").order_by("sequence").values_list("endpoint__kind", "action")
+    assert [action for kind, action in sent if kind == "slack"] == ["trigger", "acknowledge", "resolve"]
+    assert [action for kind, action in sent if kind == "pagerduty"] == ["trigger"]
 
 
 def test_planned_maintenance_opens_nothing(told: list[Notice]) -> None:

@@ -1,5 +1,6 @@
 """Delivery's own objective: what is late, refused or sent by nobody is said wherever somebody looks."""
 
+import re
 from collections.abc import Iterator
 from datetime import timedelta
 
@@ -12,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families as prometheu
 from controlplane.incidents.delivery import enqueue
 from controlplane.incidents.delivery.health import Figures, health, judge
 from controlplane.incidents.delivery.models import Delivery, Heartbeat
+from controlplane.incidents.models import Incident
 from tests.controlplane.incidents.delivery.notices import notice, pagerduty, routing_key
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -117,3 +119,27 @@ def test_deliveries_are_filtered_and_paged(owner: Client) -> None:
     assert owner.get("/api/v1/deliveries?state=delivered").json()["rows"] == []
     assert owner.get("/api/v1/deliveries?keys=incident-1").status_code == 422
     assert User.objects.exists()
+
+
+def test_the_page_lists_each_delivery_with_its_reason_and_its_incident(stuck: None, teammate: Client) -> None:
+    incident = Incident.objects.create(
+        alert_key="premium", notice_key="incident-1", objective="premium", group="g", opened_at=timezone.now()
+    )
+    Delivery.objects.update(attempts=3, error="503 busy")
+    page = teammate.get("/deliveries").content.decode()
+    assert "503 busy" in page
+    assert f'href="/incidents/{incident.pk}"' in page
+    assert "1 page is not delivered" in page
+    assert routing_key(1) not in page
+    assert "incident-1 trigger" not in teammate.get("/deliveries?state=delivered").content.decode()
+    assert teammate.get("/deliveries?before=x").status_code == 400
+
+
+def test_a_long_list_is_paged(teammate: Client) -> None:
+    pagerduty("all")
+    for number in range(60):
+        enqueue(notice("trigger", 1, key=f"incident-{number}"))
+    first = teammate.get("/deliveries?action=trigger").content.decode()
+    (following,) = re.findall(r'href="(/deliveries\?action=trigger&amp;before=\d+)"', first)
+    second = teammate.get(following.replace("&amp;", "&")).content.decode()
+    assert (first.count("<tr data-row"), second.count("<tr data-row")) == (50, 10)

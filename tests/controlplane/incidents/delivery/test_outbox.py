@@ -2,6 +2,7 @@
 
 import pytest
 from django.db import IntegrityError, transaction
+from django.utils import timezone
 
 from controlplane.fleet.models import Team
 from controlplane.incidents.delivery import enqueue
@@ -85,3 +86,31 @@ def test_one_sequence_twice_is_an_error_of_the_caller() -> None:
 def test_a_key_that_pagerduty_would_refuse_is_refused_at_once(key: str) -> None:
     with pytest.raises(ValueError, match="use 1 to 255"):
         enqueue(notice("trigger", 1, key=key))
+
+
+def test_what_was_done_in_the_one_pagerduty_is_not_told_there_and_the_key_is_closed_there_all_the_same() -> None:
+    pagerduty("all")
+    enqueue(notice("trigger", 1))
+    Delivery.objects.update(state="delivered", settled_at=timezone.now())
+    enqueue(notice("resolve", 2, known_to="pagerduty"))
+    assert Delivery.objects.get(action="resolve").state == "dropped"
+    enqueue(notice("acknowledge", 3))
+    assert waiting() == [("trigger", "all"), ("resolve", "all")]
+
+
+def test_a_trigger_that_still_waits_is_followed_by_the_resolve_although_it_was_done_there() -> None:
+    pagerduty("all")
+    enqueue(notice("trigger", 1))
+    Delivery.objects.update(state="delivered", settled_at=timezone.now())
+    enqueue(notice("trigger", 2))
+    enqueue(notice("resolve", 3, known_to="pagerduty"))
+    assert Delivery.objects.get(action="resolve").state == "pending"
+
+
+def test_where_two_of_a_kind_were_told_both_hear_of_what_was_done_in_one_of_them() -> None:
+    pagerduty("first", 1)
+    pagerduty("second", 2)
+    enqueue(notice("trigger", 1))
+    Delivery.objects.update(state="delivered", settled_at=timezone.now())
+    enqueue(notice("resolve", 2, known_to="pagerduty"))
+    assert [one.state for one in Delivery.objects.filter(action="resolve")] == ["pending", "pending"]

@@ -1,0 +1,73 @@
+"""What was told to whom, and what came of it: the outbox, as its readers need it."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+
+from controlplane.dashboard.views.common import page
+from controlplane.incidents.delivery.health import health
+from controlplane.incidents.delivery.listing import FILTERS, listed
+from controlplane.incidents.delivery.models import Delivery
+from controlplane.incidents.models import Incident
+from controlplane.telemetry.ask.question import whole
+
+PAGE_ROWS = 50
+LOOKS = {
+    "pending": ("…", "muted", "waiting"),
+    "delivered": ("✓", "good", "delivered"),
+    "dead": ("✕", "bad", "refused"),
+    "dropped": ("◇", "muted", "not needed"),
+}
+"""Icon, colour class and word of a state."""
+CHOICES: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("all", ()),
+    ("waiting", ("pending",)),
+    ("refused", ("dead",)),
+    ("delivered", ("delivered",)),
+)
+
+
+@page
+def deliveries(request: HttpRequest) -> HttpResponse:
+    """`key`, `destination`, `state` and `action`, each repeatable; `before` is where a page begins."""
+    wanted = {name: request.GET.getlist(name)[:20] for name in FILTERS}
+    before = whole(dict(request.GET.lists()), "before", 0, 0, 2**62) or None
+    found = listed(wanted, before, PAGE_ROWS)
+    kept = [(name, value) for name, values in wanted.items() for value in values]
+    without_state = [(name, value) for name, value in kept if name != "state"]
+    now = timezone.now()
+    context = {
+        "rows": rows(found.rows, now),
+        "health": health(now),
+        "chosen": [(name, value) for name, value in without_state],
+        "choices": [
+            {
+                "text": text,
+                "href": f"?{urlencode([*without_state, *(('state', one) for one in states)])}",
+                "current": set(states) == set(wanted["state"]),
+            }
+            for text, states in CHOICES
+        ],
+        "first_href": f"?{urlencode(kept)}" if before else "",
+        "next_href": f"?{urlencode([*kept, ('before', found.next_before)])}" if found.next_before else "",
+    }
+    return render(request, "incidents/deliveries.html", context)
+
+
+def rows(found: list[Delivery], now: Any) -> list[dict[str, Any]]:
+    keys = {one.key for one in found}
+    incidents = dict(Incident.objects.filter(notice_key__in=keys).values_list("notice_key", "pk"))
+    return [
+        {
+            "one": one,
+            "look": LOOKS[one.state],
+            "summary": one.notice.get("summary", ""),
+            "incident": incidents.get(one.key),
+            "took_s": ((one.settled_at or now) - one.enqueued_at).total_seconds(),
+            "next_s": max(0.0, (one.due_at - now).total_seconds()) if one.state == "pending" and one.attempts else None,
+        }
+        for one in found
+    ]
