@@ -21,7 +21,8 @@ def fill(store: Store, to_ns: int) -> None:
         write(store, "nv_inference_request_success", counter, "counter", **labels)
         write(store, "nv_inference_pending_request_count", [(time, n % 7 + 0.5) for n, time in seen], "gauge", **labels)
         spent = [(time, 30.0 * n * 4_000) for n, (_, time) in enumerate(seen)]  # 4 ms of each request
-        write(store, "nv_inference_queue_duration_us", spent, "counter", **labels)
+        for part in ("queue", "compute_input", "compute_infer", "compute_output"):
+            write(store, f"nv_inference_{part}_duration_us", spent, "counter", **labels)
         write(store, "nv_energy_us", [(time, 2.0) for _, time in seen], "gauge", unit="us", **labels)
         states = [(time, not (sick and 44 <= n < 52)) for n, time in enumerate(times)]
         scraped(store, [_scrape("replica", instance, time, up) for time, up in states])

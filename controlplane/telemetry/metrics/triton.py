@@ -104,7 +104,8 @@ class ServerAverages:
 
 
 def by_server(grown: Iterable[Measured]) -> list[ServerAverages]:
-    """The averages of each server and model, from the growth of METRICS; those without a request in the range are left out."""
+    """The averages of each server and model, from the growth of METRICS. Left out are those without a request in the range, and
+    those of which not all was measured: what is missing is not zero."""
     found: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for one in grown:
         labels = one.labels
@@ -112,11 +113,11 @@ def by_server(grown: Iterable[Measured]) -> list[ServerAverages]:
     return [
         ServerAverages(instance, model, _over(amounts))
         for (instance, model), amounts in sorted(found.items())
-        if amounts[REQUESTS] > 0
+        if amounts.get(REQUESTS, 0) > 0 and amounts.keys() >= set(METRICS)
     ]
 
 
 def _over(amounts: Mapping[str, float]) -> Averages:
     requests = amounts[REQUESTS]
-    queue, taken, inferred, given = (amounts.get(metric, 0.0) / requests / 1e3 for metric in METRICS[1:])
+    queue, taken, inferred, given = (amounts[metric] / requests / 1e3 for metric in METRICS[1:])
     return Averages(round(requests), queue, taken + inferred + given, taken, inferred, given, reset=False)

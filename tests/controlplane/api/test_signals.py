@@ -88,7 +88,7 @@ def test_tritons_own_averages_are_called_so(caller: Client, reader: Client, serv
     found = get(caller, "series/averages")["servers"]
     steady = next(each for each in found if each["instance"] == "gpu-1:8002")
     assert (steady["model"], steady["statistic"], steady["requests"]) == ("chat", "average", 30 * 59)
-    assert steady["queue_ms"] == pytest.approx(4.0)
+    assert (steady["queue_ms"], steady["compute_ms"]) == (pytest.approx(4.0), pytest.approx(12.0))
     assert "means per request over the range" in words(reader.get("/signals"))
 
 
