@@ -3,6 +3,8 @@
 import os
 import signal
 import threading
+from collections.abc import Sequence
+from datetime import datetime
 
 import django
 
@@ -16,8 +18,14 @@ def main() -> None:
     from controlplane import tracing
     from controlplane.controller.http import serve
     from controlplane.controller.loop import Controller
-    from controlplane.incidents.engine import observe
+    from controlplane.incidents import engine
+    from controlplane.incidents.retire import retire
+    from controlplane.slo.alert import Alert
     from controlplane.telemetry.store import Store
+
+    def observe(alerts: Sequence[Alert], now: datetime) -> None:
+        engine.observe(alerts, now)
+        retire(now)
 
     config = settings.CONFIG
     tracing.configure("weir-controller", config)
