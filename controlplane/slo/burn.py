@@ -46,6 +46,11 @@ def burn_rate(counts: Counts, target: float) -> float | None:
     return None if ratio is None else ratio / error_budget(target)
 
 
+def highest_burn_rate(target: float) -> float:
+    """What a total outage burns at: windows with a threshold as high, as with targets below 93 % and the workbook's first, never fire."""
+    return 1 / error_budget(target)
+
+
 def error_budget(target: float) -> float:
     """The share that may be bad. Raises ValueError."""
     if not 0 < target < 1:

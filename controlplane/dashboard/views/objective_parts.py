@@ -4,6 +4,7 @@ from typing import Any
 
 from controlplane.slo import words
 from controlplane.slo.asked import Told
+from controlplane.slo.burn import highest_burn_rate
 
 STATE_LOOKS = {
     "page": ("▲", "bad", "burning, page"),
@@ -18,7 +19,7 @@ INCIDENT_STATES = {"open": ("▲", "bad"), "acknowledged": ("◐", "warn"), "res
 
 
 def rates(one: Told) -> list[dict[str, Any]]:
-    """Each burn window with its threshold and both rates, as people read them."""
+    """Each burn window with its threshold and both rates, as people read them; `never` where even an outage stays below it."""
     return [
         {
             "severity": verdict["severity"],
@@ -28,6 +29,7 @@ def rates(one: Told) -> list[dict[str, Any]]:
             "short": words.rate(verdict["short"]),
             "threshold": words.rate(verdict["threshold"]),
             "fires": verdict["fires"] and one.state == "firing",
+            "never": verdict["threshold"] >= highest_burn_rate(one.row.target),
             "few": not verdict["enough_events"] and (verdict["long"] or 0) > verdict["threshold"],
             "meter": min(1.0, (verdict["long"] or 0) / verdict["threshold"]) * 100 if verdict["threshold"] else 0,
         }

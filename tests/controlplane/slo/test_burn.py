@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.slo.burn import MinimumEvents, Verdict, burn_rate, error_budget, judge, worst
+from controlplane.slo.burn import MinimumEvents, Verdict, burn_rate, error_budget, highest_burn_rate, judge, worst
 from controlplane.slo.counts import Counts
 from controlplane.slo.windows import DAY_S, HOUR_S, MINUTE_S, WORKBOOK, lengths_s
 
@@ -130,3 +130,7 @@ def test_a_verdict_says_why_it_does_not_fire() -> None:
     verdict: Verdict = judge({length: Counts(1, 2) for length in lengths_s(WORKBOOK)}, 0.999, PERIOD_S)[0]
     assert verdict.long == verdict.short == pytest.approx(500)
     assert not verdict.enough_events
+
+
+def test_a_total_outage_burns_at_the_highest_rate() -> None:
+    assert burn_rate(Counts(bad=7, total=7), 0.9) == pytest.approx(highest_burn_rate(0.9)) == pytest.approx(10)
