@@ -133,6 +133,15 @@
   document.addEventListener("htmx:beforeSwap", () => { const row = document.querySelector("tr.at"); kept = row ? row.id : ""; });
   document.addEventListener("htmx:afterSwap", () => { const row = kept && byId(kept); if (row) row.classList.add("at"); });
 
+  // Parts of the data come after it: until all are there the page keeps its height, or the browser would scroll it up.
+  let asked = 0;
+  document.addEventListener("htmx:beforeSwap", (event) => { if (data && event.target === data) data.style.minHeight = `${data.offsetHeight}px`; });
+  document.addEventListener("htmx:beforeRequest", () => { asked += 1; });
+  document.addEventListener("htmx:afterRequest", () => {
+    asked -= 1;
+    if (!asked && data) requestAnimationFrame(() => { if (!asked) data.style.minHeight = ""; });
+  });
+
   // A fragment that answers 4xx or 5xx says what is wrong: show it.
   document.addEventListener("htmx:beforeSwap", (event) => {
     const status = event.detail.xhr.status;
