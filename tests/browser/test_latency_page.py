@@ -69,7 +69,9 @@ def test_new_requests_appear_without_a_reload_and_the_page_stays_where_it_was(pa
     pages.open_latency(page)
     pages.mark(page)
     page.wait_for_function("document.querySelector('.freshness .link').textContent === ''")
-    page.wait_for_function("() => document.documentElement.scrollHeight - innerHeight >= 120")  # its later parts are there
+    page.wait_for_function(
+        "() => document.documentElement.scrollHeight - innerHeight >= 120"
+    )  # its later parts are there
     page.evaluate("scrollTo(0, 120)")
     before = pages.requests_shown(page)
     site.arrive(40, 5, seed=11)

@@ -93,7 +93,7 @@ def test_tritons_own_averages_are_called_so(caller: Client, reader: Client, serv
 
 
 def test_metrics_are_found_by_words_in_their_names(caller: Client, served: Filled, now_ns: int) -> None:
-    found = get(caller, "series/metrics", text="inference COUNT")["metrics"]
+    found = get(caller, "series/metrics", text="pending COUNT")["metrics"]
     assert found == [{"metric": "nv_inference_pending_request_count", "kind": "gauge", "unit": "", "series": 2}]
 
 
