@@ -34,9 +34,7 @@ def window(filled: Filled) -> Iterator[Window]:
         points = [(from_ns + n * 15 * S, each * n) for n in range(20)]
         write(store, metric, points, "counter", instance="gpu-1:8002", model="sick")
     yield Window(from_ns, from_ns + 300 * S)
-    store.withdraw_requests(
-        (bytes.fromhex(one.trace_id), bytes.fromhex(one.request_id)) for one in rows
-    )  # others count what the store holds
+    store.withdraw_requests((bytes.fromhex(one.trace_id), bytes.fromhex(one.request_id)) for one in rows)
 
 
 @pytest.fixture
