@@ -7,6 +7,7 @@ acknowledges more than it stores is counted by what it has stored within its win
 what it had queued would be counted into the next.
 """
 
+import os
 import tempfile
 import threading
 import time
@@ -22,7 +23,7 @@ from tests.bench.processes import BenchError
 from tests.bench.telemetry import Telemetry, telemetry
 from tests.bench.trace_peers import Peer, mlflow, phoenix
 
-ROUNDS = 3
+ROUNDS = int(os.environ.get("WEIR_BENCH_ROUNDS", "3"))
 FULL_S, PACED_S, PEER_S, PEER_DRAIN_S = 15.0, 20.0, 15.0, 15.0
 PACE_SPANS_PER_S = 40_000
 PEER_PACE_SPANS_PER_S = 2_000  # several times what they keep; at full load Phoenix stores next to nothing
