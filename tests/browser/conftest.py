@@ -1,6 +1,5 @@
 """Chromium, logged in to a real site; every page is held to: no console error, no request to another host."""
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,7 +8,6 @@ from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, R
 
 from tests import need
 from tests.browser.site import ROOT, Site, running_site
-from tests.controlplane import signals, traffic
 
 ARGUMENTS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
@@ -21,13 +19,16 @@ PATIENCE_MS = 30_000
 
 @pytest.fixture(scope="package")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    """With a quarter of an hour of traffic that ends now; the queue of the larger model is growing."""
     need.chromium()
     with running_site(tmp_path_factory.mktemp("site")) as running:
-        now = time.time_ns()
-        traffic.fill(running.store, 2400, now - 900 * 10**9, now)
-        signals.fill(running.store, now)
         yield running
+
+
+@pytest.fixture(autouse=True)
+def recent(site: Site) -> None:
+    """What the pages show has just happened, however long the site is up."""
+    if site.age_s() > 60:
+        site.begin_again()
 
 
 @pytest.fixture(scope="package")

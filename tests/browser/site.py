@@ -78,6 +78,22 @@ class Site:
     def token(self) -> str:
         return (self.home / "api-token").read_text().strip()
 
+    def begin_again(self) -> None:
+        """A quarter of an hour of traffic and metrics that ends now, and nothing else; the queue of the larger model is growing."""
+        tables = self.store.rows(
+            "SELECT name FROM system.tables WHERE database = currentDatabase() AND name != 'schema_versions'"
+        )
+        for (table,) in tables:
+            self.store.command(f"TRUNCATE TABLE {table}")
+        now = time.time_ns()
+        traffic.fill(self.store, 2400, now - 900 * 10**9, now)
+        signals.fill(self.store, now)
+
+    def age_s(self) -> float:
+        """Since it began; decades where it never did."""
+        ((newest_ns,),) = self.store.rows("SELECT max(time_ns) FROM scrapes")
+        return float(time.time_ns() - newest_ns) / 1e9
+
     def shell(self, code: str) -> None:
         """Run it as the control plane would."""
         _manage("shell", "-v0", "-c", code, environment=self.environment)
@@ -156,9 +172,7 @@ def _answers(url: str) -> bool:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder, running_site(Path(folder)) as site:
-        now = time.time_ns()
-        traffic.fill(site.store, 4000, now - int(900e9), now)
-        signals.fill(site.store, now)
+        site.begin_again()
         print(f"{site.url}  admin  {site.password}\n{site.token}", flush=True)
         seed = 100
         while True:

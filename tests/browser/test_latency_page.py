@@ -191,9 +191,8 @@ def test_it_says_what_is_different_about_the_slow_ones(page: Page, shoot: Shoot,
 
 @pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
 def test_a_region_dragged_over_the_heatmap_is_explained_and_is_in_the_url(
-    page: Page, site: Site, shoot: Shoot, context: object
+    page: Page, shoot: Shoot, context: object
 ) -> None:
-    site.arrive(300, 600, seed=15)  # there are slow ones wherever it is dragged, however long ago the site was started
     pages.open_latency(page)
     pages.mark(page)
     page.get_by_role("link", name="heatmap", exact=True).click()

@@ -1,22 +1,18 @@
 """The signals page, as a person uses it: targets, a search, a metric's chart, its table, zooming, narrowing."""
 
-import time
 from collections.abc import Callable
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser import pages
-from tests.browser.site import Site
-from tests.controlplane import signals
 
 Shoot = Callable[[str], None]
 METRIC = "/signals?metric=nv_inference_request_success"
 
 
 @pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
-def test_targets_and_metrics_at_a_glance(page: Page, site: Site, shoot: Shoot, context: object) -> None:
-    signals.go_down(site.store, time.time_ns())
+def test_targets_and_metrics_at_a_glance(page: Page, shoot: Shoot, context: object) -> None:
     page.goto("/signals")
     expect(page.locator("tbody tr").first).to_contain_text("down")
     expect(page.get_by_role("region", name="Events")).to_contain_text("connection refused")

@@ -31,11 +31,6 @@ def fill(store: Store, to_ns: int) -> None:
     scraped(store, [_scrape("gone", "gone:1", time, up=True) for time in times[:10]])
 
 
-def go_down(store: Store, now_ns: int) -> None:
-    """Redis' exporter was up a minute ago, and is down since."""
-    scraped(store, [_scrape("redis", "redis:9121", now_ns - ago * EVERY, up=ago == 4) for ago in (4, 3, 2, 1, 0)])
-
-
 def _scrape(job: str, instance: str, time_ns: int, up: bool) -> Scrape:
     error = "" if up else "ClientConnectorError: connection refused"
     return Scrape(time_ns, job, instance, f"http://{instance}/metrics", up, 12_000_000, 40 if up else 0, error)
