@@ -16,7 +16,8 @@ from controlplane.slo.maintenance import Planned
 from controlplane.slo.objective import Objective, Timeslices
 from controlplane.slo.period import SECOND_NS, Span
 from controlplane.slo.sli import Cost, Histogram, Indicator, Latency
-from controlplane.telemetry.store.objectives import Classes, Cut
+from controlplane.telemetry.store.judged import Cut
+from controlplane.telemetry.store.objectives import Classes
 
 GRID_S = 10
 """Requests are counted by steps of this length, s: the finest that a window's edge can lie on."""
@@ -58,7 +59,7 @@ class Plan:
         self.cuts = tuple(Cut(name, tuple(sorted(thresholds[name, ttft])), ttft) for name, ttft in measures)
         self.dimensions = _dimensions(counted, planned)
         self.tasks = [
-            Task(one, definition(one), cut := measures.index(_measure(one.indicator)), self._place(cut, one.indicator))
+            Task(one, definition(one), at := measures.index(_measure(one.indicator)), self._place(at, one.indicator))
             for one in counted
         ]
 
@@ -162,6 +163,14 @@ class _Table:
                 np.bincount(step, weights=requests * counted, minlength=self.steps),
             ]
         ).astype(np.int32)
+
+
+def cut(indicator: Indicator) -> Cut | None:
+    """What tells bad requests of one indicator; None where it is not single requests that are judged."""
+    if isinstance(indicator, Histogram):
+        return None
+    measure, ttft_definition = _measure(indicator)
+    return Cut(measure, _threshold(indicator), ttft_definition)
 
 
 def _measure(indicator: Indicator) -> tuple[str, str]:

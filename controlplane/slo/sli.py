@@ -12,10 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from controlplane.telemetry.ledger.row import STAGES, LedgerRow
+from controlplane.telemetry.ledger.row import RATE_LIMITED, STAGES, LedgerRow
 
 NS_PER_MS = 1_000_000
-RATE_LIMITED = "rate_limit_exceeded"
 Measure = Literal["ttft", "itl", "e2e"]
 MEASURES: tuple[Measure, ...] = ("ttft", "itl", "e2e")
 

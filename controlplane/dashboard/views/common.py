@@ -2,7 +2,7 @@
 
 import functools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -106,7 +106,10 @@ def filter_context(
             }
             for length in links.PRESETS
         ],
-        "facets": [_facet(question, name, label, values.get(name, ())) for name, label in FACETS],
+        "facets": [
+            facet(name, label, *([one or UNKNOWN for one in some.get(name, ())] for some in (values, question.filters)))
+            for name, label in FACETS
+        ],
         "kept": [*kept, *always, *_unseen(question)],
         "wider": query(wider) if wider else "",
         "day": query(links.back(question, "24h")),
@@ -115,15 +118,13 @@ def filter_context(
     }
 
 
-def _facet(question: Question, name: Dimension, label: str, values: Sequence[str]) -> dict[str, Any]:
-    chosen = question.filters.get(name, ())
+def facet(name: str, label: str, values: Iterable[str], chosen: Sequence[str]) -> dict[str, Any]:
+    """A choice among the values there are and those that are asked for, for `_facets.html`."""
     return {
         "name": name,
         "label": label,
         "chosen": bool(chosen),
-        "options": [
-            {"value": value or UNKNOWN, "chosen": value in chosen} for value in dict.fromkeys([*values, *chosen])
-        ],
+        "options": [{"value": value, "chosen": value in chosen} for value in dict.fromkeys([*values, *chosen])],
     }
 
 

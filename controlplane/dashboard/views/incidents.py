@@ -14,7 +14,7 @@ from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.views.decorators.http import require_POST
 
 from controlplane.dashboard.incident import detail, grouped, summed
-from controlplane.dashboard.views.common import is_fragment, is_refresh
+from controlplane.dashboard.views.common import facet, is_fragment, is_refresh
 from controlplane.incidents import life
 from controlplane.incidents.markdown import postmortem
 from controlplane.incidents.models import Incident
@@ -61,17 +61,7 @@ def facets(chosen: dict[str, str]) -> list[dict[str, Any]]:
         "objective": sorted(set(Incident.objects.values_list("objective", flat=True).distinct())),
         "model": sorted({one for one in Incident.objects.values_list("scope__model", flat=True).distinct() if one}),
     }
-    return [
-        {
-            "name": name,
-            "chosen": name in chosen,
-            "options": [
-                {"value": value, "chosen": chosen.get(name) == value}
-                for value in dict.fromkeys([*found, *([chosen[name]] if name in chosen else [])])
-            ],
-        }
-        for name, found in values.items()
-    ]
+    return [facet(name, name, found, [chosen[name]] if name in chosen else []) for name, found in values.items()]
 
 
 def incident(request: HttpRequest, number: int) -> HttpResponse:

@@ -14,11 +14,11 @@ from controlplane.incidents.attribution import ask
 from controlplane.slo import asked, words
 from controlplane.slo.asked import Told
 from controlplane.slo.models import StoredObjective
-from controlplane.slo.sli import NS_PER_MS, Availability, Cost, Histogram, Indicator, Latency
+from controlplane.slo.plan import cut
 from controlplane.telemetry.ask import answers
 from controlplane.telemetry.ask.question import Question, choice, parse, written
 from controlplane.telemetry.explain import Split, explain
-from controlplane.telemetry.store.burned import Judgement
+from controlplane.telemetry.store.judged import Cut
 from controlplane.telemetry.store.types import Dimension, Filters, Window
 
 OVER = {"1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
@@ -34,7 +34,7 @@ def objective_burned(request: HttpRequest, slug: str) -> HttpResponse:
     told = asked.told(row, row.states.all(), timezone.now())
     shown = next((one for one in told if one.key == request.GET.get("of")), told[0])
     promise = row.to_objective()
-    judged = judgement(promise.indicator)
+    judged = cut(promise.indicator)
     context: dict[str, Any] = {
         "over": over,
         "choices": [
@@ -52,20 +52,7 @@ def objective_burned(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "dashboard/_objective_burned.html", context | {"told": judged is not None})
 
 
-def judgement(indicator: Indicator) -> Judgement | None:
-    """None where single requests are not judged."""
-    match indicator:
-        case Availability():
-            return Judgement("failed")
-        case Latency():
-            return Judgement(indicator.measure, indicator.threshold_ms * NS_PER_MS, indicator.ttft_definition)
-        case Cost():
-            return Judgement("cost", indicator.usd_per_1k_tokens)
-        case Histogram():
-            return None
-
-
-def burned(shown: Told, judged: Judgement, over: str) -> dict[str, Any]:
+def burned(shown: Told, judged: Cut, over: str) -> dict[str, Any]:
     now_ns = time.time_ns()
     window = Window(now_ns - OVER[over] * 10**9, now_ns)
     filters = cast(Filters, {name: (value,) for name, value in shown.scope.items()})
@@ -117,9 +104,9 @@ def segments(total: Split, split: dict[str, dict[str, Split]], about: Question) 
     return sorted(found, key=lambda one: (-float(str(one["excess"])), -int(str(one["bad"]))))[:MOST_SEGMENTS]
 
 
-def bad(about: Question, judged: Judgement) -> Question:
-    return about.but("status", "error", "rejected") if judged.measure == "failed" else about
+def bad(about: Question, judged: Cut) -> Question:
+    return about.but("status", "error", "rejected") if judged.measure == "availability" else about
 
 
-def more(judged: Judgement) -> dict[str, str]:
-    return {"min_ms": str(int(judged.threshold // NS_PER_MS))} if judged.measure == "e2e" else {}
+def more(judged: Cut) -> dict[str, str]:
+    return {"min_ms": str(int(judged.thresholds[0]))} if judged.measure == "e2e" else {}

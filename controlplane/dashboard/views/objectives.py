@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from controlplane.dashboard import links, vendor
 from controlplane.dashboard.figures.burndown import burndown_figure
-from controlplane.dashboard.views.common import freshness_context, is_fragment, page
+from controlplane.dashboard.views.common import facet, freshness_context, is_fragment, page
 from controlplane.dashboard.views.objective_parts import INCIDENT_STATES, STATE_LOOKS, rates
 from controlplane.incidents.models import Incident
 from controlplane.slo import asked, words
@@ -170,4 +170,4 @@ def _owner(one: Told) -> str:
 
 
 def _facet(name: str, chosen: str, values: set[str]) -> dict[str, Any]:
-    return {"name": name, "chosen": chosen, "options": sorted(value for value in values | {chosen} if value)}
+    return facet(name, name, sorted(filter(None, values)), [chosen] if chosen else [])

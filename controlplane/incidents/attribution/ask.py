@@ -7,7 +7,8 @@ from typing import Any, cast
 from controlplane.incidents import frozen
 from controlplane.incidents.attribution.since import since_ns
 from controlplane.slo.alert import Alert
-from controlplane.slo.sli import NS_PER_MS, Availability, Cost, Latency
+from controlplane.slo.plan import cut
+from controlplane.slo.sli import NS_PER_MS, Latency
 from controlplane.telemetry.ask.causes import known
 from controlplane.telemetry.ask.question import Question
 from controlplane.telemetry.ask.slow import Slow
@@ -15,7 +16,6 @@ from controlplane.telemetry.ask.timerange import TimeRange
 from controlplane.telemetry.explain import Explanation, Finding, Split, explain
 from controlplane.telemetry.explain.figures import Serving
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.burned import Judgement
 from controlplane.telemetry.store.types import Dimension, Filters, Window
 
 SECOND_NS = 10**9
@@ -31,22 +31,10 @@ SIDES: tuple[Dimension, ...] = (
 """From the general to the particular; a value that is the same requests as an earlier one is told under the earlier name."""
 
 
-def judgement(alert: Alert) -> Judgement | None:
-    """None where the ledger cannot tell."""
-    match alert.objective.indicator:
-        case Availability():
-            return Judgement("failed")
-        case Latency() as one:
-            return Judgement(one.measure, one.threshold_ms * NS_PER_MS, one.ttft_definition)
-        case Cost() as one:
-            return Judgement("cost", one.usd_per_1k_tokens)
-    return None
-
-
 def asked(store: Store, alert: Alert) -> dict[str, Any] | None:
     """None where no counted request is bad, or where the ledger
     cannot tell. Raises StoreUnavailable and StoreError."""
-    judged = judgement(alert)
+    judged = cut(alert.objective.indicator)
     if judged is None:
         return None
     length_s = frozen.looked_back_s(alert)
@@ -69,7 +57,7 @@ def asked(store: Store, alert: Alert) -> dict[str, Any] | None:
         "from_ns": looked.from_ns,
         "to_ns": to_ns,
         "since_ns": began,
-        "value": None if value is None else value / unit,
+        "value": value,
         "bad": total.chosen.requests,
         "total": total.chosen.requests + total.rest.requests,
         "stages": stages(found, total),

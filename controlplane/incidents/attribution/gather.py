@@ -10,10 +10,11 @@ from typing import Any
 
 import structlog
 
-from controlplane.incidents.attribution.ask import asked, causes, judgement
+from controlplane.incidents.attribution.ask import asked, causes
 from controlplane.incidents.models import ChangeRecord, Incident
 from controlplane.serving import pools_served
 from controlplane.slo.alert import Alert
+from controlplane.slo.plan import cut
 from controlplane.telemetry.ask import answers
 from controlplane.telemetry.store import StoreError, StoreUnavailable
 
@@ -54,7 +55,7 @@ def gather(alerts: Sequence[Alert], deadline_s: float = DEADLINE_S) -> dict[str,
 
 
 def _ask(alert: Alert) -> Found:
-    if judgement(alert) is None:
+    if cut(alert.objective.indicator) is None:
         return Found(missing=NO_REQUESTS)
     try:
         attribution = asked(answers.store(), alert)

@@ -12,6 +12,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from unfold.admin import ModelAdmin
 
+from controlplane.fleet.admin import ReadOnlyAdmin
 from controlplane.incidents.delivery import again, outbox
 from controlplane.incidents.delivery.forms import DestinationForm
 from controlplane.incidents.delivery.models import Delivery, Destination, HookEvent, HookSecret
@@ -73,17 +74,6 @@ def send_test(destination: Destination, by: str) -> str:
         )
         outbox.write(notice, [Target(destination.endpoint_id, destination.pk)])
     return key
-
-
-class ReadOnlyAdmin(ModelAdmin):
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
-        return False
 
 
 @admin.register(Delivery)

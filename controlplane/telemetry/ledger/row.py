@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 STAGES = ("network", "gateway", "tokenizer", "cache", "queue", "model", "egress")
 """Where a request's time can go. `unattributed` is not a stage: it is what no span explains."""
 
+RATE_LIMITED = "rate_limit_exceeded"
+"""`error_type` of what a tenant's own rate limit refused."""
+
 PROMPT_BUCKET_EDGES = (128, 512, 1024, 2048, 4096, 8192, 16384, 32768, 131072)
 """Upper edges of the prompt-length buckets in tokens, exclusive; the last bucket is open."""
 

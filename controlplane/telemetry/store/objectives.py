@@ -4,8 +4,6 @@ A request has one value of a measure, and the thresholds of all objectives on th
 requests by class answers every threshold at once and exactly, and costs the same for ten objectives as for a thousand.
 """
 
-import math
-import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,17 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from controlplane.telemetry.ledger.row import STAGES
-
 from .client import Connection
 from .errors import StoreInputError
+from .judged import Cut, code
 from .types import Window
 from .where import column, where
 
-RATE_LIMITED = "rate_limit_exceeded"
 OTHER = "\x00"
 """Stands for every value of a dimension that nobody asked for."""
-NS_PER_MS = 1_000_000
 TALLY_SCHEMA = pa.schema(
     [
         pa.field("definition", pa.string()),
@@ -34,15 +29,6 @@ TALLY_SCHEMA = pa.schema(
         pa.field("total", pa.list_(pa.uint32())),
     ]
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Cut:
-    """A measure and the thresholds that cut it, ascending: ms of latency, USD per 1,000 tokens of cost, none of availability."""
-
-    measure: str  # "availability", "cost", "ttft", "itl", "e2e", or one of STAGES
-    thresholds: tuple[float, ...] = ()
-    ttft_definition: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +58,7 @@ class ObjectiveReader(Connection):
             raise StoreInputError(f"step_s={step_s} is below 1: use 10")
         condition = where(window)
         condition.parameters["step_ns"] = step_s * 10**9
-        codes = [_code(cut, index, condition.parameters) for index, cut in enumerate(cuts)]
+        codes = [code(cut, index, condition.parameters) for index, cut in enumerate(cuts)]
         told = [_told(name, values, condition.parameters) for name, values in dimensions.items()]
         columns = "".join(f", {expression} AS d_{name}" for name, expression in zip(dimensions, told, strict=True))
         names = "".join(f", d_{name}" for name in dimensions)
@@ -83,13 +69,13 @@ class ObjectiveReader(Connection):
             f") ARRAY JOIN codes AS code, arrayEnumerate(codes) AS cut WHERE code >= 0 GROUP BY step{names}, cut, code",
             condition.parameters,
         )
-        code = _whole(table, "code")
+        coded = _whole(table, "code")
         return Classes(
             step=_whole(table, "step"),
             dimensions={name: table[f"d_{name}"].to_numpy().astype(object) for name in dimensions},
             cut=_whole(table, "cut") - 1,
-            place=code >> 1,
-            bound=(code & 1).astype(bool),
+            place=coded >> 1,
+            bound=(coded & 1).astype(bool),
             requests=_whole(table, "requests"),
         )
 
@@ -123,61 +109,6 @@ def _told(name: str, values: frozenset[str] | None, parameters: dict[str, object
         return f"toString({column(name)})"
     parameters[f"told_{name}"] = sorted(values)
     return f"if({column(name)} IN {{told_{name}:Array(String)}}, toString({column(name)}), '{OTHER}')"
-
-
-def _code(cut: Cut, index: int, parameters: dict[str, object]) -> str:
-    """`place * 2 + bound`, or -1 where the request is not counted. Mirrors the `good` of one indicator each."""
-    if cut.measure == "availability":
-        parameters["rate_limited"] = RATE_LIMITED
-        return "multiIf(status = 'cancelled' OR error_type = {rate_limited:String}, -1, status = 'ok', 0, 2)"
-    if cut.measure == "cost":
-        tokens = "(ifNull(prompt_tokens, 0) + ifNull(output_tokens, 0))"
-        place = _place(f"assumeNotNull(cost_usd) / {tokens} * 1000", _floats(cut.thresholds, index, parameters))
-        return f"if(status = 'ok' AND cost_usd IS NOT NULL AND {tokens} != 0, 2 * {place}, -1)"
-    known, value, waited = _latency(cut, index, parameters)
-    thresholds = (
-        _floats([t * NS_PER_MS for t in cut.thresholds], index, parameters)
-        if cut.measure == "itl"
-        else _integers([t * NS_PER_MS for t in cut.thresholds], index, parameters)
-    )
-    bound = f"if({waited[0]} AND {_place(waited[1], thresholds)} > 0, 2 * {_place(waited[1], thresholds)} + 1, -1)"
-    return (
-        f"multiIf(status = 'ok', if({known}, 2 * {_place(value, thresholds)}, -1), status = 'cancelled', {bound}, -1)"
-    )
-
-
-def _latency(cut: Cut, index: int, parameters: dict[str, object]) -> tuple[str, str, tuple[str, str]]:
-    """Whether a request has the measure, its value in ns; and the same of how long one that went away had waited."""
-    if cut.measure == "e2e":
-        return "1", "e2e_ns", ("1", "e2e_ns")
-    if cut.measure == "ttft":
-        parameters[f"definition_{index}"] = cut.ttft_definition
-        known = f"(ttft_ns IS NOT NULL AND ttft_definition = {{definition_{index}:String}})"
-        value = "assumeNotNull(ttft_ns)"
-        return known, value, (f"(ttft_ns IS NULL OR {known})", "ifNull(ttft_ns, e2e_ns)")
-    if cut.measure == "itl":
-        known, value = "ifNull(output_tokens, 0) > 1", "decode_ns / (toInt64(ifNull(output_tokens, 0)) - 1)"
-        return known, value, (known, value)
-    if cut.measure in STAGES:
-        return "1", f"stage_{cut.measure}", ("1", f"stage_{cut.measure}")
-    raise StoreInputError(f"measure {cut.measure!r} is unknown; use availability, cost, ttft, itl, e2e or a stage")
-
-
-def _place(value: str, thresholds: str) -> str:
-    """How many of the thresholds the value is above. Not-a-number is above all, as no number is at least it."""
-    return f"toInt32(arrayCount(t -> NOT ({value} <= t), {thresholds}))"
-
-
-def _floats(thresholds: Sequence[float], index: int, parameters: dict[str, object]) -> str:
-    """Their bits, because text need not come back as the same float."""
-    parameters[f"cut_{index}"] = [struct.unpack("<Q", struct.pack("<d", one))[0] for one in thresholds]
-    return f"arrayMap(bits -> reinterpretAsFloat64(bits), {{cut_{index}:Array(UInt64)}})"
-
-
-def _integers(thresholds: Sequence[float], index: int, parameters: dict[str, object]) -> str:
-    """Whole ns are at most a threshold where they are at most its floor."""
-    parameters[f"cut_{index}"] = [2**64 - 1 if one >= 2**64 else math.floor(one) for one in thresholds]
-    return f"{{cut_{index}:Array(UInt64)}}"
 
 
 def _whole(table: pa.Table, name: str) -> npt.NDArray[np.int64]:

@@ -13,6 +13,7 @@ from controlplane.incidents.attribution import ask, gather
 from controlplane.incidents.models import Incident
 from controlplane.slo.alert import Alert
 from controlplane.slo.objective import Objective
+from controlplane.slo.plan import cut
 from controlplane.slo.sli import Availability, Cost, Indicator, Latency
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.types import Window
@@ -39,7 +40,7 @@ def at_the_end(filled: Filled, objective: Objective) -> Alert:
 @pytest.mark.parametrize("indicator", INDICATORS, ids=str)
 def test_the_store_judges_each_request_as_the_indicator_does(filled: Filled, indicator: Indicator) -> None:
     objective = replace(SLOW, indicator=indicator)
-    judged = ask.judgement(alert(objective))
+    judged = cut(objective.indicator)
     assert judged is not None
     good = [indicator.good(row) for row in filled.of(model="chat-large")]
     window = Window(filled.from_ns, filled.to_ns)
