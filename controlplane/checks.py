@@ -78,6 +78,17 @@ def _are_addresses(entries: Sequence[str]) -> bool:
     return True
 
 
+def _are_keys(config: Config) -> bool:
+    from controlplane.incidents.delivery import keyring  # the one reader of them
+    from controlplane.incidents.delivery.sealing import SealError
+
+    try:
+        keyring.configured(config)
+    except SealError:
+        return False
+    return True
+
+
 RULES: tuple[Rule, ...] = (
     Rule(
         "weir.E001",
@@ -115,6 +126,13 @@ RULES: tuple[Rule, ...] = (
         lambda c: not c.secret_key or len(c.secret_key) >= SHORTEST_SECRET,
         f"WEIR_SECRET_KEY has fewer than {SHORTEST_SECRET} characters: sessions could be forged.",
         "Leave it empty (WEIR_HOME/secret-key is made), or use `openssl rand -base64 32`.",
+    ),
+    Rule(
+        "weir.E061",
+        ("encryption_keys", "home"),
+        _are_keys,
+        "WEIR_ENCRYPTION_KEYS, or else {home}/encryption-keys, holds what is no encryption key, or cannot be read: no page can be sent.",
+        "Restore it from its backup; a new key is `openssl rand -base64 32`, and the old ones stay behind it.",
     ),
     Rule(
         "weir.E006",

@@ -28,6 +28,12 @@ class Config(BaseSettings):
         description="Browsers come over HTTPS, and a proxy sets X-Forwarded-Proto: secure cookies, HSTS, redirect.",
     )
     secret_key: str = Field("", description="Django's signing key; empty reads (or makes) `secret-key` in `home`.")
+    encryption_keys: Annotated[list[str], NoDecode] = Field(
+        [],
+        repr=False,
+        description="What secrets of destinations are encrypted with, separated by commas: the first encrypts, any decrypts; "
+        "empty reads (or makes) `encryption-keys` in `home`.",
+    )
     session_hours: int = Field(12, description="How long a login lasts, hours: a shift.")
     log_format: Literal["console", "json"] = Field(
         "console", description="`json` for a log collector, one object per line."
@@ -98,7 +104,7 @@ class Config(BaseSettings):
         description="Asked every minute while evaluation and paging work; a service elsewhere pages when it is not.",
     )
 
-    @field_validator("allowed_hosts", "outbound_allow", mode="before")
+    @field_validator("allowed_hosts", "outbound_allow", "encryption_keys", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value

@@ -17,7 +17,7 @@ def read_secret(path: Path) -> str | None:
     """The secret in the file, or None where there is none."""
     try:
         return path.read_text().strip() or None
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
 
 

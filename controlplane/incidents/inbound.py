@@ -19,6 +19,7 @@ from django.views.decorators.http import require_POST
 from controlplane.incidents import life
 from controlplane.incidents.delivery.hooks import Event, is_signed, parse
 from controlplane.incidents.delivery.models import HookEvent, HookSecret
+from controlplane.incidents.delivery.sealing import SealError
 
 log = structlog.get_logger(__name__)
 
@@ -43,8 +44,11 @@ def pagerduty(request: HttpRequest) -> HttpResponse:
     if int(request.headers.get("Content-Length") or 0) > LARGEST_BYTES:
         return HttpResponse(f"more than {LARGEST_BYTES} bytes\n", status=413, content_type="text/plain")
     body = request.body
-    secrets = list(HookSecret.objects.filter(enabled=True).values_list("secret", flat=True))
+    secrets, why_not = _secrets()
     if not is_signed(body, request.headers.get("X-PagerDuty-Signature", ""), secrets):
+        if why_not:
+            log.error("a PagerDuty webhook cannot be checked; PagerDuty sends it again", reason=why_not)
+            return HttpResponse("try again later\n", status=503, content_type="text/plain")
         log.warning("a PagerDuty webhook is not signed with any of our secrets", secrets=len(secrets))
         return HttpResponse("not signed\n", status=401, content_type="text/plain")
     try:
@@ -54,6 +58,17 @@ def pagerduty(request: HttpRequest) -> HttpResponse:
         return HttpResponse(f"{error}\n", status=400, content_type="text/plain")
     take(event, request.headers.get("X-Webhook-Id", "")[:100], timezone.now())
     return HttpResponse(status=202)
+
+
+def _secrets() -> tuple[list[str], str]:
+    """Those that can be opened, and why others cannot; empty where all can."""
+    found, why_not = [], ""
+    for row in HookSecret.objects.filter(enabled=True):
+        try:
+            found.append(row.secret)
+        except SealError as error:
+            why_not = f"{row.name}: {error}"
+    return found, why_not
 
 
 @transaction.atomic

@@ -23,6 +23,7 @@ PARTS = (
     "fleet/test_seed.py",
     "fleet/observe/test_record.py",
     "incidents/delivery/test_outbox.py",
+    "incidents/delivery/test_sealed.py",
     "incidents/delivery/test_sender.py",
     "incidents/delivery/test_storm.py",
     "incidents/test_engine.py",

@@ -20,6 +20,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("weir.E003", {"allowed_hosts": []}),
     ("weir.W004", {"allowed_hosts": ["weir.example.com"]}),
     ("weir.E005", {"secret_key": "short"}),
+    ("weir.E061", {"encryption_keys": ["short"]}),
     ("weir.E006", {"session_hours": 0}),
     ("weir.E007", {"database_timeout_s": 0.0}),
     ("weir.E008", {"redis_url": "http://127.0.0.1"}),

@@ -4,7 +4,6 @@ from datetime import timedelta
 from typing import Any
 from uuid import uuid4
 
-from django import forms
 from django.contrib import admin, messages
 from django.db import transaction
 from django.db.models import QuerySet
@@ -14,7 +13,7 @@ from unfold.admin import ModelAdmin
 
 from controlplane.fleet.admin import ReadOnlyAdmin
 from controlplane.incidents.delivery import again, outbox
-from controlplane.incidents.delivery.forms import DestinationForm
+from controlplane.incidents.delivery.forms import DestinationForm, HookSecretForm
 from controlplane.incidents.delivery.models import Delivery, Destination, HookEvent, HookSecret
 from controlplane.incidents.delivery.route import Target
 from controlplane.incidents.notice import Notice, NoticeAction
@@ -104,11 +103,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
 @admin.register(HookSecret)
 class HookSecretAdmin(ModelAdmin):
     list_display = ["name", "enabled", "created_at"]
-    fields = ["name", "secret", "enabled"]
-
-    def get_form(self, request: HttpRequest, obj: HookSecret | None = None, change: bool = False, **kwargs: Any) -> Any:
-        kwargs["widgets"] = {"secret": forms.PasswordInput(render_value=False, attrs={"autocomplete": "new-password"})}
-        return super().get_form(request, obj, change, **kwargs)
+    form = HookSecretForm
 
     def get_fields(self, request: HttpRequest, obj: HookSecret | None = None) -> list[str]:
         return ["name", "enabled"] if obj else ["name", "secret", "enabled"]

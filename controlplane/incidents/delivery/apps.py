@@ -7,6 +7,6 @@ class DeliveryConfig(AppConfig):
     verbose_name = "Paging"
 
     def ready(self) -> None:
-        from controlplane.incidents.delivery import metrics
+        from controlplane.incidents.delivery import metrics, sealed  # noqa: F401  (registers a check)
 
         metrics.register()

@@ -7,7 +7,8 @@ from django import forms
 from controlplane.incidents.delivery.kinds.pagerduty import ROUTING_KEY_CHARACTERS
 from controlplane.incidents.delivery.kinds.webhook import key as webhook_key
 from controlplane.incidents.delivery.kinds.webhook import new_secret
-from controlplane.incidents.delivery.models import SEVERITIES, Destination, Kind
+from controlplane.incidents.delivery.models import SEVERITIES, Destination, HookSecret, Kind
+from controlplane.incidents.delivery.sealing import SealError
 
 KEY_HELP = (
     "PagerDuty: the integration's routing key. Slack: the webhook's whole URL. Signed webhook: empty makes a secret, which is shown "
@@ -60,8 +61,9 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
     def clean(self) -> dict[str, Any]:
         found = super().clean() or self.cleaned_data
         kind, url = found.get("kind", ""), found.get("url", "")
-        kept = self._had.secret if self._had is not None and self._had.kind == kind else ""
-        secret = found.get("secret", "") or kept
+        secret = found.get("secret", "") or self._kept(kind)
+        if "secret" in self.errors:
+            return found
         if kind == Kind.WEBHOOK and not secret:
             secret = self.new_secret = new_secret()
         problem = _problem(kind, url, secret)
@@ -72,12 +74,54 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
         found["secret"] = secret
         return found
 
+    def _kept(self, kind: str) -> str:
+        try:
+            return self._had.secret if self._had is not None and self._had.kind == kind else ""
+        except SealError as error:
+            self.add_error("secret", _sentence(error))
+            return ""
+
     def _post_clean(self) -> None:
         """The endpoint is made only where the form is right: it is a row."""
         if not self.errors:
             self.instance.kind = self.cleaned_data["kind"]
-            self.instance.point_at(self.cleaned_data["url"], self.cleaned_data["secret"])
+            try:
+                self.instance.point_at(self.cleaned_data["url"], self.cleaned_data["secret"])
+            except SealError as error:
+                self.add_error("secret", _sentence(error))
         super()._post_clean()  # type: ignore[misc]
+
+
+class HookSecretForm(forms.ModelForm):  # type: ignore[type-arg]
+    """`secret` is asked for once, when the row is made."""
+
+    secret = forms.CharField(
+        max_length=200,
+        strip=True,
+        widget=forms.PasswordInput(render_value=False, attrs={"autocomplete": "new-password"}),
+        help_text="Shown by PagerDuty once, when the subscription is made.",
+    )
+
+    class Meta:
+        model = HookSecret
+        fields = ["name", "secret", "enabled"]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk:
+            del self.fields["secret"]
+
+    def _post_clean(self) -> None:
+        if not self.errors and "secret" in self.cleaned_data:
+            try:
+                self.instance.secret = self.cleaned_data["secret"]
+            except SealError as error:
+                self.add_error("secret", _sentence(error))
+        super()._post_clean()  # type: ignore[misc]
+
+
+def _sentence(error: Exception) -> str:
+    return f"{str(error)[:1].upper()}{str(error)[1:]}."
 
 
 def _problem(kind: str, url: str, secret: str) -> tuple[str, str] | None:
@@ -96,5 +140,5 @@ def _problem(kind: str, url: str, secret: str) -> tuple[str, str] | None:
         try:
             webhook_key(secret)
         except ValueError as error:
-            return "secret", f"{str(error)[:1].upper()}{str(error)[1:]}."
+            return "secret", _sentence(error)
     return None

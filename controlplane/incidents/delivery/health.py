@@ -7,6 +7,7 @@ from typing import Literal
 from django.db.models import Count, DurationField, ExpressionWrapper, F, Min, Q
 
 from controlplane.incidents.delivery.models import Delivery, Destination, Heartbeat
+from controlplane.incidents.delivery.sealed import unreadable
 
 WITHIN_S = 30
 OVER = timedelta(days=1)
@@ -27,6 +28,7 @@ class Figures:
     refused_1d: int
     sender_age_s: float | None
     destinations: int  # enabled
+    unreadable: tuple[str, ...] = ()  # why, for each secret in use that cannot be decrypted
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +39,11 @@ class Health:
 
     @property
     def is_stuck(self) -> bool:
-        """Pages wait that should have been told, or were refused: somebody must look."""
+        """Pages wait that should have been told, were refused, or would be: somebody must look."""
         age_s = self.figures.oldest_pending_age_s
-        return bool(self.figures.refused_1d) or (age_s is not None and age_s > WITHIN_S) or self.state == "down"
+        if self.figures.refused_1d or self.figures.unreadable:
+            return True
+        return (age_s is not None and age_s > WITHIN_S) or self.state == "down"
 
     @property
     def share_within_30s_1d(self) -> float | None:
@@ -72,6 +76,7 @@ def figures(now: datetime) -> Figures:
         refused_1d=counts["refused"],
         sender_age_s=_age_s(sender, now),
         destinations=Destination.objects.filter(enabled=True).count(),
+        unreadable=tuple(unreadable()),
     )
 
 
@@ -89,6 +94,9 @@ def judge(found: Figures) -> Health:
         sentences.append(f"{_pages(found.pending)} not delivered, the oldest for {oldest:.0f} s.")
     if found.refused_1d:
         sentences.append(f"{_pages(found.refused_1d)} refused in the last day, and not sent again.")
+    if found.unreadable:
+        count = len(found.unreadable)
+        sentences.append(f"{count} of the stored secrets: {found.unreadable[0]}.")
     if not found.destinations:
         sentences.append("No destination is enabled: pages go nowhere. Add one in the admin.")
     known = found.destinations > 0 and not unseen
@@ -96,7 +104,7 @@ def judge(found: Figures) -> Health:
         "down"
         if absent and found.pending
         else "degraded"
-        if late or found.refused_1d or (absent and known)
+        if late or found.refused_1d or found.unreadable or (absent and known)
         else "up"
         if known
         else "unknown"

@@ -5,6 +5,8 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from controlplane.fleet.models import Team
+from controlplane.incidents.delivery import keyring
+from controlplane.incidents.delivery.sealing import Keys
 
 SEVERITIES = ("critical", "error", "warning", "info")
 
@@ -19,7 +21,45 @@ class Kind(models.TextChoices):
     SLACK = "slack", "Slack-compatible webhook"
 
 
-class Endpoint(models.Model):
+class Sealed(models.Model):
+    """A row with a secret: encrypted in the database, open as `secret`, never shown, never logged."""
+
+    sealed = models.TextField(editable=False)
+
+    class Meta:
+        abstract = True
+
+    @property
+    def secret(self) -> str:
+        """Raises SealError where the keys do not open it."""
+        return keyring.to_open().open(self.sealed)
+
+    @secret.setter
+    def secret(self, text: str) -> None:
+        """Raises SealError where the keys are lost or wrong."""
+        self.seal(keyring.to_seal(anything_sealed), text)
+
+    def seal(self, keys: Keys, text: str) -> None:
+        self.sealed = keys.seal(text)
+
+
+def anything_sealed() -> bool:
+    return Endpoint.objects.exists() or HookSecret.objects.exists()
+
+
+class Endpoints(models.Manager["Endpoint"]):
+    def at(self, kind: str, url: str, secret: str) -> "Endpoint":
+        """The one of that address and secret, made where there is none. Raises SealError."""
+        keys = keyring.to_seal(anything_sealed)
+        digests = keys.digests(secret)
+        known = self.filter(kind=kind, url=url, digest__in=digests).order_by("id").first()
+        if known is not None:
+            return known
+        made, _ = self.get_or_create(kind=kind, url=url, digest=digests[0], defaults={"sealed": keys.seal(secret)})
+        return made
+
+
+class Endpoint(Sealed):
     """An address with its secret, immutable: a destination that changes gets another, and what was opened here is resolved here.
 
     Two destinations with the same address and secret share it, and so one order of delivery.
@@ -27,15 +67,21 @@ class Endpoint(models.Model):
 
     kind = models.CharField(max_length=20, choices=Kind.choices)
     url = models.CharField(max_length=500, blank=True)
-    secret = models.CharField(max_length=500, blank=True)  # never shown, never logged
+    digest = models.CharField(max_length=64, editable=False)  # of the secret, keyed (`sealing`)
     created_at = models.DateTimeField(auto_now_add=True)
     held_until = models.DateTimeField(null=True, blank=True)  # it asked for a pause (429)
 
+    objects = Endpoints()
+
     class Meta:
-        constraints = [models.UniqueConstraint(fields=["kind", "url", "secret"], name="one_endpoint_per_address")]
+        constraints = [models.UniqueConstraint(fields=["kind", "url", "digest"], name="one_endpoint_per_address")]
 
     def __str__(self) -> str:
         return f"{self.get_kind_display()}, since {self.created_at:%Y-%m-%d}"
+
+    def seal(self, keys: Keys, text: str) -> None:
+        super().seal(keys, text)
+        self.digest = keys.digests(text)[0]
 
 
 class Destination(models.Model):
@@ -78,8 +124,8 @@ class Destination(models.Model):
         return self.name
 
     def point_at(self, url: str, secret: str) -> None:
-        """Send what is opened from now on there. Unsaved; makes the endpoint's row."""
-        self.endpoint, _ = Endpoint.objects.get_or_create(kind=self.kind, url=url, secret=secret)
+        """Send what is opened from now on there. Unsaved; makes the endpoint's row. Raises SealError."""
+        self.endpoint = Endpoint.objects.at(self.kind, url, secret)
 
 
 class Delivery(models.Model):
@@ -133,11 +179,10 @@ class Delivery(models.Model):
         return f"{self.action} {self.key} #{self.sequence}"
 
 
-class HookSecret(models.Model):
+class HookSecret(Sealed):
     """What PagerDuty signs its webhooks with. Several may hold at once: a new one is added before the old one goes."""
 
     name = models.CharField(max_length=100, unique=True, help_text="Such as the webhook subscription's name.")
-    secret = models.CharField(max_length=200, help_text="Shown by PagerDuty once, when the subscription is made.")
     enabled = models.BooleanField(default=True)
     created_at = models.DateTimeField(auto_now_add=True)
 

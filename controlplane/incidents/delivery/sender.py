@@ -24,6 +24,7 @@ from controlplane.incidents.delivery.kinds import RENDER
 from controlplane.incidents.delivery.kinds.message import Message
 from controlplane.incidents.delivery.models import Delivery, Heartbeat
 from controlplane.incidents.delivery.retry import Answer, Policy
+from controlplane.incidents.delivery.sealing import SealError
 from controlplane.incidents.delivery.stored import change_of, notice_of
 
 log = structlog.get_logger(__name__)
@@ -45,6 +46,8 @@ async def attempt(client: Client, delivery: Delivery) -> Answer:
     """One try. Never raises: what cannot be rendered is refused, so that it is seen and holds up nobody."""
     try:
         post = RENDER[delivery.endpoint.kind](render_and_name(delivery, int(timezone.now().timestamp())))
+    except SealError as error:
+        return Answer(None, str(error), blocked=True)
     except Exception as error:
         log.exception("a notice cannot be rendered", delivery=delivery.pk)
         return Answer(None, f"cannot be rendered: {type(error).__name__}: {error}", blocked=True)

@@ -34,6 +34,11 @@ def figures(**values: float | None) -> Figures:
         (figures(sender_age_s=31.0), "degraded", "the worker's sender was last seen 31 s ago"),
         (figures(sender_age_s=31.0, pending=1, oldest_pending_age_s=1.0), "down", "Nobody sends pages"),
         (figures(sender_age_s=None), "unknown", "has not been seen. Start the worker."),
+        (
+            figures(unreadable=("it cannot be decrypted",)),
+            "degraded",
+            "1 of the stored secrets: it cannot be decrypted.",
+        ),
         (figures(destinations=0), "unknown", "No destination is enabled: pages go nowhere."),
     ],
 )
