@@ -130,6 +130,7 @@ def detail(incident: Incident) -> dict[str, Any]:
             {"entry": one, "icon": ENTRY_ICONS.get(Entry.Kind(one.kind), "·")} for one in incident.entries.all()
         ],
         "deliveries": deliveries(incident),
+        "deliveries_href": f"{reverse('deliveries')}?{urlencode([('key', key) for key in keys(incident)])}",
     }
 
 
@@ -196,9 +197,15 @@ def _span(found: Mapping[str, Any]) -> tuple[int, int]:
     return found["from_ns"] - int((found["to_ns"] - found["from_ns"]) * QUARTER), found["to_ns"]
 
 
+def keys(incident: Incident) -> list[str]:
+    """All that it is, or was, known by outside."""
+    return [*incident.earlier_keys, incident.notice_key]
+
+
 def deliveries(incident: Incident) -> list[dict[str, Any]]:
-    keys = [*incident.earlier_keys, incident.notice_key]
     found = (
-        Delivery.objects.filter(key__in=keys).select_related("destination", "endpoint").order_by("enqueued_at", "id")
+        Delivery.objects.filter(key__in=keys(incident))
+        .select_related("destination", "endpoint")
+        .order_by("enqueued_at", "id")
     )
     return [{"delivery": one, "look": DELIVERY_LOOKS.get(one.state, DELIVERY_LOOKS["pending"])} for one in found]

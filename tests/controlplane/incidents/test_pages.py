@@ -1,5 +1,7 @@
 """The pages of incidents: what they show, what people do there, and who may."""
 
+import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -8,7 +10,9 @@ from django.test import Client
 from django.utils import timezone
 
 from controlplane.incidents import engine
+from controlplane.incidents.delivery import enqueue
 from controlplane.incidents.models import Entry, Incident, SilenceRecord
+from tests.controlplane.incidents.delivery.notices import notice, pagerduty
 from tests.controlplane.served import Filled
 
 from .alerts import NOW, TTFT, UP, alert
@@ -65,8 +69,6 @@ def test_an_incident_shows_all_that_was_frozen(reader: Client, burning: Incident
 
 
 def test_each_link_of_an_incident_opens(reader: Client, burning: Incident) -> None:
-    import re
-
     page = reader.get(f"/incidents/{burning.pk}").content.decode()
     main = page[page.index("<main") : page.index("</main>")]
     paths = {path.replace("&amp;", "&") for path in re.findall(r'href="(/[^"#]*)', main)}
@@ -173,3 +175,21 @@ def test_pages_do_without_the_store(reader: Client) -> None:
         answer = reader.get(path)
         assert answer.status_code == 200
         assert "the store does not answer" in answer.content.decode()
+
+
+def test_an_incident_leads_to_what_was_told_under_each_of_its_keys(reader: Client, burning: Incident) -> None:
+    burning.earlier_keys = ["weir/chat-ttft/was-a-ticket"]
+    burning.save()
+    pagerduty("all")
+    for key, summary in ((burning.notice_key, "the page"), (burning.earlier_keys[0], "the ticket"), ("x", "no part")):
+        enqueue(replace(notice("trigger", 1, key), summary=summary))
+    page = reader.get(f"/incidents/{burning.pk}").content.decode()
+    (href,) = re.findall(r'href="(/deliveries\?[^"]*)"', page)
+    found = reader.get(href.replace("&amp;", "&")).content.decode()
+    assert "the page" in found
+    assert "the ticket" in found
+    assert "no part" not in found
+
+
+def test_deliveries_are_one_click_from_the_incidents(reader: Client) -> None:
+    assert 'href="/deliveries"' in reader.get("/incidents").content.decode()
