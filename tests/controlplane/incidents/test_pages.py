@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
-from controlplane.incidents import engine
+from controlplane.incidents import engine, silencing
 from controlplane.incidents.delivery import enqueue
 from controlplane.incidents.models import Entry, Incident, SilenceRecord
 from tests.controlplane.incidents.delivery.notices import notice, pagerduty
@@ -193,3 +193,17 @@ def test_an_incident_leads_to_what_was_told_under_each_of_its_keys(reader: Clien
 
 def test_deliveries_are_one_click_from_the_incidents(reader: Client) -> None:
     assert 'href="/deliveries"' in reader.get("/incidents").content.decode()
+
+
+def test_times_say_that_they_are_utc(reader: Client, burning: Incident) -> None:
+    silencing.add(["tier=batch"], timezone.now(), timezone.now() + timedelta(hours=1), "tom", "load test")
+    pagerduty("all")
+    enqueue(notice("trigger", 1, burning.notice_key))
+    for path, headings in (
+        ("/incidents", ("since, UTC",)),
+        (f"/incidents/{burning.pk}", ("when, UTC", "Timeline, UTC")),
+        ("/silences", ("from, UTC", "until, UTC")),
+        ("/deliveries", ("written, UTC",)),
+    ):
+        page = reader.get(path).content.decode()
+        assert all(heading in page for heading in headings), path
