@@ -12,6 +12,7 @@ from controlplane.incidents import text, underway
 from controlplane.incidents.delivery import enqueue
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notice import Link, Notice, NoticeAction
+from controlplane.telemetry.ask.question import UNKNOWN
 
 MOST_TRACES = 3
 AROUND_NS = 600 * 10**9
@@ -106,7 +107,8 @@ def latency_path(scope: Mapping[str, str], attribution: Mapping[str, Any]) -> st
     if "to_ns" not in attribution:
         return ""
     from_ns = (attribution.get("since_ns") or attribution["from_ns"]) - AROUND_NS
-    pairs = [("from", str(from_ns)), ("to", str(attribution["to_ns"])), *sorted(scope.items())]
+    pairs = [("from", str(from_ns)), ("to", str(attribution["to_ns"]))]
+    pairs += [(name, value or UNKNOWN) for name, value in sorted(scope.items())]
     return f"{reverse('latency')}?{urlencode(pairs)}"
 
 

@@ -38,6 +38,11 @@ class Told:
     document: dict[str, Any]
 
     @property
+    def is_empty(self) -> bool:
+        """Judged, and nothing was there to judge in the whole period: it neither holds nor does not."""
+        return self.state == "quiet" and self.document.get("total") == 0
+
+    @property
     def budget_left(self) -> float | None:
         found = self.document.get("budget") if self.state != "disabled" else None
         return None if found is None or self.document.get("total") == 0 else found["left_share"]
@@ -61,7 +66,7 @@ def all_told(now: datetime | None = None) -> list[Told]:
 
 def urgency(one: Told) -> tuple[int, float, str]:
     rank = {"page": 0, "ticket": 1}.get(one.severity) if one.state == "firing" else None
-    order = rank if rank is not None else {"unknown": 2, "quiet": 3}.get(one.state, 4)
+    order = rank if rank is not None else {"unknown": 2, "quiet": 4 if one.is_empty else 3}.get(one.state, 5)
     return order, 2.0 if one.budget_left is None else one.budget_left, one.key
 
 

@@ -64,6 +64,10 @@ class Counted:
     period: Counts
     since_s: int  # from which on nothing is missing
 
+    @property
+    def is_empty(self) -> bool:
+        return not self.period.total and not any(counts.total for counts in self.windows.values())
+
 
 def evaluate(
     objective: Objective,

@@ -236,6 +236,8 @@ class Evaluator:
         room = MOST_SPLITS - len(known)
         found: dict[Series, Block] = {}
         for split, block in by_split.items():
+            if split and (name, split) not in self._tallies.rows and not block[1].any():
+                continue  # it has requests, and none that this objective counts
             if (name, split) not in self._tallies.rows and len(by_split) > 1:
                 room -= 1
                 if room < 0:
@@ -266,21 +268,33 @@ class Evaluator:
             since_s = (one.missing[-1] + 1) * HOUR_S if one.missing else 0
             try:
                 period = self._period(one.objective, now_ns, periods)
+                judged = 0
                 for split, row in rows[name]:
                     counted = Counted(
                         {length: _counts(sums[length], row) for length in lengths_s(one.objective.windows)},
                         _counts(period, row),
                         since_s,
                     )
+                    if split and not one.missing and counted.is_empty:
+                        continue  # it is of before
+                    judged += 1
                     scope = scope_of(one.objective, split)
-                    judged = evaluate(one.objective, scope, counted, now_ns, self._planned, why or one.error)
-                    found.append(replace(judged, note=one.note))
-                if not rows[name] and not one.objective.split_by:
-                    found.append(unjudged(one.objective, one.objective.scope, now_ns, why or one.error))
+                    evaluation = evaluate(one.objective, scope, counted, now_ns, self._planned, why or one.error)
+                    found.append(replace(evaluation, note=one.note))
+                if not judged:
+                    found.append(self._nothing(one, since_s, now_ns, why or one.error))
             except ValueError as error:
                 log.warning("objective not judged", objective=one.objective.slug, error=str(error))
                 found.append(unjudged(one.objective, one.objective.scope, now_ns, str(error)))
         return found
+
+    def _nothing(self, one: Known, since_s: int, now_ns: int, why: str) -> Evaluation:
+        """Of an objective without a row: one that is split has seen no value yet, any other could not be counted."""
+        objective = one.objective
+        if not objective.split_by:
+            return unjudged(objective, objective.scope, now_ns, why)
+        none = Counted(dict.fromkeys(lengths_s(objective.windows), Counts()), Counts(), since_s)
+        return evaluate(objective, objective.scope, none, now_ns, self._planned, why)
 
     def _period(self, objective: Objective, now_ns: int, known: dict[Rolling | int, Sums]) -> Sums:
         """Of the period so far, of every row; asked once for all objectives that share it."""

@@ -41,7 +41,36 @@ def period(objective: Objective) -> str:
 
 
 def scope(found: Mapping[str, str]) -> str:
-    return " · ".join(f"{name.replace('_', ' ')} {value or '(none)'}" for name, value in found.items()) or "all traffic"
+    """`model chat-large · no pool`."""
+    said = (f"{_name(name)} {value}" if value else f"no {_name(name)}" for name, value in found.items())
+    return " · ".join(said) or "all traffic"
+
+
+def nowhere(found: Mapping[str, str]) -> str:
+    """Which requests a scope has that names no value of something; empty where it names all."""
+    without = [name for name, value in found.items() if not value]
+    if not without:
+        return ""
+    reached = [_name(name) for name in without if name in ("pool", "variant", "region")]
+    named = [_name(name) for name in without if name not in ("pool", "variant", "region")]
+    parts = (
+        [f"reached no {' and no '.join(reached)}: answered by the cache, refused, or failed before"] if reached else []
+    )
+    parts += [f"say no {' and no '.join(named)}"] if named else []
+    return f"Requests that {', and '.join(parts)}."
+
+
+def _name(dimension: str) -> str:
+    return dimension.replace("_", " ")
+
+
+def no_requests(objective: Objective) -> str:
+    """Why there is nothing to say: no event in the whole period."""
+    over = "so far in this period" if isinstance(objective.period, Calendar) else f"in {period(objective)}"
+    each = (
+        f"; each {' and '.join(map(_name, objective.split_by))} is judged once it has one" if objective.split_by else ""
+    )
+    return f"no request of it {over}{each}"
 
 
 def duration(seconds: float) -> str:

@@ -10,6 +10,7 @@ STATE_LOOKS = {
     "page": ("▲", "bad", "burning, page"),
     "ticket": ("◆", "warn", "burning, ticket"),
     "quiet": ("●", "good", "holds"),
+    "empty": ("○", "muted", "no data"),
     "unknown": ("○", "muted", "unknown"),
     "disabled": ("◼", "muted", "disabled"),
 }

@@ -19,7 +19,7 @@ from controlplane.slo.asked import Told
 from controlplane.slo.burndown import range_of
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.objective import Objective
-from controlplane.telemetry.ask.question import Question, choice, parse, written
+from controlplane.telemetry.ask.question import UNKNOWN, Question, choice, parse, written
 from controlplane.telemetry.store import StoreUnavailable
 
 SHOWN_STATES = ("firing", "unknown", "quiet", "disabled")
@@ -85,7 +85,8 @@ def objective(request: HttpRequest, slug: str) -> HttpResponse:
 def row(one: Told) -> dict[str, Any]:
     """A row with what a template cannot work out."""
     promise = _promise(one.row)
-    icon, tone, word = STATE_LOOKS[one.severity if one.state == "firing" else one.state]
+    look = "empty" if one.is_empty else one.severity if one.state == "firing" else one.state
+    icon, tone, word = STATE_LOOKS[look]
     left = one.budget_left
     fastest = next(iter(one.document.get("verdicts", ())), None)
     return {
@@ -97,6 +98,8 @@ def row(one: Told) -> dict[str, Any]:
         "tone": tone,
         "word": word,
         "scope": words.scope(one.scope),
+        "nowhere": words.nowhere(one.scope),
+        "why": one.why or (words.no_requests(promise) if one.is_empty and promise else ""),
         "target": words.percent(one.row.target),
         "promise": words.promise(promise) if promise else "",
         "sli": one.document.get("sli"),
@@ -116,7 +119,8 @@ def row(one: Told) -> dict[str, Any]:
 def question(scope: Mapping[str, str], back: str) -> Question:
     """The requests of a scope, in a time that ends now."""
     return parse(
-        {"from": [f"now-{back}"], "to": ["now"], **{name: [value] for name, value in scope.items()}}, time.time_ns()
+        {"from": [f"now-{back}"], "to": ["now"], **{name: [value or UNKNOWN] for name, value in scope.items()}},
+        time.time_ns(),
     )
 
 

@@ -144,3 +144,26 @@ def test_each_value_of_a_split_has_a_permalink(teammate: Client, served: Filled)
     hrefs = {unescape(href) for href in re.findall(r'href="(/objectives/by-tier\?of=[^"]+)"', page)}
     assert len(hrefs) == 2
     assert {"tier batch)" in text(teammate.get(href)) for href in hrefs} == {True, False}
+
+
+def test_without_a_request_it_neither_holds_nor_burns(teammate: Client, served: Filled) -> None:
+    judged("quiet", bad=0, total=0, sli=None, budget={"allowed": 0.0, "bad": 0, "left_share": 1.0})
+    listed, page = text(teammate.get("/objectives")), text(teammate.get("/objectives/chat-fast"))
+    assert "○</span> no data" in listed
+    assert "no request of it in the last 30 days" in listed
+    assert "No request of it in the last 30 days." in page
+    assert "holds" not in listed.split("<tbody>")[1].split("</tbody>")[0]
+
+
+def test_requests_that_reached_no_pool_are_said_to_be_those_and_led_to(teammate: Client, served: Filled) -> None:
+    split = save_objective(replace(SLOW, slug="by-pool", split_by=("pool",)), who="olga").row
+    ObjectiveState.objects.create(
+        objective=split, key="by-pool/model=chat-large/pool=", scope={"model": "chat-large", "pool": ""},
+        at=timezone.now(), since=timezone.now(), state="quiet", document=DOCUMENT,
+    )  # fmt: skip
+    listed, page = text(teammate.get("/objectives")), text(teammate.get("/objectives/by-pool"))
+    assert "model chat-large · no pool" in listed
+    assert "Requests that reached no pool" in listed
+    assert "(none)" not in listed + page
+    (href,) = re.findall(r'href="(/requests\?[^"]*)">its requests', page)
+    assert "pool=%28unknown%29" in href

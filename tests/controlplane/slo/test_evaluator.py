@@ -184,3 +184,41 @@ def test_a_store_that_refuses_one_objective_judges_the_others(store: Store, monk
     failed = found.pop("fast/model=chat-large")
     assert (failed.alert.state, failed.why) == ("unknown", "the store refused: no")
     assert_equals_the_ledger(list(found.values()), ledger)
+
+
+PER_POOL = replace(UP, slug="per-pool", indicator=Latency("e2e", 250.0), split_by=("pool",))
+
+
+def test_a_value_of_which_nothing_counts_is_not_judged(store: Store) -> None:
+    """Requests that were refused reached no pool, and have no latency."""
+    ledger = rows(random.Random(3), 200, (NOW_S - 900) * NS, NOW_S * NS)
+    failed = [replace(row, pool="", status="error") for row in ledger[:50]]
+    store.insert_requests([*failed, *(replace(row, pool="p") for row in ledger[50:])], 1)
+    evaluator = Evaluator(store)
+    evaluator.tick([UP, PER_POOL], [], NOW_S * NS)
+    swept(evaluator)
+    found = [one for one in evaluator.tick([UP, PER_POOL], [], NOW_S * NS) if one.alert.objective == PER_POOL]
+    assert {one.alert.scope["pool"] for one in found} == {"p"}
+
+
+def test_an_objective_that_has_seen_no_value_says_that_it_has_no_events(store: Store) -> None:
+    evaluator = Evaluator(store)
+    evaluator.tick([PER_POOL], [], NOW_S * NS)
+    swept(evaluator)
+    (found,) = evaluator.tick([PER_POOL], [], NOW_S * NS)
+    assert (found.alert.state, found.alert.scope, found.counts) == ("quiet", {}, Counts())
+
+
+def test_a_value_whose_events_are_all_older_than_the_period_is_gone(store: Store) -> None:
+    day = replace(UP, slug="day", split_by=("region",), period=Rolling(3 * DAY_S))
+    ledger = rows(random.Random(4), 50, (NOW_S - 900) * NS, NOW_S * NS)
+    store.insert_requests(ledger, 1)
+    evaluator = Evaluator(store)
+    evaluator.tick([day], [], NOW_S * NS)
+    swept(evaluator)
+    assert len(evaluator.tick([day], [], NOW_S * NS)) > 1
+    later_s = NOW_S + 4 * DAY_S
+    evaluator.tick([day], [], later_s * NS)
+    swept(evaluator, later_s)
+    (found,) = evaluator.tick([day], [], later_s * NS)
+    assert found.alert.scope == {}
