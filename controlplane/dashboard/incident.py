@@ -38,6 +38,7 @@ SIGNALS = {
     "firing": Look("▲", "bad", "firing"),
     "quiet": Look("◐", "muted", "quiet, about to resolve"),
     "unknown": Look("○", "warn", "no data: held open"),
+    "gone": Look("○", "warn", "no longer in the data: resolves once its windows are empty"),
 }
 ENTRY_ICONS = {
     Entry.Kind.OPENED: "●",
@@ -87,7 +88,7 @@ def row(incident: Incident, now: datetime) -> dict[str, Any]:
         "blame": text.blame(facts),
         "severity": SEVERITIES[incident.severity],
         "status": STATUSES[incident.status],
-        "signal": SIGNALS[incident.signal] if incident.is_open else None,
+        "signal": SIGNALS["gone" if incident.gone_since else incident.signal] if incident.is_open else None,
         "held": rows.why_untold(withheld) if withheld else "",
         "age": units.age((now - incident.opened_at).total_seconds()),
         "lasted": units.age(((incident.resolved_at or now) - incident.opened_at).total_seconds()),
@@ -99,7 +100,7 @@ def silence_href(incident: Incident) -> str:
     """The form for a silence of just this one."""
     matchers = [
         f"objective={incident.objective}",
-        *(f"{name}={value}" for name, value in sorted(incident.scope.items())),
+        *(f"{name}={value}" if value else f"{name}!=?*" for name, value in sorted(incident.scope.items())),
     ]
     return f"{reverse('silences')}?{urlencode([('matcher', one) for one in matchers])}#new"
 

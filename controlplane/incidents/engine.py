@@ -16,6 +16,7 @@ from controlplane.incidents import changes, frozen, live, machine, rows, telling
 from controlplane.incidents.attribution import gather
 from controlplane.incidents.machine import Step
 from controlplane.incidents.models import Entry, Incident
+from controlplane.slo import words
 from controlplane.slo.alert import Alert
 
 log = structlog.get_logger(__name__)
@@ -70,6 +71,7 @@ class _Tick:
             machine.Eased: self._eased,
             machine.Outage: self._outage,
             machine.Signalled: self._signalled,
+            machine.Gone: self._gone,
             machine.Held: self._held,
             machine.Told: self._told,
             machine.Resolved: self._resolved,
@@ -143,6 +145,12 @@ class _Tick:
         }
         self._enter(self._rows[step.key], Entry.Kind.SIGNAL, said[step.state])
 
+    def _gone(self, step: machine.Gone) -> None:
+        if step.since:
+            row, lasts = self._rows[step.key], text.duration(step.for_s)
+            said = f"No longer in the data: {words.scope(row.scope)}. Resolves by itself once that has been so for {lasts}."
+            self._enter(row, Entry.Kind.SIGNAL, said)
+
     def _held(self, step: machine.Held) -> None:
         row = self._rows[step.key]
         if step.withheld is None:
@@ -162,7 +170,7 @@ class _Tick:
 
     def _resolved(self, step: machine.Resolved) -> None:
         row = self._rows.pop(step.key)
-        why = "quiet long enough" if step.why == "quiet" else "burns slower now, and goes on as a ticket"
+        why = _why_over(step, row)
         row.status, row.resolved_at, row.resolved_by = Incident.Status.RESOLVED, self._now, "weir"
         row.withheld = row.withheld_by = ""
         if step.told:
@@ -175,6 +183,20 @@ class _Tick:
 
     def _enter(self, row: Incident, kind: Entry.Kind, said: str) -> None:
         row.entries.create(at=self._now, kind=kind, text=said)
+
+
+def _why_over(step: machine.Resolved, row: Incident) -> str:
+    match step.why:
+        case "quiet":
+            return "quiet long enough"
+        case "silent":
+            return "no request of it comes any more, so nothing burns"
+        case "eased":
+            return "burns slower now, and goes on as a ticket"
+        case "gone":
+            lasted = text.duration(step.for_s)
+            return f"not in the data for {lasted}, as long as its windows ({words.scope(row.scope)}): nothing is left to burn"
+    return "its objective was changed, and does not judge this scope any more"
 
 
 def _notice_key(slug: str) -> str:

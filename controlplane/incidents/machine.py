@@ -4,6 +4,10 @@ One incident is open per alert key. It opens when the alert fires, becomes a pag
 once the alert has been quiet for `hold`: flapping within it stays one incident. `unknown` changes nothing but the clock of the
 hold, which starts anew: what nobody saw was not quiet.
 
+An alert that is no longer made, though its objective is judged, is of a value that has left the data (a pool that was removed).
+Once it has been gone for all of its windows, no event is left that could burn, and the incident is over. It is over at once
+where the objective was changed so that it no longer judges that scope.
+
 Everybody is told of each incident by itself, whatever its group. Where somebody is not told of an incident that fires, it
 carries the reason (`Withheld`), and is told of as soon as the reason is gone.
 """
@@ -14,8 +18,9 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 from controlplane.incidents.silence import Silence, Subject, silencing
-from controlplane.slo.alert import Alert, State
+from controlplane.slo.alert import Alert, State, slug_of
 from controlplane.slo.burn import error_budget
+from controlplane.slo.objective import Objective
 from controlplane.slo.sli import Availability, Latency
 from controlplane.slo.windows import Severity
 
@@ -59,6 +64,7 @@ class Tracked:
     signal: State = "firing"
     quiet_since: datetime | None = None
     eased_since: datetime | None = None  # it fires, but no longer as a page
+    gone_since: datetime | None = None  # its objective is judged, and it is not
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +111,15 @@ class Signalled:
 
 
 @dataclass(frozen=True, slots=True)
+class Gone:
+    """Not in the data any more, `for_s` before it is over (or, with None, it is again, or nobody can tell)."""
+
+    key: str
+    since: datetime | None
+    for_s: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Held:
     """Not told, and why; None: the reason is gone, and there is nothing to tell."""
 
@@ -123,11 +138,13 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """`eased`: it goes on as a ticket, which is opened next."""
+    """`silent`: quiet, because no request came. `eased`: it goes on as a ticket, which is opened next. `gone`: not in the data for
+    `for_s`. `changed`: its objective no longer judges that scope."""
 
     key: str
-    why: Literal["quiet", "eased"]
+    why: Literal["quiet", "silent", "eased", "gone", "changed"]
     told: Severity | None
+    for_s: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +154,7 @@ class Cooled:
     key: str
 
 
-Step = Opened | Escalated | Eased | Outage | Signalled | Held | Told | Resolved | Cooled
+Step = Opened | Escalated | Eased | Outage | Signalled | Gone | Held | Told | Resolved | Cooled
 
 
 def decide(
@@ -155,10 +172,38 @@ def decide(
     for key in sorted(judged, key=lambda key: (not isinstance(judged[key].objective.indicator, Availability), key)):
         tick = _Tick(judged[key], tracked, silences, cooling.get(key), now, rules)
         steps += tick.steps()
-    steps += [
-        Signalled(key, "unknown", now) for key in sorted(tracked.keys() - judged) if tracked[key].signal != "unknown"
-    ]
+    by_slug: dict[str, list[Alert]] = {}
+    for alert in alerts:
+        by_slug.setdefault(alert.objective.slug, []).append(alert)
+    for key in sorted(tracked.keys() - judged):
+        steps += _unjudged(tracked[key], by_slug.get(slug_of(key), ()), now)
     return steps
+
+
+def _unjudged(incident: Tracked, siblings: Sequence[Alert], now: datetime) -> Iterator[Step]:
+    """No alert was made for an incident. `siblings`: those of its objective; where one of them is unknown, so is this."""
+    key = incident.key
+    if siblings and not siblings[0].objective.judges(incident.scope):
+        yield Resolved(key, "changed", incident.told)
+    elif not siblings or any(one.state == "unknown" for one in siblings):
+        if incident.gone_since:
+            yield Gone(key, None)
+        if incident.signal != "unknown":
+            yield Signalled(key, "unknown", now)
+    else:
+        for_s = longest_s(siblings[0].objective, incident.severity)
+        if incident.gone_since is None:
+            yield Gone(key, now, for_s)
+        elif now - incident.gone_since >= timedelta(seconds=for_s):
+            yield Resolved(key, "gone", incident.told, for_s)
+
+
+def longest_s(objective: Objective, severity: Severity) -> int:
+    """The longest window by which it fires as severe: what no event of that time burned can not fire any more."""
+    return max(
+        (one.long_s for one in objective.windows if one.severity == severity),
+        default=max((one.long_s for one in objective.windows), default=0),
+    )
 
 
 def advance(before: Tracked | None, step: Step) -> Tracked | None:
@@ -176,6 +221,8 @@ def advance(before: Tracked | None, step: Step) -> Tracked | None:
             return replace(before, outage=True)
         case Signalled():
             return replace(before, signal=step.state, quiet_since=step.at if step.state == "quiet" else None)
+        case Gone():
+            return replace(before, signal="unknown", quiet_since=None, gone_since=step.since)
         case Held():
             return replace(before, withheld=step.withheld)
         case Told():
@@ -194,6 +241,11 @@ def is_outage(alert: Alert) -> bool:
         verdict.fires and verdict.window.severity == "page" and (verdict.short or 0) * budget >= OUTAGE_RATIO
         for verdict in alert.verdicts
     )
+
+
+def _saw_any(alert: Alert) -> bool:
+    """Whether a request came lately: an alert is quiet without any, too."""
+    return any(verdict.short is not None for verdict in alert.verdicts)
 
 
 def inhibitor(alert: Alert, incidents: Iterable[Tracked]) -> Tracked | None:
@@ -243,12 +295,14 @@ class _Tick:
         if self.incident is None:
             yield from self._closed()
             return
+        if self.incident.gone_since:
+            yield Gone(alert.key, None)
         if alert.state != self.incident.signal:
             yield Signalled(alert.key, alert.state, self.now)
         if alert.state == "firing":
             yield from self._firing(self.incident)
         elif alert.state == "quiet" and self._over(self.incident.quiet_since):
-            yield Resolved(alert.key, "quiet", self.incident.told)
+            yield Resolved(alert.key, "quiet" if _saw_any(alert) else "silent", self.incident.told)
 
     def _closed(self) -> Iterator[Step]:
         if self.alert.state == "quiet" and self.cooling:

@@ -23,6 +23,7 @@ def tracked(row: Incident) -> Tracked:
         signal=cast(State, row.signal),
         quiet_since=row.quiet_since,
         eased_since=row.eased_since,
+        gone_since=row.gone_since,
     )
 
 
@@ -31,7 +32,7 @@ def write_back(row: Incident, after: Tracked) -> None:
     row.severity, row.told, row.outage, row.signal = after.severity, after.told or "", after.outage, after.signal
     row.withheld = after.withheld.kind if after.withheld else ""
     row.withheld_by = after.withheld.by if after.withheld else ""
-    row.quiet_since, row.eased_since = after.quiet_since, after.eased_since
+    row.quiet_since, row.eased_since, row.gone_since = after.quiet_since, after.eased_since, after.gone_since
 
 
 def withheld(row: Incident) -> Withheld | None:

@@ -59,6 +59,7 @@ def subject(facts: Facts) -> str:
     where += [f"in {scope['region']}"] if scope.get("region") else []
     where += [f"for tenant {scope['tenant']}"] if scope.get("tenant") else []
     where += [f"on prompts of {tokens(scope['prompt_bucket'])} tokens"] if scope.get("prompt_bucket") else []
+    where += [f"of requests without a {name.replace('_', ' ')}" for name, value in scope.items() if not value]
     return " ".join((whom or "all traffic", quantity(facts.promise), *where))
 
 
@@ -228,7 +229,8 @@ def details(facts: Facts) -> dict[str, Any]:
     ]
     written: dict[str, Any] = {
         "objective": facts.name,
-        "scope": ", ".join(f"{name}={value}" for name, value in sorted(facts.scope.items())) or "all traffic",
+        "scope": ", ".join(f"{name}={value or '(none)'}" for name, value in sorted(facts.scope.items()))
+        or "all traffic",
         "now": f"{quantity(facts.promise)} {measured(facts)}",
         "burn": burn_text(facts.burning),
         "budget": budget(facts.burning),

@@ -32,5 +32,10 @@ class Alert:
         return alert_key(self.objective.slug, self.scope)
 
 
+def slug_of(key: str) -> str:
+    """The objective that an alert's key is of: slugs have no slash."""
+    return key.partition("/")[0]
+
+
 def alert_key(slug: str, scope: Mapping[str, str]) -> str:
     return "/".join((slug, *(f"{name}={scope[name]}" for name in sorted(scope))))

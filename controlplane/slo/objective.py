@@ -62,6 +62,10 @@ class Objective:
     description: str = ""
     revision: int = 1
 
+    def judges(self, scope: Mapping[str, str]) -> bool:
+        """Whether such a scope is one that it may be judged in, as it is now."""
+        return scope.keys() == self.scope.keys() | set(self.split_by) and self.scope.items() <= scope.items()
+
     def __post_init__(self) -> None:
         error_budget(self.target)
         for dimension in (*self.scope, *self.split_by):

@@ -53,6 +53,7 @@ class Incident(models.Model):
     since = models.DateTimeField(null=True, blank=True, help_text="The first bad minute.")
     quiet_since = models.DateTimeField(null=True, blank=True)
     eased_since = models.DateTimeField(null=True, blank=True, help_text="No longer at page speed since.")
+    gone_since = models.DateTimeField(null=True, blank=True, help_text="Its objective is judged without it since.")
     acknowledged_at = models.DateTimeField(null=True, blank=True)
     acknowledged_by = models.CharField(max_length=200, blank=True)
     resolved_at = models.DateTimeField(null=True, blank=True)

@@ -1,7 +1,9 @@
 """Ticks become rows, timelines and notices."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.db import IntegrityError, transaction
@@ -10,6 +12,7 @@ from controlplane.incidents import engine, life, rows
 from controlplane.incidents.delivery.models import Delivery, Destination, Endpoint
 from controlplane.incidents.models import Entry, Incident, SilenceRecord
 from controlplane.incidents.notice import Change, Notice
+from controlplane.slo.alert import Alert
 from controlplane.slo.windows import Severity
 
 from .alerts import NOW, TTFT, after, alert, outage
@@ -139,7 +142,7 @@ def test_a_silence_does_not_keep_a_resolve_from_whoever_was_told(told: list[Noti
 
 def test_an_outage_inhibits_latency_of_its_scope_until_it_is_over(told: list[Notice]) -> None:
     elsewhere = {"model": "chat-small", "tier": "premium"}
-    engine.observe([alert(), alert(scope=elsewhere), outage()], NOW)
+    engine.observe([alert(), alert(replace(TTFT, slug="small-ttft", scope=elsewhere)), outage()], NOW)
     assert {notice.details["objective"] for notice in told} == {"Chat answers", "Chat answers start quickly"}
     assert len(told) == 2
     inhibited = Incident.objects.get(withheld="inhibited")
@@ -230,3 +233,35 @@ def test_a_failing_outbox_leaves_no_trace_of_the_tick(monkeypatch: pytest.Monkey
     assert not Incident.objects.exists()
     engine.observe([alert()], NOW + timedelta(seconds=15))
     assert Incident.objects.get().told == "page"
+
+
+BY_POOL = replace(TTFT, slug="by-pool", scope={"model": "chat-large"}, split_by=("pool",))
+
+
+def of_pool(pool: str, **more: Any) -> Alert:
+    return alert(BY_POOL, scope={"model": "chat-large", "pool": pool}, **more)
+
+
+def test_a_pool_that_is_gone_resolves_its_incident_and_says_why(told: list[Notice]) -> None:
+    engine.observe([of_pool("old")], NOW)
+    for minutes in (1, 60, 361):
+        engine.observe([of_pool("new", state="quiet")], after(minutes))
+    incident = Incident.objects.get()
+    assert (incident.status, incident.resolved_by, incident.resolved_at) == ("resolved", "weir", after(361))
+    said = list(incident.entries.values_list("text", flat=True))
+    assert (
+        "No longer in the data: model chat-large · pool old. Resolves by itself once that has been so for 6 h." in said
+    )
+    assert said[-1].startswith("Not in the data for 6 h, as long as its windows (model chat-large · pool old)")
+    assert [notice.action for notice in told] == ["trigger", "resolve"]
+    assert "Not in the data for 6 h" in told[1].summary
+
+
+def test_an_objective_that_no_longer_judges_a_scope_resolves_what_was_open_there(told: list[Notice]) -> None:
+    engine.observe([of_pool("old")], NOW)
+    by_region = replace(BY_POOL, split_by=("region",))
+    engine.observe([alert(by_region, state="quiet", scope={"model": "chat-large", "region": "eu"})], after(1))
+    incident = Incident.objects.get()
+    assert incident.status == "resolved"
+    assert incident.entries.last().text == "Its objective was changed, and does not judge this scope any more."
+    assert told[-1].action == "resolve"

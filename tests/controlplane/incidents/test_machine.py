@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -11,9 +12,11 @@ from controlplane.incidents.machine import (
     RULES,
     Cooled,
     Cooling,
+    Gone,
     Held,
     Opened,
     Resolved,
+    Signalled,
     Told,
     Tracked,
     advance,
@@ -23,6 +26,7 @@ from controlplane.incidents.machine import (
 )
 from controlplane.incidents.silence import Silence, matcher, silencing
 from controlplane.slo.alert import Alert
+from controlplane.slo.windows import DAY_S, HOUR_S, Severity
 
 from .alerts import NOW, TTFT, UP, alert, outage
 
@@ -174,3 +178,58 @@ def test_a_page_after_a_ticket_that_was_resolved_is_news() -> None:
 def test_each_of_a_group_is_told_by_itself() -> None:
     alerts = [alert(replace(TTFT, slug=f"chat-{number}")) for number in range(5)]
     assert sum(isinstance(step, Told) for step in decide([], alerts, [], {}, NOW)) == 5
+
+
+BY_POOL = replace(TTFT, slug="by-pool", scope={"model": "chat-large"}, split_by=("pool",))
+
+
+def of_pool(pool: str, **more: Any) -> Alert:
+    return alert(BY_POOL, scope={"model": "chat-large", "pool": pool}, **more)
+
+
+def left_the_data(severity: Severity = "page") -> Tracked:
+    return Tracked(of_pool("old").key, severity, {"model": "chat-large", "pool": "old"}, told=severity)
+
+
+def test_a_value_that_leaves_the_data_is_over_once_all_windows_of_its_severity_are_empty() -> None:
+    sibling = of_pool("new", state="quiet")
+    for severity, for_s in (("page", 6 * HOUR_S), ("ticket", 3 * DAY_S)):
+        before = left_the_data(severity)
+        (gone,) = decide([before], [sibling], [], {}, NOW)
+        assert gone == Gone(before.key, NOW, for_s)
+        later = advance(before, gone)
+        assert later is not None
+        assert (later.signal, later.gone_since) == ("unknown", NOW)
+        assert decide([later], [sibling], [], {}, NOW + timedelta(seconds=for_s - 1)) == []
+        over = decide([later], [sibling], [], {}, NOW + timedelta(seconds=for_s))
+        assert over == [Resolved(before.key, "gone", severity, for_s)]
+
+
+def test_while_nobody_can_tell_whether_it_left_the_clock_stands_at_nothing() -> None:
+    gone = replace(left_the_data(), signal="unknown", gone_since=NOW)
+    late = NOW + timedelta(days=30)
+    for alerts in ([], [of_pool("new", state="unknown")], [of_pool("new"), of_pool("other", state="unknown")]):
+        (step,) = (one for one in decide([gone], alerts, [], {}, late) if one.key == gone.key)
+        assert step == Gone(gone.key, None)
+
+
+def test_a_value_that_comes_back_is_judged_as_before() -> None:
+    gone = replace(left_the_data(), signal="unknown", gone_since=NOW)
+    steps = decide([gone], [of_pool("old")], [], {}, NOW + timedelta(hours=7))
+    assert steps == [Gone(gone.key, None), Signalled(gone.key, "firing", NOW + timedelta(hours=7))]
+
+
+def test_a_scope_that_its_objective_no_longer_judges_is_over_at_once() -> None:
+    before = left_the_data()
+    for changed in (replace(BY_POOL, split_by=("region",)), replace(BY_POOL, scope={"model": "chat-small"})):
+        sibling = alert(changed, state="unknown", scope={**changed.scope, changed.split_by[0]: "x"})
+        assert decide([before], [sibling], [], {}, NOW) == [Resolved(before.key, "changed", "page")]
+
+
+def test_quiet_for_want_of_requests_is_told_from_quiet() -> None:
+    quiet = Tracked(alert().key, "page", TTFT.scope, told="page", signal="quiet", quiet_since=NOW)
+    later = NOW + RULES.hold
+    silent = alert(state="quiet")
+    silent = replace(silent, verdicts=tuple(replace(one, long=None, short=None) for one in silent.verdicts))
+    assert decide([quiet], [alert(state="quiet")], [], {}, later) == [Resolved(quiet.key, "quiet", "page")]
+    assert decide([quiet], [silent], [], {}, later) == [Resolved(quiet.key, "silent", "page")]

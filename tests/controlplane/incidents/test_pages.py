@@ -3,6 +3,7 @@
 import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from html import unescape
 
 import pytest
 from django.contrib.auth.models import User
@@ -11,6 +12,7 @@ from django.utils import timezone
 
 from controlplane.incidents import engine, silencing
 from controlplane.incidents.delivery import enqueue
+from controlplane.incidents.machine import subject
 from controlplane.incidents.models import Entry, Incident, SilenceRecord
 from tests.controlplane.incidents.delivery.notices import notice, pagerduty
 from tests.controlplane.served import Filled
@@ -207,3 +209,26 @@ def test_times_say_that_they_are_utc(reader: Client, burning: Incident) -> None:
     ):
         page = reader.get(path).content.decode()
         assert all(heading in page for heading in headings), path
+
+
+@pytest.mark.usefixtures("away")
+def test_what_reached_no_pool_is_said_and_can_be_silenced(reader: Client) -> None:
+    by_pool = replace(TTFT, slug="by-pool", scope={"model": "chat-large"}, split_by=("pool",))
+    made = alert(by_pool, scope={"model": "chat-large", "pool": ""})
+    engine.observe([made], NOW)
+    page = reader.get(f"/incidents/{Incident.objects.get().pk}").content.decode()
+    assert "of requests without a pool" in page
+    assert "<code>no pool</code>" in page
+    (href,) = set(re.findall(r'href="(/silences\?[^"#]*)', page))
+    form = unescape(reader.get(unescape(href)).content.decode())
+    (matchers,) = re.findall(r"<textarea name=\"matchers\"[^>]*>([^<]*)", form)
+    silence = silencing.add(matchers.splitlines(), NOW, NOW + timedelta(hours=1), "tom", "known").value()
+    assert silence.covers(subject(made), NOW)
+    assert not silence.covers(subject(alert(by_pool, scope={"model": "chat-large", "pool": "a"})), NOW)
+
+
+@pytest.mark.usefixtures("away")
+def test_what_left_the_data_says_so(reader: Client) -> None:
+    engine.observe([alert()], NOW)
+    Incident.objects.update(signal="unknown", gone_since=NOW)
+    assert "no longer in the data" in reader.get("/incidents").content.decode()
