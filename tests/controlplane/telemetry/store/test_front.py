@@ -206,6 +206,15 @@ def test_half_an_insert_is_no_insert(raw: Raw, store: Store) -> None:
     assert raw(b"SELECT count() FROM requests")[1] == b"0\n"
 
 
+def test_an_insert_that_fails_as_it_is_written_says_so(client: Client, store: Store) -> None:
+    days = pa.table({"at": pa.array(range(200), pa.uint64())})
+    client.command("CREATE TABLE days (at UInt64) ENGINE = MergeTree PARTITION BY at ORDER BY at")
+    with pytest.raises(DatabaseError, match="Too many partitions"):
+        client.insert_arrow("days", days, settings={"max_partitions_per_insert_block": 100})
+    client.insert_arrow("days", days, settings={"max_partitions_per_insert_block": 0})
+    assert store.rows("SELECT count() FROM days") == [(200,)]
+
+
 def test_reads_and_writes_go_on_beside_statements_that_take_their_time(raw: Raw, store: Store) -> None:
     def slow() -> socket.socket:
         connection = socket.create_connection(("127.0.0.1", raw.dsn.port))
