@@ -2,12 +2,15 @@
 
 import asyncio
 import subprocess
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
+
+from controlplane.telemetry.store.types import Window
 
 from .conftest import Run
 from .otlp.payloads import request
@@ -80,6 +83,18 @@ def test_a_store_that_is_away_is_said_and_survived(run: Run) -> None:
     eventually(lambda: all(has_row(telemetry, body) for body in bodies), "all requests have their rows")
     log = telemetry.log.read_text()
     assert log.count("store.away") == 1 and log.count("store.back") >= 1
+
+
+def test_it_scrapes_its_own_store(run: Run) -> None:
+    telemetry = run().ready()
+
+    def seen() -> bool:
+        with telemetry.store() as store:
+            now_ns = time.time_ns()
+            states = store.targets(Window(now_ns - 10**12, now_ns))
+        return [(one.job, one.up) for one in states] == [("store", True)]
+
+    eventually(seen, "the store's page was read, and its samples stored")
 
 
 def test_a_full_spool_is_503_with_retry_after_and_said(run: Run) -> None:
