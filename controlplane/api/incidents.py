@@ -7,14 +7,14 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Router, Schema, Status
 
 from controlplane.incidents import changes, life, rows, silencing, telling, text
 from controlplane.incidents.models import ChangeRecord, Incident, SilenceRecord
 from controlplane.telemetry.ask.errors import BadQuestion
 
 MOST = 500
-Status = Literal["open", "acknowledged", "resolved"]
+Standing = Literal["open", "acknowledged", "resolved"]
 
 router = Router(tags=["incidents"])
 silences = Router(tags=["silences"])
@@ -22,7 +22,7 @@ change_router = Router(tags=["changes"])
 
 
 class AskedIncidents(Schema):
-    status: list[Status] = Field(["open", "acknowledged"], description="By default those that are not resolved")
+    status: list[Standing] = Field(["open", "acknowledged"], description="By default those that are not resolved")
     severity: Literal["page", "ticket"] | None = None
     objective: str | None = Field(None, max_length=200)
     owner: str | None = Field(None, max_length=200)
@@ -216,7 +216,7 @@ def all_silences(request: HttpRequest, over: bool = False) -> list[dict[str, Any
 
 
 @silences.post("", response={201: SilenceOut}, summary="Silence what matches")
-def new_silence(request: HttpRequest, given: SilenceIn) -> tuple[int, dict[str, Any]]:
+def new_silence(request: HttpRequest, given: SilenceIn) -> Status[dict[str, Any]]:
     starts, ends = _aware("starts_at", given.starts_at) or timezone.now(), _aware("ends_at", given.ends_at)
     if ends is None or ends <= timezone.now():
         raise BadQuestion("ends_at", str(given.ends_at), "is over already", "Choose a time to come")
@@ -224,7 +224,7 @@ def new_silence(request: HttpRequest, given: SilenceIn) -> tuple[int, dict[str, 
         made = silencing.add(given.matchers, starts, ends, request.user.get_username(), given.reason)
     except ValidationError as error:
         raise _refused(error) from None
-    return 201, silence_out(made)
+    return Status(201, silence_out(made))
 
 
 @silences.get("/{int:number}", response=SilenceOut, summary="One silence")

@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
-from ninja import Field, Query, Router, Schema
+from ninja import Field, Query, Router, Schema, Status
 
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.openslo import report
@@ -99,7 +99,7 @@ def lint_files(request: HttpRequest) -> dict[str, Any]:
     summary="Make objectives what OpenSLO files say, all or nothing",
     openapi_extra=BODY,
 )
-def apply_files(request: HttpRequest, parameters: Query[AskedApply]) -> tuple[int, dict[str, Any]]:
+def apply_files(request: HttpRequest, parameters: Query[AskedApply]) -> Status[dict[str, Any]]:
     """Idempotent. 422 where a file has errors, 409 where something belongs to another owner; nothing is changed then."""
     if not request.user.has_perms(RIGHTS):
         raise PermissionDenied(f"{request.user.get_username()} may not change objectives: ask for {', '.join(RIGHTS)}")
@@ -111,12 +111,13 @@ def apply_files(request: HttpRequest, parameters: Query[AskedApply]) -> tuple[in
         adopt=parameters.adopt,
         dry_run=parameters.dry_run,
     )
-    return 422 if found.errors else 409 if found.conflicts else 200, {
+    told = {
         "applied": found.done,
         "summary": report.sentence(found.steps, found.done),
         "steps": [report.step_json(step) for step in found.steps],
         "problems": [report.as_json(one) for one in found.problems],
     }
+    return Status(422 if found.errors else 409 if found.conflicts else 200, told)
 
 
 @router.get("/objectives.yaml", summary="All objectives as OpenSLO, and what else was applied")
