@@ -1,16 +1,20 @@
 """Objectives and planned maintenance for owners. What is saved here is judged with the controller's next tick."""
 
+import time
 from typing import Any
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin, TabularInline
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminTextInputWidget
 
 from controlplane.fleet.admin import ReadOnlyAdmin
+from controlplane.slo import words
+from controlplane.slo.burn import silent_windows
 from controlplane.slo.models import Maintenance, ObjectiveRevision, ObjectiveState, StoredObjective, Tick
-from controlplane.slo.objective import DIMENSIONS
+from controlplane.slo.objective import DIMENSIONS, Objective
+from controlplane.slo.period import period_at
 from controlplane.slo.save import revise
 
 
@@ -108,6 +112,18 @@ class ObjectiveAdmin(ModelAdmin):
 
     def save_model(self, request: HttpRequest, obj: StoredObjective, form: Any, change: bool) -> None:
         revise(obj, request.user.get_username())
+        for sentence in _warnings(obj.to_objective()):
+            self.message_user(request, sentence, messages.WARNING)
+
+
+def _warnings(objective: Objective) -> list[str]:
+    """What was saved, and is probably not meant."""
+    period_s = period_at(objective.period, time.time_ns()).length_s
+    found = [
+        words.silent_window(one, objective.target, period_s)
+        for one in silent_windows(objective.windows, objective.target, period_s)
+    ]
+    return [f"{one[:1].upper()}{one[1:]}." for one in found]
 
 
 @admin.register(Maintenance)

@@ -1,6 +1,6 @@
 """How fast a budget burns, and whether somebody must know."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from controlplane.slo.counts import Counts
@@ -49,6 +49,16 @@ def burn_rate(counts: Counts, target: float) -> float | None:
 def highest_burn_rate(target: float) -> float:
     """What a total outage burns at: windows with a threshold as high, as with targets below 93 % and the workbook's first, never fire."""
     return 1 / error_budget(target)
+
+
+def never_fires(threshold: float, target: float) -> bool:
+    """Whether a window fires at no rate there is: not even a total outage exceeds its threshold."""
+    return threshold >= highest_burn_rate(target)
+
+
+def silent_windows(windows: Sequence[BurnWindow], target: float, period_s: int) -> list[BurnWindow]:
+    """Those that can never fire. A window longer than the period is another fault."""
+    return [one for one in windows if one.long_s <= period_s and never_fires(one.burn_rate(period_s), target)]
 
 
 def error_budget(target: float) -> float:

@@ -1,9 +1,12 @@
 """An objective in words, as its page and table say it. Pure."""
 
+import math
 from collections.abc import Mapping
 
+from controlplane.slo.burn import highest_burn_rate
 from controlplane.slo.objective import Calendar, Objective, Timeslices
 from controlplane.slo.sli import Availability, Cost, Histogram, Indicator, Latency
+from controlplane.slo.windows import BurnWindow
 
 SHOWN_AS = {"ttft": "time to first token", "itl": "gap between tokens", "e2e": "whole request"}
 
@@ -62,6 +65,22 @@ def nowhere(found: Mapping[str, str]) -> str:
 
 def _name(dimension: str) -> str:
     return dimension.replace("_", " ")
+
+
+def silent_window(window: BurnWindow, target: float, period_s: int) -> str:
+    """Why a burn window never fires, and what to do."""
+    highest = highest_burn_rate(target)
+    return (
+        f"the {window.severity} window of {duration(window.long_s)} and {duration(window.short_s)} never fires: it wants a burn rate "
+        f"above {times(window.burn_rate(period_s))}, and with {percent(target)} promised a total outage burns at {times(highest)}; "
+        f"give it a share of the budget below {_rounded_down(highest * window.long_s / period_s):g}, or leave it out"
+    )
+
+
+def _rounded_down(value: float) -> float:
+    """To two significant digits."""
+    unit = math.pow(10, math.floor(math.log10(value)) - 1)
+    return round(math.floor(value / unit) * unit, 12)
 
 
 def no_requests(objective: Objective) -> str:

@@ -4,7 +4,7 @@ from typing import Any
 
 from controlplane.slo import words
 from controlplane.slo.asked import Told
-from controlplane.slo.burn import highest_burn_rate
+from controlplane.slo.burn import never_fires
 
 STATE_LOOKS = {
     "page": ("▲", "bad", "burning, page"),
@@ -30,7 +30,7 @@ def rates(one: Told) -> list[dict[str, Any]]:
             "short": words.rate(verdict["short"]),
             "threshold": words.rate(verdict["threshold"]),
             "fires": verdict["fires"] and one.state == "firing",
-            "never": 0 < one.row.target < 1 and verdict["threshold"] >= highest_burn_rate(one.row.target),
+            "never": 0 < one.row.target < 1 and never_fires(verdict["threshold"], one.row.target),
             "few": not verdict["enough_events"] and (verdict["long"] or 0) > verdict["threshold"],
             "meter": min(1.0, (verdict["long"] or 0) / verdict["threshold"]) * 100 if verdict["threshold"] else 0,
         }

@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from controlplane.slo import words
+from controlplane.slo.burn import silent_windows
 from controlplane.slo.objective import Objective
 from controlplane.slo.openslo import durations, weir
 from controlplane.slo.openslo.imported import (
@@ -51,6 +53,7 @@ RULES = {
     "annotation": "an annotation of Weir's that cannot be read",
     "objective": "the objective contradicts itself",
     "window": "an alert looks back longer than the objective's period",
+    "window-silent": "an alert that not even a total outage sets off",
     "not-evaluated": "kept and exported, and not evaluated",
     "owner": "nobody owns it",
     "runbook": "a page would not say what to do",
@@ -197,6 +200,11 @@ def _windows(document: Document, context: Context, objective: Objective) -> Iter
                 "make the period longer or the window shorter"
             )
             yield Fault(mark, "window", path, message)
+    for window in silent_windows(objective.windows, objective.target, length):
+        one = document.node.at("spec", "objectives", 0) or document.node
+        path = f"metadata.annotations.{weir.WINDOWS}" if note else "spec.objectives[0]"
+        mark = note.mark if note else one.of_key("target")
+        yield Fault(mark, "window-silent", path, f"{path}: {words.silent_window(window, objective.target, length)}")
     asked = list(conditions(document, context))
     if note is not None and asked:
         where = asked[0][0]

@@ -133,3 +133,10 @@ def test_a_first_set_up_promises_something_for_each_model_and_never_again() -> N
 def test_set_up_without_a_fleet_promises_nothing(home: Path) -> None:
     bootstrap(home, None)
     assert not StoredObjective.objects.exists()
+
+
+def test_a_window_that_can_never_fire_is_said_when_it_is_saved(owner: Client) -> None:
+    page = unescape(owner.post("/admin/slo/storedobjective/add/", form(target="0.9"), follow=True).content.decode())
+    assert "The page window of 1 h and 5 min never fires" in page
+    sound = owner.post("/admin/slo/storedobjective/add/", form(slug="sound"), follow=True)
+    assert "never fires" not in sound.content.decode()

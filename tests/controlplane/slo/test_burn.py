@@ -4,7 +4,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.slo.burn import MinimumEvents, Verdict, burn_rate, error_budget, highest_burn_rate, judge, worst
+from controlplane.slo.burn import (
+    MinimumEvents,
+    Verdict,
+    burn_rate,
+    error_budget,
+    highest_burn_rate,
+    judge,
+    silent_windows,
+    worst,
+)
 from controlplane.slo.counts import Counts
 from controlplane.slo.windows import DAY_S, HOUR_S, MINUTE_S, WORKBOOK, lengths_s
 
@@ -134,3 +143,14 @@ def test_a_verdict_says_why_it_does_not_fire() -> None:
 
 def test_a_total_outage_burns_at_the_highest_rate() -> None:
     assert burn_rate(Counts(bad=7, total=7), 0.9) == pytest.approx(highest_burn_rate(0.9)) == pytest.approx(10)
+
+
+@given(target=targets)
+def test_a_window_is_silent_exactly_where_a_total_outage_does_not_fire_it(target: float) -> None:
+    outage = dict.fromkeys(lengths_s(WORKBOOK), Counts(1_000, 1_000))
+    fires = [one.window for one in judge(outage, target, PERIOD_S) if one.fires]
+    assert [one for one in WORKBOOK if one not in silent_windows(WORKBOOK, target, PERIOD_S)] == fires
+
+
+def test_a_window_longer_than_the_period_is_not_called_silent() -> None:
+    assert silent_windows(WORKBOOK, 0.999, DAY_S) == []

@@ -136,3 +136,14 @@ def test_every_rule_is_in_the_manual() -> None:
 
 def test_empty_text_is_no_document() -> None:
     assert lint({"a.yaml": "", "b.yaml": "# nothing\n---\n---\n"}).documents == []
+
+
+def test_a_window_that_no_outage_sets_off_is_named_where_it_stands() -> None:
+    loose = slo().replace("target: 0.95", "target: 0.9")
+    (found,) = linted(loose)
+    assert (found.rule, found.severity, found.mark.line) == ("window-silent", "warning", 11)
+    assert "the page window of 1 h and 5 min never fires: it wants a burn rate above 14.4×" in found.message
+    assert "a total outage burns at 10.0×; give it a share of the budget below 0.013," in found.message
+    assumed = linted(without(loose, WINDOWS))
+    assert {one.rule for one in assumed} == {"windows-assumed", "window-silent"}
+    assert linted(loose.replace("1h/5m 0.02", "1h/5m 0.013")) == []
