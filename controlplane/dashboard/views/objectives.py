@@ -64,7 +64,7 @@ def objective(request: HttpRequest, slug: str) -> HttpResponse:
     context: dict[str, Any] = {
         **_fresh(),
         "one": row(shown),
-        "others": [row(one) for one in told] if len(told) > 1 or found.split_by else [],
+        "others": [row(one) for one in told] if len(told) > 1 or (found.split_by and not shown.is_empty) else [],
         "objective": promise,
         "promise": words.promise(promise) if promise else "",
         "verdicts": rates(shown),
@@ -140,10 +140,13 @@ def _chart(promise: Objective, shown: Told) -> dict[str, Any]:
         points = asked.history(promise, shown.scope, now_ns)
     except StoreUnavailable:
         return context | {"store_away": True}
+    counted = [one for one in points if one.total]
+    if not counted:
+        return context  # axes without a line would look like one that is hidden
     spans = [when for _, when in maintained]
     return context | {
         "figure": burndown_figure(points, span, spans, shown.key),
-        "points": [one for one in reversed(points) if one.total][:48],
+        "points": counted[:-49:-1],
     }
 
 

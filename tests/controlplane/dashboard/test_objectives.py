@@ -167,3 +167,9 @@ def test_requests_that_reached_no_pool_are_said_to_be_those_and_led_to(teammate:
     assert "(none)" not in listed + page
     (href,) = re.findall(r'href="(/requests\?[^"]*)">its requests', page)
     assert "pool=%28unknown%29" in href
+
+
+def test_where_nothing_was_counted_no_empty_chart_is_drawn(teammate: Client, served: Filled) -> None:
+    judged("quiet", bad=0, total=0, sli=None)
+    page = teammate.get("/objectives/chat-fast").content.decode()
+    assert re.search(r'<script id="figure" type="application/json">""</script>', page)
