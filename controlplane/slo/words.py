@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 
 from controlplane.slo.burn import highest_burn_rate
-from controlplane.slo.objective import Calendar, Objective, Timeslices
+from controlplane.slo.objective import DIMENSIONS, Calendar, Objective, Timeslices
 from controlplane.slo.sli import Availability, Cost, Histogram, Indicator, Latency
 from controlplane.slo.windows import BurnWindow
 
@@ -44,14 +44,15 @@ def period(objective: Objective) -> str:
 
 
 def scope(found: Mapping[str, str]) -> str:
-    """`model chat-large · no pool`."""
-    said = (f"{_name(name)} {value}" if value else f"no {_name(name)}" for name, value in found.items())
+    """`model chat-large · no pool`, in the order of DIMENSIONS: a database may keep another."""
+    ordered = [(name, found[name]) for name in DIMENSIONS if name in found]
+    said = (f"{_name(name)} {value}" if value else f"no {_name(name)}" for name, value in ordered)
     return " · ".join(said) or "all traffic"
 
 
 def nowhere(found: Mapping[str, str]) -> str:
     """Which requests a scope has that names no value of something; empty where it names all."""
-    without = [name for name, value in found.items() if not value]
+    without = [name for name in DIMENSIONS if found.get(name) == ""]
     if not without:
         return ""
     reached = [_name(name) for name in without if name in ("pool", "variant", "region")]

@@ -43,7 +43,7 @@ def check_secrets(
     except DatabaseError:
         return []  # not migrated yet
     return [
-        Warning(f"{len(reasons)} secrets of pages: {reasons[0][0].upper()}{reasons[0][1:]}.", id="delivery.W001")
+        Warning(f"{len(reasons)} of the stored secrets: {reasons[0][0].upper()}{reasons[0][1:]}.", id="delivery.W001")
         for _ in reasons[:1]
     ]
 

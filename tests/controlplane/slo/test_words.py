@@ -10,7 +10,7 @@ UP = Objective("up", "Up", Availability(), 0.999)
 def test_a_scope_says_what_it_is_of_and_what_it_is_without() -> None:
     assert words.scope({}) == "all traffic"
     assert words.scope({"model": "chat", "prompt_bucket": "0-511"}) == "model chat · prompt bucket 0-511"
-    assert words.scope({"model": "chat", "pool": ""}) == "model chat · no pool"
+    assert words.scope({"pool": "", "model": "chat"}) == "model chat · no pool"
 
 
 def test_requests_without_a_value_are_said_to_be_those() -> None:
