@@ -29,6 +29,10 @@ class Asked(Schema):
     status: list[str] = Field([], description="ok, error, cancelled or rejected")
     operation: list[str] = Field([])
     service: list[str] = Field([])
+    attribute: list[str] = Field(
+        [],
+        description="key=value of an attribute that some span of the request has, such as user.id=42; all given must hold",
+    )
 
 
 class AskedLatency(Asked):
