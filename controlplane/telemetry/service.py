@@ -20,7 +20,7 @@ from .config import IngestConfig
 from .live import Live, redis_layer
 from .metrics.remote_write.http import RemoteWrite
 from .metrics.scrape.scraper import Scraper
-from .metrics.scrape.targets import TargetsError, named
+from .metrics.scrape.targets import Target, TargetsError, named
 from .otlp import grpc as otlp_grpc
 from .otlp.http import HttpReceiver
 from .otlp.receiver import Receiver
@@ -93,6 +93,7 @@ class _Service:
         self._live = Live(redis_layer(config.redis_url))
         self._children: list[Child] = []
         self._pipelines: list[Child] = []
+        self._own: list[Target] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._telling = False
         self._runner: web.AppRunner | None = None
@@ -130,7 +131,7 @@ class _Service:
         except RuntimeError as error:
             raise CannotStart(_taken("WEIR_OTLP_GRPC_PORT", host, config.otlp_grpc_port, error)) from error
         await self._grpc.start()
-        self._task(Scraper(self._receiver.metrics, config.scrape_targets, config.home).run())
+        self._task(Scraper(self._receiver.metrics, config.scrape_targets, config.home, own=self._own).run())
         self._task(self._watch())
         log.info("telemetry.receiving", http_port=http_port, grpc_port=grpc_port, host=host)
         return http_port, grpc_port
@@ -151,6 +152,8 @@ class _Service:
         _write(self._config.home / PORT_FILE, f"{port}\n")
         store = Child("store", lambda: ["controlplane.telemetry.store", "--port", str(port)], line=lambda _: None)
         self._start_child(store)
+        url, password = f"http://127.0.0.1:{port}/metrics", self._config.home / access.PASSWORD_FILE
+        self._own.append(Target("store", url, bearer_token_file=str(password)))
         self._begin_pipelines(access.dsn(self._config.home, port))  # at once: they wait until it answers
 
     def _begin_pipelines(self, dsn: str) -> None:

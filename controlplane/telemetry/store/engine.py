@@ -1,5 +1,6 @@
 """The embedded ClickHouse: one chDB data folder, opened by this process alone, and handles that run queries at the same time."""
 
+import os
 import queue
 import re
 import threading
@@ -12,7 +13,7 @@ import structlog
 from chdb.state.sqlitelike import Connection
 
 from .errors import StoreError, StoreUnavailable
-from .statement import Insert, Query, identifier, settings_statement
+from .statement import Insert, Query, identifier, quote, settings_statement
 
 log = structlog.get_logger(__name__)
 
@@ -105,13 +106,14 @@ class Engine:
                 yield block.bytes()
 
     def insert(self, insert: Insert, database: str, settings: dict[str, str]) -> int:
-        """Rows written. A statement that fails has written none of its blocks (ClickHouse's default block is a million rows)."""
-        with (
-            self._handle(database, settings) as connection,
-            connection.send_insert(insert.head, insert.format) as inserter,
-        ):
-            inserter.append(bytes(insert.data))
-            return int(inserter.finish().rows_written)
+        """Rows written. A statement that fails has written none of its blocks (ClickHouse's default block is a million rows).
+
+        The data is read from memory as a file is: of chDB's streamed inserts some fail without a word (too many partitions, a full
+        disk), and what is acknowledged would be lost.
+        """
+        with self._handle(database, settings) as connection, _in_memory(insert.data) as path:
+            done = connection.query(f"{insert.head} SELECT * FROM file('{path}', {quote(insert.format)})")
+            return int(done.storage_rows_read())
 
     def close(self) -> None:
         """Close every handle, and with the last the folder; waits `CLOSING_S` for statements that run."""
@@ -123,6 +125,19 @@ class Engine:
                 return
             handle.connection.close()
             self._all.remove(handle)
+
+
+@contextmanager
+def _in_memory(data: bytes | memoryview) -> Iterator[str]:
+    """A path of this process at which `data` is read."""
+    file = os.memfd_create("insert")
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(file, rest) :]
+        yield f"/proc/self/fd/{file}"
+    finally:
+        os.close(file)
 
 
 class Stream:

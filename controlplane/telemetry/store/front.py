@@ -1,9 +1,9 @@
 """ClickHouse's HTTP interface over the embedded engine: for clients in other processes, it and a cluster differ in a URL alone.
 
-Serves `GET /ping`, and `GET` and `POST /` with `query`, `database`, `default_format`, `param_*`, settings as parameters, a body that
-continues the query or is its data (gzip, deflate, zstd, lz4), multipart forms, and errors with ClickHouse's code in
-`X-ClickHouse-Exception-Code`. Not served: sessions (each request stands alone: a `SET` or a temporary table lasts one request),
-compressed answers, external tables, roles.
+Serves `GET /ping`, `GET /metrics` (the password as bearer token), and `GET` and `POST /` with `query`, `database`,
+`default_format`, `param_*`, settings as parameters, a body that continues the query or is its data (gzip, deflate, zstd, lz4),
+multipart forms, and errors with ClickHouse's code in `X-ClickHouse-Exception-Code`. Not served: sessions (each request stands
+alone: a `SET` or a temporary table lasts one request), compressed answers, external tables, roles.
 """
 
 import asyncio
@@ -20,10 +20,12 @@ from typing import ParamSpec, TypeVar
 
 import structlog
 from aiohttp import web
+from prometheus_client.exposition import choose_encoder
 
 from . import access, body
 from .engine import Engine, EngineError, Stream
 from .errors import StoreInputError
+from .instruments import Instruments
 from .statement import Insert, Query, parse
 
 log = structlog.get_logger(__name__)
@@ -81,6 +83,7 @@ class _Handler:
         self._max_body = max_body
         self._readers, self._writers = asyncio.Semaphore(READERS), asyncio.Semaphore(WRITERS)
         self._waiting = 0
+        self._instruments = Instruments(lambda: self._waiting)
         self._threads = ThreadPoolExecutor(READERS + WRITERS + 1, thread_name_prefix="store")
 
     def close(self) -> None:
@@ -88,6 +91,13 @@ class _Handler:
 
     async def ping(self, _: web.Request) -> web.Response:
         return web.Response(text="Ok.\n")
+
+    async def metrics(self, request: web.Request) -> web.Response:
+        given = request.headers.get("Authorization", "").encode()
+        if not hmac.compare_digest(given, b"Bearer " + self._password):
+            return web.Response(status=401, text="send Authorization: Bearer with the store's password\n")
+        encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+        return web.Response(body=encode(self._instruments.registry), headers={"Content-Type": content_type})
 
     async def query(self, request: web.Request) -> web.StreamResponse:
         try:
@@ -133,16 +143,19 @@ class _Handler:
         headers = _headers(asked.given)
         if isinstance(asked.statement, Insert):
             async with self._writers:
-                rows = await self._in_thread(self._engine.insert, asked.statement, asked.database, asked.settings)
+                with self._instruments.timed("insert"):
+                    rows = await self._in_thread(self._engine.insert, asked.statement, asked.database, asked.settings)
+            self._instruments.wrote(rows)
             summary = json.dumps({"written_rows": str(rows)})
             return web.Response(headers={"X-ClickHouse-Summary": summary, **headers})
         headers["X-ClickHouse-Format"] = asked.statement.format
         headers["Content-Type"] = "application/octet-stream"
         to_run = asked.statement, asked.database, asked.settings, asked.params
         async with self._readers:
-            if asked.statement.streams and asked.given.get("wait_end_of_query") != "1":
-                return await self._stream(request, headers, self._engine.stream(*to_run))
-            return web.Response(body=await self._in_thread(self._engine.run, *to_run), headers=headers)
+            with self._instruments.timed("read"):
+                if asked.statement.streams and asked.given.get("wait_end_of_query") != "1":
+                    return await self._stream(request, headers, self._engine.stream(*to_run))
+                return web.Response(body=await self._in_thread(self._engine.run, *to_run), headers=headers)
 
     async def _read(self, request: web.Request) -> "_Asked":
         given: dict[str, str] = dict(request.query)
@@ -227,6 +240,7 @@ async def serve_embedded(
     handler = _Handler(engine, password, max_body)
     app = web.Application(client_max_size=max_body)
     app.router.add_get("/ping", handler.ping)
+    app.router.add_get("/metrics", handler.metrics)
     app.router.add_get("/", handler.query)
     app.router.add_post("/", handler.query)
     runner = web.AppRunner(

@@ -2,12 +2,15 @@
 
 import asyncio
 import subprocess
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
+
+from controlplane.telemetry.store.types import Window
 
 from .conftest import Run
 from .otlp.payloads import request
@@ -82,6 +85,18 @@ def test_a_store_that_is_away_is_said_and_survived(run: Run) -> None:
     assert log.count("store.away") == 1 and log.count("store.back") >= 1
 
 
+def test_it_scrapes_its_own_store(run: Run) -> None:
+    telemetry = run().ready()
+
+    def seen() -> bool:
+        with telemetry.store() as store:
+            now_ns = time.time_ns()
+            states = store.targets(Window(now_ns - 10**12, now_ns))
+        return [(one.job, one.up) for one in states] == [("store", True)]
+
+    eventually(seen, "the store's page was read, and its samples stored")
+
+
 def test_a_full_spool_is_503_with_retry_after_and_said(run: Run) -> None:
     telemetry = run(spool_max_bytes=2**20).ready()
     resume = telemetry.pause("store")
@@ -98,13 +113,13 @@ def test_a_full_spool_is_503_with_retry_after_and_said(run: Run) -> None:
     assert telemetry.get("/readyz")[0] == 200
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 8 MiB."""
+@pytest.fixture(params=["8m"])
+def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """A file system of 8 MiB, or of what is asked for."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", folder], capture_output=True, check=False
+        ["mount", "-t", "tmpfs", "-o", f"size={request.param}", "tmpfs", folder], capture_output=True, check=False
     )
     if mounted.returncode:
         pytest.skip("a file system of its own needs root: run this test in a container")
@@ -128,6 +143,23 @@ def test_a_full_disk_is_503_and_said_and_over_when_there_is_room(small_disk: Pat
     eventually(lambda: telemetry.post(body)[0] == 200, "it takes spans again")
     eventually(lambda: all(has_row(telemetry, body) for body in [*bodies, body]), "all that was taken has rows")
     assert "spool.has_room" in telemetry.log.read_text()
+
+
+@pytest.mark.parametrize("small_disk", ["128m"], indirect=True)
+def test_a_store_whose_disk_is_full_loses_nothing(small_disk: Path, run: Run, tmp_path: Path) -> None:
+    home = tmp_path / "home-0"
+    home.mkdir()
+    (home / "store").symlink_to(small_disk)
+    telemetry = run().ready()
+    filler = small_disk / "filler"
+    with filler.open("wb", buffering=0) as file, pytest.raises(OSError, match="No space left"):
+        while True:
+            file.write(bytes(2**16))
+    bodies = [request(200).SerializeToString() for _ in range(20)]
+    assert [telemetry.post(body)[0] for body in bodies] == [200] * 20
+    eventually(lambda: "NOT_ENOUGH_SPACE" in telemetry.log.read_text(), "it says that there is no room")
+    filler.unlink()
+    eventually(lambda: all(has_row(telemetry, body) for body in bodies), "all that was taken has rows")
 
 
 def test_two_on_one_home_or_one_port_get_one_clear_sentence(run: Run) -> None:

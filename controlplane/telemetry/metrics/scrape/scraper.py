@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from hashlib import blake2b
 from pathlib import Path
 
@@ -32,10 +32,12 @@ MAX_TOKEN_BYTES = 16 * 1024
 
 
 class Scraper:
-    """Runs until cancelled. `setting` is WEIR_SCRAPE_TARGETS."""
+    """Runs until cancelled. `setting` is WEIR_SCRAPE_TARGETS, `own` what the caller started itself."""
 
-    def __init__(self, intake: Intake, setting: str, home: Path, reload_s: float = RELOAD_S) -> None:
-        self._intake, self._setting, self._home, self._reload_s = intake, setting, home, reload_s
+    def __init__(
+        self, intake: Intake, setting: str, home: Path, reload_s: float = RELOAD_S, own: Sequence[Target] = ()
+    ) -> None:
+        self._intake, self._setting, self._home, self._reload_s, self._own = intake, setting, home, reload_s, own
         self._running: dict[str, tuple[Target, asyncio.Task[None]]] = {}
         self._places = asyncio.Semaphore(AT_ONCE)
         self._said = ""
@@ -55,7 +57,7 @@ class Scraper:
                 await _end([task for _, task in self._running.values()])
 
     def _load(self) -> list[Target]:
-        return unique([*named(self._setting), *of_fleet(self._home)])
+        return unique([*named(self._setting), *of_fleet(self._home), *self._own])
 
     async def _follow(self, session: aiohttp.ClientSession) -> None:
         """Start what is new in the lists, end what has gone. A list that cannot be used changes nothing, and is said once."""

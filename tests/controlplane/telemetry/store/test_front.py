@@ -21,6 +21,7 @@ import pytest
 from backports import zstd
 from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import DatabaseError
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from controlplane.telemetry.store import Store, StoreError, StoreUnavailable
 from controlplane.telemetry.store.dsn import parse_dsn
@@ -206,6 +207,15 @@ def test_half_an_insert_is_no_insert(raw: Raw, store: Store) -> None:
     assert raw(b"SELECT count() FROM requests")[1] == b"0\n"
 
 
+def test_an_insert_that_fails_as_it_is_written_says_so(client: Client, store: Store) -> None:
+    days = pa.table({"at": pa.array(range(200), pa.uint64())})
+    client.command("CREATE TABLE days (at UInt64) ENGINE = MergeTree PARTITION BY at ORDER BY at")
+    with pytest.raises(DatabaseError, match="Too many partitions"):
+        client.insert_arrow("days", days, settings={"max_partitions_per_insert_block": 100})
+    client.insert_arrow("days", days, settings={"max_partitions_per_insert_block": 0})
+    assert store.rows("SELECT count() FROM days") == [(200,)]
+
+
 def test_reads_and_writes_go_on_beside_statements_that_take_their_time(raw: Raw, store: Store) -> None:
     def slow() -> socket.socket:
         connection = socket.create_connection(("127.0.0.1", raw.dsn.port))
@@ -322,6 +332,35 @@ def test_the_password_is_its_owner_s_alone_and_never_logged(tmp_path: Path) -> N
 def test_the_summary_counts_what_was_written(raw: Raw) -> None:
     _, _, headers = raw(b"INSERT INTO schema_versions (version) FORMAT CSV\n7\n8\n9\n")
     assert json.loads(headers["X-ClickHouse-Summary"])["written_rows"] == "3"
+
+
+def test_it_says_of_itself_what_it_does_to_those_who_know_the_password(raw: Raw) -> None:
+    def asked(token: str) -> tuple[int, str]:
+        connection = http.client.HTTPConnection("127.0.0.1", raw.dsn.port, timeout=30)
+        accept = "application/openmetrics-text; version=1.0.0"
+        connection.request("GET", "/metrics", headers={"Accept": accept, "Authorization": f"Bearer {token}"})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+
+    def figure(name: str, **labels: str) -> float:
+        families = text_string_to_metric_families(asked(raw.dsn.password)[1])
+        return sum(
+            one.value
+            for family in families
+            for one in family.samples
+            if one.name == name and labels.items() <= one.labels.items()
+        )
+
+    rows = figure("weir_store_written_rows_total")
+    inserts = figure("weir_store_statement_seconds_count", kind="insert")
+    refused = figure("weir_store_statements_failed_total", code="60")
+    raw(b"INSERT INTO schema_versions (version) FORMAT CSV\n7\n8\n9\n")
+    raw(b"SELECT * FROM nowhere")
+    assert figure("weir_store_written_rows_total") == rows + 3
+    assert figure("weir_store_statement_seconds_count", kind="insert") == inserts + 1
+    assert figure("weir_store_statements_failed_total", code="60") == refused + 1
+    assert figure("process_resident_memory_bytes") > 0
+    assert asked("wrong")[0] == 401
 
 
 def test_a_client_without_an_answerable_database_hears_so(front_dsn: str) -> None:
