@@ -65,11 +65,13 @@ def test_a_diamond_on_the_chart_leads_to_a_trace(page: Page, shoot: Shoot, conte
     page.goto("/signals?metric=shop_wait_seconds_bucket")
     pages.drawn(page)
     shoot(f"exemplars-{'dark' if page.evaluate('weir.dark()') else 'light'}")
-    diamond = page.locator("#chart .scatterlayer .point[d*='L']").last
+    diamond = page.locator("#chart .scatterlayer .point[d*='L']").nth(10)
     box = diamond.bounding_box()
     assert box is not None
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.wait_for_function("document.getElementById('chart').classList.contains('on-exemplar')")
+    expect(page.locator("#chart .hoverlayer")).to_contain_text("click for its trace")
+    shoot(f"exemplars-hover-{'dark' if page.evaluate('weir.dark()') else 'light'}")
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.wait_for_url("**/traces/*")
     expect(page.locator("h1")).to_contain_text("Trace")

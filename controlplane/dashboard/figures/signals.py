@@ -56,9 +56,9 @@ def signal_figure(
         traces.append(_diamonds(diamonds))
         if diamonds.axis:
             axes["yaxis2"] = y_axis(
-                diamonds.axis, 0.0, 1.0, tickformat="~s", overlaying="y", side="right", showgrid=False
+                diamonds.axis, 0.0, 1.0, tickformat="~s", overlaying="y", side="right", showgrid=False, tickmode="auto"
             )
-            axes["margin"] = {"l": 56, "r": 56, "t": 22, "b": 46}
+            axes["margin"] = {"l": 56, "r": 60, "t": 22, "b": 46}
     return {
         "data": traces,
         "layout": layout(
@@ -83,7 +83,7 @@ def _diamonds(diamonds: Diamonds) -> Figure:
         "customdata": [[one.href, one.text] for one in diamonds.shown],
         "yaxis": "y2" if diamonds.axis else "y",
         "marker": {"symbol": "diamond", "size": 10, "color": INK, "line": {"color": PANEL, "width": 1.5}},
-        "hovertemplate": "◆ %{customdata[1]}",
+        "hovertemplate": "%{customdata[1]}, click for its trace",
     }
 
 

@@ -187,7 +187,7 @@ def exemplar_context(drawn: Drawn | None, linked: ExemplarsFound) -> dict[str, A
             {
                 "found": each,
                 "labels": [each.info.labels.get(name, "") for name in names],
-                "value": units.figure(each.value, measured_unit(each.info)),
+                "value": measurement(each.value, measured_unit(each.info)),
                 "href": links.trace(each.trace_id),
             }
             for each in linked.shown
@@ -207,7 +207,7 @@ def diamonds(drawn: Drawn, linked: ExemplarsFound) -> Diamonds | None:
     if where == "none":
         return None
     shown = [
-        Diamond(each.time_ns, each.value, units.figure(each.value, unit), links.trace(each.trace_id))
+        Diamond(each.time_ns, each.value, measurement(each.value, unit), links.trace(each.trace_id))
         for each in linked.shown
     ]
     return Diamonds(f"one measurement, {unit}" if where == "own" else "", shown)
@@ -257,6 +257,11 @@ def measured_unit(info: SeriesInfo) -> str:
         if info.unit == unit or (not info.unit and name.endswith(f"_{unit}")):
             return short
     return info.unit
+
+
+def measurement(value: float, unit: str) -> str:
+    """One measurement with its unit; of a duration as many digits as it deserves."""
+    return units.ms(value * 1000) if unit == "s" and abs(value) < 3600 else units.figure(value, unit)
 
 
 UNITS = {"seconds": "s", "bytes": "B", "us": "µs", "ms": "ms", "ratio": "", "percent": "%"}

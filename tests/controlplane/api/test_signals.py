@@ -116,7 +116,7 @@ def test_the_page_draws_exemplars_and_lists_them_with_their_unit(reader: Client,
     response = reader.get("/signals", {"metric": "shop_wait_seconds_bucket"})
     diamonds, axis = drawn(response)
     assert (len(diamonds["x"]), diamonds["yaxis"], axis) == (30, "y2", "one measurement, s")
-    assert diamonds["customdata"][0][1].replace("\u202f", " ") in ("0.05 s", "0.31 s", "1.90 s")
+    assert diamonds["customdata"][0][1].replace("\u202f", " ") in ("50.0 ms", "310 ms", "1.90 s")
     page = response.content.decode()
     assert all(f'href="{href}" data-open-row' in page for href, _ in diamonds["customdata"])
     assert "single measurements, each with its trace: the diamonds on the chart" in words(response)
