@@ -55,7 +55,7 @@ def test_a_gzip_body_of_two_members_is_one_body(telemetry: Running) -> None:
     assert telemetry.post(body, Content_Encoding="gzip")[0] == 200
 
 
-@pytest.mark.parametrize("body", [b"this is no gzip", gzip.compress(b"cut short" * 1000)[:-20], b""])
+@pytest.mark.parametrize("body", [b"this is no gzip", gzip.compress(b"cut short" * 1000, mtime=0)[:-20], b""])
 def test_broken_gzip_is_bad_data(telemetry: Running, body: bytes) -> None:
     code, answer, headers = telemetry.post(body, Content_Encoding="gzip")
     assert (code, headers["Content-Type"]) == (400, PROTOBUF)
