@@ -9,11 +9,11 @@ MAX_TOKENS = 1_000
 """Of one request; what comes after is not found by."""
 LONGEST_TEXT = 256
 """Characters. Longer values are not found by: nobody types one."""
-_MOST_KNOWN = 65_536
+_MOST_KEYS, _MOST_KNOWN = 1_000, 4_096
+_NONE = -1
 
-_NOT_FOUND_BY = -1
-
-_known: dict[tuple[str, str | int], int] = {}
+_known: dict[str, dict[str | int, int]] = {}
+"""Tokens by key and value: most repeat from span to span."""
 
 
 def token(key: str, value: str) -> int:
@@ -36,27 +36,37 @@ def tokens(spans: Iterable[Span]) -> tuple[int, ...]:
     found: set[int] = set()
     for span in spans:
         for key, value in span.attributes.items():
+            known = _known.get(key)
+            if known is None:
+                known = _new(key)
             if isinstance(value, tuple):
                 for part in value:
-                    _add(found, key, part)
-            else:
-                _add(found, key, value)
+                    if not isinstance(part, tuple | float):
+                        found.add(_token(known, key, part))
+            elif not isinstance(value, float):
+                found.add(_token(known, key, value))
         if len(found) > MAX_TOKENS:
             break
+    found.discard(_NONE)
     return tuple(sorted(found)[:MAX_TOKENS])
 
 
-def _add(found: set[int], key: str, value: AttrValue) -> None:
+def _token(known: dict[str | int, int], key: str, value: str | int) -> int:
     if isinstance(value, bool):
         value = "true" if value else "false"  # to a dict, True is 1
-    elif isinstance(value, float | tuple):
-        return
-    made = _known.get((key, value))
+    made = known.get(value)
     if made is None:
         text = written(key, value)
-        made = token(key, text) if text is not None else _NOT_FOUND_BY
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        _known[key, value] = made
-    if made != _NOT_FOUND_BY:
-        found.add(made)
+        made = _NONE if text is None else token(key, text)
+        if len(known) >= _MOST_KNOWN:
+            known.clear()
+        known[value] = made
+    return made
+
+
+def _new(key: str) -> dict[str | int, int]:
+    if len(_known) >= _MOST_KEYS:
+        _known.clear()
+    found: dict[str | int, int] = {}
+    _known[key] = found
+    return found
