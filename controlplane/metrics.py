@@ -63,6 +63,8 @@ def _count(request: HttpRequest, response: HttpResponseBase, seconds: float) -> 
 
 
 def _exemplar() -> dict[str, str] | None:
-    """The trace of this request, where it is recorded: OpenMetrics shows it beside the bucket."""
+    """The trace of this request, where it is recorded: OpenMetrics shows it beside the bucket, and a scrape makes it a link."""
     context = trace.get_current_span().get_span_context()
-    return {"trace_id": format(context.trace_id, "032x")} if context.trace_flags.sampled else None
+    if not context.trace_flags.sampled:
+        return None
+    return {"trace_id": format(context.trace_id, "032x"), "span_id": format(context.span_id, "016x")}

@@ -4,6 +4,7 @@ from typing import Any, Literal
 
 from ninja import Field, Schema
 
+from controlplane.telemetry.ask.exemplars import MOST as MOST_EXEMPLARS
 from controlplane.telemetry.ask.question import DEFAULT_FROM, DEFAULT_TO, Quantile
 from controlplane.telemetry.ask.signals import LONGEST_TEXT, Shown
 from controlplane.telemetry.ask.slow import DEFAULT_ABOVE, LONGEST_MS
@@ -29,6 +30,10 @@ class Asked(Schema):
     status: list[str] = Field([], description="ok, error, cancelled or rejected")
     operation: list[str] = Field([])
     service: list[str] = Field([])
+    attribute: list[str] = Field(
+        [],
+        description="key=value of an attribute that some span of the request has, such as user.id=42; all given must hold",
+    )
 
 
 class AskedLatency(Asked):
@@ -394,11 +399,25 @@ class SignalPointsOut(SignalIdentityOut):
     points: list[SignalPointOut] = Field(description="A step in which nothing was seen is left out")
 
 
+class ExemplarOut(SignalIdentityOut):
+    """A single measurement and the trace in which it was made."""
+
+    metric: str = Field(description="The series it came with; of a histogram's `_count` and `_sum`, its bucket's")
+    time_ns: int
+    value: float = Field(description="What was measured, in `unit` where that is known")
+    trace_id: str = Field(description="32 hexadecimal digits, as `GET traces/{trace_id}` takes them")
+    span_id: str | None = Field(description="16 hexadecimal digits; null where it was not sent")
+
+
 class PointsOut(Schema):
     metric: str
     as_: Shown = Field(alias="as")
     step_s: int
     series: list[SignalPointsOut]
+    exemplars: list[ExemplarOut] = Field(
+        description=f"At most {MOST_EXEMPLARS}, spread over the range: of each part of it the highest values; the newest first"
+    )
+    exemplar_count: int = Field(description="How many there are in the range")
 
 
 class AveragesOut(Schema):

@@ -20,7 +20,7 @@ from controlplane.api.schemas import (
     SignalsOut,
     TargetsOut,
 )
-from controlplane.telemetry.ask import signals
+from controlplane.telemetry.ask import exemplars, signals
 from controlplane.telemetry.ask.errors import BadQuestion
 from controlplane.telemetry.ask.signals import Signal
 from controlplane.telemetry.ask.timerange import SECOND_NS
@@ -65,7 +65,10 @@ def series(request: HttpRequest, parameters: Query[AskedSignal]) -> dict[str, An
 
 
 @router.get(
-    "/series/points", response=PointsOut, by_alias=True, summary="A metric's series over time: counters as rates"
+    "/series/points",
+    response=PointsOut,
+    by_alias=True,
+    summary="A metric's series over time: counters as rates; and exemplars, which lead to traces",
 )
 def points(request: HttpRequest, parameters: Query[AskedPoints]) -> dict[str, Any]:
     signal, _ = _named(request, AskedPoints)
@@ -74,7 +77,8 @@ def points(request: HttpRequest, parameters: Query[AskedPoints]) -> dict[str, An
         reason = f"has {len(found)} series in this range, more than {MOST_SERIES}"
         raise BadQuestion("metric", signal.metric, reason, "Narrow them with match=label=value")
     if not found:
-        return {"metric": signal.metric, "as": signal.shown or "value", "step_s": 0, "series": []}
+        nothing = {"metric": signal.metric, "as": signal.shown or "value", "step_s": 0, "series": []}
+        return nothing | _exemplars(signal)
     drawn = signals.drawn(signal, [each.info for each in found], (parameters.step_s or 0) * SECOND_NS)
     return {
         "metric": signal.metric,
@@ -91,6 +95,25 @@ def points(request: HttpRequest, parameters: Query[AskedPoints]) -> dict[str, An
             }
             for line in drawn.lines
         ],
+        **_exemplars(signal),
+    }
+
+
+def _exemplars(signal: Signal) -> dict[str, Any]:
+    found = exemplars.found(signal)
+    return {
+        "exemplars": [
+            {
+                **_identity(each.info),
+                "metric": each.info.metric,
+                "time_ns": each.time_ns,
+                "value": each.value,
+                "trace_id": each.trace_id,
+                "span_id": each.span_id or None,
+            }
+            for each in found.shown
+        ],
+        "exemplar_count": found.total,
     }
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from controlplane.dashboard.palette import UNATTRIBUTED
 from controlplane.telemetry.ledger.segments import Segment
+from controlplane.telemetry.ledger.tokens import written
 from controlplane.telemetry.spans import AttrValue, Span
 
 WIDTH = 1000.0
@@ -41,7 +42,7 @@ class Row:
     width: float
     path: tuple[Mark, ...]
     events: tuple[Mark, ...]
-    details: tuple[tuple[str, str], ...]
+    details: tuple[tuple[str, str, str], ...]  # name, value, and `key=value` where requests are found by it
 
 
 class Tick(NamedTuple):
@@ -151,21 +152,18 @@ def _stage(span: Span, own: Sequence[Segment]) -> str:
     return max(by_stage, key=lambda stage: by_stage[stage], default="")
 
 
-def _details(span: Span, start_ns: int) -> tuple[tuple[str, str], ...]:
-    found = [("span id", span.span_id.hex())]
+def _details(span: Span, start_ns: int) -> tuple[tuple[str, str, str], ...]:
+    found = [("span id", span.span_id.hex(), "")]
     if span.parent_id:
-        found.append(("parent", span.parent_id.hex()))
+        found.append(("parent", span.parent_id.hex(), ""))
     if span.scope:
-        found.append(("scope", span.scope))
-    found += [(key, text(value)) for key, value in sorted(span.attributes.items())]
+        found.append(("scope", span.scope, ""))
+    for key, value in sorted(span.attributes.items()):
+        known = written(key, value)
+        found.append((key, text(value), f"{key}={known}" if known else ""))
     for event in span.events:
-        attributes = _flat(event.attributes)
-        found.append(
-            (
-                f"event {event.name}",
-                f"+{(event.time_ns - start_ns) / 1e6:.3f} ms{' · ' + attributes if attributes else ''}",
-            )
-        )
+        after, attributes = f"+{(event.time_ns - start_ns) / 1e6:.3f} ms", _flat(event.attributes)
+        found.append((f"event {event.name}", f"{after} · {attributes}" if attributes else after, ""))
     return tuple(found)
 
 

@@ -31,6 +31,7 @@ class Shard:
     amended: int = 0
     withdrawn: int = 0
     samples: int = 0
+    exemplars: int = 0
     lag_s: float = 0.0
     pending_traces: int = 0
 
@@ -48,6 +49,7 @@ class Shard:
         self.amended += status.amended
         self.withdrawn += status.withdrawn
         self.samples += status.samples
+        self.exemplars += status.exemplars
 
 
 class Commits:
@@ -127,7 +129,10 @@ class State:
         refused = CounterMetricFamily("weir_ingest_rejected_samples", "Metric samples refused.", labels=["reason"])
         for reason, number in sorted(self.receiver.metrics.rejected.items()):
             refused.add_metric([reason], number)
-        yield refused
+        dropped = CounterMetricFamily("weir_ingest_dropped_exemplars", "Exemplars not kept.", labels=["reason"])
+        for reason, number in sorted(self.receiver.metrics.dropped.items()):
+            dropped.add_metric([reason], number)
+        yield from (refused, dropped)
         yield GaugeMetricFamily(
             "weir_ingest_active_series", "Metric series of the last hour or two.", len(self.receiver.metrics.admission)
         )
@@ -145,6 +150,9 @@ class State:
         )
         yield CounterMetricFamily(
             "weir_ingest_stored_samples", "Metric samples inserted.", sum(s.samples for s in self.shards)
+        )
+        yield CounterMetricFamily(
+            "weir_ingest_stored_exemplars", "Exemplars inserted.", sum(s.exemplars for s in self.shards)
         )
         yield CounterMetricFamily(
             "weir_ingest_amended_traces", "Traces closed again after late spans.", sum(s.amended for s in self.shards)

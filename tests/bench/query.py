@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+from controlplane.telemetry.ledger.tokens import written
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.types import Dimension, Filters, Window
 from tests.bench.figures import Figure, percentile, say
@@ -21,7 +22,7 @@ from tests.controlplane.telemetry.store.synthetic import SPANS_PER_REQUEST, load
 
 SIZES = {"_1m": 1_000_000, "": 10_000_000}
 ROUNDS = 20
-PER_ROUND = {"trace": 10, "filter": 3, "panel_24h": 1, "explain": 1}
+PER_ROUND = {"trace": 10, "filter": 3, "attribute": 3, "panel_24h": 1, "explain": 1}
 DAY_NS = 86_400 * 10**9
 PANEL_STEP_S = 1440  # the page asks for about 60 points
 FILTERABLE: tuple[Dimension, ...] = ("model", "tier", "tenant", "cache", "replica", "prompt_bucket", "status")
@@ -77,6 +78,13 @@ def _questions(store: Store, day: Window) -> Questions:
     chance = random.Random(5)
     traces = [str(row[0]) for row in store.rows("SELECT lower(hex(trace_id)) FROM requests ORDER BY rand() LIMIT 500")]
     values = {dimension: store.values(day, dimension) for dimension in FILTERABLE}
+    attributes = [
+        f"{key}={text}"
+        for trace_id in chance.sample(traces, 50)
+        for span in store.trace(trace_id)
+        for key, value in span.attributes.items()
+        if (text := written(key, value))
+    ]
 
     def filters() -> Filters:
         chosen = chance.sample(FILTERABLE, chance.choice((1, 1, 2)))
@@ -89,15 +97,16 @@ def _questions(store: Store, day: Window) -> Questions:
     def filtered() -> object:
         return store.requests(day, filters(), order=chance.choice(("slowest", "newest")))
 
+    def attribute() -> object:
+        return store.requests(
+            day, {"attribute": (chance.choice(attributes),)}, order=chance.choice(("slowest", "newest"))
+        )
+
     def panel() -> object:
         return store.latency(day), store.latency_series(day, None, PANEL_STEP_S)
 
-    questions: Questions = {"trace": trace, "filter": filtered, "panel_24h": panel}
-    explain = getattr(store, "explain", None)
-    if explain is None:
-        say("the store has no `explain` yet: its figure is left out")
-    else:
-        questions["explain"] = lambda: explain(day)
+    questions: Questions = {"trace": trace, "filter": filtered, "attribute": attribute, "panel_24h": panel}
+    questions["explain"] = lambda: store.explain(day)
     return questions
 
 

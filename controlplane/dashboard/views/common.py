@@ -110,6 +110,11 @@ def filter_context(
             facet(name, label, *([one or UNKNOWN for one in some.get(name, ())] for some in (values, question.filters)))
             for name, label in FACETS
         ],
+        "attributes": [
+            {"text": text, "without": query(question.but("attribute", *(one for one in found if one != text)))}
+            for found in [question.filters.get("attribute", ())]
+            for text in found
+        ],
         "kept": [*kept, *always, *_unseen(question)],
         "wider": query(wider) if wider else "",
         "day": query(links.back(question, "24h")),

@@ -9,13 +9,15 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from controlplane.dashboard import links, units, vendor
-from controlplane.dashboard.figures.signals import signal_figure
+from controlplane.dashboard.figures.signals import Diamond, Diamonds, signal_figure
 from controlplane.dashboard.freshness import freshness
 from controlplane.dashboard.views.common import is_fragment, is_refresh, page
+from controlplane.telemetry.ask import exemplars
 from controlplane.telemetry.ask import signals as ask
 from controlplane.telemetry.ask.question import written
 from controlplane.telemetry.ask.signals import Drawn, Signal
 from controlplane.telemetry.ask.timerange import TimeRange
+from controlplane.telemetry.store.exemplars import ExemplarsFound
 from controlplane.telemetry.store.metrics import Newest, SeriesInfo, TargetEvent, TargetState
 
 MOST_LINES = 8
@@ -43,7 +45,8 @@ def signals(request: HttpRequest) -> HttpResponse:
     if signal.metric:
         found = ask.newest(signal)
         drawn = ask.drawn(signal, [each.info for each in found[:MOST_LINES]]) if found else None
-        context |= metric_context(request.path, signal, found, drawn, now_ns)
+        linked = exemplars.found(signal) if drawn else ExemplarsFound()
+        context |= metric_context(request.path, signal, found, drawn, linked, now_ns)
         newest_ns = max((each.time_ns for each in found), default=None)
     else:
         targets = ask.targets(signal.range.window)
@@ -118,7 +121,7 @@ def target_row(target: TargetState, now_ns: int) -> dict[str, Any]:
 
 
 def metric_context(
-    path: str, signal: Signal, found: Sequence[Newest], drawn: Drawn | None, now_ns: int
+    path: str, signal: Signal, found: Sequence[Newest], drawn: Drawn | None, linked: ExemplarsFound, now_ns: int
 ) -> dict[str, Any]:
     """One metric: its chart, the series behind it and the same figures as a table. Pure but for URL names."""
     names = varying([each.info for each in found])
@@ -167,11 +170,47 @@ def metric_context(
         ]
         if found and not found[0].info.delta
         else [],
-        "figure": signal_figure(drawn, labels, signal, unit) if drawn else None,
+        "figure": signal_figure(drawn, labels, signal, unit, diamonds(drawn, linked)) if drawn else None,
         "step_s": drawn.step_ns // 10**9 if drawn else 0,
         "line_labels": labels,
         "table": table(drawn, unit) if drawn else [],
+        **exemplar_context(drawn, linked),
     }
+
+
+def exemplar_context(drawn: Drawn | None, linked: ExemplarsFound) -> dict[str, Any]:
+    """Exemplars as a table, each with its trace. Pure but for URL names."""
+    names = varying([each.info for each in linked.shown])
+    return {
+        "exemplar_names": names,
+        "exemplars": [
+            {
+                "found": each,
+                "labels": [each.info.labels.get(name, "") for name in names],
+                "value": measurement(each.value, measured_unit(each.info)),
+                "href": links.trace(each.trace_id),
+            }
+            for each in linked.shown
+        ],
+        "exemplar_count": linked.total,
+        "exemplars_drawn": drawn is not None and diamonds(drawn, linked) is not None,
+    }
+
+
+def diamonds(drawn: Drawn, linked: ExemplarsFound) -> Diamonds | None:
+    """Exemplars on the chart; None where there are none, or their values mean nothing there. Pure but for URL names."""
+    if not linked.shown or not drawn.lines:
+        return None
+    info = drawn.lines[0].info
+    unit = measured_unit(info)
+    where = exemplars.placed(info, drawn.shown, unit_known=bool(unit))
+    if where == "none":
+        return None
+    shown = [
+        Diamond(each.time_ns, each.value, measurement(each.value, unit), links.trace(each.trace_id))
+        for each in linked.shown
+    ]
+    return Diamonds(f"one measurement, {unit}" if where == "own" else "", shown)
 
 
 def table(drawn: Drawn, unit: str) -> list[dict[str, Any]]:
@@ -206,12 +245,23 @@ def label(info: SeriesInfo, names: Sequence[str]) -> str:
 
 
 def unit_of(info: SeriesInfo) -> str:
-    """Short, where it is a usual one: as the sender says, else as the name ends."""
-    name = info.metric.removesuffix("_total").removesuffix("_sum")
+    """Of the series' values: short, where it is a usual one. How many there were, as a histogram's buckets say, has none."""
+    counts = info.kind != "gauge" and info.metric.endswith(("_bucket", "_count"))
+    return "" if counts else measured_unit(info)
+
+
+def measured_unit(info: SeriesInfo) -> str:
+    """Of what was measured: as the sender says, else as the name ends."""
+    name = exemplars.measured(info.metric.removesuffix("_total"))
     for unit, short in UNITS.items():
         if info.unit == unit or (not info.unit and name.endswith(f"_{unit}")):
             return short
     return info.unit
+
+
+def measurement(value: float, unit: str) -> str:
+    """One measurement with its unit; of a duration as many digits as it deserves."""
+    return units.ms(value * 1000) if unit == "s" and abs(value) < 3600 else units.figure(value, unit)
 
 
 UNITS = {"seconds": "s", "bytes": "B", "us": "µs", "ms": "ms", "ratio": "", "percent": "%"}

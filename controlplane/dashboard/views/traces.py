@@ -1,6 +1,7 @@
 """One trace: its spans as a waterfall, and beside it the ledger of each request in it."""
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -12,11 +13,14 @@ from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.requests import STATUS_LOOKS
 from controlplane.dashboard.waterfall import waterfall
 from controlplane.telemetry.ask import answers
-from controlplane.telemetry.ask.question import Question
+from controlplane.telemetry.ask.question import Question, written
 from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.spans import Span
 from controlplane.telemetry.store.types import Window
 
 TRACE_ID = re.compile(r"[0-9a-f]{32}")
+ALIKE_NS = 1800 * 1_000_000_000
+"""Requests with the same attribute are looked for in half an hour on either side."""
 AROUND_NS = 300 * 1_000_000_000
 """The latency page opened from a trace shows five minutes on either side."""
 
@@ -44,10 +48,16 @@ def trace(request: HttpRequest, trace_id: str) -> HttpResponse:
         "facts": facts(chosen) if chosen else [],
         "status": STATUS_LOOKS.get(chosen.status, ("○", "muted")) if chosen else None,
         "around_href": links.latency(_around(chosen)) if chosen else "",
+        "alike": written(_alike(found.spans).pairs()) if found.spans else "",
         "span_count": len(found.spans),
         "services": sorted({span.service for span in found.spans if span.service}),
     }
     return render(request, "dashboard/trace.html", context)
+
+
+def _alike(spans: Sequence[Span]) -> Question:
+    began_ns = min(span.start_ns for span in spans)
+    return links.plain(links.fixed(Window(max(10**18, began_ns - ALIKE_NS), began_ns + ALIKE_NS)))
 
 
 def ledger(row: LedgerRow) -> list[dict[str, Any]]:

@@ -8,13 +8,15 @@ from urllib.parse import urlencode
 from controlplane.telemetry.ask.errors import BadQuestion
 from controlplane.telemetry.ask.timerange import TimeRange
 from controlplane.telemetry.ask.timerange import parse as parse_range
-from controlplane.telemetry.store.types import Dimension, Filters
+from controlplane.telemetry.ledger.tokens import LONGEST_TEXT
+from controlplane.telemetry.store.types import Dimension, Filter, Filters
 
 Quantile = Literal["p50", "p95", "p99"]
 QUANTILES: tuple[Quantile, ...] = get_args(Quantile)
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 MOST_VALUES = 50
 LONGEST_VALUE = 200
+MOST_ATTRIBUTES = 10
 UNKNOWN = "(unknown)"
 """In URLs: the requests of which the dimension is not known. The store has them as empty."""
 DEFAULT_FROM, DEFAULT_TO = "now-15m", "now"
@@ -33,6 +35,7 @@ class Question:
         """The parameters that ask this again, in a stable order. Defaults of from and to are written: a URL says what it shows."""
         found = [("from", self.range.from_text), ("to", self.range.to_text)]
         found += [(name, value or UNKNOWN) for name in DIMENSIONS for value in self.filters.get(name, ())]
+        found += [("attribute", pair) for pair in self.filters.get("attribute", ())]
         if self.quantile != DEFAULT_QUANTILE:
             found.append(("q", self.quantile))
         return found
@@ -40,7 +43,7 @@ class Question:
     def query(self) -> str:
         return written(self.pairs())
 
-    def but(self, dimension: Dimension, *values: str) -> "Question":
+    def but(self, dimension: Filter, *values: str) -> "Question":
         """The same question with one filter replaced; without values, lifted."""
         filters = {name: kept for name, kept in self.filters.items() if name != dimension}
         if values:
@@ -107,4 +110,19 @@ def _filters(parameters: Parameters) -> Filters:
                 )
         if values:
             filters[name] = tuple("" if value == UNKNOWN else value for value in values)
+    if attributes := _attributes(parameters):
+        filters["attribute"] = attributes
     return filters
+
+
+def _attributes(parameters: Parameters) -> tuple[str, ...]:
+    """`key=value` each; all must hold."""
+    found = tuple(dict.fromkeys(text.strip() for text in parameters.get("attribute", ()) if text.strip()))
+    if len(found) > MOST_ATTRIBUTES:
+        raise BadQuestion("attribute", found[0], f"is one of {len(found)}", f"Give at most {MOST_ATTRIBUTES}")
+    for text in found:
+        key, equals, value = text.partition("=")
+        if not (key and equals and value) or not text.isprintable() or len(value) > LONGEST_TEXT:
+            remedy = f"Write key=value, such as user.id=42, the value at most {LONGEST_TEXT} characters"
+            raise BadQuestion("attribute", text, "is not an attribute of a span", remedy)
+    return found

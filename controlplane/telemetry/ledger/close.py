@@ -17,6 +17,7 @@ from controlplane.telemetry.ledger.pieces import pieces
 from controlplane.telemetry.ledger.reading import UNATTRIBUTED, Entry, Node
 from controlplane.telemetry.ledger.requests import ERROR, Request, find
 from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.ledger.tokens import tokens
 from controlplane.telemetry.ledger.tree import build
 from controlplane.telemetry.spans import Span
 
@@ -86,6 +87,7 @@ def _row(request: Request) -> LedgerRow:
         span_count=len(request.members),
         adapter=entry.reading.adapter,
         critical_path=tuple(dict.fromkeys(node.id.hex() for node, _, _ in reversed(path))),
+        attributes=tokens([node.span for node in request.members]),
     )
 
 

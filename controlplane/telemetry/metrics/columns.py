@@ -6,14 +6,16 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
+from controlplane.telemetry.store.exemplars import EXEMPLAR_SCHEMA, NO_SPAN
 from controlplane.telemetry.store.metrics import SAMPLE_SCHEMA, SCRAPE_SCHEMA, SERIES_SCHEMA
 
 from .batch import Batch, Scrape
+from .exemplars import Exemplar
 from .series import Definition
 
 
 def sample_tables(batches: Sequence[Batch]) -> dict[str, pa.Table]:
-    """What `insert_metric_columns` takes: series, samples and scrapes."""
+    """What `insert_metric_columns` takes: series, samples, scrapes and exemplars."""
     columns = {
         "series": np.frombuffer(b"".join([batch.series for batch in batches]), "<u8"),
         "time_ns": np.frombuffer(b"".join([batch.times for batch in batches]), "<i8"),
@@ -24,6 +26,7 @@ def sample_tables(batches: Sequence[Batch]) -> dict[str, pa.Table]:
         "series": _series({one.series: one for batch in batches for one in batch.definitions}),
         "samples": pa.table(columns, schema=SAMPLE_SCHEMA),
         "scrapes": _scrapes([one for batch in batches for one in batch.scrapes]),
+        "exemplars": _exemplars([one for batch in batches for one in batch.exemplars]),
     }
 
 
@@ -45,3 +48,9 @@ def _scrapes(scrapes: list[Scrape]) -> pa.Table:
     return pa.table(
         {name: [getattr(one, name) for one in scrapes] for name in SCRAPE_SCHEMA.names}, schema=SCRAPE_SCHEMA
     )
+
+
+def _exemplars(exemplars: list[Exemplar]) -> pa.Table:
+    columns = {name: [getattr(one, name) for one in exemplars] for name in EXEMPLAR_SCHEMA.names}
+    columns["span_id"] = [one.span_id or NO_SPAN for one in exemplars]
+    return pa.table(columns, schema=EXEMPLAR_SCHEMA)

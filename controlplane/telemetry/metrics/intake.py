@@ -12,22 +12,24 @@ _DAY_NS = 86_400 * 10**9
 
 
 class Intake:
-    """One per receiver: it knows which series are active. `kept` and `rejected` count samples since the start."""
+    """One per receiver: it knows which series are active. `kept` and `rejected` count samples since the start, `dropped` exemplars."""
 
     def __init__(self, spool: SpoolWriter, *, max_series: int, retention_days: int) -> None:
         self._spool, self._retention_ns = spool, retention_days * _DAY_NS
         self.admission = Admission(max_series)
         self.kept = 0
         self.rejected: dict[str, int] = {}
+        self.dropped: dict[str, int] = {}
 
     def builder(self) -> Builder:
         return Builder(self.admission, self._retention_ns)
 
     async def keep(self, builder: Builder) -> None:
         """Returns once the builder's samples would survive a kill. Raises SpoolFull."""
-        if len(builder) or builder.scrapes:
+        if len(builder) or builder.scrapes or builder.exemplars.kept:
             await asyncio.wrap_future(self._spool.append(Kind.SAMPLES, encode(builder.batch())))
             self.admission.learn(list(builder.definitions))
             self.kept += len(builder)
-        for reason, count in builder.rejected.items():
-            self.rejected[reason] = self.rejected.get(reason, 0) + count
+        for total, found in ((self.rejected, builder.rejected), (self.dropped, builder.exemplars.dropped)):
+            for reason, count in found.items():
+                total[reason] = total.get(reason, 0) + count

@@ -5,7 +5,9 @@ A sum and a gauge are one series; a histogram is `NAME_bucket{le}`, `NAME_sum` a
 https://opentelemetry.io/docs/specs/otel/metrics/data-model/
 """
 
-from collections.abc import Iterable, Iterator
+import json
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from google.protobuf import json_format
@@ -18,8 +20,9 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from controlplane.telemetry.otlp.malformed import Malformed
 from controlplane.telemetry.otlp.wire import count, fields
 
-from . import buckets
+from . import buckets, exemplars_json
 from .batch import Builder
+from .exemplars import linked
 from .stale import STALE
 
 MAX_METRIC_BYTES = 4 * 2**20
@@ -68,7 +71,12 @@ def read_json(body: bytes, into: Builder) -> None:
         raise Malformed(f"the body holds more than {MAX_JSON_VALUES} JSON values: send smaller batches, or protobuf")
     request = ExportMetricsServiceRequest()
     try:
-        json_format.Parse(body, request, ignore_unknown_fields=True)
+        if b'"exemplars"' in body:
+            parsed = json.loads(body)
+            exemplars_json.prepare(parsed, into.exemplars)
+            json_format.ParseDict(parsed, request, ignore_unknown_fields=True)
+        else:
+            json_format.Parse(body, request, ignore_unknown_fields=True)
     except (json_format.ParseError, ValueError, RecursionError, TypeError, AttributeError) as error:
         raise Malformed("the body is not OTLP/JSON for metrics") from error
     for resource in request.resource_metrics:
@@ -113,7 +121,8 @@ def _metric(metric: Metric, labels: Pairs, into: Builder) -> None:
         series = _Point(name, unit, {**labels, **_attributes(point.attributes)}, delta, point, into)
         if which in ("sum", "gauge"):
             kind = "counter" if which == "sum" and monotonic else "gauge"
-            series.one("", (), point.as_int if point.WhichOneof("value") == "as_int" else point.as_double, kind)
+            series.one("", (), _number(point), kind)
+            series.exemplars(())
         elif which == "summary":
             _summary(point, series)
         else:
@@ -133,6 +142,7 @@ class _Point:
 
     def __init__(self, name: str, unit: str, labels: Pairs, delta: bool, point: Any, into: Builder) -> None:
         self._name, self._unit, self._labels, self._delta, self._into = name, unit, labels, delta, into
+        self._point, self._ids = point, list[int]()
         self._time_ns, self._start_ns = point.time_unix_nano, point.start_time_unix_nano
         self._gone = bool(point.flags & _NO_VALUE)
 
@@ -152,6 +162,18 @@ class _Point:
         for series, value in found:
             if not self._into.add(series, self._time_ns, STALE if self._gone else value, self._start_ns):
                 return
+        self._ids = [series for series, _ in found]
+
+    def exemplars(self, bounds: Sequence[float]) -> None:
+        """Each to the series that counted it: of a histogram's, the bucket of `bounds` it fell into, or the count where there are none."""
+        if not self._ids or not self._point.exemplars:  # a refused point's are refused with it
+            return
+        into = self._into.exemplars
+        for one in into.some(self._point.exemplars):
+            value, trace_id, span_id = _number(one), one.trace_id, one.span_id
+            if not trace_id:
+                trace_id, span_id = linked((pair.key, pair.value.string_value) for pair in one.filtered_attributes)
+            into.add(self._ids[bisect_left(bounds, value)], one.time_unix_nano, value, trace_id, span_id)
 
     def refuse(self, reason: str) -> None:
         self._into.reject(reason)
@@ -180,6 +202,12 @@ def _histogram(which: str, point: Any, series: _Point) -> None:
     if point.HasField("sum"):
         parts.append(("_sum", (), point.sum, "counter"))
     series.many(parts)
+    series.exemplars([bound for bound, _ in found])
+
+
+def _number(point: Any) -> float:
+    """Of a data point or an exemplar."""
+    return float(point.as_int if point.WhichOneof("value") == "as_int" else point.as_double)
 
 
 def _indexed(side: Any) -> dict[int, float]:

@@ -125,9 +125,9 @@ _RESPONSES = {
 
 
 def response(signal: Signal, encoding: Encoding, taken: Taken) -> bytes:
-    """The body of a 200. On full success `partial_success` stays unset."""
+    """The body of a 200. On full success `partial_success` stays unset; a message without anything refused is a warning."""
     message, field, key = _RESPONSES[signal]
-    if not taken.rejected:
+    if not taken.message:
         return b"{}" if encoding is Encoding.JSON else b""
     if encoding is Encoding.JSON:
         # an int64 is a string in protobuf's JSON
@@ -153,12 +153,13 @@ def status_details(refused: Refused) -> bytes:
     return bytes(Status(code=refused.code.value, message=refused.message, details=details).SerializeToString())
 
 
-def summary(rejected: dict[str, int], noun: str = "spans") -> Taken:
-    """What is told about refused parts: each reason with its count, the most frequent first."""
-    total = sum(rejected.values())
-    reasons = sorted(rejected.items(), key=lambda item: -item[1])
-    return (
-        Taken(total, f"{total} {noun} refused: " + "; ".join(f"{count} × {why}" for why, count in reasons))
-        if total
-        else Taken()
-    )
+def summary(rejected: dict[str, int], noun: str = "spans", dropped: dict[str, int] | None = None) -> Taken:
+    """What is told about refused parts: each reason with its count, the most frequent first; then of `dropped` exemplars."""
+    told = [_told(rejected, f"{noun} refused"), _told(dropped or {}, "exemplars not kept")]
+    return Taken(sum(rejected.values()), ". ".join(filter(None, told)))
+
+
+def _told(counts: dict[str, int], what: str) -> str:
+    total = sum(counts.values())
+    reasons = sorted(counts.items(), key=lambda item: -item[1])
+    return f"{total} {what}: " + "; ".join(f"{count} × {why}" for why, count in reasons) if total else ""

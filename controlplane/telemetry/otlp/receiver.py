@@ -85,7 +85,7 @@ class Receiver:
             if signal is Signal.METRICS:
                 samples = await self.judged(len(body), self._samples, encoding, body)
                 await self.metrics.keep(samples)
-                return contract.summary(samples.rejected, "data points")
+                return contract.summary(samples.rejected, "data points", samples.exemplars.faults)
             taken = await self.judged(len(body), self._judge, signal, encoding, body)
             return await self._keep(taken, signal, encoding, body)
         except Malformed as error:

@@ -110,6 +110,7 @@ class Sink:
             amended=len(batch.amend),
             withdrawn=len(withdrawn),
             samples=sum(map(len, batch.samples)),
+            exemplars=sum(len(one.exemplars) for one in batch.samples),
             newest_ns=max((row.end_ns for row, _ in rows), default=0),
             lag_s=max(0.0, (time.time_ns() - batch.oldest_ns) / 1e9) if batch.oldest_ns else 0.0,
             checkpoint=batch.checkpoint,

@@ -14,6 +14,7 @@ class Status(msgspec.Struct, frozen=True):
     amended: int = 0
     withdrawn: int = 0
     samples: int = 0
+    exemplars: int = 0
     newest_ns: int = 0  # end of the newest request, ns since the Unix epoch
     lag_s: float = 0.0  # from the receipt of the oldest record in the batch to its rows in the store
     pending_traces: int = 0

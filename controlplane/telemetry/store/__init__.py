@@ -6,6 +6,7 @@
 from .burned import BurnedReader
 from .causes import CauseReader
 from .errors import StoreError, StoreInputError, StoreUnavailable
+from .exemplars import ExemplarReader
 from .export import Exporter
 from .latency import LatencyReader
 from .metrics import MetricReader, MetricWriter
@@ -28,6 +29,7 @@ class Store(
     CauseReader,
     Exporter,
     MetricReader,
+    ExemplarReader,
     Writer,
     Withdrawer,
     MetricWriter,

@@ -66,13 +66,15 @@ REQUEST_SCHEMA = pa.schema(
         *(pa.field(f"stage_{stage}", pa.uint64()) for stage in STAGES),
         pa.field("prompt_bucket", pa.string()),
         pa.field("critical_path", pa.list_(pa.binary(8))),
+        pa.field("attributes", pa.list_(pa.uint64())),
     ]
 )
 """What `insert_request_columns` takes: LedgerRow's fields (`end_ns` is `start_ns + e2e_ns`), a column `stage_NAME` for each
 stage, ids as raw bytes, and the version."""
 
 SPAN_COLUMNS = tuple(SPAN_SCHEMA.names)
-REQUEST_COLUMNS = ("end_ns", *(name for name in REQUEST_SCHEMA.names if name not in ("version", "prompt_bucket")))
+_NOT_READ = ("version", "prompt_bucket", "attributes")
+REQUEST_COLUMNS = ("end_ns", *(name for name in REQUEST_SCHEMA.names if name not in _NOT_READ))
 
 
 def attribute_text(value: AttrValue) -> str:
@@ -199,6 +201,7 @@ def request_table(rows: Sequence[LedgerRow], version: int | Sequence[int]) -> pa
         **{f"stage_{stage}": [row.stages[stage] for row in rows] for stage in STAGES},
         "prompt_bucket": [row.prompt_bucket for row in rows],
         "critical_path": [[bytes.fromhex(span_id) for span_id in row.critical_path] for row in rows],
+        "attributes": [row.attributes for row in rows],
     }
     return pa.table(
         {

@@ -319,10 +319,15 @@ class MetricWriter(Connection):
     """Inserts columns in the shapes above. Repeating a batch is harmless. Raises StoreUnavailable or StoreError."""
 
     def insert_metric_columns(
-        self, *, series: pa.Table | None = None, samples: pa.Table | None = None, scrapes: pa.Table | None = None
+        self,
+        *,
+        series: pa.Table | None = None,
+        samples: pa.Table | None = None,
+        scrapes: pa.Table | None = None,
+        exemplars: pa.Table | None = None,
     ) -> None:
         """Series first: a sample in the store always has its labels there."""
-        tables: dict[str, Any] = {"series": series, "samples": samples, "scrapes": scrapes}
+        tables: dict[str, Any] = {"series": series, "samples": samples, "scrapes": scrapes, "exemplars": exemplars}
         for name, table in tables.items():
             if table is not None and len(table):
                 self.insert_arrow(name, table)

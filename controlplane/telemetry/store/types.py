@@ -22,6 +22,7 @@ Dimension = Literal[
     "operation",
     "service",
 ]
+Filter = Dimension | Literal["attribute"]
 Order = Literal["slowest", "newest"]
 
 
@@ -33,8 +34,9 @@ class Window:
     to_ns: int
 
 
-Filters = dict[Dimension, tuple[str, ...]]
-"""Allowed values by dimension; values of one dimension are alternatives, dimensions are combined with AND."""
+Filters = dict[Filter, tuple[str, ...]]
+"""Allowed values by dimension; values of one dimension are alternatives, dimensions are combined with AND.
+`attribute` has any number of `key=value`, all of which some span of the request must have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,10 @@
 """Windows and filters as conditions with bound parameters. Dimensions come from a list; nothing a caller gives is put into SQL."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import get_args
+
+from controlplane.telemetry.ledger.tokens import token
 
 from .errors import StoreInputError
 from .types import Dimension, Filters, Window
@@ -51,5 +54,16 @@ def where(window: Window, filters: Filters | None = None) -> Where:
             continue
         if len(values) > MAX_VALUES:
             raise StoreInputError(f"filter {dimension!r} has {len(values)} values; give at most {MAX_VALUES}")
+        if dimension == "attribute":
+            _having(found, values)
+            continue
         found.add(f"{column(dimension)} IN {{in_{dimension}:Array(String)}}", **{f"in_{dimension}": list(values)})
     return found
+
+
+def _having(found: Where, attributes: Sequence[str]) -> None:
+    for number, attribute in enumerate(attributes):
+        key, equals, value = attribute.partition("=")
+        if not key or not equals:
+            raise StoreInputError(f"attribute {attribute!r} is not one; write key=value, such as user.id=42")
+        found.add(f"has(attributes, {{attribute_{number}:UInt64}})", **{f"attribute_{number}": token(key, value)})

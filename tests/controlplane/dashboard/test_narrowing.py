@@ -2,6 +2,7 @@
 
 import html
 import re
+from urllib.parse import parse_qsl
 
 from django.test import Client
 
@@ -24,6 +25,23 @@ def test_requests_can_be_bounded_on_both_sides(reader: Client, caller: Client, s
     assert re.search(r"at least <strong>30[01]\u202fms</strong> and below <strong>400\u202fms", shown)
     found = caller.get("/api/v1/requests", served.range | bounds | {"limit": "1000"}).json()
     assert {one["request_id"] for one in found["rows"]} == {one.request_id for one in inside}
+
+
+def test_an_attribute_of_a_span_leads_to_all_requests_that_have_it(
+    reader: Client, caller: Client, served: Filled
+) -> None:
+    one = next(row for row in served.rows if row.tenant == "support")
+    shown = page(reader, f"/traces/{one.trace_id}")
+    link = next(found for found in re.findall(r'href="/requests\?([^"]*)"', shown) if "weir.tenant" in found)
+    query = dict(parse_qsl(link))
+    assert query["attribute"] == "weir.tenant=support"
+    alike = page(reader, "/requests", **served.range, attribute=query["attribute"], limit=200)
+    assert alike.count("<tr data-row") == min(200, len(served.of(tenant="support"))) > 1
+    assert 'title="Lift this condition">weir.tenant=support' in alike
+    inner = {"attribute": ["triton.model_name=chat-small", "weir.tenant=support"]}
+    found = caller.get("/api/v1/requests", served.range | inner | {"limit": "1000"}).json()["rows"]
+    misses = [row for row in served.of(tenant="support", model="chat-small") if row.cache_outcome == "miss"]
+    assert {row["request_id"] for row in found} == {row.request_id for row in misses}
 
 
 def test_the_panel_of_a_region_leads_to_its_requests_alone(reader: Client, served: Filled) -> None:

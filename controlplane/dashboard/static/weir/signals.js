@@ -1,4 +1,4 @@
-// A metric's chart. It comes and goes with the data; while it stays it is the same element, and the table behind it stays open. Drag zooms (the URL changes), double-click widens.
+// A metric's chart. Diamonds are exemplars: a click opens the trace. It comes and goes with the data; while it stays it is the same element, and the table behind it stays open. Drag zooms (the URL changes), double-click widens.
 "use strict";
 (() => {
   const { config, themed, instant, zoom } = weir.chart;
@@ -15,15 +15,33 @@
         if (low !== undefined && high !== undefined) zoom(instant(low), instant(high));
       });
       chart.on("plotly_doubleclick", () => { const wider = document.getElementById("wider"); if (wider) wider.click(); });
+      chart.on("plotly_click", ({ event }) => {
+        const href = exemplarAt(chart, event);
+        if (href && (event.ctrlKey || event.metaKey)) open(href);
+        else if (href) location.assign(href);
+      });
+      chart.addEventListener("mousemove", (event) => chart.classList.toggle("on-exemplar", Boolean(exemplarAt(chart, event))));
     });
   }
 
-  let before = null, open = false;
+  /** Where the exemplar under the pointer leads. Hovering names what is near in time; only what is really hit is meant. */
+  function exemplarAt(chart, event) {
+    const { left, top } = chart.getBoundingClientRect();
+    for (const { customdata, x, y, yaxis } of chart.data) {
+      if (!customdata) continue;
+      const across = chart._fullLayout.xaxis, up = chart._fullLayout[yaxis === "y2" ? "yaxis2" : "yaxis"];
+      const hit = customdata.findIndex((_, at) => Math.hypot(across._offset + across.d2p(x[at]) - event.clientX + left, up._offset + up.d2p(y[at]) - event.clientY + top) < 9);
+      if (hit >= 0) return customdata[hit][0];
+    }
+    return "";
+  }
+
+  let before = null, unfolded = false;
   const behind = () => document.querySelector(".behind-signal");
   document.addEventListener("htmx:beforeSwap", (event) => {
     if (event.target.id !== "data") return;
     before = document.getElementById("chart");
-    open = Boolean(behind() && behind().open);
+    unfolded = Boolean(behind() && behind().open);
   });
   document.addEventListener("htmx:afterSwap", (event) => {
     if (event.target.id !== "data") return;
@@ -32,7 +50,7 @@
       before.setAttribute("aria-label", fresh.getAttribute("aria-label"));
       fresh.replaceWith(before);
     }
-    if (behind()) behind().open = open;
+    if (behind()) behind().open = unfolded;
     draw();
   });
   addEventListener("weir:theme", draw);

@@ -7,6 +7,7 @@ and of two values for one series and time the later sent counts.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from google.protobuf.message import DecodeError
@@ -16,12 +17,14 @@ from controlplane.telemetry.otlp.wire import fields
 
 from .. import buckets
 from ..batch import Builder
+from ..exemplars import UNREADABLE, Exemplars
 from ..stale import STALE, is_stale
-from .messages import Series1, Series2
+from .messages import Exemplar1, Exemplar2, Series1, Series2
 
 MAX_SERIES_BYTES = 2**20
 """One series of a request. Parsed, it may be fifty times that."""
 MAX_SYMBOLS = 2**20
+Pairs = list[tuple[str, str]]
 CUSTOM_BUCKETS = -53
 """The native histograms' schema whose bounds are listed."""
 _GAUGE_HINT = 3
@@ -37,6 +40,7 @@ class Written:
 
     samples: int = 0
     histograms: int = 0
+    exemplars: int = 0
 
 
 def read(body: bytes, *, version: int, into: Builder) -> Written:
@@ -45,7 +49,7 @@ def read(body: bytes, *, version: int, into: Builder) -> Written:
     if version == 1:
         for number, start, end in fields(body, 0, len(body)):
             if number == 1 and (series := _series(Series1, body, start, end, into)):
-                _take(series, [(label.name, label.value) for label in series.labels], "unknown", "", into, written)
+                _take(series, _labels(series), "unknown", "", into, written, _exemplar1)
         return written
     symbols: list[str] = []
     places: list[tuple[int, int]] = []
@@ -63,8 +67,22 @@ def read(body: bytes, *, version: int, into: Builder) -> Written:
             pairs = _pairs(series.labels_refs, symbols)
             unit = symbols[series.metadata.unit_ref] if series.metadata.unit_ref < len(symbols) else ""
             kind = _kind(series.metadata.type, pairs)
-            _take(series, pairs, kind, unit, into, written)
+            _take(series, pairs, kind, unit, into, written, partial(_exemplar2, symbols=symbols))
     return written
+
+
+def _labels(labelled: Any) -> Pairs:
+    return [(label.name, label.value) for label in labelled.labels]
+
+
+def _exemplar1(data: bytes) -> tuple[Any, Pairs]:
+    found = Exemplar1.FromString(data)
+    return found, _labels(found)
+
+
+def _exemplar2(data: bytes, symbols: list[str]) -> tuple[Any, Pairs]:
+    found = Exemplar2.FromString(data)
+    return found, _pairs(found.labels_refs, symbols)
 
 
 def _symbol(data: bytes) -> str:
@@ -86,19 +104,27 @@ def _series(kind: Callable[[], Any], body: bytes, start: int, end: int, into: Bu
     return series
 
 
-def _pairs(refs: Sequence[int], symbols: list[str]) -> list[tuple[str, str]]:
+def _pairs(refs: Sequence[int], symbols: list[str]) -> Pairs:
     if len(refs) % 2 or any(ref >= len(symbols) for ref in refs):
         raise Malformed("a series' labels_refs are not pairs of symbols")
     return [(symbols[refs[at]], symbols[refs[at + 1]]) for at in range(0, len(refs), 2)]
 
 
-def _kind(number: int, pairs: list[tuple[str, str]]) -> str:
+def _kind(number: int, pairs: Pairs) -> str:
     """A summary's quantiles are no counters, although its sum and count are."""
     kind = _KINDS.get(number, "unknown")
     return "gauge" if number == 5 and any(name == "quantile" for name, _ in pairs) else kind
 
 
-def _take(series: Any, pairs: list[tuple[str, str]], kind: str, unit: str, into: Builder, written: Written) -> None:
+def _take(
+    series: Any,
+    pairs: Pairs,
+    kind: str,
+    unit: str,
+    into: Builder,
+    written: Written,
+    read_exemplar: Callable[[bytes], tuple[Any, Pairs]],
+) -> None:
     names = [value for name, value in pairs if name == "__name__"]
     labels = [(name, value) for name, value in pairs if name != "__name__"]
     if len(names) != 1 or not names[0]:
@@ -114,6 +140,24 @@ def _take(series: Any, pairs: list[tuple[str, str]], kind: str, unit: str, into:
             written.samples += into.add(found, _ns(sample.timestamp), sample.value, start_ns)
     for histogram in series.histograms:
         written.histograms += _histogram(names[0], labels, unit, histogram, created_ns, into)
+    if series.exemplars:
+        # A native histogram has one list of them: they go with its count. Some senders give them a message without any sample.
+        name = f"{names[0]}_count" if series.histograms else names[0]
+        found = into.series(name, labels, kind=kind, unit=unit, samples=0)
+        written.exemplars += sum(
+            _exemplar(found, data, read_exemplar, into.exemplars) for data in into.exemplars.some(series.exemplars)
+        )
+
+
+def _exemplar(
+    series: int | None, data: bytes, read_exemplar: Callable[[bytes], tuple[Any, Pairs]], into: Exemplars
+) -> bool:
+    try:
+        found, labels = read_exemplar(data)
+    except (DecodeError, Malformed):
+        into.drop(UNREADABLE)
+        return False
+    return into.labelled(series, _ns(found.timestamp), found.value, labels)
 
 
 def _ns(milliseconds: int) -> int:
@@ -121,9 +165,7 @@ def _ns(milliseconds: int) -> int:
     return milliseconds * 1_000_000 if 0 < milliseconds < 2**63 // 1_000_000 else 0
 
 
-def _histogram(
-    name: str, labels: list[tuple[str, str]], unit: str, histogram: Any, created_ns: int, into: Builder
-) -> bool:
+def _histogram(name: str, labels: Pairs, unit: str, histogram: Any, created_ns: int, into: Builder) -> bool:
     """All of its series or none."""
     ended = is_stale(histogram.sum)
     try:

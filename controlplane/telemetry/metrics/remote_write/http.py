@@ -93,7 +93,7 @@ def _answer(version: int, builder: Builder, written: Written) -> web.Response:
     headers = {
         _WRITTEN.format("Samples"): str(written.samples),
         _WRITTEN.format("Histograms"): str(written.histograms),
-        _WRITTEN.format("Exemplars"): "0",  # not kept
+        _WRITTEN.format("Exemplars"): str(written.exemplars),
     }
     headers = headers if version == 2 else {}
     if builder.rejected:

@@ -13,7 +13,7 @@ from google.protobuf.message_factory import GetMessageClass
 _PACKAGE = "weir.remote_write"
 _TYPES: dict[str, int] = {
     name: getattr(FieldDescriptorProto, f"TYPE_{name.upper()}")
-    for name in ("double", "int64", "uint64", "uint32", "sint32", "sint64", "string", "int32")
+    for name in ("double", "int64", "uint64", "uint32", "sint32", "sint64", "string", "int32", "bytes")
 }
 Fields = dict[str, tuple[int, str]]
 """Number and type by name; `*` before the type: repeated. What is no scalar type is a message."""
@@ -42,13 +42,21 @@ _MESSAGES: dict[str, Fields] = {
     "Sample": {"value": (1, "double"), "timestamp": (2, "int64"), "start_timestamp": (3, "int64")},
     "Span": {"offset": (1, "sint32"), "length": (2, "uint32")},
     "Histogram": _HISTOGRAM,
-    "Series1": {"labels": (1, "*Label"), "samples": (2, "*Sample"), "histograms": (4, "*Histogram")},
+    "Exemplar1": {"labels": (1, "*Label"), "value": (2, "double"), "timestamp": (3, "int64")},
+    "Series1": {
+        "labels": (1, "*Label"),
+        "samples": (2, "*Sample"),
+        "exemplars": (3, "*bytes"),  # read one by one: one that cannot be read does not cost the samples
+        "histograms": (4, "*Histogram"),
+    },
     "Request1": {"series": (1, "*Series1")},
     "Metadata": {"type": (1, "int32"), "help_ref": (3, "uint32"), "unit_ref": (4, "uint32")},
+    "Exemplar2": {"labels_refs": (1, "*uint32"), "value": (2, "double"), "timestamp": (3, "int64")},
     "Series2": {
         "labels_refs": (1, "*uint32"),
         "samples": (2, "*Sample"),
         "histograms": (3, "*Histogram"),
+        "exemplars": (4, "*bytes"),
         "metadata": (5, "Metadata"),
         "created_timestamp": (6, "int64"),  # of release candidates; the final text has start_timestamp in each sample
     },
@@ -76,5 +84,5 @@ def _build() -> dict[str, Any]:
 
 
 _classes = _build()
-Series1, Request1 = _classes["Series1"], _classes["Request1"]
-Series2, Request2 = _classes["Series2"], _classes["Request2"]
+Series1, Request1, Exemplar1 = _classes["Series1"], _classes["Request1"], _classes["Exemplar1"]
+Series2, Request2, Exemplar2 = _classes["Series2"], _classes["Request2"], _classes["Exemplar2"]

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
 from prometheus_client.parser import text_string_to_metric_families as text_format
-from prometheus_client.samples import Timestamp
+from prometheus_client.samples import Exemplar, Timestamp
 
 ACCEPT = "application/openmetrics-text;version=1.0.0;q=0.9,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 MAX_BYTES = 16 * 2**20
@@ -28,13 +28,31 @@ class Sample(NamedTuple):
     unit: str
     time_ns: int
     start_ns: int
+    exemplar: Exemplar | None = None
 
 
-def read(body: bytes, content_type: str) -> list[Sample]:
+class Page(NamedTuple):
+    """`unread`: how many exemplars were left out, because they would have cost the page."""
+
+    samples: list[Sample]
+    unread: int = 0
+
+
+def read(body: bytes, content_type: str) -> Page:
     """Raises PageError. `NAME_created` samples become the start of the series that they speak of."""
     if body.count(b"\n") > 4 * MAX_SAMPLES:
         raise PageError(f"the page has more than {4 * MAX_SAMPLES} lines: have it expose less, or scrape its parts")
     is_openmetrics = content_type.partition(";")[0].strip().lower() == "application/openmetrics-text"
+    try:
+        return Page(_read(body, is_openmetrics))
+    except PageError:
+        bare, unread = _EXEMPLAR.subn(rb"\1", body) if is_openmetrics else (body, 0)
+        if not unread:
+            raise
+        return Page(_read(bare, is_openmetrics), unread)
+
+
+def _read(body: bytes, is_openmetrics: bool) -> list[Sample]:
     try:
         families = list((openmetrics if is_openmetrics else text_format)(body.decode()))
     except Exception as error:  # the parsers raise whatever goes wrong in them
@@ -52,6 +70,9 @@ def read(body: bytes, content_type: str) -> list[Sample]:
                 raise PageError(f"the page has more than {MAX_SAMPLES} samples: have it expose less")
     return found
 
+
+_EXEMPLAR = re.compile(rb"^([^#\n].*?) # \{.*$", re.MULTILINE)
+"""A sample's line with an exemplar: what stands before it."""
 
 _BARE = re.compile(r"^# TYPE (\S+)(?<!_total) counter\s*$", re.MULTILINE)
 """Counters of the text format without `_total`, as Triton's are: the parser adds it, and here it goes off again."""
@@ -84,11 +105,18 @@ def _samples(family: Metric, created: Created) -> Iterator[Sample]:
             base = next((sample.name.removesuffix(part) for part in _PARTS if sample.name.endswith(part)), sample.name)
             start_ns = created.get((base, own), 0)
         yield Sample(
-            sample.name, sample.labels, float(sample.value), kind, family.unit, _ns(sample.timestamp), start_ns
+            sample.name,
+            sample.labels,
+            float(sample.value),
+            kind,
+            family.unit,
+            ns(sample.timestamp),
+            start_ns,
+            sample.exemplar,
         )
 
 
-def _ns(timestamp: float | Timestamp | None) -> int:
+def ns(timestamp: float | Timestamp | None) -> int:
     """A time in seconds; a double of seconds is good for microseconds."""
     if timestamp is None:
         return 0

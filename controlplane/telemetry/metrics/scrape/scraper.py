@@ -10,10 +10,12 @@ from pathlib import Path
 
 import aiohttp
 import structlog
+from prometheus_client.samples import Exemplar
 
 from controlplane.telemetry.spool.writer import SpoolFull
 
 from ..batch import Builder, Scrape
+from ..exemplars import UNREADABLE
 from ..intake import Intake
 from ..stale import STALE
 from . import page
@@ -112,7 +114,7 @@ class _One:
 
     async def _once(self) -> None:
         time_ns, began = time.time_ns(), time.monotonic()
-        found: list[Sample] = []
+        found = page.Page([])
         error = ""
         try:
             async with self._places, asyncio.timeout(self._target.timeout_s):
@@ -124,9 +126,10 @@ class _One:
             error = f"{type(reason).__name__}: {reason}"[:300] if not isinstance(reason, PageError) else str(reason)
         duration_ns = round((time.monotonic() - began) * 1e9)
         builder = self._intake.builder()
-        taken = self._samples(builder, found, time_ns)
+        taken = self._samples(builder, found.samples, time_ns)
+        builder.exemplars.drop(UNREADABLE, found.unread)
         self._ended(builder, time_ns, taken.keys())
-        self._own(builder, time_ns, up=not error, duration_ns=duration_ns, samples=len(found))
+        self._own(builder, time_ns, up=not error, duration_ns=duration_ns, samples=len(found.samples))
         builder.scrapes.append(
             Scrape(
                 time_ns,
@@ -135,7 +138,7 @@ class _One:
                 self._target.url,
                 not error,
                 duration_ns,
-                len(found),
+                len(found.samples),
                 error,
             )
         )
@@ -167,9 +170,18 @@ class _One:
             )
             if series is None or not builder.add(series, sample.time_ns or time_ns, sample.value, sample.start_ns):
                 continue
+            if sample.exemplar is not None:
+                self._exemplar(builder, series, sample.exemplar, time_ns)
             if not sample.time_ns:  # one with a time of its own may be late: its age says enough
                 taken[series] = sample
         return taken
+
+    def _exemplar(self, builder: Builder, series: int, exemplar: Exemplar, time_ns: int) -> None:
+        """A page shows its last ones again and again: each is taken once."""
+        before = self._seen.get(series)
+        if before is None or before.exemplar != exemplar:
+            at_ns = page.ns(exemplar.timestamp) or time_ns
+            builder.exemplars.labelled(series, at_ns, exemplar.value, exemplar.labels.items())
 
     def _ended(self, builder: Builder, time_ns: int, still: Collection[int]) -> None:
         for series, sample in self._seen.items():

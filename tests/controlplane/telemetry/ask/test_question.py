@@ -47,6 +47,11 @@ def test_what_a_question_writes_reads_back_as_the_same_question(filters: dict[st
         ({"from": ["now-1h", "now-2h"]}, "from"),
         ({"model": ["x" * 300]}, "model"),
         ({"tier": ["a\nb"]}, "tier"),
+        ({"attribute": ["user.id"]}, "attribute"),
+        ({"attribute": ["=42"]}, "attribute"),
+        ({"attribute": ["user.id="]}, "attribute"),
+        ({"attribute": ["a=" + "x" * 257]}, "attribute"),
+        ({"attribute": [f"a={number}" for number in range(11)]}, "attribute"),
         ({"tenant": [str(number) for number in range(60)]}, "tenant"),
     ],
 )
@@ -55,6 +60,13 @@ def test_a_bad_parameter_is_named(parameters: dict[str, list[str]], field: str) 
         parse(parameters, NOW)
     assert refused.value.field == field
     assert refused.value.remedy
+
+
+def test_attributes_must_all_hold_and_keep_what_is_written_after_the_first_equals_sign() -> None:
+    question = parse({"attribute": ["user.id=42", " note=a=b ", "user.id=42", ""]}, NOW)
+    assert question.filters == {"attribute": ("user.id=42", "note=a=b")}
+    assert parse(parse_qs(question.query()), NOW) == question
+    assert question.but("attribute", "note=a=b").filters == {"attribute": ("note=a=b",)}
 
 
 def test_lifting_a_filter_leaves_the_others() -> None:

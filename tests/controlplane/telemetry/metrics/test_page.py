@@ -21,7 +21,7 @@ def test_both_formats_say_the_same(expose: object, content_type: str) -> None:
     Gauge("queue_depth", "x", registry=registry).set(7)
     Histogram("wait_seconds", "x", buckets=(0.5, 1), registry=registry).observe(0.7)
     Summary("size", "x", registry=registry).observe(2)
-    found = {(one.metric, one.labels.get("le", "")): one for one in read(expose(registry), content_type)}  # type: ignore[operator]
+    found = {(one.metric, one.labels.get("le", "")): one for one in read(expose(registry), content_type).samples}  # type: ignore[operator]
     assert set(found) == {
         ("requests_total", ""), ("queue_depth", ""), ("size_count", ""), ("size_sum", ""), ("wait_seconds_count", ""),
         ("wait_seconds_sum", ""), ("wait_seconds_bucket", "0.5"), ("wait_seconds_bucket", "1.0"), ("wait_seconds_bucket", "+Inf"),
@@ -36,7 +36,7 @@ def test_both_formats_say_the_same(expose: object, content_type: str) -> None:
 
 
 def test_triton_s_page_is_read(shared_dir: Path) -> None:
-    found = read((shared_dir / "fixtures" / "triton" / "metrics.txt").read_bytes(), "text/plain; charset=utf-8")
+    found = read((shared_dir / "fixtures" / "triton" / "metrics.txt").read_bytes(), "text/plain; charset=utf-8").samples
     [one] = [
         one for one in found if one.metric == "nv_inference_queue_duration_us" and one.labels["model"] == "textgen"
     ]
@@ -44,9 +44,9 @@ def test_triton_s_page_is_read(shared_dir: Path) -> None:
 
 
 def test_a_sample_may_have_a_time_of_its_own() -> None:
-    [one] = read(b"x 1 1789999999123\n", TEXT)
+    [one] = read(b"x 1 1789999999123\n", TEXT).samples
     assert one.time_ns == 1789999999123000000
-    [one] = read(b"# TYPE x gauge\nx 1 1789999999.123456789\n# EOF\n", OPENMETRICS)
+    [one] = read(b"# TYPE x gauge\nx 1 1789999999.123456789\n# EOF\n", OPENMETRICS).samples
     assert one.time_ns == 1789999999123456789
 
 
@@ -78,7 +78,29 @@ def test_a_page_without_end_is_refused() -> None:
 @example('a{b="\\', True)
 def test_no_page_is_answered_by_anything_else(text: str, is_openmetrics: bool) -> None:
     try:
-        found = read(text.encode(errors="surrogatepass"), OPENMETRICS if is_openmetrics else TEXT)
+        found = read(text.encode(errors="surrogatepass"), OPENMETRICS if is_openmetrics else TEXT).samples
     except PageError:
         return
     assert all(isinstance(one.value, float) for one in found)
+
+
+def test_exemplars_come_with_their_sample() -> None:
+    registry = CollectorRegistry()
+    Histogram("wait_seconds", "x", buckets=(0.5, 1), registry=registry).observe(0.7, {"trace_id": "ab" * 16})
+    Counter("requests", "x", registry=registry).inc(2, {"trace_id": "cd" * 16})
+    page = read(openmetrics(registry), OPENMETRICS)  # type: ignore[no-untyped-call]
+    found = {one.metric + one.labels.get("le", ""): one.exemplar for one in page.samples if one.exemplar}
+    assert {name: (one.labels["trace_id"], one.value) for name, one in found.items()} == {
+        "wait_seconds_bucket1.0": ("ab" * 16, 0.7), "requests_total": ("cd" * 16, 2.0),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "wrong", ['{trace_id="ab} 1', '{trace_id="ab"}', f'{{trace_id="{"ab" * 70}"}} 1', "{=} 1", '{a="b"} one', "{"]
+)
+def test_an_exemplar_that_cannot_be_read_does_not_cost_the_page(wrong: str) -> None:
+    body = (
+        f'# TYPE a counter\na_total 1 # {{trace_id="ab"}} 1\na_total{{b="c"}} 2 # {wrong}\n# TYPE d gauge\nd 3\n# EOF\n'
+    )
+    page = read(body.encode(), OPENMETRICS)
+    assert ([one.value for one in page.samples], page.unread) == ([1, 2, 3], 2)

@@ -24,7 +24,7 @@ from tests import need
 from ..conftest import Run
 from ..running import Running, eventually
 from ..running import request as http
-from .reading import series, stored
+from .reading import ALL, series, stored
 
 V1, V2 = "application/x-protobuf", "application/x-protobuf;proto=io.prometheus.write.v2.Request"
 NOW_MS = time.time_ns() // 1_000_000
@@ -168,7 +168,7 @@ def test_a_real_prometheus_writes_what_it_scrapes(telemetry: Running, tmp_path: 
     registry = CollectorRegistry()
     requests = Counter("shop_requests", "x", ["code"], registry=registry)
     Gauge("shop_open", "x", registry=registry).set(1)
-    requests.labels("200").inc(41)
+    requests.labels("200").inc(41, {"trace_id": "ab" * 16})
     server, thread = start_http_server(0, "127.0.0.1", registry)
     listen = f"127.0.0.1:{free_port()}"
     (tmp_path / "prometheus.yml").write_text(
@@ -178,7 +178,13 @@ def test_a_real_prometheus_writes_what_it_scrapes(telemetry: Running, tmp_path: 
                 "scrape_configs": [
                     {"job_name": "shop", "static_configs": [{"targets": [f"127.0.0.1:{server.server_port}"]}]}
                 ],
-                "remote_write": [{"url": telemetry.url + PATH, "queue_config": {"batch_send_deadline": "500ms"}}],
+                "remote_write": [
+                    {
+                        "url": telemetry.url + PATH,
+                        "queue_config": {"batch_send_deadline": "500ms"},
+                        "send_exemplars": True,
+                    }
+                ],
             }
         )
     )
@@ -187,12 +193,16 @@ def test_a_real_prometheus_writes_what_it_scrapes(telemetry: Running, tmp_path: 
         f"--config.file={tmp_path / 'prometheus.yml'}",
         f"--storage.tsdb.path={tmp_path / 'data'}",
         f"--web.listen-address={listen}",
+        "--enable-feature=exemplar-storage",
     ]
     with (tmp_path / "prometheus.log").open("wb") as log, contextlib.ExitStack() as stack:
         process = stack.enter_context(subprocess.Popen([str(part) for part in command], stdout=log, stderr=log))
         stack.callback(process.terminate)
         [found] = stored(telemetry, "shop_requests_total", at_least=2, job="shop")
         assert found.info.labels["code"] == "200" and set(found.values.tolist()) == {41}
+        with telemetry.store() as store:
+            linked = store.exemplars_of([found.info], ALL)
+        assert [(one.value, one.trace_id) for one in linked.shown] == [(41.0, "ab" * 16)]
         requests.labels("200").inc()
         eventually(
             lambda: series(telemetry, "shop_requests_total", job="shop")[0].values[-1] == 42,

@@ -15,8 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from controlplane.telemetry.ledger.row import PROMPT_BUCKET_EDGES, STAGES, prompt_bucket
+from controlplane.telemetry.ledger.tokens import tokens
+from controlplane.telemetry.spans import AttrValue, Span
 from controlplane.telemetry.store import Store, migrate
-from controlplane.telemetry.store.columns import REQUEST_SCHEMA, SPAN_SCHEMA
+from controlplane.telemetry.store.columns import REQUEST_SCHEMA, SPAN_SCHEMA, attribute_value
 
 SPANS_PER_REQUEST = 5
 MODELS = np.array(["llama-3-8b", "llama-3-70b", "mistral-small", "qwen-2.5-32b"])
@@ -185,12 +187,30 @@ def _batch(source: np.random.Generator, entry: np.ndarray) -> Batch:
             "policy_version": pa.array(np.full(n, 42, np.uint64)),
             "span_count": pa.array(np.full(n, SPANS_PER_REQUEST, np.uint32)),
             "critical_path": path,
+            "attributes": _tokens({key: values for span in (*children, root) for key, values in span.items()}),
             **{name: pa.array(column, pa.string()) for name, column in text.items()},
         }
     ).select(REQUEST_SCHEMA.names).cast(REQUEST_SCHEMA)  # fmt: skip
     amended = requests.slice(0, n // 50)
     again = amended.set_column(2, "version", pa.array(amended["version"].to_numpy() + 1))
     return Batch(spans, pa.concat_tables([requests, again]))
+
+
+def _tokens(attributes: dict[str, np.ndarray]) -> pa.Array:
+    """What `ledger.tokens` makes of these, a row for each request."""
+    columns = []
+    for key, values in attributes.items():
+        coded = pa.array(values.astype(object), pa.string()).dictionary_encode()
+        made = [tokens([_bare(key, attribute_value(text))]) for text in coded.dictionary.to_pylist()]
+        if all(made):
+            columns.append(np.array([one for (one,) in made], np.uint64)[coded.indices.to_numpy()])
+    whole = np.sort(np.stack(columns, axis=1), axis=1)
+    offsets = np.arange(0, whole.size + 1, whole.shape[1], dtype=np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(whole.ravel()))
+
+
+def _bare(key: str, value: AttrValue) -> Span:
+    return Span(b"", b"", b"", "", 0, 0, 0, 0, "", "", {key: value})
 
 
 def load(store: Store, requests: int, *, from_ns: int, to_ns: int, seed: int = 1, spans: bool = True) -> None:

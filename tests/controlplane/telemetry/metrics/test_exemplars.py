@@ -1,0 +1,282 @@
+"""Exemplars, whichever way they come, lead from a series to a trace; what is wrong with one never costs the samples beside it."""
+
+import json
+import time
+from typing import Any
+
+import grpc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import MetricsServiceStub
+from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
+
+from controlplane.telemetry.metrics.admission import Admission
+from controlplane.telemetry.metrics.batch import Batch, Builder, decode, encode
+from controlplane.telemetry.metrics.exemplars import (
+    MAX_LOOKED_AT,
+    MAX_PER_REQUEST,
+    MAX_PER_SERIES,
+    NO_TRACE,
+    TOO_MANY,
+    Exemplars,
+    linked,
+)
+from controlplane.telemetry.metrics.remote_write.messages import Exemplar1, Exemplar2, Request1
+from controlplane.telemetry.metrics.scrape.targets import FILE
+from controlplane.telemetry.store.exemplars import StoredExemplar
+from controlplane.telemetry.store.metrics import Matcher
+
+from ..conftest import Run
+from ..running import Running, eventually
+from .reading import ALL, series, stored
+from .test_otlp import counter, request, send
+from .test_remote_write import NOW_MS, V1, V2, one, two, write
+
+NOW_NS = time.time_ns()
+DAY_NS = 86_400 * 10**9
+TRACE, OTHER, SPAN = bytes(range(1, 17)), bytes(range(16, 0, -1)), bytes(range(1, 9))
+
+
+def exemplars(telemetry: Running, metric: str, count: int) -> list[StoredExemplar]:
+    """The metric's, once there are so many."""
+    found: list[StoredExemplar] = []
+
+    def look() -> bool:
+        with telemetry.store() as store:
+            found[:] = store.exemplars_of(store.series(metric), ALL).shown
+        return len(found) >= count
+
+    eventually(look, f"{metric} has {count} exemplars")
+    assert len(found) == count
+    return found
+
+
+def exemplar(value: float, trace_id: bytes = TRACE, at_ns: int = NOW_NS, **more: Any) -> dict[str, Any]:
+    return {"as_double": value, "trace_id": trace_id, "time_unix_nano": at_ns, **more}
+
+
+def histogram(*found: dict[str, Any], **more: Any) -> dict[str, Any]:
+    point = {"count": 6, "sum": 3, "bucket_counts": [1, 2, 3], "explicit_bounds": [0.1, 1.0], "time_unix_nano": NOW_NS}
+    return {"histogram": {"aggregation_temporality": 2, "data_points": [{**point, **more, "exemplars": list(found)}]}}
+
+
+# OTLP
+
+
+def test_over_otlp_each_goes_with_the_bucket_that_counted_it(telemetry: Running) -> None:
+    given = [exemplar(0.1, span_id=SPAN), exemplar(0.5, OTHER), exemplar(7, at_ns=NOW_NS + 1)]
+    assert send(telemetry, request(fell=histogram(*given))).error_message == ""
+    found = exemplars(telemetry, "fell_bucket", 3)
+    assert {(each.info.labels["le"], each.value, each.trace_id, each.span_id) for each in found} == {
+        ("0.1", 0.1, TRACE.hex(), SPAN.hex()), ("1", 0.5, OTHER.hex(), ""), ("+Inf", 7.0, TRACE.hex(), ""),
+    }  # fmt: skip
+    assert {each.time_ns for each in found} == {NOW_NS, NOW_NS + 1}
+
+
+def test_over_otlp_counters_gauges_and_histograms_of_other_kinds_have_them(telemetry: Running) -> None:
+    summed = counter(5.0)
+    summed["sum"]["data_points"][0]["exemplars"] = [exemplar(2)]
+    gauge = {"gauge": {"data_points": [{"as_int": 4, "time_unix_nano": NOW_NS, "exemplars": [exemplar(4)]}]}}
+    point = {"count": 2, "scale": 0, "positive": {"offset": 0, "bucket_counts": [1, 1]}, "time_unix_nano": NOW_NS}
+    point["exemplars"] = [exemplar(3.5)]
+    exponential = {"exponential_histogram": {"aggregation_temporality": 2, "data_points": [point]}}
+    bare = histogram(exemplar(0.5), bucket_counts=[], explicit_bounds=[])
+    send(telemetry, request(has_sum=summed, has_gauge=gauge, has_exp=exponential, has_count=bare))
+    for metric, value in (("has_sum", 2), ("has_gauge", 4), ("has_exp_bucket", 3.5), ("has_count_count", 0.5)):
+        [found] = exemplars(telemetry, metric, 1)
+        assert (found.value, found.trace_id) == (value, TRACE.hex())
+        assert found.info.labels.get("le", "4") == "4"
+
+
+def test_over_otlp_json_ids_are_hexadecimal_and_a_broken_one_costs_nothing_else(telemetry: Running) -> None:
+    def written(**more: Any) -> dict[str, Any]:
+        return {"asDouble": 1.5, "timeUnixNano": str(NOW_NS), **more}
+
+    given = [
+        written(traceId=TRACE.hex().upper(), spanId=SPAN.hex()), written(traceId="no hex"), written(traceId="abc"), written(traceId=7), 5,
+        written(traceId=OTHER.hex(), asDouble="much"), written(), written(traceId="abcd"),
+    ]  # fmt: skip
+    point = {"asDouble": 1, "timeUnixNano": str(NOW_NS), "exemplars": given}
+    body = {
+        "resourceMetrics": [{"scopeMetrics": [{"metrics": [{"name": "in_json", "gauge": {"dataPoints": [point]}}]}]}]
+    }
+    code, answer, _ = telemetry.post(json.dumps(body).encode(), "metrics", Content_Type="application/json")
+    said = json.loads(answer)["partialSuccess"]
+    assert (code, said["rejectedDataPoints"]) == (200, "0")
+    assert said["errorMessage"] == (
+        "6 exemplars not kept: 5 × the exemplar cannot be read; 1 × the exemplar's trace id is not 16 bytes (32 hexadecimal digits)"
+    )
+    [found] = exemplars(telemetry, "in_json", 1)
+    assert (found.trace_id, found.span_id, found.value) == (TRACE.hex(), SPAN.hex(), 1.5)
+    assert [list(each.values) for each in stored(telemetry, "in_json")] == [[1]]
+
+
+def test_over_grpc_a_resend_counts_once_and_what_is_wrong_is_said(telemetry: Running) -> None:
+    given = [exemplar(0.5), exemplar(0.5, b"short"), exemplar(0.5, at_ns=0), exemplar(float("nan")), exemplar(1, b"")]
+    with grpc.insecure_channel(f"127.0.0.1:{telemetry.grpc_port}") as channel:
+        for _ in range(2):
+            answer = MetricsServiceStub(channel).Export(request(over_grpc=histogram(*given)))  # type: ignore[no-untyped-call]
+    assert answer.partial_success.rejected_data_points == 0
+    for part in ("3 exemplars not kept", "1 × the exemplar has no time", "not 16 bytes", "not a finite number"):
+        assert part in answer.partial_success.error_message
+    assert len(exemplars(telemetry, "over_grpc_bucket", 1)) == 1
+    assert telemetry.metric("weir_ingest_dropped_exemplars_total") >= 8, "and counted, those without a trace too"
+
+
+def test_a_refused_point_keeps_no_exemplar(telemetry: Running) -> None:
+    said = send(telemetry, request(refused=histogram(exemplar(0.5), explicit_bounds=[1, 2, 3])))
+    assert (said.rejected_data_points, "exemplar" in said.error_message) == (1, False)
+    with telemetry.store() as store:
+        assert store.exemplars_of(store.series("refused_bucket"), ALL).total == 0
+
+
+# Prometheus
+
+
+def test_remote_write_1_has_them_as_labels(telemetry: Running) -> None:
+    made = one("asked_bucket", (0, 3.0), le="0.5")
+    for labels in ({"traceID": TRACE.hex(), "span_id": SPAN.hex()}, {"trace_id": "bad"}, {"user": "x"}):
+        found = Exemplar1(value=0.4, timestamp=NOW_MS)
+        for name, value in labels.items():
+            found.labels.add(name=name, value=value)
+        made.series[0].exemplars.append(found.SerializeToString())
+    made.series[0].exemplars.append(b"\xff\xff")
+    assert write(telemetry, made, V1)[:2] == (204, "")
+    [found] = exemplars(telemetry, "asked_bucket", 1)
+    assert (found.info.labels, found.value, found.trace_id, found.span_id, found.time_ns) == (
+        {"le": "0.5"}, 0.4, TRACE.hex(), SPAN.hex(), NOW_MS * 10**6,
+    )  # fmt: skip
+    assert list(stored(telemetry, "asked_bucket")[0].values) == [3]
+
+
+def test_remote_write_2_says_how_many_were_written(telemetry: Running) -> None:
+    made = two("asked_total", (0, 3.0), pod="a")
+
+    def add(labels: dict[str, str], series: Any = None) -> None:
+        found = Exemplar2(value=1, timestamp=NOW_MS)
+        for text in (part for pair in labels.items() for part in pair):
+            made.symbols.append(text)
+            found.labels_refs.append(len(made.symbols) - 1)
+        (series or made.series[0]).exemplars.append(found.SerializeToString())
+
+    add({"trace_id": TRACE.hex()})
+    add({"trace_id": OTHER.hex()})
+    add({"user": "x"})
+    made.series[0].exemplars.append(Exemplar2(labels_refs=[900, 901], value=1, timestamp=NOW_MS).SerializeToString())
+    code, _, headers = write(telemetry, made, V2)
+    assert (code, headers["X-Prometheus-Remote-Write-Exemplars-Written"]) == (204, "2")
+    assert headers["X-Prometheus-Remote-Write-Samples-Written"] == "1"
+    assert {each.trace_id for each in exemplars(telemetry, "asked_total", 2)} == {TRACE.hex(), OTHER.hex()}
+
+
+def test_prometheus_sends_them_without_samples_and_native_histograms_have_theirs_beside_the_count(
+    telemetry: Running,
+) -> None:
+    alone, native = Request1(), one("natively")
+    alone.series.add().CopyFrom(one("alone_total").series[0])
+    native.series[0].histograms.add(count_int=2, sum=2.5, scale=0, zero_count_int=2, timestamp=NOW_MS)
+    for made in (alone, native):
+        found = Exemplar1(value=0.4, timestamp=NOW_MS)
+        found.labels.add(name="TraceID", value=TRACE.hex())
+        made.series[0].exemplars.append(found.SerializeToString())
+        assert write(telemetry, made)[0] == 204
+    assert exemplars(telemetry, "alone_total", 1)[0].trace_id == TRACE.hex()
+    assert exemplars(telemetry, "natively_count", 1)[0].value == 0.4
+    assert series(telemetry, "alone_total") == []
+
+
+def test_a_page_s_exemplars_are_taken_once_however_often_it_is_scraped(run: Run) -> None:
+    registry = CollectorRegistry()
+    waited = Histogram("wait_seconds", "x", buckets=(0.5, 1), registry=registry)
+    waited.observe(0.7, {"trace_id": TRACE.hex(), "span_id": SPAN.hex()})
+    Counter("shop_served", "x", registry=registry).inc(1, {"trace_id": OTHER.hex()})
+    server, thread = start_http_server(0, "127.0.0.1", registry)
+    telemetry = run()
+    url = f"http://127.0.0.1:{server.server_port}/metrics"
+    try:
+        (telemetry.home / FILE).write_text(json.dumps([{"job": "shop", "url": url, "interval_s": 0.3, "timeout_s": 5}]))
+        telemetry.ready()
+        stored(telemetry, "shop_served_total", at_least=3)
+        [served] = exemplars(telemetry, "shop_served_total", 1)
+        assert (served.trace_id, served.info.labels["job"]) == (OTHER.hex(), "shop")
+        [slow] = exemplars(telemetry, "wait_seconds_bucket", 1)
+        assert (slow.info.labels["le"], slow.value, slow.span_id) == ("1.0", 0.7, SPAN.hex())
+        waited.observe(0.8, {"trace_id": OTHER.hex()})
+        assert [each.trace_id for each in exemplars(telemetry, "wait_seconds_bucket", 2)] == [OTHER.hex(), TRACE.hex()]
+        assert telemetry.metric("weir_ingest_stored_exemplars_total") == 3
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+# Durability
+
+
+def test_what_was_acknowledged_survives_a_kill(run: Run) -> None:
+    telemetry = run()  # and not yet ready: the store has not seen anything
+    send(telemetry, request(kept=histogram(exemplar(0.5))))
+    telemetry.kill()
+    telemetry.start().ready()
+    assert exemplars(telemetry, "kept_bucket", 1)[0].trace_id == TRACE.hex()
+
+
+def test_a_record_of_before_there_were_exemplars_is_still_read() -> None:
+    builder = Builder(Admission(10), DAY_NS)
+    assert decode(encode(builder.batch())) == builder.batch()
+    before = encode(builder.batch()).replace(b"\x97", b"\x96", 1)[:-1]
+    assert decode(before) == Batch([], b"", b"", b"", b"")
+
+
+# Bounds
+
+
+def test_past_the_bounds_they_are_dropped_and_counted() -> None:
+    found = Exemplars(NOW_NS, DAY_NS)
+    for number in range(MAX_PER_REQUEST // MAX_PER_SERIES + 2):
+        for value in found.some(range(MAX_PER_SERIES + 3)):
+            found.add(number, NOW_NS, value, TRACE)
+    assert len(found.kept) == MAX_PER_REQUEST
+    assert found.dropped == {TOO_MANY: (MAX_PER_REQUEST // MAX_PER_SERIES + 2) * (MAX_PER_SERIES + 3) - MAX_PER_REQUEST}
+    assert not Exemplars(NOW_NS, DAY_NS).faults
+
+
+def test_no_more_are_looked_at_than_may_be() -> None:
+    found = Exemplars(NOW_NS, DAY_NS)
+    looked = sum(len(found.some([0] * MAX_PER_SERIES)) for _ in range(MAX_LOOKED_AT // MAX_PER_SERIES + 10))
+    assert looked == MAX_LOOKED_AT
+
+
+@pytest.mark.parametrize(
+    ("labels", "ids"),
+    [
+        ({"trace_id": "0AF7651916CD43DD8448EB211C80319C"}, ("0af7651916cd43dd8448eb211c80319c", "")),
+        ({"TraceID": "463ac35c9f6413ad", "spanID": "a2fb4a1d1a96d312"}, ("0" * 16 + "463ac35c9f6413ad", "a2fb4a1d1a96d312")),
+        ({"trace": "ab"}, ("", "")),
+        ({"traceID": ""}, ("", "")),
+        ({"traceID": "ab cd" * 4, "span_id": "ab"}, ("00", "00")),
+        ({"traceID": "bad"}, ("00", "")),
+        ({"trace_id": "ab" * 17}, ("00", "")),
+    ],
+)  # fmt: skip
+def test_ids_are_read_out_of_labels(labels: dict[str, str], ids: tuple[str, str]) -> None:
+    trace_id, span_id = linked(labels.items())
+    assert (trace_id.hex(), span_id.hex()) == ids
+
+
+@given(st.text() | st.from_regex(r"[0-9a-fA-F]{0,40}"), st.floats(), st.integers(-(2**63), 2**63 - 1))
+def test_whatever_comes_is_kept_or_counted(text: str, value: float, time_ns: int) -> None:
+    found = Exemplars(NOW_NS, DAY_NS)
+    kept = found.labelled(1, time_ns, value, [("trace_id", text), ("span_id", text)])
+    assert kept == bool(found.kept) and len(found.kept) + found.dropped.total() == 1
+    assert all(len(each.trace_id) == 16 and len(each.span_id) in (0, 8) for each in found.kept)
+    assert (NO_TRACE in found.dropped) == (not text or (not text.strip("0") and 16 <= len(text) <= 32))
+
+
+def test_matchers_narrow_exemplars_too(telemetry: Running) -> None:
+    send(telemetry, request(narrowed=histogram(exemplar(0.05), exemplar(0.5, OTHER))))
+    exemplars(telemetry, "narrowed_bucket", 2)
+    with telemetry.store() as store:
+        found = store.exemplars_of(store.series("narrowed_bucket", [Matcher("le", "=", "1")]), ALL)
+    assert ([each.trace_id for each in found.shown], found.total) == ([OTHER.hex()], 1)
