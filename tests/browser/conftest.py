@@ -27,7 +27,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
 @pytest.fixture(autouse=True)
 def recent(site: Site) -> None:
     """What the pages show has just happened, however long the site is up."""
-    if site.age_s() > 60:
+    if site.age_s() > 20:
         site.begin_again()
 
 

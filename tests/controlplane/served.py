@@ -32,6 +32,11 @@ class Filled:
         """The parameters that ask for exactly these requests."""
         return {"from": str(self.from_ns), "to": str(self.to_ns)}
 
+    @property
+    def hour(self) -> dict[str, str]:
+        """The parameters that ask for the hour that ends with them."""
+        return {"from": str(self.to_ns - 3600 * 10**9), "to": str(self.to_ns)}
+
     def of(self, **columns: str) -> list[LedgerRow]:
         return [row for row in self.rows if all(getattr(row, name) == value for name, value in columns.items())]
 

@@ -18,7 +18,7 @@ def post(client: Client, **body: Any) -> tuple[int, Any]:
 
 
 def test_it_replays_a_draft_beside_changed_windows(caller: Client, served: Filled) -> None:
-    status, found = post(caller, objective=SLOW, compare={"quick": {"windows": QUICK}})
+    status, found = post(caller, objective=SLOW, compare={"quick": {"windows": QUICK}}, **served.hour)
     assert status == 200, found
     draft, quick = found["variants"]
     assert (draft["name"], quick["name"]) == ("draft", "quick")
@@ -33,7 +33,7 @@ def test_it_replays_a_draft_beside_changed_windows(caller: Client, served: Fille
 
 
 def test_each_value_of_a_split_is_told(caller: Client, served: Filled) -> None:
-    status, found = post(caller, objective={**SLOW, "split_by": ["model"]})
+    status, found = post(caller, objective={**SLOW, "split_by": ["model"]}, **served.hour)
     assert status == 200, found
     [draft] = found["variants"]
     assert {one["scope"]["model"] for one in draft["scopes"]} == {row.model for row in served.rows}

@@ -28,14 +28,14 @@ def get(client: Client, **parameters: str) -> tuple[int, str]:
 def test_it_says_how_often_the_saved_objective_would_have_paged(
     reader: Client, served: Filled, saved: Objective
 ) -> None:
-    status, text = get(reader, saved="large")
+    status, text = get(reader, saved="large", **served.hour)
     assert status == 200
     assert "<strong>Large model</strong> would have paged <strong >nobody</strong>" in text
     assert "No page and no ticket in this range" in text
 
 
 def test_changed_windows_stand_beside_the_saved_ones(reader: Client, served: Filled, saved: Objective) -> None:
-    status, text = get(reader, saved="large", windows=QUICK)
+    status, text = get(reader, saved="large", windows=QUICK, **served.hour)
     assert status == 200
     assert 'would have paged <strong class="bad">✕ ' in text
     assert '<th scope="col">changed</th><th scope="col">as saved</th>' in text
@@ -44,9 +44,8 @@ def test_changed_windows_stand_beside_the_saved_ones(reader: Client, served: Fil
 
 
 def test_a_draft_that_was_never_saved_needs_no_name(reader: Client, served: Filled) -> None:
-    status, text = get(
-        reader, indicator_kind="availability", target="0.5", windows=QUICK, minimum_bad="1", minimum_total="1"
-    )
+    draft = {"indicator_kind": "availability", "target": "0.5", "minimum_bad": "1", "minimum_total": "1"}
+    status, text = get(reader, windows=QUICK, **draft, **served.hour)
     assert status == 200
     assert "this draft would have paged" in text
     assert '<th scope="col">draft</th><th scope="col">workbook</th>' in text
