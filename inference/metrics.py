@@ -2,6 +2,7 @@
 scrapes.
 """
 
+import time
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -12,31 +13,45 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPENMETRICS
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.registry import Collector
+from prometheus_client.samples import Exemplar
 
-from inference.spans import Trace
+from inference.spans import Trace, now_ns
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 EDGES_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 """Upper edges of the latency buckets, seconds: from a cache hit to a long answer."""
 
 
+Bucket = tuple[str, float] | tuple[str, float, Exemplar]
+
+
 class _Histogram:
-    __slots__ = ("counts", "total")
+    __slots__ = ("counts", "newest", "total")
 
     def __init__(self) -> None:
         self.counts = [0] * (len(EDGES_S) + 1)
+        self.newest: list[tuple[float, Trace] | None] = [None] * (len(EDGES_S) + 1)  # of each bucket
         self.total = 0.0
 
-    def observe(self, seconds: float) -> None:
-        self.counts[bisect_left(EDGES_S, seconds)] += 1
+    def observe(self, seconds: float, trace: Trace) -> None:
+        bucket = bisect_left(EDGES_S, seconds)
+        self.counts[bucket] += 1
+        self.newest[bucket] = seconds, trace
         self.total += seconds
 
-    def buckets(self) -> list[tuple[str, float]]:
-        out, below = [], 0
-        for edge, number in zip((*map(str, EDGES_S), "+Inf"), self.counts, strict=True):
+    def buckets(self) -> list[Bucket]:
+        """The newest request of each as its exemplar."""
+        out: list[Bucket] = []
+        below = 0
+        for edge, number, newest in zip((*map(str, EDGES_S), "+Inf"), self.counts, self.newest, strict=True):
             below += number
-            out.append((edge, float(below)))
+            out.append((edge, float(below), _exemplar(*newest)) if newest else (edge, float(below)))
         return out
+
+
+def _exemplar(seconds: float, trace: Trace) -> Exemplar:
+    ids = {"trace_id": trace.context.trace_id.hex(), "span_id": trace.id.hex()}
+    return Exemplar(ids, seconds, time.time() - (now_ns() - trace.end_ns) / 1e9)
 
 
 class Metrics(Collector):
@@ -59,9 +74,9 @@ class Metrics(Collector):
         self._requests[trace.model, trace.tier, trace.status, trace.outcome, trace.error_stage] += 1
         if trace.status == "ok":
             key = (trace.model, trace.outcome)
-            self._duration[key].observe((trace.end_ns - trace.start_ns) / 1e9)
+            self._duration[key].observe((trace.end_ns - trace.start_ns) / 1e9, trace)
             if trace.ttft_ns >= 0:
-                self._ttft[key].observe(trace.ttft_ns / 1e9)
+                self._ttft[key].observe(trace.ttft_ns / 1e9, trace)
             self._tokens[trace.model, "input"] += trace.input_tokens
             self._tokens[trace.model, "output"] += trace.output_tokens
 

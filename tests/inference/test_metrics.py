@@ -1,5 +1,7 @@
 """What Prometheus reads."""
 
+import time
+
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
@@ -28,6 +30,27 @@ async def test_both_formats_can_be_read_and_count_requests(gateway: Gateway, acc
     infinite = {sample.labels["cache"]: sample.value for sample in duration if sample.labels.get("le") == "+Inf"}
     assert count == infinite
     assert sum(count.values()) >= 1
+
+
+async def test_a_bucket_leads_to_the_trace_of_its_newest_request(gateway: Gateway) -> None:
+    trace_id, began_s = "0123456789abcdef" * 2, time.time()
+    await gateway.client().chat.completions.create(
+        model=SMALL,
+        messages=unique(),
+        max_tokens=2,
+        extra_headers={"traceparent": f"00-{trace_id}-{'1' * 16}-01"},
+    )
+    _, _, page = gateway.ask("GET", "/metrics", None, headers={"Accept": OPENMETRICS})
+    [found] = [
+        sample.exemplar
+        for family in parse_openmetrics(page)
+        for sample in family.samples
+        if sample.name == "weir_gateway_request_duration_seconds_bucket"
+        and sample.exemplar
+        and sample.exemplar.labels["trace_id"] == trace_id
+    ]
+    assert began_s <= found.timestamp <= time.time()
+    assert 0 < found.value <= found.timestamp - began_s + 0.001
 
 
 def test_a_token_of_its_own_may_read_metrics_and_nothing_else(start_gateway: StartGateway, snapshot: Snapshot) -> None:
