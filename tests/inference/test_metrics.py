@@ -49,8 +49,8 @@ async def test_a_bucket_leads_to_the_trace_of_its_newest_request(gateway: Gatewa
         and sample.exemplar
         and sample.exemplar.labels["trace_id"] == trace_id
     ]
-    assert began_s <= found.timestamp <= time.time()
-    assert 0 < found.value <= found.timestamp - began_s + 0.001
+    assert began_s <= float(found.timestamp) <= time.time()
+    assert 0 < found.value <= float(found.timestamp) - began_s + 0.001
 
 
 def test_a_token_of_its_own_may_read_metrics_and_nothing_else(start_gateway: StartGateway, snapshot: Snapshot) -> None:
