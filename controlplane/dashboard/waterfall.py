@@ -172,5 +172,7 @@ def _flat(attributes: Mapping[str, AttrValue]) -> str:
 
 
 def text(value: AttrValue, longest: int = 2000) -> str:
-    written = "[" + ", ".join(text(part) for part in value) + "]" if isinstance(value, tuple) else str(value)
-    return written if len(written) <= longest else written[:longest] + "…"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    shown = "[" + ", ".join(text(part) for part in value) + "]" if isinstance(value, tuple) else str(value)
+    return shown if len(shown) <= longest else shown[:longest] + "…"
