@@ -91,8 +91,7 @@ def _questions(store: Store, day: Window) -> Questions:
         return {dimension: (chance.choice(values[dimension]),) for dimension in chosen}
 
     def trace() -> object:
-        trace_id = chance.choice(traces)
-        return store.trace(trace_id), store.request_rows(trace_id)
+        return store.traced(chance.choice(traces))
 
     def filtered() -> object:
         return store.requests(day, filters(), order=chance.choice(("slowest", "newest")))

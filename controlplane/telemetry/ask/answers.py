@@ -102,7 +102,7 @@ def export(question: Question, form: Format) -> Iterator[bytes]:
 
 def trace(trace_id: str) -> Trace | None:
     """Of 32 hex digits; None where there is neither a span nor a request."""
-    spans, rows = store().trace(trace_id), store().request_rows(trace_id)
+    spans, rows = store().traced(trace_id)
     return Trace(spans, rows) if spans or rows else None
 
 

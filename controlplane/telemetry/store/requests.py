@@ -97,6 +97,11 @@ class RequestReader(OtelReader):
             return self.otel_spans_of([_hex(trace_id).lower()]).get(trace_id.lower(), [])
         return sorted(map(columns.span, found), key=_by_start)
 
+    def traced(self, trace_id: str) -> tuple[list[Span], list[LedgerRow]]:
+        """`trace` and `request_rows`, asked side by side."""
+        rows = self.beside(self.request_rows, trace_id)
+        return self.trace(trace_id), rows.result()
+
     def spans_of(self, trace_ids: Sequence[str]) -> dict[str, list[Span]]:
         """The spans of several traces at once, by trace id; a trace without spans is absent. For amendments by late spans."""
         if len(trace_ids) > MAX_TRACES:
