@@ -3,10 +3,12 @@
 import fcntl
 import os
 import signal
+import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 import psutil
 
@@ -16,6 +18,7 @@ from deploy.local.triton import remove_regions
 MARK = "WEIR_LAUNCHED_FOR"
 """In the environment of everything that is started here, and of its children: the home that it belongs to."""
 
+GOING_S = 2.0  # a child that a killed launcher was just making holds its lock for a moment
 LAST_WORDS_S = 8.0  # parts of a launcher that was killed have been asked to end, and may be doing so
 
 
@@ -37,14 +40,12 @@ def held(home: Path, say: Callable[[str], None]) -> Iterator[None]:
             f"{error.filename} cannot be used ({error.strerror}): set WEIR_HOME to a folder of yours"
         ) from None
     with lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not _locked(lock, GOING_S):
             lock.seek(0)
             raise CannotRunError(
                 f"weir already runs in {home} (process {lock.read().strip() or 'unknown'}): "
                 "stop it first, or set WEIR_HOME to another folder"
-            ) from None
+            )
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()
@@ -54,6 +55,19 @@ def held(home: Path, say: Callable[[str], None]) -> Iterator[None]:
             yield
         finally:
             sweep(home, 0.0)
+
+
+def _locked(lock: IO[str], patience_s: float) -> bool:
+    deadline_s = time.monotonic() + patience_s
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline_s:
+                return False
+            time.sleep(0.05)
+        else:
+            return True
 
 
 def sweep(home: Path, patience_s: float) -> int:

@@ -25,6 +25,8 @@ def test_a_search_leads_to_a_chart_and_back(page: Page, shoot: Shoot, context: o
     pages.mark(page)
     page.get_by_role("searchbox", name="metric").fill("request success")
     page.keyboard.press("Enter")
+    page.wait_for_url("**text=request+success**")
+    expect(page.get_by_role("region", name="Metrics")).to_contain_text("request success")
     page.get_by_role("link", name="nv_inference_request_success").click()
     pages.drawn(page)
     expect(page.locator(".sentence")).to_contain_text("counter")
