@@ -60,6 +60,22 @@ def served(filled: Filled, monkeypatch: pytest.MonkeyPatch) -> Filled:
     return filled
 
 
+@pytest.fixture(scope="session")
+def annex(tmp_path_factory: pytest.TempPathFactory, start_once: Callable[[Command], Managed]) -> Store:
+    """A store to which tests may add: what they add to the filled one, others would find there."""
+    command, dsn = embedded_store(tmp_path_factory.mktemp("annex-store"), free_port())
+    start_once(command)
+    migrate(dsn)
+    return Store(dsn)
+
+
+@pytest.fixture
+def annexed(annex: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """Pages and API ask the annex."""
+    monkeypatch.setattr(answers, "store", lambda: annex)
+    return annex
+
+
 @pytest.fixture
 def away(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages and API ask a store that does not answer: nothing listens on port 1."""

@@ -2,7 +2,7 @@
 
 import html
 import re
-from collections.abc import Iterator
+import time
 from typing import Any
 
 import pytest
@@ -19,9 +19,9 @@ HOUR = 3600 * S
 
 
 @pytest.fixture(scope="module")
-def window(filled: Filled) -> Iterator[Window]:
-    """Two hours before the traffic: one replica of a pool is four times as slow, and its requests wait out a batching window."""
-    store, from_ns = Store(filled.dsn), filled.from_ns - 2 * HOUR
+def window(annex: Store) -> Window:
+    """Two hours ago: one replica of a pool is four times as slow, and its requests wait out a batching window."""
+    from_ns = time.time_ns() - 2 * HOUR
     rows = [
         row(
             10**7 + n, entry_start_ns=from_ns + n * S, pool="sick-pool", model="sick", replica=f"sick-{n % 3}", prompt_tokens=200,
@@ -29,12 +29,11 @@ def window(filled: Filled) -> Iterator[Window]:
         )
         for n in range(300)
     ]  # fmt: skip
-    store.insert_requests(rows, 1)
+    annex.insert_requests(rows, 1)
     for metric, each in (("nv_inference_count", 7.0), ("nv_inference_exec_count", 5.0)):
         points = [(from_ns + n * 15 * S, each * n) for n in range(20)]
-        write(store, metric, points, "counter", instance="gpu-1:8002", model="sick")
-    yield Window(from_ns, from_ns + 300 * S)
-    store.withdraw_requests((bytes.fromhex(one.trace_id), bytes.fromhex(one.request_id)) for one in rows)
+        write(annex, metric, points, "counter", instance="gpu-1:8002", model="sick")
+    return Window(from_ns, from_ns + 300 * S)
 
 
 @pytest.fixture
@@ -55,7 +54,7 @@ def asked(window: Window) -> dict[str, str]:
 
 
 def test_the_api_names_them_with_evidence_and_remedies_the_costliest_first(
-    caller: Client, served: Filled, window: Window, fleet: None
+    caller: Client, annexed: Store, window: Window, fleet: None
 ) -> None:
     found: Any = caller.get("/api/v1/explain", asked(window)).json()
     assert [cause["name"] for cause in found["causes"]] == ["sick-replica", "batching-window-too-long"]
@@ -71,7 +70,7 @@ def test_the_api_names_them_with_evidence_and_remedies_the_costliest_first(
 
 
 def test_the_panel_says_them_and_leads_to_what_to_do(
-    reader: Client, served: Filled, window: Window, fleet: None
+    reader: Client, annexed: Store, window: Window, fleet: None
 ) -> None:
     page = html.unescape(reader.get("/latency/explain", asked(window)).content.decode())
     text = " ".join(re.sub(r"<[^>]+>", " ", page).replace("\u202f", " ").split())
