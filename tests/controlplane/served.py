@@ -1,7 +1,7 @@
 """A real store with a quarter of an hour of traffic in it, put behind the pages and the API, and the two ways in."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
@@ -61,19 +61,30 @@ def served(filled: Filled, monkeypatch: pytest.MonkeyPatch) -> Filled:
 
 
 @pytest.fixture(scope="session")
-def annex(tmp_path_factory: pytest.TempPathFactory, start_once: Callable[[Command], Managed]) -> Store:
-    """A store to which tests may add: what they add to the filled one, others would find there."""
+def annex(tmp_path_factory: pytest.TempPathFactory, start_once: Callable[[Command], Managed]) -> str:
+    """The DSN of a store to which tests may add: what they add to the filled one, others would find there."""
     command, dsn = embedded_store(tmp_path_factory.mktemp("annex-store"), free_port())
     start_once(command)
     migrate(dsn)
-    return Store(dsn)
+    return dsn
 
 
 @pytest.fixture
-def annexed(annex: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
+def annexed(annex: str, monkeypatch: pytest.MonkeyPatch) -> Store:
     """Pages and API ask the annex."""
-    monkeypatch.setattr(answers, "store", lambda: annex)
-    return annex
+    store = Store(annex)
+    monkeypatch.setattr(answers, "store", lambda: store)
+    return store
+
+
+@pytest.fixture
+def fresh(annex: str, annexed: Store) -> Iterator[Filled]:
+    """Traffic that ends now, for as long as a test asks of the present: the filled store's grows old while tests run."""
+    to_ns = time.time_ns()
+    from_ns = to_ns - 900 * 10**9
+    rows = traffic.fill(annexed, 600, from_ns, to_ns)
+    yield Filled(annex, rows, from_ns, to_ns + 10**9)
+    annexed.withdraw_requests((bytes.fromhex(row.trace_id), bytes.fromhex(row.request_id)) for row in rows)
 
 
 @pytest.fixture

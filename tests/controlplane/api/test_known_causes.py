@@ -19,9 +19,9 @@ HOUR = 3600 * S
 
 
 @pytest.fixture(scope="module")
-def window(annex: Store) -> Window:
+def window(annex: str) -> Window:
     """Two hours ago: one replica of a pool is four times as slow, and its requests wait out a batching window."""
-    from_ns = time.time_ns() - 2 * HOUR
+    store, from_ns = Store(annex), time.time_ns() - 2 * HOUR
     rows = [
         row(
             10**7 + n, entry_start_ns=from_ns + n * S, pool="sick-pool", model="sick", replica=f"sick-{n % 3}", prompt_tokens=200,
@@ -29,10 +29,10 @@ def window(annex: Store) -> Window:
         )
         for n in range(300)
     ]  # fmt: skip
-    annex.insert_requests(rows, 1)
+    store.insert_requests(rows, 1)
     for metric, each in (("nv_inference_count", 7.0), ("nv_inference_exec_count", 5.0)):
         points = [(from_ns + n * 15 * S, each * n) for n in range(20)]
-        write(annex, metric, points, "counter", instance="gpu-1:8002", model="sick")
+        write(store, metric, points, "counter", instance="gpu-1:8002", model="sick")
     return Window(from_ns, from_ns + 300 * S)
 
 

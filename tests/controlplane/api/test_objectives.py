@@ -104,7 +104,7 @@ def test_who_may_not_change_objectives_may_read_them(api: Client, teammate: Clie
     assert {response.status_code for response in refused} == {403}
 
 
-def test_status_and_burndown_say_what_the_controller_found(api: Client, served: Filled) -> None:
+def test_status_and_burndown_say_what_the_controller_found(api: Client, fresh: Filled) -> None:
     send(api, "post", "objectives", SENT)
     before = api.get("/api/v1/objectives/chat-e2e/status").json()["states"]
     controller = Controller(answers.store(), settings.CONFIG, lambda alerts, now: None)
@@ -115,7 +115,7 @@ def test_status_and_burndown_say_what_the_controller_found(api: Client, served: 
     controller.step(datetime.now(UTC))
 
     [state] = api.get("/api/v1/objectives/chat-e2e/status").json()["states"]
-    counted = [row for row in served.of(model="chat-large") if row.status == "ok"]
+    counted = [row for row in fresh.of(model="chat-large") if row.status == "ok"]
     assert [one["state"] for one in before] == ["unknown"]
     assert (state["state"], state["severity"]) == ("firing", "page")
     assert state["total"] == len(counted)

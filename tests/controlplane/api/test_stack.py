@@ -27,7 +27,7 @@ def test_what_was_just_observed_is_shown_with_its_age(caller: Client, served: Fi
     assert isinstance(found["age_s"], float)
 
 
-def test_the_gateways_latency_is_what_the_ledger_saw(caller: Client, served: Filled) -> None:
+def test_the_gateways_latency_is_what_the_ledger_saw(caller: Client, fresh: Filled) -> None:
     assert rows(caller)["gateway"]["p95_ms"] is not None
 
 

@@ -92,8 +92,8 @@ def test_a_state_that_is_none_is_refused_with_the_remedy(teammate: Client, serve
     assert "firing" in text(response)
 
 
-def test_who_ate_the_budget_is_asked_of_the_ledger(teammate: Client, served: Filled) -> None:
-    bad = [row for row in served.of(model="chat-large") if row.status == "ok" and row.e2e_ns > 1_000_000]
+def test_who_ate_the_budget_is_asked_of_the_ledger(teammate: Client, fresh: Filled) -> None:
+    bad = [row for row in fresh.of(model="chat-large") if row.status == "ok" and row.e2e_ns > 1_000_000]
     page = text(teammate.get("/objectives/chat-fast/burned?over=1h"))
     assert f"<strong>{len(bad)}</strong> of" in page
     assert "/requests?from=now-1h" in page

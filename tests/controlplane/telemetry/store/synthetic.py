@@ -21,6 +21,7 @@ from controlplane.telemetry.store import Store, migrate
 from controlplane.telemetry.store.columns import REQUEST_SCHEMA, SPAN_SCHEMA, attribute_value
 
 SPANS_PER_REQUEST = 5
+LATE_NS = 30 * 10**9
 MODELS = np.array(["llama-3-8b", "llama-3-70b", "mistral-small", "qwen-2.5-32b"])
 REPLICAS = np.array([f"10.0.{pool}.{number}:8001" for pool in range(4) for number in range(8)])
 TIERS = np.array(["premium", "standard", "batch"])
@@ -43,11 +44,13 @@ class Batch:
 
 
 def synthetic(requests: int, *, from_ns: int, to_ns: int, seed: int = 1, batch: int = 20_000) -> Iterator[Batch]:
-    """`requests` requests spread evenly over the window, in batches of `batch`, the same for the same seed."""
+    """`requests` requests spread evenly over the window, in batches of `batch`, the same for the same seed.
+
+    Batches follow one another in time, and each reaches back LATE_NS into those before: a row is written once its request is over."""
     source = np.random.default_rng(seed)
     for first in range(0, requests, batch):
         count = min(batch, requests - first)
-        low = from_ns + (to_ns - from_ns) * first // requests
+        low = max(from_ns, from_ns + (to_ns - from_ns) * first // requests - LATE_NS)
         high = from_ns + (to_ns - from_ns) * (first + count) // requests
         yield _batch(source, np.sort(source.integers(low, high, count)).astype(np.uint64))
 
