@@ -13,7 +13,7 @@ from controlplane.incidents.delivery import health as paging
 from controlplane.telemetry.ask import answers
 from controlplane.telemetry.explain.figures import Serving
 from controlplane.telemetry.store import StoreUnavailable
-from controlplane.telemetry.store.types import Health, LatencyReport, Window
+from controlplane.telemetry.store.types import Health, Totals, Window
 
 log = structlog.get_logger(__name__)
 WINDOW_S = 300
@@ -49,7 +49,7 @@ def _ledger(now_ns: int) -> Ledger | None:
     try:
         return Ledger(
             WINDOW_S,
-            _overall(answers.store().latency(window)),
+            _overall(answers.store().totals(window)),
             answers.health(window, "pool"),
             answers.health(window, "replica"),
         )
@@ -58,8 +58,8 @@ def _ledger(now_ns: int) -> Ledger | None:
         return None
 
 
-def _overall(report: LatencyReport) -> Health:
-    return Health("", report.requests, report.errors, report.e2e_ms.p95 if report.e2e_ms else None, report.newest_ns)
+def _overall(totals: Totals) -> Health:
+    return Health("", totals.requests, totals.errors, totals.e2e_ms.p95 if totals.e2e_ms else None, totals.newest_ns)
 
 
 def pools_served() -> dict[str, Serving]:

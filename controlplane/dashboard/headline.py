@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from controlplane.dashboard.palette import BANDS
 from controlplane.telemetry.ask.question import Quantile
-from controlplane.telemetry.store.types import LatencyReport
+from controlplane.telemetry.store.types import Group, LatencyReport
 
 FEW_REQUESTS = 20
 """Below this a p95 is one request or none: the sentence says so."""
@@ -35,7 +35,7 @@ class Headline:
     second_share: float = 0.0
 
 
-def headline(report: LatencyReport, by_model: Mapping[str, LatencyReport], quantile: Quantile) -> Headline | None:
+def headline(report: LatencyReport | Group, by_model: Mapping[str, Group], quantile: Quantile) -> Headline | None:
     """None where there are no requests."""
     if report.e2e_ms is None:
         return None
@@ -62,7 +62,7 @@ def headline(report: LatencyReport, by_model: Mapping[str, LatencyReport], quant
     )
 
 
-def _owner(stage: str, by_model: Mapping[str, LatencyReport]) -> str:
+def _owner(stage: str, by_model: Mapping[str, Group]) -> str:
     """The model that spends most of the stage's time, where one clearly does."""
     spent = {
         model: report.requests * report.stages[stage].mean_ms

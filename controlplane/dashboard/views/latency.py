@@ -24,7 +24,15 @@ from controlplane.telemetry.ask import answers
 from controlplane.telemetry.ask.question import QUANTILES, Question, choice, written
 from controlplane.telemetry.ask.slow import parse_slow
 from controlplane.telemetry.ask.timerange import step_ns
-from controlplane.telemetry.store.types import Dimension, HeatmapCell, LatencyPoint, LatencyReport, Quantiles, Window
+from controlplane.telemetry.store.types import (
+    Dimension,
+    Group,
+    HeatmapCell,
+    LatencyPoint,
+    LatencyReport,
+    Quantiles,
+    Window,
+)
 
 GROUPS: tuple[Dimension, ...] = (
     "model", "pool", "replica", "tier", "cache", "prompt_bucket", "tenant", "region", "status",
@@ -47,13 +55,15 @@ def latency(request: HttpRequest) -> HttpResponse:
     region = slow.pairs()
     always = [("view", view)] if view != VIEWS[0] else []
     step = step_ns(question.range.window)
-    report = answers.report(question)
-    by_model = answers.report_by(question, "model")
-    groups = by_model if by == "model" else answers.report_by(question, by)
+    asked = answers.beside(answers.report, question)
+    series = answers.beside(answers.series, question, step)
+    grouped = {name: answers.beside(answers.groups, question, name) for name in {by, "model"}}
+    cells = answers.beside(answers.heatmap, question, step) if view == "heatmap" else None
+    values = {} if is_refresh(request) else answers.values(question.range.window, FACET_NAMES)
+    report, points, groups = asked.result(), series.result(), grouped[by].result()
     own = [*([("by", by)] if by != "model" else []), *region]
-    points = answers.series(question, step)
     context = {
-        **data_context(question, report, by_model, points, step),
+        **data_context(question, report, grouped["model"].result(), points, step),
         **group_context(question, groups, by, [*own, *always]),
         "views": [
             {
@@ -66,9 +76,8 @@ def latency(request: HttpRequest) -> HttpResponse:
         **freshness_context(question, report.newest_ns, now_ns),
         "filters_too": is_fragment(request) and not is_refresh(request),
     }
-    if view == "heatmap":
-        context["figure"] = heatmap_figure(answers.heatmap(question, step), points, question, step, slow.region)
-    values = {} if is_refresh(request) else answers.values(question.range.window, FACET_NAMES)
+    if cells:
+        context["figure"] = heatmap_figure(cells.result(), points, question, step, slow.region)
     context |= filter_context(request.path, question, values, own, always)
     name = "dashboard/latency.html#data" if is_fragment(request) else "dashboard/latency.html"
     return render(request, name, context | {"plotly": vendor.plotly()})
@@ -104,7 +113,7 @@ def latency_table(request: HttpRequest) -> HttpResponse:
 def data_context(
     question: Question,
     report: LatencyReport,
-    by_model: Mapping[str, LatencyReport],
+    by_model: Mapping[str, Group],
     points: Sequence[LatencyPoint],
     step: int,
 ) -> dict[str, Any]:
@@ -134,7 +143,7 @@ def data_context(
 
 
 def group_context(
-    question: Question, groups: Mapping[str, LatencyReport], by: Dimension, own: list[tuple[str, str]]
+    question: Question, groups: Mapping[str, Group], by: Dimension, own: list[tuple[str, str]]
 ) -> dict[str, Any]:
     """The second table: the same figures for each value of a dimension, the slowest first."""
     ranked = sorted(groups.items(), key=lambda found: -getattr(found[1].e2e_ms, question.quantile, 0.0))

@@ -58,10 +58,10 @@ def overview(request: HttpRequest) -> HttpResponse:
     }
     try:
         step = step_ns(question.range.window, POINTS)
+        series = answers.beside(answers.series, question, step)
+        by_cache = answers.beside(answers.health, question.range.window, "cache")
         report = answers.report(question)
-        context["numbers"] = numbers(
-            question, report, answers.series(question, step), answers.health(question.range.window, "cache"), step
-        )
+        context["numbers"] = numbers(question, report, series.result(), by_cache.result(), step)
         context |= freshness_context(question, report.newest_ns or answers.newest_ns(), now_ns)
     except StoreUnavailable:
         context["away"] = True

@@ -37,20 +37,17 @@ def requests(request: HttpRequest) -> HttpResponse:
     bounds = [(name, text) for name in ("min_ms", "max_ms") if (text := one(parameters, name, ""))]
     ns = {name: ms_as_ns(name, text) for name, text in bounds}
     least_ns, most_ns = ns.get("min_ms", 0), ns.get("max_ms")
-    found = answers.requests(question, order, limit, cursor, least_ns, most_ns)
+    asked = answers.beside(answers.requests, question, order, limit, cursor, least_ns, most_ns)
+    counted = answers.beside(answers.totals, question)
+    values = {} if is_refresh(request) else answers.values(question.range.window, FACET_NAMES)
+    found, totals = asked.result(), counted.result()
     own = bounds
     ordered = own + ([("order", order)] if order != "slowest" else [])
-    report = answers.report(question)
     context = {
-        **filter_context(
-            request.path,
-            question,
-            {} if is_refresh(request) else answers.values(question.range.window, FACET_NAMES),
-            ordered,
-        ),
-        **freshness_context(question, report.newest_ns, now_ns),
+        **filter_context(request.path, question, values, ordered),
+        **freshness_context(question, totals.newest_ns, now_ns),
         "rows": rows(found.rows),
-        "total": report.requests,
+        "total": totals.requests,
         "least_ns": least_ns,
         "most_ns": most_ns,
         "any_length_href": f"?{written(question.pairs())}",

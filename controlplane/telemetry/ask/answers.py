@@ -1,8 +1,10 @@
 """Questions put to the store of this process. Raises StoreUnavailable and StoreInputError as the store does."""
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
 
 from django.conf import settings
 
@@ -17,6 +19,7 @@ from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.export import Format
 from controlplane.telemetry.store.types import (
     Dimension,
+    Group,
     Health,
     HeatmapCell,
     LatencyPoint,
@@ -24,8 +27,12 @@ from controlplane.telemetry.store.types import (
     Order,
     Region,
     RequestPage,
+    Totals,
     Window,
 )
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 MOST_EXPORTED = 2_000_000
 """Rows of one export: about half a gigabyte of CSV. More is refused, rather than cut off unnoticed."""
@@ -35,6 +42,14 @@ MOST_EXPORTED = 2_000_000
 def store() -> Store:
     """Connects at first use; safe to share between threads."""
     return Store(settings.CONFIG.store_dsn)
+
+
+_asking = ThreadPoolExecutor(8, thread_name_prefix="ask")
+
+
+def beside(ask: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> Future[R]:
+    """Ask one of these beside the caller's own: a page waits for the slowest of its questions, not for their sum."""
+    return _asking.submit(ask, *arguments, **named)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +68,17 @@ def report(question: Question) -> LatencyReport:
     return store().latency(question.range.window, question.filters)
 
 
-def report_by(question: Question, dimension: Dimension) -> dict[str, LatencyReport]:
+def totals(question: Question) -> Totals:
+    return store().totals(question.range.window, question.filters)
+
+
+def groups(question: Question, dimension: Dimension) -> dict[str, Group]:
     """The most frequent value first."""
+    return store().groups(question.range.window, question.filters, dimension)
+
+
+def report_by(question: Question, dimension: Dimension) -> dict[str, LatencyReport]:
+    """The same with the quantiles of every stage."""
     return dict(store().latency_by(question.range.window, question.filters, dimension))
 
 
@@ -108,7 +132,8 @@ def trace(trace_id: str) -> Trace | None:
 
 def values(window: Window, dimensions: Sequence[Dimension] = DIMENSIONS) -> dict[Dimension, list[str]]:
     """What each filter may choose from in this window, the most frequent first."""
-    return {dimension: store().values(window, dimension) for dimension in dimensions}
+    asked = {dimension: beside(store().values, window, dimension) for dimension in dimensions}
+    return {dimension: found.result() for dimension, found in asked.items()}
 
 
 def health(window: Window, dimension: Dimension) -> dict[str, Health]:

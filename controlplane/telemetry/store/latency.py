@@ -11,18 +11,31 @@ Definitions (each is tested against numpy on the same rows):
 - A stack's band around a quantile: requests whose E2E is between those at ranks floor(low n) and floor(high n), from 0, both
   included: 0.40..0.60 for p50, 0.925..0.975 for p95, 0.985..0.995 for p99. It always holds at least one request.
 
-A report is four queries: two independent ones run beside the two that follow one another, so that a page waits for half.
+A report is five queries: three independent ones run beside the two that follow one another. Finding exact quantiles is most of the
+work, and of one query the last step of it is one thread's: that is why the parts are asked for in two halves.
 """
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from controlplane.telemetry.ledger.row import STAGES
 
 from .client import Connection
 from .errors import StoreInputError
-from .types import Dimension, Filters, LatencyPoint, LatencyReport, Quantiles, StageFigures, Window
+from .types import (
+    Dimension,
+    Filters,
+    Group,
+    LatencyPoint,
+    LatencyReport,
+    Quantiles,
+    StageFigures,
+    StageShare,
+    Totals,
+    Window,
+)
 from .where import Where, column, where
 
 PARTS = {**{stage: f"stage_{stage}" for stage in STAGES}, "unattributed": "unattributed_ns"}
@@ -32,10 +45,10 @@ BANDS = {"p50": (0.4, 0.6), "p95": (0.925, 0.975), "p99": (0.985, 0.995)}
 FAILED = "status IN ('error', 'rejected')"
 MAX_POINTS = 5000
 EMPTY = LatencyReport(requests=0, errors=0, e2e_ms=None, ttft_ms={}, ttft_count={}, stages={}, newest_ns=None)
+NOTHING = Totals(requests=0, errors=0, e2e_ms=None, newest_ns=None)
 """No request in the window."""
 
 _QUANTILES = "quantilesExactInclusive(0.5, 0.95, 0.99)"
-_PARTS = ", ".join(PARTS.values())
 _NS_PER_MS = 1e6
 _Ttft = Mapping[Any, dict[str, tuple[int, Quantiles]]]
 
@@ -64,31 +77,13 @@ class LatencyReader(Connection):
         key = "intDiv(entry_start_ns, {step_ns:UInt64})"
         ttft = self.beside(self._ttft, key, condition)
         edges = ", ".join(str(edge) for band in BANDS.values() for edge in band)
-        means = ", ".join(f"avgIf({part}, {band})" for band in BANDS for part in PARTS.values())
-        within = ", ".join(
-            f"e2e_ns BETWEEN cut[{2 * number + 1}] AND cut[{2 * number + 2}] AS {band}"
-            for number, band in enumerate(BANDS)
-        )
-        stacks = self.beside(
-            self.rows,
-            f"""
-            WITH r AS (SELECT {key} AS key, e2e_ns, {_PARTS} FROM requests FINAL WHERE {condition.sql})
-            SELECT key, [{means}]
-            FROM (
-                SELECT *, {within}
-                FROM r INNER JOIN (SELECT key, quantilesExact({edges})(e2e_ns) AS cut FROM r GROUP BY key) AS c USING key
-                WHERE {" OR ".join(BANDS)}
-            )
-            GROUP BY key
-            """,
-            condition.parameters,
-        )
         points = self.rows(
-            f"SELECT {key} AS key, count(), countIf({FAILED}), {_QUANTILES}(e2e_ns)"
+            f"SELECT {key} AS key, count(), countIf({FAILED}), {_QUANTILES}(e2e_ns), quantilesExact({edges})(e2e_ns)"
             f" FROM requests FINAL WHERE {condition.sql} GROUP BY key ORDER BY key",
             condition.parameters,
         )
-        definitions, bands = ttft.result(), dict(stacks.result())
+        stacks = self._bands(key, condition, {row[0]: row[4] for row in points})
+        definitions = ttft.result()
         return [
             LatencyPoint(
                 start_ns=key * step_s * 10**9,
@@ -96,35 +91,85 @@ class LatencyReader(Connection):
                 errors=errors,
                 e2e_ms=_ms(e2e),
                 ttft_ms={name: quantiles for name, (_, quantiles) in definitions.get(key, {}).items()},
-                stack_ms=_stacks(bands[key]),
+                stack_ms=_stacks(stacks[key]),
             )
-            for key, count, errors, e2e in points
-            if key in bands  # a row may have come between the two queries
+            for key, count, errors, e2e, _ in points
+            if key in stacks
         ]
+
+    def _bands(self, key: str, condition: Where, cuts: Mapping[int, Sequence[int]]) -> Mapping[int, Sequence[float]]:
+        """By step: mean ns by band, then by part. `cuts` has each step's bands, lower and upper E2E of one after the other."""
+        if not cuts:
+            return {}
+        steps = range(min(cuts), max(cuts) + 1)
+        nothing = [1, 0] * len(BANDS)
+        parameters = {**condition.parameters, "first": steps.start}
+        for at, band in enumerate(BANDS):
+            for side in range(2):
+                parameters[f"{band}_{side}"] = [cuts.get(step, nothing)[2 * at + side] for step in steps]
+        place = f"{key} - {{first:UInt64}} + 1"
+        within = ", ".join(
+            f"e2e_ns BETWEEN {{{band}_0:Array(UInt64)}}[{place}] AND {{{band}_1:Array(UInt64)}}[{place}] AS {band}"
+            for band in BANDS
+        )
+        means = ", ".join(f"avgIf({part}, {band})" for band in BANDS for part in PARTS.values())
+        rows = self.rows(
+            f"SELECT {key} AS key, [{means}] FROM (SELECT *, {within} FROM requests FINAL WHERE {condition.sql})"
+            f" WHERE {' OR '.join(BANDS)} GROUP BY key",
+            parameters,
+        )
+        return dict(rows)
+
+    def totals(self, window: Window, filters: Filters | None = None) -> Totals:
+        """How many, how slow, how fresh."""
+        found = self._totals("''", where(window, filters)).get("")
+        return Totals(found.requests, found.errors, _ms(found.e2e_ns[:3]), found.newest_ns) if found else NOTHING
+
+    def groups(self, window: Window, filters: Filters | None, dimension: Dimension) -> dict[str, Group]:
+        """Where the time went for each value of a dimension, the most frequent first: a report without quantiles of single stages."""
+        key, condition = f"toString({column(dimension)})", where(window, filters)
+        totals = self._totals(key, condition)
+        sums = self._sums(key, condition, totals)
+        return {
+            value: Group(found.requests, found.errors, _ms(found.e2e_ns[:3]), _shares(sums[value]))
+            for value, found in totals.items()
+            if value in sums  # a row may have come between the queries
+        }
 
     def _reports(self, key: str, condition: Where) -> list[tuple[str, LatencyReport]]:
         ttft = self.beside(self._ttft, key, condition)
-        quantiles = self.beside(
-            self.rows,
-            f"SELECT {key} AS key, [{', '.join(f'{_QUANTILES}({part})' for part in PARTS.values())}]"
-            f" FROM requests FINAL WHERE {condition.sql} GROUP BY key",
-            condition.parameters,
-        )
-        totals = self.rows(
+        names = list(PARTS)
+        halves = [self.beside(self._by_part, key, condition, names[side::2]) for side in range(2)]
+        totals = self._totals(key, condition)
+        sums = self._sums(key, condition, totals)
+        stages = [half.result() for half in halves]
+        definitions = ttft.result()
+        return [
+            (value, _report(found, {**stages[0][value], **stages[1][value]}, sums[value], definitions.get(value, {})))
+            for value, found in totals.items()
+            if value in sums and all(value in half for half in stages)  # a row may have come between the queries
+        ]
+
+    def _totals(self, key: str, condition: Where) -> dict[str, "_Total"]:
+        """By key, the most frequent first."""
+        rows = self.rows(
             f"SELECT {key} AS key, count() AS n, countIf({FAILED}), max(end_ns),"
             f" quantilesExactInclusive(0.5, 0.95, 0.99, 0.4, 0.6)(e2e_ns)"
             f" FROM requests FINAL WHERE {condition.sql} GROUP BY key ORDER BY n DESC, key",
             condition.parameters,
         )
-        sums = self._sums(key, condition, {row[0]: row[4] for row in totals})
-        by_stage, definitions = dict(quantiles.result()), ttft.result()
-        return [
-            (row[0], _report(row[1:], by_stage[row[0]], sums[row[0]], definitions.get(row[0], {})))
-            for row in totals
-            if row[0] in by_stage and row[0] in sums  # a row may have come between the queries
-        ]
+        return {row[0]: _Total(*row[1:]) for row in rows}
 
-    def _sums(self, key: str, condition: Where, cuts: Mapping[str, Sequence[float]]) -> Mapping[str, "_Sums"]:
+    def _by_part(self, key: str, condition: Where, names: Sequence[str]) -> dict[str, dict[str, Quantiles]]:
+        """By key, by part."""
+        rows = self.rows(
+            f"SELECT {key} AS key, [{', '.join(f'{_QUANTILES}({PARTS[name]})' for name in names)}]"
+            f" FROM requests FINAL WHERE {condition.sql} GROUP BY key",
+            condition.parameters,
+        )
+        return {value: dict(zip(names, map(_ms, quantiles), strict=True)) for value, quantiles in rows}
+
+    def _sums(self, key: str, condition: Where, totals: Mapping[str, "_Total"]) -> Mapping[str, "_Sums"]:
         """By key: how many requests, and the time in each part, of those below, in and above the middle."""
         cut = {
             name: f"transform({key}, {{cut_keys:Array(String)}}, {{cut_{name}:Array(Float64)}}, toFloat64(0))"
@@ -138,10 +183,10 @@ class LatencyReader(Connection):
             f" FROM requests FINAL WHERE {condition.sql} GROUP BY key, class",
             {
                 **condition.parameters,
-                "cut_keys": list(cuts),
-                "cut_median": [cut[0] for cut in cuts.values()],
-                "cut_low": [cut[3] for cut in cuts.values()],
-                "cut_high": [cut[4] for cut in cuts.values()],
+                "cut_keys": list(totals),
+                "cut_median": [one.e2e_ns[0] for one in totals.values()],
+                "cut_low": [one.e2e_ns[3] for one in totals.values()],
+                "cut_high": [one.e2e_ns[4] for one in totals.values()],
             },
         )
         sums: dict[str, _Sums] = defaultdict(dict)
@@ -160,6 +205,14 @@ class LatencyReader(Connection):
         for value, definition, count, quantiles in rows:
             found[value][definition] = (count, _ms(quantiles))
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Total:
+    requests: int
+    errors: int
+    newest_ns: int
+    e2e_ns: Sequence[float]  # p50, p95, p99; and the 0.4 and 0.6 quantiles
 
 
 _Sums = dict[str, tuple[int, Sequence[int]]]
@@ -196,25 +249,29 @@ def _excess(sums: _Sums) -> list[float]:
     return [part / sum(more) for part in more] if sum(more) else [0.0] * len(PARTS)
 
 
-def _report(
-    row: Sequence[Any],
-    stages: Sequence[Sequence[float]],
-    sums: _Sums,
-    ttft: Mapping[str, tuple[int, Quantiles]],
-) -> LatencyReport:
-    count, errors, newest, e2e = row
+def _shares(sums: _Sums) -> dict[str, StageShare]:
     means = _mean(sums, *sums) or [0.0] * len(PARTS)
-    figures = {}
-    for name, quantiles, mean, share_above in zip(PARTS, stages, means, _excess(sums), strict=True):
-        p50, p95, p99 = (value / _NS_PER_MS for value in quantiles)
-        share = mean / sum(means) if sum(means) else 0.0
-        figures[name] = StageFigures(p50, p95, p99, mean / _NS_PER_MS, share, share_above)
+    whole = sum(means)
+    return {
+        name: StageShare(mean / _NS_PER_MS, mean / whole if whole else 0.0, above)
+        for name, mean, above in zip(PARTS, means, _excess(sums), strict=True)
+    }
+
+
+def _report(
+    total: _Total, stages: Mapping[str, Quantiles], sums: _Sums, ttft: Mapping[str, tuple[int, Quantiles]]
+) -> LatencyReport:
     return LatencyReport(
-        requests=count,
-        errors=errors,
-        e2e_ms=_ms(e2e[:3]),
+        requests=total.requests,
+        errors=total.errors,
+        e2e_ms=_ms(total.e2e_ns[:3]),
         ttft_ms={name: quantiles for name, (_, quantiles) in ttft.items()},
         ttft_count={name: number for name, (number, _) in ttft.items()},
-        stages=figures,
-        newest_ns=newest,
+        stages={
+            name: StageFigures(
+                stages[name].p50, stages[name].p95, stages[name].p99, of.mean_ms, of.share, of.share_above_median
+            )
+            for name, of in _shares(sums).items()
+        },
+        newest_ns=total.newest_ns,
     )

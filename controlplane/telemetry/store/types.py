@@ -47,6 +47,35 @@ class Quantiles:
 
 
 @dataclass(frozen=True, slots=True)
+class Totals:
+    """None where there are no requests."""
+
+    requests: int
+    errors: int
+    e2e_ms: Quantiles | None
+    newest_ns: int | None  # end of the newest request
+
+
+@dataclass(frozen=True, slots=True)
+class StageShare:
+    """As in StageFigures."""
+
+    mean_ms: float
+    share: float
+    share_above_median: float
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The requests with one value of a dimension, and where their time went."""
+
+    requests: int
+    errors: int
+    e2e_ms: Quantiles
+    stages: dict[str, StageShare]  # STAGES, plus "unattributed"
+
+
+@dataclass(frozen=True, slots=True)
 class StageFigures:
     p50_ms: float
     p95_ms: float
