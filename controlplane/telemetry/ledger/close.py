@@ -51,6 +51,7 @@ def _row(request: Request) -> LedgerRow:
     unattributed_ns = stages.pop(UNATTRIBUTED)
     asked = columns.sources(request)
     status, http_status, error_type = columns.outcome(request)
+    labels, attributes = tokens([node.span for node in request.members])
     return LedgerRow(
         trace_id=span.trace_id.hex(),
         request_id=span.span_id.hex(),
@@ -87,7 +88,8 @@ def _row(request: Request) -> LedgerRow:
         span_count=len(request.members),
         adapter=entry.reading.adapter,
         critical_path=tuple(dict.fromkeys(node.id.hex() for node, _, _ in reversed(path))),
-        attributes=tokens([node.span for node in request.members]),
+        labels=labels,
+        attributes=attributes,
     )
 
 

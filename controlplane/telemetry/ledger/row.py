@@ -69,8 +69,9 @@ class LedgerRow:
     span_count: int
     adapter: str  # which adapter recognised the entry span: "weir", "triton", "vllm", "generic", …
     critical_path: tuple[str, ...] = field(default=())  # span ids in order of first appearance on the path
+    labels: tuple[int, ...] = field(default=(), compare=False, repr=False)
     attributes: tuple[int, ...] = field(default=(), compare=False, repr=False)
-    """`ledger.tokens` of its spans: written to be found by, and never read back."""
+    """`ledger.tokens` of its spans, labels and others: written to be found by, and never read back."""
 
     @property
     def prompt_bucket(self) -> str:

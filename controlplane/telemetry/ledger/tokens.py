@@ -1,5 +1,11 @@
-"""Attributes as 64-bit tokens, by which a request is found by any attribute of any of its spans. Pure."""
+"""Attributes as 64-bit tokens, by which a request is found by any attribute of any of its spans. Pure.
 
+Values that many requests share, *labels*, are kept apart from those that tell requests apart, so that a store can hold each as suits it.
+Which is which is guessed from key and value alone, so that who writes and who asks guess alike: a wrong guess costs time, never a result.
+"""
+
+import re
+from bisect import bisect_left
 from collections.abc import Iterable
 from hashlib import blake2b
 
@@ -9,11 +15,16 @@ MAX_TOKENS = 1_000
 """Of one request; what comes after is not found by."""
 LONGEST_TEXT = 256
 """Characters. Longer values are not found by: nobody types one."""
+LONGEST_LABEL = 64
+"""Characters."""
 _MOST_KEYS, _MOST_KNOWN = 1_000, 4_096
-_NONE = -1
+_NONE = 2**64
+
+_IDENTIFIES = re.compile(r"^-?\d{4,}$|\d{5}|[0-9a-fA-F]{8}|(?:\d\D*){17}")
+"""Whole numbers from 1,000 on; texts with a long run of digits or of hexadecimal ones, or with many digits in all."""
 
 _known: dict[str, dict[str | int, int]] = {}
-"""Tokens by key and value: most repeat from span to span."""
+"""Tokens by key and value, for most repeat from span to span: a label's as it is, another's complement, which is negative."""
 
 
 def token(key: str, value: str) -> int:
@@ -23,16 +34,23 @@ def token(key: str, value: str) -> int:
 
 def written(key: str, value: AttrValue) -> str | None:
     """The value as people write it; None where the attribute is not found by: fractions, lists, durations (`_ns`), long texts."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
     if isinstance(value, float | tuple) or key.endswith("_ns"):
         return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
     text = value if isinstance(value, str) else str(value)
     return text if len(text) <= LONGEST_TEXT else None
 
 
-def tokens(spans: Iterable[Span]) -> tuple[int, ...]:
-    """Distinct, ascending. Of a list, each element counts."""
+def is_label(key: str, value: str) -> bool:
+    """Whether requests are taken to share this value (as people write it): `weir.tier=gold` and not `user.id=olga`."""
+    if key.endswith((".id", "_id", "Id", "ID")) or len(value) > LONGEST_LABEL:
+        return False
+    return _IDENTIFIES.search(value) is None
+
+
+def tokens(spans: Iterable[Span]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Of labels and of all other attributes; each distinct, ascending. Of a list, each element counts."""
     found: set[int] = set()
     for span in spans:
         for key, value in span.attributes.items():
@@ -48,7 +66,9 @@ def tokens(spans: Iterable[Span]) -> tuple[int, ...]:
         if len(found) > MAX_TOKENS:
             break
     found.discard(_NONE)
-    return tuple(sorted(found)[:MAX_TOKENS])
+    kept = sorted(found)[:MAX_TOKENS]
+    others = bisect_left(kept, 0)
+    return tuple(kept[others:]), tuple([~one for one in reversed(kept[:others])])
 
 
 def _token(known: dict[str | int, int], key: str, value: str | int) -> int:
@@ -57,7 +77,12 @@ def _token(known: dict[str | int, int], key: str, value: str | int) -> int:
     made = known.get(value)
     if made is None:
         text = written(key, value)
-        made = _NONE if text is None else token(key, text)
+        if text is None:
+            made = _NONE
+        else:
+            made = token(key, text)
+            if not is_label(key, text):
+                made = ~made
         if len(known) >= _MOST_KNOWN:
             known.clear()
         known[value] = made

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from controlplane.telemetry.ledger.row import STAGES, LedgerRow
@@ -13,6 +14,7 @@ from controlplane.telemetry.spans import AttrValue, Event, Span
 NO_PARENT = bytes(8)
 _TYPED = "\x01"
 _ATTRIBUTES = pa.map_(pa.string(), pa.string())
+_TOKENS = pa.list_(pa.uint64())
 
 SPAN_SCHEMA = pa.schema(
     [
@@ -57,6 +59,7 @@ _PLAIN: tuple[tuple[str, pa.DataType], ...] = (
     ("span_count", pa.uint32()),
     *((name, pa.string()) for name in _TEXT),
 )
+LABEL_COLUMNS = 8
 REQUEST_SCHEMA = pa.schema(
     [
         pa.field("trace_id", pa.binary(16)),
@@ -66,15 +69,37 @@ REQUEST_SCHEMA = pa.schema(
         *(pa.field(f"stage_{stage}", pa.uint64()) for stage in STAGES),
         pa.field("prompt_bucket", pa.string()),
         pa.field("critical_path", pa.list_(pa.binary(8))),
-        pa.field("attributes", pa.list_(pa.uint64())),
+        *(pa.field(f"labels_{number}", _TOKENS) for number in range(LABEL_COLUMNS)),
+        pa.field("attributes", _TOKENS),
     ]
 )
 """What `insert_request_columns` takes: LedgerRow's fields (`end_ns` is `start_ns + e2e_ns`), a column `stage_NAME` for each
-stage, ids as raw bytes, and the version."""
+stage, ids as raw bytes, labels as `label_columns` parts them, and the version."""
 
 SPAN_COLUMNS = tuple(SPAN_SCHEMA.names)
-_NOT_READ = ("version", "prompt_bucket", "attributes")
+_NOT_READ = {"version", "prompt_bucket", "attributes", *(f"labels_{number}" for number in range(LABEL_COLUMNS))}
 REQUEST_COLUMNS = ("end_ns", *(name for name in REQUEST_SCHEMA.names if name not in _NOT_READ))
+
+
+def label_column(token: int) -> str:
+    """The column that has a label's token; schema/0007_labels.sql finds it in the same way."""
+    return f"labels_{token % LABEL_COLUMNS}"
+
+
+def label_columns(labels: pa.ListArray) -> dict[str, pa.ListArray]:
+    """Tokens of labels, a list a row, parted by the columns that have them."""
+    tokens = labels.flatten().to_numpy()
+    lengths = labels.value_lengths().to_numpy()
+    which = (tokens % LABEL_COLUMNS).astype(np.uint8)
+    cells = np.repeat(np.arange(len(lengths)) * LABEL_COLUMNS, lengths) + which
+    counts = np.bincount(cells, minlength=len(lengths) * LABEL_COLUMNS).reshape(-1, LABEL_COLUMNS)
+    offsets = np.zeros((len(lengths) + 1, LABEL_COLUMNS), np.int32)
+    np.cumsum(counts, axis=0, out=offsets[1:])
+    parted = np.split(tokens[np.argsort(which, kind="stable")], np.cumsum(offsets[-1])[:-1])
+    return {
+        f"labels_{number}": pa.ListArray.from_arrays(pa.array(np.ascontiguousarray(offsets[:, number])), pa.array(part))
+        for number, part in enumerate(parted)
+    }
 
 
 def attribute_text(value: AttrValue) -> str:
@@ -203,9 +228,12 @@ def request_table(rows: Sequence[LedgerRow], version: int | Sequence[int]) -> pa
         "critical_path": [[bytes.fromhex(span_id) for span_id in row.critical_path] for row in rows],
         "attributes": [row.attributes for row in rows],
     }
+    labels = label_columns(pa.array([row.labels for row in rows], _TOKENS))
     return pa.table(
         {
-            field.name: _texts(columns[field.name])
+            field.name: labels[field.name]
+            if field.name in labels
+            else _texts(columns[field.name])
             if field.type == pa.string()
             else pa.array(columns[field.name], field.type)
             for field in REQUEST_SCHEMA

@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
-from controlplane.telemetry.ledger.tokens import token
+from controlplane.telemetry.ledger.tokens import is_label, token
 
+from .columns import label_column
 from .errors import StoreInputError
 from .types import Dimension, Filters, Window
 
@@ -66,4 +67,6 @@ def _having(found: Where, attributes: Sequence[str]) -> None:
         key, equals, value = attribute.partition("=")
         if not key or not equals:
             raise StoreInputError(f"attribute {attribute!r} is not one; write key=value, such as user.id=42")
-        found.add(f"has(attributes, {{attribute_{number}:UInt64}})", **{f"attribute_{number}": token(key, value)})
+        sought = token(key, value)
+        tokens = label_column(sought) if is_label(key, value) else "attributes"
+        found.add(f"has({tokens}, {{attribute_{number}:UInt64}})", **{f"attribute_{number}": sought})

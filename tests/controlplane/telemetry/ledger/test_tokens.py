@@ -3,9 +3,11 @@
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from controlplane.telemetry.ledger.close import close
-from controlplane.telemetry.ledger.tokens import LONGEST_TEXT, MAX_TOKENS, token, tokens
+from controlplane.telemetry.ledger.tokens import LONGEST_TEXT, MAX_TOKENS, is_label, token, tokens, written
 from controlplane.telemetry.spans import INTERNAL, SERVER, AttrValue, Span
 
 
@@ -14,6 +16,12 @@ def span(number: int = 1, parent: bytes = b"", **attributes: AttrValue) -> Span:
     return Span(
         bytes(16), bytes([number] * 8), parent, "work", kind, 10**18, 10**18 + 1000, 0, "app", "", dict(attributes)
     )
+
+
+def found(*spans: Span) -> set[int]:
+    """By what a request of these spans is found, labels or not."""
+    labels, others = tokens(spans)
+    return {*labels, *others}
 
 
 @pytest.mark.parametrize(
@@ -30,16 +38,16 @@ def span(number: int = 1, parent: bytes = b"", **attributes: AttrValue) -> Span:
     ],
 )
 def test_a_value_is_found_by_its_text(value: AttrValue, text: str) -> None:
-    assert tokens([span(user=value)]) == (token("user", text),)
+    assert found(span(user=value)) == {token("user", text)}
 
 
 def test_true_is_not_one_and_neither_is_taken_for_the_other() -> None:
-    assert tokens([span(user=1)]) != tokens([span(user=True)])
-    assert tokens([span(user=True)]) != tokens([span(user=1)])
+    assert found(span(user=1)) != found(span(user=True))
+    assert found(span(user=True)) != found(span(user=1))
 
 
 def test_of_a_list_each_element_is_found() -> None:
-    assert set(tokens([span(reasons=("stop", "length", ("deep",)))])) == {
+    assert found(span(reasons=("stop", "length", ("deep",)))) == {
         token("reasons", "stop"),
         token("reasons", "length"),
     }
@@ -47,19 +55,65 @@ def test_of_a_list_each_element_is_found() -> None:
 
 @pytest.mark.parametrize("attributes", [{"share": 0.5}, {"weir.ttft_ns": 5}, {"prompt": "x" * (LONGEST_TEXT + 1)}])
 def test_what_nobody_asks_for_exactly_is_left_out(attributes: dict[str, AttrValue]) -> None:
-    assert tokens([span(**attributes)]) == ()
+    assert found(span(**attributes)) == set()
 
 
 def test_a_request_has_those_of_all_its_spans_once_and_in_order() -> None:
     [row] = close([span(1, user="olga", region="eu"), span(2, bytes([1] * 8), region="eu", shard=3)])
-    assert row.attributes == tuple(sorted([token("user", "olga"), token("region", "eu"), token("shard", "3")]))
+    assert row.labels == tuple(sorted([token("user", "olga"), token("region", "eu"), token("shard", "3")]))
+    [row] = close([span(1, **{"user.id": "olga", "order": 12345}), span(2, bytes([1] * 8), order=12345)])
+    assert row.labels == ()
+    assert row.attributes == tuple(sorted([token("user.id", "olga"), token("order", "12345")]))
 
 
 def test_they_are_bounded() -> None:
     many = [span(1, **{f"key{number}": number for number in range(2 * MAX_TOKENS)})]
-    assert len(tokens(many)) == MAX_TOKENS
+    assert len(found(*many)) == MAX_TOKENS
 
 
 def test_rows_that_differ_in_nothing_else_are_equal() -> None:
     [row] = close([span(user="olga")])
-    assert replace(row, attributes=()) == row
+    assert replace(row, labels=(), attributes=()) == row
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("weir.tier", "gold"),
+        ("weir.tier", ""),
+        ("gen_ai.request.stream", True),
+        ("http.response.status_code", 200),
+        ("offset", -999),
+        ("weir.replica", "10.244.3.17:8001"),
+        ("gen_ai.request.model", "llama-3-70b"),
+        ("url.path", "/v1/chat/completions"),
+    ],
+)
+def test_what_requests_share_is_a_label(key: str, value: AttrValue) -> None:
+    assert tokens([span(**{key: value})]) == ((token(key, str(written(key, value))),), ())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("user.id", "olga"),
+        ("session_id", 7),
+        ("gen_ai.usage.input_tokens", 1000),
+        ("offset", -1000),
+        ("order", "order-20418"),
+        ("call", "550e8400-e29b-41d4-a716-446655440000"),
+        ("digest", "DEADBEEF"),
+        ("note", "x" * 65),
+    ],
+)
+def test_what_tells_requests_apart_is_none(key: str, value: AttrValue) -> None:
+    assert tokens([span(**{key: value})]) == ((), (token(key, str(written(key, value))),))
+
+
+@given(st.text(max_size=8), st.text() | st.integers() | st.booleans())
+def test_who_asks_guesses_like_who_writes(key: str, value: AttrValue) -> None:
+    text = written(key, value)
+    if text is not None:
+        labels, others = tokens([span(**{key: value})])
+        assert (labels, others)[not is_label(key, text)] == (token(key, text),)
+        assert len(labels) + len(others) == 1

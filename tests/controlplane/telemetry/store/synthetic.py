@@ -18,7 +18,7 @@ from controlplane.telemetry.ledger.row import PROMPT_BUCKET_EDGES, STAGES, promp
 from controlplane.telemetry.ledger.tokens import tokens
 from controlplane.telemetry.spans import AttrValue, Span
 from controlplane.telemetry.store import Store, migrate
-from controlplane.telemetry.store.columns import REQUEST_SCHEMA, SPAN_SCHEMA, attribute_value
+from controlplane.telemetry.store.columns import REQUEST_SCHEMA, SPAN_SCHEMA, attribute_value, label_columns
 
 SPANS_PER_REQUEST = 5
 LATE_NS = 30 * 10**9
@@ -168,6 +168,7 @@ def _batch(source: np.random.Generator, entry: np.ndarray) -> Batch:
     path = pa.ListArray.from_arrays(
         pa.array(np.arange(0, total + 1, SPANS_PER_REQUEST, np.int32)), pa.array(ids.ravel().tolist(), pa.binary(8))
     )
+    labels, others = _tokens([pair for span in (root, *children) for pair in span.items()])
     requests = pa.table(
         {
             "trace_id": pa.array(np.frombuffer(trace, "V16").tolist(), pa.binary(16)),
@@ -190,7 +191,8 @@ def _batch(source: np.random.Generator, entry: np.ndarray) -> Batch:
             "policy_version": pa.array(np.full(n, 42, np.uint64)),
             "span_count": pa.array(np.full(n, SPANS_PER_REQUEST, np.uint32)),
             "critical_path": path,
-            "attributes": _tokens({key: values for span in (*children, root) for key, values in span.items()}),
+            **label_columns(labels),
+            "attributes": others,
             **{name: pa.array(column, pa.string()) for name, column in text.items()},
         }
     ).select(REQUEST_SCHEMA.names).cast(REQUEST_SCHEMA)  # fmt: skip
@@ -199,17 +201,27 @@ def _batch(source: np.random.Generator, entry: np.ndarray) -> Batch:
     return Batch(spans, pa.concat_tables([requests, again]))
 
 
-def _tokens(attributes: dict[str, np.ndarray]) -> pa.Array:
-    """What `ledger.tokens` makes of these, a row for each request."""
-    columns = []
-    for key, values in attributes.items():
+def _tokens(attributes: list[tuple[str, np.ndarray]]) -> tuple[pa.ListArray, pa.ListArray]:
+    """What `ledger.tokens` makes of these, a row for each request: labels, and others."""
+    columns, are_labels = [], []
+    for key, values in attributes:
         coded = pa.array(values.astype(object), pa.string()).dictionary_encode()
         made = [tokens([_bare(key, attribute_value(text))]) for text in coded.dictionary.to_pylist()]
-        if all(made):
-            columns.append(np.array([one for (one,) in made], np.uint64)[coded.indices.to_numpy()])
-    whole = np.sort(np.stack(columns, axis=1), axis=1)
-    offsets = np.arange(0, whole.size + 1, whole.shape[1], dtype=np.int32)
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(whole.ravel()))
+        if any(labels or others for labels, others in made):
+            which = coded.indices.to_numpy()
+            columns.append(np.array([(*labels, *others)[0] for labels, others in made], np.uint64)[which])
+            are_labels.append(np.array([bool(labels) for labels, _ in made])[which])
+    whole, label = np.stack(columns, axis=1), np.stack(are_labels, axis=1)
+    order = np.argsort(whole, axis=1)
+    whole, label = np.take_along_axis(whole, order, 1), np.take_along_axis(label, order, 1)
+    first = np.ones(whole.shape, bool)
+    first[:, 1:] = whole[:, 1:] != whole[:, :-1]  # an attribute that two spans have counts once
+    return _chosen(whole, label & first), _chosen(whole, ~label & first)
+
+
+def _chosen(values: np.ndarray, mask: np.ndarray) -> pa.ListArray:
+    offsets = np.concatenate([[0], np.cumsum(mask.sum(axis=1))]).astype(np.int32)
+    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values[mask]))
 
 
 def _bare(key: str, value: AttrValue) -> Span:

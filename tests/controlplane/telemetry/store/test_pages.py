@@ -1,12 +1,10 @@
 """Lists of requests: filtered, ordered, and paged so that no row is lost or doubled while others arrive."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from controlplane.telemetry.ledger.row import LedgerRow
-from controlplane.telemetry.ledger.tokens import token
 from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.cursor import Position, encode
 from controlplane.telemetry.store.types import Filters, Order
@@ -69,33 +67,6 @@ def test_filters_combine_dimensions_and_offer_values(store: Store, filters: Filt
     found = store.requests(HOUR, filters, limit=1000).rows
     assert {row.trace_id for row in found} == {row.trace_id for row in rows if kept(row)}
     assert store.latency(HOUR, filters).requests == len(found)
-
-
-def test_requests_are_found_by_any_attribute(store: Store) -> None:
-    rows = [
-        replace(
-            one,
-            attributes=tuple(sorted([token("user", str(number)), token("parity", str(number % 2)), token("all", "x")])),
-        )
-        for number, one in enumerate(random_rows(5000, seed=9))
-    ]
-    store.insert_requests(rows, version=1)
-
-    def found(*attributes: str) -> set[str]:
-        return {row.trace_id for row in follow(store, "newest", 1000, filters={"attribute": attributes})}
-
-    assert found("user=77") == {rows[77].trace_id}
-    assert found("parity=1") == {row.trace_id for row in rows[1::2]}
-    assert found("parity=1", "user=77") == {rows[77].trace_id} and not found("parity=0", "user=77")
-    assert found("all=x") == {row.trace_id for row in rows} and not found("all=y")
-    assert store.latency(HOUR, {"attribute": ("user=77",)}).requests == 1
-
-
-def test_a_request_that_was_withdrawn_is_not_found_by_what_it_had(store: Store) -> None:
-    one = replace(row(1), attributes=(token("user", "1"),))
-    store.insert_requests([one], version=1)
-    store.withdraw_requests([(bytes.fromhex(one.trace_id), bytes.fromhex(one.request_id))])
-    assert not store.requests(HOUR, {"attribute": ("user=1",)}).rows
 
 
 def test_a_slowness_floor_leaves_out_the_faster(store: Store) -> None:

@@ -1,0 +1,134 @@
+"""Requests are found by each attribute of their spans and by no other, whichever column holds it and whenever the row was written."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib import import_module
+
+import pyarrow as pa
+import pytest
+
+from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.ledger.tokens import is_label, tokens, written
+from controlplane.telemetry.spans import SERVER, AttrValue, Span
+from controlplane.telemetry.store import Store, migrate
+from controlplane.telemetry.store.columns import label_columns, request_table
+
+from .samples import HOUR, random_rows, row
+
+Attributes = dict[str, AttrValue]
+OLDER = import_module("controlplane.telemetry.store.migrate")
+
+
+def having(one: LedgerRow, attributes: Attributes) -> LedgerRow:
+    """The row of a request whose only span has these."""
+    labels, others = tokens([Span(bytes(16), bytes(8), b"", "work", SERVER, 0, 0, 0, "app", "", attributes)])
+    return replace(one, labels=labels, attributes=others)
+
+
+def random_attributes(source: random.Random) -> Attributes:
+    several: list[AttrValue] = [
+        True,
+        False,
+        source.randrange(-3, 3),
+        source.randrange(998, 1003),
+        source.randrange(2**63),
+        source.choice(("gold", "silver", "", "a=b", "olga")),
+        f"10.0.0.{source.randrange(3)}:8001",
+        f"{source.getrandbits(128):032x}",
+        f"order-{source.randrange(10**8)}",
+        ("stop", source.randrange(3), source.randrange(10**6)),
+        0.5,
+    ]
+    return {key: source.choice(several) for key in ("tier", "user.id", "shard", "note", "retry", "seen_ns")}
+
+
+def texts(attributes: Attributes) -> set[str]:
+    """By what a request with these is found."""
+    return {
+        f"{key}={text}"
+        for key, value in attributes.items()
+        for part in (value if isinstance(value, tuple) else (value,))
+        if (text := written(key, part)) is not None
+    }
+
+
+def found(store: Store, *attributes: str) -> set[str]:
+    return {one.trace_id for one in store.requests(HOUR, {"attribute": attributes}, limit=1000).rows}
+
+
+def before_labels(rows: Sequence[LedgerRow], version: int) -> pa.Table:
+    """These rows as they were written when all tokens were in one column."""
+    whole = [replace(one, labels=(), attributes=tuple(sorted((*one.labels, *one.attributes)))) for one in rows]
+    table = request_table(whole, version)
+    return table.drop_columns([name for name in table.column_names if name.startswith("labels_")])
+
+
+def test_requests_are_found_by_each_of_their_attributes_and_by_no_other(store: Store) -> None:
+    source = random.Random(11)
+    given = [random_attributes(source) for _ in range(150)]
+    rows = [having(one, attributes) for one, attributes in zip(random_rows(150, seed=9), given, strict=True)]
+    store.insert_requests(rows, version=1)
+    every = sorted(set().union(*map(texts, given)))
+    kinds = [is_label(*text.split("=", 1)) for text in every]
+    assert any(kinds) and not all(kinds)
+    for text in source.sample(every, 80):
+        have = {one.trace_id for one, attributes in zip(rows, given, strict=True) if text in texts(attributes)}
+        assert found(store, text) == have, text
+    assert not found(store, "tier=bronze") and not found(store, "user.id=nobody")
+
+
+def test_several_attributes_must_all_hold(store: Store) -> None:
+    rows = [
+        having(one, {"user.id": number, "parity": number % 2}) for number, one in enumerate(random_rows(5000, seed=9))
+    ]
+    store.insert_requests(rows, version=1)
+    assert found(store, "parity=1", "user.id=77") == {rows[77].trace_id}
+    assert not found(store, "parity=0", "user.id=77")
+    assert store.latency(HOUR, {"attribute": ("parity=0",)}).requests == 2500
+
+
+def test_rows_written_before_labels_had_columns_are_found_too(front_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    dsn = f"{front_dsn.rpartition('/')[0]}/before_labels"
+    known = OLDER.migrations()
+    with monkeypatch.context() as patch:
+        patch.setattr(OLDER, "migrations", lambda: [one for one in known if one[0] < 7])
+        migrate(dsn, 3650)
+    store = Store(dsn)
+    source = random.Random(12)
+    given = [random_attributes(source) for _ in range(30)]
+    rows = [having(one, attributes) for one, attributes in zip(random_rows(30, seed=3), given, strict=True)]
+    store.insert_arrow("requests", before_labels(rows[:10], version=1))
+    assert migrate(dsn, 3650) == [version for version, _, _ in known if version >= 7]
+    store.insert_requests(rows[10:20], version=1)
+    store.insert_arrow("requests", before_labels(rows[20:], version=1))  # by a process that is not of this version yet
+
+    def check() -> None:
+        for text in sorted(set().union(*map(texts, given))):
+            have = {one.trace_id for one, attributes in zip(rows, given, strict=True) if text in texts(attributes)}
+            assert found(store, text) == have, text
+
+    check()
+    store.command("OPTIMIZE TABLE requests FINAL")
+    check()
+    given[0] = {"tier": "amended"}
+    rows[0] = having(rows[0], given[0])
+    store.insert_requests(rows[:1], version=2)
+    check()
+    store.close()
+
+
+def test_a_request_that_was_withdrawn_is_not_found_by_what_it_had(store: Store) -> None:
+    one = having(row(1), {"user.id": 1, "tier": "gold"})
+    store.insert_requests([one], version=1)
+    assert found(store, "user.id=1") == found(store, "tier=gold") == {one.trace_id}
+    store.withdraw_requests([(bytes.fromhex(one.trace_id), bytes.fromhex(one.request_id))])
+    assert not found(store, "user.id=1") and not found(store, "tier=gold")
+
+
+@pytest.mark.parametrize("rows", [[], [()], [(1, 2, 9), (), (8, 2**64 - 1)]])
+def test_a_label_is_in_one_column_of_its_row(rows: list[tuple[int, ...]]) -> None:
+    for lists in (pa.array(rows, pa.list_(pa.uint64())), pa.array([(5,), *rows], pa.list_(pa.uint64())).slice(1)):
+        parted = label_columns(lists)
+        for number, column in enumerate(parted.values()):
+            assert column.to_pylist() == [[token for token in of if token % len(parted) == number] for of in rows]
