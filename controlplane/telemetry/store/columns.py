@@ -59,7 +59,7 @@ _PLAIN: tuple[tuple[str, pa.DataType], ...] = (
     ("span_count", pa.uint32()),
     *((name, pa.string()) for name in _TEXT),
 )
-LABEL_COLUMNS = 8
+LABEL_COLUMNS = 4
 REQUEST_SCHEMA = pa.schema(
     [
         pa.field("trace_id", pa.binary(16)),
