@@ -15,17 +15,6 @@ TIME_SCALE = "0.1"  # the session's models answer ten times as fast as the GPUs 
 
 Start = Callable[[Command], Managed]
 
-SHARED_BY_FOLDER = ("browser", "deploy", "inference")
-"""Their tests share what takes long to start; elsewhere a file is what is run together."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What each process of a parallel run takes as a whole."""
-    for item in items:
-        part = item.path.relative_to(Path(__file__).parent)
-        group = part.parts[0] if part.parts[0] in SHARED_BY_FOLDER else str(part)
-        item.add_marker(pytest.mark.xdist_group(group))
-
 
 @pytest.fixture(scope="session")
 def shared_dir() -> Path:

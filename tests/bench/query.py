@@ -10,9 +10,11 @@ import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
+from controlplane.telemetry.ask.timerange import step_ns
 from controlplane.telemetry.ledger.tokens import written
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.types import Dimension, Filters, Window
@@ -24,7 +26,6 @@ SIZES = {"_1m": 1_000_000, "": 10_000_000}
 ROUNDS = 20
 PER_ROUND = {"trace": 10, "filter": 3, "attribute": 3, "panel_24h": 1, "explain": 1}
 DAY_NS = 86_400 * 10**9
-PANEL_STEP_S = 1440  # the page asks for about 60 points
 FILTERABLE: tuple[Dimension, ...] = ("model", "tier", "tenant", "cache", "replica", "prompt_bucket", "status")
 
 Questions = dict[str, Callable[[], object]]
@@ -34,23 +35,24 @@ def run() -> Iterator[Figure]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-bench-")))
         store = Store(_serve(folder, stack))
+        pages = stack.enter_context(ThreadPoolExecutor(8))
         to_ns = time.time_ns()
-        loaded = 0
         measured: dict[str, dict[str, float]] = defaultdict(dict)
         for suffix, spans in SIZES.items():
-            say(f"loading up to {spans:,} spans")
+            say(f"loading {spans:,} spans")
             began = time.monotonic()
-            load(store, (spans - loaded) // SPANS_PER_REQUEST, from_ns=to_ns - DAY_NS, to_ns=to_ns, seed=spans)
-            say(f"{(spans - loaded) / (time.monotonic() - began):,.0f} spans/s made and inserted")
-            loaded = spans
+            for table in ("spans", "requests"):  # each size is written in order of time, as traffic is
+                store.command(f"TRUNCATE TABLE {table}")
+            load(store, spans // SPANS_PER_REQUEST, from_ns=to_ns - DAY_NS, to_ns=to_ns, seed=spans)
+            say(f"{spans / (time.monotonic() - began):,.0f} spans/s made and inserted")
             _settle(store)
-            for name, p95_ms in _ask(_questions(store, Window(to_ns - DAY_NS, to_ns))).items():
+            for name, p95_ms in _ask(_questions(store, Window(to_ns - DAY_NS, to_ns), pages)).items():
                 measured[name][suffix] = p95_ms
                 yield Figure(f"query.{name}_p95_ms{suffix}", p95_ms, "ms", f"{spans:,} spans")
         for name, p95 in measured.items():
             yield Figure(f"query.{name}_growth", p95[""] / p95["_1m"], "ratio", "from 1 to 10 million spans")
         size = store.rows("SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = currentDatabase()")
-        yield Figure("query.store_bytes_per_span", float(size[0][0]) / loaded, "B/span", "synthetic, 10 million spans")
+        yield Figure("query.store_bytes_per_span", float(size[0][0]) / spans, "B/span", "synthetic, 10 million spans")
 
 
 def _serve(folder: Path, stack: ExitStack) -> str:
@@ -74,7 +76,7 @@ def _settle(store: Store, patience_s: float = 120) -> None:
         time.sleep(0.5)
 
 
-def _questions(store: Store, day: Window) -> Questions:
+def _questions(store: Store, day: Window, pages: Executor) -> Questions:
     chance = random.Random(5)
     traces = [str(row[0]) for row in store.rows("SELECT lower(hex(trace_id)) FROM requests ORDER BY rand() LIMIT 500")]
     values = {dimension: store.values(day, dimension) for dimension in FILTERABLE}
@@ -102,7 +104,8 @@ def _questions(store: Store, day: Window) -> Questions:
         )
 
     def panel() -> object:
-        return store.latency(day), store.latency_series(day, None, PANEL_STEP_S)
+        report = pages.submit(store.latency, day)
+        return store.latency_series(day, None, step_ns(day) // 10**9), report.result()
 
     questions: Questions = {"trace": trace, "filter": filtered, "attribute": attribute, "panel_24h": panel}
     questions["explain"] = lambda: store.explain(day)

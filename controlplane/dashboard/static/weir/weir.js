@@ -17,11 +17,13 @@
   // Partial navigation: the URL is the state. Links and forms marked data-go change it; the back button undoes each.
   let showing = location.href;
   let pending = 0;
+  let took = 0; // the last answer's time, ms
   function load(headers = {}) {
+    const began = Date.now();
     pending += 1;
     return htmx
       .ajax("GET", location.href, { source: data, target: data, swap: "innerHTML", headers })
-      .finally(() => { pending -= 1; });
+      .finally(() => { pending -= 1; took = Date.now() - began; });
   }
   function go(url) {
     const target = new URL(url, location.href);
@@ -172,14 +174,15 @@
   }
 
   // Live: told over a socket that something changed, a page asks again for what it shows; without a socket it asks every 10 s.
-  // What arrives without requests (data-every-ms on the page) is asked for that often in any case.
-  const REFRESH_MS = 2000, POLL_MS = 10000;
+  // What arrives without requests (data-every-ms on the page) is asked for that often in any case. Asking may take a tenth of the time:
+  // a page over a long range, left open on a wall, must not keep the store busy.
+  const REFRESH_MS = 2000, POLL_MS = 10000, REST = 10;
   const paged = document.querySelector("[data-every-ms]"), everyMs = paged ? Number(paged.dataset.everyMs) : 0;
   let connected = false, attempts = 0, last = Date.now(), due = 0;
   const refreshing = () => data && document.querySelector("[data-live]");
   function changed() {
     if (due || !refreshing()) return;
-    due = setTimeout(() => { due = 0; refresh(); }, Math.max(0, last + REFRESH_MS - Date.now()));
+    due = setTimeout(() => { due = 0; refresh(); }, Math.max(0, last + Math.max(REFRESH_MS, REST * took) - Date.now()));
   }
   function refresh() {
     if (!refreshing() || pending || document.hidden || String(getSelection()) && data.contains(getSelection().anchorNode)) return;
@@ -202,7 +205,7 @@
     readSkew();
     tick();
     setInterval(tick, 1000);
-    setInterval(() => { if ((!connected || everyMs) && Date.now() - last >= (everyMs || POLL_MS)) refresh(); }, 1000);
+    setInterval(() => { if ((!connected || everyMs) && Date.now() - last >= Math.max(everyMs || POLL_MS, REST * took)) refresh(); }, 1000);
     document.addEventListener("visibilitychange", () => { if (!document.hidden) changed(); });
     document.addEventListener("htmx:afterSwap", (event) => {
       if (event.target !== data) return;

@@ -7,8 +7,8 @@ import pytest
 
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store, StoreInputError
-from controlplane.telemetry.store.latency import BANDS, PARTS
-from controlplane.telemetry.store.types import LatencyReport, Quantiles, Window
+from controlplane.telemetry.store.latency import BANDS, MAX_POINTS, PARTS
+from controlplane.telemetry.store.types import LatencyReport, Quantiles, StageShare, Totals, Window
 
 from .samples import HOUR, NOON_NS, S, random_rows, row
 
@@ -81,6 +81,21 @@ def test_a_report_by_dimension_is_each_value_s_own(store: Store) -> None:
         assert_report(report, [row for row in rows if row.prompt_bucket == value and row.status in ("ok", "error")])
 
 
+def test_groups_and_totals_are_the_report_without_what_pages_do_not_show(store: Store) -> None:
+    rows = random_rows(800, seed=4)
+    store.insert_requests(rows, version=1)
+    groups = store.groups(HOUR, {"status": ("ok", "error")}, "prompt_bucket")
+    reports = store.latency_by(HOUR, {"status": ("ok", "error")}, "prompt_bucket")
+    assert list(groups) == [value for value, _ in reports]
+    for value, report in reports:
+        group = groups[value]
+        assert (group.requests, group.errors, group.e2e_ms) == (report.requests, report.errors, report.e2e_ms)
+        for name, figures in report.stages.items():
+            assert group.stages[name] == StageShare(figures.mean_ms, figures.share, figures.share_above_median)
+    report, totals = store.latency(HOUR), store.totals(HOUR)
+    assert totals == Totals(report.requests, report.errors, report.e2e_ms, report.newest_ns)
+
+
 def test_ttft_of_unlike_definitions_is_never_merged(store: Store) -> None:
     rows = [row(1, ttft_ns=1_000_000), row(2, ttft_ns=9_000_000, ttft_definition="client"), row(3, ttft_ns=None)]
     store.insert_requests(rows, version=1)
@@ -92,7 +107,9 @@ def test_ttft_of_unlike_definitions_is_never_merged(store: Store) -> None:
 def test_an_empty_window_is_empty_not_an_error(store: Store) -> None:
     report = store.latency(HOUR)
     assert (report.requests, report.e2e_ms, report.stages, report.newest_ns) == (0, None, {}, None)
+    assert store.totals(HOUR) == Totals(0, 0, None, None)
     assert store.latency_by(HOUR, {}, "model") == []
+    assert store.groups(HOUR, {}, "model") == {}
     assert store.latency_series(HOUR, {}, 60) == []
     assert store.health(HOUR, "pool") == []
     assert store.values(HOUR, "model") == []
@@ -113,6 +130,15 @@ def test_a_series_has_a_point_for_each_step_with_requests_and_gaps_where_there_a
             values = [row.ttft_ns for row in inside if row.ttft_definition == definition and row.ttft_ns is not None]
             assert_quantiles(quantiles, np.array(values) / 1e6)
         assert_stacks(point.stack_ms, inside)
+
+
+def test_a_chart_of_the_most_steps_is_drawn(store: Store) -> None:
+    rows = random_rows(9000, seed=6)
+    store.insert_requests(rows, version=1)
+    points = store.latency_series(Window(NOON_NS, NOON_NS + MAX_POINTS * S), None, 1)
+    inside = [row for row in rows if NOON_NS <= row.entry_start_ns < NOON_NS + MAX_POINTS * S]
+    assert sum(point.requests for point in points) == len(inside)
+    assert len(points) == len({row.entry_start_ns // S for row in inside}) > 1000
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 11])
