@@ -20,8 +20,10 @@ LONGEST_LABEL = 64
 _MOST_KEYS, _MOST_KNOWN = 1_000, 4_096
 _NONE = 2**64
 
-_IDENTIFIES = re.compile(r"^-?\d{4,}$|\d{5}|[0-9a-fA-F]{8}|(?:\d\D*){17}")
-"""Whole numbers from 1,000 on; texts with a long run of digits or of hexadecimal ones, or with many digits in all."""
+_IDENTIFIES = re.compile(r"^-?\d{4,}$|\d{5}|[0-9a-fA-F]{8}")
+"""Whole numbers from 1,000 on; texts with a long run of digits or of hexadecimal ones."""
+_MOST_DIGITS = 16
+"""Of a label, in all: a point in time has more."""
 
 _known: dict[str, dict[str | int, int]] = {}
 """Tokens by key and value, for most repeat from span to span: a label's as it is, another's complement, which is negative."""
@@ -46,7 +48,9 @@ def is_label(key: str, value: str) -> bool:
     """Whether requests are taken to share this value (as people write it): `weir.tier=gold` and not `user.id=olga`."""
     if key.endswith((".id", "_id", "Id", "ID")) or len(value) > LONGEST_LABEL:
         return False
-    return _IDENTIFIES.search(value) is None
+    if _IDENTIFIES.search(value) is not None:
+        return False
+    return len(value) <= _MOST_DIGITS or sum(map(str.isdecimal, value)) <= _MOST_DIGITS
 
 
 def tokens(spans: Iterable[Span]) -> tuple[tuple[int, ...], tuple[int, ...]]:
