@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
@@ -41,12 +42,18 @@ class Filled:
         return [row for row in self.rows if all(getattr(row, name) == value for name, value in columns.items())]
 
 
+def _started(home: Path, start_once: Callable[[Command], Managed]) -> str:
+    """The DSN of a store with its tables."""
+    command, dsn = embedded_store(home, free_port())
+    start_once(command)
+    migrate(dsn)
+    return dsn
+
+
 @pytest.fixture(scope="session")
 def filled(tmp_path_factory: pytest.TempPathFactory, start_once: Callable[[Command], Managed]) -> Filled:
     """A store of its own for these tests; filled once."""
-    command, dsn = embedded_store(tmp_path_factory.mktemp("served-store"), free_port())
-    start_once(command)
-    migrate(dsn)
+    dsn = _started(tmp_path_factory.mktemp("served-store"), start_once)
     to_ns = time.time_ns()
     from_ns = to_ns - 900 * 10**9
     return Filled(dsn, traffic.fill(Store(dsn), 600, from_ns, to_ns), from_ns, to_ns + 10**9)
@@ -63,10 +70,7 @@ def served(filled: Filled, monkeypatch: pytest.MonkeyPatch) -> Filled:
 @pytest.fixture(scope="session")
 def annex(tmp_path_factory: pytest.TempPathFactory, start_once: Callable[[Command], Managed]) -> str:
     """The DSN of a store to which tests may add: what they add to the filled one, others would find there."""
-    command, dsn = embedded_store(tmp_path_factory.mktemp("annex-store"), free_port())
-    start_once(command)
-    migrate(dsn)
-    return dsn
+    return _started(tmp_path_factory.mktemp("annex-store"), start_once)
 
 
 @pytest.fixture

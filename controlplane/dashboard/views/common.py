@@ -12,6 +12,7 @@ from django.utils.cache import patch_vary_headers
 
 from controlplane.dashboard import links
 from controlplane.dashboard.freshness import freshness
+from controlplane.telemetry.ask import answers
 from controlplane.telemetry.ask.errors import BadQuestion
 from controlplane.telemetry.ask.question import UNKNOWN, Question, parse, written
 from controlplane.telemetry.store import StoreUnavailable
@@ -72,6 +73,11 @@ def ask(request: HttpRequest) -> tuple[Question, int]:
     """The question in the URL and the moment it is asked, ns. Raises BadQuestion."""
     now_ns = time.time_ns()
     return parse(dict(request.GET.lists()), now_ns), now_ns
+
+
+def facet_values(request: HttpRequest, question: Question) -> dict[Dimension, list[str]]:
+    """What the filters may choose from; nothing for a refresh, which leaves them alone."""
+    return {} if is_refresh(request) else answers.values(question.range.window, FACET_NAMES)
 
 
 def freshness_context(question: Question, newest_ns: int | None, now_ns: int) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from controlplane.dashboard.figures.latency import grid, latency_figure, legend
 from controlplane.dashboard.headline import headline
 from controlplane.dashboard.palette import BANDS, look
 from controlplane.dashboard.views.common import (
-    FACET_NAMES,
     ask,
+    facet_values,
     filter_context,
     freshness_context,
     is_fragment,
@@ -59,7 +59,7 @@ def latency(request: HttpRequest) -> HttpResponse:
     series = answers.beside(answers.series, question, step)
     grouped = {name: answers.beside(answers.groups, question, name) for name in {by, "model"}}
     cells = answers.beside(answers.heatmap, question, step) if view == "heatmap" else None
-    values = {} if is_refresh(request) else answers.values(question.range.window, FACET_NAMES)
+    values = facet_values(request, question)
     report, points, groups = asked.result(), series.result(), grouped[by].result()
     own = [*([("by", by)] if by != "model" else []), *region]
     context = {

@@ -8,8 +8,8 @@ from django.urls import reverse
 
 from controlplane.dashboard import links
 from controlplane.dashboard.views.common import (
-    FACET_NAMES,
     ask,
+    facet_values,
     filter_context,
     freshness_context,
     is_fragment,
@@ -39,7 +39,7 @@ def requests(request: HttpRequest) -> HttpResponse:
     least_ns, most_ns = ns.get("min_ms", 0), ns.get("max_ms")
     asked = answers.beside(answers.requests, question, order, limit, cursor, least_ns, most_ns)
     counted = answers.beside(answers.totals, question)
-    values = {} if is_refresh(request) else answers.values(question.range.window, FACET_NAMES)
+    values = facet_values(request, question)
     found, totals = asked.result(), counted.result()
     own = bounds
     ordered = own + ([("order", order)] if order != "slowest" else [])

@@ -34,6 +34,8 @@ from controlplane.telemetry.store.types import (
 P = ParamSpec("P")
 R = TypeVar("R")
 
+AT_ONCE = 8
+"""Questions that are asked beside each other, by all pages of this process."""
 MOST_EXPORTED = 2_000_000
 """Rows of one export: about half a gigabyte of CSV. More is refused, rather than cut off unnoticed."""
 
@@ -41,14 +43,16 @@ MOST_EXPORTED = 2_000_000
 @functools.cache
 def store() -> Store:
     """Connects at first use; safe to share between threads."""
-    return Store(settings.CONFIG.store_dsn)
+    return Store(settings.CONFIG.store_dsn, pool=2 * AT_ONCE)  # some questions are two queries beside each other
 
 
-_asking = ThreadPoolExecutor(8, thread_name_prefix="ask")
+_asking = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="ask")
 
 
 def beside(ask: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> Future[R]:
-    """Ask one of these beside the caller's own: a page waits for the slowest of its questions, not for their sum."""
+    """Ask one of these beside the caller's own: a page waits for the slowest of its questions, not for their sum.
+
+    Not the store's own `beside`, in whose lanes each of them puts queries: those who wait there for others could fill it."""
     return _asking.submit(ask, *arguments, **named)
 
 

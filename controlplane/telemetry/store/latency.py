@@ -11,8 +11,7 @@ Definitions (each is tested against numpy on the same rows):
 - A stack's band around a quantile: requests whose E2E is between those at ranks floor(low n) and floor(high n), from 0, both
   included: 0.40..0.60 for p50, 0.925..0.975 for p95, 0.985..0.995 for p99. It always holds at least one request.
 
-A report is five queries: three independent ones run beside the two that follow one another. Finding exact quantiles is most of the
-work, and of one query the last step of it is one thread's: that is why the parts are asked for in two halves.
+A report is four queries: two independent ones run beside the two that follow one another, so that a page waits for half.
 """
 
 from collections import defaultdict
@@ -123,7 +122,7 @@ class LatencyReader(Connection):
     def totals(self, window: Window, filters: Filters | None = None) -> Totals:
         """How many, how slow, how fresh."""
         found = self._totals("''", where(window, filters)).get("")
-        return Totals(found.requests, found.errors, _ms(found.e2e_ns[:3]), found.newest_ns) if found else NOTHING
+        return Totals(found.requests, found.errors, found.e2e_ms, found.newest_ns) if found else NOTHING
 
     def groups(self, window: Window, filters: Filters | None, dimension: Dimension) -> dict[str, Group]:
         """Where the time went for each value of a dimension, the most frequent first: a report without quantiles of single stages."""
@@ -131,23 +130,21 @@ class LatencyReader(Connection):
         totals = self._totals(key, condition)
         sums = self._sums(key, condition, totals)
         return {
-            value: Group(found.requests, found.errors, _ms(found.e2e_ns[:3]), _shares(sums[value]))
+            value: Group(found.requests, found.errors, found.e2e_ms, _shares(sums[value]))
             for value, found in totals.items()
             if value in sums  # a row may have come between the queries
         }
 
     def _reports(self, key: str, condition: Where) -> list[tuple[str, LatencyReport]]:
         ttft = self.beside(self._ttft, key, condition)
-        names = list(PARTS)
-        halves = [self.beside(self._by_part, key, condition, names[side::2]) for side in range(2)]
+        by_part = self.beside(self._by_part, key, condition)
         totals = self._totals(key, condition)
         sums = self._sums(key, condition, totals)
-        stages = [half.result() for half in halves]
-        definitions = ttft.result()
+        stages, definitions = by_part.result(), ttft.result()
         return [
-            (value, _report(found, {**stages[0][value], **stages[1][value]}, sums[value], definitions.get(value, {})))
+            (value, _report(found, stages[value], sums[value], definitions.get(value, {})))
             for value, found in totals.items()
-            if value in sums and all(value in half for half in stages)  # a row may have come between the queries
+            if value in sums and value in stages  # a row may have come between the queries
         ]
 
     def _totals(self, key: str, condition: Where) -> dict[str, "_Total"]:
@@ -160,14 +157,14 @@ class LatencyReader(Connection):
         )
         return {row[0]: _Total(*row[1:]) for row in rows}
 
-    def _by_part(self, key: str, condition: Where, names: Sequence[str]) -> dict[str, dict[str, Quantiles]]:
+    def _by_part(self, key: str, condition: Where) -> dict[str, dict[str, Quantiles]]:
         """By key, by part."""
         rows = self.rows(
-            f"SELECT {key} AS key, [{', '.join(f'{_QUANTILES}({PARTS[name]})' for name in names)}]"
+            f"SELECT {key} AS key, [{', '.join(f'{_QUANTILES}({part})' for part in PARTS.values())}]"
             f" FROM requests FINAL WHERE {condition.sql} GROUP BY key",
             condition.parameters,
         )
-        return {value: dict(zip(names, map(_ms, quantiles), strict=True)) for value, quantiles in rows}
+        return {value: dict(zip(PARTS, map(_ms, quantiles), strict=True)) for value, quantiles in rows}
 
     def _sums(self, key: str, condition: Where, totals: Mapping[str, "_Total"]) -> Mapping[str, "_Sums"]:
         """By key: how many requests, and the time in each part, of those below, in and above the middle."""
@@ -213,6 +210,10 @@ class _Total:
     errors: int
     newest_ns: int
     e2e_ns: Sequence[float]  # p50, p95, p99; and the 0.4 and 0.6 quantiles
+
+    @property
+    def e2e_ms(self) -> Quantiles:
+        return _ms(self.e2e_ns[:3])
 
 
 _Sums = dict[str, tuple[int, Sequence[int]]]
@@ -264,7 +265,7 @@ def _report(
     return LatencyReport(
         requests=total.requests,
         errors=total.errors,
-        e2e_ms=_ms(total.e2e_ns[:3]),
+        e2e_ms=total.e2e_ms,
         ttft_ms={name: quantiles for name, (_, quantiles) in ttft.items()},
         ttft_count={name: number for name, (number, _) in ttft.items()},
         stages={

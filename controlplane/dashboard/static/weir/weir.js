@@ -177,12 +177,13 @@
   // What arrives without requests (data-every-ms on the page) is asked for that often in any case. Asking may take a tenth of the time:
   // a page over a long range, left open on a wall, must not keep the store busy.
   const REFRESH_MS = 2000, POLL_MS = 10000, REST = 10;
+  const rest = (least) => Math.max(least, REST * took);
   const paged = document.querySelector("[data-every-ms]"), everyMs = paged ? Number(paged.dataset.everyMs) : 0;
   let connected = false, attempts = 0, last = Date.now(), due = 0;
   const refreshing = () => data && document.querySelector("[data-live]");
   function changed() {
     if (due || !refreshing()) return;
-    due = setTimeout(() => { due = 0; refresh(); }, Math.max(0, last + Math.max(REFRESH_MS, REST * took) - Date.now()));
+    due = setTimeout(() => { due = 0; refresh(); }, Math.max(0, last + rest(REFRESH_MS) - Date.now()));
   }
   function refresh() {
     if (!refreshing() || pending || document.hidden || String(getSelection()) && data.contains(getSelection().anchorNode)) return;
@@ -205,7 +206,7 @@
     readSkew();
     tick();
     setInterval(tick, 1000);
-    setInterval(() => { if ((!connected || everyMs) && Date.now() - last >= Math.max(everyMs || POLL_MS, REST * took)) refresh(); }, 1000);
+    setInterval(() => { if ((!connected || everyMs) && Date.now() - last >= rest(everyMs || POLL_MS)) refresh(); }, 1000);
     document.addEventListener("visibilitychange", () => { if (!document.hidden) changed(); });
     document.addEventListener("htmx:afterSwap", (event) => {
       if (event.target !== data) return;
