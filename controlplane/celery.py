@@ -37,9 +37,14 @@ app.conf.update(
             "schedule": 30.0,
             "options": {"expires": 30.0},
         },
+        "sort-pieces": {
+            "task": "controlplane.telemetry.ask.tasks.sort_pieces",
+            "schedule": 60.0,
+            "options": {"expires": 60.0},
+        },
     },
 )
-app.autodiscover_tasks(["controlplane.fleet"])
+app.autodiscover_tasks(["controlplane.fleet", "controlplane.telemetry.ask"])
 worker_metrics.listen()
 
 

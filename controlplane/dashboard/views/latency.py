@@ -55,9 +55,10 @@ def latency(request: HttpRequest) -> HttpResponse:
     region = slow.pairs()
     always = [("view", view)] if view != VIEWS[0] else []
     step = step_ns(question.range.window)
-    asked = answers.beside(answers.report, question)
-    series = answers.beside(answers.series, question, step)
-    grouped = {name: answers.beside(answers.groups, question, name) for name in {by, "model"}}
+    known = answers.known(question)
+    asked = answers.beside(answers.report, question, known)
+    series = answers.beside(answers.series, question, step, known)
+    grouped = {name: answers.beside(answers.groups, question, name, known) for name in {by, "model"}}
     cells = answers.beside(answers.heatmap, question, step) if view == "heatmap" else None
     values = facet_values(request, question)
     report, points, groups = asked.result(), series.result(), grouped[by].result()

@@ -17,6 +17,7 @@ from controlplane.telemetry.ledger.segments import Segment, segments
 from controlplane.telemetry.spans import Span
 from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.export import Format
+from controlplane.telemetry.store.ranked import Known
 from controlplane.telemetry.store.types import (
     Dimension,
     Group,
@@ -68,17 +69,22 @@ class Trace:
         return segments(self.spans, row.request_id) if row else []
 
 
-def report(question: Question) -> LatencyReport:
-    return store().latency(question.range.window, question.filters)
+def known(question: Question) -> Known | None:
+    """What a report, a series and groups of the same question have in common, to be read once; None where that is nothing."""
+    return store().known(question.range.window, question.filters)
+
+
+def report(question: Question, known: Known | None = None) -> LatencyReport:
+    return store().latency(question.range.window, question.filters, known)
 
 
 def totals(question: Question) -> Totals:
     return store().totals(question.range.window, question.filters)
 
 
-def groups(question: Question, dimension: Dimension) -> dict[str, Group]:
+def groups(question: Question, dimension: Dimension, known: Known | None = None) -> dict[str, Group]:
     """The most frequent value first."""
-    return store().groups(question.range.window, question.filters, dimension)
+    return store().groups(question.range.window, question.filters, dimension, known)
 
 
 def report_by(question: Question, dimension: Dimension) -> dict[str, LatencyReport]:
@@ -86,9 +92,9 @@ def report_by(question: Question, dimension: Dimension) -> dict[str, LatencyRepo
     return dict(store().latency_by(question.range.window, question.filters, dimension))
 
 
-def series(question: Question, step_ns: int) -> list[LatencyPoint]:
+def series(question: Question, step_ns: int, known: Known | None = None) -> list[LatencyPoint]:
     """`step_ns` is a whole number of seconds."""
-    return store().latency_series(question.range.window, question.filters, step_ns // 1_000_000_000)
+    return store().latency_series(question.range.window, question.filters, step_ns // 1_000_000_000, known)
 
 
 def explained(question: Question, slow: Slow, limit: int = 10) -> tuple[Region, Explanation]:

@@ -14,6 +14,7 @@ from .migrate import migrate
 from .objectives import ObjectiveReader
 from .overview import OverviewReader
 from .requests import RequestReader
+from .sort import Sorter
 from .withdraw import Withdrawer
 from .write import Writer
 
@@ -32,6 +33,7 @@ class Store(
     ExemplarReader,
     Writer,
     Withdrawer,
+    Sorter,
     MetricWriter,
 ):
     """The store at a DSN (`clickhouse://user:password@host:port/database`). Blocking and thread-safe; connects at first use.

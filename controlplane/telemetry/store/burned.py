@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from controlplane.telemetry.explain import Split
 from controlplane.telemetry.ledger.row import STAGES
 
+from .columns import PARTS
 from .errors import StoreInputError
 from .explain import ExplainReader
 from .judged import Cut, bad, measured
-from .latency import FAILED, MAX_POINTS, PARTS
+from .latency import MAX_POINTS
 from .types import Dimension, Filters, Window
-from .where import Where, where
+from .where import FAILED, Where, where
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from controlplane.telemetry.explain.figures import Measured, MixFigures, PoolFigures
 
 from .client import Connection
-from .latency import FAILED, PARTS
+from .columns import PARTS
 from .types import Filters, Window
-from .where import Where, where
+from .where import FAILED, Where, where
 
 LONG_TOKENS = 4096
 """A prompt from which on its prefill takes a pool of today's GPUs for long enough to be noticed by others."""

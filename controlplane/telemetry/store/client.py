@@ -32,6 +32,7 @@ READ_SETTINGS: Mapping[str, object] = {
     "do_not_merge_across_partitions_select_final": 1,  # identities never cross partitions: days are merged apart
     "max_execution_time": 30,  # s: a page that waits longer has been given up
     "max_memory_usage": 4 * 2**30,
+    "max_query_size": 4 * 2**20,  # long pages name the cells that they open (ranked.py)
 }
 
 INSERT_SETTINGS: Mapping[str, object] = {

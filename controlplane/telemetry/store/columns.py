@@ -76,6 +76,9 @@ REQUEST_SCHEMA = pa.schema(
 """What `insert_request_columns` takes: LedgerRow's fields (`end_ns` is `start_ns + e2e_ns`), a column `stage_NAME` for each
 stage, ids as raw bytes, labels as `label_columns` parts them, and the version."""
 
+PARTS = {**{stage: f"stage_{stage}" for stage in STAGES}, "unattributed": "unattributed_ns"}
+"""Column by part of a request's time: these sum to `e2e_ns`."""
+
 SPAN_COLUMNS = tuple(SPAN_SCHEMA.names)
 _NOT_READ = {"version", "prompt_bucket", "attributes", *(f"labels_{number}" for number in range(LABEL_COLUMNS))}
 REQUEST_COLUMNS = ("end_ns", *(name for name in REQUEST_SCHEMA.names if name not in _NOT_READ))

@@ -6,10 +6,11 @@ from typing import get_args
 from controlplane.telemetry.explain import Explanation, Side, Split, explain
 
 from .client import Connection
+from .columns import PARTS
 from .errors import StoreInputError
-from .latency import FAILED, MAX_POINTS, PARTS
+from .latency import MAX_POINTS
 from .types import Dimension, Filters, HeatmapCell, Region, Window
-from .where import Where, column, where
+from .where import FAILED, Where, column, where
 
 HEATMAP_EDGES_NS = (0, *(round(10 ** (5 + step / 10)) for step in range(76)))
 """Lower edges of the heatmap's rows: ten to a decade from 0.1 ms to 53 minutes, one below and an open one above."""

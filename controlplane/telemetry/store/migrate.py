@@ -8,6 +8,7 @@ import structlog
 from .client import Connection
 from .dsn import Dsn
 from .errors import StoreError, StoreInputError
+from .ranked import PIECE_S
 from .statement import quote
 
 log = structlog.get_logger(__name__)
@@ -46,6 +47,8 @@ def render(template: str, dsn: Dsn, retention_days: int) -> list[str]:
         "on_cluster": f"ON CLUSTER {quote(dsn.cluster)}" if dsn.cluster else "",
         "replacing": f"{replicated}ReplacingMergeTree",
         "plain": f"{replicated}MergeTree",
+        "summing": f"{replicated}SummingMergeTree",
+        "piece_s": str(PIECE_S),
         "retention_days": str(retention_days),
     }
     return [statement.format(**values).strip() for statement in template.split("\n;\n")]

@@ -1,9 +1,8 @@
 """Small questions about the whole: who is healthy, what there is to choose from, how fresh the data is."""
 
 from .client import Connection
-from .latency import FAILED
 from .types import Dimension, Health, Window
-from .where import column, where
+from .where import FAILED, column, where
 
 MAX_CHOICES = 200
 

@@ -12,6 +12,7 @@ from .types import Dimension, Filters, Window
 
 COLUMNS: dict[str, str] = {name: name for name in get_args(Dimension)} | {"cache": "cache_outcome"}
 MAX_VALUES = 200
+FAILED = "status IN ('error', 'rejected')"
 
 
 @dataclass(slots=True)

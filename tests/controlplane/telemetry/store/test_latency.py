@@ -7,7 +7,9 @@ import pytest
 
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store, StoreInputError
-from controlplane.telemetry.store.latency import BANDS, MAX_POINTS, PARTS
+from controlplane.telemetry.store.columns import PARTS
+from controlplane.telemetry.store.figures import BANDS
+from controlplane.telemetry.store.latency import MAX_POINTS
 from controlplane.telemetry.store.types import LatencyReport, Quantiles, StageShare, Totals, Window
 
 from .samples import HOUR, NOON_NS, S, random_rows, row

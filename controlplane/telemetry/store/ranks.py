@@ -1,0 +1,216 @@
+"""Exact quantiles without looking at every request: values are sorted into bins, and only bins that hold a wanted rank are opened. Pure.
+
+A *cell* is a bin of one key (a step of a chart; a report has one key, 0), as one number. What is known of a measure are its cells and
+how many values are in each; from these follows in which cell a rank lies, and at which place in it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+U64 = npt.NDArray[np.uint64]
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+
+E2E = "e2e"
+BINS = 4096
+PLAIN_BINS = 128
+"""Bins below this hold one value each, which is their number."""
+
+
+def _bins(values: U64) -> I64:
+    """Which bin each is in: 64 to an octave, 0.8 to 1.6 % wide (the layout of HdrHistogram, hdrhistogram.org), below BINS. Monotone,
+    although frexp rounds what 53 bits do not hold: a value below 2^k that is taken for one above is in the same bin either way."""
+    exponents = np.maximum(np.frexp(values.astype(np.float64))[1].astype(np.int64) - 7, 0)
+    found: I64 = (values >> exponents.astype(np.uint64)).astype(np.int64) + 64 * exponents
+    return found
+
+
+def _floors(numbers: I64) -> U64:
+    """The least value of each bin."""
+    exponents = np.maximum(numbers // 64 - 1, 0)
+    found: U64 = (numbers - 64 * exponents).astype(np.uint64) << exponents.astype(np.uint64)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """One measure of some requests, in no order, and the cell of each. `parts` (requests x parts) is what 'e2e' is made of."""
+
+    cells: I64
+    values: U64
+    parts: U64 | None = None
+
+    @classmethod
+    def of(cls, keys: I64, values: U64, parts: U64 | None = None) -> "Values":
+        return cls(keys * BINS + _bins(values), values, parts)
+
+    @classmethod
+    def joined(cls, several: Sequence["Values"]) -> "Values":
+        parts = [one.parts for one in several if one.parts is not None]
+        return cls(
+            np.concatenate([np.zeros(0, np.int64), *(one.cells for one in several)]),
+            np.concatenate([np.zeros(0, np.uint64), *(one.values for one in several)]),
+            np.concatenate(parts) if parts else None,
+        )
+
+    def of_key(self, key: int) -> "Values":
+        """The same, whatever their keys, as another's."""
+        return Values(self.cells % BINS + key * BINS, self.values, self.parts)
+
+    def only(self, chosen: npt.NDArray[np.bool_] | I64) -> "Values":
+        return Values(self.cells[chosen], self.values[chosen], None if self.parts is None else self.parts[chosen])
+
+    def written(self) -> "Values":
+        """Without those that a bin's number tells."""
+        return self if self.parts is not None else self.only(self.values >= PLAIN_BINS)
+
+    def among(self, cells: I64) -> "Values":
+        return self.only(np.isin(self.cells, cells))
+
+    def in_order(self) -> "Values":
+        """By key and value."""
+        return self.only(np.lexsort((self.values, self.cells)))
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Of one measure: its cells in order, how many values each holds and, of 'e2e', the sums of their parts (cells x parts)."""
+
+    cells: I64
+    counts: I64
+    sums: U64 | None = None
+
+    @classmethod
+    def of(cls, values: Values) -> "Counts":
+        if values.parts is None:
+            return cls(*np.unique(values.cells, return_counts=True))
+        return cls._summed(values.cells, np.ones(len(values.cells), np.int64), values.parts)
+
+    @classmethod
+    def merged(cls, several: Sequence["Counts"]) -> "Counts":
+        sums = [one.sums for one in several if one.sums is not None]
+        return cls._summed(
+            np.concatenate([one.cells for one in several]),
+            np.concatenate([one.counts for one in several]),
+            np.concatenate(sums) if sums else None,
+        )
+
+    @classmethod
+    def _summed(cls, cells: I64, counts: I64, sums: U64 | None) -> "Counts":
+        """What lies in one cell as one, in order of cells."""
+        order = np.argsort(cells)
+        own = cells[order]
+        first = np.flatnonzero(np.diff(own, prepend=-1))
+        if not len(first):
+            return cls(own, counts, sums)
+        parts = None if sums is None else np.add.reduceat(sums[order], first)
+        return cls(own[first], np.add.reduceat(counts[order], first), parts)
+
+    def of_key(self, key: int) -> "Counts":
+        """What is known of key 0, as another's."""
+        return Counts(key * BINS + self.cells, self.counts, self.sums) if key else self
+
+    def by_key(self) -> tuple[I64, I64, I64]:
+        """The keys in order, how many values each has, and how many come before it."""
+        keys, first = np.unique(self.cells // BINS, return_index=True)
+        ends = np.cumsum(self.counts)
+        before = ends[first] - self.counts[first]
+        return keys, np.diff(np.append(before, ends[-1:])), before
+
+
+class Incomplete(Exception):  # noqa: N818  (named for what happened)
+    """Cells do not hold as many values as they were said to: they changed between two looks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """One measure, of which some cells are known value by value."""
+
+    counts: Counts
+    values: Values  # in order of key and value
+    keys: I64  # in order
+    sizes: I64  # how many values each key has
+    before: I64  # how many values come before each key's
+
+    @classmethod
+    def of(cls, counts: Counts, cells: I64, values: Sequence[Values]) -> "Opened":
+        """`values` are all of every one of `cells`, in any order, but for those that a bin's number tells. Raises Incomplete."""
+        held = Values.joined(values)
+        told = cells if held.parts is not None else cells[cells % BINS >= PLAIN_BINS]
+        if int(counts.counts[np.isin(counts.cells, told)].sum()) != len(held.values):
+            raise Incomplete
+        return cls(counts, held.in_order(), *counts.by_key())
+
+    def quantiles(self, levels: Sequence[float]) -> F64:
+        """By key and level, linear between the two nearest ranks (numpy's default method)."""
+        low, high, share = _between(levels, self.sizes)
+        lower = self._at(low + self.before[:, None])
+        return lower + share * (self._at(high + self.before[:, None]) - lower)
+
+    def ranked(self, shares: Sequence[float]) -> F64:
+        """By key and share, the value at rank floor(share x n), counted from 0."""
+        return self._at(_nearest(shares, self.sizes) + self.before[:, None])
+
+    def weighed(self) -> Iterator[tuple[int, "Weighed"]]:
+        """Of 'e2e', by key. A cell that was not opened is one value, its least: which side of a wanted rank it is on is certain."""
+        if self.counts.sums is None or self.values.parts is None:
+            raise TypeError("this measure is not made of parts")
+        closed = ~np.isin(self.counts.cells, self.values.cells)
+        rest = self.counts.cells[closed]
+        cells = np.concatenate([self.values.cells, rest])
+        values = np.concatenate([self.values.values, _floors(rest % BINS)]).astype(np.float64)
+        counts = np.concatenate([np.ones(len(self.values.cells), np.int64), self.counts.counts[closed]])
+        sums = np.concatenate([self.values.parts, self.counts.sums[closed]])
+        order = np.lexsort((values, cells))
+        ends = np.searchsorted(cells[order], (self.keys + 1) * BINS)
+        for key, chosen in zip(self.keys.tolist(), np.split(order, ends[:-1]), strict=True):
+            yield key, Weighed(values[chosen], counts[chosen], sums[chosen])
+
+    def _at(self, ranks: I64) -> F64:
+        """The value at each rank, counted from 0 over all keys."""
+        ends = np.cumsum(self.counts.counts)
+        where = np.searchsorted(ends, ranks, side="right")
+        cells, place = self.counts.cells[where], ranks - (ends - self.counts.counts)[where]
+        plain = cells % BINS
+        own = np.append(self.values.cells, -1)
+        first = np.searchsorted(own[:-1], cells)
+        known = own[first] == cells
+        if not (known | (plain < PLAIN_BINS)).all():
+            raise ValueError("a rank lies in a cell that was not opened")
+        values = np.append(self.values.values, np.uint64(0))[np.where(known, first + place, len(own) - 1)]
+        return np.where(known, values.astype(np.float64), plain)
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """Values in order, how many there are of each, and the sums of their parts (values x parts)."""
+
+    values: F64
+    counts: I64
+    parts: U64
+
+    def sums(self, chosen: npt.NDArray[np.bool_] | slice) -> tuple[int, list[int]]:
+        """How many are chosen, and the sums of their parts."""
+        return int(self.counts[chosen].sum()), self.parts[chosen].sum(axis=0).tolist()
+
+
+def wanted(counts: Counts, levels: Sequence[float], shares: Sequence[float]) -> I64:
+    """The cells to open for these quantiles and ranks of every key, in order."""
+    _, sizes, before = counts.by_key()
+    low, high, _ = _between(levels, sizes)
+    ranks = np.concatenate([low, high, _nearest(shares, sizes)], axis=1) + before[:, None]
+    return np.unique(counts.cells[np.searchsorted(np.cumsum(counts.counts), ranks, side="right")])
+
+
+def _between(levels: Sequence[float], sizes: I64) -> tuple[I64, I64, F64]:
+    place = np.multiply.outer((sizes - 1).astype(np.float64), np.asarray(levels, np.float64))
+    low = np.floor(place).astype(np.int64)
+    return low, np.minimum(low + 1, (sizes - 1)[:, None]), place - low
+
+
+def _nearest(shares: Sequence[float], sizes: I64) -> I64:
+    place: I64 = np.floor(np.multiply.outer(sizes.astype(np.float64), np.asarray(shares, np.float64))).astype(np.int64)
+    return np.minimum(place, (sizes - 1)[:, None])
