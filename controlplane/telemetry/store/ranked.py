@@ -6,7 +6,7 @@ written since.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -29,7 +29,7 @@ PIECE_NS = PIECE_S * 10**9
 MOST_READ = 0.25
 """A question of which more than this share is in no sorted piece is asked of requests alone."""
 MOST_RANGES = 20
-LEAST = 200_000
+LEAST = 100_000
 """Fewer sorted requests than this are no slower to read."""
 KEPT = 512
 """Indexes of builds that a process keeps, the newest: ten days, at some 60 kB each."""
@@ -45,6 +45,7 @@ _COLUMNS = (
     f" {FAILED} AS failed, end_ns"
 )
 
+KINDS = frozenset({E2E, FAILED_OF, TTFT, "part"})
 Measure = tuple[str, str]
 """Its name, and what it is of: ('e2e', model), ('failed', model), ('ttft', definition), (a part of the time, '')."""
 Wanted = Mapping[str, tuple[Sequence[float], Sequence[float]]]
@@ -112,7 +113,7 @@ class RankedReader(Connection):
         kinds = {*wanted, FAILED_OF}
         steps = _steps(np.array([one.piece * PIECE_NS for one in known.builds]), step_ns)
         entered = _steps(known.requests["entry_start_ns"].to_numpy().astype(np.int64), step_ns)
-        fresh = measures_of(known.requests, entered, by_model=by_model)
+        fresh = measures_of(known.requests, entered, by_model=by_model, kinds=kinds)
         indexes = [one.by_model if by_model else one.whole for one in known.indexes]
         models = sorted({of for index in (*indexes, fresh) for name, of in index if name == E2E}) if by_model else []
         if OTHERS in models:
@@ -125,10 +126,9 @@ class RankedReader(Connection):
                     several[_merged(name, of)].append(counts.of_key(place.get(of, step)))
         held: dict[Measure, list[Values]] = defaultdict(list)
         for (name, of), values in fresh.items():
-            if _kind(name) in kinds:
-                own = values.of_key(place[of]) if of in place else values
-                several[_merged(name, of)].append(Counts.of(own))
-                held[_merged(name, of)].append(own)
+            own = values.of_key(place[of]) if of in place else values
+            several[_merged(name, of)].append(Counts.of(own))
+            held[_merged(name, of)].append(own)
         merged = {measure: Counts.merged(counts) for measure, counts in several.items()}
         if (E2E, "") not in merged:
             return None
@@ -252,30 +252,39 @@ def _opened(table: pa.Table, cells: Mapping[Measure, I64]) -> dict[Measure, Valu
     """Rows of `ranks`, of which each is a cell, by measure; of cells that were not asked for nothing is kept."""
     own = table["key"].to_numpy() * BINS + table["bin"].to_numpy()
     names, ofs = table["name"].to_numpy(), table["what"].to_numpy()
-    lengths = table["values"].combine_chunks().value_lengths().to_numpy().astype(np.int64)
-    all_values, all_parts = _flat(table["values"]), _flat(table["parts"])
-    each, width, found = np.repeat(own, lengths), len(PARTS), {}
+    values, parts, width = _Lists(table["values"]), _Lists(table["parts"]), len(PARTS)
+    found = {}
     for (name, of), some in cells.items():
-        rows = (names == name) & np.isin(own, some) & ((ofs == of) | (name == E2E))
-        chosen = np.repeat(rows, lengths)
-        parts = None
-        if name == E2E:
-            ends = np.cumsum(np.where(names == E2E, lengths, 0) * width)  # nothing else is made of parts
-            slices = zip((ends - lengths * width)[rows].tolist(), ends[rows].tolist(), strict=True)
-            parts = np.concatenate(
-                [
-                    np.zeros((0, width), np.uint64),
-                    *(all_parts[first:last].reshape(width, -1).T for first, last in slices),
-                ]
-            )
-        found[name, of] = Values(each[chosen], all_values[chosen], parts)
+        rows = np.flatnonzero((names == name) & np.isin(own, some) & ((ofs == of) | (name == E2E)))
+        made_of = [one.reshape(width, -1).T for one in parts.of(rows)] if name == E2E else None
+        found[name, of] = Values(
+            np.repeat(own[rows], values.lengths[rows]),
+            np.concatenate([np.zeros(0, np.uint64), *values.of(rows)]),
+            None if made_of is None else np.concatenate([np.zeros((0, width), np.uint64), *made_of]),
+        )
     return found
 
 
-def measures_of(read: pa.Table, keys: I64, *, by_model: bool) -> dict[Measure, Values]:
-    """All measures of requests as `_between` reads them, each in the step that `keys` says."""
+class _Lists:
+    """A column of lists."""
+
+    def __init__(self, column: pa.ChunkedArray) -> None:
+        lists = column.combine_chunks()
+        self._flat: U64 = lists.flatten().to_numpy()
+        self.lengths: I64 = lists.value_lengths().to_numpy().astype(np.int64)
+        self._ends: I64 = np.cumsum(self.lengths)
+
+    def of(self, rows: I64) -> list[U64]:
+        ends = zip((self._ends - self.lengths)[rows].tolist(), self._ends[rows].tolist(), strict=True)
+        return [self._flat[first:last] for first, last in ends]
+
+
+def measures_of(read: pa.Table, keys: I64, *, by_model: bool, kinds: Collection[str] = KINDS) -> dict[Measure, Values]:
+    """The measures of requests as `_between` reads them, each in the step that `keys` says."""
     e2e, parts = read["e2e_ns"].to_numpy(), np.stack([read[column].to_numpy() for column in PARTS.values()], axis=1)
-    found = {(name, ""): Values.of(keys, parts[:, at]) for at, name in enumerate(PARTS)}
+    found = {}
+    if "part" in kinds:
+        found = {(name, ""): Values.of(keys, parts[:, at]) for at, name in enumerate(PARTS)}
     failed = read["failed"].to_numpy() > 0
     models = _told(read["model"], MOST_MODELS) if by_model else [("", np.ones(len(keys), bool))]
     for model, own in models:
@@ -283,7 +292,7 @@ def measures_of(read: pa.Table, keys: I64, *, by_model: bool) -> dict[Measure, V
         found[FAILED_OF, model] = Values.of(keys[own & failed], np.zeros(int((own & failed).sum()), np.uint64))
     ttft = read["ttft_ns"].combine_chunks()
     there, values = ttft.is_valid().to_numpy(zero_copy_only=False), ttft.fill_null(0).to_numpy()
-    for definition, own in _told(read["definition"]):
+    for definition, own in _told(read["definition"]) if TTFT in kinds else ():
         found[TTFT, definition] = Values.of(keys[own & there], values[own & there])
     return {measure: values for measure, values in found.items() if len(values.cells)}
 
@@ -309,7 +318,3 @@ def _kind(name: str) -> str:
 def _merged(name: str, of: str) -> Measure:
     """The measure that one is a part of: models are told apart by key, where at all."""
     return (name, of) if name == TTFT else (name, "")
-
-
-def _flat(lists: pa.ChunkedArray) -> U64:
-    return lists.combine_chunks().flatten().to_numpy()  # type: ignore[no-any-return]

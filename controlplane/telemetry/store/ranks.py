@@ -16,6 +16,7 @@ F64 = npt.NDArray[np.float64]
 
 E2E = "e2e"
 BINS = 4096
+_DENSE = 4 * BINS
 PLAIN_BINS = 128
 """Bins below this hold one value each, which is their number."""
 
@@ -72,6 +73,8 @@ class Values:
 
     def in_order(self) -> "Values":
         """By key and value."""
+        if self.parts is None and len(self.cells) and self.cells.min() // BINS == self.cells.max() // BINS:
+            return Values(np.sort(self.cells), np.sort(self.values))  # within a key these ascend together
         return self.only(np.lexsort((self.values, self.cells)))
 
 
@@ -85,8 +88,6 @@ class Counts:
 
     @classmethod
     def of(cls, values: Values) -> "Counts":
-        if values.parts is None:
-            return cls(*np.unique(values.cells, return_counts=True))
         return cls._summed(values.cells, np.ones(len(values.cells), np.int64), values.parts)
 
     @classmethod
@@ -101,6 +102,10 @@ class Counts:
     @classmethod
     def _summed(cls, cells: I64, counts: I64, sums: U64 | None) -> "Counts":
         """What lies in one cell as one, in order of cells."""
+        if sums is None and len(cells) and cells.max() < _DENSE:
+            counted = np.bincount(cells, counts)  # as 53 bits, which no count exceeds
+            found = np.flatnonzero(counted)
+            return cls(found, counted[found].astype(np.int64))
         order = np.argsort(cells)
         own = cells[order]
         first = np.flatnonzero(np.diff(own, prepend=-1))
