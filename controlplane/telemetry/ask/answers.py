@@ -17,7 +17,7 @@ from controlplane.telemetry.ledger.segments import Segment, segments
 from controlplane.telemetry.spans import Span
 from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.export import Format
-from controlplane.telemetry.store.ranked import Known
+from controlplane.telemetry.store.ranked import Asked, Known
 from controlplane.telemetry.store.types import (
     Dimension,
     Group,
@@ -74,7 +74,7 @@ def known(question: Question) -> Known | None:
     return store().known(question.range.window, question.filters)
 
 
-def report(question: Question, known: Known | None = None) -> LatencyReport:
+def report(question: Question, known: Asked = "not asked") -> LatencyReport:
     return store().latency(question.range.window, question.filters, known)
 
 
@@ -82,7 +82,7 @@ def totals(question: Question) -> Totals:
     return store().totals(question.range.window, question.filters)
 
 
-def groups(question: Question, dimension: Dimension, known: Known | None = None) -> dict[str, Group]:
+def groups(question: Question, dimension: Dimension, known: Asked = "not asked") -> dict[str, Group]:
     """The most frequent value first."""
     return store().groups(question.range.window, question.filters, dimension, known)
 
@@ -92,7 +92,7 @@ def report_by(question: Question, dimension: Dimension) -> dict[str, LatencyRepo
     return dict(store().latency_by(question.range.window, question.filters, dimension))
 
 
-def series(question: Question, step_ns: int, known: Known | None = None) -> list[LatencyPoint]:
+def series(question: Question, step_ns: int, known: Asked = "not asked") -> list[LatencyPoint]:
     """`step_ns` is a whole number of seconds."""
     return store().latency_series(question.range.window, question.filters, step_ns // 1_000_000_000, known)
 

@@ -39,7 +39,7 @@ from .figures import (
     stacks_of,
     totals_of,
 )
-from .ranked import PIECE_NS, Known, RankedReader
+from .ranked import PIECE_NS, Asked, RankedReader
 from .ranks import E2E
 from .types import Dimension, Filters, Group, LatencyPoint, LatencyReport, Quantiles, Totals, Window
 from .where import FAILED, Where, column, where
@@ -53,10 +53,10 @@ _Ttft = Mapping[Any, dict[str, tuple[int, Quantiles]]]
 class LatencyReader(RankedReader):
     """What the latency page shows."""
 
-    def latency(self, window: Window, filters: Filters | None = None, known: Known | None = None) -> LatencyReport:
-        """One report over all requests of the window. `known` is what `known` says of it, where it was asked already."""
+    def latency(self, window: Window, filters: Filters | None = None, known: Asked = "not asked") -> LatencyReport:
+        """One report over all requests of the window. `known` is what `known` said of it, where that was asked before."""
         asked = {E2E: (CUTS, ()), "part": (LEVELS, ()), "ttft": (LEVELS, ())}
-        if found := self.sorted(known or self.known(window, filters), asked):
+        if found := self.sorted(self.asked(known, window, filters), asked):
             return report_of(found)
         return dict(self._reports("''", where(window, filters))).get("", EMPTY)
 
@@ -67,7 +67,7 @@ class LatencyReader(RankedReader):
         return self._reports(f"toString({column(dimension)})", where(window, filters))
 
     def latency_series(
-        self, window: Window, filters: Filters | None, step_s: int, known: Known | None = None
+        self, window: Window, filters: Filters | None, step_s: int, known: Asked = "not asked"
     ) -> list[LatencyPoint]:
         """A point for each step that has requests, in order of time; steps begin at multiples of `step_s` since the epoch."""
         if step_s < 1 or (window.to_ns - window.from_ns) // (step_s * 10**9) > MAX_POINTS:
@@ -77,7 +77,7 @@ class LatencyReader(RankedReader):
         step_ns = step_s * 10**9
         if step_ns % PIECE_NS == 0:
             asked = {E2E: (LEVELS, EDGES), "ttft": (LEVELS, ())}
-            if found := self.sorted(known or self.known(window, filters), asked, step_ns):
+            if found := self.sorted(self.asked(known, window, filters), asked, step_ns):
                 return points_of(found, step_ns)
         condition = where(window, filters)
         condition.parameters["step_ns"] = step_ns
@@ -134,11 +134,11 @@ class LatencyReader(RankedReader):
         return Totals(found.requests, found.errors, found.e2e_ms, found.newest_ns) if found else NOTHING
 
     def groups(
-        self, window: Window, filters: Filters | None, dimension: Dimension, known: Known | None = None
+        self, window: Window, filters: Filters | None, dimension: Dimension, known: Asked = "not asked"
     ) -> dict[str, Group]:
         """Where the time went for each value of a dimension, the most frequent first: a report without quantiles of single stages."""
         if dimension == "model" and (
-            by_model := self.sorted(known or self.known(window, filters), {E2E: (CUTS, ())}, by_model=True)
+            by_model := self.sorted(self.asked(known, window, filters), {E2E: (CUTS, ())}, by_model=True)
         ):
             return groups_of(by_model)
         key, condition = f"toString({column(dimension)})", where(window, filters)

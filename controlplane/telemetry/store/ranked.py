@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -90,12 +91,17 @@ class Sorted:
     models: Sequence[str] = ()
 
 
+Asked = Known | Literal["not asked"] | None
+"""What `known` said, for who asked before."""
+
+
 class RankedReader(Connection):
     """Reads sorted pieces, and the requests between them."""
 
     def known(self, window: Window, filters: Filters | None = None) -> Known | None:
         """What can be said of a window before its ranks are asked for; None where requests are better asked themselves."""
-        if filters:
+        whole_ns = (window.to_ns // PIECE_NS + -window.from_ns // PIECE_NS) * PIECE_NS
+        if filters or whole_ns < (1 - MOST_READ) * (window.to_ns - window.from_ns):
             return None
         builds, rest = self._usable(window)
         if rest is None:
@@ -104,6 +110,9 @@ class RankedReader(Connection):
         indexes = self._indexes(builds)
         read = reading.result()
         return Known(builds, indexes, read) if indexes else None
+
+    def asked(self, known: Asked, window: Window, filters: Filters | None) -> Known | None:
+        return self.known(window, filters) if known == "not asked" else known
 
     def sorted(self, known: Known | None, wanted: Wanted, step_ns: int = 0, *, by_model: bool = False) -> Sorted | None:
         """By steps of `step_ns`, whole pieces (0: altogether), or by model. None where nothing is known, or builds were replaced since, or

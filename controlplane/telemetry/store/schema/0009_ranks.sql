@@ -1,6 +1,7 @@
 -- Times of the ledger's finished pieces, sorted, so that a long page need not read every request (ranks.py). A copy: what is asked of it
 -- is what `requests` would answer, or it is not asked. `touched` counts rows written by piece of entry time, whoever writes them;
--- a build of a piece is good for as long as no more were written than when it was made.
+-- a build of a piece is good for as long as no more were written than when it was made. What is not there counts as empty: `touched` is
+-- kept two days longer than requests are, which are dropped by the day.
 CREATE TABLE IF NOT EXISTS {database}.touched {on_cluster}
 (
     piece   UInt32,
@@ -8,7 +9,7 @@ CREATE TABLE IF NOT EXISTS {database}.touched {on_cluster}
 )
 ENGINE = {summing}(touches)
 ORDER BY piece
-TTL toDateTime(piece * {piece_s}) + INTERVAL {retention_days} DAY
+TTL toDateTime(piece * {piece_s} + 172800) + INTERVAL {retention_days} DAY
 ;
 CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.touches {on_cluster} TO {database}.touched
 AS SELECT toUInt32(intDiv(entry_start_ns, {piece_s} * 1000000000)) AS piece, count() AS touches FROM {database}.requests GROUP BY piece
