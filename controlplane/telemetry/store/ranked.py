@@ -32,8 +32,10 @@ MOST_READ = 0.25
 MOST_RANGES = 20
 LEAST = 100_000
 """Fewer sorted requests than this are no slower to read."""
-KEPT = 512
-"""Indexes of builds that a process keeps, the newest: ten days, at some 60 kB each."""
+KEPT = 340
+"""Indexes of builds that a process keeps, the newest: a week, at some 130 kB each."""
+MOST_OPENED = 40_000_000
+"""Values of 8 B that one question may open: bins hold so many only of months, or where all take equally long."""
 
 TTFT = "ttft"
 FAILED_OF = "failed"
@@ -112,11 +114,12 @@ class RankedReader(Connection):
         return Known(builds, indexes, read) if indexes else None
 
     def asked(self, known: Asked, window: Window, filters: Filters | None) -> Known | None:
+        """What was known before, or is now."""
         return self.known(window, filters) if known == "not asked" else known
 
     def sorted(self, known: Known | None, wanted: Wanted, step_ns: int = 0, *, by_model: bool = False) -> Sorted | None:
-        """By steps of `step_ns`, whole pieces (0: altogether), or by model. None where nothing is known, or builds were replaced since, or
-        have not come to this replica in full; nor of no requests; nor by model where there are too many to tell apart."""
+        """By steps of `step_ns`, whole pieces (0: altogether), or by model. None where requests are better asked themselves: nothing is
+        known, or there is nothing, or too much to open, or too many models; or builds were replaced, or are not all here yet."""
         if known is None:
             return None
         kinds = {*wanted, FAILED_OF}
@@ -143,6 +146,11 @@ class RankedReader(Connection):
             return None
         failed = merged.pop((FAILED_OF, ""), None)
         cells = {measure: ranks.wanted(counts, *wanted[_kind(measure[0])]) for measure, counts in merged.items()}
+        if (
+            sum(merged[measure].within(own) * (1 + len(PARTS) * (measure[0] == E2E)) for measure, own in cells.items())
+            > MOST_OPENED
+        ):
+            return None
         read = self._open(known.builds, steps, place, cells)
         try:
             opened = {
@@ -254,7 +262,13 @@ def _read(table: pa.RecordBatch) -> Iterator[Index]:
                 parts, rest = rest[: last - first], rest[last - first :]
             index[measure] = Counts(bins[first:last].astype(np.int64), counts[first:last].astype(np.int64), parts)
             whole[_merged(*measure)].append(index[measure])
-        yield Index(index, {measure: Counts.merged(several) for measure, several in whole.items()})
+        yield Index(
+            index,
+            {
+                measure: several[0] if len(several) == 1 else Counts.merged(several)
+                for measure, several in whole.items()
+            },
+        )
 
 
 def _opened(table: pa.Table, cells: Mapping[Measure, I64]) -> dict[Measure, Values]:

@@ -114,6 +114,10 @@ class Counts:
         parts = None if sums is None else np.add.reduceat(sums[order], first)
         return cls(own[first], np.add.reduceat(counts[order], first), parts)
 
+    def within(self, cells: I64) -> int:
+        """How many values these cells hold."""
+        return int(self.counts[np.isin(self.cells, cells)].sum())
+
     def of_key(self, key: int) -> "Counts":
         """What is known of key 0, as another's."""
         return Counts(key * BINS + self.cells, self.counts, self.sums) if key else self
@@ -145,7 +149,7 @@ class Opened:
         """`values` are all of every one of `cells`, in any order, but for those that a bin's number tells. Raises Incomplete."""
         held = Values.joined(values)
         told = cells if held.parts is not None else cells[cells % BINS >= PLAIN_BINS]
-        if int(counts.counts[np.isin(counts.cells, told)].sum()) != len(held.values):
+        if counts.within(told) != len(held.values):
             raise Incomplete
         return cls(counts, held.in_order(), *counts.by_key())
 

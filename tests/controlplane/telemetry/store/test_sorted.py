@@ -205,6 +205,29 @@ def test_models_too_many_to_tell_apart_are_asked_of_requests(store: Store, monke
     assert_answers(store, rows)
 
 
+def test_models_may_be_named_anything(store: Store) -> None:
+    names = ["it's", "{x:String}", "back\\slash", "100 %", "-- FORMAT Null", "", "Größe"]
+    rows = [
+        row(number, entry_start_ns=one.entry_start_ns, model=names[number % len(names)])
+        for number, one in enumerate(traffic(), 1)
+    ]
+    store.insert_requests(rows, version=1)
+    store.sort_pieces(LATER_NS, 60)
+    assert store.sorted(store.known(DAY), {"e2e": ((0.5,), ())}, by_model=True) is not None
+    assert_answers(store, rows)
+
+
+def test_a_question_that_would_open_too_much_is_asked_of_requests(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = traffic()
+    store.insert_requests(rows, version=1)
+    store.sort_pieces(LATER_NS, 60)
+    monkeypatch.setattr(ranked, "MOST_OPENED", 10)
+    assert store.sorted(store.known(DAY), {"e2e": ((0.5,), ())}) is None
+    assert_answers(store, rows)
+
+
 def test_requests_that_all_took_equally_long_and_none_at_all_are_no_exception(store: Store) -> None:
     rows = [
         row(number, entry_start_ns=FIRST_NS + number * S, stages={"model": 5, "queue": 0}) for number in range(1, 1800)
