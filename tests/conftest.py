@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from xdist.scheduler import LoadFileScheduling
 
 from deploy.local.ports import free_port, free_ports
 from deploy.local.process import ROOT, Command, Managed
@@ -15,19 +14,6 @@ from deploy.local.triton import Triton, triton
 TIME_SCALE = "0.1"  # the session's models answer ten times as fast as the GPUs they take their timing from
 
 Start = Callable[[Command], Managed]
-TOGETHER = ("tests/browser/",)
-"""Folders whose files share what takes long to start."""
-
-
-class _ByFile(LoadFileScheduling):
-    """A file's tests run in one process, in order; and those of a folder of TOGETHER."""
-
-    def _split_scope(self, nodeid: str) -> str:
-        return next((folder for folder in TOGETHER if nodeid.startswith(folder)), super()._split_scope(nodeid))
-
-
-def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadFileScheduling | None:
-    return _ByFile(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")
