@@ -57,10 +57,10 @@ class IngestConfig(Config):
     batch_age_s: float = Field(0.75, gt=0, description="What is inserted at once waits at most so long, s.")
     batch_spans: int = Field(40_000, ge=1, description="What is inserted at once has about this many spans at most.")
     pipelines: int = Field(
-        default_factory=lambda: min(64, os.cpu_count() or 1, (os.cpu_count() or 1) // 2 + 1),
+        default_factory=lambda: min(64, max(1, (os.cpu_count() or 1) // 2)),
         ge=1,
         le=64,
-        description="Processes that decode and close ledgers; each takes its share of the trace ids. Half the cores and one.",
+        description="Processes that decode and close ledgers; each takes its share of the trace ids. Half the cores.",
     )
     metrics_max_series: int = Field(
         200_000,

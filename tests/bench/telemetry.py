@@ -1,6 +1,7 @@
 """The telemetry process as a bench starts it: embedded store, its own home, all settings at their defaults."""
 
 import json
+import os
 import sys
 import time
 import urllib.request
@@ -63,6 +64,7 @@ def telemetry(folder: Path, stack: ExitStack) -> Telemetry:
         "WEIR_OTLP_HTTP_PORT": str(port),
         "WEIR_OTLP_GRPC_PORT": str(free_port()),
         "WEIR_REDIS_URL": server.url,
+        "WEIR_PIPELINES": str(os.cpu_count() or 1),  # as docs/telemetry.md advises for a machine of its own
     }
     child = start("telemetry", [sys.executable, "-m", "controlplane.telemetry"], folder, env)
     stack.push(child.ended)
