@@ -38,7 +38,7 @@ check-imports:
 check-templates:
 	$(BIN)/djlint --quiet --lint templates controlplane
 
-bench: setup-dev ## measure, one JSON object per figure and line; ONLY=gateway|ingest|query|slo measures one part
+bench: setup-dev ## measure, one JSON object per figure and line; ONLY=gateway|hostile|ingest|query|slo measures one part
 	@$(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 setup: $(VENV)/.runtime $(VENV)/.native $(TRITON_VENV)/.triton static/vendor/.fetched ## what `run` needs

@@ -37,11 +37,14 @@ TENANTS = (
 )
 
 
-def bootstrap(home: Path, fleet_file: Path | None) -> list[str]:
-    """Do what is missing and say what was done, a line each; secrets are named by their file. Raises seed.SeedError."""
+def bootstrap(home: Path, fleet_file: Path | None, demo: bool = False) -> list[str]:
+    """Do what is missing and say what was done, a line each; secrets are named by their file. `demo` adds tenants to try the gateway with.
+
+    Raises seed.SeedError.
+    """
     sown = seed.read(fleet_file) if fleet_file else None
     with transaction.atomic():
-        done = [*_admin(home), *_api_token(home), *_tiers(), *_tenants(home)]
+        done = [*_admin(home), *_api_token(home), *_tiers(), *(_tenants(home) if demo else [])]
         if sown:
             done += seed.sow(sown)
         done += objectives.sow()

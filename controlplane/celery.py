@@ -1,4 +1,5 @@
-"""The worker: `celery -A controlplane.celery worker -B`. The schedule is here, in code."""
+"""The worker: `celery -A controlplane.celery worker -B`, any number of them. The schedule is here, in code, and a lease sees to it that
+one of the workers sends it (`beat.py`)."""
 
 import os
 from http.server import ThreadingHTTPServer
@@ -9,7 +10,6 @@ from celery.signals import setup_logging, worker_init
 from django.conf import settings
 
 from controlplane import exposition, tracing, worker_metrics
-from controlplane.secrets import read_secret
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 config = settings.CONFIG
@@ -28,7 +28,9 @@ app.conf.update(
     worker_send_task_events=False,
     worker_hijack_root_logger=False,
     timezone="UTC",
-    beat_schedule_filename=str(config.home / "celerybeat-schedule"),
+    worker_consumer="controlplane.worker_consumer:Consumer",
+    worker_enable_remote_control=False,
+    beat_scheduler="controlplane.beat:Beat",
     beat_schedule={
         # A message that waited longer than its period is dropped: the next one does the same work.
         "heartbeat": {"task": "controlplane.fleet.tasks.heartbeat", "schedule": 5.0, "options": {"expires": 5.0}},
@@ -58,10 +60,15 @@ def _keep_our_logging(**_: Any) -> None:
     """Django's set-up stands: with a receiver here, Celery leaves logging alone."""
 
 
+AFTER_BEAT = {"celery.worker.components:Pool", "celery.worker.components:Beat"}
+"""For what starts threads. With `-B` the worker forks beat: a lock that a thread holds at that moment, such as SQLite's for a write,
+is never free again in the fork, and beat would send no task."""
+
+
 class Observing(bootsteps.StartStopStep):  # type: ignore[misc]
     """Runs the observer for as long as the worker; see controlplane/fleet/observe/loop.py for why it is not a task."""
 
-    requires = {"celery.worker.components:Pool"}
+    requires = AFTER_BEAT
 
     def __init__(self, worker: Any, **kwargs: Any) -> None:
         from controlplane.fleet.observe.loop import Observer
@@ -77,23 +84,31 @@ class Observing(bootsteps.StartStopStep):  # type: ignore[misc]
 
 
 class Paging(bootsteps.StartStopStep):  # type: ignore[misc]
-    """Sends pages, and watches evaluation, for as long as the worker lives; see controlplane/incidents/delivery/sender.py for why
-    neither is a task."""
+    """Sends pages, and watches evaluation and components, for as long as the worker lives.
 
-    requires = {"celery.worker.components:Pool"}
+    None of the three is a task: see controlplane/incidents/delivery/sender.py.
+    """
+
+    requires = AFTER_BEAT
 
     def __init__(self, worker: Any, **kwargs: Any) -> None:
+        from controlplane.incidents import rows
+        from controlplane.incidents.components.watch import ComponentWatch
         from controlplane.incidents.delivery.sender import Sender
         from controlplane.incidents.delivery.watch import Watch
+        from controlplane.incidents.unheard import sentences
 
         super().__init__(worker, **kwargs)
-        self.sender, self.watch = Sender(), Watch()
+        self.sender, self.components = Sender(), ComponentWatch()
+        self.watch = Watch(unheard=sentences, explained=rows.unjudged_is_explained)
 
     def start(self, worker: Any) -> None:
         self.sender.start()
         self.watch.start()
+        self.components.start()
 
     def stop(self, worker: Any) -> None:
+        self.components.stop()
         self.watch.stop()
         self.sender.stop()
         self.sender.join()  # what is on its way is answered first
@@ -101,6 +116,8 @@ class Paging(bootsteps.StartStopStep):  # type: ignore[misc]
 
 class Exposing(bootsteps.StartStopStep):  # type: ignore[misc]
     """Answers `/metrics` at WEIR_WORKER_METRICS, for as long as the worker lives."""
+
+    requires = AFTER_BEAT
 
     def __init__(self, worker: Any, **kwargs: Any) -> None:
         super().__init__(worker, **kwargs)
@@ -111,17 +128,12 @@ class Exposing(bootsteps.StartStopStep):  # type: ignore[misc]
 
     def start(self, worker: Any) -> None:
         host, _, port = config.worker_metrics.rpartition(":")
-        self.server = exposition.serve(host.strip("[]"), int(port), _metrics_token)
+        self.server = exposition.serve(host.strip("[]"), int(port), config.metrics_token)
 
     def stop(self, worker: Any) -> None:
         if self.server is not None:
             self.server.shutdown()
             self.server.server_close()
-
-
-def _metrics_token() -> str:
-    """Read anew each time: `bootstrap` may make the file after the worker has started."""
-    return config.metrics_token or read_secret(config.home / "api-token") or ""
 
 
 app.steps["worker"].add(Exposing)

@@ -16,6 +16,7 @@ from django.conf import settings
 from django.core.checks import ERROR, WARNING, CheckMessage, Tags, register
 
 from controlplane.config import Config
+from controlplane.telemetry.limits import MAX_RETENTION_DAYS
 
 SHORTEST_SECRET = 32
 """Characters; 32 of them hold 160 bits or more in any spelling that people use."""
@@ -66,6 +67,13 @@ def _serves_strangers(config: Config) -> bool:
 
 def _is_port(port: int) -> bool:
     return 0 < port <= MAX_PORT
+
+
+def _are_networks(texts: Sequence[str]) -> bool:
+    try:
+        return all(ipaddress.ip_network(text, strict=False) for text in texts)
+    except ValueError:
+        return False
 
 
 def _are_addresses(entries: Sequence[str]) -> bool:
@@ -197,8 +205,8 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "weir.E014",
         ("retention_days",),
-        lambda c: 1 <= c.retention_days <= 3650,
-        "WEIR_RETENTION_DAYS={retention_days} is not between 1 and 3650 days.",
+        lambda c: 1 <= c.retention_days <= MAX_RETENTION_DAYS,
+        f"WEIR_RETENTION_DAYS={{retention_days}} is not between 1 and {MAX_RETENTION_DAYS} days.",
         "Use days, such as 30.",
     ),
     Rule(
@@ -214,6 +222,29 @@ RULES: tuple[Rule, ...] = (
         lambda c: not c.metrics_token or len(c.metrics_token) >= SHORTEST_SECRET,
         f"WEIR_METRICS_TOKEN has fewer than {SHORTEST_SECRET} characters: it could be guessed.",
         "Use `openssl rand -base64 32`.",
+        WARNING,
+    ),
+    Rule(
+        "weir.W022",
+        ("gateway_url", "metrics_token"),
+        lambda c: bool(c.metrics_token) or _is_loopback(urlsplit(c.gateway_url).hostname or "localhost"),
+        "WEIR_GATEWAY_URL={gateway_url} is another machine, which shows no figures while WEIR_METRICS_TOKEN is empty.",
+        "Set WEIR_METRICS_TOKEN to the same value here, at the gateway and at telemetry.",
+        WARNING,
+    ),
+    Rule(
+        "weir.E023",
+        ("trusted_proxies",),
+        lambda c: _are_networks(c.trusted_proxies),
+        "WEIR_TRUSTED_PROXIES={trusted_proxies} holds what is neither an address nor a network.",
+        "Write such as WEIR_TRUSTED_PROXIES=10.0.0.0/24,::1.",
+    ),
+    Rule(
+        "weir.W024",
+        ("https", "trusted_proxies"),
+        lambda c: not c.https or bool(c.trusted_proxies),
+        "WEIR_HTTPS is set and WEIR_TRUSTED_PROXIES is empty: all logins seem to come from the proxy, so that anyone can lock a user out.",
+        "Set WEIR_TRUSTED_PROXIES to the addresses of the proxies in front of web.",
         WARNING,
     ),
     Rule(
@@ -286,6 +317,41 @@ RULES: tuple[Rule, ...] = (
         lambda c: 15 <= c.evaluation_stopped_after_s <= 3600,
         "WEIR_EVALUATION_STOPPED_AFTER_S={evaluation_stopped_after_s} is not between 15 and 3600 s.",
         "Use seconds, such as 60: several of the controller's ticks.",
+    ),
+    Rule(
+        "weir.E071",
+        ("component_page_after_s",),
+        lambda c: 5 <= c.component_page_after_s <= 600,
+        "WEIR_COMPONENT_PAGE_AFTER_S={component_page_after_s} is not between 5 and 600 s.",
+        "Use seconds, such as 15: three rounds of observing, and longer than a restart takes.",
+    ),
+    Rule(
+        "weir.E072",
+        ("component_ticket_after_s",),
+        lambda c: 5 <= c.component_ticket_after_s <= 3600,
+        "WEIR_COMPONENT_TICKET_AFTER_S={component_ticket_after_s} is not between 5 and 3600 s.",
+        "Use seconds, such as 60: longer than a replica's restart takes.",
+    ),
+    Rule(
+        "weir.E073",
+        ("component_start_s", "component_page_after_s"),
+        lambda c: c.component_page_after_s <= c.component_start_s <= 3600,
+        "WEIR_COMPONENT_START_S={component_start_s} is not between WEIR_COMPONENT_PAGE_AFTER_S={component_page_after_s} and 3600 s.",
+        "Use seconds, such as 300: what a start of the whole system takes at most.",
+    ),
+    Rule(
+        "weir.E074",
+        ("component_up_for_s", "observe_every_s"),
+        lambda c: 2 * c.observe_every_s <= c.component_up_for_s <= 3600,
+        "WEIR_COMPONENT_UP_FOR_S={component_up_for_s} is not between two rounds of WEIR_OBSERVE_EVERY_S={observe_every_s} and 3600 s.",
+        "Use seconds, such as 60.",
+    ),
+    Rule(
+        "weir.E075",
+        ("objectives_unknown_after_s",),
+        lambda c: 60 <= c.objectives_unknown_after_s <= 86_400,
+        "WEIR_OBJECTIVES_UNKNOWN_AFTER_S={objectives_unknown_after_s} is not between 60 and 86400 s.",
+        "Use seconds, such as 300.",
     ),
     Rule(
         "weir.E021",

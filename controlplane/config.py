@@ -63,11 +63,12 @@ class Config(BaseSettings):
     gateway_url: str = Field("http://127.0.0.1:8080", description="The gateway that the worker observes.")
     metrics_token: str = Field(
         "",
-        description="Bearer token for /metrics of gateway and worker; empty is `gateway-key` and `api-token` of `home`.",
+        description="Bearer token for /metrics of every process; empty: gateway, worker and controller answer their own machine alone, "
+        "and web those who are logged in or send an API token.",
     )
     web_url: str = Field(
         "http://127.0.0.1:8000",
-        description="The web process that telemetry scrapes, with `api-token` of `home`; empty scrapes none.",
+        description="The web process that telemetry scrapes where WEIR_METRICS_TOKEN is set; empty scrapes none.",
     )
     worker_metrics: str = Field(
         "",
@@ -98,13 +99,35 @@ class Config(BaseSettings):
     evaluation_stopped_after_s: float = Field(
         60.0, description="How long objectives may go unevaluated before the default destinations are paged, s."
     )
+    component_page_after_s: float = Field(
+        15.0,
+        description="How long gateway, telemetry or a whole pool must be down before it is a page, s. Longer than their restart.",
+    )
+    component_ticket_after_s: float = Field(
+        60.0, description="How long a replica or Redis must be down before it is a ticket, s."
+    )
+    component_start_s: float = Field(
+        300.0,
+        description="The same of what was not seen up just before, s: what a start of the whole system may take.",
+    )
+    component_up_for_s: float = Field(
+        60.0, description="How long a component must be up before its incident is over, s: flapping stays one incident."
+    )
+    objectives_unknown_after_s: float = Field(
+        300.0, description="How long objectives may be unknown before their owner is paged, s."
+    )
+    trusted_proxies: Annotated[list[str], NoDecode] = Field(
+        [],
+        description="Addresses and networks of the proxies in front of web, separated by commas: from them alone X-Forwarded-For is "
+        "believed, and failed logins are counted by the address it names.",
+    )
     heartbeat_url: str = Field(
         "",
         repr=False,
         description="Asked every minute while evaluation and paging work; a service elsewhere pages when it is not.",
     )
 
-    @field_validator("allowed_hosts", "outbound_allow", "encryption_keys", mode="before")
+    @field_validator("allowed_hosts", "outbound_allow", "encryption_keys", "trusted_proxies", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value

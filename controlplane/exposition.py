@@ -1,18 +1,21 @@
-"""`/metrics` of a process that serves nothing else: a small HTTP server in a thread of its own, for those who know the token."""
+"""A small HTTP server in a thread of its own, for a process that serves nothing else: `/healthz`, `/readyz` and `/metrics`."""
 
 import hmac
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import ip_address
 
 from prometheus_client import REGISTRY
 from prometheus_client.exposition import choose_encoder
 
 READ_TIMEOUT_S = 10.0
 
+Ready = Callable[[], tuple[int, str]]
 
-def serve(host: str, port: int, token: Callable[[], str]) -> ThreadingHTTPServer:
-    """Answers GET /metrics (with `Authorization: Bearer TOKEN`; nobody while there is no token) and /healthz until `shutdown()`.
+
+def serve(host: str, port: int, token: str, ready: Ready | None = None) -> ThreadingHTTPServer:
+    """Answers until `shutdown()`. `token` is what readers of metrics send; `ready` gives the status and text of /readyz.
 
     Raises OSError where the address cannot be bound.
     """
@@ -21,18 +24,25 @@ def serve(host: str, port: int, token: Callable[[], str]) -> ThreadingHTTPServer
         timeout = READ_TIMEOUT_S
 
         def do_GET(self) -> None:
-            path = self.path.partition("?")[0]
-            if path == "/healthz":
-                self._answer(200, b"ok\n", "text/plain")
-            elif path != "/metrics":
-                self._answer(404, b"only /metrics and /healthz are here\n", "text/plain")
-            elif not _allowed(self.headers.get("Authorization", ""), token()):
-                self._answer(401, b"send Authorization: Bearer TOKEN\n", "text/plain", ("WWW-Authenticate", "Bearer"))
-            else:
-                encode, content_type = choose_encoder(self.headers.get("Accept", ""))
-                self._answer(200, encode(REGISTRY), content_type)
+            match self.path.partition("?")[0]:
+                case "/healthz":
+                    self._answer(200, "ok")
+                case "/readyz" if ready is not None:
+                    self._answer(*ready())
+                case "/metrics" if may_read_metrics(
+                    token, self.headers.get("Authorization", ""), self.client_address[0]
+                ):
+                    encode, content_type = choose_encoder(self.headers.get("Accept", ""))
+                    self._send(200, encode(REGISTRY), content_type)
+                case "/metrics":
+                    self._answer(401, how_to_read_metrics(token), ("WWW-Authenticate", "Bearer"))
+                case _:
+                    self._answer(404, "only /healthz, /readyz and /metrics are here")
 
-        def _answer(self, status: int, body: bytes, content_type: str, *headers: tuple[str, str]) -> None:
+        def _answer(self, status: int, text: str, *headers: tuple[str, str]) -> None:
+            self._send(status, f"{text}\n".encode(), "text/plain; charset=utf-8", *headers)
+
+        def _send(self, status: int, body: bytes, content_type: str, *headers: tuple[str, str]) -> None:
             self.send_response(status)
             for name, value in (("Content-Type", content_type), ("Content-Length", str(len(body))), *headers):
                 self.send_header(name, value)
@@ -40,13 +50,28 @@ def serve(host: str, port: int, token: Callable[[], str]) -> ThreadingHTTPServer
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Asked every few seconds: not worth a line."""
+            """Probes and scrapes come every few seconds: they are not written down."""
 
     server = ThreadingHTTPServer((host, port), Handler)
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+    threading.Thread(target=server.serve_forever, name="exposition", daemon=True).start()
     return server
 
 
-def _allowed(authorization: str, token: str) -> bool:
+def may_read_metrics(token: str, authorization: str, peer: str) -> bool:
+    """Whoever sends the token; where none is set, processes of this machine."""
+    if token:
+        return has_metrics_token(token, authorization)
+    address = ip_address(peer)
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+
+
+def has_metrics_token(token: str, authorization: str) -> bool:
+    """Whether the header carries the token; never where none is set."""
     return bool(token) and hmac.compare_digest(authorization.encode(), f"Bearer {token}".encode())
+
+
+def how_to_read_metrics(token: str) -> str:
+    if token:
+        return "send Authorization: Bearer with WEIR_METRICS_TOKEN"
+    return "set WEIR_METRICS_TOKEN here and send it: without one, only this machine may read metrics"

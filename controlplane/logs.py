@@ -83,6 +83,7 @@ def stdlib_logging(log_format: Literal["console", "json"], level: str) -> dict[s
             "celery.app.trace": {"level": "WARNING"},  # one line per task and round would drown the rest
             "celery.worker.strategy": {"level": "WARNING"},
             "celery.beat": {"level": "WARNING"},
+            "celery.worker.consumer": {"level": "ERROR"},  # our consumer says when the broker goes and comes back
             "django.request": {"level": "ERROR"},  # a 404 is the client's affair
             "axes": {"level": "WARNING"},
         },

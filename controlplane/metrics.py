@@ -1,4 +1,4 @@
-"""`/metrics` of the web process, as Prometheus or OpenMetrics text. Wants a login or a token, as every page does."""
+"""`/metrics` of the web process, as Prometheus or OpenMetrics text. Wants WEIR_METRICS_TOKEN, a login or an API token."""
 
 import time
 from collections.abc import Awaitable, Callable

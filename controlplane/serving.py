@@ -17,7 +17,8 @@ from controlplane.telemetry.store.types import Health, Totals, Window
 
 log = structlog.get_logger(__name__)
 WINDOW_S = 300
-"""Rates and p95 are of the last five minutes: long enough for a p95, short enough to be now."""
+"""Rates and p95 are of the last five minutes: long enough for a p95, short enough to be now. Of a ledger that is younger, rates are over
+the time since its first request."""
 
 
 def serving_stack() -> list[Row]:
@@ -48,10 +49,10 @@ def _ledger(now_ns: int) -> Ledger | None:
     window = Window(now_ns - WINDOW_S * 10**9, now_ns)
     try:
         return Ledger(
-            WINDOW_S,
+            answers.covered_ns(window, now_ns) / 1e9,
             _overall(answers.store().totals(window)),
             answers.health(window, "pool"),
-            answers.health(window, "replica"),
+            {(found.pool, found.value): found for found in answers.replicas(window)},
         )
     except StoreUnavailable as error:
         log.warning("store_unavailable", asked="serving stack", error=str(error))

@@ -117,6 +117,7 @@ AXES_COOLOFF_TIME = timedelta(minutes=15)
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]  # one attacker cannot lock a colleague out from elsewhere
 AXES_LOCKOUT_TEMPLATE = "accounts/locked_out.html"
 AXES_RESET_ON_SUCCESS = True
+AXES_CLIENT_IP_CALLABLE = "controlplane.accounts.client_ip.client_ip"
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
 

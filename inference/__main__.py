@@ -1,4 +1,4 @@
-"""`python -m inference`: the gateway, until SIGTERM or SIGINT."""
+"""`python -m inference`: the gateway, until SIGTERM or SIGINT; a second one ends it without patience."""
 
 import asyncio
 import gc
@@ -9,7 +9,7 @@ import structlog
 import uvloop
 
 from inference.app import Gateway
-from inference.config import Config, load
+from inference.config import Config, ConfigError, load
 from inference.server import Server
 
 _log = structlog.get_logger()
@@ -17,9 +17,13 @@ _log = structlog.get_logger()
 
 async def serve(config: Config) -> int:
     """Serve until told to stop; the exit status."""
-    stop = asyncio.Event()
+    stop, hurry = asyncio.Event(), asyncio.Event()
+
+    def end() -> None:
+        (hurry if stop.is_set() else stop).set()
+
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        asyncio.get_running_loop().add_signal_handler(number, end)
     gateway = Gateway(config)
     gateway.start()
     server = Server(
@@ -27,9 +31,13 @@ async def serve(config: Config) -> int:
         gateway.admit,
         max_body_bytes=config.max_body_bytes,
         max_connections=config.max_connections,
+        max_buffered_bytes=config.max_buffered_bytes,
         read_timeout_s=config.read_timeout_ms / 1000,
+        write_timeout_s=config.write_timeout_ms / 1000,
         idle_timeout_s=config.idle_timeout_ms / 1000,
+        counts=gateway.edge,
     )
+    gateway.connections = lambda: (len(server.connections), server.held_bytes)
     try:
         port = await server.start(config.gateway_host, config.gateway_port)
     except OSError as error:
@@ -48,14 +56,19 @@ async def serve(config: Config) -> int:
     await stop.wait()
     _log.info("gateway.draining", in_flight=gateway.completions.in_flight)
     gateway.draining = True
-    await server.close(config.drain_timeout_ms / 1000)
+    await server.close(config.lame_duck_ms / 1000, config.drain_timeout_ms / 1000, hurry)
     await gateway.close()
     _log.info("gateway.stopped")
     return 0
 
 
 def main() -> int:
-    return uvloop.run(serve(load()))
+    try:
+        config = load()
+    except ConfigError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return uvloop.run(serve(config))
 
 
 if __name__ == "__main__":

@@ -3,23 +3,25 @@ come.
 """
 
 import asyncio
-import heapq
-from itertools import count
+from collections import OrderedDict
 
 
 class QueueFullError(Exception):
-    """No place, and no place to wait for one."""
+    """No place, and no place to wait for one, or somebody of a better priority took the latter."""
 
 
 class Admission:
-    """`priority` 1 is served before 2. Limits may change at any time; a lower one lets those in flight finish."""
+    """`priority` 1 is served before 2. Limits may change at any time; a lower one lets those in flight finish.
+
+    When the queue is full, a better priority takes the place of the one that waits with the worst, and of those of the
+    one that came last.
+    """
 
     def __init__(self, max_in_flight: int, max_waiting: int) -> None:
         self.max_in_flight = max_in_flight
         self.max_waiting = max_waiting
         self.in_flight = 0
-        self._queue: list[tuple[int, int, asyncio.Future[None]]] = []
-        self._order = count()
+        self._queues: dict[int, OrderedDict[asyncio.Future[None], None]] = {}  # by priority, in order; none is empty
         self._waiting = 0
 
     @property
@@ -38,18 +40,17 @@ class Admission:
         if self.try_acquire():
             return
         if self._waiting >= self.max_waiting:
-            raise QueueFullError
+            self._displace(priority)
         loop = asyncio.get_running_loop()
         place: asyncio.Future[None] = loop.create_future()
-        heapq.heappush(self._queue, (priority, next(self._order), place))
+        self._queues.setdefault(priority, OrderedDict())[place] = None
         self._waiting += 1
-        timer = loop.call_later(timeout_s, self._expire, place)
+        timer = loop.call_later(timeout_s, self._end, priority, place, TimeoutError)
         try:
             await place
         except asyncio.CancelledError:
             if place.cancelled():
-                self._waiting -= 1
-                self._forget_gone()
+                self._forget(priority, place)
             elif place.exception() is None:
                 self.release()  # the place came in the same turn as the cancellation
             raise
@@ -65,22 +66,32 @@ class Admission:
         self.max_in_flight, self.max_waiting = max_in_flight, max_waiting
         self._hand_out()
 
+    def _displace(self, priority: int) -> None:
+        """Make room for `priority` in a full queue. Raises QueueFullError where nobody in it is worse."""
+        worst = max(self._queues, default=0)
+        if worst <= priority:
+            raise QueueFullError
+        self._end(worst, next(reversed(self._queues[worst])), QueueFullError)
+
     def _hand_out(self) -> None:
-        while self._queue and self.in_flight < self.max_in_flight:
-            _, _, place = heapq.heappop(self._queue)
+        while self._waiting and self.in_flight < self.max_in_flight:
+            best = min(self._queues)
+            place = next(iter(self._queues[best]))
+            self._forget(best, place)
             if not place.done():
-                self._waiting -= 1
                 self.in_flight += 1
                 place.set_result(None)
 
-    def _forget_gone(self) -> None:
-        """Those who left stay in the heap until they come up, or until they are most of it."""
-        if len(self._queue) > 2 * self._waiting + 16:
-            self._queue = [entry for entry in self._queue if not entry[2].done()]
-            heapq.heapify(self._queue)
-
-    def _expire(self, place: asyncio.Future[None]) -> None:
-        if not place.done():
+    def _forget(self, priority: int, place: asyncio.Future[None]) -> None:
+        """It waits no longer. Harmless if it is forgotten already."""
+        queue = self._queues.get(priority)
+        if queue is not None and place in queue:
+            del queue[place]
             self._waiting -= 1
-            self._forget_gone()
-            place.set_exception(TimeoutError())
+            if not queue:
+                del self._queues[priority]
+
+    def _end(self, priority: int, place: asyncio.Future[None], error: type[Exception]) -> None:
+        self._forget(priority, place)
+        if not place.done():
+            place.set_exception(error())

@@ -2,27 +2,46 @@
 
 import asyncio
 import hmac
+import ipaddress
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from inference import serving
 from inference.cache import Cache
 from inference.completions import Completions, authenticate
-from inference.config import Config
+from inference.config import FLUSH_CACHE_S, FLUSH_SPANS_S, Config
 from inference.fleet import Fleet
-from inference.http import JSON, Exchange, Headers, Request
+from inference.http import JSON, EdgeCounts, Exchange, Headers, Request
 from inference.metrics import Metrics
 from inference.normalise import Operation
 from inference.openai import errors, responses
 from inference.openai.errors import ApiError
 from inference.redis_connection import RedisConnection
 from inference.serving import Serving
-from inference.snapshot import Snapshot
+from inference.snapshot import Checked
 from inference.snapshot_watch import SnapshotWatch
 from inference.span_export import SpanExport
+from inference.tasks import keep
 
 _COMPLETIONS: dict[str, Operation] = {"/v1/chat/completions": "chat", "/v1/completions": "text_completion"}
-_FLUSH_S = 5.0
+
+
+def may_read_metrics(token: str, peer: str, headers: Mapping[bytes, bytes]) -> bool:
+    """Whether this caller may read `/metrics`: with a `token`, whoever sends it; without one, this machine alone.
+
+    `peer` is the caller's address. A request that says it was forwarded did not begin on this machine, whatever address
+    the proxy has.
+    """
+    if token:
+        return hmac.compare_digest(headers.get(b"authorization", b""), b"Bearer " + token.encode())
+    if b"x-forwarded-for" in headers or b"forwarded" in headers:
+        return False
+    try:
+        address = ipaddress.ip_address(peer)
+    except ValueError:
+        return False
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 class Gateway:
@@ -38,6 +57,8 @@ class Gateway:
             queue=config.otlp_queue,
             compress=config.otlp_gzip,
         )
+        self.edge = EdgeCounts()
+        self.connections: Callable[[], tuple[int, int]] = lambda: (0, 0)  # how many there are, and the bytes they hold
         self.metrics = Metrics()
         self.metrics.gauges = self._gauges
         self.metrics.counters = self._counters
@@ -59,16 +80,17 @@ class Gateway:
         if self.redis is not None:
             self.redis.start()
         self.watch.look()
-        self._watching = asyncio.get_running_loop().create_task(self.watch.run(self._config.snapshot_poll_ms / 1000))
+        poll_s = self._config.snapshot_poll_ms / 1000
+        self._watching = keep("snapshot", lambda: self.watch.run(poll_s))
 
     async def close(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
-        await self.completions.close(1.0)
+        await self.completions.close(FLUSH_CACHE_S)
         self.fleet.close()
         if self.redis is not None:
             await self.redis.close()
-        await self.export.close(_FLUSH_S)
+        await self.export.close(FLUSH_SPANS_S)
 
     async def __call__(self, request: Request, out: Exchange) -> None:
         path = request.path
@@ -77,7 +99,7 @@ class Gateway:
             await self.completions.serve(operation, request, out)
             return
         try:
-            status, headers, body = self._answer(request)
+            status, headers, body = self._answer(request, out)
         except ApiError as error:
             status, headers, body = error.status, [JSON, *error.headers()], error.body()
         out.respond(status, headers, body)
@@ -86,7 +108,7 @@ class Gateway:
         """Whether somebody we know asks. Raises ApiError."""
         authenticate(self._current(), headers)
 
-    def _answer(self, request: Request) -> tuple[int, Headers, bytes]:
+    def _answer(self, request: Request, out: Exchange) -> tuple[int, Headers, bytes]:
         """The pages that need no waiting."""
         method, path = request.method, request.path
         if path in _COMPLETIONS:
@@ -99,7 +121,8 @@ class Gateway:
         if path == "/readyz":
             return self._readiness()
         if path == "/metrics":
-            self._may_read_metrics(request)
+            if not may_read_metrics(self._config.metrics_token, out.peer, request.headers):
+                raise errors.no_metrics()
             page, content_type = self.metrics.render(request.headers.get(b"accept", b""))
             return 200, [(b"content-type", content_type)], page
         current = self._current()
@@ -116,21 +139,14 @@ class Gateway:
             raise errors.unavailable("The gateway has no policy snapshot yet.", 1.0, "gateway")
         return self.serving
 
-    def _may_read_metrics(self, request: Request) -> None:
-        token = self._config.metrics_token
-        if token and hmac.compare_digest(request.headers.get(b"authorization", b""), b"Bearer " + token.encode()):
-            return
-        authenticate(self._current(), request.headers)
-
     def _readiness(self) -> tuple[int, Headers, bytes]:
-        """Ready: it has a snapshot, does not drain, and some replica of some pool answers. The body says what is
-        missing.
+        """Whether this process should get requests: it has a snapshot and does not drain.
+
+        Replicas do not count. Where none is up, cached answers can still be given, and taking every gateway out of the
+        balancer would help nobody: the body and `weir_gateway_pool_replicas_up` say so instead.
         """
         pools = {
-            name: {
-                "ready": sum(replica.health.state == "up" for replica in state.replicas),
-                "replicas": len(state.replicas),
-            }
+            name: {"ready": state.replicas_up, "replicas": len(state.replicas)}
             for name, state in self.fleet.pools.items()
         }
         reason = ""
@@ -138,26 +154,35 @@ class Gateway:
             reason = "draining"
         elif self.serving is None:
             reason = self.watch.error or "no policy snapshot yet"
-        elif not any(pool["ready"] for pool in pools.values()):
-            reason = "no replica is ready"
+        without = sorted(name for name, pool in pools.items() if not pool["ready"])
         body = {
             "status": "unavailable" if reason else "ready",
             "reason": reason,
+            "degraded": f"no replica is up in pool {', '.join(without)}" if without else "",
             "policy_version": self.watch.version,
             "policy_error": self.watch.error,
+            "policy_faults": [str(fault) for fault in self.watch.faults],
             "cache": "off" if self.redis is None else "up" if self.redis.up else "down",
             "pools": pools,
         }
         return 503 if reason else 200, [JSON], msgspec.json.encode(body)
 
-    def _swap(self, snapshot: Snapshot) -> None:
-        self.serving = serving.build(snapshot, self.fleet, self.serving)
+    def _swap(self, checked: Checked) -> None:
+        self.serving = serving.build(checked, self.fleet, self.serving)
 
     def _gauges(self) -> list[tuple[str, str, tuple[str, ...], dict[tuple[str, ...], float]]]:
         pools = self.fleet.pools
         replicas = [(pool, replica) for pool, state in pools.items() for replica in state.replicas]
         by_replica = ("pool", "replica")
+        connections, held_bytes = self.connections()
         return [
+            ("weir_gateway_connections", "Open client connections.", (), {(): float(connections)}),
+            (
+                "weir_gateway_buffered_bytes",
+                "Bytes kept for clients: requests being read or answered, and answers not read.",
+                (),
+                {(): float(held_bytes)},
+            ),
             (
                 "weir_gateway_requests_in_flight",
                 "Completion requests being served.",
@@ -195,6 +220,12 @@ class Gateway:
                 {(pool, replica.name): float(replica.health.state == "up") for pool, replica in replicas},
             ),
             (
+                "weir_gateway_pool_replicas_up",
+                "Replicas of the pool whose model is ready.",
+                ("pool",),
+                {(name,): float(state.replicas_up) for name, state in pools.items()},
+            ),
+            (
                 "weir_gateway_cache_up",
                 "Whether Redis answers.",
                 (),
@@ -207,11 +238,23 @@ class Gateway:
                 (),
                 {(): float(bool(self.watch.error))},
             ),
+            (
+                "weir_gateway_policy_fault",
+                "1 for each part of the snapshot obeyed that cannot be.",
+                ("kind", "name"),
+                {(fault.kind, fault.name): 1.0 for fault in self.watch.faults},
+            ),
             ("weir_gateway_spans_waiting", "Traces waiting to be sent.", (), {(): float(self.export.waiting)}),
         ]
 
     def _counters(self) -> list[tuple[str, str, float]]:
+        edge, ended = self.edge, "weir_gateway_connections"
         return [
+            (f"{ended}_refused", "Connections refused because there were too many.", float(edge.refused)),
+            (f"{ended}_evicted", "Waiting connections without a key, ended to make room.", float(edge.evicted)),
+            (f"{ended}_timed_out", "Connections that were idle or sent too slowly.", float(edge.timed_out)),
+            (f"{ended}_unread", "Connections whose client did not read its answers.", float(edge.unread)),
+            (f"{ended}_shed", "Connections cut because all held too much memory.", float(edge.shed)),
             ("weir_gateway_policy_refused", "Snapshots that could not be obeyed.", float(self.watch.refused)),
             ("weir_gateway_traces_exported", "Traces taken by the receiver.", float(self.export.exported)),
             (

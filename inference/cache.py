@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from inference.redis_connection import RedisConnection, RedisGoneError
+from inference.redis_connection import RedisConnection, RedisGoneError, ReplyError
 
 _PREFIX = b"weir:answer:"
-_TIMEOUTS_UNTIL_GIVEN_UP = 3  # in a row: a Redis that hangs is treated as one that is gone
+_STALLS_UNTIL_GIVEN_UP = 3  # in a row, without an answer in time between them: too slow to be of use
+_HUNG_AFTER_S = 1.0  # without any answer: a Redis that hangs is treated as one that is gone
 _MAX_VALUE_BYTES = 1 << 20  # an answer past that is not worth its place
 
 
@@ -38,7 +39,8 @@ _decode = msgspec.msgpack.Decoder(Answer).decode
 class Cache:
     def __init__(self, redis: RedisConnection) -> None:
         self._redis = redis
-        self._timeouts = 0
+        self._stalls = 0
+        self._stall_since_s = -1.0  # of the last one counted
 
     @property
     def up(self) -> bool:
@@ -59,16 +61,15 @@ class Cache:
         except RedisGoneError:
             return _SKIPPED
         except TimeoutError:
-            self._timeouts += 1
-            if self._timeouts >= _TIMEOUTS_UNTIL_GIVEN_UP:
-                self._timeouts = 0
-                self._redis.restart()
+            self._late(loop.time())
             return _SKIPPED
-        self._timeouts = 0
+        self._stalls = 0
         if value is None:
             return _MISS
         if not isinstance(value, bytes):
-            return _SKIPPED  # an error reply, such as LOADING
+            if isinstance(value, ReplyError):
+                self._redis.refused(value)
+            return _SKIPPED
         try:
             return Lookup(_decode(value), False)
         except msgspec.DecodeError:
@@ -80,9 +81,24 @@ class Cache:
         if len(value) > _MAX_VALUE_BYTES or ttl_s <= 0:
             return False
         try:
-            return await self._redis.ask(b"SET", _PREFIX + key, value, b"EX", ttl_s, hurry=False) == b"OK"
+            reply = await self._redis.ask(b"SET", _PREFIX + key, value, b"EX", ttl_s, hurry=False)
         except RedisGoneError:
             return False
+        if isinstance(reply, ReplyError):
+            self._redis.refused(reply)
+            return False
+        self._redis.took()
+        return reply == b"OK"
+
+    def _late(self, now_s: float) -> None:
+        """A lookup was not answered in time. All that wait while Redis sends nothing are one stall, which counts once."""
+        since_s = self._redis.quiet_since_s
+        if since_s != self._stall_since_s:
+            self._stall_since_s = since_s
+            self._stalls += 1
+        if self._redis.up and (self._stalls >= _STALLS_UNTIL_GIVEN_UP or now_s - since_s >= _HUNG_AFTER_S):
+            self._stalls = 0
+            self._redis.restart()
 
 
 def _expire(reply: asyncio.Future[object]) -> None:

@@ -7,9 +7,13 @@ cancelled.
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import structlog
+
 from inference.openai import errors
 from inference.openai.errors import ApiError
 from inference.spans import Mark, now_ns
+
+_log = structlog.get_logger()
 
 
 class Flight:
@@ -17,6 +21,7 @@ class Flight:
 
     __slots__ = (
         "_waiters",
+        "admitted",
         "cold_start",
         "done",
         "end_ns",
@@ -25,18 +30,23 @@ class Flight:
         "key",
         "leader",
         "marks",
+        "metered",
         "passengers",
+        "priority",
         "prompt_tokens",
         "replica",
         "task",
         "texts",
     )
 
-    def __init__(self, key: bytes | None, leader: tuple[bytes, bytes]) -> None:
+    def __init__(self, key: bytes | None, leader: tuple[bytes, bytes], priority: int) -> None:
         self.key = key
+        self.priority = priority  # with which it waits for its place
         self.leader = leader  # trace id and span id of the request that began it
         self.texts: list[str] = []  # one per output token
         self.prompt_tokens = -1
+        self.admitted = False  # it has had a place: its prompt's tokens are used
+        self.metered = False  # a request wants to hear of that at once
         self.finish_reason = ""
         self.error: ApiError | None = None
         self.done = False
@@ -51,6 +61,11 @@ class Flight:
     @property
     def output_tokens(self) -> int:
         return len(self.texts)
+
+    @property
+    def used_tokens(self) -> int:
+        """What the model has worked on so far: the prompt from its admission on, and the output as it comes."""
+        return self.prompt_tokens + len(self.texts) if self.admitted else 0
 
     # The work's side ------------------------------------------------------------------------------
 
@@ -92,14 +107,17 @@ class Coalescer:
         return len(self._tasks)
 
     def join(
-        self, key: bytes | None, leader: tuple[bytes, bytes], work: Callable[[Flight], Awaitable[None]]
+        self, key: bytes | None, leader: tuple[bytes, bytes], priority: int, work: Callable[[Flight], Awaitable[None]]
     ) -> tuple[Flight, bool]:
-        """The flight for `key`, and whether it was under way. Key None flies alone. Every `join` wants one `leave`."""
+        """The flight for `key`, and whether it was under way. Key None flies alone. Every `join` wants one `leave`.
+
+        A request does not join a flight of a worse priority: it would wait longer than without it.
+        """
         flight = self._flights.get(key) if key is not None else None
-        if flight is not None:
+        if flight is not None and flight.priority <= priority:
             flight.passengers += 1
             return flight, True
-        flight = Flight(key, leader)
+        flight = Flight(key, leader, priority)
         flight.passengers = 1
         if key is not None:
             self._flights[key] = flight
@@ -118,9 +136,14 @@ class Coalescer:
     async def _fly(self, flight: Flight, work: Callable[[Flight], Awaitable[None]]) -> None:
         try:
             await work(flight)
+        except Exception:  # noqa: BLE001  (whatever it is, nobody may wait for ever, and the log has the reason)
+            request = flight.leader[0].hex()
+            _log.exception("flight.failed", request=request)
+            if not flight.done:
+                flight.land(error=errors.internal(request))
         finally:
             self._forget(flight)
-            if not flight.done:  # cancelled, or the work is broken: nobody may wait for ever
+            if not flight.done:
                 flight.land(error=errors.model_failed("it was cancelled"))
 
     def _forget(self, flight: Flight) -> None:

@@ -14,14 +14,15 @@ from inference import normalise
 from inference.cache import Answer, Cache
 from inference.cache_key import cache_key, draw
 from inference.coalesce import Coalescer, Flight
+from inference.fleet import PoolState
 from inference.generate import Work, generate
 from inference.http import EVENT_STREAM, JSON, Exchange, Headers, Request
+from inference.meter import Meter
 from inference.metrics import Metrics
 from inference.normalise import Operation, Question
 from inference.openai import errors, responses, schema
 from inference.openai.errors import ApiError
 from inference.openai.responses import ChatWriter, CompletionWriter
-from inference.rate_limit import duration
 from inference.routing import choose_route
 from inference.serving import Caller, Serving
 from inference.snapshot import CacheRule, Model, key_digest
@@ -109,7 +110,11 @@ class Completions:
     async def _write(self, cache: Cache, key: bytes, flight: Flight, ttl_s: int) -> None:
         start_ns = now_ns()
         answer = Answer("".join(flight.texts), flight.finish_reason, flight.prompt_tokens, flight.output_tokens)
-        stored = await cache.put(key, answer, ttl_s)
+        try:
+            stored = await cache.put(key, answer, ttl_s)
+        except Exception:  # noqa: BLE001  (nobody waits for this task, so it says itself what went wrong)
+            _log.exception("cache.write_failed", request=flight.leader[0].hex())
+            stored = False
         self._export.submit(Written(*flight.leader, start_ns, now_ns(), stored))
 
     async def generate(self, key: bytes | None, work: Work, flight: Flight) -> None:
@@ -134,8 +139,9 @@ class _Job:
         self._request = request
         self._out = out
         self._flight: Flight | None = None
-        self._caller: Caller | None = None
         self._model: Model | None = None
+        self._pool: PoolState | None = None
+        self._meter: Meter | None = None  # where the tenant has a limit
         self.identity = trace.context.trace_id.hex()
         self._deadline_s = _deadline_s(request.headers.get(b"x-stainless-read-timeout"))
 
@@ -146,15 +152,19 @@ class _Job:
             raise errors.unavailable("The gateway has no policy snapshot yet.", 1.0, "gateway")
         snapshot = serving.snapshot
         trace.policy_version = snapshot.version
-        caller = self._caller = authenticate(serving, self._request.headers)
+        caller = authenticate(serving, self._request.headers)
         trace.tenant, trace.tier = caller.tenant, caller.tier.name
+        self._out.known = True
+        if caller.requests is not None or caller.tokens is not None:
+            self._meter = Meter(caller)
         body = self._parse()
         served = serving.models.get(body.model)
         if served is None:
-            raise errors.no_such_model(body.model)
+            raise errors.refused_model(body.model) if serving.refused(body.model) else errors.no_such_model(body.model)
         model = self._model = served.model
         trace.model, trace.stream = model.name, body.streams
-        self._take_from_limits(caller)
+        if self._meter is not None:
+            self._meter.enter()
         question = _question(body, model)
         rule = model.cache
         cacheable = rule.mode == "always" or (rule.mode == "deterministic" and question.deterministic)
@@ -163,11 +173,12 @@ class _Job:
             lambda pool: serving.pools[pool].available,
             draw(question) if cacheable and len(model.routes) > 1 else random.random(),  # noqa: S311
         )
-        state = serving.pools[route.pool]
+        state = self._pool = serving.pools[route.pool]
+        state.hold()  # until `leave`: a new snapshot may take its replicas away meanwhile
         pool = state.pool
         trace.pool, trace.variant, trace.region = pool.name, pool.variant, pool.region
         writer = (ChatWriter if trace.operation == "chat" else CompletionWriter)(
-            self.identity, int(time.time()), model.name, body.include_usage
+            self.identity + trace.id.hex(), int(time.time()), model.name, body.include_usage
         )
         key: bytes | None = None
         if cacheable:
@@ -189,9 +200,18 @@ class _Job:
             trace.context.flags,
         )
         flight, shared = completions.coalescer.join(
-            key if rule.coalesce else None, (trace.context.trace_id, trace.id), partial(completions.generate, key, work)
+            key if rule.coalesce else None,
+            (trace.context.trace_id, trace.id),
+            work.priority,
+            partial(completions.generate, key, work),
         )
         self._flight = flight
+        if self._meter is not None and self._meter.counts_tokens:
+            flight.metered = True
+        if not shared:
+            assert flight.task is not None
+            state.hold()
+            flight.task.add_done_callback(state.release)
         trace.join(flight.marks)
         if shared:
             trace.outcome = "coalesced"
@@ -206,15 +226,6 @@ class _Job:
             return schema.decode_chat(self._request.body, self._completions._max_messages)
         return schema.decode_completion(self._request.body)
 
-    def _take_from_limits(self, caller: Caller) -> None:
-        now_s = time.monotonic()
-        if caller.tokens is not None and (wait_s := caller.tokens.wait_s(now_s)) > 0:
-            raise errors.rate_limited(caller.tier.name, "tokens", caller.tokens.limit, wait_s)
-        if caller.requests is not None:
-            if (wait_s := caller.requests.wait_s(now_s)) > 0:
-                raise errors.rate_limited(caller.tier.name, "requests", caller.requests.limit, wait_s)
-            caller.requests.take(1, now_s)
-
     # The three ways to answer ---------------------------------------------------------------------
 
     def _replay(self, writer: ChatWriter, answer: Answer) -> None:
@@ -222,7 +233,8 @@ class _Job:
         usage = (answer.prompt_tokens, answer.output_tokens)
         trace.http_status, trace.finish_reason = 200, answer.finish_reason
         trace.input_tokens, trace.output_tokens = usage
-        self._charge(sum(usage))
+        if self._meter is not None:
+            self._meter.charge(sum(usage))
         if trace.stream:
             out.start_stream(self._headers(EVENT_STREAM))
             out.end_stream(writer.first() + writer.text(answer.text) + writer.last(answer.finish_reason, *usage))
@@ -301,8 +313,12 @@ class _Job:
                 raise errors.deadline_missed(trace.current_stage(), self._deadline_s)
         if at_most_s is None or left_s < at_most_s:
             await flight.changed(left_s)
-            return True
-        return await flight.changed(at_most_s)
+            changed = True
+        else:
+            changed = await flight.changed(at_most_s)
+        if self._meter is not None:
+            self._meter.charge(flight.used_tokens)
+        return changed
 
     # The end --------------------------------------------------------------------------------------
 
@@ -310,14 +326,17 @@ class _Job:
         trace = self._trace
         trace.leave(flight.end_ns)
         trace.finish_reason = flight.finish_reason
-        self._charge(flight.prompt_tokens + flight.output_tokens)
 
     def leave(self) -> None:
         """Let go of the shared work, and note what is known of it."""
         flight, trace = self._flight, self._trace
+        if self._pool is not None:
+            self._pool.release()
         if flight is None:
             return
         self._completions.coalescer.leave(flight)
+        if self._meter is not None:
+            self._meter.charge(flight.used_tokens)
         trace.replica, trace.cold_start = flight.replica, flight.cold_start
         trace.input_tokens, trace.output_tokens = flight.prompt_tokens, flight.output_tokens
         model = self._model
@@ -334,7 +353,11 @@ class _Job:
             trace.enter(RESPOND)
         trace.status = "rejected" if error.status < 500 else "error"
         trace.http_status = error.status
-        trace.error_type, trace.error_stage, trace.error_message = error.code, error.stage, error.message
+        trace.error_type, trace.error_stage, trace.error_message = (
+            error.code,
+            error.stage,
+            error.detail or error.message,
+        )
         if not out.started:
             headers = [*self._headers(JSON), *error.headers()]
             out.respond(error.status, headers, error.body())
@@ -344,26 +367,14 @@ class _Job:
             out.write(responses.error_event(error.body()))
             out.end_stream()
 
-    def _charge(self, tokens: int) -> None:
-        if self._caller is not None and self._caller.tokens is not None and tokens > 0:
-            self._caller.tokens.take(tokens, time.monotonic())
-
     def _headers(self, content_type: tuple[bytes, bytes]) -> Headers:
         headers = [
             content_type,
             (b"x-request-id", self.identity.encode()),
             (b"x-weir-cache", self._trace.outcome.encode()),
         ]
-        if self._caller is not None:
-            now_s = 0.0
-            for bucket, what in ((self._caller.requests, b"requests"), (self._caller.tokens, b"tokens")):
-                if bucket is not None:
-                    now_s = now_s or time.monotonic()
-                    headers += (
-                        (b"x-ratelimit-limit-" + what, b"%d" % bucket.limit),
-                        (b"x-ratelimit-remaining-" + what, b"%d" % bucket.remaining(now_s)),
-                        (b"x-ratelimit-reset-" + what, duration(bucket.reset_s(now_s))),
-                    )
+        if self._meter is not None:
+            headers += self._meter.headers()
         return headers
 
 

@@ -3,9 +3,14 @@ before the name.
 """
 
 from pathlib import Path
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, ValidationError, model_validator
+from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+FLUSH_CACHE_S, FLUSH_SPANS_S = 1.0, 5.0
+"""How long the last answers may take to reach the cache, and the last spans their receiver, when the process ends."""
 
 
 class Config(BaseSettings):
@@ -49,7 +54,7 @@ class Config(BaseSettings):
         description="Traces kept while the receiver is away (about 1 kB each); more are dropped and counted.",
     )
     metrics_token: str = Field(
-        default="", description="Bearer token that may read /metrics besides the API keys; empty allows only those."
+        default="", description="Bearer token that may read /metrics; empty lets only callers on this machine read it."
     )
     max_body_bytes: int = Field(
         default=4 << 20,
@@ -60,7 +65,9 @@ class Config(BaseSettings):
         default=2048, ge=1, description="Most messages in one chat request. Bounds what one request can make us do."
     )
     max_connections: int = Field(
-        default=8192, ge=1, description="Most client connections at once; more are closed as they come."
+        default=8192,
+        ge=1,
+        description="Most client connections at once. Past that, those that wait without a known key make room.",
     )
     read_timeout_ms: int = Field(
         default=30_000, ge=1, description="How long a client may take to send a request, ms. Stops slow-loris clients."
@@ -69,6 +76,17 @@ class Config(BaseSettings):
         default=75_000,
         ge=1,
         description="How long an idle connection is kept, ms. Above the 60 s of common load balancers.",
+    )
+    write_timeout_ms: int = Field(
+        default=30_000,
+        ge=1,
+        description="How long a client may leave what was written to it unread, ms. Then it is cut off.",
+    )
+    max_buffered_bytes: int = Field(
+        default=256 << 20,
+        ge=1 << 20,
+        description="Most bytes kept for all connections together, of requests being read or answered and of answers that "
+        "are not read; those without a known key may hold a quarter. Past that the largest are cut off.",
     )
     keepalive_ms: int = Field(
         default=15_000,
@@ -81,16 +99,55 @@ class Config(BaseSettings):
     probe_timeout_ms: int = Field(
         default=1_000, ge=10, description="How long such a question, or a connection attempt, may take, ms."
     )
+    lame_duck_ms: int = Field(
+        default=5_000,
+        ge=0,
+        description="On SIGTERM, how long new connections are still taken while /readyz says 503 draining, ms. As long as "
+        "balancers take to see that.",
+    )
     drain_timeout_ms: int = Field(
+        default=18_000,
+        ge=0,
+        description="After that, how long requests in flight may still run and their answers be read, ms.",
+    )
+    termination_grace_ms: int = Field(
         default=30_000,
         ge=0,
-        description="On SIGTERM, how long requests in flight may still run, ms. Kubernetes gives 30 s by default.",
+        description="When the system kills the process after SIGTERM, ms: Kubernetes' terminationGracePeriodSeconds.",
     )
+
+    @model_validator(mode="after")
+    def _ends_in_time(self) -> Self:
+        needed_ms = self.lame_duck_ms + self.drain_timeout_ms + (FLUSH_CACHE_S + FLUSH_SPANS_S) * 1000
+        if needed_ms > self.termination_grace_ms:
+            raise ValueError(
+                f"ending takes up to {needed_ms:.0f} ms (WEIR_LAME_DUCK_MS={self.lame_duck_ms}, "
+                f"WEIR_DRAIN_TIMEOUT_MS={self.drain_timeout_ms}, and {FLUSH_CACHE_S + FLUSH_SPANS_S:g} s for the cache and "
+                f"the spans), more than WEIR_TERMINATION_GRACE_MS={self.termination_grace_ms}, when the process is killed: "
+                "lower the first two, or raise the last together with terminationGracePeriodSeconds"
+            )
+        return self
 
     @property
     def snapshot_file(self) -> Path:
         return self.snapshot_path or self.home / "snapshot.json"
 
 
+class ConfigError(ValueError):
+    """The environment cannot be understood; the message has one line per setting, with its value and the remedy."""
+
+
 def load() -> Config:
-    return Config()
+    """Read the environment. Raises ConfigError."""
+    try:
+        return Config()
+    except ValidationError as error:
+        raise ConfigError("\n".join(map(_sentence, error.errors()))) from None
+
+
+def _sentence(problem: ErrorDetails) -> str:
+    if not problem["loc"]:  # settings that do not go together
+        return str(problem["ctx"]["error"])
+    name = str(problem["loc"][0])
+    about = Config.model_fields[name].description
+    return f"WEIR_{name.upper()}={problem['input']!r} is refused ({problem['msg'].lower()}): {about}"

@@ -16,11 +16,18 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import hiredis
 import structlog
 
+from inference.tasks import keep
+
+ReplyError = hiredis.ReplyError
+"""An error that Redis answers a command with."""
+
 _log = structlog.get_logger()
 _CONNECT_TIMEOUT_S = 1.0
 _BACKOFF_FIRST_S = 0.05
 _BACKOFF_MOST_S = 1.0
 _NO_HURRY_S = 0.002
+_REFUSED = ("READONLY", "LOADING", "MASTERDOWN")  # after a failover: another server has the name now, or will have it
+_REFUSED_PAUSE_S = 1.0  # between connections made for that reason
 _MAX_PENDING = 10_000  # commands without an answer; past that Redis is as good as gone
 
 
@@ -39,6 +46,7 @@ class _Pipe(asyncio.Protocol):
         self._waiting: deque[asyncio.Future[object]] = deque()
         self._out: list[bytes] = []
         self._flushing = False
+        self.quiet_since_s = 0.0  # when it last sent something, or was first asked after that
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
@@ -50,6 +58,8 @@ class _Pipe(asyncio.Protocol):
         if self._transport is None or len(self._waiting) >= _MAX_PENDING:
             raise RedisGoneError("not connected")
         reply: asyncio.Future[object] = self.loop.create_future()
+        if not self._waiting:
+            self.quiet_since_s = self.loop.time()
         self._waiting.append(reply)
         if not hurry:
             self.loop.call_later(_NO_HURRY_S, self._flush)
@@ -65,6 +75,7 @@ class _Pipe(asyncio.Protocol):
             self._transport.write(out[0] if len(out) == 1 else b"".join(out))
 
     def data_received(self, data: bytes) -> None:
+        self.quiet_since_s = self.loop.time()
         try:
             self._reader.feed(data)
             while (reply := self._reader.gets()) is not False:
@@ -106,14 +117,21 @@ class RedisConnection:
         self._user, self._password = unquote(parts.username or "default"), unquote(parts.password or "")
         self._pipe: _Pipe | None = None
         self._task: asyncio.Task[None] | None = None
+        self._refused = ""  # what it last refused a command with, until it takes one again
+        self._refused_at_s = -_REFUSED_PAUSE_S
         self.where = self._unix or f"{self._host}:{self._port}"  # for logs: no password
 
     @property
     def up(self) -> bool:
         return self._pipe is not None
 
+    @property
+    def quiet_since_s(self) -> float:
+        """Since when Redis owes an answer and has sent nothing, on the event loop's clock."""
+        return self._pipe.quiet_since_s if self._pipe is not None else 0.0
+
     def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._keep())
+        self._task = keep("redis", self._keep)
 
     async def close(self) -> None:
         if self._task is not None:
@@ -134,12 +152,31 @@ class RedisConnection:
             self._pipe.abort()
             self._pipe = None
 
+    def refused(self, error: hiredis.ReplyError) -> None:
+        """A command was answered with an error. Where that says that this server is no master any more, or not yet, look
+        its name up again and connect anew, at most once a second; until then what it does answer is used.
+        """
+        kind = str(error).partition(" ")[0]
+        if kind not in _REFUSED:
+            return
+        if kind != self._refused:
+            _log.warning("redis.refused", where=self.where, reason=str(error), effect="connecting anew")
+            self._refused = kind
+        now_s = asyncio.get_running_loop().time()
+        if now_s - self._refused_at_s >= _REFUSED_PAUSE_S:
+            self._refused_at_s = now_s
+            self.restart()
+
+    def took(self) -> None:
+        """A write was taken."""
+        self._refused = ""
+
     async def _keep(self) -> None:
         backoff_s, told = _BACKOFF_FIRST_S, False
         while True:
             try:
                 pipe = await self._connect()
-            except (OSError, TimeoutError, hiredis.ReplyError) as error:
+            except (OSError, TimeoutError, ValueError, hiredis.ReplyError) as error:  # ValueError: no such host can be
                 if not told:
                     _log.warning(
                         "redis.down",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from inference import tokenizers
 from inference.fleet import Fleet, PoolState
 from inference.rate_limit import Bucket
-from inference.snapshot import Model, Snapshot, Tier
+from inference.snapshot import Checked, Fault, Model, Snapshot, Tier
 from inference.tokenizers import Tokenizer
 
 
@@ -31,14 +31,31 @@ class Serving(NamedTuple):
     callers: Mapping[str, Caller]  # by the key's digest
     models: Mapping[str, Served]
     pools: Mapping[str, PoolState]
+    faults: tuple[Fault, ...]  # of the document: parts of it that are not obeyed
+
+    def refused(self, model: str) -> bool:
+        """Whether the document has this model in a form that cannot be served."""
+        return any(fault.kind == "model" and fault.name == model for fault in self.faults)
 
 
-def build(snapshot: Snapshot, fleet: Fleet, before: Serving | None) -> Serving:
-    """Raises UnknownTokenizerError, before anything has changed."""
+def build(checked: Checked, fleet: Fleet, before: Serving | None) -> Serving:
+    """What was faulty in the document stays as it was before, where it can: a model while its pools are there, a tenant
+    with its tier.
+    """
+    snapshot, faults = checked
     models = {model.name: Served(model, tokenizers.load(model.tokenizer)) for model in snapshot.models}
+    pools = {pool.name for pool in snapshot.pools}
+    faulty = {(fault.kind, fault.name) for fault in faults}
+    for name, served in before.models.items() if before else ():
+        if ("model", name) in faulty and all(route.pool in pools for route in served.model.routes):
+            models.setdefault(name, served)
     tiers = {tier.name: tier for tier in snapshot.tiers}
     known = {caller.tenant: caller for caller in before.callers.values()} if before else {}
-    callers: dict[str, Caller] = {}
+    callers: dict[str, Caller] = {
+        digest: caller
+        for digest, caller in (before.callers.items() if before else ())
+        if ("tenant", caller.tenant) in faulty
+    }
     for tenant in snapshot.tenants:
         tier, old = tiers[tenant.tier], known.get(tenant.name)
         caller = Caller(
@@ -48,7 +65,7 @@ def build(snapshot: Snapshot, fleet: Fleet, before: Serving | None) -> Serving:
             _bucket(tier.tokens_per_minute, old.tokens if old else None),
         )
         callers.update((digest, caller) for digest in tenant.key_sha256)
-    return Serving(snapshot, callers, models, fleet.swap(snapshot))
+    return Serving(snapshot, callers, models, fleet.swap(snapshot), faults)
 
 
 def _bucket(limit: int, old: Bucket | None) -> Bucket | None:

@@ -3,10 +3,16 @@ gateway.
 """
 
 import hashlib
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
+
+from inference.address import parse_address
+
+TOKENIZERS = ("tekken",)
+"""The names that `Model.tokenizer` may have: `inference/tokenizers.py` loads them."""
 
 
 class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -106,29 +112,140 @@ class SnapshotError(ValueError):
     """The document is not one to obey; the message names the field, the value and the remedy."""
 
 
+class Fault(NamedTuple):
+    """A part of the document that cannot be obeyed, and why."""
+
+    kind: Literal["model", "pool", "tier", "tenant"]
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name!r}: {self.reason}"
+
+
+class Checked(NamedTuple):
+    """What of a document can be obeyed, and the faults for which the rest cannot."""
+
+    snapshot: Snapshot
+    faults: tuple[Fault, ...]
+
+
+class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The document before its parts are read: each is read alone."""
+
+    version: int
+    models: tuple[msgspec.Raw, ...]
+    pools: tuple[msgspec.Raw, ...]
+    tiers: tuple[msgspec.Raw, ...]
+    tenants: tuple[msgspec.Raw, ...]
+    budgets: Budgets = Budgets()
+    degradation_level: int = 0
+
+
+class _Named(msgspec.Struct):
+    name: str
+
+
+_Part = TypeVar("_Part", Model, Pool, Tier, Tenant)
+
+
 def key_digest(api_key: str) -> str:
     """Hex SHA-256 of an API key. Keys carry 256 random bits, so a plain digest is enough and costs a microsecond."""
     return hashlib.sha256(api_key.encode()).hexdigest()
 
 
-def decode(raw: bytes) -> Snapshot:
-    """Parse and check a snapshot. Raises SnapshotError."""
+def check(raw: bytes) -> Checked:
+    """Parse a snapshot, and leave out the parts that cannot be obeyed: a model's mistake harms that model alone.
+
+    Raises SnapshotError where the document cannot be read, or where nothing of what it serves is left.
+    """
     try:
-        snapshot = msgspec.json.decode(raw, type=Snapshot)
+        document = msgspec.json.decode(raw, type=_Document)
     except msgspec.DecodeError as error:
         raise SnapshotError(f"not a policy snapshot: {error}") from error
-    pools = {pool.name for pool in snapshot.pools}
-    tiers = {tier.name for tier in snapshot.tiers}
-    for model in snapshot.models:
-        if not model.routes:
-            raise SnapshotError(f"model {model.name!r} has no route: add one to `routes`")
-        for route in model.routes:
-            if route.pool not in pools:
-                raise SnapshotError(f"model {model.name!r} routes to pool {route.pool!r}, which `pools` does not have")
-    for tenant in snapshot.tenants:
-        if tenant.tier not in tiers:
-            raise SnapshotError(f"tenant {tenant.name!r} has tier {tenant.tier!r}, which `tiers` does not have")
-    return snapshot
+    faults: list[Fault] = []
+    pools = _parts("pool", document.pools, Pool, lambda pool: _pool(pool, faults), faults)
+    models = _parts("model", document.models, Model, lambda model: _model(model, set(pools), faults), faults)
+    tiers = _parts("tier", document.tiers, Tier, lambda tier: tier, faults)
+    tenants = _parts("tenant", document.tenants, Tenant, lambda tenant: _tenant(tenant, set(tiers)), faults)
+    for what, given, left in (("model", document.models, models), ("tenant", document.tenants, tenants)):
+        if given and not left:
+            raise SnapshotError(f"no {what} of it can be served: {next(f for f in faults if f.kind == what)}")
+    snapshot = Snapshot(
+        document.version,
+        tuple(models.values()),
+        tuple(pools.values()),
+        tuple(tiers.values()),
+        tuple(tenants.values()),
+        document.budgets,
+        document.degradation_level,
+    )
+    return Checked(snapshot, tuple(faults))
+
+
+def decode(raw: bytes) -> Snapshot:
+    """What of a snapshot can be obeyed. Raises SnapshotError as `check` does."""
+    return check(raw).snapshot
+
+
+def _parts(
+    kind: Literal["model", "pool", "tier", "tenant"],
+    raws: Iterable[msgspec.Raw],
+    type_: type[_Part],
+    checked: Callable[[_Part], _Part],
+    faults: list[Fault],
+) -> dict[str, _Part]:
+    """Those that can be obeyed, by name."""
+    parts: dict[str, _Part] = {}
+    for number, raw in enumerate(raws):
+        try:
+            part = msgspec.json.decode(raw, type=type_)
+            if part.name in parts:
+                raise SnapshotError("there are two of this name: rename or remove one")
+            parts[part.name] = checked(part)
+        except (msgspec.DecodeError, SnapshotError) as error:
+            faults.append(Fault(kind, _name(raw) or f"number {number + 1}", str(error)))
+    return parts
+
+
+def _name(raw: msgspec.Raw) -> str:
+    try:
+        return msgspec.json.decode(raw, type=_Named).name
+    except msgspec.DecodeError:
+        return ""
+
+
+def _pool(pool: Pool, faults: list[Fault]) -> Pool:
+    """Without the replicas that nobody can reach."""
+    endpoints = []
+    for endpoint in pool.endpoints:
+        try:
+            parse_address(endpoint.grpc)
+            endpoints.append(endpoint)
+        except ValueError as error:
+            faults.append(Fault("pool", pool.name, f"replica {endpoint.replica!r}: {error}"))
+    return pool if len(endpoints) == len(pool.endpoints) else msgspec.structs.replace(pool, endpoints=tuple(endpoints))
+
+
+def _model(model: Model, pools: set[str], faults: list[Fault]) -> Model:
+    """Without the routes that lead nowhere. Raises SnapshotError."""
+    if model.tokenizer not in TOKENIZERS:
+        raise SnapshotError(f"tokenizer {model.tokenizer!r} is not one of {', '.join(TOKENIZERS)}: choose one of them")
+    routes = tuple(route for route in model.routes if route.pool in pools)
+    lost = [route.pool for route in model.routes if route.pool not in pools]
+    if not routes:
+        what = f"its routes lead to {', '.join(map(repr, lost))}, which `pools` does not have" if lost else "no route"
+        raise SnapshotError(f"{what}: add a route to one of the pools")
+    for pool in lost:
+        faults.append(Fault("model", model.name, f"a route leads to pool {pool!r}, which `pools` does not have"))
+    return msgspec.structs.replace(model, routes=routes) if lost else model
+
+
+def _tenant(tenant: Tenant, tiers: set[str]) -> Tenant:
+    """Raises SnapshotError."""
+    if tenant.tier not in tiers:
+        raise SnapshotError(f"tier {tenant.tier!r} is not one of {', '.join(sorted(tiers)) or 'none'}: choose another")
+    return tenant
 
 
 def encode(snapshot: Snapshot) -> bytes:
@@ -136,8 +253,12 @@ def encode(snapshot: Snapshot) -> bytes:
 
 
 def write(path: Path, snapshot: Snapshot) -> None:
+    write_text(path, encode(snapshot))
+
+
+def write_text(path: Path, text: bytes) -> None:
     """Replace the file whole: a reader sees the old text or the new one, never half of either."""
     temporary = path.with_suffix(".tmp")
     temporary.touch(mode=0o600)
-    temporary.write_bytes(encode(snapshot))
+    temporary.write_bytes(text)
     temporary.replace(path)

@@ -13,19 +13,19 @@ from pathlib import Path
 import structlog
 
 from inference import snapshot
-from inference.tokenizers import UnknownTokenizerError
 
 _log = structlog.get_logger()
 
 
 class SnapshotWatch:
-    """`swap` takes a good snapshot and may refuse it with SnapshotError or UnknownTokenizerError."""
+    """`swap` takes what of a document can be obeyed."""
 
-    def __init__(self, path: Path, swap: Callable[[snapshot.Snapshot], None]) -> None:
+    def __init__(self, path: Path, swap: Callable[[snapshot.Checked], None]) -> None:
         self.path = path
         self.version = 0
         self.refused = 0  # documents that could not be obeyed
         self.error = ""  # why the newest one is not obeyed; empty while it is
+        self.faults: tuple[snapshot.Fault, ...] = ()  # parts of the document obeyed that are not
         self._swap = swap
         self._seen: tuple[int, int, int] | None = None
 
@@ -42,12 +42,19 @@ class SnapshotWatch:
             return
         self._seen = seen
         try:
-            new = snapshot.decode(raw)
-            self._swap(new)
-        except (snapshot.SnapshotError, UnknownTokenizerError) as error:
+            checked = snapshot.check(raw)
+            self._swap(checked)
+        except snapshot.SnapshotError as error:
             self._refuse(str(error))
             return
+        except Exception as error:  # noqa: BLE001  (whatever it is, the watch goes on and the last good one stays)
+            _log.exception("snapshot.failed")
+            self._refuse(f"it cannot be obeyed: {type(error).__name__}: {error}")
+            return
+        new, self.faults = checked
         self.version, self.error = new.version, ""
+        for fault in self.faults:
+            _log.error("snapshot.part_refused", kind=fault.kind, name=fault.name, reason=fault.reason)
         _log.info("snapshot.swapped", version=new.version, models=len(new.models), pools=len(new.pools))
 
     def _refuse(self, reason: str, count: bool = True) -> None:

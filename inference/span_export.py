@@ -14,6 +14,7 @@ import structlog
 
 from inference import otlp
 from inference.spans import Trace, Written, encode_trace, encode_write, now_ns
+from inference.tasks import keep
 
 _log = structlog.get_logger()
 _BATCH = 512  # traces in one request: about half a megabyte
@@ -59,7 +60,7 @@ class SpanExport:
     def start(self) -> None:
         if self._url:
             self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S))
-            self._task = asyncio.get_running_loop().create_task(self._run())
+            self._task = keep("spans", self._run)
 
     async def close(self, timeout_s: float) -> None:
         """Send what is left, for at most `timeout_s`."""

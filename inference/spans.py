@@ -40,22 +40,47 @@ ADMIT = Stage("admission.wait", otlp.INTERNAL, "queue")
 INFER = Stage("model.infer", otlp.CLIENT, "model")
 RESPOND = Stage("gateway.respond", otlp.INTERNAL, "egress")
 WRITE = Stage("cache.write", otlp.CLIENT, "cache")
+_SHARED = Stage("tokenizer.encode", otlp.INTERNAL, "tokenizer")  # work of a flight, which begins with this stage
 
 
 class Mark:
     """A stage was entered. `id` is the span's, drawn when somebody else has to know it (a child in Triton); else when
     it is encoded.
+
+    Of an attempt at a replica: `attempt` counts from 1, `end_ns` is when it ended (0 while it is under way), `error`
+    is its `error.type` or empty, and `retried` says that another attempt followed.
     """
 
-    __slots__ = ("first_token_ns", "id", "pool", "replica", "stage", "start_ns")
+    __slots__ = (
+        "attempt",
+        "end_ns",
+        "error",
+        "first_token_ns",
+        "id",
+        "pool",
+        "replica",
+        "retried",
+        "stage",
+        "start_ns",
+    )
 
-    def __init__(self, stage: Stage, start_ns: int, replica: str = "", pool: str = "") -> None:
+    def __init__(self, stage: Stage, start_ns: int, replica: str = "", pool: str = "", attempt: int = 1) -> None:
         self.stage = stage
         self.start_ns = start_ns
         self.replica = replica
         self.pool = pool
+        self.attempt = attempt
+        self.end_ns = 0
+        self.error = ""
+        self.retried = False
         self.first_token_ns = 0
         self.id = b""
+
+    def again(self, stage: Stage, start_ns: int) -> "Mark":
+        """The same attempt in its next stage."""
+        mark = Mark(stage, start_ns, self.replica, self.pool, self.attempt)
+        mark.id = self.id
+        return mark
 
 
 class Context(NamedTuple):
@@ -79,6 +104,7 @@ def context(traceparent: bytes | None) -> Context:
     return Context(trace_id(), b"", b"01")
 
 
+_LEFT = frozenset(("client_disconnected", "cancelled"))  # `error.type` of attempts that nobody waited for any more
 _HEX = frozenset(b"0123456789abcdef")
 
 
@@ -156,7 +182,7 @@ class Trace:
 
     def join(self, marks: list[Mark]) -> None:
         """From here on the time is that of work shared with others, whose clock `marks` is; until `leave`."""
-        self.marks.append(Mark(INFER, now_ns()))
+        self.marks.append(Mark(_SHARED, now_ns()))
         self.shared_marks = marks
 
     def leave(self, end_ns: int) -> None:
@@ -174,7 +200,7 @@ class Trace:
         out: list[tuple[Mark, int, int]] = []
         for index, mark in enumerate(self.marks):
             end = self.marks[index + 1].start_ns if index + 1 < len(self.marks) else self.end_ns
-            if mark.stage is INFER and self.shared_marks:
+            if mark.stage is _SHARED and self.shared_marks:
                 shared = self.shared_marks
                 for number, part in enumerate(shared):
                     # The first begins no later than we joined; the last lasts until we left.
@@ -188,12 +214,34 @@ class Trace:
 
 
 @lru_cache(maxsize=4096)
-def _stage_attributes(stage: Stage, outcome: str, replica: str, pool: str) -> bytes:
-    """A stage's attributes. There are few combinations, so each is encoded once; likewise below."""
+def _attempt_attributes(replica: str, pool: str, attempt: int, error: str, retried: bool) -> bytes:
+    """What is said of one attempt at a replica. There are few combinations, so each is encoded once; likewise below."""
+    values: dict[str, otlp.Value] = {
+        "weir.stage": INFER.stage,
+        "weir.replica": replica,
+        "weir.pool": pool,
+        "weir.attempt": attempt,
+    }
+    if error:
+        values["error.type"] = error
+    if retried:
+        values["weir.retried"] = True
+    return b"".join(otlp.attribute(key, value) for key, value in values.items())
+
+
+def _attempt_error(trace: Trace, mark: Mark, end_ns: int) -> str:
+    """The `error.type` of an attempt, as far as this request saw it. Where the request left before the attempt had
+    ended, the reason is the request's own.
+    """
+    if 0 < mark.end_ns <= end_ns or not trace.error_type:
+        return mark.error
+    return trace.error_type if trace.error_stage == INFER.stage else "cancelled"
+
+
+@lru_cache(maxsize=4096)
+def _stage_attributes(stage: Stage, outcome: str) -> bytes:
     out = otlp.attribute("weir.stage", stage.stage)
-    if stage is INFER:
-        out += otlp.attribute("weir.replica", replica) + otlp.attribute("weir.pool", pool)
-    elif stage is LOOKUP:
+    if stage is LOOKUP:
         out += otlp.attribute("weir.cache.outcome", outcome)
     if stage is LOOKUP or stage is WRITE:
         out += otlp.attribute("db.system.name", "redis")
@@ -254,9 +302,12 @@ def encode_trace(trace: Trace, offset_ns: int) -> bytes:
     out: list[bytes] = []
     for mark, start, end in trace.intervals():
         stage = mark.stage
-        rest = _stage_attributes(stage, trace.outcome, mark.replica, mark.pool)
-        identity = b""
-        if stage is INFER:
+        identity, error = b"", ""
+        if stage is not INFER:
+            rest = _stage_attributes(stage, trace.outcome)
+        else:
+            error = _attempt_error(trace, mark, end)
+            rest = _attempt_attributes(mark.replica, mark.pool, mark.attempt, error, mark.retried)
             if start <= mark.first_token_ns <= end:
                 rest += otlp.event(mark.first_token_ns + offset_ns, "first_token")
             if trace.coalesced_with is None:
@@ -273,6 +324,7 @@ def encode_trace(trace: Trace, offset_ns: int) -> bytes:
                 start + offset_ns,
                 end + offset_ns,
                 rest,
+                error=error if error and error not in _LEFT else None,
             )
         )
     rest = _root_attributes(
@@ -336,6 +388,6 @@ def encode_write(write: Written, offset_ns: int) -> bytes:
         WRITE.kind,
         write.start_ns + offset_ns,
         write.end_ns + offset_ns,
-        _stage_attributes(WRITE, "", "", ""),
+        _stage_attributes(WRITE, ""),
         error=None if write.stored else "not stored",
     )

@@ -3,26 +3,41 @@
 from collections.abc import Callable
 from typing import Any
 
+from django.conf import settings
 from django.contrib.auth.middleware import LoginRequiredMiddleware
 from django.http import HttpRequest, HttpResponseBase, JsonResponse
 from django.utils.deprecation import MiddlewareMixin
 
 from controlplane.accounts.bearer import bearer_text, find_token
+from controlplane.exposition import has_metrics_token
 
-MACHINE_PATHS = ("/api/", "/metrics")
+METRICS_PATH = "/metrics"
+MACHINE_PATHS = ("/api/", METRICS_PATH)
 """Where clients are programs: they are answered 401 in JSON, and not sent to a login page."""
 
 
 def unauthorized(detail: str) -> JsonResponse:
-    return JsonResponse({"detail": detail}, status=401, headers={"WWW-Authenticate": 'Bearer realm="weir"'})
+    """A problem document (RFC 9457)."""
+    return JsonResponse(
+        {"type": "about:blank", "title": "Not authenticated", "status": 401, "detail": detail},
+        status=401,
+        headers={"WWW-Authenticate": 'Bearer realm="weir"'},
+        content_type="application/problem+json",
+    )
 
 
 class BearerToken(MiddlewareMixin):
-    """Sets `request.user` and `request.api_token` from `Authorization: Bearer …`; a wrong one is refused outright."""
+    """Sets `request.user` and `request.api_token` from `Authorization: Bearer …`; a wrong one is refused outright.
+
+    Tokens are for programs: they open the API and the metrics, and neither pages nor the admin.
+    """
 
     def process_request(self, request: HttpRequest) -> HttpResponseBase | None:
         header = request.headers.get("Authorization")
-        if header is None:
+        if header is None or not request.path_info.startswith(MACHINE_PATHS):
+            return None
+        if request.path_info == METRICS_PATH and has_metrics_token(settings.CONFIG.metrics_token, header):
+            request.may_read_metrics = True  # type: ignore[attr-defined]
             return None
         text = bearer_text(header)
         token = find_token(text) if text else None
@@ -38,6 +53,14 @@ class BearerToken(MiddlewareMixin):
 
 class LoginRequired(LoginRequiredMiddleware):
     """Django's, with answers that programs and htmx understand."""
+
+    def process_view(
+        self, request: HttpRequest, view_func: Callable[..., Any], view_args: Any, view_kwargs: Any
+    ) -> HttpResponseBase | None:
+        if getattr(request, "may_read_metrics", False):
+            return None
+        answer: HttpResponseBase | None = super().process_view(request, view_func, view_args, view_kwargs)
+        return answer
 
     def handle_no_permission(  # type: ignore[override]
         self, request: HttpRequest, view_func: Callable[..., Any]

@@ -1,6 +1,5 @@
 """The REST API: its endpoints, who may call them, and its documents, which load from our own server."""
 
-from ninja import NinjaAPI
 from ninja.security import django_auth
 
 from controlplane.accounts.bearer import Bearer
@@ -20,8 +19,9 @@ from controlplane.api import (
     stack,
     traces,
 )
+from controlplane.api.document import DocumentedAPI
 
-api = NinjaAPI(
+api = DocumentedAPI(
     title="Weir",
     version="1",
     description="Where each millisecond of LLM requests goes. Send `Authorization: Bearer TOKEN`, or be logged in.",

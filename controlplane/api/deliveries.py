@@ -7,7 +7,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Field, Query, Router, Schema
 
-from controlplane.api.asking import strict
+from controlplane.api.formats import Name, Number
 from controlplane.incidents.delivery.health import Health, health
 from controlplane.incidents.delivery.listing import listed
 from controlplane.incidents.delivery.models import Delivery, Destination
@@ -19,11 +19,11 @@ State = Literal["pending", "delivered", "dead", "dropped"]
 
 
 class AskedDeliveries(Schema):
-    key: list[str] = Field([], description="The incident's key, as PagerDuty's dedup_key")
-    destination: list[str] = Field([], description="Names of destinations")
-    state: list[State] = Field([], description="`dead` was refused; `dropped` was not needed any more")
-    action: list[Action] = Field([])
-    before: int | None = Field(None, description="`next_before` of the page before")
+    key: list[Name] = Field([], max_length=50, description="The incident's key, as PagerDuty's dedup_key")
+    destination: list[Name] = Field([], max_length=50, description="Names of destinations")
+    state: list[State] = Field([], max_length=4, description="`dead` was refused; `dropped` was not needed any more")
+    action: list[Action] = Field([], max_length=4)
+    before: Number | None = Field(None, description="`next_before` of the page before")
     limit: int = Field(50, ge=1, le=1000)
 
 
@@ -80,7 +80,6 @@ class DestinationsOut(Schema):
 
 @router.get("/deliveries", response=DeliveriesOut, summary="What was told, newest first, and how well that works")
 def deliveries(request: HttpRequest, parameters: Query[AskedDeliveries]) -> dict[str, Any]:
-    strict(request, AskedDeliveries)
     found = listed(parameters.dict(), parameters.before, parameters.limit)
     return {
         "health": health_out(health(timezone.now())),

@@ -19,7 +19,7 @@ router = Router(tags=["explain"])
 
 @router.get("", response=ExplainOut, summary="What is different about the slow requests")
 def explain(request: HttpRequest, parameters: Query[AskedExplain]) -> dict[str, Any]:
-    question = asked(request, AskedExplain)
+    question = asked(request)
     slow = parse_slow(dict(request.GET.lists()), time.time_ns())
     region, found = answers.explained(question, slow, parameters.limit)
     return render.explanation(found, region, question.range.window, known(question, slow, pools_served()))

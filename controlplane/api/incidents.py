@@ -1,19 +1,23 @@
 """`incidents`, `silences`, `changes`: what pages do, for programs."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from django.core.exceptions import ValidationError
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from ninja import Field, Query, Router, Schema, Status
 
-from controlplane.incidents import changes, life, rows, silencing, telling, text
+from controlplane.api.formats import Given, Link, Matcher, Moment, Name, Number, Text, Words
+from controlplane.incidents import changes, life, rights, rows, silencing, telling, text
 from controlplane.incidents.models import ChangeRecord, Incident, SilenceRecord
+from controlplane.incidents.timeline import timeline
 from controlplane.telemetry.ask.errors import BadQuestion
 
 MOST = 500
+Row = TypeVar("Row", bound=Model)
 Standing = Literal["open", "acknowledged", "resolved"]
 
 router = Router(tags=["incidents"])
@@ -22,14 +26,16 @@ change_router = Router(tags=["changes"])
 
 
 class AskedIncidents(Schema):
-    status: list[Standing] = Field(["open", "acknowledged"], description="By default those that are not resolved")
+    status: list[Standing] = Field(
+        ["open", "acknowledged"], max_length=3, description="By default those that are not resolved"
+    )
     severity: Literal["page", "ticket"] | None = None
-    objective: str | None = Field(None, max_length=200)
-    owner: str | None = Field(None, max_length=200)
-    model: str | None = Field(None, max_length=200)
+    objective: Name | None = None
+    owner: Name | None = None
+    model: Name | None = None
     limit: int = Field(100, ge=1, le=MOST)
-    before: int | None = Field(
-        None, ge=1, description="Only incidents of a lower number: `next_before` of the page before"
+    before: Number | None = Field(
+        None, description="Only incidents of a lower number: `next_before` of the page before"
     )
 
 
@@ -43,8 +49,9 @@ class IncidentOut(Schema):
 
     number: int
     key: str = Field(description="The notice's key: PagerDuty's dedup_key")
-    objective: str
-    objective_name: str
+    objective: str = Field(description="Its slug; empty where the incident is of a component")
+    component: str = Field(description="Such as gateway or pool:chat-large; empty where it is of an objective")
+    objective_name: str = Field(description="The objective's name, or the component's")
     scope: dict[str, str]
     owner: str
     runbook: str
@@ -54,7 +61,7 @@ class IncidentOut(Schema):
     signal: str = Field(description="firing, quiet or unknown: what evaluation last said")
     withheld: str
     summary: str
-    action: str = Field(description="What is being done about it")
+    resolves: str = Field(description="What ends it; empty where it is over")
     opened_at: datetime
     since: datetime | None = Field(description="The first bad minute")
     acknowledged_at: datetime | None
@@ -90,12 +97,12 @@ class IncidentDetailOut(IncidentOut):
     timeline: list[EntryOut]
 
 
-class NoteIn(Schema):
-    note: str = Field("", max_length=life.LONGEST_NOTE)
+class NoteIn(Given):
+    note: Words = Field("", max_length=life.LONGEST_NOTE)
 
 
-class TextIn(Schema):
-    note: str = Field(min_length=1, max_length=life.LONGEST_NOTE)
+class TextIn(Given):
+    note: Words = Field(min_length=1, max_length=life.LONGEST_NOTE)
 
 
 class DoneOut(Schema):
@@ -103,18 +110,20 @@ class DoneOut(Schema):
     status: str
 
 
-class SilenceIn(Schema):
-    matchers: list[str] = Field(
-        description="NAME=VALUE or NAME!=VALUE, all of which must match; `*` stands for anything"
+class SilenceIn(Given):
+    matchers: list[Matcher] = Field(
+        min_length=1,
+        max_length=silencing.MOST_MATCHERS,
+        description="NAME=VALUE or NAME!=VALUE, all of which must match; `*` stands for anything",
     )
-    starts_at: datetime | None = Field(None, description="Now, if left out")
-    ends_at: datetime
-    reason: str = Field(max_length=500)
+    starts_at: Moment | None = Field(None, description="Now, if left out")
+    ends_at: Moment
+    reason: Text = Field(max_length=500)
 
 
-class SilenceChange(Schema):
-    ends_at: datetime | None = None
-    reason: str | None = Field(None, max_length=500)
+class SilenceChange(Given):
+    ends_at: Moment | None = None
+    reason: Text | None = Field(None, max_length=500)
 
 
 class SilenceOut(Schema):
@@ -127,21 +136,36 @@ class SilenceOut(Schema):
     hides: int = Field(description="Open incidents that nobody is told of because of it")
 
 
-class ChangeIn(Schema):
-    identity: str = Field(max_length=200, description="Such as deployment/gateway/2.1; the same is told once")
-    summary: str = Field(min_length=1, max_length=1024)
-    source: str = Field(min_length=1, max_length=200)
-    at: datetime | None = None
-    team: str = Field("", max_length=200)
-    scope: dict[str, str] = Field({}, description="What it touches, by dimension; empty: everything")
-    link: str = Field("", max_length=2000, pattern=r"^(https?://.*)?$")
+class SilencesOut(Schema):
+    """Those that end last first."""
+
+    silences: list[SilenceOut]
+    next_before: int | None = Field(description="Give it as `before` for the next page")
+
+
+class AskedSilences(Schema):
+    over: bool = Field(False, description="Those that are over, too")
+    limit: int = Field(100, ge=1, le=MOST)
+    before: Number | None = Field(None, description="Only silences of a lower number: `next_before` of the page before")
+
+
+class ChangeIn(Given):
+    identity: Name = Field(description="Such as deployment/gateway/2.1; the same is told once")
+    summary: Text = Field(max_length=1024)
+    source: Name
+    at: Moment | None = None
+    team: Words = Field("", max_length=200)
+    scope: dict[Name, Name] = Field({}, description="What it touches, by dimension; empty: everything")
+    link: Link = ""
 
 
 class AskedChanges(Schema):
     limit: int = Field(100, ge=1, le=MOST)
+    before: Number | None = Field(None, description="Only changes of a lower number: `next_before` of the page before")
 
 
 class ChangeOut(Schema):
+    number: int
     identity: str
     summary: str
     source: str
@@ -151,33 +175,32 @@ class ChangeOut(Schema):
     link: str
 
 
+class ChangesOut(Schema):
+    """The newest first, by their number."""
+
+    changes: list[ChangeOut]
+    next_before: int | None
+
+
 class ChangedOut(Schema):
     told: bool = Field(description="False where it was known already")
 
 
 @router.get("", response=IncidentsOut, summary="Incidents")
 def listed(request: HttpRequest, parameters: Query[AskedIncidents]) -> dict[str, Any]:
-    _only(request, AskedIncidents)
     wanted = {"severity": parameters.severity, "objective": parameters.objective, "owner": parameters.owner}
     query = Incident.objects.filter(
         status__in=parameters.status, **{name: value for name, value in wanted.items() if value is not None}
     ).order_by("-pk")
     if parameters.model is not None:
         query = query.filter(scope__model=parameters.model)
-    if parameters.before is not None:
-        query = query.filter(pk__lt=parameters.before)
-    found = list(query[: parameters.limit + 1])
-    shown = found[: parameters.limit]
-    return {
-        "incidents": [out(one) for one in shown],
-        "next_before": shown[-1].pk if len(found) > len(shown) else None,
-    }
+    shown, next_before = _page(query, parameters.before, parameters.limit)
+    return {"incidents": [out(one) for one in shown], "next_before": next_before}
 
 
 @router.get("/{int:number}", response=IncidentDetailOut, summary="One incident, with its timeline")
-def one(request: HttpRequest, number: int) -> dict[str, Any]:
+def one(request: HttpRequest, number: Number) -> dict[str, Any]:
     found = get_object_or_404(Incident, pk=number)
-    timeline = found.entries.values("at", "kind", "by", "via", "text")
     return {
         **out(found),
         "details": text.details(telling.facts(found)),
@@ -185,40 +208,58 @@ def one(request: HttpRequest, number: int) -> dict[str, Any]:
         "attribution_missing": found.attribution_missing,
         "opened_with": found.opened_with,
         "burning": found.burning,
-        "timeline": list(timeline),
+        "timeline": [line._asdict() for line in timeline(found)],
     }
 
 
 @router.post("/{int:number}/acknowledge", response=DoneOut, summary="Say that somebody is on it")
-def acknowledge(request: HttpRequest, number: int, given: NoteIn) -> dict[str, Any]:
+def acknowledge(request: HttpRequest, number: Number, given: NoteIn) -> dict[str, Any]:
+    rights.require(request.user, rights.ACT)
     found = get_object_or_404(Incident, pk=number)
     changed = life.acknowledge(found.notice_key, request.user.get_username(), timezone.now(), given.note)
     return _done(found, changed)
 
 
 @router.post("/{int:number}/resolve", response=DoneOut, summary="Say that it is over")
-def resolve(request: HttpRequest, number: int, given: NoteIn) -> dict[str, Any]:
+def resolve(request: HttpRequest, number: Number, given: NoteIn) -> dict[str, Any]:
+    rights.require(request.user, rights.ACT)
     found = get_object_or_404(Incident, pk=number)
     changed = life.resolve(found.notice_key, request.user.get_username(), timezone.now(), given.note)
     return _done(found, changed)
 
 
+@router.post("/{int:number}/reopen", response=DoneOut, summary="Take a resolution back")
+def reopen(request: HttpRequest, number: Number, given: NoteIn) -> dict[str, Any]:
+    """For some minutes after it was resolved, or while it cools down. Refused with 409, and the reason, where that is over."""
+    rights.require(request.user, rights.ACT)
+    found = get_object_or_404(Incident, pk=number)
+    now = timezone.now()
+    if why_not := life.why_not_reopened(found, now):
+        raise ValidationError({"number": why_not})
+    return _done(found, life.reopen(found.notice_key, request.user.get_username(), now, given.note))
+
+
 @router.post("/{int:number}/notes", response=DoneOut, summary="Add to the timeline")
-def note(request: HttpRequest, number: int, given: TextIn) -> dict[str, Any]:
+def note(request: HttpRequest, number: Number, given: TextIn) -> dict[str, Any]:
+    rights.require(request.user, rights.ACT)
     found = get_object_or_404(Incident, pk=number)
     return _done(found, life.note(found.notice_key, request.user.get_username(), timezone.now(), given.note))
 
 
-@silences.get("", response=list[SilenceOut], summary="Silences in force or to come; all with `over=true`")
-def all_silences(request: HttpRequest, over: bool = False) -> list[dict[str, Any]]:
-    query = SilenceRecord.objects.all() if over else SilenceRecord.objects.filter(ends_at__gt=timezone.now())
-    return [silence_out(one) for one in query[:MOST]]
+@silences.get("", response=SilencesOut, summary="Silences in force or to come, the newest first; all with `over=true`")
+def all_silences(request: HttpRequest, parameters: Query[AskedSilences]) -> dict[str, Any]:
+    query = SilenceRecord.objects.order_by("-pk")
+    if not parameters.over:
+        query = query.filter(ends_at__gt=timezone.now())
+    shown, next_before = _page(query, parameters.before, parameters.limit)
+    return {"silences": [silence_out(one) for one in shown], "next_before": next_before}
 
 
 @silences.post("", response={201: SilenceOut}, summary="Silence what matches")
 def new_silence(request: HttpRequest, given: SilenceIn) -> Status[dict[str, Any]]:
-    starts, ends = _aware("starts_at", given.starts_at) or timezone.now(), _aware("ends_at", given.ends_at)
-    if ends is None or ends <= timezone.now():
+    rights.require(request.user, rights.SILENCE)
+    starts, ends = given.starts_at or timezone.now(), given.ends_at
+    if ends <= timezone.now():
         raise BadQuestion("ends_at", str(given.ends_at), "is over already", "Choose a time to come")
     try:
         made = silencing.add(given.matchers, starts, ends, request.user.get_username(), given.reason)
@@ -228,35 +269,39 @@ def new_silence(request: HttpRequest, given: SilenceIn) -> Status[dict[str, Any]
 
 
 @silences.get("/{int:number}", response=SilenceOut, summary="One silence")
-def one_silence(request: HttpRequest, number: int) -> dict[str, Any]:
+def one_silence(request: HttpRequest, number: Number) -> dict[str, Any]:
     return silence_out(get_object_or_404(SilenceRecord, pk=number))
 
 
 @silences.patch("/{int:number}", response=SilenceOut, summary="Move its end, or say another reason")
-def change_silence(request: HttpRequest, number: int, given: SilenceChange) -> dict[str, Any]:
+def change_silence(request: HttpRequest, number: Number, given: SilenceChange) -> dict[str, Any]:
+    rights.require(request.user, rights.END_SILENCE)
     found = get_object_or_404(SilenceRecord, pk=number)
     try:
-        silencing.change(found, _aware("ends_at", given.ends_at), given.reason)
+        silencing.change(found, given.ends_at, given.reason, request.user.get_username())
     except ValidationError as error:
         raise _refused(error) from None
     return silence_out(found)
 
 
 @silences.delete("/{int:number}", response=SilenceOut, summary="End it now; it stays on record")
-def end_silence(request: HttpRequest, number: int) -> dict[str, Any]:
+def end_silence(request: HttpRequest, number: Number) -> dict[str, Any]:
+    rights.require(request.user, rights.END_SILENCE)
     found = get_object_or_404(SilenceRecord, pk=number)
-    silencing.end(found, timezone.now())
+    silencing.end(found, timezone.now(), request.user.get_username())
     return silence_out(found)
 
 
-@change_router.get("", response=list[ChangeOut], summary="What was changed, the latest first")
-def all_changes(request: HttpRequest, parameters: Query[AskedChanges]) -> list[ChangeRecord]:
-    return list(ChangeRecord.objects.all()[: parameters.limit])
+@change_router.get("", response=ChangesOut, summary="What was changed, the newest first")
+def all_changes(request: HttpRequest, parameters: Query[AskedChanges]) -> dict[str, Any]:
+    shown, next_before = _page(ChangeRecord.objects.order_by("-pk"), parameters.before, parameters.limit)
+    return {"changes": [change_out(one) for one in shown], "next_before": next_before}
 
 
 @change_router.post("", response=ChangedOut, summary="Say that something was deployed or changed")
 def new_change(request: HttpRequest, given: ChangeIn) -> dict[str, Any]:
-    at = _aware("at", given.at) or timezone.now()
+    rights.require(request.user, rights.TELL_CHANGE)
+    at = given.at or timezone.now()
     told = changes.record(given.identity, given.summary, given.source, at, given.team, given.scope, given.link)
     return {"told": told}
 
@@ -264,8 +309,8 @@ def new_change(request: HttpRequest, given: ChangeIn) -> dict[str, Any]:
 def out(found: Incident) -> dict[str, Any]:
     withheld = rows.withheld(found)
     columns = (
-        "objective", "objective_name", "scope", "owner", "runbook", "group", "severity", "status", "signal", "summary", "opened_at",
-        "since", "acknowledged_at", "acknowledged_by", "resolved_at", "resolved_by",
+        "objective", "component", "objective_name", "scope", "owner", "runbook", "group", "severity", "status", "signal", "summary",
+        "opened_at", "since", "acknowledged_at", "acknowledged_by", "resolved_at", "resolved_by",
     )  # fmt: skip
     facts = telling.facts(found)
     return {
@@ -273,7 +318,7 @@ def out(found: Incident) -> dict[str, Any]:
         "number": found.pk,
         "key": found.notice_key,
         "withheld": rows.why_untold(withheld) if withheld else "",
-        "action": facts.action,
+        "resolves": facts.resolves,
         "links": [{"href": link.href, "text": link.text} for link in telling.links(found, facts)],
     }
 
@@ -283,23 +328,22 @@ def silence_out(found: SilenceRecord) -> dict[str, Any]:
     return {**{name: getattr(found, name) for name in columns}, "number": found.pk, "hides": silencing.hidden(found)}
 
 
+def change_out(found: ChangeRecord) -> dict[str, Any]:
+    columns = ("identity", "summary", "source", "at", "team", "scope", "link")
+    return {"number": found.pk, **{name: getattr(found, name) for name in columns}}
+
+
 def _done(found: Incident, changed: bool) -> dict[str, Any]:
     found.refresh_from_db()
     return {"changed": changed, "status": found.status}
 
 
-def _only(request: HttpRequest, schema: type[Schema]) -> None:
-    """A misspelt filter must not widen an answer."""
-    for name in request.GET:
-        if name not in schema.model_fields:
-            known = ", ".join(schema.model_fields)
-            raise BadQuestion(name[:80], request.GET[name], "is not a parameter of this endpoint", f"Use {known}")
-
-
-def _aware(field: str, at: datetime | None) -> datetime | None:
-    if at is not None and at.tzinfo is None:
-        raise BadQuestion(field, at.isoformat(), "has no zone", f"Write {at.isoformat()}Z, or the offset")
-    return at
+def _page(query: QuerySet[Row], before: int | None, limit: int) -> tuple[list[Row], int | None]:
+    """Rows of a query by falling number, and the number before which the next page begins; None where there is none."""
+    if before is not None:
+        query = query.filter(pk__lt=before)
+    found = list(query[: limit + 1])
+    return found[:limit], found[limit - 1].pk if len(found) > limit else None
 
 
 def _refused(error: ValidationError) -> BadQuestion:

@@ -1,5 +1,6 @@
 """`GET latency` and `GET latency/series`: where the milliseconds went, as one report or over time."""
 
+from dataclasses import asdict
 from typing import Any
 
 from django.http import HttpRequest
@@ -18,9 +19,11 @@ MOST_POINTS = 2000
 
 @router.get("", response=LatencyOut, summary="Quantiles and shares by stage")
 def latency(request: HttpRequest, parameters: Query[AskedLatency]) -> dict[str, Any]:
-    question = asked(request, AskedLatency)
+    question = asked(request)
+    report = answers.report(question)
     found: dict[str, Any] = {
-        **render.report(answers.report(question)),
+        **render.report(report),
+        "failures": [asdict(each) for each in answers.failures(question)] if report.errors else [],
         "from_ns": question.range.window.from_ns,
         "to_ns": question.range.window.to_ns,
         "group_by": parameters.group_by,
@@ -33,7 +36,7 @@ def latency(request: HttpRequest, parameters: Query[AskedLatency]) -> dict[str, 
 
 @router.get("/series", response=SeriesOut, summary="The same over time")
 def series(request: HttpRequest, parameters: Query[AskedSeries]) -> dict[str, Any]:
-    question = asked(request, AskedSeries)
+    question = asked(request)
     step = parameters.step_s * SECOND_NS if parameters.step_s else step_ns(question.range.window)
     if question.range.length_ns // step > MOST_POINTS:
         longer = -(-question.range.length_ns // SECOND_NS // MOST_POINTS)

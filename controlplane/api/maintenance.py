@@ -8,6 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Body, Router, Status
 
 from controlplane.api import promises
+from controlplane.api.formats import Number
 from controlplane.slo.models import Maintenance, StoredObjective
 
 router = Router(tags=["objectives"])
@@ -25,18 +26,18 @@ def add_maintenance(request: HttpRequest, given: Body[promises.MaintenanceIn]) -
 
 
 @router.get("/{number}", response=promises.MaintenanceOut, summary="One")
-def one_maintenance(request: HttpRequest, number: int) -> dict[str, Any]:
+def one_maintenance(request: HttpRequest, number: Number) -> dict[str, Any]:
     return _out(_found(number))
 
 
 @router.put("/{number}", response=promises.MaintenanceOut, summary="Change it")
-def change_maintenance(request: HttpRequest, number: int, given: Body[promises.MaintenanceIn]) -> dict[str, Any]:
+def change_maintenance(request: HttpRequest, number: Number, given: Body[promises.MaintenanceIn]) -> dict[str, Any]:
     _may(request, "change")
     return _save(_found(number), given)
 
 
 @router.delete("/{number}", response={204: None}, summary="Take it back: what lay in it counts again")
-def remove_maintenance(request: HttpRequest, number: int) -> HttpResponse:
+def remove_maintenance(request: HttpRequest, number: Number) -> HttpResponse:
     _may(request, "delete")
     _found(number).delete()
     return HttpResponse(status=204)
@@ -44,7 +45,7 @@ def remove_maintenance(request: HttpRequest, number: int) -> HttpResponse:
 
 @transaction.atomic
 def _save(row: Maintenance, given: promises.MaintenanceIn) -> dict[str, Any]:
-    for name, value in given.dict(exclude={"objectives"}).items():
+    for name, value in given.model_dump(exclude={"objectives", "id", "author"}, exclude_none=True).items():
         setattr(row, name, value)
     chosen = list(StoredObjective.objects.filter(slug__in=given.objectives))
     if unknown := set(given.objectives) - {one.slug for one in chosen}:
@@ -63,7 +64,7 @@ def _out(row: Maintenance) -> dict[str, Any]:
     }
 
 
-def _found(number: int) -> Maintenance:
+def _found(number: Number) -> Maintenance:
     row = Maintenance.objects.filter(pk=number).first()
     if row is None:
         raise Http404(f"there is no maintenance window {number}; /api/v1/maintenance lists them")

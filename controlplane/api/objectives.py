@@ -9,6 +9,7 @@ from django.utils import timezone
 from ninja import Body, Router, Status
 
 from controlplane.api import promises
+from controlplane.api.formats import Name
 from controlplane.slo import asked
 from controlplane.slo.asked import Told
 from controlplane.slo.burndown import range_of
@@ -19,19 +20,18 @@ from controlplane.slo.save import save_objective
 
 router = Router(tags=["objectives"])
 State = Literal["firing", "quiet", "unknown", "disabled"]
-EXTRA = ("enabled", "annotations")
 
 
 @router.get("", response=promises.ObjectivesOut, summary="Every objective with its state")
 def objectives(
-    request: HttpRequest, owner: str = "", model: str = "", state: State | Literal[""] = ""
+    request: HttpRequest, owner: Name | None = None, model: Name | None = None, state: State | None = None
 ) -> dict[str, Any]:
     now = timezone.now()
     rows = StoredObjective.objects.select_related("owner").prefetch_related("states")
     found = []
     for row in rows:
-        told = [one for one in asked.told(row, row.states.all(), now) if state in ("", one.state)]
-        if told and owner in ("", row.owner.name if row.owner else "") and model in ("", row.scope.get("model", "")):
+        told = [one for one in asked.told(row, row.states.all(), now) if state in (None, one.state)]
+        if told and owner in (None, row.owner.name if row.owner else "") and model in (None, row.scope.get("model")):
             found.append({**_out(row), "states": [_state(one) for one in told]})
     return {"judged_at": _judged_at(), "objectives": found}
 
@@ -41,7 +41,7 @@ def add_objective(request: HttpRequest, given: Body[promises.ObjectiveIn]) -> St
     _may(request, "add")
     if StoredObjective.objects.filter(slug=given.slug).exists():
         raise ValidationError({"slug": f"slug={given.slug!r} is taken: choose another, or PUT to change it"})
-    return Status(201, _save(request, given))
+    return Status(201, _save(request, given.model_copy(update={"enabled": given.enabled is not False})))
 
 
 @router.get("/{slug}", response=promises.ObjectiveOut, summary="One objective")
@@ -49,10 +49,20 @@ def objective(request: HttpRequest, slug: str) -> dict[str, Any]:
     return _out(_found(slug))
 
 
-@router.put("/{slug}", response=promises.ObjectiveOut, summary="Change it; the same again changes nothing")
+@router.put(
+    "/{slug}",
+    response=promises.ObjectiveOut,
+    summary="Change it; what GET answers may be sent back",
+)
 def change_objective(request: HttpRequest, slug: str, given: Body[promises.ObjectiveIn]) -> dict[str, Any]:
     _may(request, "change")
-    _found(slug)
+    found = _found(slug)
+    if given.revision not in (None, found.revision):
+        raise ValidationError(
+            {
+                "revision": f"revision={given.revision} is not the newest, {found.revision}: read it again, and change that"
+            }
+        )
     if given.slug != slug:
         raise ValidationError(
             {"slug": f"slug={given.slug!r} is not {slug!r}: a slug never changes; add another instead"}
@@ -79,10 +89,10 @@ def objective_status(request: HttpRequest, slug: str) -> dict[str, Any]:
     response=promises.BurndownOut,
     summary="The budget over its period, by hour; `of` is the key of a scope",
 )
-def objective_burndown(request: HttpRequest, slug: str, of: str = "") -> dict[str, Any]:
+def objective_burndown(request: HttpRequest, slug: str, of: Name | None = None) -> dict[str, Any]:
     row = _found(slug)
     told = asked.told(row, row.states.all(), timezone.now())
-    shown = next((one for one in told if one.key == of), told[0] if not of else None)
+    shown = next((one for one in told if one.key == of), told[0] if of is None else None)
     if shown is None:
         raise Http404(f"objective {slug!r} is not judged for {of!r}; /status lists its keys")
     promise, now_ns = row.to_objective(), time.time_ns()
@@ -97,7 +107,7 @@ def objective_revisions(request: HttpRequest, slug: str) -> Any:
 
 
 def _save(request: HttpRequest, given: promises.ObjectiveIn) -> dict[str, Any]:
-    parts = given.dict(exclude_none=True, exclude=set(EXTRA))
+    parts = given.model_dump(exclude_none=True, exclude=set(promises.NOT_PROMISED))
     try:
         promise = parsed(parts)
     except ValueError as error:

@@ -7,12 +7,13 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Field, Query, Router, Schema, Status
 
+from controlplane.api.document import BadParameter
+from controlplane.api.formats import Words
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.openslo import report
 from controlplane.slo.openslo.apply import apply, known_documents
 from controlplane.slo.openslo.export import export_all, export_one
 from controlplane.slo.openslo.lint import lint
-from controlplane.telemetry.ask.errors import BadQuestion
 
 router = Router(tags=["objectives as code"])
 YAML = "application/yaml"
@@ -22,7 +23,7 @@ BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "content": {
-            YAML: {"schema": {"type": "string", "description": "One or several documents"}},
+            YAML: {"schema": {"description": "One or several documents"}},
             "application/json": {
                 "schema": {
                     "type": "object",
@@ -76,7 +77,7 @@ class AppliedOut(Schema):
 
 
 class AskedApply(Schema):
-    owner_label: str = Field("api", max_length=100, description="Marks what these files own; empty imports once")
+    owner_label: Words = Field("api", max_length=100, description="Marks what these files own; empty imports once")
     prune: bool = Field(False, description="Delete what has the label and is in no file")
     adopt: bool = Field(False, description="Take over what was made by hand or elsewhere")
     dry_run: bool = False
@@ -95,12 +96,12 @@ def lint_files(request: HttpRequest) -> dict[str, Any]:
 
 @router.post(
     "/openslo/apply",
-    response={200: AppliedOut, 409: AppliedOut, 422: AppliedOut},
+    response={200: AppliedOut, 409: AppliedOut},
     summary="Make objectives what OpenSLO files say, all or nothing",
     openapi_extra=BODY,
 )
 def apply_files(request: HttpRequest, parameters: Query[AskedApply]) -> Status[dict[str, Any]]:
-    """Idempotent. 422 where a file has errors, 409 where something belongs to another owner; nothing is changed then."""
+    """Idempotent. 409 where a file has errors or something belongs to another owner; nothing is changed then."""
     if not request.user.has_perms(RIGHTS):
         raise PermissionDenied(f"{request.user.get_username()} may not change objectives: ask for {', '.join(RIGHTS)}")
     found = apply(
@@ -117,7 +118,7 @@ def apply_files(request: HttpRequest, parameters: Query[AskedApply]) -> Status[d
         "steps": [report.step_json(step) for step in found.steps],
         "problems": [report.as_json(one) for one in found.problems],
     }
-    return Status(422 if found.errors else 409 if found.conflicts else 200, told)
+    return Status(409 if found.errors or found.conflicts else 200, told)
 
 
 @router.get("/objectives.yaml", summary="All objectives as OpenSLO, and what else was applied")
@@ -139,20 +140,22 @@ def as_file(text: str, name: str) -> HttpResponse:
 
 
 def files(request: HttpRequest) -> dict[str, str]:
-    """Texts by name, out of a body of YAML or of JSON. Raises BadQuestion."""
+    """Texts by name, out of a body of YAML or of JSON. Raises BadParameter."""
+    if not request.body:
+        raise BadParameter("body", "", "is missing", "Send YAML, or JSON with files")
     try:
         text = request.body.decode()
     except UnicodeDecodeError:
-        raise BadQuestion("body", "", "is no UTF-8 text", "Send YAML, or JSON with files") from None
+        raise BadParameter("body", "", "is no UTF-8 text", "Send YAML, or JSON with files") from None
     if request.content_type != "application/json":
         return {"body": text}
     try:
         found = json.loads(text)
         texts = found["files"]
     except (ValueError, TypeError, KeyError):
-        raise BadQuestion("files", text[:80], "is missing", 'Send {"files": {"slos.yaml": "…"}}') from None
+        raise BadParameter("files", text[:80], "is missing", 'Send {"files": {"slos.yaml": "…"}}') from None
     if not isinstance(texts, dict) or not all(isinstance(one, str) for one in texts.values()):
-        raise BadQuestion("files", str(texts)[:80], "is not texts by name", 'Send {"files": {"slos.yaml": "…"}}')
+        raise BadParameter("files", str(texts)[:80], "is not texts by name", 'Send {"files": {"slos.yaml": "…"}}')
     if len(texts) > MOST_FILES:
-        raise BadQuestion("files", f"{len(texts)} files", "are too many", f"Send at most {MOST_FILES} at once")
+        raise BadParameter("files", f"{len(texts)} files", "are too many", f"Send at most {MOST_FILES} at once")
     return texts

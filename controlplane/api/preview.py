@@ -7,12 +7,17 @@ from django.core.exceptions import ValidationError
 from django.http import HttpRequest
 from ninja import Field, Router, Schema
 
+from controlplane.api import promises
+from controlplane.api.formats import TIME, Given, Instant, Name
 from controlplane.slo.document import objective as objective_of
+from controlplane.slo.evaluation import elapsed_s
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.models.maintenance import planned
 from controlplane.slo.objective import Objective
+from controlplane.slo.period import period_at
 from controlplane.slo.replay.episodes import Episode, Page
 from controlplane.slo.replay.preview import Variant, preview
+from controlplane.slo.replay.recorded import step_of
 from controlplane.telemetry.ask import answers
 from controlplane.telemetry.ask.errors import BadQuestion
 from controlplane.telemetry.ask.timerange import SECOND_NS, parse
@@ -22,21 +27,26 @@ MOST_COMPARED = 5
 MOST_EPISODES = 1000
 
 
-class Previewed(Schema):
+class Previewed(Given):
     """Objectives are as `GET objectives/{slug}` shows them; what is left out has its default."""
 
-    objective: dict[str, Any]
-    compare: dict[str, dict[str, Any]] = Field(
-        {}, description="By name: fields that differ, such as `windows`, replayed beside it"
+    objective: promises.ObjectiveDraft
+    compare: dict[Name, promises.ObjectiveDifference] = Field(
+        {},
+        max_length=MOST_COMPARED,
+        description="By name: fields that differ, such as `windows`, replayed beside it",
     )
-    from_: str = Field("now-30d", alias="from")
-    to: str = "now"
+    from_: Instant = Field("now-30d", alias="from", description=TIME)
+    to: Instant = Field("now", description=TIME)
 
 
 class PreviewOut(Schema):
     from_s: int
     to_s: int
-    recorded_from_s: int | None = Field(None, description="Nothing is known of what was before; null: nothing at all")
+    recorded_from_s: int | None = Field(
+        None, description="What was before counts as no requests; null: nothing is recorded at all"
+    )
+    history_s: int = Field(..., description="How much of the draft's period, as it is at `to`, is recorded")
     step_s: int = Field(..., description="Judged once per step")
     variants: list[dict[str, Any]]
 
@@ -44,11 +54,9 @@ class PreviewOut(Schema):
 @router.post("/objectives/preview", response=PreviewOut, summary="Would it have paged?", by_alias=True)
 def previewed(request: HttpRequest, body: Previewed) -> dict[str, Any]:
     asked = parse(body.from_, body.to, time.time_ns())
-    if len(body.compare) > MOST_COMPARED:
-        raise BadQuestion(
-            "compare", f"{len(body.compare)} variants", "are too many", f"Compare at most {MOST_COMPARED}"
-        )
-    drafts = {"draft": body.objective} | {name: {**body.objective, **other} for name, other in body.compare.items()}
+    draft = body.objective.model_dump(exclude_none=True, exclude=set(promises.NOT_PROMISED))
+    others = {name: other.model_dump(exclude_none=True) for name, other in body.compare.items()}
+    drafts = {"draft": draft} | {name: {**draft, **other} for name, other in others.items()}
     objectives = {
         name: valid(document, "" if name == "draft" else f"compare.{name}.") for name, document in drafts.items()
     }
@@ -57,11 +65,14 @@ def previewed(request: HttpRequest, body: Previewed) -> dict[str, Any]:
         found = preview(answers.store(), objectives, planned(), from_s, to_s)
     except ValueError as error:
         raise refused(str(error), "") from None
+    recorded_s = min((one.recorded_from_s for one in found if one.recorded_from_s is not None), default=None)
+    period = period_at(objectives["draft"].period, to_s * SECOND_NS)
     return {
         "from_s": from_s,
         "to_s": to_s,
-        "recorded_from_s": min((one.recorded_from_s for one in found if one.recorded_from_s is not None), default=None),
-        "step_s": 60,
+        "recorded_from_s": recorded_s,
+        "history_s": 0 if recorded_s is None else elapsed_s(period, to_s * SECOND_NS, recorded_s),
+        "step_s": step_of(objectives["draft"]),
         "variants": [variant_json(one) for one in found],
     }
 

@@ -1,28 +1,34 @@
 """Errors as programs read them: RFC 9457 problem documents that name the field, its value and the remedy."""
 
+from http import HTTPStatus
 from typing import Any
 
 import structlog
-from django.core.exceptions import PermissionDenied
+from django.conf import settings
+from django.core.exceptions import PermissionDenied, RequestDataTooBig
 from django.core.exceptions import ValidationError as Refused
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.views.decorators.csrf import csrf_exempt
 from ninja import NinjaAPI
-from ninja.errors import AuthenticationError, ValidationError
+from ninja.errors import AuthenticationError, HttpError
 
+from controlplane.api.document import PROBLEM, BadParameter, InvalidInput
+from controlplane.api.formats import REMEDIES
 from controlplane.telemetry.ask.errors import BadQuestion
 from controlplane.telemetry.store import StoreInputError, StoreUnavailable
 
 log = structlog.get_logger(__name__)
-CONTENT_TYPE = "application/problem+json"
+LONGEST_VALUE = 80
 
 
 def problem(
     status: int, title: str, detail: str, headers: dict[str, str] | None = None, **members: Any
 ) -> JsonResponse:
     body = {"type": "about:blank", "title": title, "status": status, "detail": detail, **members}
-    return JsonResponse(body, status=status, headers=headers, content_type=CONTENT_TYPE)
+    return JsonResponse(body, status=status, headers=headers, content_type=PROBLEM)
 
 
+@csrf_exempt
 def no_endpoint(request: HttpRequest, rest: str) -> HttpResponse:
     return problem(404, "No such endpoint", f"/api/v1/{rest[:80]} is not an endpoint; /api/v1/openapi.json lists them")
 
@@ -30,17 +36,21 @@ def no_endpoint(request: HttpRequest, rest: str) -> HttpResponse:
 def register(api: NinjaAPI) -> None:
     """Answer every error that an endpoint may raise."""
 
-    @api.exception_handler(BadQuestion)
-    def bad_question(request: HttpRequest, error: BadQuestion) -> HttpResponse:
+    @api.exception_handler(BadParameter)
+    def bad_parameter(request: HttpRequest, error: BadParameter) -> HttpResponse:
         return problem(422, "Bad parameter", str(error), field=error.field, value=error.value, remedy=error.remedy)
 
-    @api.exception_handler(ValidationError)
-    def invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
-        first = error.errors[0] if error.errors else {}
-        field = str(first.get("loc", ("",))[-1])
-        value = request.GET.get(field, "")[:80]
-        message = str(first.get("msg", "is not valid"))
-        return problem(422, "Bad parameter", f"{field}={value!r}: {message}", field=field, value=value, remedy=message)
+    @api.exception_handler(InvalidInput)
+    def invalid(request: HttpRequest, error: InvalidInput) -> HttpResponse:
+        first = error.errors[0]
+        field, value = _field(first), _value(first)
+        reason, remedy = _reason(first)
+        detail = f"{field}={value!r}: {reason}. {remedy}."
+        return problem(422, "Bad parameter", detail, field=field, value=value, remedy=remedy)
+
+    @api.exception_handler(BadQuestion)
+    def contradiction(request: HttpRequest, error: BadQuestion) -> HttpResponse:
+        return problem(409, "Contradiction", str(error), field=error.field, value=error.value, remedy=error.remedy)
 
     @api.exception_handler(Refused)
     def refused(request: HttpRequest, error: Refused) -> HttpResponse:
@@ -48,7 +58,7 @@ def register(api: NinjaAPI) -> None:
         said = error.message_dict if hasattr(error, "error_dict") else {"": error.messages}
         field, messages = next(iter(said.items()))
         detail = messages[0] if field in ("", "__all__") or messages[0].startswith(field) else f"{field}: {messages[0]}"
-        return problem(422, "Refused", detail, field=field.removeprefix("__all__"), errors=said)
+        return problem(409, "Refused", detail, field=field.removeprefix("__all__"), errors=said)
 
     @api.exception_handler(PermissionDenied)
     def forbidden(request: HttpRequest, error: PermissionDenied) -> HttpResponse:
@@ -56,7 +66,7 @@ def register(api: NinjaAPI) -> None:
 
     @api.exception_handler(StoreInputError)
     def bad_input(request: HttpRequest, error: StoreInputError) -> HttpResponse:
-        return problem(422, "Bad parameter", str(error))
+        return problem(409, "Contradiction", str(error))
 
     @api.exception_handler(StoreUnavailable)
     def away(request: HttpRequest, error: StoreUnavailable) -> HttpResponse:
@@ -78,3 +88,36 @@ def register(api: NinjaAPI) -> None:
     @api.exception_handler(Http404)
     def not_found(request: HttpRequest, error: Http404) -> HttpResponse:
         return problem(404, "Not found", str(error))
+
+    @api.exception_handler(HttpError)
+    def refused_by_framework(request: HttpRequest, error: HttpError) -> HttpResponse:
+        """Such as a body that is not JSON, or a login without its CSRF token."""
+        return problem(error.status_code, HTTPStatus(error.status_code).phrase, str(error))
+
+    @api.exception_handler(RequestDataTooBig)
+    def too_large(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
+        most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        return problem(413, "Body too large", f"The body is larger than {most} bytes: send less at once")
+
+
+def _field(error: dict[str, Any]) -> str:
+    """Such as `from`, or `indicator.kind` of a body."""
+    location = [str(part) for part in error["loc"] if part != "[key]"]
+    return ".".join(location[1:]) or location[0] if error["source"] == "body" else location[0]
+
+
+def _reason(error: dict[str, Any]) -> tuple[str, str]:
+    """What is wrong, and what to do."""
+    match error["type"]:
+        case "missing":
+            return "is missing", "Give it"
+        case "extra_forbidden":
+            return "is not a field", "Leave it out; /api/v1/docs lists the fields"
+        case "string_pattern_mismatch":
+            return "does not have the form that it must have", REMEDIES[error["ctx"]["pattern"]]
+    return str(error["msg"]), "See /api/v1/docs for what is taken"
+
+
+def _value(error: dict[str, Any]) -> str:
+    given = error.get("input", "")
+    return "" if error["type"] == "missing" else str(given)[:LONGEST_VALUE]

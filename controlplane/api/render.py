@@ -21,7 +21,10 @@ def report(found: LatencyReport) -> dict[str, Any]:
     unattributed = found.stages.get("unattributed")
     return {
         "requests": found.requests,
+        "answered": found.answered,
         "errors": found.errors,
+        "cancelled": found.cancelled,
+        "unmeasured": found.unmeasured,
         "e2e_ms": quantiles(found.e2e_ms) if found.e2e_ms else None,
         "ttft_ms": None if frequent is None else {**quantiles(found.ttft_ms[frequent]), "definition": frequent},
         "ttft_ms_by_definition": {
@@ -29,7 +32,10 @@ def report(found: LatencyReport) -> dict[str, Any]:
             for name, value in sorted(found.ttft_ms.items())
         },
         "stages": {
-            name: {key: round(value, DECIMALS) for key, value in asdict(figures).items()}
+            name: {
+                key: None if found.known(name) == "not measured" else round(value, DECIMALS)
+                for key, value in asdict(figures).items()
+            }
             for name, figures in found.stages.items()
             if name != "unattributed"
         },
@@ -46,7 +52,8 @@ def point(found: LatencyPoint) -> dict[str, Any]:
         "start_ns": found.start_ns,
         "requests": found.requests,
         "errors": found.errors,
-        "e2e_ms": quantiles(found.e2e_ms),
+        "cancelled": found.cancelled,
+        "e2e_ms": quantiles(found.e2e_ms) if found.e2e_ms else None,
         "ttft_ms": {name: quantiles(value) for name, value in sorted(found.ttft_ms.items())},
         "stack_ms": {
             q: {stage: round(value, DECIMALS) for stage, value in stack.items()} for q, stack in found.stack_ms.items()
@@ -91,6 +98,7 @@ def cause(found: Named) -> dict[str, Any]:
         "summary": found.cause.summary,
         "impact_ms": round(found.cause.impact_ms, DECIMALS),
         "cost_ms": round(found.cost_ms, DECIMALS),
+        "failed": found.cause.failed,
         "evidence": [each._asdict() for each in found.cause.evidence],
         "remedies": list(remedies()[found.cause.name].steps),
         "url": f"{reverse('causes')}#{found.cause.name}",

@@ -15,7 +15,7 @@ router = Router(tags=["requests"])
 
 @router.get("", response=RequestsOut, summary="Requests, slowest or newest first")
 def requests(request: HttpRequest, parameters: Query[AskedRequests]) -> dict[str, Any]:
-    question = asked(request, AskedRequests)
+    question = asked(request)
     page = answers.requests(
         question,
         parameters.order,

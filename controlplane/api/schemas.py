@@ -4,34 +4,36 @@ from typing import Any, Literal
 
 from ninja import Field, Schema
 
+from controlplane.api.formats import TIME, Attribute, Cursor, Instant, Match, Name
 from controlplane.telemetry.ask.exemplars import MOST as MOST_EXEMPLARS
-from controlplane.telemetry.ask.question import DEFAULT_FROM, DEFAULT_TO, Quantile
-from controlplane.telemetry.ask.signals import LONGEST_TEXT, Shown
+from controlplane.telemetry.ask.question import DEFAULT_FROM, DEFAULT_TO, MOST_ATTRIBUTES, MOST_VALUES, Quantile
+from controlplane.telemetry.ask.signals import MOST_MATCHES, Shown
 from controlplane.telemetry.ask.slow import DEFAULT_ABOVE, LONGEST_MS
 from controlplane.telemetry.store.types import Dimension, Order
-
-TIME = "`now`, `now-15m` (units s, m, h, d, w), ISO 8601 (UTC unless it says otherwise), or seconds, ms, µs or ns since the epoch."
 
 
 class Asked(Schema):
     """Which requests: a half-open range of the moments they entered, and filters. Values of one filter are alternatives."""
 
-    from_: str = Field(DEFAULT_FROM, alias="from", description=TIME)
-    to: str = Field(DEFAULT_TO, description=TIME)
-    model: list[str] = Field([])
-    variant: list[str] = Field([])
-    pool: list[str] = Field([])
-    replica: list[str] = Field([])
-    region: list[str] = Field([])
-    tier: list[str] = Field([])
-    tenant: list[str] = Field([])
-    cache: list[str] = Field([], description="hit, miss, coalesced, bypass or skipped")
-    prompt_bucket: list[str] = Field([], description="Prompt length in tokens, such as 512-1023")
-    status: list[str] = Field([], description="ok, error, cancelled or rejected")
-    operation: list[str] = Field([])
-    service: list[str] = Field([])
-    attribute: list[str] = Field(
+    from_: Instant = Field(DEFAULT_FROM, alias="from", description=TIME)
+    to: Instant = Field(DEFAULT_TO, description=TIME)
+    model: list[Name] = Field([], max_length=MOST_VALUES)
+    variant: list[Name] = Field([], max_length=MOST_VALUES)
+    pool: list[Name] = Field([], max_length=MOST_VALUES)
+    replica: list[Name] = Field([], max_length=MOST_VALUES)
+    region: list[Name] = Field([], max_length=MOST_VALUES)
+    tier: list[Name] = Field([], max_length=MOST_VALUES)
+    tenant: list[Name] = Field([], max_length=MOST_VALUES)
+    cache: list[Name] = Field([], max_length=MOST_VALUES, description="hit, miss, coalesced, bypass or skipped")
+    prompt_bucket: list[Name] = Field(
+        [], max_length=MOST_VALUES, description="Prompt length in tokens, such as 512-1023"
+    )
+    status: list[Name] = Field([], max_length=MOST_VALUES, description="ok, error, cancelled or rejected")
+    operation: list[Name] = Field([], max_length=MOST_VALUES)
+    service: list[Name] = Field([], max_length=MOST_VALUES)
+    attribute: list[Attribute] = Field(
         [],
+        max_length=MOST_ATTRIBUTES,
         description="key=value of an attribute that some span of the request has, such as user.id=42; all given must hold",
     )
 
@@ -53,15 +55,15 @@ class AskedExplain(Asked):
     slower_than_ms: float | None = Field(None, ge=0, le=LONGEST_MS, description="Those with at least this E2E")
     e2e_from_ms: float | None = Field(None, ge=0, le=LONGEST_MS, description="Region: E2E of at least")
     e2e_to_ms: float | None = Field(None, ge=0, le=LONGEST_MS, description="Region: E2E below")
-    region_from: str | None = Field(None, description="Region: entered at or after. " + TIME)
-    region_to: str | None = Field(None, description="Region: entered before")
+    region_from: Instant | None = Field(None, description="Region: entered at or after. " + TIME)
+    region_to: Instant | None = Field(None, description="Region: entered before")
     limit: int = Field(10, ge=1, le=50, description="At most so many findings")
 
 
 class AskedRequests(Asked):
     order: Order = Field("slowest")
     limit: int = Field(50, ge=1, le=1000)
-    cursor: str | None = Field(None, max_length=400, description="`next_cursor` of the page before")
+    cursor: Cursor | None = Field(None, description="`next_cursor` of the page before")
     min_ms: float = Field(0, ge=0, le=1e9, description="Only requests whose E2E is at least this")
     max_ms: float | None = Field(None, ge=0, le=1e9, description="Only requests whose E2E is below this")
 
@@ -69,16 +71,18 @@ class AskedRequests(Asked):
 class AskedTargets(Schema):
     """The range of scrapes: a target that was not tried in it is not there."""
 
-    from_: str = Field(DEFAULT_FROM, alias="from", description=TIME)
-    to: str = Field(DEFAULT_TO, description=TIME)
+    from_: Instant = Field(DEFAULT_FROM, alias="from", description=TIME)
+    to: Instant = Field(DEFAULT_TO, description=TIME)
 
 
 class AskedSignal(AskedTargets):
     """A metric's series; conditions on labels are joined by and."""
 
-    metric: str = Field(max_length=LONGEST_TEXT, description="Its name, as it was sent")
-    match: list[str] = Field(
-        [], description="`label=value`, `label!=value`, `label=~expression` or `label!~expression`"
+    metric: Name = Field(description="Its name, as it was sent")
+    match: list[Match] = Field(
+        [],
+        max_length=MOST_MATCHES,
+        description="`label=value`, `label!=value`, `label=~expression` or `label!~expression`",
     )
 
 
@@ -92,7 +96,7 @@ class AskedPoints(AskedSignal):
 
 
 class AskedMetrics(Schema):
-    text: str = Field("", max_length=LONGEST_TEXT, description="Words that the name contains, whatever their case")
+    text: Name | None = Field(None, description="Words that the name contains, whatever their case")
 
 
 class QuantilesOut(Schema):
@@ -110,21 +114,32 @@ class TtftByDefinitionOut(QuantilesOut):
 
 
 class StageOut(Schema):
-    p50_ms: float
-    p95_ms: float
-    p99_ms: float
-    mean_ms: float
-    share: float = Field(description="Of all time of all requests, 0..1; all stages and `unattributed_share` sum to 1")
-    share_above_median: float = Field(
+    """Null where it was not measured, which is not zero: see `unmeasured`."""
+
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+    mean_ms: float | None
+    share: float | None = Field(
+        description="Of all time of all answered requests, 0..1; all stages and `unattributed_share` sum to 1"
+    )
+    share_above_median: float | None = Field(
         description="Of the time by which requests above the median exceed the median request"
     )
 
 
 class ReportOut(Schema):
-    """Exact quantiles over all requests asked for. Null where there are none. Unlike definitions of TTFT are never merged."""
+    """Exact quantiles over those of the requests asked for that were answered (status `ok`); null where none was. Unlike definitions of
+    TTFT are never merged."""
 
-    requests: int
+    requests: int = Field(description="`answered`, `errors` and `cancelled` together")
+    answered: int
     errors: int
+    cancelled: int
+    unmeasured: int = Field(
+        description="Answered requests of which a server's spans are missing: their queue and network there are within `model`, "
+        "and the figures of these two stages are lower bounds"
+    )
     e2e_ms: QuantilesOut | None
     ttft_ms: TtftOut | None = Field(description="Of the most frequent definition")
     ttft_ms_by_definition: dict[str, TtftByDefinitionOut]
@@ -134,9 +149,22 @@ class ReportOut(Schema):
     newest_ns: int | None = Field(description="When the newest of them ended, ns since the epoch")
 
 
+class FailureOut(Schema):
+    """Requests that failed for one reason. `error_type` and `error_stage` may be empty: the spans did not say."""
+
+    status: str = Field(description="error or rejected")
+    error_type: str
+    http_status: int | None
+    error_stage: str
+    requests: int
+    p50_ms: float = Field(description="Median time until they failed")
+    newest_ns: int = Field(description="When the newest of them ended, ns since the epoch")
+
+
 class LatencyOut(ReportOut):
     from_ns: int
     to_ns: int
+    failures: list[FailureOut] = Field(description="Why requests failed, the most frequent reason first; at most 50")
     group_by: str | None = None
     groups: dict[str, ReportOut] | None = None
 
@@ -145,7 +173,8 @@ class PointOut(Schema):
     start_ns: int
     requests: int
     errors: int
-    e2e_ms: QuantilesOut
+    cancelled: int
+    e2e_ms: QuantilesOut | None = Field(description="Of the answered requests; null where none was")
     ttft_ms: dict[str, QuantilesOut]
     stack_ms: dict[str, dict[str, float]] = Field(
         description="By quantile, by stage: means of the requests around that quantile, which add up to their E2E"
@@ -213,7 +242,10 @@ class CauseOut(Schema):
     pool: str
     summary: str
     impact_ms: float = Field(description="About how much each of the pool's requests loses to it, on average")
-    cost_ms: float = Field(description="The same, of all requests of the pools that were looked at: the order")
+    cost_ms: float = Field(
+        description="The same, of all requests of the pools that were looked at: the order, after `failed`"
+    )
+    failed: int = Field(description="Requests that failed of it; such causes come first")
     evidence: list[EvidenceOut]
     remedies: list[str] = Field(description="What to do about it")
     url: str = Field(description="Where that is written, on this server")
@@ -234,6 +266,18 @@ class ExplainOut(Schema):
     nothing: str | None
     causes: list[CauseOut]
     unmeasured: list[str]
+
+
+class AttemptOut(Schema):
+    """One call to one replica."""
+
+    pool: str
+    replica: str
+    outcome: str = Field(description="ok, error, or cancelled: nobody waited for it any more")
+    error_type: str
+    retried: bool = Field(description="Another attempt followed")
+    ns: int = Field(description="From its start to its end")
+    model_ns: int = Field(description="Of the request's stage `model`")
 
 
 class RequestOut(Schema):
@@ -275,6 +319,10 @@ class RequestOut(Schema):
     span_count: int
     adapter: str
     critical_path: list[str]
+    attempts: list[AttemptOut] = Field(description="In order; empty where nothing says which replicas were asked")
+    unmeasured: bool = Field(
+        description="A server's spans are missing: its queue and the network to it are within `model`, and not known"
+    )
 
 
 class RequestsOut(Schema):
@@ -318,6 +366,7 @@ class TracedRequestOut(RequestOut):
 class TraceOut(Schema):
     trace_id: str
     requests: list[TracedRequestOut]
+    span_count: int = Field(description="All spans of the trace. `spans` are the first 10,000 by start")
     spans: list[SpanOut]
 
 

@@ -17,15 +17,15 @@ def main() -> None:
 
     from controlplane import tracing
     from controlplane.controller.http import serve
-    from controlplane.controller.loop import Controller
+    from controlplane.controller.loop import Controller, Fence
     from controlplane.incidents import engine
     from controlplane.incidents.retire import retire
     from controlplane.slo.alert import Alert
     from controlplane.telemetry.store import Store
 
-    def observe(alerts: Sequence[Alert], now: datetime) -> None:
-        engine.observe(alerts, now)
-        retire(now)
+    def observe(alerts: Sequence[Alert], now: datetime, fence: Fence) -> None:
+        engine.observe(alerts, now, fence)
+        retire(now, fence)
 
     config = settings.CONFIG
     tracing.configure("weir-controller", config)

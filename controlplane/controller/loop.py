@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 from uuid import uuid4
 
 import structlog
-from django.db import DatabaseError, close_old_connections
+from django.db import DatabaseError, close_old_connections, transaction
 from django.utils import timezone
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -23,6 +24,7 @@ from controlplane.config import Config
 from controlplane.fleet.models import Observation
 from controlplane.slo import lease, states
 from controlplane.slo.alert import Alert
+from controlplane.slo.alone import alone, reason
 from controlplane.slo.doubt import Doubt
 from controlplane.slo.evaluation import Evaluation, unjudged
 from controlplane.slo.evaluator import Evaluator
@@ -38,7 +40,9 @@ LEASE_LASTS = timedelta(seconds=20)
 """Two may lead at no time, so another waits this long for one that was killed; one that ends gives it up."""
 DAY_S = 86_400
 
-Observe = Callable[[Sequence[Alert], datetime], None]
+Fence = Callable[[], None]
+"""To be called first in each transaction that only the leader may write. Raises LeaseLostError."""
+Observe = Callable[[Sequence[Alert], datetime, Fence], None]
 
 TOOK = Histogram(
     "weir_controller_tick_seconds",
@@ -95,51 +99,71 @@ class Controller:
     def step(self, now: datetime) -> Outcome:
         """One tick at `now`. Raises DatabaseError."""
         began = time.monotonic()
-        leads = lease.take(LEASE, self.holder, now, LEASE_LASTS)
+        generation = lease.take(LEASE, self.holder, now, LEASE_LASTS)
+        leads = generation > 0
         objectives = self._objectives()
         evaluations, error = self._evaluate(objectives, now)
-        if leads and lease.take(LEASE, self.holder, timezone.now(), LEASE_LASTS):  # as long as that took, still
-            error = self._tell(evaluations, now, error)
-            self._beat(evaluations, now, began, error)
+        if leads:
+            fence = partial(lease.fence, LEASE, self.holder, generation)
+            try:
+                error = self._tell(evaluations, now, error, fence)
+                self._beat(evaluations, now, began, error, fence)
+            except lease.LeaseLostError as lost:  # nothing was written
+                log.warning("controller.lease_lost", error=str(lost))
+                leads = False
         self._say(error)
         self._measure(leads, evaluations, began, error)
         self.last_step = time.monotonic()
         return Outcome(leads, evaluations, error)
 
     def _objectives(self) -> list[Objective]:
-        found, broken = [], {}
+        found: list[Objective] = []
+        broken: dict[str, str] = {}
         for row in StoredObjective.objects.filter(enabled=True).select_related("owner"):
-            try:
-                found.append(row.to_objective())
-            except (ValueError, TypeError) as error:
-                broken[row.slug] = str(error)
+            value = alone(row.to_objective)
+            if isinstance(value, Exception):
+                broken[row.slug] = reason(value)
+            else:
+                found.append(value)
         if broken != self._broken:
-            log.warning("controller.broken_objectives", objectives=broken)
+            log.warning("controller.objectives_refused", objectives=broken)
         self._broken = broken
         return found
 
     def _evaluate(self, objectives: list[Objective], now: datetime) -> tuple[list[Evaluation], str]:
         now_ns = int(now.timestamp() * 1e9)
         try:
-            found = self.evaluator.tick(objectives, planned(), now_ns, lambda newest: self._doubt.about(newest, now))
+            found = self.evaluator.tick(objectives, planned(), now_ns, lambda store: self._doubt.about(store, now))
         except (StoreUnavailable, StoreError) as error:
             why = f"the ledger cannot be read: {error}"
             return _unknown(objectives, self._last, now_ns, why), why
         self._last = found
         return found, ""
 
-    def _tell(self, evaluations: list[Evaluation], now: datetime, error: str) -> str:
-        """States for the pages, alerts for incidents. Incidents that fail do not stop the states, and are the tick's error."""
-        states.write(evaluations, now, self._broken)
+    def _tell(self, evaluations: list[Evaluation], now: datetime, error: str, fence: Fence) -> str:
+        """States for the pages, alerts for incidents. Incidents that fail do not stop the states, and are the tick's error.
+
+        Raises LeaseLostError where another leads by now: what was found is then of no use.
+        """
+        with transaction.atomic():
+            fence()
+            states.write(evaluations, now, self._broken)
         try:
-            self._observe([one.alert for one in evaluations], now)
+            self._observe([one.alert for one in evaluations], now, fence)
+        except lease.LeaseLostError:
+            raise
         except Exception as failure:
             if not self._error:
                 log.exception("controller.incidents_failed")
             return error or f"incidents could not be brought up to date: {type(failure).__name__}: {failure}"
         return error
 
-    def _beat(self, evaluations: list[Evaluation], now: datetime, began: float, error: str) -> None:
+    def _beat(self, evaluations: list[Evaluation], now: datetime, began: float, error: str, fence: Fence) -> None:
+        with transaction.atomic():
+            fence()
+            self._beaten(evaluations, now, began, error)
+
+    def _beaten(self, evaluations: list[Evaluation], now: datetime, began: float, error: str) -> None:
         took_s = time.monotonic() - began
         failed = sum(one.alert.state == "unknown" for one in evaluations) + len(self._broken)
         states.beat(

@@ -1,21 +1,31 @@
 """What every page's frame shows."""
 
-from collections.abc import Callable
 from typing import Any
 
 from django.http import HttpRequest
+from django.utils import timezone
 
+from controlplane.incidents import rows, unheard
+from controlplane.incidents.life import UNDO_FOR
 from controlplane.incidents.models import Incident
+from controlplane.incidents.steps import RULES
 
 
 def open_incidents(request: HttpRequest) -> dict[str, Any]:
-    """How many pages nobody has acknowledged or resolved; asked only by templates that show it."""
+    """How many pages nobody has acknowledged or resolved, and which of them reached nobody; asked only by templates that show it."""
 
     def open_pages() -> int:
-        shown = request.user.is_authenticated
-        return (
-            Incident.objects.filter(status=Incident.Status.OPEN, severity="page", withheld="").count() if shown else 0
-        )
+        if not request.user.is_authenticated:
+            return 0
+        found = Incident.objects.filter(status=Incident.Status.OPEN, severity="page", withheld__in=rows.HEARD_OF)
+        return found.count()
 
-    found: dict[str, Callable[[], int]] = {"open_pages": open_pages}
-    return found
+    def unheard_pages() -> list[unheard.Unheard]:
+        return unheard.pages(timezone.now()) if request.user.is_authenticated else []
+
+    return {
+        "open_pages": open_pages,
+        "unheard_pages": unheard_pages,
+        "undo_min": int(UNDO_FOR.total_seconds() // 60),
+        "cool_down_min": int(RULES.cool_down.total_seconds() // 60),
+    }

@@ -36,7 +36,7 @@ class Headline:
 
 
 def headline(report: LatencyReport | Group, by_model: Mapping[str, Group], quantile: Quantile) -> Headline | None:
-    """None where there are no requests."""
+    """Of the answered requests; None where there are none."""
     if report.e2e_ms is None:
         return None
     value = getattr(report.e2e_ms, quantile)
@@ -56,7 +56,7 @@ def headline(report: LatencyReport | Group, by_model: Mapping[str, Group], quant
         share=shares[cause] if cause else 0.0,
         steady=steady,
         model=_owner(cause, by_model) if cause else "",
-        few=report.requests < FEW_REQUESTS,
+        few=report.answered < FEW_REQUESTS,
         second=second,
         second_share=shares.get(second, 0.0),
     )
@@ -65,7 +65,7 @@ def headline(report: LatencyReport | Group, by_model: Mapping[str, Group], quant
 def _owner(stage: str, by_model: Mapping[str, Group]) -> str:
     """The model that spends most of the stage's time, where one clearly does."""
     spent = {
-        model: report.requests * report.stages[stage].mean_ms
+        model: report.answered * report.stages[stage].mean_ms
         for model, report in by_model.items()
         if model and stage in report.stages
     }

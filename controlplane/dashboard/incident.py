@@ -10,9 +10,10 @@ from django.utils import timezone
 
 from controlplane.dashboard import units
 from controlplane.dashboard.figures.burn import BurnChart, burn_chart
-from controlplane.incidents import rows, telling, text
+from controlplane.incidents import life, standing, telling, text, timeline
 from controlplane.incidents.delivery.models import Delivery
 from controlplane.incidents.models import Entry, Incident
+from controlplane.incidents.standing import Standing
 from controlplane.slo.models import StoredObjective
 from controlplane.telemetry.ledger.row import STAGES
 
@@ -40,17 +41,29 @@ SIGNALS = {
     "unknown": Look("○", "warn", "no data: held open"),
     "gone": Look("○", "warn", "no longer in the data: resolves once its windows are empty"),
 }
-ENTRY_ICONS = {
+ENTRY_ICONS: Mapping[str, str] = {
     Entry.Kind.OPENED: "●",
     Entry.Kind.ESCALATED: "▲",
-    Entry.Kind.TOLD: "→",
+    Entry.Kind.TOLD: "…",
     Entry.Kind.HELD: "⊘",
     Entry.Kind.ACKNOWLEDGED: "◐",
     Entry.Kind.RESOLVED: "✓",
+    Entry.Kind.REOPENED: "●",
     Entry.Kind.NOTE: "✎",
+    "delivered": "→",
+    "refused": "✕",
 }
+STANDINGS: Mapping[standing.Kind, tuple[str, str]] = {
+    "held": ("⊘", "held"),
+    "nobody": ("✕", "bad"),
+    "failed": ("✕", "bad"),
+    "queued": ("◐", "warn"),
+    "delivered": ("→", "muted"),
+    "waiting": ("◐", "muted"),
+}
+"""Icon and colour class of what became of an incident's notices."""
 DELIVERY_LOOKS = {
-    "pending": Look("◐", "muted", "on its way"),
+    "pending": Look("◐", "muted", "queued, not accepted yet"),
     "delivered": Look("✓", "good", "delivered"),
     "dead": Look("✕", "bad", "refused"),
     "dropped": Look("○", "muted", "not needed"),
@@ -59,14 +72,17 @@ VIA = {"pagerduty": "PagerDuty"}
 LEAST_SHARE = 0.005  # of the burn: smaller stages are left out of bar and table
 
 
-def summed(incidents: Sequence[Incident]) -> dict[str, Any]:
-    """The open ones in a sentence's parts."""
-    pages = [one for one in incidents if one.severity == "page" and not one.withheld]
+def summed(incidents: Sequence[Incident], now: datetime) -> dict[str, Any]:
+    """The open ones in a sentence's parts. What nobody takes is not held back: somebody should have been told."""
+    found = standing.standings(incidents, now)
+    held = [one for one in incidents if found[one.pk].kind == "held"]
+    pages = [one for one in incidents if one.severity == "page" and one not in held]
     return {
         "pages": len(pages),
-        "tickets": sum(one.severity == "ticket" for one in incidents if not one.withheld),
-        "held": sum(bool(one.withheld) for one in incidents),
+        "tickets": sum(one.severity == "ticket" for one in incidents if one not in held),
+        "held": len(held),
         "unacknowledged": sum(one.status == "open" for one in pages),
+        "unheard": sum(found[one.pk].kind in ("nobody", "failed") for one in incidents),
     }
 
 
@@ -75,12 +91,13 @@ def grouped(incidents: Sequence[Incident], now: datetime) -> list[tuple[str, lis
     groups: dict[str, list[Incident]] = {}
     for one in sorted(incidents, key=lambda one: (not one.is_open, one.severity != "page", -one.opened_at.timestamp())):
         groups.setdefault(one.group, []).append(one)
-    return [(name, [row(one, now) for one in members]) for name, members in groups.items()]
+    found = standing.standings(incidents, now)
+    return [(name, [row(one, now, found[one.pk]) for one in members]) for name, members in groups.items()]
 
 
-def row(incident: Incident, now: datetime) -> dict[str, Any]:
+def row(incident: Incident, now: datetime, holds: Standing) -> dict[str, Any]:
     facts = telling.facts(incident)
-    withheld = rows.withheld(incident)
+    icon, tone = STANDINGS[holds.kind]
     return {
         "incident": incident,
         "href": reverse("incident", args=[incident.pk]),
@@ -89,7 +106,8 @@ def row(incident: Incident, now: datetime) -> dict[str, Any]:
         "severity": SEVERITIES[incident.severity],
         "status": STATUSES[incident.status],
         "signal": SIGNALS["gone" if incident.gone_since else incident.signal] if incident.is_open else None,
-        "held": rows.why_untold(withheld) if withheld else "",
+        "heard": Look(icon, tone, holds.said),
+        "is_heard": holds.kind == "delivered" and not holds.silence,
         "age": units.age((now - incident.opened_at).total_seconds()),
         "lasted": units.age(((incident.resolved_at or now) - incident.opened_at).total_seconds()),
         "silence_href": silence_href(incident),
@@ -99,23 +117,25 @@ def row(incident: Incident, now: datetime) -> dict[str, Any]:
 def silence_href(incident: Incident) -> str:
     """The form for a silence of just this one."""
     matchers = [
-        f"objective={incident.objective}",
+        f"component={incident.component}" if incident.component else f"objective={incident.objective}",
         *(f"{name}={value}" if value else f"{name}!=?*" for name, value in sorted(incident.scope.items())),
     ]
-    return f"{reverse('silences')}?{urlencode([('matcher', one) for one in matchers])}#new"
+    pairs = [*(("matcher", one) for one in matchers), ("next", reverse("incident", args=[incident.pk]))]
+    return f"{reverse('silences')}?{urlencode(pairs)}#new"
 
 
 def detail(incident: Incident) -> dict[str, Any]:
     """Everything of one incident, from what was frozen; nothing here asks the store."""
-    facts, found = telling.facts(incident), incident.attribution or {}
+    facts, found, now = telling.facts(incident), incident.attribution or {}, timezone.now()
     return {
-        **row(incident, timezone.now()),
+        **row(incident, now, standing.standings([incident], now)[incident.pk]),
         "actions": {"incident": incident, "silence_href": silence_href(incident)},
-        "objective_href": objective_href(incident.objective),
+        "objective_href": objective_href(incident.objective) if incident.objective else "",
         "runbook_href": incident.runbook if incident.runbook.startswith(("https://", "http://")) else "",
         "burn": text.burn_text(incident.burning),
+        "is_seen": incident.is_open and incident.signal != Incident.Signal.UNKNOWN,
         "budget": text.budget(incident.burning),
-        "action": facts.action,
+        "resolves": facts.resolves,
         "since": text.since_text(found),
         "found": found,
         "stages": stages(found),
@@ -127,12 +147,20 @@ def detail(incident: Incident) -> dict[str, Any]:
         "windows": windows(incident.opened_with, incident.burning),
         "chart": chart(incident, found),
         "latency_href": telling.latency_path(incident.scope, found),
-        "entries": [
-            {"entry": one, "icon": ENTRY_ICONS.get(Entry.Kind(one.kind), "·")} for one in incident.entries.all()
+        "timeline": [
+            {"line": one, "icon": ENTRY_ICONS.get(one.kind, "·"), "via": VIA.get(one.via, one.via)}
+            for one in timeline.timeline(incident)
         ],
         "deliveries": deliveries(incident),
-        "deliveries_href": f"{reverse('deliveries')}?{urlencode([('key', key) for key in keys(incident)])}",
+        "resolved": None if incident.is_open else resolved(incident, now),
+        "deliveries_href": f"{reverse('deliveries')}?{urlencode([('key', key) for key in timeline.keys(incident)])}",
     }
+
+
+def resolved(incident: Incident, now: datetime) -> dict[str, Any]:
+    """What follows from its end: what Weir does if it still fires, and whether somebody can open it again."""
+    cools = incident.cool_until is not None and now < incident.cool_until
+    return {"cool_until": incident.cool_until if cools else None, "why_not": life.why_not_reopened(incident, now)}
 
 
 def objective_href(slug: str) -> str:
@@ -198,14 +226,9 @@ def _span(found: Mapping[str, Any]) -> tuple[int, int]:
     return found["from_ns"] - int((found["to_ns"] - found["from_ns"]) * QUARTER), found["to_ns"]
 
 
-def keys(incident: Incident) -> list[str]:
-    """All that it is, or was, known by outside."""
-    return [*incident.earlier_keys, incident.notice_key]
-
-
 def deliveries(incident: Incident) -> list[dict[str, Any]]:
     found = (
-        Delivery.objects.filter(key__in=keys(incident))
+        Delivery.objects.filter(key__in=timeline.keys(incident))
         .select_related("destination", "endpoint")
         .order_by("enqueued_at", "id")
     )

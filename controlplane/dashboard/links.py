@@ -5,8 +5,9 @@ from django.urls import reverse
 from controlplane.dashboard import units
 from controlplane.telemetry.ask.question import Question, written
 from controlplane.telemetry.ask.timerange import LONGEST_NS, SECOND_NS, TimeRange
-from controlplane.telemetry.store.types import Window
+from controlplane.telemetry.store.types import Failure, Window
 
+FAILED = ("error", "rejected")
 PRESETS = ("5m", "15m", "1h", "6h", "24h", "7d")
 
 
@@ -41,6 +42,19 @@ def latency(question: Question, **more: str) -> str:
 
 def requests(question: Question, **more: str) -> str:
     return f"{reverse('requests')}?{written([*question.pairs(), *more.items()])}"
+
+
+def failed(question: Question) -> str:
+    """The requests that failed: of those that the question's own filter of statuses lets pass."""
+    asked = question.filters.get("status", FAILED)
+    return requests(question.but("status", *(status for status in FAILED if status in asked)))
+
+
+def failed_for(question: Question, failure: Failure) -> str:
+    """The requests that failed for one reason; where the spans gave none, those of its status."""
+    narrowed = question.but("status", failure.status)
+    reason = (f"error.type={failure.error_type}",) if failure.error_type else ()
+    return requests(narrowed.but("attribute", *dict.fromkeys((*question.filters.get("attribute", ()), *reason))))
 
 
 def trace(trace_id: str, request_id: str = "") -> str:

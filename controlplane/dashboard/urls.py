@@ -35,6 +35,7 @@ urlpatterns = [
     path("incidents/<int:number>.md", incidents.incident_markdown, name="incident-markdown"),
     path("incidents/<int:number>/acknowledge", incidents.acknowledge, name="incident-acknowledge"),
     path("incidents/<int:number>/resolve", incidents.resolve, name="incident-resolve"),
+    path("incidents/<int:number>/reopen", incidents.reopen, name="incident-reopen"),
     path("incidents/<int:number>/note", incidents.note, name="incident-note"),
     path("deliveries", deliveries, name="deliveries"),
     path("silences", silences.silences, name="silences"),

@@ -64,7 +64,9 @@ class Waterfall:
 
 
 def waterfall(spans: Sequence[Span], segments: Sequence[Segment], most: int = 1000) -> Waterfall:
-    """Rows of `spans` (at least one), of which `segments` are on a request's critical path. At most `most` rows."""
+    """Rows of `spans`, of which `segments` are on a request's critical path. At most `most` rows; none of spans that are kept no longer."""
+    if not spans:
+        return Waterfall(0, 1, (), (), 0)
     start_ns = min(span.start_ns for span in spans)
     length_ns = max(1, max(max(span.end_ns, span.start_ns) for span in spans) - start_ns)
     on_path: dict[str, list[Segment]] = defaultdict(list)

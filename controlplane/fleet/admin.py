@@ -68,7 +68,7 @@ class LLMModelAdmin(ModelAdmin):
     fieldsets = [
         (None, {"fields": ["name", "team", "enabled"]}),
         ("Limits", {"fields": ["tokenizer", "max_prompt_tokens", "max_output_tokens"]}),
-        ("Cache", {"fields": ["cache_mode", "cache_ttl_s", "cache_coalesce", "prompt_version"]}),
+        ("Cache", {"fields": ["cache_mode", "cache_scope", "cache_ttl_s", "cache_coalesce", "prompt_version"]}),
         ("Price", {"fields": ["usd_per_1k_prompt_tokens", "usd_per_1k_output_tokens"]}),
     ]
 
@@ -100,7 +100,7 @@ class ReplicaAdmin(ModelAdmin):
 
 @admin.register(Tier)
 class TierAdmin(ModelAdmin):
-    list_display = ["name", "priority", "requests_per_minute"]
+    list_display = ["name", "priority", "requests_per_minute", "tokens_per_minute"]
     search_fields = ["name"]
 
 

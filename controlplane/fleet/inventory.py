@@ -14,8 +14,9 @@ def pool_entries() -> list[PoolEntry]:
             region=pool.region.name,
             enabled=pool.enabled,
             replicas=tuple(ReplicaEntry(one.name, one.enabled, bool(one.http)) for one in pool.replicas.all()),
+            owner=pool.variant.model.team.name if pool.variant.model.team else "",
         )
-        for pool in Pool.objects.select_related("variant__model", "region").prefetch_related("replicas")
+        for pool in Pool.objects.select_related("variant__model__team", "region").prefetch_related("replicas")
     ]
 
 
@@ -30,6 +31,14 @@ def pool_servers() -> list[PoolServer]:
 def observations() -> list[Observed]:
     """The latest of every component, in one query."""
     return [
-        Observed(one.component, one.state, one.observed_at, one.figures, one.error)  # type: ignore[arg-type]
+        Observed(
+            one.component,
+            one.state,  # type: ignore[arg-type]
+            one.observed_at,
+            one.figures,
+            one.error,
+            one.up_at,
+            one.down_since,
+        )
         for one in Observation.objects.all()
     ]

@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 from django.conf import settings
-from django.db import connections, models, transaction
+from django.db import IntegrityError, OperationalError, connections, models, transaction
 from django.db.models.signals import post_delete, post_save
 
 from controlplane.fleet import scrape
@@ -30,6 +30,7 @@ from controlplane.tracing import span
 from inference import snapshot
 
 log = structlog.get_logger(__name__)
+_TRIES = 5
 
 SOURCES: tuple[type[models.Model], ...] = (
     LLMModel,
@@ -54,22 +55,60 @@ def publish() -> SnapshotRevision:
     with span("publish the policy snapshot"), _locked(path):
         revision = _current_revision()
         if not path.is_file() or path.read_text() != revision.text:
-            snapshot.write(path, snapshot.decode(revision.text.encode()))
+            snapshot.write_text(path, revision.text.encode())
             log.info("policy snapshot written", version=revision.version, path=str(path))
         scrape.write(settings.CONFIG)
         return revision
 
 
-@transaction.atomic
 def _current_revision() -> SnapshotRevision:
+    """The revision of the fleet as it is now, made if there is none. Another machine may make one at the same moment:
+    then the database refuses one of the two, which looks again.
+    """
+    for left in reversed(range(_TRIES)):
+        try:
+            with _one_view():
+                return _find_or_make()
+        except (IntegrityError, OperationalError):
+            if not left:
+                raise
+    raise AssertionError
+
+
+def _find_or_make() -> SnapshotRevision:
     latest = SnapshotRevision.objects.first()
     document = render(fleet_values(), version=latest.version + 1 if latest else 1)
     digest = content_sha256(document)
     if latest is not None and latest.content_sha256 == digest:
         return latest
-    return SnapshotRevision.objects.create(
-        version=document.version, content_sha256=digest, text=snapshot.encode(document).decode()
-    )
+    text = snapshot.encode(document)
+    _say_faults(text)
+    return SnapshotRevision.objects.create(version=document.version, content_sha256=digest, text=text.decode())
+
+
+def _say_faults(text: bytes) -> None:
+    """Rows may come past the forms. What gateways refuse of them is said here too; the rest is published all the same."""
+    try:
+        for fault in snapshot.check(text).faults:
+            log.error(
+                "policy snapshot has a part that gateways refuse", kind=fault.kind, name=fault.name, reason=fault.reason
+            )
+    except snapshot.SnapshotError as error:
+        log.error("policy snapshot is one that gateways refuse", reason=str(error))  # noqa: TRY400  (the reason is all)
+
+
+@contextmanager
+def _one_view() -> Iterator[None]:
+    """A transaction in which all queries see the database as it was at one moment: the fleet takes seven, and an edit
+    committed between two of them would otherwise be published by half. SQLite's transactions are like that (docs/settings.md).
+    """
+    connection = transaction.get_connection()
+    outermost = not connection.in_atomic_block
+    with transaction.atomic():
+        if outermost and connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        yield
 
 
 @contextmanager

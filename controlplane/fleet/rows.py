@@ -7,7 +7,7 @@ from inference.snapshot import Budgets, CacheRule
 
 
 def fleet_values() -> FleetValues:
-    """Everything the snapshot is made of, in seven queries. Read it inside a transaction."""
+    """Everything the snapshot is made of, in seven queries. Read it inside a transaction that sees one moment."""
     return FleetValues(models=_models(), pools=_pools(), tiers=_tiers(), tenants=_tenants(), budgets=_budgets())
 
 
@@ -20,7 +20,12 @@ def _models() -> tuple[ModelValue, ...]:
             max_prompt_tokens=model.max_prompt_tokens,
             max_output_tokens=model.max_output_tokens,
             prompt_version=model.prompt_version,
-            cache=CacheRule(mode=model.cache_mode, ttl_s=model.cache_ttl_s, coalesce=model.cache_coalesce),  # type: ignore[arg-type]
+            cache=CacheRule(
+                mode=model.cache_mode,  # type: ignore[arg-type]
+                ttl_s=model.cache_ttl_s,
+                coalesce=model.cache_coalesce,
+                scope=model.cache_scope,  # type: ignore[arg-type]
+            ),
             usd_per_1k_prompt_tokens=model.usd_per_1k_prompt_tokens,
             usd_per_1k_output_tokens=model.usd_per_1k_output_tokens,
         )
@@ -48,7 +53,10 @@ def _pools() -> tuple[PoolValue, ...]:
 
 
 def _tiers() -> tuple[snapshot.Tier, ...]:
-    return tuple(snapshot.Tier(tier.name, tier.priority, tier.requests_per_minute) for tier in Tier.objects.all())
+    return tuple(
+        snapshot.Tier(tier.name, tier.priority, tier.requests_per_minute, tier.tokens_per_minute)
+        for tier in Tier.objects.all()
+    )
 
 
 def _tenants() -> tuple[TenantValue, ...]:

@@ -15,8 +15,6 @@ def targets(config: Config) -> list[dict[str, object]]:
     gateway: dict[str, object] = {"job": "gateway", "url": f"{config.gateway_url}/metrics"}
     if config.metrics_token:
         gateway["bearer_token_env"] = "WEIR_METRICS_TOKEN"  # noqa: S105  (a name)
-    elif (config.home / "gateway-key").exists():
-        gateway["bearer_token_file"] = str(config.home / "gateway-key")
     telemetry: dict[str, object] = {"job": "telemetry", "url": f"{config.telemetry_url}/metrics"}
     if config.otlp_token:
         telemetry["bearer_token_env"] = "WEIR_OTLP_TOKEN"  # noqa: S105  (a name)
@@ -24,18 +22,17 @@ def targets(config: Config) -> list[dict[str, object]]:
 
 
 def _own(config: Config) -> list[dict[str, object]]:
-    """Web, controller and worker, where they can be asked: web takes the first API token, the worker that or WEIR_METRICS_TOKEN."""
-    token = config.home / "api-token"
-    found: list[dict[str, object]] = []
-    if config.web_url and token.exists():
-        found.append({"job": "web", "url": f"{config.web_url.rstrip('/')}/metrics", "bearer_token_file": str(token)})
+    """Web, controller and worker, where they can be asked. Web shows metrics to nobody without WEIR_METRICS_TOKEN."""
     by_token = {"bearer_token_env": "WEIR_METRICS_TOKEN"} if config.metrics_token else {}  # (a name)
+    found: list[dict[str, object]] = []
+    if config.web_url and by_token:
+        found.append({"job": "web", "url": f"{config.web_url.rstrip('/')}/metrics", **by_token})
     if config.controller_port:
         url = f"http://{config.controller_host}:{config.controller_port}/metrics"
         found.append({"job": "controller", "url": url, **by_token})
     if config.worker_metrics:
         url = f"http://{config.worker_metrics}/metrics"
-        found.append({"job": "worker", "url": url, **(by_token or {"bearer_token_file": str(token)})})
+        found.append({"job": "worker", "url": url, **by_token})
     return found
 
 

@@ -51,6 +51,8 @@ class Observed:
     observed_at: datetime
     figures: Mapping[str, float] = field(default_factory=dict)
     error: str = ""
+    up_at: datetime | None = None  # last seen up or degraded
+    down_since: datetime | None = None  # first seen down; None while it is not
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ class PoolEntry:
     region: str
     enabled: bool = True
     replicas: tuple[ReplicaEntry, ...] = ()
+    owner: str = ""  # the team of the model
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +84,13 @@ class PoolServer:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What the ledger saw in the last `window_s` seconds; None for the whole where it cannot be asked."""
+    """What the ledger saw in the last `window_s` seconds, or since its first request where that is later; None for the whole where it
+    cannot be asked."""
 
     window_s: float
     overall: Traffic | None
     pools: Mapping[str, Traffic]
-    replicas: Mapping[str, Traffic]  # by the replica's name, as spans carry it
+    replicas: Mapping[tuple[str, str], Traffic]  # by pool and replica, as spans name them: the attempts made at it
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +181,7 @@ def _replica(
 ) -> Row:
     state, age_s = judge(observed, now, stale_after_s)
     figures = observed.figures if observed and state in ("up", "degraded") else {}
-    traffic = ledger.replicas.get(replica.name) if ledger else None
+    traffic = ledger.replicas.get((pool.name, replica.name)) if ledger else None
     detail = _detail(observed, state)
     if not replica.has_http:
         detail = "it has no HTTP address: add one, and it is observed"
@@ -186,9 +190,9 @@ def _replica(
         name=replica.name,
         kind="replica",
         state=state,
-        # The server's own count: the ledger cannot tell a replica that serves two pools apart.
+        # The server's own count, which has its other clients' too. Gateways say what failed: a server that is gone counts nothing.
         rate_per_s=figures.get("requests_per_s"),
-        errors_per_s=figures.get("errors_per_s"),
+        errors_per_s=_per_s(ledger, traffic, "errors"),
         p95_ms=traffic.p95_ms if traffic else None,
         age_s=age_s,
         traffic_age_s=_age_s(traffic, now),

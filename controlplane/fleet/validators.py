@@ -4,9 +4,10 @@ import re
 
 from django.core.exceptions import ValidationError
 
+from inference.address import parse_address
+from inference.snapshot import TOKENIZERS
+
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?")
-ADDRESS = re.compile(r"(?P<host>\[[0-9a-fA-F:]+\]|[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?):(?P<port>[0-9]{1,5})")
-MAX_PORT = 65_535
 
 
 def validate_name(value: str) -> None:
@@ -30,11 +31,22 @@ def validate_model_name(value: str) -> None:
 
 
 def validate_address(value: str) -> None:
-    """`host:port`, the host a name, an IPv4 address, or an IPv6 address in brackets."""
-    match = ADDRESS.fullmatch(value)
-    if match is None or not 0 < int(match["port"]) <= MAX_PORT:
+    """`host:port`, as gateways read it."""
+    try:
+        parse_address(value)
+    except ValueError as error:
         raise ValidationError(
             "“%(value)s” is not an address: write host:port with a port from 1 to 65535, such as “10.0.0.7:8001”.",
             code="address",
             params={"value": value},
+        ) from error
+
+
+def validate_tokenizer(value: str) -> None:
+    """One that gateways carry: they refuse a model with another."""
+    if value not in TOKENIZERS:
+        raise ValidationError(
+            "“%(value)s” is not a tokenizer that the gateway carries: write %(known)s.",
+            code="tokenizer",
+            params={"value": value, "known": " or ".join(f"“{name}”" for name in TOKENIZERS)},
         )

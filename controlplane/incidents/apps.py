@@ -1,6 +1,12 @@
 from django.apps import AppConfig
+from django.db.models.signals import post_migrate
 
 
 class IncidentsConfig(AppConfig):
     name = "controlplane.incidents"
     verbose_name = "Incidents"
+
+    def ready(self) -> None:
+        from controlplane.incidents.rights import make_group
+
+        post_migrate.connect(make_group, sender=self)

@@ -10,6 +10,8 @@ from controlplane.incidents.delivery import enqueue
 from controlplane.incidents.models import ChangeRecord
 from controlplane.incidents.notice import Change, Link
 
+FIRST_REVISION = 1
+"""Of the first start, which changed nothing: it is not remembered as a change, and no incident is blamed on it."""
 NEWS = timedelta(hours=1)
 """A revision older than this was made before anybody listened: it is remembered, and told to nobody."""
 
@@ -17,17 +19,21 @@ NEWS = timedelta(hours=1)
 def announce(now: datetime) -> None:
     """Policy revisions that are not known yet. Safe to call from several processes."""
     known = ChangeRecord.objects.filter(source="policy").order_by("-at").first()
-    newer = SnapshotRevision.objects.order_by("version")
+    newer = SnapshotRevision.objects.filter(version__gt=FIRST_REVISION).order_by("version")
     if known is not None:
         newer = newer.filter(created_at__gte=known.at)
     for revision in newer:
         record(
-            identity=f"policy-revision/{revision.version}",
+            identity=revision_identity(revision.version),
             summary=f"policy revision {revision.version}",
             source="policy",
             at=revision.created_at,
             tell=now - revision.created_at <= NEWS,
         )
+
+
+def revision_identity(version: int) -> str:
+    return f"policy-revision/{version}"
 
 
 def record(

@@ -7,49 +7,76 @@ incidents alone that are about to open. A kill at any moment leaves a whole tick
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
-from uuid import uuid4
 
 import structlog
 from django.db import transaction
 
-from controlplane.incidents import changes, frozen, live, machine, rows, telling, text
+from controlplane.incidents import changes, live, machine, opening, rows, steps, telling, text
 from controlplane.incidents.attribution import gather
-from controlplane.incidents.machine import Step
+from controlplane.incidents.components.alert import ComponentAlert
+from controlplane.incidents.machine import Signal
 from controlplane.incidents.models import Entry, Incident
+from controlplane.incidents.steps import RULES, Rules, Step
 from controlplane.slo import words
 from controlplane.slo.alert import Alert
 
 log = structlog.get_logger(__name__)
 
 
-def observe(alerts: Sequence[Alert], now: datetime) -> None:
-    """Bring incidents up to date with the alerts, and put into the outbox what is to be told. `now` is aware."""
+def observe(alerts: Sequence[Alert], now: datetime, fence: Callable[[], None] = lambda: None) -> None:
+    """Bring incidents of objectives up to date with the alerts, and put into the outbox what is to be told. `now` is aware.
+
+    `fence` is called first in each transaction, and raises where another process does this by now.
+    """
     changes.announce(now)
     judged = {alert.key: alert for alert in alerts}
-    planned = _decide(rows.open_rows(), alerts, now)
-    opening = [judged[step.key] for step in planned if isinstance(step, machine.Opened)]
-    found = gather.gather(opening)
+    known = rows.of_objectives()
+    planned = _decide(known, alerts, now, telling.takes(known))
+    found = gather.gather([judged[step.key] for step in planned if isinstance(step, steps.Opened)])
     with transaction.atomic():
-        locked = rows.open_rows(lock=True)
-        steps = _decide(locked, alerts, now)
-        _Tick(locked, judged, found, now).take(steps)
-        if steps:
-            live.changed()
-    _fill_in(judged, now)
+        fence()
+        locked = rows.of_objectives(lock=True)
+        taken = _decide(locked, alerts, now, telling.takes(locked, lock=True))
+        _Tick(locked, judged, found, now, rows.down_now()).take(taken)
+    _fill_in(judged, now, fence)
+    _measure(judged, now, fence)
 
 
-def _decide(known: Mapping[str, Incident], alerts: Sequence[Alert], now: datetime) -> list[Step]:
-    return machine.decide(map(rows.tracked, known.values()), alerts, rows.silences(now), rows.cooling(now), now)
+@transaction.atomic
+def observe_components(alerts: Sequence[ComponentAlert], now: datetime, rules: Rules) -> None:
+    """The same of components. It asks the database alone: neither the store nor a component that may be down."""
+    locked = rows.of_components(lock=True)
+    taken = _decide(locked, alerts, now, telling.takes(locked, lock=True), rules)
+    _Tick(locked, {alert.key: alert for alert in alerts}, {}, now).take(taken)
 
 
-def _fill_in(judged: Mapping[str, Alert], now: datetime) -> None:
+def _decide(
+    known: Mapping[str, Incident], alerts: Sequence[Signal], now: datetime, takes: machine.Takes, rules: Rules = RULES
+) -> list[Step]:
+    return machine.decide(
+        map(rows.tracked, known.values()),
+        alerts,
+        rows.silences(now),
+        rows.cooling(now),
+        now,
+        rules,
+        takes=takes,
+        breakdowns=rows.breakdowns(now),
+    )
+
+
+def _fill_in(judged: Mapping[str, Alert], now: datetime, fence: Callable[[], None]) -> None:
     """Attributions that were missing at opening, for those that are open still: later is better than never."""
     without = Incident.objects.exclude(status=Incident.Status.RESOLVED).filter(
-        attribution__isnull=True, opened_at__lt=now
+        attribution__isnull=True, component="", opened_at__lt=now
     )
     for key, found in gather.late(list(without.order_by("-opened_at")), judged).items():
         with transaction.atomic():
-            row = Incident.objects.exclude(status=Incident.Status.RESOLVED).select_for_update().get(alert_key=key)
+            fence()
+            open_ones = Incident.objects.exclude(status=Incident.Status.RESOLVED).select_for_update()
+            row = open_ones.filter(alert_key=key).first()
+            if row is None:  # resolved by a person while the store was asked
+                continue
             row.attribution, row.attribution_missing = found.attribution, ""
             row.since = gather.since(found.attribution)
             row.summary = text.summary(telling.facts(row))
@@ -58,135 +85,162 @@ def _fill_in(judged: Mapping[str, Alert], now: datetime) -> None:
             live.changed()
 
 
+def _measure(judged: Mapping[str, Alert], now: datetime, fence: Callable[[], None]) -> None:
+    """The figure in the text follows the present while the incident is open."""
+    now_ns = int(now.timestamp()) * 10**9
+    seen = {key: alert for key, alert in judged.items() if alert.state != "unknown"}
+    for key, value in gather.present(list(rows.of_objectives().values()), seen, now_ns).items():
+        with transaction.atomic():
+            fence()
+            open_ones = Incident.objects.exclude(status=Incident.Status.RESOLVED).select_for_update()
+            row = open_ones.filter(alert_key=key).first()
+            if row is not None:
+                row.burning = {**row.burning, "value": value, "value_at_ns": now_ns}
+                row.summary = text.summary(telling.facts(row))
+                row.save(update_fields=["burning", "summary"])
+
+
 class _Tick:
     """Steps become rows, timeline and notices."""
 
     def __init__(
-        self, known: dict[str, Incident], judged: Mapping[str, Alert], found: Mapping[str, gather.Found], now: datetime
+        self,
+        known: dict[str, Incident],
+        judged: Mapping[str, Signal],
+        found: Mapping[str, gather.Found],
+        now: datetime,
+        down: Sequence[rows.Down] = (),
     ) -> None:
-        self._rows, self._judged, self._found, self._now = known, judged, found, now
+        self._rows, self._judged, self._found, self._now, self._down = known, judged, found, now, down
         self._take: dict[type[Any], Callable[[Any], None]] = {
-            machine.Opened: self._opened,
-            machine.Escalated: self._escalated,
-            machine.Eased: self._eased,
-            machine.Outage: self._outage,
-            machine.Signalled: self._signalled,
-            machine.Gone: self._gone,
-            machine.Held: self._held,
-            machine.Told: self._told,
-            machine.Resolved: self._resolved,
-            machine.Cooled: self._cooled,
+            steps.Opened: self._opened,
+            steps.Escalated: self._escalated,
+            steps.Eased: self._eased,
+            steps.Outage: self._outage,
+            steps.Signalled: self._signalled,
+            steps.Gone: self._gone,
+            steps.Held: self._held,
+            steps.Told: self._told,
+            steps.Resolved: self._resolved,
+            steps.Cooled: self._cooled,
         }
 
-    def take(self, steps: Sequence[Step]) -> None:
+    def take(self, taken: Sequence[Step]) -> None:
         for key, row in self._rows.items():
-            if key in self._judged and self._judged[key].state != "unknown":
-                row.burning = frozen.burning(self._judged[key])
-        for step in steps:
+            if key in self._judged:
+                row.burning = {**opening.present(self._judged[key], row), **self._down_in(row)}
+        for step in taken:
             before = rows.tracked(self._rows[step.key]) if step.key in self._rows else None
             self._take[type(step)](step)
-            after = machine.advance(before, step)
+            after = steps.advance(before, step)
             if after is not None:
                 rows.write_back(self._rows[step.key], after)
-        stepped = {step.key for step in steps}
+        for row in self._rows.values():
+            row.summary = text.summary(telling.facts(row))
+        stepped = {step.key for step in taken}
         for key in stepped & self._rows.keys():
             self._rows[key].save()
-        Incident.objects.bulk_update([row for key, row in self._rows.items() if key not in stepped], ["burning"])
+        others = [row for key, row in self._rows.items() if key not in stepped]
+        Incident.objects.bulk_update(others, ["burning", "summary"])
+        if telling.catch_up(self._rows.values(), self._now) or taken:
+            live.changed()
 
-    def _opened(self, step: machine.Opened) -> None:
-        alert = self._judged[step.key]
-        objective, found = alert.objective, self._found.get(step.key) or gather.Found(missing=gather.NO_TIME)
+    def _opened(self, step: steps.Opened) -> None:
         before = Incident.objects.filter(alert_key=step.key).order_by("-id").first()
-        row = Incident(
-            alert_key=step.key,
-            notice_key=_notice_key(objective.slug),
-            objective=objective.slug,
-            objective_name=objective.name,
-            promise=frozen.promise(objective),
-            scope=dict(alert.scope),
-            owner=objective.owner,
-            runbook=objective.runbook,
-            labels=dict(objective.labels),
-            group=text.group(alert.scope, objective.owner),
-            severity=step.severity,
-            opened_at=self._now,
-            since=gather.since(found.attribution) if found.attribution else None,
-            burning=frozen.burning(alert),
-            opened_with=frozen.burning(alert),
-            attribution=found.attribution,
-            attribution_missing=found.missing,
-        )
+        found = self._found.get(step.key) or gather.Found(missing=gather.NO_TIME)
+        row = opening.incident(self._judged[step.key], found)
+        row.notice_key, row.severity, row.opened_at = rows.new_notice_key(row), step.severity, self._now
+        row.burning = {**row.burning, **self._down_in(row)}
         row.summary = text.summary(telling.facts(row))
         row.save()
         self._rows[step.key] = row
         again = f" Follows #{before.pk}." if before else ""
-        self._enter(row, Entry.Kind.OPENED, f"Opened as a {step.severity}: {text.burn_text(row.burning)}.{again}")
-        log.info("incident opened", key=step.key, incident=row.pk, severity=step.severity)
+        self._enter(row, Entry.Kind.OPENED, f"Opened as a {step.severity}: {text.state(telling.facts(row))}.{again}")
+        log.info("incident.opened", key=step.key, incident=row.pk, severity=step.severity)
 
-    def _escalated(self, step: machine.Escalated) -> None:
+    def _escalated(self, step: steps.Escalated) -> None:
         row = self._rows[step.key]
         row.status, row.acknowledged_at, row.acknowledged_by = Incident.Status.OPEN, None, ""
         self._enter(row, Entry.Kind.ESCALATED, f"From ticket to page: {text.burn_text(row.burning)}.")
 
-    def _eased(self, step: machine.Eased) -> None:
+    def _eased(self, step: steps.Eased) -> None:
         said = "No longer burns at the speed of a page." if step.since else "Burns at the speed of a page again."
         self._enter(self._rows[step.key], Entry.Kind.EASED, said)
 
-    def _outage(self, step: machine.Outage) -> None:
-        self._enter(
-            self._rows[step.key], Entry.Kind.SIGNAL, "Most requests fail: latency pages of its scope are held back."
+    def _outage(self, step: steps.Outage) -> None:
+        said = (
+            "Most requests fail: latency pages of its scope are held back."
+            if step.lasts
+            else "Fewer than half of the requests fail: latency pages of its scope are no longer held back."
         )
+        self._enter(self._rows[step.key], Entry.Kind.SIGNAL, said)
 
-    def _signalled(self, step: machine.Signalled) -> None:
+    def _signalled(self, step: steps.Signalled) -> None:
+        row = self._rows[step.key]
         said = {
             "firing": "Fires again.",
             "quiet": "Quiet: resolves once it has stayed so.",
             "unknown": "Data is missing or too old: nothing is resolved until it is back.",
-        }
-        self._enter(self._rows[step.key], Entry.Kind.SIGNAL, said[step.state])
+        }[step.state]
+        if step.by:
+            said = f"{rows.name_of(step.by)} is up again: what still burns is of the time when it was down."
+        elif row.component and step.state != "unknown":
+            said = f"{text.sentence(text.state(telling.facts(row)))}."
+        self._enter(row, Entry.Kind.SIGNAL, said)
 
-    def _gone(self, step: machine.Gone) -> None:
+    def _gone(self, step: steps.Gone) -> None:
         if step.since:
             row, lasts = self._rows[step.key], text.duration(step.for_s)
             said = f"No longer in the data: {words.scope(row.scope)}. Resolves by itself once that has been so for {lasts}."
             self._enter(row, Entry.Kind.SIGNAL, said)
 
-    def _held(self, step: machine.Held) -> None:
+    def _held(self, step: steps.Held) -> None:
         row = self._rows[step.key]
         if step.withheld is None:
             self._enter(row, Entry.Kind.RELEASED, "Nothing holds it back any more.")
         else:
-            self._enter(row, Entry.Kind.HELD, f"Nobody is told: {rows.why_untold(step.withheld)}.")
+            self._enter(row, Entry.Kind.HELD, f"{rows.untold(step.withheld)}.")
+            if step.withheld.kind == "nobody":
+                log.error("page.had_no_destination", incident=row.pk, key=step.key, severity=step.withheld.by)
 
-    def _told(self, step: machine.Told) -> None:
+    def _told(self, step: steps.Told) -> None:
         """A page is known outside under another key than the ticket before it, which may be acknowledged: nobody would hear of it."""
         row = self._rows[step.key]
         if step.before:
             telling.resolve(row, self._now, "became a page")
             row.earlier_keys = [*row.earlier_keys, row.notice_key]
-            row.notice_key, row.sequence = _notice_key(row.objective), 0
+            row.notice_key, row.sequence = rows.new_notice_key(row), 0
         telling.trigger(row, self._now)
-        self._enter(row, Entry.Kind.TOLD, f"As a {step.severity}: {row.summary}")
+        self._enter(row, Entry.Kind.TOLD, f"As a {step.severity}, for {telling.whom(row)}: {row.summary}")
 
-    def _resolved(self, step: machine.Resolved) -> None:
+    def _resolved(self, step: steps.Resolved) -> None:
         row = self._rows.pop(step.key)
         why = _why_over(step, row)
         row.status, row.resolved_at, row.resolved_by = Incident.Status.RESOLVED, self._now, "weir"
         row.withheld = row.withheld_by = ""
         if step.told:
             telling.resolve(row, self._now, why)
-        self._enter(row, Entry.Kind.RESOLVED, f"{why[:1].upper()}{why[1:]}.")
+        self._enter(row, Entry.Kind.RESOLVED, f"{text.sentence(why)}.")
         row.save()
 
-    def _cooled(self, step: machine.Cooled) -> None:
+    def _cooled(self, step: steps.Cooled) -> None:
         Incident.objects.filter(alert_key=step.key, cool_until__isnull=False).update(cool_until=None)
+
+    def _down_in(self, row: Incident) -> dict[str, Any]:
+        return {} if row.component else {"down": [one.said for one in self._down if one.concerns(row.scope)]}
 
     def _enter(self, row: Incident, kind: Entry.Kind, said: str) -> None:
         row.entries.create(at=self._now, kind=kind, text=said)
 
 
-def _why_over(step: machine.Resolved, row: Incident) -> str:
+def _why_over(step: steps.Resolved, row: Incident) -> str:
     match step.why:
+        case "recovered":
+            return f"{rows.name_of(step.by)} is up again, and what still burns is of the time when it was down"
+        case "quiet" if row.component:
+            return text.state(telling.facts(row))
+        case "changed" if row.component:
+            return "it is no longer part of the fleet, or was disabled"
         case "quiet":
             return "quiet long enough"
         case "silent":
@@ -197,8 +251,3 @@ def _why_over(step: machine.Resolved, row: Incident) -> str:
             lasted = text.duration(step.for_s)
             return f"not in the data for {lasted}, as long as its windows ({words.scope(row.scope)}): nothing is left to burn"
     return "its objective was changed, and does not judge this scope any more"
-
-
-def _notice_key(slug: str) -> str:
-    """A new one each time: what was resolved outside stays resolved."""
-    return f"weir/{slug[:200]}/{uuid4().hex}"

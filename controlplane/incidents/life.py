@@ -1,18 +1,21 @@
-"""What people do with an incident, here or in PagerDuty: acknowledge, resolve, write notes.
+"""What people do with an incident, here or in PagerDuty: acknowledge, resolve, open again, write notes.
 
 Each answers whether it changed anything, so that the same event heard twice is told once.
 """
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from django.db import transaction
 
-from controlplane.incidents import live, telling
-from controlplane.incidents.machine import RULES
+from controlplane.incidents import live, rows, telling
 from controlplane.incidents.models import Entry, Incident
+from controlplane.incidents.steps import RULES
 
 LONGEST_NOTE = 10_000  # characters
+UNDO_FOR = timedelta(minutes=5)
+BY_ITSELF = "weir"
+"""`resolved_by` of what no person resolved."""
 
 
 def acknowledge(key: str, by: str, at: datetime, note: str = "", via: str = "") -> bool:
@@ -32,19 +35,58 @@ def acknowledge(key: str, by: str, at: datetime, note: str = "", via: str = "") 
     return _changed(key, change)
 
 
-def resolve(key: str, by: str, at: datetime, note: str = "", via: str = "") -> bool:
-    """It is over, somebody says. Where it fires still after the cool-down, a new incident opens."""
+def resolve(key: str, by: str, at: datetime, note: str = "", via: str = "", cools: bool = True) -> bool:
+    """It is over, somebody says. Where it fires still after the cool-down, a new incident opens; without one (`cools`), at once."""
 
     def change(incident: Incident) -> bool:
         if not incident.is_open:
             return False
         incident.status = Incident.Status.RESOLVED
         incident.resolved_at, incident.resolved_by = at, by[:200]
-        if incident.signal != Incident.Signal.QUIET:
+        if cools and incident.signal != Incident.Signal.QUIET:
             incident.cool_until = at + RULES.cool_down
         _enter(incident, Entry.Kind.RESOLVED, by, at, note, via)
         if incident.told:
             telling.resolve(incident, at, f"resolved by {by}", known_to=via)
+        return True
+
+    return _changed(key, change)
+
+
+def why_not_reopened(incident: Incident, now: datetime) -> str:
+    """Why nobody can open it again, as a sentence; empty where somebody can."""
+    if incident.is_open:
+        return "It is open."
+    if incident.resolved_at is None or incident.resolved_by == BY_ITSELF:
+        return "It resolved by itself. If it fires again, a new incident opens."
+    other = Incident.objects.exclude(status=Incident.Status.RESOLVED).filter(alert_key=incident.alert_key).first()
+    if other is not None:
+        return f"#{other.pk} is open for the same."
+    cools = incident.cool_until is not None and now < incident.cool_until
+    if not cools and now - incident.resolved_at > UNDO_FOR:
+        return "It was resolved too long ago. If it fires, a new incident opens."
+    return ""
+
+
+def reopen(key: str, by: str, at: datetime, note: str = "") -> bool:
+    """Take back that somebody resolved it: for UNDO_FOR, and for as long as it cools down, which is while it still fires.
+
+    It is open and told of to nobody: the next tick sends it, under a new key, since what was resolved outside stays resolved there.
+    """
+
+    def change(incident: Incident) -> bool:
+        if why_not_reopened(incident, at):
+            return False
+        said = f"It had been resolved by {incident.resolved_by}. The next tick sends it again, if it still fires."
+        incident.status, incident.told = Incident.Status.OPEN, ""
+        incident.resolved_at, incident.resolved_by, incident.cool_until = None, "", None
+        incident.acknowledged_at, incident.acknowledged_by = None, ""
+        incident.withheld = incident.withheld_by = ""
+        incident.eased_since = incident.gone_since = None
+        incident.quiet_since = at if incident.signal == Incident.Signal.QUIET else None
+        incident.earlier_keys = [*incident.earlier_keys, incident.notice_key]
+        incident.notice_key, incident.sequence = rows.new_notice_key(incident), 0
+        _enter(incident, Entry.Kind.REOPENED, by, at, " ".join(part for part in (said, note.strip()) if part), "")
         return True
 
     return _changed(key, change)

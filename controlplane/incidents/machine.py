@@ -6,184 +6,95 @@ hold, which starts anew: what nobody saw was not quiet.
 
 An alert that is no longer made, though its objective is judged, is of a value that has left the data (a pool that was removed).
 Once it has been gone for all of its windows, no event is left that could burn, and the incident is over. It is over at once
-where the objective was changed so that it no longer judges that scope.
+where the objective was changed so that it no longer judges that scope, or where the component was removed.
 
 Everybody is told of each incident by itself, whatever its group. Where somebody is not told of an incident that fires, it
 carries the reason (`Withheld`), and is told of as soon as the reason is gone.
+
+Alerts of objectives and of components go through the same steps. What explains what is in `inhibition.py`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
 
+from controlplane.incidents.components.alert import PREFIX, ComponentAlert
+from controlplane.incidents.inhibition import Breakdown, inhibitor, is_outage, recovered
 from controlplane.incidents.silence import Silence, Subject, silencing
-from controlplane.slo.alert import Alert, State, slug_of
-from controlplane.slo.burn import error_budget
+from controlplane.incidents.steps import (
+    RULES,
+    SENT_AS,
+    Cooled,
+    Cooling,
+    Eased,
+    Escalated,
+    Gone,
+    Held,
+    Opened,
+    Outage,
+    Resolved,
+    Rules,
+    Signalled,
+    Step,
+    Told,
+    Tracked,
+    Withheld,
+    advance,
+)
+from controlplane.slo.alert import Alert, slug_of
 from controlplane.slo.objective import Objective
-from controlplane.slo.sli import Availability, Latency
+from controlplane.slo.sli import Availability
 from controlplane.slo.windows import Severity
 
-Kind = Literal["silenced", "inhibited", "maintenance", "acknowledged", "easing"]
+Signal = Alert | ComponentAlert
 
-OUTAGE_RATIO = 0.5  # of the requests in a short window fail: latency is then not the news
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """`hold`: longer than two ticks of a slow controller, far shorter than a person's patience with a page that is over.
-    `cool_down`: what a person resolved stays resolved for so long, though it still fires."""
-
-    hold: timedelta = timedelta(minutes=2)
-    cool_down: timedelta = timedelta(minutes=15)
+Takes = Callable[[Signal, Severity], bool]
+"""Whether any enabled destination takes notices of that alert at that severity."""
 
 
-RULES = Rules()
-
-
-@dataclass(frozen=True, slots=True)
-class Withheld:
-    """Why nobody is told. `by`: the silence's id, the inhibiting alert's key; empty for the others. `easing`: of a page that no
-    longer fires as one, and that will be a ticket."""
-
-    kind: Kind
-    by: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Tracked:
-    """An open incident, as far as decisions depend on it."""
-
-    key: str
-    severity: Severity
-    scope: Mapping[str, str] = field(default_factory=dict)
-    told: Severity | None = None
-    withheld: Withheld | None = None
-    acknowledged: bool = False
-    outage: bool = False
-    signal: State = "firing"
-    quiet_since: datetime | None = None
-    eased_since: datetime | None = None  # it fires, but no longer as a page
-    gone_since: datetime | None = None  # its objective is judged, and it is not
-
-
-@dataclass(frozen=True, slots=True)
-class Cooling:
-    """A person resolved it."""
-
-    until: datetime
-    severity: Severity
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    key: str
-    severity: Severity
-    scope: Mapping[str, str]
-    outage: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Escalated:
-    """From ticket to page. An acknowledgement was of the ticket: the page wants one of its own."""
-
-    key: str
-
-
-@dataclass(frozen=True, slots=True)
-class Eased:
-    """Fires no longer as a page (or, with None, does again)."""
-
-    key: str
-    since: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class Outage:
-    key: str
-
-
-@dataclass(frozen=True, slots=True)
-class Signalled:
-    key: str
-    state: State
-    at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """Not in the data any more, `for_s` before it is over (or, with None, it is again, or nobody can tell)."""
-
-    key: str
-    since: datetime | None
-    for_s: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """Not told, and why; None: the reason is gone, and there is nothing to tell."""
-
-    key: str
-    withheld: Withheld | None
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """`before`: the severity that was told until now, which is withdrawn."""
-
-    key: str
-    severity: Severity
-    before: Severity | None
-
-
-@dataclass(frozen=True, slots=True)
-class Resolved:
-    """`silent`: quiet, because no request came. `eased`: it goes on as a ticket, which is opened next. `gone`: not in the data for
-    `for_s`. `changed`: its objective no longer judges that scope."""
-
-    key: str
-    why: Literal["quiet", "silent", "eased", "gone", "changed"]
-    told: Severity | None
-    for_s: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Cooled:
-    """Quiet after a person had resolved it: if it fires again, that is news."""
-
-    key: str
-
-
-Step = Opened | Escalated | Eased | Outage | Signalled | Gone | Held | Told | Resolved | Cooled
+def everybody(alert: Signal, severity: Severity) -> bool:
+    return True
 
 
 def decide(
     incidents: Iterable[Tracked],
-    alerts: Sequence[Alert],
+    alerts: Sequence[Signal],
     silences: Sequence[Silence],
     cooling: Mapping[str, Cooling],
     now: datetime,
     rules: Rules = RULES,
+    takes: Takes = everybody,
+    breakdowns: Sequence[Breakdown] = (),
 ) -> list[Step]:
-    """The steps of this tick, in order. Availability is looked at first: an outage must be known before what it inhibits."""
+    """The steps of this tick, in order. What may explain others is looked at first: it must be known before what it explains.
+
+    `breakdowns`: of components, for alerts of objectives.
+    """
     tracked = {one.key: one for one in incidents}
     judged = {alert.key: alert for alert in alerts}
     steps: list[Step] = []
-    for key in sorted(judged, key=lambda key: (not isinstance(judged[key].objective.indicator, Availability), key)):
-        tick = _Tick(judged[key], tracked, silences, cooling.get(key), now, rules)
+    for key in sorted(judged, key=lambda key: (_rank(judged[key]), key)):
+        tick = _Tick(judged[key], tracked, silences, cooling.get(key), now, rules, takes, breakdowns)
         steps += tick.steps()
     by_slug: dict[str, list[Alert]] = {}
     for alert in alerts:
-        by_slug.setdefault(alert.objective.slug, []).append(alert)
+        if isinstance(alert, Alert):
+            by_slug.setdefault(alert.objective.slug, []).append(alert)
     for key in sorted(tracked.keys() - judged):
         steps += _unjudged(tracked[key], by_slug.get(slug_of(key), ()), now)
     return steps
 
 
+def _rank(alert: Signal) -> int:
+    if isinstance(alert, ComponentAlert):
+        return 1 if alert.explained_by else 0
+    return 0 if isinstance(alert.objective.indicator, Availability) else 1
+
+
 def _unjudged(incident: Tracked, siblings: Sequence[Alert], now: datetime) -> Iterator[Step]:
     """No alert was made for an incident. `siblings`: those of its objective; where one of them is unknown, so is this."""
     key = incident.key
-    if siblings and not siblings[0].objective.judges(incident.scope):
+    if key.startswith(PREFIX) or (siblings and not siblings[0].objective.judges(incident.scope)):
         yield Resolved(key, "changed", incident.told)
     elif not siblings or any(one.state == "unknown" for one in siblings):
         if incident.gone_since:
@@ -206,59 +117,14 @@ def longest_s(objective: Objective, severity: Severity) -> int:
     )
 
 
-def advance(before: Tracked | None, step: Step) -> Tracked | None:
-    """The incident after a step; None: it is not open."""
-    if isinstance(step, Opened):
-        return Tracked(step.key, step.severity, step.scope, outage=step.outage)
-    if before is None:
-        return None
-    match step:
-        case Escalated():
-            return replace(before, severity="page", acknowledged=False, eased_since=None)
-        case Eased():
-            return replace(before, eased_since=step.since)
-        case Outage():
-            return replace(before, outage=True)
-        case Signalled():
-            return replace(before, signal=step.state, quiet_since=step.at if step.state == "quiet" else None)
-        case Gone():
-            return replace(before, signal="unknown", quiet_since=None, gone_since=step.since)
-        case Held():
-            return replace(before, withheld=step.withheld)
-        case Told():
-            return replace(before, told=step.severity, withheld=None)
-        case Resolved():
-            return None
-    return before
-
-
-def is_outage(alert: Alert) -> bool:
-    """Most requests of a firing page's short window failed."""
-    if not isinstance(alert.objective.indicator, Availability) or alert.state != "firing":
-        return False
-    budget = error_budget(alert.objective.target)
-    return any(
-        verdict.fires and verdict.window.severity == "page" and (verdict.short or 0) * budget >= OUTAGE_RATIO
-        for verdict in alert.verdicts
-    )
-
-
-def _saw_any(alert: Alert) -> bool:
+def _saw_any(alert: Signal) -> bool:
     """Whether a request came lately: an alert is quiet without any, too."""
-    return any(verdict.short is not None for verdict in alert.verdicts)
+    return isinstance(alert, ComponentAlert) or any(verdict.short is not None for verdict in alert.verdicts)
 
 
-def inhibitor(alert: Alert, incidents: Iterable[Tracked]) -> Tracked | None:
-    """An outage that covers the alert's scope, where the alert is about latency. One that nobody was told of inhibits nothing."""
-    if not isinstance(alert.objective.indicator, Latency):
-        return None
-    found = (one for one in incidents if one.outage and one.told == "page" and one.key != alert.key)
-    return next(
-        (one for one in found if all(alert.scope.get(name) == value for name, value in one.scope.items())), None
-    )
-
-
-def subject(alert: Alert) -> Subject:
+def subject(alert: Signal) -> Subject:
+    if isinstance(alert, ComponentAlert):
+        return Subject("", alert.owner, alert.severity, alert.scope, component=alert.component)
     objective = alert.objective
     return Subject(objective.slug, objective.owner, alert.severity or "", alert.scope, objective.labels)
 
@@ -267,12 +133,14 @@ def subject(alert: Alert) -> Subject:
 class _Tick:
     """One alert at one tick. `tracked` is brought up to date with each step."""
 
-    alert: Alert
+    alert: Signal
     tracked: dict[str, Tracked]
     silences: Sequence[Silence]
     cooling: Cooling | None
     now: datetime
     rules: Rules
+    takes: Takes
+    breakdowns: Sequence[Breakdown]
 
     def steps(self) -> list[Step]:
         taken: list[Step] = []
@@ -291,20 +159,28 @@ class _Tick:
 
     def _steps(self) -> Iterator[Step]:
         """Lazily: each step sees what those before it have changed."""
-        alert = self.alert
+        alert, over = self.alert, recovered(self.alert, self.breakdowns, self.now)
+        state = "quiet" if over else alert.state
         if self.incident is None:
-            yield from self._closed()
+            yield from self._closed(over)
             return
         if self.incident.gone_since:
             yield Gone(alert.key, None)
-        if alert.state != self.incident.signal:
-            yield Signalled(alert.key, alert.state, self.now)
-        if alert.state == "firing":
+        if state != self.incident.signal:
+            yield Signalled(alert.key, state, self.now, over or "")
+        if state == "firing":
             yield from self._firing(self.incident)
-        elif alert.state == "quiet" and self._over(self.incident.quiet_since):
-            yield Resolved(alert.key, "quiet" if _saw_any(alert) else "silent", self.incident.told)
+        elif state == "quiet" and self._over(self.incident.quiet_since):
+            yield self._resolved(self.incident, over)
 
-    def _closed(self) -> Iterator[Step]:
+    def _resolved(self, incident: Tracked, over: str | None) -> Resolved:
+        if over:
+            return Resolved(incident.key, "recovered", incident.told, by=over)
+        return Resolved(incident.key, "quiet" if _saw_any(self.alert) else "silent", incident.told)
+
+    def _closed(self, over: str | None) -> Iterator[Step]:
+        if over:
+            return
         if self.alert.state == "quiet" and self.cooling:
             yield Cooled(self.alert.key)
         if self.alert.state == "firing" and not self.alert.maintenance and not self._cools():
@@ -337,8 +213,8 @@ class _Tick:
                 yield Resolved(key, "eased", incident.told)
                 yield from self._open()
                 return
-        if is_outage(self.alert) and not incident.outage:
-            yield Outage(key)
+        if is_outage(self.alert) != incident.outage:
+            yield Outage(key, not incident.outage)
         yield from self._tell()
 
     def _tell(self) -> Iterator[Step]:
@@ -358,11 +234,13 @@ class _Tick:
             return Withheld("maintenance")
         if silence := silencing(self.silences, subject(self.alert), self.now):
             return Withheld("silenced", silence.id)
-        if by := inhibitor(self.alert, self.tracked.values()):
-            return Withheld("inhibited", by.key)
+        if by := inhibitor(self.alert, self.tracked.values(), self.breakdowns):
+            return Withheld("inhibited", by)
         if incident.acknowledged:
             return Withheld("acknowledged")
-        return Withheld("easing") if incident.eased_since else None
+        if incident.eased_since:
+            return Withheld("easing")
+        return None if self.takes(self.alert, incident.severity) else Withheld("nobody", SENT_AS[incident.severity])
 
     def _over(self, since: datetime | None) -> bool:
         return since is not None and self.now - since >= self.rules.hold

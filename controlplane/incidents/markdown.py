@@ -2,6 +2,7 @@
 
 from controlplane.incidents import telling, text
 from controlplane.incidents.models import Incident
+from controlplane.incidents.timeline import timeline
 
 
 def postmortem(incident: Incident) -> str:
@@ -15,9 +16,12 @@ def postmortem(incident: Incident) -> str:
         "|---|---|",
         *(f"| {name} | {_plain(value)} |" for name, value in _facts(incident)),
         "",
-        "## What burned the budget",
-        "",
     ]
+    lines += (
+        ["## What was down", "", f"{_plain(text.blame(facts))}."]
+        if incident.component
+        else ["## What burned the budget", ""]
+    )
     if found:
         lines += [f"- {one['stage']}: {text.share(one['share'])}" for one in found.get("stages") or []]
         lines += ["", "Who was affected:", ""]
@@ -32,13 +36,13 @@ def postmortem(incident: Incident) -> str:
         ]
         lines += [f"- known cause: {_plain(one['summary'])}" for one in found.get("causes") or []]
         lines += [f"- trace `{one}`" for one in found.get("traces") or []]
-    else:
+    elif not incident.component:
         lines += [f"Not known: {incident.attribution_missing or 'nobody asked'}."]
     lines += ["", "## Timeline (UTC)", ""]
-    for entry in incident.entries.all():
-        via = f" via {entry.via}" if entry.via else ""
-        said = f": {_plain(entry.text)}" if entry.text else ""
-        lines += [f"- {entry.at:%Y-%m-%d %H:%M:%S} **{entry.get_kind_display()}** by {_plain(entry.by)}{via}{said}"]
+    for line in timeline(incident):
+        via = f" via {line.via}" if line.via else ""
+        said = f": {_plain(line.text)}" if line.text else ""
+        lines += [f"- {line.at:%Y-%m-%d %H:%M:%S} **{_plain(line.title)}** by {_plain(line.by)}{via}{said}"]
     lines += ["", "## What went well", "", "## What went wrong", "", "## What we will do", ""]
     return "\n".join(lines)
 
@@ -47,11 +51,11 @@ def _facts(incident: Incident) -> list[tuple[str, str]]:
     found = [
         ("status", incident.status),
         ("severity", incident.severity),
-        ("objective", incident.objective_name),
+        ("component" if incident.component else "objective", incident.objective_name),
         ("scope", ", ".join(f"{name}={value}" for name, value in sorted(incident.scope.items())) or "all traffic"),
         ("owner", incident.owner),
         ("runbook", incident.runbook),
-        ("first bad minute", _time(incident.since)),
+        ("down since" if incident.component else "first bad minute", _time(incident.since)),
         ("opened", _time(incident.opened_at)),
         (
             "acknowledged",

@@ -1,6 +1,9 @@
 """Incidents that nothing judges any more: their objective was deleted, or is disabled."""
 
+from collections.abc import Callable
 from datetime import datetime
+
+from django.db import transaction
 
 from controlplane.incidents import life
 from controlplane.incidents.models import Incident
@@ -10,8 +13,10 @@ BY = "weir"
 WHY = "Its objective was deleted or disabled: nothing judges it any more."
 
 
-def retire(now: datetime) -> int:
-    """Resolve them, and tell whoever was told: else they would stay open for ever. How many there were."""
+@transaction.atomic
+def retire(now: datetime, fence: Callable[[], None] = lambda: None) -> int:
+    """Resolve them, and tell whoever was told: else they would stay open for ever. How many there were. `fence`: as in `engine.observe`."""
+    fence()
     judged = StoredObjective.objects.filter(enabled=True).values("slug")
-    left = Incident.objects.exclude(status=Incident.Status.RESOLVED).exclude(objective__in=judged)
-    return sum(life.resolve(key, BY, now, WHY) for key in left.values_list("notice_key", flat=True))
+    left = Incident.objects.filter(component="").exclude(status=Incident.Status.RESOLVED).exclude(objective__in=judged)
+    return sum(life.resolve(key, BY, now, WHY, cools=False) for key in left.values_list("notice_key", flat=True))

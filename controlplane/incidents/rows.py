@@ -1,14 +1,25 @@
 """Incidents as rows, and as decisions see them."""
 
 from collections.abc import Mapping
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import cast
+from uuid import uuid4
 
-from controlplane.incidents.machine import Cooling, Kind, Tracked, Withheld
+from django.db.models import QuerySet
+
+from controlplane.incidents.components import text as component_text
+from controlplane.incidents.components.alert import PREFIX
+from controlplane.incidents.delivery import reach
+from controlplane.incidents.inhibition import Breakdown
 from controlplane.incidents.models import Incident, SilenceRecord
-from controlplane.incidents.silence import Silence
+from controlplane.incidents.silence import Silence, Subject
+from controlplane.incidents.steps import Cooling, Kind, Tracked, Withheld
 from controlplane.slo.alert import State
 from controlplane.slo.windows import Severity
+
+LONGEST_SHORT = timedelta(days=1)
+"""No short window of a burn rate reaches further back: what a component explains is looked for so far."""
 
 
 def tracked(row: Incident) -> Tracked:
@@ -35,14 +46,83 @@ def write_back(row: Incident, after: Tracked) -> None:
     row.quiet_since, row.eased_since, row.gone_since = after.quiet_since, after.eased_since, after.gone_since
 
 
+def subject(row: Incident) -> Subject:
+    """What silences look at."""
+    return Subject(row.objective, row.owner, row.severity, row.scope, row.labels, row.component)
+
+
 def withheld(row: Incident) -> Withheld | None:
     return Withheld(cast(Kind, row.withheld), row.withheld_by) if row.withheld else None
 
 
-def open_rows(lock: bool = False) -> dict[str, Incident]:
-    """By alert key."""
-    query = Incident.objects.exclude(status=Incident.Status.RESOLVED).order_by("id")
-    return {row.alert_key: row for row in (query.select_for_update() if lock else query)}
+def new_notice_key(row: Incident) -> str:
+    """A new one each time: what was resolved outside stays resolved."""
+    return f"weir/{(row.objective or row.component)[:200]}/{uuid4().hex}"
+
+
+HEARD_OF = ("", "nobody")
+"""`withheld` of incidents that somebody was told of, or should have been. All other reasons are somebody's decision."""
+
+
+def of_objectives(lock: bool = False) -> dict[str, Incident]:
+    """Open ones, by alert key."""
+    return _by_key(Incident.objects.filter(component=""), lock)
+
+
+def of_components(lock: bool = False) -> dict[str, Incident]:
+    """Open ones, by alert key."""
+    return _by_key(Incident.objects.exclude(component=""), lock)
+
+
+def _by_key(query: QuerySet[Incident], lock: bool) -> dict[str, Incident]:
+    found = query.exclude(status=Incident.Status.RESOLVED).order_by("id")
+    return {row.alert_key: row for row in (found.select_for_update() if lock else found)}
+
+
+def breakdowns(now: datetime) -> list[Breakdown]:
+    """Of components of which people were told by a page: those that are open, and those that were over not long ago."""
+    query = Incident.objects.exclude(component="").filter(told=Incident.Severity.PAGE)
+    open_ones = query.exclude(status=Incident.Status.RESOLVED)
+    over = query.filter(
+        status=Incident.Status.RESOLVED, signal=Incident.Signal.QUIET, quiet_since__gt=now - LONGEST_SHORT
+    )
+    return [Breakdown(row.alert_key, tuple(row.explains)) for row in open_ones if row.explains] + [
+        Breakdown(row.alert_key, tuple(row.explains), row.quiet_since) for row in over if row.explains
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Down:
+    """A component that is down now: where, and how its incident says it."""
+
+    scope: Mapping[str, str]
+    said: str
+
+    def concerns(self, scope: Mapping[str, str]) -> bool:
+        """Some of the scope's traffic may meet it."""
+        return all(scope.get(name, value) == value for name, value in self.scope.items())
+
+
+def down_now() -> list[Down]:
+    """Components that are down, by their open incidents."""
+    found = [row for row in of_components().values() if row.signal == Incident.Signal.FIRING]
+    return [Down(row.scope, f"{row.objective_name} {component_text.measured(row)}") for row in found]
+
+
+def unjudged_is_explained() -> bool:
+    """People were told that a component is down without which no objective is judged."""
+    return Incident.objects.filter(
+        status__in=(Incident.Status.OPEN, Incident.Status.ACKNOWLEDGED),
+        component__in=("controller", "telemetry"),
+        signal=Incident.Signal.FIRING,
+        told=Incident.Severity.PAGE,
+    ).exists()
+
+
+def name_of(key: str) -> str:
+    """Of the latest incident of an alert's key, with its number: `pool chat-large-local (#12)`."""
+    row = Incident.objects.filter(alert_key=key).order_by("-id").first()
+    return f"{row.objective_name} (#{row.pk})" if row else key.removeprefix(PREFIX)
 
 
 def silences(now: datetime) -> list[Silence]:
@@ -55,6 +135,16 @@ def cooling(now: datetime) -> Mapping[str, Cooling]:
     return {row.alert_key: Cooling(row.cool_until, cast(Severity, row.severity)) for row in rows if row.cool_until}
 
 
+def untold(withheld: Withheld) -> str:
+    """As a sentence without its full stop."""
+    why = why_untold(withheld)
+    return f"{why[:1].upper()}{why[1:]}" if withheld.kind == "nobody" else f"Nobody is told: {why}"
+
+
+def silenced(silence: SilenceRecord) -> str:
+    return f"silenced by {silence.author} until {silence.ends_at:%Y-%m-%d %H:%M} UTC: {silence.reason}"
+
+
 def why_untold(withheld: Withheld) -> str:
     """In words."""
     match withheld.kind:
@@ -62,11 +152,15 @@ def why_untold(withheld: Withheld) -> str:
             silence = SilenceRecord.objects.filter(pk=withheld.by).first()
             if silence is None:
                 return "silenced"
-            return f"silenced by {silence.author} until {silence.ends_at:%Y-%m-%d %H:%M} UTC: {silence.reason}"
+            return silenced(silence)
+        case "inhibited" if withheld.by.startswith(PREFIX):
+            return f"explained by the incident of {name_of(withheld.by)}, which people were told of"
         case "inhibited":
             return f"inhibited by {withheld.by}"
         case "maintenance":
             return "planned maintenance"
         case "acknowledged":
             return "acknowledged before it was delivered"
+        case "nobody":
+            return f"nobody was notified: {reach.no_destination(withheld.by)}"
     return "it no longer fires as a page"

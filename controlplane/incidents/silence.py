@@ -8,9 +8,11 @@ from typing import Literal
 
 from controlplane.slo.objective import DIMENSIONS
 
-FIELDS = ("objective", "owner", "severity", *DIMENSIONS)
+FIELDS = ("objective", "component", "owner", "severity", *DIMENSIONS)
 LABEL = "label."
 LONGEST = 200
+PATTERN = rf"^({'|'.join(FIELDS)}|label\.[^=!\s\x00-\x1f\x7f-\x9f]+)!?=[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+"""Every text that `matcher` takes in the form in which it writes one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +24,7 @@ class Subject:
     severity: str
     scope: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    component: str = ""  # of a component's incident, such as "gateway"; it has no objective
 
     def value(self, name: str) -> str:
         """Empty where it has none."""

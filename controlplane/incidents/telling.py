@@ -1,17 +1,23 @@
 """Notices of an incident, put into the outbox in the caller's transaction: with it they are kept, without it they never were."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 from django.conf import settings
 from django.urls import reverse
 
-from controlplane.incidents import text, underway
-from controlplane.incidents.delivery import enqueue
-from controlplane.incidents.models import Incident
+from controlplane.incidents import machine, rows, text
+from controlplane.incidents.components import text as component_text
+from controlplane.incidents.components.alert import ComponentAlert
+from controlplane.incidents.delivery import enqueue, outbox, route
+from controlplane.incidents.models import Entry, Incident
 from controlplane.incidents.notice import Link, Notice, NoticeAction
+from controlplane.incidents.silence import silencing
+from controlplane.incidents.steps import RULES, SENT_AS
+from controlplane.slo.windows import Severity
 from controlplane.telemetry.ask.question import UNKNOWN
 
 MOST_TRACES = 3
@@ -19,18 +25,63 @@ AROUND_NS = 600 * 10**9
 
 
 def facts(incident: Incident) -> text.Facts:
-    return text.Facts(
+    found = text.Facts(
         name=incident.objective_name,
         promise=incident.promise,
         scope=incident.scope,
         burning=incident.burning,
         attribution=incident.attribution,
         missing=incident.attribution_missing,
-        action=underway.under_way(incident.scope),
         owner=incident.owner,
         runbook=incident.runbook,
         labels=incident.labels,
     )
+    if not incident.is_open:
+        return found
+    if incident.component:
+        up_for = text.duration(settings.CONFIG.component_up_for_s)
+        return replace(found, resolves=component_text.resolves(found, up_for))
+    quiet_for = text.duration(RULES.hold.total_seconds())
+    return replace(found, resolves=f"resolves once no window has burned too fast for {quiet_for}")
+
+
+def takes(known: Mapping[str, Incident], lock: bool = False) -> machine.Takes:
+    """By the destinations as they are now, and with `lock` until the transaction ends. `known`: open incidents by alert key; of
+    others, the owner of the objective or the component counts."""
+    candidates = outbox.candidates(lock)
+
+    def any_takes(alert: machine.Signal, severity: Severity) -> bool:
+        owner = alert.owner if isinstance(alert, ComponentAlert) else alert.objective.owner
+        if alert.key in known:
+            owner = known[alert.key].owner
+        return bool(route.takers_of(SENT_AS[severity], owner, candidates))
+
+    return any_takes
+
+
+def catch_up(incidents: Iterable[Incident], now: datetime) -> bool:
+    """Send what is open to destinations that are new, or take it only since; whether there were any.
+
+    Nothing is sent of what is acknowledged or silenced.
+    """
+    told = [one for one in incidents if one.status == Incident.Status.OPEN and one.told == one.severity]
+    silences = rows.silences(now) if told else []
+    sent = False
+    for incident in told:
+        if silencing(silences, rows.subject(incident), now) is not None:
+            continue
+        names = outbox.catch_up(incident.notice_key)
+        if names:
+            said = f"As a {incident.severity}, for {', '.join(names)}: new, enabled or changed since it opened."
+            incident.entries.create(at=now, kind=Entry.Kind.TOLD, text=said)
+            sent = True
+    return sent
+
+
+def whom(incident: Incident) -> str:
+    """The destinations that its notice was put into the outbox for."""
+    names = outbox.destinations(incident.notice_key)
+    return ", ".join(names) if names else "nobody"
 
 
 def trigger(incident: Incident, at: datetime) -> None:
@@ -51,7 +102,10 @@ def acknowledge(incident: Incident, at: datetime, known_to: str = "") -> None:
 
 
 def resolve(incident: Incident, at: datetime, why: str, known_to: str = "") -> None:
-    _send(incident, "resolve", at, f"{why[:1].upper()}{why[1:]}: {incident.summary}", facts(incident), known_to)
+    found = facts(incident)
+    incident.summary = text.summary(found)
+    said = incident.summary if incident.summary.startswith(why) else f"{text.sentence(why)}: {incident.summary}"
+    _send(incident, "resolve", at, text.sentence(said), found, known_to)
 
 
 def _send(
@@ -66,10 +120,10 @@ def _send(
             sequence=incident.sequence,
             at=at,
             summary=text.shortened(summary),
-            severity="critical" if incident.severity == Incident.Severity.PAGE else "warning",
+            severity=SENT_AS[cast(Severity, incident.severity)],
             source="weir",
             team=incident.owner,
-            component=text.component(incident.scope),
+            component=incident.component or text.component(incident.scope),
             group=incident.group,
             kind=text.quantity(incident.promise),
             details=text.details(found),

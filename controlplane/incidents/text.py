@@ -1,8 +1,7 @@
 """What a person is told of an incident, composed from plain values: the summary first, then each thing by itself. Pure.
 
 "premium chat TTFT p95 is 142 ms against 100 ms; 68 % of the burn is queue time on prompts of 4-8k tokens in pool chat-large,
-since policy revision 14 (02:14 UTC); scale-out to 6 requested, 40 s to warm; 31 % of the budget left, gone in 2 h; owner: serving;
-https://runbooks/chat-ttft"
+since policy revision 14 (02:14 UTC); 31 % of the budget left, gone in 2 h; owner: serving; https://runbooks/chat-ttft"
 """
 
 import re
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from controlplane.incidents.components import text as component_text
 from controlplane.incidents.notice import Link
 
 LONGEST = 1024
@@ -24,15 +24,15 @@ NEAR_S = 300  # a change so soon before the first bad minute is named as its beg
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that the text is made of. `promise`, `burning`: frozen.py; `attribution`: attribution/shape.py."""
+    """All that the text is made of. `promise`, `burning`: frozen.py, or components/frozen.py; `attribution`: attribution/ask.py."""
 
-    name: str  # the objective's
+    name: str  # the objective's or the component's
     promise: Mapping[str, Any]
     scope: Mapping[str, str]
     burning: Mapping[str, Any]
     attribution: Mapping[str, Any] | None = None
     missing: str = ""  # why there is no attribution
-    action: str = ""
+    resolves: str = ""  # what ends it; empty: it is over
     owner: str = ""
     runbook: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -43,7 +43,7 @@ def summary(facts: Facts) -> str:
     parts = [
         f"{subject(facts)} {measured(facts)}",
         blame(facts),
-        facts.action,
+        facts.resolves if is_component(facts.promise) else "",
         budget(facts.burning),
         f"owner: {facts.owner}" if facts.owner else "no owner",
         facts.runbook or "no runbook",
@@ -51,8 +51,26 @@ def summary(facts: Facts) -> str:
     return shortened("; ".join(part for part in parts if part))
 
 
+def is_component(promise: Mapping[str, Any]) -> bool:
+    return promise.get("kind") == "component"
+
+
+def state(facts: Facts) -> str:
+    """How it is now, in a clause: `21.3 times too fast over 1 h and 5 min`, `gateway is down since 21:50:05 UTC`."""
+    if is_component(facts.promise):
+        return f"{component_text.subject(facts)} {component_text.measured(facts)}"
+    return burn_text(facts.burning)
+
+
+def sentence(clause: str) -> str:
+    """With a capital at its beginning."""
+    return f"{clause[:1].upper()}{clause[1:]}"
+
+
 def subject(facts: Facts) -> str:
-    """`premium chat TTFT p95`, `chat-large availability`; without a model or a tier in scope, the objective's name."""
+    """`premium chat TTFT p95`, `chat-large availability`; of a component its name."""
+    if is_component(facts.promise):
+        return component_text.subject(facts)
     scope = facts.scope
     whom = " ".join(value for value in (scope.get("tier"), scope.get("model") or scope.get("variant")) if value)
     where = [f"in pool {scope['pool']}"] if scope.get("pool") else []
@@ -72,7 +90,7 @@ def quantity(promise: Mapping[str, Any]) -> str:
         return f"cost per 1,000 tokens {percentile(promise)}"
     if promise.get("kind") == "histogram":
         return f"{promise.get('metric')} {percentile(promise)}"
-    return "availability"
+    return "component down" if is_component(promise) else "availability"
 
 
 def quantile(promise: Mapping[str, Any]) -> float:
@@ -86,11 +104,17 @@ def percentile(promise: Mapping[str, Any]) -> str:
 
 def measured(facts: Facts) -> str:
     """`is 142 ms against 100 ms`; where it could not be measured, how fast the budget burns."""
-    against, value = threshold(facts.promise), (facts.attribution or {}).get("value")
-    burn = burn_text(facts.burning)
+    if is_component(facts.promise):
+        return component_text.measured(facts)
+    against, value = threshold(facts.promise), facts.burning.get("value")
+    if value is None:
+        value = (facts.attribution or {}).get("value")
+    burn, is_known = burn_text(facts.burning), facts.burning.get("state") != "unknown"
     if value is None or not against:
-        return f"burns its budget {burn}" if burn else "burns its budget"
-    return f"is {amount(facts.promise, float(value))} against {against}"
+        said = f"{'burns' if is_known else 'burned'} its budget {burn}".rstrip()
+    else:
+        said = f"{'is' if is_known else 'was'} {amount(facts.promise, float(value))} against {against}"
+    return said if is_known else f"{said} when it was last measured; what it is now is not known"
 
 
 def threshold(promise: Mapping[str, Any]) -> str:
@@ -114,7 +138,14 @@ def amount(promise: Mapping[str, Any], value: float) -> str:
 
 
 def blame(facts: Facts) -> str:
-    """Which stage burned it, for whom, since when, and what was changed then."""
+    """Which component is down now, which stage burned it, for whom, since when, and what was changed then."""
+    if is_component(facts.promise):
+        return component_text.cause(facts)
+    down = "; ".join(facts.burning.get("down") or [])
+    return f"{down}; {stages_blamed(facts)}" if down else stages_blamed(facts)
+
+
+def stages_blamed(facts: Facts) -> str:
     found = facts.attribution
     if not found:
         return f"stage and segment not known ({facts.missing})" if facts.missing else "stage and segment not known"
@@ -156,6 +187,8 @@ def _trivial(segment: Mapping[str, Any]) -> bool:
 def segment(dimension: str, value: str) -> str:
     if dimension == "prompt_bucket":
         return f"on prompts of {tokens(value)} tokens" if value else "on prompts of unknown length"
+    if dimension == "replica" and not value:
+        return "of requests that no replica took"
     words = {
         "pool": "in pool",
         "replica": "on replica",
@@ -169,7 +202,7 @@ def segment(dimension: str, value: str) -> str:
 
 
 def tokens(bucket: str) -> str:
-    """`4096-8191` as `4-8k`, `131072+` as `131k+`... in units of 1,024 where both edges are."""
+    """`4096-8191` as `4-8k`, `131072+` as `128k+`: in units of 1,024 where both edges are whole ones."""
     match = re.fullmatch(r"(\d+)(?:-(\d+)|\+)", bucket)
     if not match:
         return bucket
@@ -218,6 +251,8 @@ def burn_text(burning: Mapping[str, Any]) -> str:
 
 def details(facts: Facts) -> dict[str, Any]:
     """The same, each thing under its name: a page's custom details."""
+    if is_component(facts.promise):
+        return component_details(facts)
     found = facts.attribution or {}
     stages = [
         f"{one['stage']} {share(float(one['share']))}" for one in found.get("stages") or [] if one["share"] >= 0.01
@@ -236,15 +271,29 @@ def details(facts: Facts) -> dict[str, Any]:
         "budget": budget(facts.burning),
         "stages": stages or (f"not known: {facts.missing}" if facts.missing else ""),
         "segments": segments,
+        "components down": list(facts.burning.get("down") or []),
         "since": since_text(found),
         "changed before": [f"{one['summary']} at {moment(int(one['at_ns']))}" for one in found.get("changes") or []],
         "bad requests": f"{found['bad']:,} of {found['total']:,}" if found.get("total") else "",
         "exemplar traces": list(found.get("traces") or []),
+        "resolves": facts.resolves,
         "known causes": [one["summary"] for one in found.get("causes") or []],
-        "action under way": facts.action,
         "owner": facts.owner or "none",
         "runbook": facts.runbook or "none",
         "labels": dict(facts.labels),
+    }
+    return {name: value for name, value in written.items() if value}
+
+
+def component_details(facts: Facts) -> dict[str, Any]:
+    written = {
+        "component": facts.promise.get("component"),
+        "scope": ", ".join(f"{name}={value}" for name, value in sorted(facts.scope.items())) or "all traffic",
+        "now": f"{subject(facts)} {measured(facts)}",
+        "cause": blame(facts),
+        "resolves": facts.resolves,
+        "owner": facts.owner or "none",
+        "runbook": facts.runbook or "none",
     }
     return {name: value for name, value in written.items() if value}
 

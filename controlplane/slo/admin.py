@@ -11,9 +11,9 @@ from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminT
 
 from controlplane.fleet.admin import ReadOnlyAdmin
 from controlplane.slo import words
-from controlplane.slo.burn import silent_windows
+from controlplane.slo.burn import coarse_windows, silent_windows
 from controlplane.slo.models import Maintenance, ObjectiveRevision, ObjectiveState, StoredObjective, Tick
-from controlplane.slo.objective import DIMENSIONS, Objective
+from controlplane.slo.objective import DIMENSIONS, Objective, Timeslices
 from controlplane.slo.period import period_at
 from controlplane.slo.save import revise
 
@@ -123,6 +123,9 @@ def _warnings(objective: Objective) -> list[str]:
         words.silent_window(one, objective.target, period_s)
         for one in silent_windows(objective.windows, objective.target, period_s)
     ]
+    if isinstance(objective.method, Timeslices):
+        slice_s = objective.method.slice_s
+        found += [words.coarse_window(one, slice_s) for one in coarse_windows(objective.windows, slice_s)]
     return [f"{one[:1].upper()}{one[1:]}." for one in found]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Literal
 
 from controlplane.slo.budget import Budget
@@ -9,6 +10,7 @@ from controlplane.slo.burn import Verdict
 from controlplane.slo.objective import Objective
 from controlplane.slo.windows import Severity
 
+LONGEST_KEY = 700
 State = Literal["firing", "quiet", "unknown"]
 
 
@@ -38,4 +40,9 @@ def slug_of(key: str) -> str:
 
 
 def alert_key(slug: str, scope: Mapping[str, str]) -> str:
-    return "/".join((slug, *(f"{name}={scope[name]}" for name in sorted(scope))))
+    """At most LONGEST_KEY characters: of a longer one the rest is a digest."""
+    key = "/".join((slug, *(f"{name}={scope[name]}" for name in sorted(scope))))
+    if len(key) <= LONGEST_KEY:
+        return key
+    digest = blake2b(key.encode(errors="surrogatepass"), digest_size=8).hexdigest()
+    return f"{key[: LONGEST_KEY - 18]}…#{digest}"

@@ -21,16 +21,25 @@ class Budget:
         """Bad events that may still come, among as many as were counted."""
         return self.allowed - self.bad
 
-    def lasts_s(self, burn_rate: float | None, period_s: int) -> float | None:
-        """Seconds until it is gone at `burn_rate`; 0 when it is, infinity when nothing burns, None when that is not known.
+    def lasts_s(self, burn_rate: float | None, period_s: int, elapsed_s: float | None = None) -> float | None:
+        """Seconds until it is gone at `burn_rate`; 0 when it is, infinity when it never will be, None when that is not known.
 
-        A rate of 1 burns a whole budget in `period_s`, so what is left lasts `left_share` of the period over the rate.
+        A rate of 1 burns a whole budget in `period_s`, so what is left of a whole period lasts `left_share` of it over the rate.
+        Of a period of which only `elapsed_s` have passed (or were recorded), the share is of what these allow, and each
+        second at even traffic allows as much again: with e elapsed, the share l is gone after l·e / (rate - 1).
         """
         if self.left_share <= 0:
             return 0.0
         if burn_rate is None:
             return None
-        return math.inf if burn_rate <= 0 else self.left_share * period_s / burn_rate
+        if burn_rate <= 0:
+            return math.inf
+        passed_s = period_s if elapsed_s is None else min(elapsed_s, period_s)
+        to_come_s = period_s - passed_s
+        left_s = self.left_share * passed_s  # of burning at a rate of 1
+        if burn_rate > 1 and left_s <= to_come_s * (burn_rate - 1):
+            return left_s / (burn_rate - 1)
+        return to_come_s + (left_s - to_come_s * (burn_rate - 1)) / burn_rate
 
 
 def budget(counts: Counts, target: float) -> Budget:

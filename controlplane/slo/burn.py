@@ -2,6 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
 
 from controlplane.slo.counts import Counts
 from controlplane.slo.windows import WORKBOOK, BurnWindow
@@ -9,13 +13,17 @@ from controlplane.slo.windows import WORKBOOK, BurnWindow
 
 @dataclass(frozen=True, slots=True)
 class MinimumEvents:
-    """Below these, in the long window, a ratio is chance: with ten requests a day one error is 100 times the budget of 99.9 %."""
+    """Below so many requests in the long window a ratio is chance: with ten a day one error is 100 times the budget of 99.9 %."""
 
     total: int = 10
     bad: int = 3
 
     def reached(self, counts: Counts) -> bool:
-        return counts.total >= self.total and counts.bad >= self.bad
+        return bool(counts.total >= self.total and counts.bad >= self.bad)
+
+    def enough(self, bad: npt.NDArray[np.int64], total: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """`reached`, of counts over time."""
+        return (total >= self.total) & (bad >= self.bad)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,20 +38,35 @@ class Verdict:
 
     @property
     def fires(self) -> bool:
-        """Both windows exceed the threshold, on more events than chance explains. No data is no alert: it is another's."""
-        return (
-            self.enough_events
-            and self.long is not None
-            and self.short is not None
-            and self.long > self.threshold
-            and self.short > self.threshold
-        )
+        """See `fires`. No data is no alert: it is another's."""
+        if self.long is None or self.short is None:
+            return False
+        return fires(self.long, self.short, self.threshold, self.enough_events)
+
+
+B = TypeVar("B", bool, npt.NDArray[np.bool_])
+F = TypeVar("F", float, npt.NDArray[np.float64])
+
+
+def fires(long: F, short: F, threshold: F, enough_events: B) -> B:
+    """Whether somebody must know: both windows' burn rates exceed the threshold, on more events than chance explains.
+
+    Of numbers as the controller has them, and of arrays over time as the replay does.
+    """
+    found: B = enough_events & (long > threshold) & (short > threshold)  # type: ignore[assignment]
+    return found
 
 
 def burn_rate(counts: Counts, target: float) -> float | None:
     """Error ratio over error budget; 1 burns exactly the budget. `target` is the share that must be good, 0 < target < 1."""
     ratio = counts.error_ratio
     return None if ratio is None else ratio / error_budget(target)
+
+
+def burn_rates(bad: npt.NDArray[np.int64], total: npt.NDArray[np.int64], target: float) -> npt.NDArray[np.float64]:
+    """`burn_rate`, of counts over time; nan where there are no events."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(total > 0, bad / total / error_budget(target), np.nan)
 
 
 def highest_burn_rate(target: float) -> float:
@@ -61,6 +84,11 @@ def silent_windows(windows: Sequence[BurnWindow], target: float, period_s: int) 
     return [one for one in windows if one.long_s <= period_s and never_fires(one.burn_rate(period_s), target)]
 
 
+def coarse_windows(windows: Sequence[BurnWindow], slice_s: int) -> list[BurnWindow]:
+    """Those that are shorter than a slice: they say no more than the slice that runs."""
+    return [one for one in windows if one.short_s < slice_s]
+
+
 def error_budget(target: float) -> float:
     """The share that may be bad. Raises ValueError."""
     if not 0 < target < 1:
@@ -74,15 +102,19 @@ def judge(
     period_s: int,
     windows: tuple[BurnWindow, ...] = WORKBOOK,
     minimum: MinimumEvents = MinimumEvents(),
+    requests: Mapping[int, Counts] | None = None,
 ) -> list[Verdict]:
-    """A verdict for each of `windows`, in their order. `counts` has those of each window's length in seconds."""
+    """A verdict for each of `windows`, in their order. `counts` has those of each window's length in seconds.
+
+    `requests`: what `minimum` is held against, of the long windows, where the events are slices of them.
+    """
     return [
         Verdict(
             window=window,
             threshold=window.burn_rate(period_s),
             long=burn_rate(counts[window.long_s], target),
             short=burn_rate(counts[window.short_s], target),
-            enough_events=minimum.reached(counts[window.long_s]),
+            enough_events=minimum.reached((counts if requests is None else requests)[window.long_s]),
         )
         for window in windows
     ]

@@ -5,6 +5,7 @@ from datetime import datetime
 from controlplane.fleet.inventory import observations
 from controlplane.fleet.stack import Observed, judge
 from controlplane.slo.evaluation import Freshness, missing
+from controlplane.telemetry.store import Store
 
 PATIENCE_S = 45.0
 """Silence that is taken for a pause between requests."""
@@ -19,8 +20,9 @@ class Doubt:
         self._stale_after_s = stale_after_s
         self._since: datetime | None = None
 
-    def about(self, newest_ns: int | None, now: datetime) -> str:
-        """Why the ledger is not to be believed, in words; empty where it is."""
+    def about(self, store: Store, now: datetime) -> str:
+        """Why the ledger is not to be believed, in words; empty where it is. Raises StoreUnavailable and StoreError."""
+        newest_ns = store.newest_end(int(now.timestamp() * 1e9))
         seen = {one.component: one for one in observations()}
         why = missing(
             freshness(newest_ns, seen.get("telemetry"), seen.get("gateway"), now, self._stale_after_s), PATIENCE_S

@@ -11,7 +11,6 @@ from controlplane.slo.counts import Counts
 from controlplane.slo.maintenance import Planned
 from controlplane.slo.objective import Objective
 from controlplane.slo.period import SECOND_NS, Span, period_at
-from controlplane.slo.windows import lengths_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +23,7 @@ class Evaluation:
     why: str = ""  # it is unknown, in words; empty unless it is
     counted_since_s: int = 0  # the oldest hour that is counted without a gap, s since the epoch
     note: str = ""  # what is not judged, in words
+    recorded_since_s: int | None = None  # since when requests are recorded, s since the epoch
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
@@ -50,6 +50,7 @@ class Evaluation:
             "period_from_ns": self.period.from_ns,
             "period_to_ns": self.period.to_ns,
             "counted_since_s": self.counted_since_s,
+            "recorded_since_s": self.recorded_since_s,
             "revision": alert.objective.revision,
             "why": self.why,
             "note": self.note,
@@ -63,6 +64,8 @@ class Counted:
     windows: Mapping[int, Counts]  # by length, s
     period: Counts
     since_s: int  # from which on nothing is missing
+    recorded_s: int | None = None  # since when requests are recorded, s since the epoch; None: not known
+    requests: Mapping[int, Counts] | None = None  # of slices: the requests that they are made of, of the long windows
 
     @property
     def is_empty(self) -> bool:
@@ -79,12 +82,13 @@ def evaluate(
 ) -> Evaluation:
     """`why` says that counts cannot be believed now: then nothing fires and nothing is quiet.
 
-    A window that begins before anything was counted says nothing; a fire in another is one all the same.
+    A window that reaches into hours that are still being counted says nothing; a fire in another is one all the same. What was
+    before anything was recorded had no events.
     """
     period = period_at(objective.period, at_ns)
     reaches = {length: counted.since_s * SECOND_NS <= at_ns - length * SECOND_NS for length in counted.windows}
     windows = {length: counts if reaches[length] else Counts() for length, counts in counted.windows.items()}
-    verdicts = judge(windows, objective.target, period.length_s, objective.windows, objective.minimum)
+    verdicts = judge(windows, objective.target, period.length_s, objective.windows, objective.minimum, counted.requests)
     firing = worst(verdicts)
     state: State = "unknown" if why else "firing" if firing else "quiet"
     if state == "quiet" and not all(reaches.values()):
@@ -100,7 +104,7 @@ def evaluate(
             severity=firing.window.severity if firing and state == "firing" else None,
             verdicts=tuple(verdicts),
             budget=left,
-            lasts_s=None if why else left.lasts_s(rate, period.length_s),
+            lasts_s=None if why else left.lasts_s(rate, period.length_s, elapsed_s(period, at_ns, counted.recorded_s)),
             maintenance=any(
                 one.covers(objective.slug, scope) and one.occurrences(Span(at_ns, at_ns + 1)) for one in planned
             ),
@@ -109,7 +113,14 @@ def evaluate(
         period,
         why,
         counted.since_s,
+        recorded_since_s=counted.recorded_s,
     )
+
+
+def elapsed_s(period: Span, at_ns: int, recorded_s: int | None) -> int:
+    """How much of the period is behind us and was recorded, s."""
+    from_ns = max(period.from_ns, (recorded_s or 0) * SECOND_NS)
+    return max(0, min(at_ns, period.to_ns) - from_ns) // SECOND_NS
 
 
 def unjudged(objective: Objective, scope: Mapping[str, str], at_ns: int, why: str) -> Evaluation:
@@ -132,7 +143,7 @@ def _rate(verdicts: Sequence[Verdict], firing: Verdict | None) -> float | None:
 class Freshness:
     """What is known of the way that requests take into the ledger."""
 
-    newest_s: float | None  # age of the newest request in it
+    newest_s: float | None  # since the newest request in it ended
     telemetry: str  # "up", "degraded", "down", "stale", "unknown": as the worker saw it
     gateway: str
     gateway_per_s: float | None  # requests that the gateway itself counts
@@ -142,19 +153,20 @@ class Freshness:
 def missing(seen: Freshness, patience_s: float) -> str:
     """Why the ledger cannot be believed about the last minutes, in words; empty where it can.
 
-    New rows prove that the way is whole. Without any, no traffic is believed only where somebody who sees traffic says so.
+    Requests that ended lately and are in it prove that the way is whole. Without any, no traffic is believed only where somebody
+    who sees traffic says so: the gateway counts requests as they end, so long answers under way are no reason for doubt.
     """
     if seen.behind_s is not None and seen.behind_s > patience_s:
         return f"telemetry is {seen.behind_s:.0f} s behind: the newest requests are not in the ledger yet"
     if seen.newest_s is not None and seen.newest_s <= patience_s:
         return ""
-    age = "it has none" if seen.newest_s is None else f"the newest is {seen.newest_s:.0f} s old"
+    age = "it has none of the last day" if seen.newest_s is None else f"the newest ended {seen.newest_s:.0f} s ago"
     if seen.telemetry == "down":
         return f"telemetry is down: no request reaches the ledger ({age})"
     if seen.gateway == "down":
         return f"the gateway is down: nobody is served, and nothing is counted ({age})"
     if seen.gateway_per_s:
-        return f"the gateway serves {seen.gateway_per_s:.1f} requests/s, and the ledger gets none ({age})"
+        return f"the gateway ends {seen.gateway_per_s:.1f} requests/s, and the ledger gets none ({age})"
     if (
         seen.newest_s is not None
         and "up" not in (seen.telemetry, seen.gateway)
@@ -162,8 +174,3 @@ def missing(seen: Freshness, patience_s: float) -> str:
     ):
         return f"nobody has seen telemetry or the gateway lately, and the ledger gets no requests ({age})"
     return ""
-
-
-def horizon_s(objective: Objective, at_ns: int) -> int:
-    """How far back counts are needed, s."""
-    return max(period_at(objective.period, at_ns).length_s, *lengths_s(objective.windows)) + 3_600

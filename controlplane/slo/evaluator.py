@@ -3,29 +3,31 @@
 A tick reads the last five minutes of the ledger again, because rows come late, are amended and withdrawn. Between ticks it counts
 hours that it has not counted yet, newest first, and then hours that it has, round and round: so whatever changes in the
 ledger is found, and the tallies are never more than a round away from it.
+
+An objective that fails, at whatever step, is `unknown` with the reason and ends no other's evaluation.
 """
 
-import json
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
-import pyarrow as pa
 import structlog
 
+from controlplane.slo.alone import alone, reason
+from controlplane.slo.asking import Asking
 from controlplane.slo.counts import Counts
-from controlplane.slo.edges import grown
-from controlplane.slo.evaluation import Counted, Evaluation, evaluate, horizon_s, unjudged
+from controlplane.slo.evaluation import Counted, Evaluation, evaluate, unjudged
+from controlplane.slo.kept_hours import KeptHours
+from controlplane.slo.known import Known, counted, known, late_s
 from controlplane.slo.maintenance import Planned
 from controlplane.slo.objective import Objective, Rolling, Timeslices
-from controlplane.slo.period import SECOND_NS, Span, period_at
-from controlplane.slo.plan import GRID_S, Block, Plan, Split, definition, scope_of
+from controlplane.slo.period import LONGEST_PERIOD_S, SECOND_NS, Span, period_at
+from controlplane.slo.plan import Block, Split, late_of, requests_of, scope_of
 from controlplane.slo.sli import Histogram
-from controlplane.slo.tallies import DAY_S, HOUR_S, MINUTES_S, Series, Sums, Tallies
-from controlplane.slo.windows import lengths_s
-from controlplane.telemetry.store import Store, StoreError
-from controlplane.telemetry.store.objectives import TALLY_SCHEMA
-from controlplane.telemetry.store.types import Window
+from controlplane.slo.tallies import Series, Sums, Tallies
+from controlplane.slo.windows import DAY_S, HOUR_S, MINUTE_S, MINUTES_S, lengths_s
+from controlplane.telemetry.store import Store
 
 log = structlog.get_logger(__name__)
 
@@ -33,19 +35,6 @@ TAIL_S = 300
 """Read again with every tick: a request counts when it began, and most of them are in the ledger within this."""
 MOST_SPLITS = 200
 """Values that one objective is judged for by itself; what comes after them is not judged, and its page says so."""
-LONGEST_S = 400 * DAY_S
-
-
-@dataclass
-class Known:
-    """An objective that is counted."""
-
-    objective: Objective
-    definition: str
-    horizon_s: int
-    missing: list[int]  # hours not counted yet, ascending
-    error: str = ""  # why it could not be counted the last time
-    note: str = ""  # what is not judged of it
 
 
 class Evaluator:
@@ -53,26 +42,22 @@ class Evaluator:
 
     def __init__(self, store: Store, retention_s: int = 30 * DAY_S) -> None:
         self._store, self._retention_s = store, retention_s
+        self._asking, self._kept = Asking(store), KeptHours(store)
         self._tallies = Tallies(24)
-        self._known: dict[str, Known] = {}
-        self._definitions: dict[str, tuple[Objective, str]] = {}
+        self._known: dict[str, Known] = {}  # by slug
         self._planned: tuple[Planned, ...] = ()
-        self._plan = Plan([])
-        self._stored: dict[
-            tuple[str, int], int
-        ] = {}  # a hash of what the store has of an hour, to write only what changed
+        self._recorded_s: int | None = None  # since when anything is recorded
         self._again: list[int] = []  # hours to count again
         self._round = 0
-        self._last_s = 0  # until when the ledger has been read without a gap
 
     def tick(
         self,
         objectives: Sequence[Objective],
         planned: Sequence[Planned],
         now_ns: int,
-        doubt: Callable[[int | None], str] = lambda newest_ns: "",
+        doubt: Callable[[Store], str] = lambda store: "",
     ) -> list[Evaluation]:
-        """How each objective does at `now_ns`. `doubt` says, of when the newest request began, why the ledger is not to be believed.
+        """How each objective does at `now_ns`. `doubt` asks the store, and says why the ledger is not to be believed.
 
         Raises StoreUnavailable and StoreError where the ledger cannot be read.
         """
@@ -82,27 +67,32 @@ class Evaluator:
         self._tallies.advance(now_s)
         if before and before < self._tallies.hours.head:
             self._again += range(before - 1, self._tallies.hours.head - 1)
-        if self._last_s and now_s - self._last_s > TAIL_S // 2:
-            self._miss(range(self._last_s // HOUR_S, now_s // HOUR_S + 1))
-        longest = max((one.slice_s for one in map(_method, objectives) if one), default=60)
-        longest = max(longest, 60)
-        from_s = (now_s - TAIL_S) // longest * longest
-        self._count(self._plan, from_s, -(-(now_s + 1) // longest) * longest)
-        self._last_s = now_s
-        return self._judge(now_ns, doubt(self._store.newest_entry()))
+        step_s = math.lcm(MINUTE_S, *self._slices_s())
+        from_s, to_s = (now_s - TAIL_S) // step_s * step_s, -(-(now_s + 1) // step_s) * step_s
+        for one in self._count(self._counted(), from_s, to_s, Known.fail):
+            one.read(now_s, TAIL_S // 2)
+        self._recorded_s = self._since()
+        return self._judge(now_ns, doubt(self._store))
 
     def sweep(self, now_ns: int) -> bool:
         """Count one more hour; whether there is one that had not been counted yet."""
-        hour, known = self._next(now_ns // SECOND_NS)
-        definitions = frozenset(one.definition for one in known)
-        plan = self._plan if len(known) == len(self._known) else self._plan.only(definitions)
-        failed = self._count(plan, hour * HOUR_S, (hour + 1) * HOUR_S, definitions)
-        for one in known:
-            if one.missing and one.missing[-1] == hour:
-                one.missing.pop()
-        if hour < now_ns // SECOND_NS // HOUR_S:
-            self._keep(definitions - failed, hour)
-        return self.behind > 0
+        now_s = now_ns // SECOND_NS
+        hour, chosen = self._next(now_s)
+        try:
+            done = self._count(
+                chosen, hour * HOUR_S, (hour + 1) * HOUR_S, lambda one, error: one.fail_hour(error, hour)
+            )
+            for one in done:
+                if one.missing and one.missing[-1] == hour:
+                    one.missing.pop()
+                    one.history_error = ""
+            if hour < now_s // HOUR_S:
+                self._kept.keep(self._tallies, [name for one in done for name in one.parts], hour)
+        except Exception:
+            if hour not in self._again:  # it is not counted, or not in the store
+                self._again.append(hour)
+            raise
+        return any(one.missing and not one.history_error for one in self._counted())
 
     @property
     def behind(self) -> int:
@@ -112,44 +102,59 @@ class Evaluator:
     @property
     def errors(self) -> dict[str, str]:
         """Why objectives could not be counted, by slug."""
-        return {one.objective.slug: one.error for one in self._known.values() if one.error}
+        return {slug: one.why for slug, one in self._known.items() if one.why}
 
     @property
     def nbytes(self) -> int:
         return self._tallies.nbytes
 
-    def _take(self, objectives: Iterable[Objective], planned: tuple[Planned, ...], now_s: int) -> None:
-        """Let what is counted follow what is asked for."""
-        wanted = {self._definition(one): one for one in objectives}
-        if planned != self._planned:
-            changed = set(planned) ^ set(self._planned)
-            self._planned = planned
-            self._forget([span for one in changed for span in one.occurrences(_reach(now_s, LONGEST_S))], now_s)
-        elif wanted == {name: one.objective for name, one in self._known.items()}:
-            return
-        self._tallies.keep(wanted)
-        self._tallies.reach(
-            max((horizon_s(one, now_s * SECOND_NS) for one in wanted.values()), default=0) // HOUR_S + 1
-        )
-        self._tallies.advance(now_s)
-        horizons = {name: horizon_s(one, now_s * SECOND_NS) for name, one in wanted.items()}
-        new = {
-            name: one
-            for name, one in wanted.items()
-            if name not in self._known or self._known[name].horizon_s < horizons[name]
-        }
-        hours = self._load(new, now_s)
-        for name, one in new.items():
-            missing = self._uncounted(one, hours.get(name, frozenset()), now_s)
-            self._known[name] = Known(one, name, horizons[name], missing)
-        self._known = {name: replace(self._known[name], objective=one) for name, one in wanted.items()}
-        self._plan = Plan(wanted.values(), planned)
+    def _counted(self) -> list[Known]:
+        return [one for one in self._known.values() if not one.refused]
 
-    def _definition(self, objective: Objective) -> str:
-        known = self._definitions.get(objective.slug)
-        if known is None or known[0] != objective:
-            known = self._definitions[objective.slug] = (objective, definition(objective))
-        return known[1]
+    def _slices_s(self) -> list[int]:
+        methods = [one.objective.method for one in self._counted()]
+        return [one.slice_s for one in methods if isinstance(one, Timeslices)]
+
+    def _take(self, objectives: Iterable[Objective], planned: tuple[Planned, ...], now_s: int) -> None:
+        """Let what is counted follow what is asked for. Raises StoreUnavailable: then nothing was taken, and the next tick does."""
+        wanted = {one.slug: one for one in objectives}
+        same = planned == self._planned and wanted == {slug: one.objective for slug, one in self._known.items()}
+        if same and not any(self._turned(one, now_s) for one in self._counted()):
+            return
+        taken = {slug: self._known_as(one, now_s) for slug, one in wanted.items()}
+        new = [one for one in taken.values() if not one.loaded and not one.refused]
+        self._tallies.keep(name for one in taken.values() for name in one.parts)
+        self._tallies.reach(max((one.horizon_s for one in taken.values()), default=0) // HOUR_S + 1)
+        self._tallies.advance(now_s)
+        oldest = self._store.oldest_entry() if new else None
+        longest = max((one.horizon_s for one in new), default=0) // HOUR_S
+        names = [name for one in new for name in one.parts]
+        stored = self._kept.load(self._tallies, names, now_s // HOUR_S - longest, now_s // HOUR_S)
+        for one in new:
+            hours = [stored.get(name, frozenset()) for name in one.parts]
+            one.missing = self._uncounted(one, frozenset.intersection(*hours), oldest, now_s)
+            one.loaded = True
+        self._known = taken
+        changed = set(planned) ^ set(self._planned)
+        self._planned = planned
+        self._kept.forget({name for one in taken.values() for name in one.parts})
+        self._forget([span for one in changed for span in one.occurrences(_reach(now_s, LONGEST_PERIOD_S))], now_s)
+
+    def _known_as(self, objective: Objective, now_s: int) -> Known:
+        """What is known of it already, where that is still true: what is only said about an objective may change."""
+        before = self._known.get(objective.slug)
+        if before is not None and before.objective == objective and not self._turned(before, now_s):
+            return before
+        found = known(objective, now_s)
+        if before is None or found.refused or before.refused:
+            return found
+        if found.parts.keys() <= before.parts.keys() and found.horizon_s <= before.horizon_s:
+            return replace(before, objective=objective, late_s=found.late_s, parts=found.parts)
+        return found
+
+    def _turned(self, one: Known, now_s: int) -> bool:
+        """Whether its calendar's period now begins at another minute of the hour, as where clocks are set by half an hour."""
+        return not one.refused and one.late_s != alone(partial(late_s, one.objective, now_s))
 
     def _forget(self, spans: Iterable[Span], now_s: int) -> None:
         """What lies in a maintenance that was planned, or is no longer, is counted again."""
@@ -160,199 +165,175 @@ class Evaluator:
             for hour in range(span.from_ns // SECOND_NS // HOUR_S, span.to_ns // SECOND_NS // HOUR_S + 1)
             if oldest <= hour <= now_s // HOUR_S
         }
-        self._miss(hours)
+        if hours:
+            for one in self._counted():
+                one.miss(hours)
 
-    def _miss(self, hours: Iterable[int]) -> None:
-        for one in self._known.values():
-            one.missing = sorted({*one.missing, *hours})
-
-    def _uncounted(self, objective: Objective, stored: frozenset[int], now_s: int) -> list[int]:
+    def _uncounted(self, one: Known, stored: frozenset[int], kept_ns: int | None, now_s: int) -> list[int]:
         """Hours that must be read: all of the minute grid's, since only hours are stored, and older ones that are not."""
         newest = now_s // HOUR_S
-        oldest = max(now_s - horizon_s(objective, now_s * SECOND_NS), now_s - self._retention_s) // HOUR_S
-        kept = self._store.oldest_entry()
-        if kept is not None and not isinstance(objective.indicator, Histogram):
-            oldest = max(oldest, kept // SECOND_NS // HOUR_S)
+        oldest = max(now_s - one.horizon_s, now_s - self._retention_s) // HOUR_S
+        if kept_ns is not None and not isinstance(one.objective.indicator, Histogram):
+            oldest = max(oldest, min(kept_ns // SECOND_NS // HOUR_S, newest))
         minutes = newest - MINUTES_S // HOUR_S
         return [hour for hour in range(oldest, newest + 1) if hour >= minutes or hour not in stored]
 
-    def _load(self, new: Mapping[str, Objective], now_s: int) -> dict[str, frozenset[int]]:
-        """Hours counted before this process began."""
-        longest = max((horizon_s(one, now_s * SECOND_NS) for one in new.values()), default=0)
-        newest = now_s // HOUR_S
-        found: dict[str, set[int]] = {}
-        for name, hour, splits, bad, total in _rows(self._store.tallies(list(new), newest - longest // HOUR_S, newest)):
-            found.setdefault(name, set()).add(hour)
-            for split, bad_, total_ in zip(splits, bad, total, strict=True):
-                self._tallies.put_hours((name, _split(split)), hour, bad_, total_)
-        return {name: frozenset(hours) for name, hours in found.items()}
+    def _since(self) -> int | None:
+        """Since when requests are recorded, s: the oldest that the ledger has, or the oldest hour that was kept of it."""
+        oldest_ns = self._store.oldest_entry()
+        known_s = [] if oldest_ns is None else [oldest_ns // SECOND_NS]
+        known_s += [] if self._kept.oldest is None else [self._kept.oldest * HOUR_S]
+        return min(known_s, default=None)
 
-    def _count(self, plan: Plan, from_s: int, to_s: int, definitions: frozenset[str] | None = None) -> frozenset[str]:
-        """Read the ledger between two times into the tallies; the definitions that could not be."""
-        chosen = [one for name, one in self._known.items() if definitions is None or name in definitions]
+    def _count(
+        self, chosen: Sequence[Known], from_s: int, to_s: int, fail: Callable[[Known, Exception], None]
+    ) -> list[Known]:
+        """Read the ledger between two times into the tallies; those that were counted."""
         blocks: dict[Series, Block] = {}
-        done: set[str] = set()
-        for name, by_split in self._requests(plan, from_s, to_s):
-            done.add(name)
-            blocks |= self._admitted(name, by_split)
-        for one in chosen:
-            if isinstance(one.objective.indicator, Histogram):
-                try:
-                    blocks[one.definition, ()] = self._grown(one.objective, one.objective.indicator, from_s, to_s)
-                    done.add(one.definition)
-                    one.error = ""
-                except (StoreError, ValueError) as error:
-                    self._failed(one, error)
-        self._tallies.put(blocks, done, from_s, to_s)
-        return frozenset(one.definition for one in chosen if one.definition not in done)
+        done = []
+        for one, found in self._asking.ask(chosen, self._planned, from_s, to_s):
+            made = found if isinstance(found, Exception) else alone(partial(self._made, one, found, from_s))
+            if isinstance(made, Exception):
+                fail(one, made)
+            else:
+                blocks |= made
+                done.append(one)
+        self._tallies.put(blocks, [name for one in done for name in one.parts], from_s, to_s)
+        return done
 
-    def _requests(self, plan: Plan, from_s: int, to_s: int) -> Iterator[tuple[str, Mapping[Split, Block]]]:
-        """One question for all; where the store refuses it, one for each half, until the one that it refuses is alone."""
-        if not plan.tasks:
-            return
-        try:
-            classes = self._store.classes(
-                Window(from_s * SECOND_NS, to_s * SECOND_NS), plan.cuts, plan.dimensions, GRID_S
-            )
-        except StoreError as error:
-            if len(plan.tasks) == 1:
-                self._failed(self._known[plan.tasks[0].definition], error)
-                return
-            half = len(plan.tasks) // 2
-            for tasks in (plan.tasks[:half], plan.tasks[half:]):
-                yield from self._requests(plan.only(frozenset(one.definition for one in tasks)), from_s, to_s)
-            return
-        for task, by_split in plan.count(classes, from_s, to_s):
-            self._known[task.definition].error = ""
-            yield task.definition, by_split
+    def _made(self, one: Known, by_split: Mapping[Split, Block], from_s: int) -> dict[Series, Block]:
+        return counted(one, self._admitted(one, by_split), from_s)
 
-    def _failed(self, one: Known, error: Exception) -> None:
-        if one.error != str(error):
-            log.warning("objective not counted", objective=one.objective.slug, error=str(error))
-        one.error = str(error)
-
-    def _admitted(self, name: str, by_split: Mapping[Split, Block]) -> dict[Series, Block]:
-        known = [series for series in self._tallies.rows if series[0] == name] if len(by_split) > 1 else []
-        room = MOST_SPLITS - len(known)
-        found: dict[Series, Block] = {}
-        for split, block in by_split.items():
-            if split and (name, split) not in self._tallies.rows and not block[1].any():
-                continue  # it has requests, and none that this objective counts
-            if (name, split) not in self._tallies.rows and len(by_split) > 1:
-                room -= 1
-                if room < 0:
-                    self._known[name].note = f"it has more than {MOST_SPLITS} values: those after them are not judged"
-                    continue
-            found[name, split] = block
-        return found
-
-    def _grown(self, objective: Objective, indicator: Histogram, from_s: int, to_s: int) -> Block:
-        block = grown(self._store, indicator, from_s, to_s)
-        for one in self._planned:
-            if one.concerns(objective.slug) and not one.scope:
-                for span in one.occurrences(Span(from_s * SECOND_NS, to_s * SECOND_NS)):
-                    low, high = span.from_ns // SECOND_NS - from_s, span.to_ns // SECOND_NS - from_s
-                    block[:, max(0, low // GRID_S) : max(0, -(-high // GRID_S))] = 0
-        return block
+    def _admitted(self, one: Known, by_split: Mapping[Split, Block]) -> Mapping[Split, Block]:
+        """Without values that have only requests that are not counted, and without those beyond the most."""
+        if not one.objective.split_by:
+            return by_split
+        name = one.definition
+        new = [split for split, block in by_split.items() if (name, split) not in self._tallies.rows and block[1].any()]
+        room = MOST_SPLITS - sum(series[0] == name for series in self._tallies.rows) if new else 0
+        if len(new) > room:
+            for part in one.parts:
+                self._tallies.forget_empty(part)
+            room = MOST_SPLITS - sum(series[0] == name for series in self._tallies.rows)
+        if new:
+            too_many = f"it has more than {MOST_SPLITS} values: those after them are not judged"
+            one.note = too_many if len(new) > room else ""
+        admitted = set(new[: max(room, 0)])
+        return {
+            split: block
+            for split, block in by_split.items()
+            if split in admitted or (name, split) in self._tallies.rows
+        }
 
     def _judge(self, now_ns: int, why: str) -> list[Evaluation]:
-        now_s = now_ns // SECOND_NS
-        lengths = {length for one in self._known.values() for length in lengths_s(one.objective.windows)}
-        sums = {length: self._tallies.window(length, now_s) for length in lengths}
-        periods: dict[Rolling | int, Sums] = {}
-        rows: dict[str, list[tuple[Split, int]]] = {name: [] for name in self._known}
+        sums: dict[int, Sums] = {}
+        rows: dict[str, dict[Split, int]] = {}
         for (name, split), row in self._tallies.rows.items():
-            rows[name].append((split, row))
-        found = []
-        for name, one in self._known.items():
-            since_s = (one.missing[-1] + 1) * HOUR_S if one.missing else 0
-            try:
-                period = self._period(one.objective, now_ns, periods)
-                judged = 0
-                for split, row in rows[name]:
-                    counted = Counted(
-                        {length: _counts(sums[length], row) for length in lengths_s(one.objective.windows)},
-                        _counts(period, row),
-                        since_s,
-                    )
-                    if split and not one.missing and counted.is_empty:
-                        continue  # it is of before
-                    judged += 1
-                    scope = scope_of(one.objective, split)
-                    evaluation = evaluate(one.objective, scope, counted, now_ns, self._planned, why or one.error)
-                    found.append(replace(evaluation, note=one.note))
-                if not judged:
-                    found.append(self._nothing(one, since_s, now_ns, why or one.error))
-            except ValueError as error:
-                log.warning("objective not judged", objective=one.objective.slug, error=str(error))
-                found.append(unjudged(one.objective, one.objective.scope, now_ns, str(error)))
+            rows.setdefault(name, {})[split] = row
+        found: list[Evaluation] = []
+        for one in self._known.values():
+            judged = alone(partial(self._judged, one, rows, sums, now_ns, why))
+            if isinstance(judged, Exception):
+                log.warning("objective.judge_failed", objective=one.objective.slug, error=reason(judged))
+                text = f"it cannot be judged: {reason(judged)}"
+                judged = [unjudged(one.objective, one.objective.scope, now_ns, text)]
+            found += judged
         return found
 
-    def _nothing(self, one: Known, since_s: int, now_ns: int, why: str) -> Evaluation:
-        """Of an objective without a row: one that is split has seen no value yet, any other could not be counted."""
-        objective = one.objective
-        if not objective.split_by:
-            return unjudged(objective, objective.scope, now_ns, why)
-        none = Counted(dict.fromkeys(lengths_s(objective.windows), Counts()), Counts(), since_s)
-        return evaluate(objective, objective.scope, none, now_ns, self._planned, why)
+    def _judged(
+        self, one: Known, rows: Mapping[str, Mapping[Split, int]], sums: dict[int, Sums], now_ns: int, why: str
+    ) -> list[Evaluation]:
+        objective, found = one.objective, []
+        if one.refused:
+            return [unjudged(objective, objective.scope, now_ns, one.refused)]
+        since_s = (one.missing[-1] + 1) * HOUR_S if one.missing else 0
+        why = one.why or why
+        for split, row in rows.get(one.definition, {}).items():
+            seen = self._seen(one, split, row, rows, sums, now_ns // SECOND_NS, since_s)
+            if split and not one.missing and seen.is_empty:
+                continue  # it is of before
+            scope = scope_of(objective, split)
+            found.append(replace(evaluate(objective, scope, seen, now_ns, self._planned, why), note=one.note))
+        if not found and objective.split_by:  # no value was seen yet
+            none = Counted(dict.fromkeys(lengths_s(objective.windows), Counts()), Counts(), since_s, self._recorded_s)
+            return [evaluate(objective, objective.scope, none, now_ns, self._planned, why)]
+        return found or [unjudged(objective, objective.scope, now_ns, why or "it has not been counted yet")]
 
-    def _period(self, objective: Objective, now_ns: int, known: dict[Rolling | int, Sums]) -> Sums:
-        """Of the period so far, of every row; asked once for all objectives that share it."""
-        now_s, period = now_ns // SECOND_NS, objective.period
-        if isinstance(period, Rolling):
-            if period not in known:
-                known[period] = self._tallies.window(period.period_s, now_s)
-            return known[period]
-        start_s = period_at(period, now_ns).from_ns // SECOND_NS
-        if start_s not in known:
-            known[start_s] = self._tallies.since(start_s, now_s)
-        return known[start_s]
+    def _seen(
+        self,
+        one: Known,
+        split: Split,
+        row: int,
+        rows: Mapping[str, Mapping[Split, int]],
+        sums: dict[int, Sums],
+        now_s: int,
+        since_s: int,
+    ) -> Counted:
+        objective, requests = one.objective, None
+
+        def window(length_s: int, of: int) -> Counts:
+            length_s = objective.counted_s(length_s)
+            if length_s not in sums:
+                sums[length_s] = self._tallies.window(length_s, now_s)
+            bad, total = sums[length_s]
+            return Counts(int(bad[of]), int(total[of]))
+
+        under = rows.get(requests_of(one.definition), {}).get(split)
+        if isinstance(objective.method, Timeslices):
+            requests = {
+                each.long_s: Counts() if under is None else window(each.long_s, under) for each in objective.windows
+            }
+        return Counted(
+            {length: window(length, row) for length in lengths_s(objective.windows)},
+            self._period(one, split, row, rows, sums, now_s),
+            since_s,
+            self._recorded_s,
+            requests,
+        )
+
+    def _period(
+        self,
+        one: Known,
+        split: Split,
+        row: int,
+        rows: Mapping[str, Mapping[Split, int]],
+        sums: dict[int, Sums],
+        now_s: int,
+    ) -> Counts:
+        """Of the period so far; sums are asked once for all objectives that share it (by its start, where it has one, below 0)."""
+        period = one.objective.period
+        from_s = 0 if isinstance(period, Rolling) else period_at(period, now_s * SECOND_NS).from_ns // SECOND_NS
+        key = period.period_s if isinstance(period, Rolling) else -from_s
+        if key not in sums:
+            sums[key] = self._tallies.window(key, now_s) if key >= 0 else self._tallies.since(from_s, now_s)
+        bad, total = int(sums[key][0][row]), int(sums[key][1][row])
+        late = rows.get(late_of(one.definition, one.late_s), {}).get(split) if one.late_s else None
+        if late is not None:
+            first_bad, first_total = self._tallies.hour(from_s // HOUR_S, late)
+            bad, total = bad + first_bad, total + first_total
+        return Counts(bad, total)
 
     def _next(self, now_s: int) -> tuple[int, list[Known]]:
-        """The newest hour that somebody misses; else one that is due; else the next of the round, every other time a recent one."""
-        hour = max((one.missing[-1] for one in self._known.values() if one.missing), default=None)
-        if hour is not None:
-            return hour, [one for one in self._known.values() if one.missing and one.missing[-1] == hour]
+        """The newest hour that somebody misses; else one that is due; else the next of the round, every other time a recent one.
+
+        Whoever failed is tried again once a tick, after all others.
+        """
+        every = self._counted()
+        behind = [one for one in every if one.missing and not one.history_error]
+        if behind:
+            hour = max(one.missing[-1] for one in behind)
+            return hour, [one for one in behind if one.missing[-1] == hour]
         if self._again:
-            return self._again.pop(), list(self._known.values())
+            return self._again.pop(), every
+        failed = [one for one in every if one.missing]
         self._round += 1
-        among = 6 if self._round % 2 else max(self._retention_s // HOUR_S, 1)
-        return now_s // HOUR_S - self._round // 2 % among, list(self._known.values())
-
-    def _keep(self, definitions: frozenset[str], hour: int) -> None:
-        """Write down an hour that is over, where the store has it not, or otherwise."""
-        columns: dict[str, list[object]] = {name: [] for name in TALLY_SCHEMA.names}
-        counts: dict[str, list[tuple[str, int, int]]] = {name: [] for name in definitions}
-        bad, total = self._tallies.hours.sums(hour, hour + 1)
-        for (name, split), row in self._tallies.rows.items():
-            if name in counts and (total[row] or not split):
-                counts[name].append((json.dumps(split), int(bad[row]), int(total[row])))
-        for name, found in counts.items():
-            if self._stored.get((name, hour)) == hash(tuple(found)):
-                continue
-            self._stored[name, hour] = hash(tuple(found))
-            splits, bads, totals = zip(*found, strict=True) if found else ((), (), ())
-            values = (name, hour, time.time_ns(), splits, bads, totals)
-            for column, value in zip(columns.values(), values, strict=True):
-                column.append(value)
-        self._store.insert_tallies(pa.table(columns, schema=TALLY_SCHEMA))
-
-
-def _method(objective: Objective) -> Timeslices | None:
-    return objective.method if isinstance(objective.method, Timeslices) else None
+        if failed and self._round % 2:
+            one = failed[self._round // 2 % len(failed)]
+            return one.missing[-1], [one]
+        reach = min(self._retention_s // HOUR_S, self._tallies.hours.capacity - 1)
+        among = 6 if self._round % 2 else max(reach, 1)
+        return now_s // HOUR_S - self._round // 2 % among, every
 
 
 def _reach(now_s: int, back_s: int) -> Span:
     return Span((now_s - back_s) * SECOND_NS, (now_s + DAY_S) * SECOND_NS)
-
-
-def _split(text: str) -> Split:
-    return tuple(json.loads(text))
-
-
-def _counts(sums: Sums, row: int) -> Counts:
-    return Counts(int(sums[0][row]), int(sums[1][row]))
-
-
-def _rows(table: pa.Table) -> Iterable[tuple[str, int, list[str], list[int], list[int]]]:
-    return zip(*(table[name].to_pylist() for name in ("definition", "hour", "splits", "bad", "total")), strict=True)

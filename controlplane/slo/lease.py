@@ -8,11 +8,32 @@ from django.db.models import F, Q
 from controlplane.slo.models import Lease
 
 
-def take(name: str, holder: str, now: datetime, lasts: timedelta) -> bool:
-    """Take the lease, or keep it: whether `holder` has it until `now + lasts`. Nobody else can have it until then.
+class LeaseLostError(Exception):
+    """Another holds the lease."""
 
-    Clocks of the holders must agree to well under `lasts`.
+
+def take(name: str, holder: str, now: datetime, lasts: timedelta) -> int:
+    """Take the lease, or keep it until `now + lasts`: the generation that `holder` holds it in; 0 where another does.
+
+    Nobody else can have it until then. Clocks of the holders must agree to well under `lasts`; whatever they say, `fence`
+    lets no two write.
     """
+    if not _taken(name, holder, now, lasts):
+        return 0
+    found = Lease.objects.filter(name=name, holder=holder).values_list("generation", flat=True)
+    return found.first() or 0
+
+
+def fence(name: str, holder: str, generation: int) -> None:
+    """The first statement of a transaction that only the holder may write: nobody else takes the lease until it ends.
+
+    Raises LeaseLostError where the lease is not held in this generation any more.
+    """
+    if not Lease.objects.filter(name=name, holder=holder, generation=generation).update(holder=holder):
+        raise LeaseLostError(f"{name}: generation {generation} of {holder} is over, another leads")
+
+
+def _taken(name: str, holder: str, now: datetime, lasts: timedelta) -> bool:
     mine = Lease.objects.filter(name=name, holder=holder, expires_at__gt=now).update(expires_at=now + lasts)
     if mine:
         return True

@@ -60,6 +60,14 @@ class Planned:
         first, last = span.from_ns // DAY_NS, -(-span.to_ns // DAY_NS)
         return [one for one in _between(self, first, last) if one.from_ns < span.to_ns and one.to_ns > span.from_ns]
 
+    def refusal(self, span: Span) -> str:
+        """Why nobody can tell when it is, as of a date that no calendar has; empty where it can be told."""
+        try:
+            _spans(self, span.from_ns // DAY_NS, -(-span.to_ns // DAY_NS))
+        except Exception as error:  # noqa: BLE001  (dates and rules are the user's)
+            return f"{type(error).__name__}: {error}"
+        return ""
+
     def concerns(self, slug: str) -> bool:
         return not self.objectives or slug in self.objectives
 
@@ -71,6 +79,13 @@ class Planned:
 @lru_cache(maxsize=512)
 def _between(planned: Planned, first_day: int, last_day: int) -> tuple[Span, ...]:
     """Days since the epoch, so that neighbouring questions have one answer."""
+    try:
+        return _spans(planned, first_day, last_day)
+    except Exception:  # noqa: BLE001  (`refusal` says why; it holds nothing back then, and ends no objective's evaluation)
+        return ()
+
+
+def _spans(planned: Planned, first_day: int, last_day: int) -> tuple[Span, ...]:
     length = timedelta(seconds=planned.duration_s)
     if planned.rule:
         low = datetime.fromtimestamp(first_day * 86_400, UTC).replace(tzinfo=None) - length - timedelta(days=1)

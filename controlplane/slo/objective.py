@@ -8,7 +8,10 @@ from typing import Literal
 from controlplane.slo.burn import MinimumEvents, error_budget
 from controlplane.slo.sli import Indicator
 from controlplane.slo.windows import DAY_S, WORKBOOK, BurnWindow
+from controlplane.telemetry.limits import LONGEST_VALUE
 
+SLICES_S = (10, 20, 30, 60, 120, 300, 600, 900, 1200, 1800, 3600)
+"""Lengths that slices may have, s: whole steps of the tallies' finest grid, of which a whole number makes an hour."""
 DIMENSIONS = ("model", "variant", "pool", "region", "tier", "tenant", "prompt_bucket")
 
 
@@ -62,6 +65,10 @@ class Objective:
     description: str = ""
     revision: int = 1
 
+    def counted_s(self, length_s: int) -> int:
+        """How much a window of `length_s` counts, s: one slice at least, because a slice is counted when it begins."""
+        return max(length_s, self.method.slice_s) if isinstance(self.method, Timeslices) else length_s
+
     def judges(self, scope: Mapping[str, str]) -> bool:
         """Whether such a scope is one that it may be judged in, as it is now."""
         return scope.keys() == self.scope.keys() | set(self.split_by) and self.scope.items() <= scope.items()
@@ -71,5 +78,10 @@ class Objective:
         for dimension in (*self.scope, *self.split_by):
             if dimension not in DIMENSIONS:
                 raise ValueError(f"scope or split_by names {dimension!r}: use one of {', '.join(DIMENSIONS)}")
+        for dimension, value in self.scope.items():
+            if not isinstance(value, str) or len(value) > LONGEST_VALUE:
+                raise ValueError(
+                    f"scope={dimension}: {str(value)[:50]!r} is not a text of at most {LONGEST_VALUE} characters: give one"
+                )
         if twice := set(self.scope) & set(self.split_by):
             raise ValueError(f"split_by={', '.join(sorted(twice))} is in scope too: it has one value there")

@@ -4,7 +4,7 @@ The ledger is asked once for all of them (`Classes`); what follows here is propo
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -49,42 +49,40 @@ def scope_of(objective: Objective, split: Split) -> dict[str, str]:
 class Plan:
     """Of objectives that are judged by requests: those on histograms are counted elsewhere."""
 
-    def __init__(self, objectives: Iterable[Objective], planned: Sequence[Planned] = ()) -> None:
+    def __init__(
+        self, objectives: Iterable[Objective], planned: Sequence[Planned] = (), definitions: Sequence[str] = ()
+    ) -> None:
+        """`definitions`: those of the objectives, where they are known already."""
         counted = [one for one in objectives if not isinstance(one.indicator, Histogram)]
+        names = definitions or [definition(one) for one in counted]
         thresholds: dict[tuple[str, str], set[float]] = {}
         for one in counted:
             thresholds.setdefault(_measure(one.indicator), set()).update(_threshold(one.indicator))
         measures = sorted(thresholds)
+        places = {measure: at for at, measure in enumerate(measures)}
         self.planned = tuple(planned)
         self.cuts = tuple(Cut(name, tuple(sorted(thresholds[name, ttft])), ttft) for name, ttft in measures)
         self.dimensions = _dimensions(counted, planned)
         self.tasks = [
-            Task(one, definition(one), at := measures.index(_measure(one.indicator)), self._place(at, one.indicator))
-            for one in counted
+            Task(one, name, at := places[_measure(one.indicator)], self._place(at, one.indicator))
+            for one, name in zip(counted, names, strict=True)
         ]
 
     def _place(self, cut: int, indicator: Indicator) -> int:
         return next((self.cuts[cut].thresholds.index(threshold) for threshold in _threshold(indicator)), 0)
-
-    def only(self, definitions: frozenset[str]) -> "Plan":
-        """For some of the objectives."""
-        return Plan([task.objective for task in self.tasks if task.definition in definitions], self.planned)
 
     def count(self, found: Classes, from_s: int, to_s: int) -> Iterator[tuple[Task, dict[Split, Block]]]:
         """Each task with its events, by what it is split by; one that is not split has the split `()` alone.
 
         Times are s since the epoch, on the grid; slices (Timeslices) must lie wholly between them.
         """
-        table = _Table(found, from_s // GRID_S, to_s // GRID_S, len(self.cuts))
-        maintained = [
-            (one, table.during(one, spans))
-            for one in self.planned
-            if (spans := one.occurrences(Span(from_s * SECOND_NS, to_s * SECOND_NS)))
-        ]
+        counting = self.counting(found, from_s, to_s)
         for task in self.tasks:
-            left_out = [rows for one, rows in maintained if one.concerns(task.objective.slug)]
-            blocks = table.blocks(task, np.logical_or.reduce(left_out) if left_out else None)
-            yield task, {split: sliced(block, task.objective) for split, block in blocks.items()}
+            yield task, {split: sliced(block, task.objective) for split, block in counting.requests(task).items()}
+
+    def counting(self, found: Classes, from_s: int, to_s: int) -> "Counting":
+        """The same, for one task at a time."""
+        return Counting(self, found, from_s, to_s)
 
 
 def sliced(block: Block, objective: Objective) -> Block:
@@ -99,6 +97,22 @@ def sliced(block: Block, objective: Objective) -> Block:
     events[0, ::steps] = judged & (total - bad < method.slice_target * total)
     events[1, ::steps] = judged
     return events
+
+
+class Counting:
+    """What was found between two times, to be counted task by task: one that fails ends no other."""
+
+    def __init__(self, plan: Plan, found: Classes, from_s: int, to_s: int) -> None:
+        self._table = _Table(found, from_s // GRID_S, to_s // GRID_S, len(plan.cuts))
+        span = Span(from_s * SECOND_NS, to_s * SECOND_NS)
+        self._maintained = [
+            (one, self._table.during(one, spans)) for one in plan.planned if (spans := one.occurrences(span))
+        ]
+
+    def requests(self, task: Task) -> dict[Split, Block]:
+        """Bad and total requests by what the task is split by."""
+        left_out = [rows for one, rows in self._maintained if one.concerns(task.objective.slug)]
+        return self._table.blocks(task, np.logical_or.reduce(left_out) if left_out else None)
 
 
 class _Table:
@@ -163,6 +177,35 @@ class _Table:
                 np.bincount(step, weights=requests * counted, minlength=self.steps),
             ]
         ).astype(np.int32)
+
+
+def parts(objective: Objective, name: str, late_s: int) -> dict[str, Callable[[Block, int], Block]]:
+    """The series that an objective's events are kept as, and how each is made of its requests and of when they begin, s.
+
+    `name`, its definition: events. Of slices also the requests that they are made of, which the guard for low traffic counts.
+    `late_s`: a calendar's period begins so many seconds after the hour; of each hour what comes after that is kept by itself.
+    """
+    found: dict[str, Callable[[Block, int], Block]] = {name: lambda block, from_s: sliced(block, objective)}
+    if isinstance(objective.method, Timeslices):
+        found[requests_of(name)] = lambda block, from_s: block
+    if late_s:
+        found[late_of(name, late_s)] = lambda block, from_s: _late(sliced(block, objective), from_s, late_s)
+    return found
+
+
+def requests_of(name: str) -> str:
+    """The series of the requests under a definition's slices."""
+    return f"{name}/requests"
+
+
+def late_of(name: str, late_s: int) -> str:
+    """The series of what comes `late_s` seconds after each full hour, or later in it."""
+    return f"{name}/after-{late_s}"
+
+
+def _late(block: Block, from_s: int, late_s: int) -> Block:
+    into_hour_s = (from_s + GRID_S * np.arange(block.shape[1])) % 3_600
+    return np.where(into_hour_s >= late_s, block, 0).astype(np.int32)
 
 
 def cut(indicator: Indicator) -> Cut | None:

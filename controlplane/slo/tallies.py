@@ -11,10 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from controlplane.slo.plan import GRID_S, Block, Split
-
-MINUTE_S, HOUR_S, DAY_S = 60, 3_600, 86_400
-FINE_S = 6 * HOUR_S  # windows up to this are cut on the 10 s grid
-MINUTES_S = 3 * DAY_S  # and up to this on minutes
+from controlplane.slo.windows import FINE_S, HOUR_S, MINUTE_S, MINUTES_S, grid_s
 
 Series = tuple[str, Split]
 """A definition, and the values that it is split by."""
@@ -124,13 +121,30 @@ class Tallies:
 
     def window(self, length_s: int, at_s: int) -> Sums:
         """The last `length_s` at `at_s`, of every row."""
-        ring = self.fine if length_s <= FINE_S else self.minutes if length_s <= MINUTES_S else self.hours
+        ring = next(one for one in self.rings if one.step_s == grid_s(length_s))
         end = at_s // ring.step_s + 1
         return ring.sums(end - -(-length_s // ring.step_s), end)
 
     def since(self, from_s: int, at_s: int) -> Sums:
-        """From the hour that holds `from_s` until now, of every row."""
-        return self.hours.sums(from_s // HOUR_S, at_s // HOUR_S + 1)
+        """Of the whole hours from `from_s` until now, of every row: a part of an hour in front of them is `hour`'s."""
+        return self.hours.sums(-(-from_s // HOUR_S), at_s // HOUR_S + 1)
+
+    def hour(self, hour: int, row: int) -> tuple[int, int]:
+        """Bad and total of one hour since the epoch."""
+        bad, total = self.hours.sums(hour, hour + 1, slice(row, row + 1))
+        return int(bad[0]), int(total[0])
+
+    def forget_empty(self, name: str) -> None:
+        """Forget the series of a definition in which nothing is counted any more."""
+        empty = {
+            row
+            for series, row in self.rows.items()
+            if series[0] == name and not any(ring.counts[1, row].any() for ring in self.rings)
+        }
+        if empty:
+            kept = [(series, row) for series, row in self.rows.items() if row not in empty]
+            self._resize([row for _, row in kept], len(kept))
+            self.rows = {series: number for number, (series, _) in enumerate(kept)}
 
     @property
     def nbytes(self) -> int:

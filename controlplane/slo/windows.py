@@ -13,6 +13,9 @@ HOUR_S = 60 * MINUTE_S
 DAY_S = 24 * HOUR_S
 
 Severity = Literal["page", "ticket"]
+SEVERITIES: tuple[Severity, ...] = ("page", "ticket")
+FINE_S = 6 * HOUR_S
+MINUTES_S = 3 * DAY_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +31,14 @@ class BurnWindow:
         if not 0 < self.budget_share <= 1:
             raise ValueError(f"budget_share={self.budget_share} is not above 0 and at most 1: use 0.02 for 2 %")
 
+        if self.severity not in SEVERITIES:
+            raise ValueError(f"severity={self.severity!r} is unknown: use {' or '.join(SEVERITIES)}")
+
     def burn_rate(self, period_s: int) -> float:
-        """The rate above which both windows must be; 1 burns exactly the budget in `period_s`."""
-        if period_s < self.long_s:
-            raise ValueError(f"period_s={period_s} is shorter than the window of {self.long_s} s: use shorter windows")
+        """The rate above which both windows must be; 1 burns exactly the budget in `period_s`.
+
+        A calendar's shortest day or month may be shorter than the window: the rate is then a little lower on it.
+        """
         return self.budget_share * period_s / self.long_s
 
 
@@ -41,6 +48,11 @@ WORKBOOK = (
     BurnWindow("ticket", DAY_S, 2 * HOUR_S, 0.10),
     BurnWindow("ticket", 3 * DAY_S, 6 * HOUR_S, 0.10),
 )
+
+
+def grid_s(length_s: int) -> int:
+    """The steps that a window of this length is cut on, s: its edges lie on them, the step that runs included."""
+    return 10 if length_s <= FINE_S else MINUTE_S if length_s <= MINUTES_S else HOUR_S
 
 
 def lengths_s(windows: tuple[BurnWindow, ...]) -> list[int]:

@@ -78,10 +78,28 @@ def silent_window(window: BurnWindow, target: float, period_s: int) -> str:
     )
 
 
+def coarse_window(window: BurnWindow, slice_s: int) -> str:
+    """What a burn window that is shorter than a slice says, and what to do."""
+    return (
+        f"the {window.severity} window of {duration(window.long_s)} and {duration(window.short_s)} is shorter than a slice of "
+        f"{duration(slice_s)}: it says no more than the slice that runs, so an alert may end when the next begins; "
+        f"use slices of at most {duration(window.short_s)}, or longer windows"
+    )
+
+
 def _rounded_down(value: float) -> float:
     """To two significant digits."""
     unit = math.pow(10, math.floor(math.log10(value)) - 1)
     return round(math.floor(value / unit) * unit, 12)
+
+
+def history(recorded_s: int | None, period_from_s: int, at_s: int) -> str:
+    """How much of the period is recorded, such as `31 min of 30 days`; empty where all of it is. Times are s since the epoch."""
+    so_far_s = at_s - period_from_s
+    recorded = so_far_s if recorded_s is None else at_s - max(recorded_s, period_from_s)
+    if recorded >= so_far_s - 60:
+        return ""
+    return f"{duration(max(recorded, 0))} of {duration(so_far_s)}"
 
 
 def no_requests(objective: Objective) -> str:

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
+from collections import deque
 from collections.abc import Callable, Mapping
 
 import structlog
@@ -15,6 +16,7 @@ log = structlog.get_logger(__name__)
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
 _STEADY_S = 30.0  # a child that lived this long is started again at once
 _LINE_BYTES = 2**20
+_OFTEN, _OFTEN_S = 3, 60.0
 
 
 class Child:
@@ -33,11 +35,24 @@ class Child:
         self._environment = dict(environment or {})
         self._process: Process | None = None
         self.restarts = 0
+        self.started_s = time.monotonic()  # when it was started last
+        self._ended: deque[float] = deque(maxlen=_OFTEN)
 
     @property
     def pid(self) -> int | None:
         """None while it is not running."""
         return self._process.pid if self._process is not None and self._process.returncode is None else None
+
+    @property
+    def keeps_ending(self) -> bool:
+        """Whether it has ended several times within the last minute: starting it again does not help."""
+        return len(self._ended) == _OFTEN and time.monotonic() - self._ended[0] < _OFTEN_S
+
+    def kill(self) -> None:
+        """What hangs hears nothing else. It is started again as after any other end."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
 
     async def run(self) -> None:
         """Keep it running until cancelled; then it is stopped before this returns."""
@@ -46,6 +61,7 @@ class Child:
             while True:
                 began = time.monotonic()
                 code = await self._live()
+                self._ended.append(time.monotonic())
                 wait_s = _FIRST_WAIT_S if time.monotonic() - began > _STEADY_S else min(_LONGEST_WAIT_S, wait_s * 2)
                 log.error("child.died", child=self.name, code=code, restart_in_s=wait_s)
                 await asyncio.sleep(wait_s)
@@ -62,6 +78,7 @@ class Child:
         return True
 
     async def _live(self) -> int:
+        self.started_s = time.monotonic()
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -76,7 +93,10 @@ class Child:
         self._started()
         assert self._process.stdout is not None
         while line := await self._process.stdout.readline():
-            self._line(line)
+            try:
+                self._line(line)
+            except Exception:
+                log.exception("child.line_not_understood", child=self.name, bytes=len(line))
         return await self._process.wait()
 
     async def _stop(self) -> None:

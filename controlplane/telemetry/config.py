@@ -5,12 +5,15 @@ import os
 from pydantic import Field, ValidationError
 
 from controlplane.config import Config, ConfigError
+from controlplane.telemetry.limits import MAX_RETENTION_DAYS
 
 
 class IngestConfig(Config):
     """Read once, from the environment, with `WEIR_` before each name."""
 
-    retention_days: int = Field(30, ge=1, le=3660, description="How long spans and request rows are kept, days.")
+    retention_days: int = Field(
+        30, ge=1, le=MAX_RETENTION_DAYS, description="How long spans and request rows are kept, days."
+    )
     otlp_token: str = Field(
         "",
         repr=False,
@@ -38,6 +41,11 @@ class IngestConfig(Config):
         32 * 2**20,
         ge=4096,
         description="From this size on the spool begins a new file, bytes; files are deleted whole.",
+    )
+    spool_keep_s: float = Field(
+        60.0,
+        ge=0,
+        description="How long spans stay in the spool after the store has taken them, s: for a loss of power.",
     )
     trace_quiet_s: float = Field(
         1.0,

@@ -22,7 +22,19 @@ from types import ModuleType
 _ROOT = Path(__file__).resolve().parents[2]
 _SUFFIX = str(sysconfig.get_config_var("EXT_SUFFIX"))
 _TELEMETRY = Path("controlplane/telemetry")
-_LEDGER = ("attributes", "close", "columns", "critical_path", "pieces", "reading", "requests", "row", "tokens", "tree")
+_LEDGER = (
+    "attempts",
+    "attributes",
+    "close",
+    "columns",
+    "critical_path",
+    "pieces",
+    "reading",
+    "requests",
+    "row",
+    "tokens",
+    "tree",
+)
 _SETUP = """
 from mypyc.build import mypycify
 from setuptools import setup

@@ -27,11 +27,13 @@ from .otlp.receiver import Receiver
 from .otlp.token import problem
 from .pipeline.status import decode as decode_status
 from .spool import checkpoint
+from .spool.backlog import ages
 from .spool.frame import Position
 from .spool.writer import SpoolWriter
 from .state import Shard, State
 from .store import access
 from .usage import Usage
+from .watchdog import watch
 
 log = structlog.get_logger(__name__)
 
@@ -69,6 +71,7 @@ class _Service:
             max_bytes=config.spool_max_bytes,
             reserve_bytes=config.spool_reserve_bytes,
             segment_bytes=config.spool_segment_bytes,
+            keep_s=config.spool_keep_s,
             on_commit=self._committed_elsewhere,
         )
         self._receiver = Receiver(
@@ -85,7 +88,6 @@ class _Service:
             self._spool,
             [Shard(checkpoint.load(folder, number, config.pipelines)) for number in range(config.pipelines)],
         )
-        self._state.restarts = lambda: [(child.name, child.restarts) for child in self._children]
         self._registry = CollectorRegistry()
         self._registry.register(self._state)
         ProcessCollector(registry=self._registry)
@@ -93,6 +95,7 @@ class _Service:
         self._live = Live(redis_layer(config.redis_url))
         self._children: list[Child] = []
         self._pipelines: list[Child] = []
+        self._state.children, self._state.pipelines = lambda: self._children, self._pipelines
         self._own: list[Target] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._telling = False
@@ -106,8 +109,8 @@ class _Service:
             raise CannotStart(str(error)) from error
         self._task(self._live.run())
         self._spool.release(self._state.done)
-        if self._spool.committed > self._state.done:
-            self._commits()  # what the last run left
+        for received_ns, position in await asyncio.to_thread(self._left):
+            self._state.commits.begin((time.time_ns() - received_ns) / 1e9, position, time.monotonic())
         if config.store_dsn:
             self._begin_pipelines(config.store_dsn)
         else:
@@ -152,6 +155,7 @@ class _Service:
         _write(self._config.home / PORT_FILE, f"{port}\n")
         store = Child("store", lambda: ["controlplane.telemetry.store", "--port", str(port)], line=lambda _: None)
         self._start_child(store)
+        self._task(watch(store, f"http://127.0.0.1:{port}/ping"))
         url, password = f"http://127.0.0.1:{port}/metrics", self._config.home / access.PASSWORD_FILE
         self._own.append(Target("store", url, bearer_token_file=str(password)))
         self._begin_pipelines(access.dsn(self._config.home, port))  # at once: they wait until it answers
@@ -178,6 +182,10 @@ class _Service:
     def _start_child(self, child: Child) -> None:
         self._children.append(child)
         self._task(child.run())
+
+    def _left(self) -> list[tuple[int, Position]]:
+        """What the last run left to do."""
+        return list(ages(self._config.home / "spool", self._state.done, self._spool.committed))
 
     def _task(self, work: Coroutine[None, None, None]) -> None:
         task = self._loop.create_task(work)
@@ -224,6 +232,11 @@ class _Service:
             elif said and away is None:
                 log.info("store.moves_again")
             said = stalled or (said and away is not None)
+            self._spool.tidy()
+            for child in self._state.hung():
+                log.error("child.hung", child=child.name, remedy="it is killed, and started again")
+                child.kill()
+                child.started_s = time.monotonic()
             await asyncio.sleep(_WATCH_S)
 
     async def _healthz(self, _: web.Request) -> web.Response:

@@ -5,6 +5,9 @@ from typing import Literal, NamedTuple
 AttrValue = str | int | float | bool | tuple["AttrValue", ...]
 Kind = Literal[0, 1, 2, 3, 4, 5]  # OTLP's SpanKind: unspecified, internal, server, client, producer, consumer
 
+ROW_SPANS = 10_000
+"""A trace's request rows are made of so many of its spans at most, the earliest: what one trace costs is bounded. All are stored."""
+
 INTERNAL: Kind = 1
 SERVER: Kind = 2
 CLIENT: Kind = 3

@@ -11,7 +11,7 @@ from deploy.local import fleet
 from deploy.local.home import MARK, region_prefix
 from deploy.local.options import Options
 from deploy.local.ports import LOOPBACK, free_ports
-from deploy.local.process import Command, http_ok
+from deploy.local.process import Command, http_ok, http_status
 from deploy.local.redis import redis
 from deploy.local.supervisor import Part
 from deploy.local.triton import triton
@@ -46,7 +46,14 @@ def build(options: Options) -> list[Part]:
     fleet_file = home / "run" / "fleet.json"
     fleet.write(fleet_file, replicas)
 
-    base = {**mark, "WEIR_HOME": str(home), "WEIR_REDIS_URL": redis_url, "PYTHONUNBUFFERED": "1"}
+    metrics_token = os.environ.get("WEIR_METRICS_TOKEN") or read_or_make_secret(home / "metrics-token")
+    base = {
+        **mark,
+        "WEIR_HOME": str(home),
+        "WEIR_REDIS_URL": redis_url,
+        "WEIR_METRICS_TOKEN": metrics_token,
+        "PYTHONUNBUFFERED": "1",
+    }
     gateway_url = f"http://{LOOPBACK}:{options.gateway_port}"
     store_password = read_or_make_secret(home / "store-password")
     store_dsn = options.store_dsn or f"clickhouse://weir:{store_password}@{LOOPBACK}:{store_port}/weir"
@@ -67,7 +74,8 @@ def build(options: Options) -> list[Part]:
         "WEIR_OTLP_GRPC_PORT": str(options.otlp_grpc_port),
     }
     sender = {**base, "WEIR_OTLP_ENDPOINT": otlp}
-    gateway = {**sender, "WEIR_GATEWAY_PORT": str(options.gateway_port), "WEIR_DRAIN_TIMEOUT_MS": "3000"}
+    ending = {"WEIR_LAME_DUCK_MS": "0", "WEIR_DRAIN_TIMEOUT_MS": "3000"}  # nobody balances here
+    gateway = {**sender, **ending, "WEIR_GATEWAY_PORT": str(options.gateway_port)}
     watched = {**control, "WEIR_OTLP_ENDPOINT": otlp}  # web and worker send their own spans too
     traffic = {**sender, "WEIR_GATEWAY_URL": gateway_url, "WEIR_TRAFFIC_RPS": str(options.traffic_rps)}
 
@@ -77,7 +85,14 @@ def build(options: Options) -> list[Part]:
         Part(_python("static", control, *COLLECT), once=True),  # its own, since it takes longest
         Part(_server("telemetry", receiver, options.otlp_http_port, "-m", "controlplane.telemetry"), needs_redis),
         Part(_server("web", watched, options.web_port, *_granian(options.web_port)), ("static", *after_set_up)),
-        Part(replace(_python("worker", watched, *CELERY), ready=worker_waits), after_set_up),
+        Part(
+            replace(
+                _python("worker", watched, *CELERY),
+                ready=worker_waits,
+                answers=partial(http_status, worker_port, "/healthz"),
+            ),
+            after_set_up,
+        ),
         Part(
             _server("controller", watched, controller_port, "-m", "controlplane.controller"),
             ("telemetry", *after_set_up),
@@ -112,8 +127,12 @@ def _granian(port: int) -> tuple[str, ...]:
 
 
 def _server(name: str, env: Mapping[str, str], port: int, *arguments: str) -> Command:
-    """One that says at /readyz whether it can serve."""
-    return replace(_python(name, env, *arguments), ready=partial(http_ok, port, "/readyz"))
+    """One that says at /readyz whether it can serve, and at /healthz that it runs."""
+    return replace(
+        _python(name, env, *arguments),
+        ready=partial(http_ok, port, "/readyz"),
+        answers=partial(http_status, port, "/healthz"),
+    )
 
 
 def _python(name: str, env: Mapping[str, str], *arguments: str) -> Command:

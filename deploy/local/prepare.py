@@ -15,7 +15,7 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
     django.setup()
     call_command("migrate", interactive=False, verbosity=1)
-    call_command("bootstrap", fleet=Path(sys.argv[1]))
+    call_command("bootstrap", fleet=Path(sys.argv[1]), demo=True)
 
 
 if __name__ == "__main__":

@@ -32,6 +32,9 @@ class Command:
     env: Mapping[str, str] = field(default_factory=dict)  # over this process's own
     clean_up: Callable[[], None] = _nothing  # after its end, however it ended: what it may have left behind
     start_s: float = 60.0  # how long it may take to answer
+    answers: Callable[[], object] | None = (
+        None  # asked while it runs: any answer will do, and OSError means that none came
+    )
 
 
 class NotReadyError(RuntimeError):
@@ -141,9 +144,14 @@ class Managed:
 
 def http_ok(port: int, path: str, host: str = "127.0.0.1", timeout_s: float = 1.0) -> bool:
     """Whether a GET there is answered with 200."""
+    return http_status(port, path, host, timeout_s) == http.HTTPStatus.OK
+
+
+def http_status(port: int, path: str, host: str = "127.0.0.1", timeout_s: float = 5.0) -> int:
+    """The status that a GET there is answered with. Raises OSError when nobody answers in time."""
     connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
     try:
         connection.request("GET", path)
-        return connection.getresponse().status == http.HTTPStatus.OK
+        return connection.getresponse().status
     finally:
         connection.close()

@@ -3,6 +3,7 @@
 import secrets
 import socket
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -69,7 +70,8 @@ def redis(
         )
     )
     argv = (str(binary()), str(file.resolve()))
-    return Redis(port, secret, Command(name, argv, lambda: _answers(port, secret), start_s=20.0))
+    answers = partial(_answers, port, secret)
+    return Redis(port, secret, Command(name, argv, answers, start_s=20.0, answers=answers))
 
 
 def _answers(port: int, password: str) -> bool:

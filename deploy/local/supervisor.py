@@ -1,7 +1,8 @@
-"""Starts parts in the order of their needs, says what happens to them, starts again what dies, and ends all of it.
+"""Starts parts in the order of their needs, says what happens to them, starts again what dies or hangs, and ends all of it.
 
 Of our own, since the libraries that do such things do others: circus (its last release is from February 2025) and supervisor know no order
-by readiness and outlive their parent, honcho ends everything when one part ends. This one needs neither sockets nor threads.
+by readiness and outlive their parent, honcho ends everything when one part ends. The loop never waits for an answer: each question is asked
+in a thread (`watch.py`).
 """
 
 import signal
@@ -14,6 +15,7 @@ from pathlib import Path
 from deploy.local.errors import CannotRunError
 from deploy.local.logs import Log
 from deploy.local.process import Command, Managed
+from deploy.local.watch import Patience, Question, Watch
 
 TICK_S = 0.05
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
@@ -37,6 +39,7 @@ class State(Enum):
     WAITING = auto()  # for its needs, or for its pause to be over
     STARTING = auto()
     READY = auto()
+    ENDING = auto()  # told to end, since it did not become ready
 
 
 class _Supervised:
@@ -49,14 +52,20 @@ class _Supervised:
         self.failures = 0  # in a row
         self.not_before = 0.0
         self.since = time.monotonic()  # of the state
+        self.question: Question | None = None  # whether it is ready, while it starts
+        self.watch: Watch | None = None  # while it is ready, where it has an answer to give
 
 
 class Supervisor:
     """Runs `parts` until it is told to stop. `say` gets a sentence per event."""
 
-    def __init__(self, parts: Sequence[Part], logs: Path, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, parts: Sequence[Part], logs: Path, say: Callable[[str], None], patience: Patience | None = None
+    ) -> None:
         logs.mkdir(parents=True, exist_ok=True)
         self._say = say
+        self._patience = patience or Patience()
+        self._last_round = time.monotonic()
         self._parts = {part.name: _Supervised(part, Log(logs / f"{part.name}.log")) for part in parts}
         self._all_ready = False
         self._stopping = False
@@ -67,6 +76,7 @@ class Supervisor:
             signal.signal(number, self._stop)
         try:
             while not self._stopping:
+                self._notice_standstill()
                 for one in self._parts.values():
                     self._look_after(one)
                 if not self._all_ready and all(one.answered for one in self._parts.values()):
@@ -94,11 +104,17 @@ class Supervisor:
                 pass
             case State.STARTING | State.READY if not one.process.alive:
                 self._ended(one, now)
-            case State.STARTING if not one.part.once and one.process.is_ready():
+            case State.STARTING if not one.part.once and _is_ready(one):
                 self._ready(one, now)
             case State.STARTING if now - one.since > one.part.command.start_s:
                 self._say(f"{one.part.name} does not answer after {one.part.command.start_s:.0f} s: ending it")
-                one.process.stop(GRACE_S)
+                one.process.terminate()
+                self._enter(one, State.ENDING)
+            case State.ENDING if not one.process.alive or now - one.since > GRACE_S:
+                self._ended(one, now)
+            case State.READY if one.watch is not None and one.watch.silent_s(now) > self._patience.silent_s:
+                silent_s = self._patience.silent_s
+                self._say(f"{one.part.name} has not answered for {silent_s:g} s: ending it and starting it again")
                 self._ended(one, now)
             case _:
                 pass
@@ -106,6 +122,20 @@ class Supervisor:
     def _enter(self, one: _Supervised, state: State) -> None:
         one.state = state
         one.since = time.monotonic()
+        one.question = None
+        one.watch = self._watch(one.part) if state is State.READY else None
+
+    def _watch(self, part: Part) -> Watch | None:
+        answers = part.command.answers
+        return None if answers is None or part.once else Watch(answers, self._patience.ask_every_s)
+
+    def _notice_standstill(self) -> None:
+        """Watch anew after this process or the machine stood still: the parts may have stood still as well."""
+        now = time.monotonic()
+        if now - self._last_round > self._patience.jump_s:
+            for one in self._parts.values():
+                one.watch = self._watch(one.part) if one.state is State.READY else None
+        self._last_round = now
 
     def _ready(self, one: _Supervised, now: float) -> None:
         again = "again " if one.answered else ""
@@ -117,8 +147,8 @@ class Supervisor:
     def _ended(self, one: _Supervised, now: float) -> None:
         if one.state is State.READY and now - one.since > STEADY_S:
             one.failures = 0
-        how = _how(one.process.exit_code)
         one.process.kill()  # its children too, which may hold its port or its memory
+        how = _how(one.process.exit_code)
         one.failures += 1
         if not one.answered and (one.part.once or one.failures >= ATTEMPTS):
             raise CannotRunError(
@@ -153,6 +183,14 @@ def _groups(needs: Mapping[str, Sequence[str]]) -> list[list[str]]:
     for name, at in depth.items():
         groups[at].append(name)
     return groups
+
+
+def _is_ready(one: _Supervised) -> bool:
+    """Whether the last question was answered with yes. Asks the next one when it was not; returns at once."""
+    if one.question is None or (one.question.over and not one.question.answer):
+        one.question = Question(one.part.command.ready)
+        return False
+    return one.question.over
 
 
 def _how(exit_code: int | None) -> str:

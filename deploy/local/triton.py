@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.local.ports import LOOPBACK
-from deploy.local.process import ROOT, Command, http_ok
+from deploy.local.process import ROOT, Command, http_ok, http_status
 
 MODEL_REPOSITORY = ROOT / "inference" / "models" / "repository"
 MODELS = ("chat_large", "chat_small")
@@ -83,6 +83,7 @@ def triton(
         name,
         tuple(argv),
         lambda: http_ok(http, "/v2/health/ready") and http_ok(metrics, "/metrics"),  # which comes last
+        answers=partial(http_status, http, "/v2/health/live"),
         env={**home.env, **(env or {})},
         clean_up=partial(remove_regions, region_prefix),
     )

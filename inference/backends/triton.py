@@ -41,6 +41,15 @@ class Inference:
         self._call = call
         self._decode = _utf8("replace").decode  # a token may end in the middle of a character
 
+    @property
+    def waiting(self) -> bool:
+        """Whether it has not been sent, because the server takes no more calls at once."""
+        return self._call.waiting
+
+    async def sent(self) -> None:
+        """Wait until it is. Raises UnreachableError."""
+        await self._call.sent()
+
     async def next(self) -> Chunk | None:
         """The next token; None where the model ended without saying why. Raises GrpcError."""
         while (raw := await self._call.read()) is not None:
@@ -104,9 +113,10 @@ class TritonModel:
         rest.parameters["priority"].uint64_param = priority
         headers = metadata((b"traceparent", traceparent)) + _GRPC_ERRORS
         # Protobuf messages merge by being written one after the other.
-        return Inference(await self.channel.call(_STREAM_INFER, self._template + rest.SerializeToString(), headers))
+        body = self._template + rest.SerializeToString()
+        return Inference(await self.channel.call(_STREAM_INFER, body, headers, priority))
 
     async def ready(self, timeout_s: float) -> bool:
         """Whether the model is loaded and answers. Raises GrpcError."""
-        answer = await self.channel.unary(_MODEL_READY, self._ready, timeout_s)
+        answer = await self.channel.unary(_MODEL_READY, self._ready, timeout_s, priority=0)
         return bool(pb.ModelReadyResponse.FromString(answer).ready)

@@ -6,6 +6,6 @@ reconnects.
 
 from inference.grpc.channel import Channel
 from inference.grpc.connection import Call
-from inference.grpc.errors import GrpcError, Status, UnreachableError
+from inference.grpc.errors import GrpcError, RefusedError, Status, UnreachableError
 
-__all__ = ["Call", "Channel", "GrpcError", "Status", "UnreachableError"]
+__all__ = ["Call", "Channel", "GrpcError", "RefusedError", "Status", "UnreachableError"]

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from inference.address import parse_address
 from inference.grpc import frames as h2
 from inference.grpc.connection import Call, Connection
 from inference.grpc.errors import GrpcError, Status, UnreachableError
@@ -17,33 +18,46 @@ class Channel:
 
     def __init__(self, target: str, connect_timeout_s: float = 1.0) -> None:
         self.target = target
-        host, _, port = target.rpartition(":")
-        self._host, self._port = host.strip("[]"), int(port)
+        self._host, self._port = parse_address(target)
         self._connect_timeout_s = connect_timeout_s
         self._connection: Connection | None = None
-        self._connecting: asyncio.Task[Connection] | None = None
+        self._connecting: asyncio.Task[Connection | UnreachableError] | None = None
         self._backoff_s = 0.0
         self._not_before_s = 0.0
         self._closed = False
+        self._heard = 0  # from connections before this one
 
     @property
     def calls(self) -> int:
         """Calls in flight."""
         return self._connection.calls if self._connection else 0
 
-    async def call(self, path: bytes, body: bytes, metadata: bytes = b"") -> Call:
-        """Start a call with one request message. Raises UnreachableError."""
+    @property
+    def full(self) -> bool:
+        """Whether the server takes no more calls at once."""
+        return self._connection is not None and self._connection.full
+
+    @property
+    def heard(self) -> int:
+        """How often the server has sent something; a server that hangs sends nothing."""
+        return self._heard + (self._connection.heard if self._connection else 0)
+
+    async def call(self, path: bytes, body: bytes, metadata: bytes = b"", priority: int = 1) -> Call:
+        """Start a call with one request message. Raises UnreachableError.
+
+        Where the server takes no more calls at once, it waits (`Call.waiting`), the lowest `priority` first.
+        """
         connection = self._connection
         if connection is None or not connection.usable:
             connection = await self._connect()
-        return connection.start(path, body, metadata)
+        return connection.start(path, body, metadata, priority)
 
-    async def unary(self, path: bytes, body: bytes, timeout_s: float) -> bytes:
+    async def unary(self, path: bytes, body: bytes, timeout_s: float, priority: int = 1) -> bytes:
         """One request, one response. Raises GrpcError, DEADLINE_EXCEEDED after `timeout_s`."""
         call: Call | None = None
         try:
             async with asyncio.timeout(timeout_s):
-                call = await self.call(path, body)
+                call = await self.call(path, body, priority=priority)
                 answer = await call.read()
                 if answer is None:
                     raise GrpcError(Status.INTERNAL, "an empty answer")
@@ -77,9 +91,13 @@ class Channel:
                 raise UnreachableError(f"{self.target} did not answer a moment ago")
             self._connecting = loop.create_task(self._open())
         # Shielded: one caller that leaves must not fail the others that wait for the same connection.
-        return await asyncio.shield(self._connecting)
+        made = await asyncio.shield(self._connecting)
+        if isinstance(made, UnreachableError):
+            raise UnreachableError(made.message)
+        return made
 
-    async def _open(self) -> Connection:
+    async def _open(self) -> Connection | UnreachableError:
+        """Failing is a result: whoever asked may have left, and an exception that nobody takes is logged as a defect."""
         loop = asyncio.get_running_loop()
         connection: Connection | None = None
         try:
@@ -88,20 +106,23 @@ class Channel:
                     lambda: Connection(self.target, self._lost), self._host, self._port
                 )
                 await connection.ready
-        except (OSError, TimeoutError, UnreachableError) as error:
+        except (OSError, TimeoutError, UnreachableError, ValueError) as error:  # ValueError: no host can have this name
             if connection is not None:
                 connection.abort()
             self._backoff_s = min(_BACKOFF_MOST_S, max(_BACKOFF_FIRST_S, self._backoff_s * 2))
             self._not_before_s = loop.time() + self._backoff_s
-            raise UnreachableError(f"cannot connect to {self.target}: {error or 'timed out'}") from error
+            return UnreachableError(f"cannot connect to {self.target}: {error or 'timed out'}")
         finally:
             self._connecting = None
         self._backoff_s = 0.0
+        if self._connection is not None:  # one that drains
+            self._heard += self._connection.heard
         self._connection = connection
         return connection
 
     def _lost(self, connection: Connection) -> None:
         if self._connection is connection:
+            self._heard += connection.heard
             self._connection = None
 
 

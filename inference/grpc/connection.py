@@ -1,12 +1,13 @@
 """One HTTP/2 connection to a gRPC server: calls with one request message and any number of responses."""
 
 import asyncio
+from bisect import insort
 from collections import deque
 from collections.abc import Callable
 from typing import cast
 
 from inference.grpc import frames as h2
-from inference.grpc.errors import GrpcError, Status, UnreachableError
+from inference.grpc.errors import GrpcError, RefusedError, Status, UnreachableError
 
 _WINDOW = (
     4 << 20
@@ -16,8 +17,10 @@ _LAST_STREAM = (1 << 31) - 1
 
 
 class Call:
-    """A call in flight. `read` gives each response message, then None when the server said OK; it raises GrpcError
-    otherwise.
+    """A call. `read` gives each response message, then None when the server said OK; it raises GrpcError otherwise.
+
+    While the server has as many calls as it takes at once, a new one waits here: the lowest `priority` first, and then
+    first come.
     """
 
     __slots__ = (
@@ -26,17 +29,21 @@ class Call:
         "_credit",
         "_error",
         "_messages",
+        "_request",
         "_unsent",
         "_waiter",
         "closed",
+        "priority",
         "stream",
         "window",
     )
 
-    def __init__(self, connection: "Connection", stream: int, window: int) -> None:
-        self.stream = stream
-        self.window = window  # bytes we may still send on this call
+    def __init__(self, connection: "Connection", priority: int) -> None:
+        self.stream = 0  # until it is sent
+        self.window = 0  # bytes we may still send on this call
+        self.priority = priority
         self.closed = False
+        self._request = (b"", b"", b"")  # path, body and metadata while it waits
         self._connection = connection
         self._messages: deque[bytes] = deque()
         self._buffer = bytearray()
@@ -45,18 +52,33 @@ class Call:
         self._error: GrpcError | None = None
         self._waiter: asyncio.Future[None] | None = None
 
+    @property
+    def waiting(self) -> bool:
+        """Whether it has not been sent, because the server takes no more calls."""
+        return not self.stream and not self.closed
+
+    async def sent(self) -> None:
+        """Wait until it is. Raises UnreachableError."""
+        while self.waiting:
+            await self._changed()
+        if self._error is not None:
+            raise self._error
+
     async def read(self) -> bytes | None:
         while not self._messages:
             if self._error is not None:
                 raise self._error
             if self.closed:
                 return None
-            self._waiter = self._connection.loop.create_future()
-            try:
-                await self._waiter
-            finally:
-                self._waiter = None
+            await self._changed()
         return self._messages.popleft()
+
+    async def _changed(self) -> None:
+        self._waiter = self._connection.loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
 
     def cancel(self) -> None:
         """Tell the server to stop, now. Harmless once the call has ended."""
@@ -104,11 +126,13 @@ class Connection(asyncio.Protocol):
     def __init__(self, authority: str, on_lost: Callable[["Connection"], None]) -> None:
         self.loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[None] = self.loop.create_future()
-        self.draining = False  # the server asked for no more calls here
+        self.draining = False  # no more calls here
+        self.heard = 0  # how often the server sent something
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None
         self._authority = authority.encode()
         self._calls: dict[int, Call] = {}
+        self._waiting: list[Call] = []  # for one of those to end; by priority, and then in order
         self._next_stream = 1
         self._received = bytearray()
         self._out: list[bytes] = []
@@ -128,17 +152,31 @@ class Connection(asyncio.Protocol):
     def usable(self) -> bool:
         return self._transport is not None and not self.draining
 
-    def start(self, path: bytes, body: bytes, metadata: bytes = b"") -> Call:
-        """Send a call's request. `metadata` is headers already encoded by `frames.literal`. Raises UnreachableError."""
+    @property
+    def full(self) -> bool:
+        """Whether another call would have to wait for one of those in flight to end."""
+        return len(self._calls) >= self._max_calls
+
+    def start(self, path: bytes, body: bytes, metadata: bytes = b"", priority: int = 1) -> Call:
+        """Send a call's request, or have it wait while the server takes no more (`Call.waiting`). `metadata` is headers
+        already encoded by `frames.literal`. Raises UnreachableError.
+        """
         if self._transport is None or self.draining:
             raise UnreachableError("the connection is closing")
-        if len(self._calls) >= self._max_calls:
-            raise UnreachableError(f"the server allows {self._max_calls} calls at once")
-        stream = self._next_stream
+        call = Call(self, priority)
+        if len(self._calls) < self._max_calls:
+            self._begin(call, path, body, metadata)
+        else:
+            call._request = (path, body, metadata)
+            insort(self._waiting, call, key=_priority)
+        return call
+
+    def _begin(self, call: Call, path: bytes, body: bytes, metadata: bytes) -> None:
+        call.stream = stream = self._next_stream
+        call.window = self._initial_window
         self._next_stream += 2
         if self._next_stream > _LAST_STREAM:
             self.draining = True
-        call = Call(self, stream, self._initial_window)
         self._calls[stream] = call
         head = h2.frame(h2.HEADERS, h2.END_HEADERS, stream, self._prefix(path) + metadata)
         data = h2.message(body)
@@ -149,13 +187,28 @@ class Connection(asyncio.Protocol):
             self._write(head)
             call._unsent = memoryview(data)
             self._send(call)
-        return call
+
+    def _begin_waiting(self) -> None:
+        """Send those that waited, as far as the server takes them."""
+        while self._waiting and not self.full and self._next_stream <= _LAST_STREAM:
+            call = self._waiting.pop(0)
+            self._begin(call, *call._request)
+            call._wake()
+
+    def _refuse_waiting(self, message: str) -> None:
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            call.end(RefusedError(message))
 
     def cancel(self, call: Call) -> None:
+        if call.waiting:
+            self._waiting.remove(call)
+            call.end(GrpcError(Status.CANCELLED, "cancelled here"))
+            return
         self._calls.pop(call.stream, None)
         call.end(GrpcError(Status.CANCELLED, "cancelled here"))
         self._write(h2.reset(call.stream, h2.CANCEL))
-        self._close_if_drained()
+        self._one_less()
 
     def close(self) -> None:
         """No more calls; the connection ends with the last of those in flight."""
@@ -167,8 +220,16 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def _one_less(self) -> None:
+        """A call has ended: another takes its place, or the connection ends with the last of them."""
+        if self._waiting:
+            self._begin_waiting()
+        if self.draining:
+            self._close_if_drained()
+
     def _close_if_drained(self) -> None:
-        if self.draining and not self._calls and self._transport is not None:
+        if not self._calls and self._transport is not None:
+            self._refuse_waiting("the connection is closing")
             self._flush()
             self._transport.close()
 
@@ -204,7 +265,7 @@ class Connection(asyncio.Protocol):
             call.window -= size
             rest = call._unsent = None if last else rest[size:]
 
-    def _send_waiting(self) -> None:
+    def _send_unsent(self) -> None:
         for call in list(self._calls.values()):
             if call._unsent is not None:
                 self._send(call)
@@ -221,7 +282,8 @@ class Connection(asyncio.Protocol):
         self._transport = None
         self.draining = True
         calls, self._calls = self._calls, {}
-        for call in calls.values():
+        waiting, self._waiting = self._waiting, []
+        for call in (*calls.values(), *waiting):
             call.end(UnreachableError(f"connection lost: {error or 'closed by the server'}"))
         if not self.ready.done():
             self.ready.set_exception(UnreachableError(f"no HTTP/2 server answered: {error or 'connection closed'}"))
@@ -229,6 +291,7 @@ class Connection(asyncio.Protocol):
         self._on_lost(self)
 
     def data_received(self, data: bytes) -> None:
+        self.heard += 1
         received = self._received
         buffer: bytes | bytearray = data
         if received:
@@ -257,7 +320,7 @@ class Connection(asyncio.Protocol):
         calls, self._calls = self._calls, {}
         for call in calls.values():
             call.end(GrpcError(Status.INTERNAL, f"HTTP/2: {error}"))
-        self.abort()
+        self.abort()  # and those that wait have lost their connection
 
     def _frame(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
         if self._headers_of is not None and kind != h2.CONTINUATION:
@@ -347,7 +410,7 @@ class Connection(asyncio.Protocol):
             refused = code == h2.REFUSED_STREAM
             self._finish(
                 call,
-                UnreachableError("the server refused the call")
+                RefusedError("the server refused the call")
                 if refused
                 else GrpcError(Status.INTERNAL, f"reset, code {code}"),
             )
@@ -367,19 +430,21 @@ class Connection(asyncio.Protocol):
         self._write(h2.frame(h2.SETTINGS, h2.ACK, 0))
         if not self.ready.done():
             self.ready.set_result(None)
-        self._send_waiting()
+        self._send_unsent()
+        self._begin_waiting()
 
     def _on_goaway(self, payload: bytes) -> None:
         self.draining = True
         last = h2.u32(payload) & 0x7FFFFFFF
+        self._refuse_waiting("the server is going away")
         for call in [call for call in self._calls.values() if call.stream > last]:
-            self._finish(call, UnreachableError("the server is going away"))
+            self._finish(call, RefusedError("the server is going away"))
         self._close_if_drained()
 
     def _on_window(self, stream: int, increment: int) -> None:
         if stream == 0:
             self._window += increment
-            self._send_waiting()
+            self._send_unsent()
         elif (call := self._calls.get(stream)) is not None:
             call.window += increment
             self._send(call)
@@ -389,4 +454,8 @@ class Connection(asyncio.Protocol):
         if call._unsent is not None:  # answered before it had heard all: stop sending
             self._write(h2.reset(call.stream, h2.NO_ERROR))
         call.end(error)
-        self._close_if_drained()
+        self._one_less()
+
+
+def _priority(call: Call) -> int:
+    return call.priority

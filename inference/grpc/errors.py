@@ -2,9 +2,13 @@
 
 GrpcError
  └── UnreachableError   the server never answered this call: another replica may be asked
+      └── RefusedError  the server lives and did not begin this call: it may be asked again too
 """
 
 from enum import IntEnum
+
+LONGEST_MESSAGE = 500
+"""Characters of what a server says: it goes into logs and spans."""
 
 
 class Status(IntEnum):
@@ -33,9 +37,9 @@ class GrpcError(Exception):
     """The call ended with another status than OK."""
 
     def __init__(self, status: Status, message: str) -> None:
-        super().__init__(f"{status.name}: {message}")
         self.status = status
-        self.message = message
+        self.message = message[:LONGEST_MESSAGE]
+        super().__init__(f"{status.name}: {self.message}")
 
 
 class UnreachableError(GrpcError):
@@ -43,3 +47,7 @@ class UnreachableError(GrpcError):
 
     def __init__(self, message: str) -> None:
         super().__init__(Status.UNAVAILABLE, message)
+
+
+class RefusedError(UnreachableError):
+    """The server did not begin this call, and lives: it takes no more calls at once, or closes this connection."""

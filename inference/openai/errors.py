@@ -9,10 +9,14 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+_LONGEST_TEXT = 500  # characters
+
 
 @dataclass(slots=True)
 class ApiError(Exception):
-    """What a client is told. `stage` is the ledger's stage that failed, for our own spans."""
+    """What a client is told. `stage` is the ledger's stage that failed, and `detail` what a backend said: both are for
+    our own spans.
+    """
 
     status: int
     type: str
@@ -21,6 +25,7 @@ class ApiError(Exception):
     param: str | None = None
     stage: str = "gateway"
     retry_after_s: float | None = field(default=None, kw_only=True)
+    detail: str = field(default="", kw_only=True)
 
     @property
     def should_retry(self) -> bool | None:
@@ -37,7 +42,12 @@ class ApiError(Exception):
         return out
 
     def body(self) -> bytes:
-        error = {"message": self.message, "type": self.type, "param": self.param, "code": self.code}
+        error = {
+            "message": self.message[:_LONGEST_TEXT],  # it may repeat what the client sent, which may be megabytes
+            "type": self.type,
+            "param": self.param[:_LONGEST_TEXT] if self.param else self.param,
+            "code": self.code,
+        }
         return msgspec.json.encode({"error": error})
 
 
@@ -79,13 +89,39 @@ def wrong_key() -> ApiError:
     return PermanentError(401, _INVALID, "invalid_api_key", "The API key is not known here.")
 
 
+def no_metrics() -> ApiError:
+    message = "/metrics is for `Authorization: Bearer` with WEIR_METRICS_TOKEN; without such a token, for this machine."
+    return PermanentError(401, _INVALID, "invalid_api_key", message)
+
+
 def no_such_model(name: str) -> ApiError:
     message = f"The model {name!r} does not exist. `GET /v1/models` lists those that do."
     return PermanentError(404, _INVALID, "model_not_found", message, "model")
 
 
+def refused_model(name: str) -> ApiError:
+    message = f"The model {name!r} is set up in a way that this gateway cannot serve. Its owner finds why in the log."
+    return PermanentError(503, "server_error", "model_misconfigured", message, "model")
+
+
 def no_such_url(method: str, path: str) -> ApiError:
     return PermanentError(404, _INVALID, "unknown_url", f"Unknown request URL: {method} {path}.")
+
+
+def headers_too_large(limit: int, fields: int) -> ApiError:
+    return PermanentError(
+        431, _INVALID, "headers_too_large", f"Headers over {limit} bytes or {fields} fields. Send less."
+    )
+
+
+def wrong_version(version: str) -> ApiError:
+    message = f"HTTP/{version} is not spoken here: use HTTP/1.1."
+    return PermanentError(505, _INVALID, "http_version_not_supported", message)
+
+
+def unknown_coding() -> ApiError:
+    message = "Of transfer codings only `chunked` is understood: send the body as it is."
+    return PermanentError(501, _INVALID, "transfer_coding_not_supported", message)
 
 
 def method_not_allowed(method: str, path: str) -> ApiError:
@@ -106,8 +142,10 @@ def overloaded(model: str, retry_after_s: float) -> ApiError:
     return RetryableError(429, "server_error", "queue_full", message, stage="queue", retry_after_s=retry_after_s)
 
 
-def unavailable(message: str, retry_after_s: float, stage: str = "model") -> ApiError:
-    return RetryableError(503, "server_error", "service_unavailable", message, stage=stage, retry_after_s=retry_after_s)
+def unavailable(message: str, retry_after_s: float, stage: str = "model", detail: str = "") -> ApiError:
+    return RetryableError(
+        503, "server_error", "service_unavailable", message, stage=stage, retry_after_s=retry_after_s, detail=detail
+    )
 
 
 def stage_timeout(stage: str, budget_ms: int) -> ApiError:
@@ -120,8 +158,10 @@ def deadline_missed(stage: str, deadline_s: float) -> ApiError:
     return PermanentError(504, "server_error", "deadline_exceeded", message, stage, stage)
 
 
-def model_failed(message: str) -> ApiError:
-    return PermanentError(502, "server_error", "model_error", f"The model failed: {message}", stage="model")
+def model_failed(detail: str) -> ApiError:
+    """`detail` is for our span alone: a backend's own words may tell of its machine, its files or others' requests."""
+    message = "The model failed to answer this request. The operator of the gateway finds the reason in its trace."
+    return PermanentError(502, "server_error", "model_error", message, stage="model", detail=detail)
 
 
 def internal(request_id: str) -> ApiError:

@@ -73,11 +73,15 @@ class Bed:
     triton_port: int
     upstream_port: int
 
+    def start(self, name: str, command: list[str], env: dict[str, str] | None = None) -> Child:
+        child = start(name, command, self.folder, env)
+        self.stack.push(child.ended)
+        return child
+
     def launch(
         self, name: str, command: list[str], port: int, env: dict[str, str] | None = None, wait_s: float = 60
     ) -> Child:
-        child = start(name, command, self.folder, env)
-        self.stack.push(child.ended)
+        child = self.start(name, command, env)
         child.wait_ready(port, wait_s)
         return child
 
@@ -157,6 +161,7 @@ def weir(bed: Bed) -> Target:
         "WEIR_GATEWAY_PORT": str(port),
         "WEIR_REDIS_URL": bed.redis.url,
         "WEIR_SNAPSHOT_PATH": str(snapshot),
+        "WEIR_LAME_DUCK_MS": "0",
         "WEIR_OTLP_ENDPOINT": f"http://127.0.0.1:{bed.upstream_port}",
     }
     child = bed.launch("weir", [sys.executable, "-m", "inference"], port, env)

@@ -23,6 +23,9 @@ from controlplane.incidents.models import Incident
 from controlplane.slo.objective import Objective
 from controlplane.slo.sli import Availability, Latency
 from tests.controlplane.incidents.alerts import TTFT, alert
+from tests.controlplane.incidents.delivery.notices import pagerduty
+from controlplane.incidents.delivery.models import Destination
+Destination.objects.exists() or pagerduty("on call")
 now = datetime.now(UTC).replace(microsecond=0)
 changes.record("policy-revision/14", "policy revision 14", "policy", now - timedelta(minutes=5))
 large = replace(TTFT, indicator=Latency("ttft", 1500), scope={"model": "chat-large"})
@@ -37,9 +40,16 @@ for tick in range(30):  # what a busy machine's store did not answer in time is 
     if not Incident.objects.filter(attribution__isnull=True).exists():
         break
 """
+TAKES_WARNINGS = """
+from tests.controlplane.incidents.delivery.notices import pagerduty
+pagerduty("tickets only", severities=["warning"])
+"""
 QUIET = """
 from controlplane.incidents.models import Incident, SilenceRecord
+from controlplane.incidents.delivery.models import Delivery, Destination
 Incident.objects.all().delete()
+Delivery.objects.all().delete()
+Destination.objects.all().delete()
 SilenceRecord.objects.all().delete()
 """
 
@@ -94,6 +104,77 @@ def test_by_keyboard_from_anywhere_to_an_acknowledged_page(page: Page) -> None:
 
 
 @pytest.mark.usefixtures("burning")
+@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
+def test_resolving_asks_can_be_declined_and_undone_by_keyboard_alone(page: Page, shoot: Shoot, context: object) -> None:
+    page.goto("/incidents")
+    theme = "dark" if page.evaluate("weir.dark()") else "light"
+    row = page.locator("tr[data-row]", has_text="chat-large TTFT")
+    page.keyboard.press("j")
+    page.keyboard.press("x")
+    asked = page.get_by_role("dialog", name=re.compile("^Resolve #"))
+    expect(asked).to_be_visible()
+    expect(asked).to_contain_text("If it fires after that, or after it was quiet in between, a new incident opens.")
+    expect(asked.get_by_label("What ended it")).to_have_value("")
+    expect(asked.get_by_label("What ended it")).to_be_focused()
+    shoot(f"resolve-{theme}")
+    accessible(page)
+    page.keyboard.press("Escape")
+    expect(asked).to_be_hidden()
+    expect(row).to_be_visible()
+    page.keyboard.press("x")
+    page.keyboard.type("rolled back")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status").first).to_contain_text("resolved.")
+    expect(row).to_be_hidden()
+    shoot(f"resolved-{theme}")
+    page.keyboard.press("u")
+    page.wait_for_url("**/incidents/*")
+    expect(page.locator(".badges")).to_contain_text("open")
+    expect(page.locator(".timeline")).to_contain_text("resolved by admin rolled back")
+    expect(page.locator(".timeline")).to_contain_text("opened again")
+    page.get_by_role("button", name=re.compile("^Resolve")).click()
+    page.get_by_role("dialog").get_by_role("button", name="Resolve").click()
+    expect(page.locator(".summary")).to_contain_text("It still fired when admin resolved it.")
+    expect(page.locator(".summary")).to_contain_text("Queued for on call since")
+    page.screenshot(path=f"build/screenshots/incident-resolved-{theme}.png", full_page=True)
+    accessible(page)
+
+
+@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
+def test_a_page_that_no_destination_takes_has_a_banner_on_every_page_and_a_silence_lifts_it(
+    page: Page, shoot: Shoot, site: Site, context: object
+) -> None:
+    site.shell(TAKES_WARNINGS)
+    try:
+        site.shell(BURN)
+        page.goto("/deliveries")
+        theme = "dark" if page.evaluate("weir.dark()") else "light"
+        expect(page.get_by_role("alert")).to_contain_text("Nobody was notified of 1 open page")
+        expect(page.get_by_role("alert")).to_contain_text("no enabled destination takes critical pages")
+        shoot(f"deliveries-unheard-{theme}")
+        accessible(page)
+        page.goto("/incidents")
+        shoot(f"incidents-unheard-{theme}")
+        page.get_by_role("alert").get_by_role("link", name=re.compile("^#")).click()
+        page.wait_for_url("**/incidents/*")
+        expect(page.locator(".summary")).to_contain_text(
+            "Nobody was notified: no enabled destination takes critical pages"
+        )
+        page.screenshot(path=f"build/screenshots/incident-unheard-{theme}.png", full_page=True)
+        accessible(page)
+        page.keyboard.press("s")
+        page.wait_for_url("**/silences?**")
+        page.get_by_label("Reason").fill("load test")
+        page.get_by_role("button", name="Silence", exact=True).click()
+        page.wait_for_url("**/incidents/*")
+        expect(page.locator(".summary")).to_contain_text("Nobody is told: silenced by admin until")
+        expect(page.get_by_role("alert")).to_have_count(0)
+        shoot(f"incident-silenced-{theme}")
+    finally:
+        site.shell(QUIET)
+
+
+@pytest.mark.usefixtures("burning")
 def test_a_note_appears_in_the_timeline_and_a_half_written_one_survives_a_refresh(page: Page, site: Site) -> None:
     page.goto("/incidents")
     page.get_by_role("link", name=re.compile("^chat-large TTFT")).click()
@@ -108,7 +189,7 @@ def test_a_note_appears_in_the_timeline_and_a_half_written_one_survives_a_refres
 
 def test_the_list_shows_a_new_incident_without_a_reload(page: Page, site: Site) -> None:
     page.goto("/incidents")
-    expect(page.locator(".sentence")).to_contain_text("Nothing is open")
+    expect(page.locator(".sentence")).to_contain_text("Nothing is known to be open")
     page.evaluate("window.stillTheSamePage = true")
     site.shell(BURN)
     try:

@@ -8,6 +8,9 @@ from django.db import connections
 from django.test import Client
 from pytest_django import Settings
 
+from controlplane.health import _answers
+from tests.controlplane.people import on_call
+
 
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -28,8 +31,12 @@ def home(settings: Settings, tmp_path: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def quick(settings: Settings) -> None:
-    """What every test would pay for and few need: slow hashing, and looking for static files at each client's start."""
+    """What every test would pay for and few need: slow hashing, and looking for static files at each client's start.
+
+    What `/readyz` answered in the test before is forgotten.
+    """
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    _answers.forget()
     settings.SERVESTATIC_USE_FINDERS = settings.SERVESTATIC_USE_STATIC_ROOT = False
 
 
@@ -42,7 +49,7 @@ def owner(db: None) -> Client:
 @pytest.fixture
 def teammate(db: None) -> Client:
     """Works beside the owner: sees every page, and changes nothing in the admin."""
-    return _logged_in(User.objects.create_user("tom"))
+    return _logged_in(on_call("tom"))
 
 
 @pytest.fixture

@@ -6,17 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 
 from controlplane.accounts.models import ApiToken
 from controlplane.telemetry.ask import answers
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store, migrate
+from controlplane.telemetry.store.withdraw import key_of
 from deploy.local.ports import free_port
 from deploy.local.process import Command, Managed
 from tests.controlplane import traffic
 from tests.controlplane.embedded import embedded_store
+from tests.controlplane.people import on_call
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,11 @@ class Filled:
     def hour(self) -> dict[str, str]:
         """The parameters that ask for the hour that ends with them."""
         return {"from": str(self.to_ns - 3600 * 10**9), "to": str(self.to_ns)}
+
+    @property
+    def answered(self) -> list[LedgerRow]:
+        """Those that latency is of."""
+        return self.of(status="ok")
 
     def of(self, **columns: str) -> list[LedgerRow]:
         return [row for row in self.rows if all(getattr(row, name) == value for name, value in columns.items())]
@@ -88,7 +94,7 @@ def fresh(annex: str, annexed: Store) -> Iterator[Filled]:
     from_ns = to_ns - 900 * 10**9
     rows = traffic.fill(annexed, 600, from_ns, to_ns)
     yield Filled(annex, rows, from_ns, to_ns + 10**9)
-    annexed.withdraw_requests((bytes.fromhex(row.trace_id), bytes.fromhex(row.request_id)) for row in rows)
+    annexed.withdraw_requests([key_of(row) for row in rows], version=9)
 
 
 @pytest.fixture
@@ -102,12 +108,12 @@ def away(monkeypatch: pytest.MonkeyPatch) -> None:
 def reader(db: None) -> Client:
     """A browser that is logged in."""
     client = Client()
-    client.force_login(User.objects.create_user("reader"))
+    client.force_login(on_call("reader"))
     return client
 
 
 @pytest.fixture
 def caller(db: None) -> Client:
     """A program with a token, and no cookies."""
-    _, token = ApiToken.objects.issue(User.objects.create_user("caller"), "tests")
+    _, token = ApiToken.objects.issue(on_call("caller"), "tests")
     return Client(headers={"authorization": f"Bearer {token}"})

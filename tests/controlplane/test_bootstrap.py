@@ -21,8 +21,9 @@ SECRETS = ["admin-password", "api-token", *(tenant.key_file for tenant in TENANT
 
 
 def bootstrap(*arguments: str) -> str:
+    """Of a newcomer's machine."""
     out = StringIO()
-    call_command("bootstrap", *arguments, stdout=out)
+    call_command("bootstrap", "--demo", *arguments, stdout=out)
     return out.getvalue()
 
 
@@ -38,8 +39,17 @@ def test_what_is_in_the_files_opens_the_doors(home: Path) -> None:
     bootstrap()
     assert can_log_in(secret(home, "admin-password"))
     assert Client().get("/metrics", headers={"Authorization": f"Bearer {secret(home, 'api-token')}"}).status_code == 200
-    keys = {tenant.name: tenant.key_sha256 for tenant in snapshot.decode((home / "snapshot.json").read_bytes()).tenants}
+    keys = {
+        tenant.name: tenant.key_sha256
+        for tenant in snapshot.check((home / "snapshot.json").read_bytes()).snapshot.tenants
+    }
     assert keys == {tenant.name: (key_digest(secret(home, tenant.key_file)),) for tenant in TENANTS}
+
+
+def test_demo_tenants_are_made_where_they_are_asked_for_alone(home: Path) -> None:
+    call_command("bootstrap", stdout=StringIO())
+    assert not GatewayKey.objects.exists()
+    assert not any((home / tenant.key_file).exists() for tenant in TENANTS)
 
 
 def test_secrets_are_for_their_owner_alone(home: Path) -> None:
@@ -102,7 +112,7 @@ def test_the_fleet_file_is_in_force_afterwards(home: Path, tmp_path: Path) -> No
     path = tmp_path / "fleet.json"
     path.write_text(json.dumps(fleet(("triton-0", 7000))))
     bootstrap("--fleet", str(path))
-    document = snapshot.decode((home / "snapshot.json").read_bytes())
+    document = snapshot.check((home / "snapshot.json").read_bytes()).snapshot
     assert [endpoint.grpc for endpoint in document.pools[0].endpoints] == ["127.0.0.1:7000"]
 
 

@@ -10,13 +10,18 @@ from pytest_django import Settings
 
 from controlplane import checks
 from controlplane.config import Config, ConfigError, load
+from controlplane.telemetry.config import IngestConfig
+from controlplane.telemetry.limits import MAX_RETENTION_DAYS
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "settings.md").read_text()
 
 WRONG: list[tuple[str, dict[str, Any]]] = [
     ("weir.E001", {"home": Path("/dev/null/nowhere")}),
-    ("weir.W002", {"debug": True, "allowed_hosts": ["weir.example.com"], "https": True}),
-    ("weir.E003", {"allowed_hosts": ["*"], "https": True}),
+    (
+        "weir.W002",
+        {"debug": True, "allowed_hosts": ["weir.example.com"], "https": True, "trusted_proxies": ["10.0.0.1"]},
+    ),
+    ("weir.E003", {"allowed_hosts": ["*"], "https": True, "trusted_proxies": ["10.0.0.1"]}),
     ("weir.E003", {"allowed_hosts": []}),
     ("weir.W004", {"allowed_hosts": ["weir.example.com"]}),
     ("weir.E005", {"secret_key": "short"}),
@@ -32,8 +37,12 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("weir.E012", {"otlp_endpoint": "localhost:4318"}),
     ("weir.E013", {"snapshot_path": Path("/dev/null/nowhere/snapshot.json")}),
     ("weir.E014", {"retention_days": 0}),
-    ("weir.E015", {"gateway_url": "http://gateway:8080/v1"}),
+    ("weir.E014", {"retention_days": MAX_RETENTION_DAYS + 1}),
+    ("weir.E015", {"gateway_url": "http://localhost:8080/v1"}),
     ("weir.W016", {"metrics_token": "guessable"}),
+    ("weir.W022", {"gateway_url": "http://gateway:8080"}),
+    ("weir.E023", {"trusted_proxies": ["proxy.example.com"]}),
+    ("weir.W024", {"https": True}),
     ("weir.E051", {"web_url": "http://weir:8000/api"}),
     ("weir.E052", {"worker_metrics": "9464"}),
     ("weir.E017", {"observe_timeout_s": 6.0}),
@@ -44,6 +53,11 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
     ("weir.E031", {"public_url": "weir.example.com"}),
     ("weir.E019", {"outbound_allow": ["http://10.0.0.1"]}),
     ("weir.E020", {"evaluation_stopped_after_s": 1.0}),
+    ("weir.E071", {"component_page_after_s": 1.0}),
+    ("weir.E072", {"component_ticket_after_s": 4000.0}),
+    ("weir.E073", {"component_start_s": 10.0}),
+    ("weir.E074", {"component_up_for_s": 5.0}),
+    ("weir.E075", {"objectives_unknown_after_s": 5.0}),
     ("weir.E021", {"heartbeat_url": "ftp://elsewhere"}),
 ]
 
@@ -155,3 +169,10 @@ def test_a_relative_home_does_not_move_with_the_working_directory(
 )
 def test_a_receiver_bound_to_every_address_is_asked_on_loopback(config: Config, host: str, url: str) -> None:
     assert config.model_copy(update={"otlp_host": host}).telemetry_url == url
+
+
+def test_the_longest_retention_is_one_for_the_settings_and_the_store(config: Config) -> None:
+    assert ids(config.model_copy(update={"retention_days": MAX_RETENTION_DAYS})) == []
+    assert IngestConfig(_env_file=None, retention_days=MAX_RETENTION_DAYS).retention_days == MAX_RETENTION_DAYS
+    with pytest.raises(ValueError, match=f"less than or equal to {MAX_RETENTION_DAYS}"):
+        IngestConfig(_env_file=None, retention_days=MAX_RETENTION_DAYS + 1)

@@ -23,6 +23,10 @@ def states(home: Path) -> dict[str, str]:
         return dict(database.execute("SELECT component, state FROM fleet_observation"))
 
 
+def log(worker: Managed) -> str:
+    return worker.log_tail(100_000)
+
+
 def becomes(question: Callable[[], bool]) -> bool:
     deadline = time.monotonic() + WITHIN_S
     while time.monotonic() < deadline:
@@ -45,18 +49,51 @@ def test_the_worker_observes_beats_and_survives_its_broker(
     subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env={**env}, check=True)
     celery = (sys.executable, "-m", "celery", "-A", "controlplane.celery", "worker", "-B")
     worker = start(Command("worker", celery, env=env))
-    assert becomes(lambda: states(home) == {"gateway": "down", "redis": "up", "telemetry": "down", "worker": "up"})
+    expected = {"gateway": "down", "redis": "up", "telemetry": "down", "worker": "up"}
+    assert becomes(lambda: states(home) == expected), (states(home), worker.log_tail())
     process.kill()
     assert becomes(lambda: states(home)["redis"] == "down")
     assert worker.alive
+    assert becomes(lambda: "broker.lost" in log(worker))
     process.start().wait_ready()
     assert becomes(lambda: states(home)["redis"] == "up")
+    assert becomes(lambda: "broker.reconnected" in log(worker))
     with closing(sqlite3.connect(home / "weir.sqlite3")) as database:
         database.execute("DELETE FROM fleet_observation WHERE component = 'worker'")
         database.commit()
     assert becomes(lambda: "worker" in states(home)), worker.log_tail()
     worker.stop()
     assert worker.exit_code == 0
+    said = log(worker)
+    assert (said.count("broker.lost"), said.count("broker.reconnected")) == (1, 1), said
+    assert "Traceback" not in said, said
+
+
+def test_of_two_workers_one_sends_the_schedule_and_the_other_takes_over_when_it_is_killed(
+    home: Path, own_redis: tuple[Redis, Managed], start: Start
+) -> None:
+    env = {"WEIR_HOME": str(home), "WEIR_REDIS_URL": own_redis[0].url}
+    subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env=env, check=True)
+    celery = (sys.executable, "-m", "celery", "-A", "controlplane.celery", "worker", "-B", "-n")
+    workers = {one.pid: one for one in [start(Command(name, (*celery, f"{name}@here"), env=env)) for name in "ab"]}
+
+    def leading() -> int:
+        """The worker whose beat holds the lease; 0 where none does."""
+        with closing(sqlite3.connect(home / "weir.sqlite3", timeout=10)) as database:
+            found = database.execute("SELECT holder FROM slo_lease WHERE name = 'beat'").fetchone()
+        beat = Path("/proc", found[0].rpartition(":")[2], "status") if found else None
+        if beat is None or not beat.exists():
+            return 0
+        return int(next(line for line in beat.read_text().splitlines() if line.startswith("PPid")).split()[1])
+
+    assert becomes(lambda: leading() in workers)
+    killed = leading()
+    workers[killed].kill()
+    assert becomes(lambda: leading() in workers.keys() - {killed})
+    with closing(sqlite3.connect(home / "weir.sqlite3")) as database:
+        database.execute("DELETE FROM fleet_observation WHERE component = 'worker'")
+        database.commit()
+    assert becomes(lambda: "worker" in states(home))
 
 
 def test_the_worker_says_how_its_tasks_went_to_those_who_know_the_token(
@@ -64,9 +101,13 @@ def test_the_worker_says_how_its_tasks_went_to_those_who_know_the_token(
 ) -> None:
     redis, _ = own_redis
     port = free_port()
-    env = {"WEIR_HOME": str(home), "WEIR_REDIS_URL": redis.url, "WEIR_WORKER_METRICS": f"127.0.0.1:{port}"}
+    env = {
+        "WEIR_HOME": str(home),
+        "WEIR_REDIS_URL": redis.url,
+        "WEIR_WORKER_METRICS": f"127.0.0.1:{port}",
+        "WEIR_METRICS_TOKEN": "a-token-of-ours",
+    }
     subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env=env, check=True)
-    (home / "api-token").write_text("a-token-of-ours\n")
     start(Command("worker", (sys.executable, "-m", "celery", "-A", "controlplane.celery", "worker", "-B"), env=env))
 
     def page(token: str, accept: str = "*/*") -> tuple[int, str]:

@@ -133,7 +133,15 @@ def test_it_says_where_to_look_and_who_to_be(run: Run) -> None:
 
 
 def test_secrets_are_in_no_log(run: Run) -> None:
-    names = ("admin-password", "api-token", "gateway-key", "redis-password", "secret-key", "store-password")
+    names = (
+        "admin-password",
+        "api-token",
+        "gateway-key",
+        "metrics-token",
+        "redis-password",
+        "secret-key",
+        "store-password",
+    )
     secrets = [(run.home / name).read_text().strip() for name in names]
     for log in (run.home / "logs").iterdir():
         text = log.read_text(errors="replace")

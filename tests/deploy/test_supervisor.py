@@ -16,12 +16,15 @@ from deploy.local.process import ROOT
 
 PATIENCE_S = 30.0
 
-PROGRAM = """
+PROGRAM = '''
 import sys
+from functools import partial
 from pathlib import Path
 from deploy.local.errors import CannotRunError
-from deploy.local.process import Command
+from deploy.local.ports import free_port
+from deploy.local.process import Command, http_ok, http_status
 from deploy.local.supervisor import Part, Supervisor
+from deploy.local.watch import Patience
 
 folder = Path(sys.argv[1])
 
@@ -29,27 +32,50 @@ def part(name, code, *needs, **more):
     marker = folder / name
     code = f"import pathlib, sys, time; marker = pathlib.Path({str(marker)!r}); started = {str(folder)!r} + '/started'\\n" + code
     once = more.get("once", False)
-    return Part(Command(name, (sys.executable, "-c", code), lambda: marker.exists()), needs, once)
+    return Part(Command(name, (sys.executable, "-c", code), lambda: marker.exists(), answers=more.get("answers")), needs, once)
+
+def web(name, status=200):
+    """Answers /readyz with 200 and everything else with `status`, and writes down each time that it is asked something else."""
+    port = free_port()
+    argv = (sys.executable, "-c", WEB, str(folder / name), str(port), str(status))
+    ask = partial(http_status, port, "/healthz", timeout_s=600)  # so that whoever waits for it waits longer than the test
+    return Part(Command(name, argv, partial(http_ok, port, "/readyz"), answers=ask))
+
+WEB = """
+import http.server, pathlib, subprocess, sys
+asked = pathlib.Path(sys.argv[1] + ".asked")
+child = subprocess.Popen((sys.executable, "-c", "import time; time.sleep(600)"))
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if self.path != "/readyz":
+            asked.open("a").write("x")
+        self.send_response(200 if self.path == "/readyz" else int(sys.argv[3]))
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2])), Handler).serve_forever()
+"""
 
 SERVE = "open(started, 'a').write(marker.name + '\\\\n'); time.sleep(float(%r)); marker.touch(); time.sleep(600)"
 parts = eval(sys.argv[2])
 try:
-    Supervisor(parts, folder / "logs", lambda text: print(text, flush=True)).run(lambda: print("ALL READY", flush=True))
+    patience = Patience(ask_every_s=0.1, silent_s=2.0, jump_s=float(sys.argv[3]))
+    supervisor = Supervisor(parts, folder / "logs", lambda text: print(text, flush=True), patience)
+    supervisor.run(lambda: print("ALL READY", flush=True))
 except CannotRunError as error:
     print(f"CANNOT: {error}", flush=True)
 print("OVER", flush=True)
-"""
+'''
 
 Said = Callable[[str], str]
 
 
 class Running:
-    def __init__(self, folder: Path, parts: str) -> None:
+    def __init__(self, folder: Path, parts: str, jump_s: float) -> None:
         self.folder = folder
         self.output = folder / "output"
         with self.output.open("wb") as output:
             self.process = subprocess.Popen(
-                (sys.executable, "-c", PROGRAM, str(folder), parts), cwd=ROOT, stdout=output, stderr=output
+                (sys.executable, "-c", PROGRAM, str(folder), parts, str(jump_s)), cwd=ROOT, stdout=output, stderr=output
             )
 
     def said(self, text: str, times: int = 1) -> str:
@@ -62,16 +88,27 @@ class Running:
 
     def child(self, name: str) -> psutil.Process:
         return next(
-            one for one in psutil.Process(self.process.pid).children() if f"/{name}'" in " ".join(one.cmdline())
+            one
+            for one in psutil.Process(self.process.pid).children()
+            if f"/{name}'" in (words := " ".join(one.cmdline())) or f"/{name} " in words
         )
+
+    def asked(self, name: str, times: int) -> None:
+        """Return once the part has been asked so many times more whether it answers."""
+        file = self.folder / f"{name}.asked"
+        size = file.stat().st_size if file.exists() else 0
+        deadline = time.monotonic() + PATIENCE_S
+        while not file.exists() or file.stat().st_size < size + times:
+            assert time.monotonic() < deadline, self.output.read_text()
+            time.sleep(0.02)
 
     def started(self) -> list[str]:
         return (self.folder / "started").read_text().split()
 
 
 @contextmanager
-def supervised(folder: Path, parts: str) -> Iterator[Running]:
-    running = Running(folder, parts)
+def supervised(folder: Path, parts: str, jump_s: float = 30.0) -> Iterator[Running]:
+    running = Running(folder, parts, jump_s)
     try:
         yield running
     finally:
@@ -135,3 +172,71 @@ def test_errors_in_a_log_are_shown_and_the_rest_is_not(tmp_path: Path) -> None:
         running.said("ALL READY")
         assert "all is well" not in running.said("server: 2026-01-01 [error    ] disk.full")
         assert "all is well" in (tmp_path / "logs" / "server.log").read_text()
+
+
+def test_a_part_that_hangs_is_ended_with_its_children_and_started_again(tmp_path: Path) -> None:
+    with supervised(tmp_path, "[web('server')]") as running:
+        running.said("ALL READY")
+        server = running.child("server")
+        group = [server, *server.children()]
+        assert len(group) == 2
+        os.killpg(server.pid, signal.SIGSTOP)
+        said = running.said("server ready again")
+        assert "server has not answered for 2 s: ending it and starting it again" in said
+        assert "server was killed by SIGKILL: starting it again in 0.5 s" in said
+        assert psutil.wait_procs(group, PATIENCE_S)[1] == []
+        running.asked("server", 3)  # the new one is asked, and answers
+
+
+def test_a_part_that_refuses_connections_is_ended_and_started_again(tmp_path: Path) -> None:
+    nobody = "partial(http_status, free_port(), '/healthz')"
+    with supervised(tmp_path, f"[part('deaf', SERVE % 0, answers={nobody})]") as running:
+        assert "deaf has not answered for 2 s: ending it and starting it again" in running.said("deaf ready again")
+
+
+def test_a_part_that_answers_that_it_is_not_well_is_left_alone(tmp_path: Path) -> None:
+    with supervised(tmp_path, "[web('ill', 503), web('well')]") as running:
+        running.said("ALL READY")
+        os.killpg(running.child("well").pid, signal.SIGSTOP)
+        running.said("well ready again")  # so it has been long enough
+        running.asked("ill", 3)
+        assert "ill has not answered" not in running.output.read_text()
+
+
+def test_a_part_that_hangs_delays_the_care_for_no_other(tmp_path: Path) -> None:
+    with supervised(tmp_path, "[web('stopped'), part('server', SERVE % 0)]") as running:
+        running.said("ALL READY")
+        os.killpg(running.child("stopped").pid, signal.SIGSTOP)
+        running.child("server").kill()
+        said = running.said("stopped has not answered")
+        assert "server ready again" in said
+
+
+def test_a_part_that_hangs_at_its_start_delays_no_other(tmp_path: Path) -> None:
+    """Its question takes as long as the patience of this test, so the other one would never start beside it."""
+    slow = "Part(Command('slow', (sys.executable, '-c', 'import time; time.sleep(600)'), lambda: __import__('time').sleep(600)))"
+    with supervised(tmp_path, f"[{slow}, part('server', SERVE % 0)]") as running:
+        running.said("server ready")
+
+
+def test_a_part_that_nobody_can_ask_is_left_alone(tmp_path: Path) -> None:
+    with supervised(tmp_path, "[part('quiet', SERVE % 0), web('server')]") as running:
+        running.said("ALL READY")
+        for name in ("quiet", "server"):
+            os.killpg(running.child(name).pid, signal.SIGSTOP)
+        assert "quiet has not answered" not in running.said("server ready again")
+
+
+def test_what_is_not_answered_while_the_machine_stands_still_does_not_count(tmp_path: Path) -> None:
+    with supervised(tmp_path, "[web('server')]", jump_s=1.0) as running:
+        running.said("ALL READY")
+        running.asked("server", 1)
+        server = running.child("server")
+        os.killpg(server.pid, signal.SIGSTOP)
+        time.sleep(0.5)  # a question is in the air
+        os.kill(running.process.pid, signal.SIGSTOP)
+        time.sleep(3.0)  # the standstill, longer than the silence that counts
+        os.kill(running.process.pid, signal.SIGCONT)
+        os.killpg(server.pid, signal.SIGCONT)
+        running.asked("server", 3)
+        assert "has not answered" not in running.output.read_text()

@@ -1,4 +1,4 @@
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +9,10 @@ from deploy.local.triton import Triton, load, triton
 from inference.snapshot import Snapshot
 from tests.conftest import Start
 from tests.inference.running import Gateway, Receiver, a_snapshot, gateway_command, small_only
+from tests.inference.triton_double import TritonDouble
 
 StartGateway = Callable[..., Gateway]
+StartDouble = Callable[..., Awaitable[TritonDouble]]
 
 
 @pytest.fixture(scope="session")
@@ -69,3 +71,18 @@ def slow_gateway(start_once: Start, slow_triton: Triton, tmp_path_factory: pytes
     command, port, path = gateway_command(tmp_path_factory.mktemp("gateway"), small_only(slow_triton))
     process = start_once(command)
     return Gateway(port, path, process, Path(str(process.log)))
+
+
+@pytest.fixture
+async def start_double() -> AsyncIterator[StartDouble]:
+    """`await start_double(max_calls=2)`."""
+    running: list[TritonDouble] = []
+
+    async def begin(max_calls: int = 0) -> TritonDouble:
+        double = await TritonDouble().start(max_calls)
+        running.append(double)
+        return double
+
+    yield begin
+    for double in running:
+        await double.stop()

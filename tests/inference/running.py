@@ -6,6 +6,7 @@ import json
 import secrets
 import sys
 import time
+import urllib.request
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -146,10 +147,17 @@ def gateway_command(
         "WEIR_OTLP_INTERVAL_MS": "50",
         "WEIR_SNAPSHOT_POLL_MS": "20",
         "WEIR_PROBE_INTERVAL_MS": "500",
+        "WEIR_LAME_DUCK_MS": "0",
         **{f"WEIR_{name.upper()}": value for name, value in settings.items()},
     }
-    page = "/readyz" if snapshot is not None else "/healthz"
-    return Command("gateway", (sys.executable, "-m", "inference"), partial(http_ok, port, page), env=env), port, path
+    ready = partial(serves, port) if snapshot is not None else partial(http_ok, port, "/healthz")
+    return Command("gateway", (sys.executable, "-m", "inference"), ready, env=env), port, path
+
+
+def serves(port: int) -> bool:
+    """Whether the gateway there is ready, and some replica of some pool is up. Raises OSError."""
+    with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/readyz", timeout=1) as response:
+        return any(pool["ready"] for pool in json.load(response)["pools"].values())
 
 
 def within(seconds: float, condition: Callable[[], bool]) -> None:

@@ -66,6 +66,26 @@ async def test_more_places_let_more_in_at_once() -> None:
     await asyncio.gather(*waiters)
 
 
+async def test_in_a_full_queue_the_worst_that_came_last_makes_room_for_a_better() -> None:
+    admission = Admission(1, 3)
+    await admission.acquire(2, LONG_S)
+    waiters = {
+        name: asyncio.ensure_future(admission.acquire(priority, LONG_S))
+        for name, priority in (("first", 3), ("second", 3), ("standard", 2))
+    }
+    await asyncio.sleep(0)
+    with pytest.raises(QueueFullError):
+        await admission.acquire(3, LONG_S)
+    premium = asyncio.ensure_future(admission.acquire(1, LONG_S))
+    with pytest.raises(QueueFullError):
+        await waiters["second"]
+    assert admission.waiting == 3
+    for waiter in (premium, waiters["standard"], waiters["first"]):
+        admission.release()
+        await waiter
+    assert (admission.in_flight, admission.waiting) == (1, 0)
+
+
 class AdmissionMachine(RuleBasedStateMachine):
     """Any order of arrivals, leavings, departures and new limits keeps the counts true and nobody waiting in vain."""
 

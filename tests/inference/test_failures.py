@@ -14,6 +14,7 @@ from deploy.local.triton import Triton, load
 from inference.snapshot import Snapshot, Tier
 from tests.inference.conftest import StartGateway
 from tests.inference.running import (
+    LARGE,
     SMALL,
     Gateway,
     a_snapshot,
@@ -47,6 +48,9 @@ async def test_a_failure_mid_stream_is_raised_by_the_client(
     with pytest.raises(openai.InternalServerError) as whole:
         await gateway.client().chat.completions.create(model=SMALL, messages=unique())
     assert (whole.value.status_code, whole.value.code) == (502, "model_error")
+    for told in (caught.value, whole.value):
+        assert "fail_after_tokens" not in str(told.body)  # the model server's own words
+    assert "fail_after_tokens" in gateway.log.read_text()
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -209,7 +213,14 @@ async def test_with_every_replica_down_it_says_when_to_come_back(
             await gateway.client().chat.completions.create(model=SMALL, messages=unique())
         assert (caught.value.status_code, caught.value.code) == (503, "service_unavailable")
         assert caught.value.response.headers["retry-after"] == "1"
-    await within_async(5, lambda: asyncio.to_thread(lambda: gateway.get("/readyz", key="")[0] == 503))
+    # The process is well, so it stays in its balancer; that nothing can be computed is said beside it.
+    await within_async(
+        5, lambda: asyncio.to_thread(lambda: not any(p["ready"] for p in gateway.ready()["pools"].values()))
+    )
+    status, text = gateway.get("/readyz", key="")
+    assert (status, json.loads(text)["status"]) == (200, "ready")
+    assert json.loads(text)["degraded"] == f"no replica is up in pool {LARGE}, {SMALL}"
+    assert gateway.metric("weir_gateway_pool_replicas_up", pool=SMALL) == 0
     await asyncio.to_thread(lambda: process.start().wait_ready())
     await within_async(10, lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] == 1))
     assert await collect(gateway, max_tokens=2)

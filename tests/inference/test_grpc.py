@@ -1,6 +1,8 @@
 """Our gRPC client against gRPC's own server."""
 
 import asyncio
+import gc
+import socket
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.grpc import Channel, GrpcError, Status, UnreachableError
+from inference.grpc import Channel, GrpcError, RefusedError, Status, UnreachableError
 from inference.grpc import frames as h2
 from inference.grpc.channel import metadata
 
@@ -185,6 +187,99 @@ async def test_a_call_that_takes_too_long_is_given_up(served: tuple[Server, Any,
         await handler.cancelled.wait()
     assert channel.calls == 0
     channel.close()
+
+
+@pytest.fixture
+async def narrow() -> AsyncIterator[tuple[Server, Any, str]]:
+    """A server that takes two calls at once."""
+    handler, server = Server(), grpc.aio.server(options=[("grpc.max_concurrent_streams", 2)])
+    server.add_generic_rpc_handlers((handler,))
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    yield handler, server, f"127.0.0.1:{port}"
+    await server.stop(None)
+
+
+async def test_calls_over_the_servers_limit_wait_in_order_of_priority(narrow: tuple[Server, Any, str]) -> None:
+    handler, _, target = narrow
+    channel = Channel(target)
+    begun = [await channel.call(b"/t/Wait", b"") for _ in range(2)]
+    for call in begun:
+        assert await call.read() == b"one"
+    assert channel.full
+    order: list[str] = []
+
+    async def echo(name: str, priority: int) -> None:
+        call = await channel.call(b"/t/Echo", name.encode(), priority=priority)
+        assert call.waiting
+        await call.sent()
+        order.append(name)
+        assert await call.read() == name.encode()
+        assert await call.read() is None
+
+    waiting = [asyncio.ensure_future(echo(name, priority)) for name, priority in (("a", 2), ("b", 2), ("c", 1))]
+    left = await channel.call(b"/t/Echo", b"left", priority=0)
+    with pytest.raises(GrpcError) as late:
+        await channel.unary(b"/t/Echo", b"", 0.05)
+    assert late.value.status is Status.DEADLINE_EXCEEDED
+    left.cancel()
+    begun[0].cancel()  # one place
+    await asyncio.gather(*waiting)
+    assert order == ["c", "a", "b"]
+    handler.release.set()
+    assert [await begun[1].read(), await begun[1].read()] == [b"two", None]
+    assert channel.calls == 0
+    channel.close()
+
+
+async def test_calls_that_wait_are_lost_with_the_connection_and_refused_by_its_end(
+    narrow: tuple[Server, Any, str],
+) -> None:
+    handler, server, target = narrow
+    channel = Channel(target)
+    begun = [await channel.call(b"/t/Wait", b"") for _ in range(2)]
+    waiting = await channel.call(b"/t/Echo", b"")
+    channel.disconnect()
+    with pytest.raises(UnreachableError) as lost:
+        await waiting.sent()
+    assert not isinstance(lost.value, RefusedError)
+    begun = [await channel.call(b"/t/Wait", b"") for _ in range(2)]
+    for call in begun:
+        assert await call.read() == b"one"
+    waiting = await channel.call(b"/t/Echo", b"")
+    stopping = asyncio.ensure_future(server.stop(30))  # GOAWAY: those in flight may finish
+    with pytest.raises(RefusedError):
+        await waiting.sent()
+    handler.release.set()
+    for call in begun:
+        assert [await call.read(), await call.read()] == [b"two", None]
+    await stopping
+    channel.close()
+
+
+async def test_an_attempt_to_connect_that_nobody_waits_for_ends_quietly() -> None:
+    """A server that hangs takes connections and says nothing, so each probe gives up just before the attempt does."""
+    untaken: list[str] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: untaken.append(context["message"]))
+    with socket.create_server(("127.0.0.1", 0)) as hung:
+        try:
+            channel = Channel(f"127.0.0.1:{hung.getsockname()[1]}", connect_timeout_s=0.1)
+            for _ in range(3):
+                with pytest.raises(GrpcError):
+                    await channel.unary(b"/t/Echo", b"", 0.05)
+                await asyncio.sleep(0.3)  # until the attempt has ended, and its back-off
+                gc.collect()
+            assert untaken == []
+        finally:
+            loop.set_exception_handler(None)
+
+
+@pytest.mark.parametrize("host", ["a-.-b", "x" * 63 + ".invalid", "no-such-host.invalid"])
+async def test_a_host_that_cannot_be_is_unreachable(host: str) -> None:
+    channel = Channel(f"{host}:80")
+    with pytest.raises(UnreachableError):
+        await channel.call(b"/t/Echo", b"")
 
 
 @given(st.lists(st.tuples(st.binary(min_size=1, max_size=300), st.binary(max_size=300)), max_size=8))

@@ -60,6 +60,11 @@ def test_requests_sent_ahead_are_answered_in_order(gateway: Gateway) -> None:
     assert statuses == [b"200", b"200", b"401"]
 
 
+def test_a_thousand_requests_sent_at_once_are_all_answered(gateway: Gateway) -> None:
+    last = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    assert statuses(speak(gateway, b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n" * 999 + last)) == [200] * 1000
+
+
 def test_http_1_0_gets_a_stream_without_chunks(gateway: Gateway) -> None:
     answer = speak(gateway, request(question(stream=True), version="1.0"))
     head, _, body = answer.partition(b"\r\n\r\n")
@@ -149,3 +154,101 @@ def test_it_ends_after_the_requests_in_flight(start_gateway: StartGateway, snaps
     assert gateway.process.exit_code == 0
     with pytest.raises(OSError):
         socket.create_connection((LOOPBACK, gateway.port), timeout=1)
+
+
+def statuses(answer: bytes) -> list[int]:
+    return [int(status) for status in re.findall(rb"HTTP/1.1 (\d+)", answer)]
+
+
+def chunked(body: bytes, trailer: str = "", auth: str = AUTH, *headers: str) -> bytes:
+    lines = "".join(
+        f"{header}\r\n" for header in ("host: x", "connection: close", "transfer-encoding: chunked", *headers)
+    )
+    head = f"POST /v1/chat/completions HTTP/1.1\r\n{auth}{lines}\r\n".encode()
+    return head + b"%x\r\n%s\r\n0\r\n%s\r\n" % (len(body), body, trailer.encode())
+
+
+def test_a_trailer_is_no_header(gateway: Gateway) -> None:
+    assert statuses(speak(gateway, chunked(question(), AUTH, auth=""))) == [401]
+    assert statuses(speak(gateway, chunked(question(), "authorization: Bearer nobodys\r\n"))) == [200]
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_an_upgrade_that_is_not_made_loses_nothing(gateway: Gateway, pieces: int) -> None:
+    """As Java's HTTP client asks for HTTP/2 with each request."""
+    wanted = ("connection: Upgrade, HTTP2-Settings", "upgrade: h2c", "http2-settings: AAMAAABkAAQAAP__")
+    raw = request(question(), *wanted) + request(question(), "connection: close")
+    head = raw.index(b"\r\n\r\n") + 4
+    assert statuses(speak(gateway, *((raw,) if pieces == 1 else (raw[:head], raw[head:])))) == [200, 200]
+
+
+def test_the_body_of_an_upgrade_is_not_taken_for_a_request(gateway: Gateway) -> None:
+    inner = b"GET /healthz HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+    head = (
+        f"POST /nothing HTTP/1.1\r\nconnection: upgrade, close\r\nupgrade: h2c\r\ncontent-length: {len(inner)}\r\n\r\n"
+    )
+    assert statuses(speak(gateway, head.encode(), inner)) == [401]
+
+
+@pytest.mark.parametrize(
+    ("raw", "status"),
+    [
+        (b"GET /healthz HTTP/1.1\r\nauthorization: a\r\nauthorization: b\r\n\r\n", 400),
+        (b"GET /healthz HTTP/1.1\r\nhost: a\r\nhost: b\r\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\ncontent-length: 1\r\ncontent-length: 1\r\n\r\nx", 400),
+        (b"POST / HTTP/1.1\r\ncontent-length: 1, 1\r\n\r\nx", 400),
+        (b"POST / HTTP/1.1\r\ncontent-length : 1\r\n\r\nx", 400),
+        (b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\ncontent-length: 1\r\n\r\n0\r\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 501),
+        (b"POST / HTTP/1.1\r\ntransfer-encoding: identity\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (b"POST / HTTP/1.0\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nhost: x\r\nx: a\r\n b\r\n\r\n", 400),  # obs-fold
+        (b"GET / HTTP/1.1\nhost: x\n\n", 400),  # bare LF
+        (b"GET / HTTP/1.1\r\nhost: x\n\r\n", 400),
+        (b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n0\n\n", 400),
+        (b"GET / HTTP/1.1\r\nx: a\rb\r\n\r\n", 400),  # bare CR
+        (b"GET / HTTP/2.0\r\n\r\n", 505),
+        (b"GET /\r\n\r\n", 505),  # HTTP/0.9
+        (b"CONNECT elsewhere:443 HTTP/1.1\r\n\r\n", 405),
+    ],
+)
+def test_what_two_readers_may_read_differently_is_refused(gateway: Gateway, raw: bytes, status: int) -> None:
+    answer = speak(gateway, raw)
+    assert statuses(answer) == [status]
+    assert b"\r\nconnection: close\r\n" in answer
+
+
+def test_requests_before_a_broken_one_are_answered(gateway: Gateway) -> None:
+    assert statuses(speak(gateway, request(question()) + b"not http at all\r\n\r\n")) == [200, 400]
+
+
+def test_what_follows_a_goodbye_is_ignored(gateway: Gateway) -> None:
+    assert statuses(speak(gateway, request(question(), "connection: close") + request(question()))) == [200]
+
+
+def test_each_answer_is_framed_as_its_own_request_can_read(gateway: Gateway) -> None:
+    old = b"GET /healthz HTTP/1.0\r\n\r\n"
+    first, _, second = speak(gateway, request(question(stream=True)) + old).partition(b"data: [DONE]\n\n")
+    assert b"transfer-encoding: chunked" in first
+    assert second.startswith(b"\r\n0\r\n\r\nHTTP/1.1 200 ")
+
+
+def test_the_answer_to_a_head_request_does_not_make_the_next_one_empty(gateway: Gateway) -> None:
+    answer = speak(gateway, b"HEAD /healthz HTTP/1.1\r\nhost: x\r\n\r\nnot http at all\r\n\r\n")
+    assert statuses(answer) == [200, 400]
+    assert answer.endswith(b"}}")
+
+
+def test_an_answer_does_not_repeat_at_length_what_was_sent(gateway: Gateway) -> None:
+    assert len(gateway.ask("GET", "/v1/" + "x" * 50_000, None)[2]) < 1000
+    for body in (question(model="x" * 50_000), question(**{"x" * 50_000: 1})):
+        status, _, text = gateway.ask("POST", "/v1/chat/completions", body)
+        assert status in (400, 404)
+        assert len(text) < 2000
+
+
+def test_answers_in_one_trace_have_ids_of_their_own(gateway: Gateway) -> None:
+    headers = {"traceparent": f"00-{'12' * 16}-{'34' * 8}-01"}
+    answers = [gateway.ask("POST", "/v1/chat/completions", question(), headers=headers) for _ in range(2)]
+    assert len({json.loads(body)["id"] for _, _, body in answers}) == 2
+    assert {headers["x-request-id"] for _, headers, _ in answers} == {"12" * 16}

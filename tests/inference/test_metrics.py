@@ -6,9 +6,10 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
+from inference.app import may_read_metrics
 from inference.snapshot import Snapshot
 from tests.inference.conftest import StartGateway
-from tests.inference.running import SMALL, Gateway, unique
+from tests.inference.running import KEY, SMALL, Gateway, unique
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
@@ -57,3 +58,33 @@ def test_a_token_of_its_own_may_read_metrics_and_nothing_else(start_gateway: Sta
     gateway = start_gateway(snapshot, metrics_token="scraper")
     assert gateway.get("/metrics", key="scraper")[0] == 200
     assert gateway.get("/v1/models", key="scraper")[0] == 401
+    for key in (KEY, "", "scrape"):
+        assert gateway.get("/metrics", key=key)[0] == 401, key
+
+
+@pytest.mark.parametrize(
+    ("token", "peer", "headers", "may"),
+    [
+        ("", "127.0.0.1", {}, True),
+        ("", "::1", {}, True),
+        ("", "::ffff:127.0.0.1", {}, True),
+        ("", "10.0.0.7", {}, False),
+        ("", "10.0.0.7", {b"authorization": b"Bearer " + KEY.encode()}, False),
+        ("", "127.0.0.1", {b"x-forwarded-for": b"10.0.0.7"}, False),
+        ("", "127.0.0.1", {b"forwarded": b"for=10.0.0.7"}, False),
+        ("", "", {}, False),
+        ("", "127.0.0.1", {b"authorization": b"Bearer "}, True),
+        ("scraper", "127.0.0.1", {}, False),
+        ("scraper", "10.0.0.7", {b"authorization": b"Bearer scraper"}, True),
+        ("scraper", "127.0.0.1", {b"authorization": b"Bearer " + KEY.encode()}, False),
+    ],
+)
+def test_without_a_token_only_this_machine_reads_metrics(
+    token: str, peer: str, headers: dict[bytes, bytes], may: bool
+) -> None:
+    assert may_read_metrics(token, peer, headers) is may
+
+
+def test_a_proxy_on_this_machine_does_not_open_metrics_to_others(gateway: Gateway) -> None:
+    assert gateway.get("/metrics", key="")[0] == 200
+    assert gateway.get("/metrics", headers={"X-Forwarded-For": "10.0.0.7"})[0] == 401

@@ -47,6 +47,7 @@ def test_the_shares_are_the_weights() -> None:
 class Replica:
     in_flight: int = 0
     health: Health = field(default_factory=Health)
+    full: bool = False
 
 
 def up(in_flight: int) -> Replica:
@@ -63,24 +64,70 @@ def down() -> Replica:
 
 def test_the_least_loaded_replica_is_chosen() -> None:
     few, many = up(1), up(5)
-    assert all(choose_replica([many, few], [], turn) is few for turn in range(3))
+    assert all(choose_replica([many, few], [], turn, 0.0) is few for turn in range(3))
 
 
 def test_equals_take_turns() -> None:
     replicas = [up(0), up(0), up(0)]
-    assert [replicas.index(choose_replica(replicas, [], turn) or Replica()) for turn in range(4)] == [0, 1, 2, 0]
+    assert [replicas.index(choose_replica(replicas, [], turn, 0.0) or Replica()) for turn in range(4)] == [0, 1, 2, 0]
 
 
 def test_a_replica_that_is_down_or_was_tried_is_not_chosen() -> None:
     well = up(9)
-    assert choose_replica([down(), well], [], 0) is well
-    assert choose_replica([down(), well], [well], 0) is None
+    assert choose_replica([down(), well], [], 0, 0.0) is well
+    assert choose_replica([down(), well], [well], 0, 0.0) is None
 
 
 def test_an_unknown_replica_is_chosen_only_when_nobody_is_known_to_be_well() -> None:
     unknown, busy = Replica(0), up(9)
-    assert choose_replica([unknown, busy], [], 0) is busy
-    assert choose_replica([unknown, down()], [], 0) is unknown
+    assert choose_replica([unknown, busy], [], 0, 0.0) is busy
+    assert choose_replica([unknown, down()], [], 0, 0.0) is unknown
+
+
+def test_a_replica_whose_server_takes_no_more_calls_comes_after_the_others() -> None:
+    full, busy = up(1), up(9)
+    full.full = True
+    assert choose_replica([full, busy], [], 0, 0.0) is busy
+    assert choose_replica([full, down()], [], 0, 0.0) is full, "waiting there is better than no answer"
+
+
+@given(st.integers(1, 500), st.floats(0.05, 1), st.integers(1, 3))
+def test_a_replica_that_fails_everything_is_tried_once_in_a_while(load: int, gap_s: float, replicas: int) -> None:
+    """However busy the others are, and however fast requests come."""
+    failing, others = up(0), [up(load) for _ in range(replicas)]
+    now_s, tried = 1000.0, 0
+    while now_s < 1100:
+        if choose_replica([failing, *others], [], 0, now_s) is failing:
+            failing.health.call_failed(now_s)
+            tried += 1
+        now_s += gap_s
+    # As many as its debt takes to reach the others' load, and then one each time it halves.
+    assert tried <= load.bit_length() + 1 + 100 / Health.DEBT_HALVES_S
+
+
+def test_a_replica_that_is_well_again_is_forgiven() -> None:
+    health = Health()
+    for _ in range(50):
+        health.call_failed(0.0)
+    assert health.debt(0.0) == Health.MOST_DEBT
+    assert health.debt(60.0) == 0
+    health.call_failed(100.0)
+    for _ in range(3):
+        health.call_answered(100.0)
+    assert health.debt(100.0) == 0
+
+
+def test_a_few_slow_probes_are_no_death() -> None:
+    health = Health()
+    health.answered()
+    for _ in range(2):
+        health.delayed()
+        assert (health.state, health.next_probe_s(5.0)) == ("up", 0.1)
+    health.answered()
+    assert health.next_probe_s(5.0) == 5.0
+    for _ in range(3):
+        health.delayed()
+    assert health.state == "down"
 
 
 def test_only_a_probe_brings_a_replica_back_and_probes_slow_down() -> None:

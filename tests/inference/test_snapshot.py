@@ -2,18 +2,36 @@
 
 import asyncio
 import json
+import os
+import signal
 
 import msgspec
 
+from deploy.local.ports import free_port
+from deploy.local.process import Managed
+from deploy.local.redis import Redis
 from deploy.local.triton import Triton
 from inference import snapshot as policy
-from inference.snapshot import Snapshot, Tenant
+from inference.snapshot import Endpoint, Snapshot, Tenant
 from tests.inference.conftest import StartGateway
-from tests.inference.running import KEY, LARGE, SMALL, Gateway, a_snapshot, small_only, unique, within, within_async
+from tests.inference.running import (
+    KEY,
+    LARGE,
+    SMALL,
+    Gateway,
+    a_snapshot,
+    small_only,
+    unique,
+    with_budgets,
+    with_model,
+    with_pool,
+    within,
+    within_async,
+)
 
 
 def ask(gateway: Gateway, model: str = SMALL, key: str = KEY) -> int:
-    body = json.dumps({"model": model, "messages": unique(), "max_tokens": 2}).encode()
+    body = json.dumps({"model": model, "messages": unique(), "max_tokens": 2, "temperature": 0}).encode()
     return gateway.ask("POST", "/v1/chat/completions", body, key)[0]
 
 
@@ -52,6 +70,60 @@ def test_a_new_snapshot_is_obeyed_and_a_bad_one_is_not(start_gateway: StartGatew
     assert ask(gateway, key="carols-key") == 200
     gateway.obey(msgspec.structs.replace(snapshot, version=3))
     assert (ask(gateway), gateway.ready()["policy_error"]) == (200, "")
+
+
+def test_a_bad_model_and_a_bad_address_harm_nobody_else(start_gateway: StartGateway, snapshot: Snapshot) -> None:
+    """A model in use keeps its last good form, and the next document is obeyed as ever."""
+    gateway = start_gateway(snapshot)
+    bad = with_model(snapshot, LARGE, tokenizer="tekkken", max_output_tokens=1)
+    endpoints = (*snapshot.pools[0].endpoints, Endpoint("r1", "10.0.0.7"))
+    bad = with_pool(bad, SMALL, endpoints=endpoints)
+    new = msgspec.structs.replace(bad.models[1], name="new")
+    gateway.obey(msgspec.structs.replace(bad, models=(*bad.models, new)))
+    assert (ask(gateway), ask(gateway, LARGE)) == (200, 200)
+    status, headers, body = gateway.ask(
+        "POST", "/v1/chat/completions", json.dumps({"model": "new", "messages": unique()}).encode()
+    )
+    assert (status, json.loads(body)["error"]["code"]) == (503, "model_misconfigured")
+    assert headers["x-should-retry"] == "false"
+    faults = gateway.ready()["policy_faults"]
+    assert [fault.partition(":")[0] for fault in faults] == ["pool 'chat-small'", "model 'chat-large'", "model 'new'"]
+    assert "'10.0.0.7'" in faults[0]
+    assert "'tekkken'" in faults[1]
+    assert gateway.metric("weir_gateway_policy_fault", kind="model") == 2
+    assert gateway.ready()["policy_error"] == ""
+    assert gateway.log.read_text().count("snapshot.part_refused") == 3
+    gateway.obey(msgspec.structs.replace(snapshot, version=bad.version + 1))
+    assert gateway.ready()["policy_faults"] == []
+    assert gateway.metric("weir_gateway_policy_fault") == 0
+    assert (ask(gateway, LARGE), ask(gateway, "new")) == (200, 404)
+
+
+def test_it_starts_with_a_document_that_has_a_bad_address(start_gateway: StartGateway, snapshot: Snapshot) -> None:
+    gateway = start_gateway(with_pool(snapshot, LARGE, endpoints=(Endpoint("r0", "10.0.0.7"),)))
+    assert (ask(gateway), ask(gateway, LARGE)) == (200, 503)
+
+
+async def test_a_request_that_has_chosen_its_pool_is_served_there_whatever_is_swapped_meanwhile(
+    start_gateway: StartGateway, session_triton: Triton, own_redis: tuple[Redis, Managed]
+) -> None:
+    """It waits for a cache that hangs while two newer snapshots take its replica away."""
+    server, process = own_redis
+    first = with_budgets(a_snapshot(session_triton.grpc), cache_ms=30_000)
+    gateway = start_gateway(first, redis_url=server.url)
+    await within_async(5, lambda: gateway.ready()["cache"] == "up")
+    os.killpg(process.pid, signal.SIGSTOP)
+    try:
+        asked = asyncio.ensure_future(asyncio.to_thread(ask, gateway))
+        await within_async(5, lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_requests_in_flight") == 1))
+        other = msgspec.structs.replace(first, version=first.version + 1, degradation_level=1)
+        await asyncio.to_thread(gateway.obey, other)
+        gone = a_snapshot(f"127.0.0.1:{free_port()}", version=other.version + 1)
+        await asyncio.to_thread(gateway.obey, gone)
+    finally:
+        os.killpg(process.pid, signal.SIGCONT)
+    assert await asked == 200
+    assert ask(gateway) == 503, "the newest snapshot's replica does not exist"
 
 
 async def test_a_request_finishes_on_the_snapshot_it_began_on(

@@ -2,21 +2,38 @@
 
 import asyncio
 import json
+import os
 import secrets
+import signal
 from itertools import pairwise
 from statistics import median
 from typing import Any
+from unittest.mock import patch
 
+import openai
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from deploy.local.process import Managed
+from deploy.local.triton import Triton
 from inference import otlp, spans
 from inference.snapshot import Snapshot
 from inference.spans import Mark, Trace
 from tests.inference.conftest import StartGateway
-from tests.inference.running import LARGE, SMALL, Gateway, Received, Receiver, unique, within_async
+from tests.inference.running import (
+    LARGE,
+    SMALL,
+    Gateway,
+    Received,
+    Receiver,
+    a_snapshot,
+    small_only,
+    unique,
+    with_budgets,
+    within_async,
+)
 
 MISS = ["gateway.receive", "cache.lookup", "tokenizer.encode", "admission.wait", "model.infer", "gateway.respond"]
 HIT = ["gateway.receive", "cache.lookup", "gateway.respond"]
@@ -131,6 +148,73 @@ async def test_a_request_that_was_left_is_cancelled_where_it_was(gateway: Gatewa
     assert root.attributes["weir.status"] == "cancelled"
     assert root.attributes["weir.error_stage"] == "model"
     assert stages[-1].end_ns == root.end_ns
+    assert attempts(stages) == [("r0", 1, "client_disconnected", False, 0)], "nobody's failure"
+
+
+def attempts(trace: list[Received]) -> list[tuple[str, int, str, bool, int]]:
+    """(replica, attempt, error.type, retried, status code) of each attempt, in order."""
+    spans = sorted((span for span in trace if span.name == "model.infer"), key=lambda span: span.start_ns)
+    assert all((span.kind, span.stage, span.attributes["weir.pool"]) == (otlp.CLIENT, "model", SMALL) for span in spans)
+    return [
+        (
+            str(span.attributes["weir.replica"]),
+            int(span.attributes["weir.attempt"]),
+            str(span.attributes.get("error.type", "")),
+            bool(span.attributes.get("weir.retried", False)),
+            span.raw.status.code,
+        )
+        for span in spans
+    ]
+
+
+async def test_an_attempt_that_failed_is_a_span_of_its_own_replica(
+    start_gateway: StartGateway, receiver: Receiver, session_triton: Triton, own_triton: tuple[Triton, Managed]
+) -> None:
+    """One replica hangs and then dies with a request in it, which the other one answers."""
+    doomed, process = own_triton
+    gateway = start_gateway(a_snapshot(session_triton.grpc, doomed.grpc), otlp=receiver.url)
+    await within_async(10, lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] == 2))
+    os.killpg(process.pid, signal.SIGSTOP)
+    try:
+        ids = [secrets.token_hex(16) for _ in range(2)]
+        asked = [
+            asyncio.ensure_future(ask(gateway, unique(), {"traceparent": f"00-{one}-{'1' * 16}-01"})) for one in ids
+        ]
+        await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        hung_s = 0.3
+        await asyncio.sleep(hung_s)  # what the failed attempt takes
+    finally:
+        process.kill()
+    await asyncio.gather(*asked)
+    traces = sorted([await receiver.trace(one, 6) for one in ids], key=len)
+    assert attempts(traces[0]) == [("r0", 1, "", False, 0)]
+    assert attempts(traces[1]) == [("r1", 1, "unreachable", True, otlp.ERROR), ("r0", 2, "", False, 0)]
+    first, second = sorted((span for span in traces[1] if span.name == "model.infer"), key=lambda span: span.start_ns)
+    assert first.end_ns - first.start_ns >= hung_s * 1e9
+    assert first.end_ns == second.start_ns
+    root, stages = parts(traces[1])
+    assert root.attributes["weir.replica"] == "r0"
+    assert sum(span.end_ns - span.start_ns for span in stages) == root.end_ns - root.start_ns
+
+
+@pytest.mark.parametrize(
+    ("headers", "budget_ms", "error", "status"),
+    [({}, 100, "timeout", otlp.ERROR), ({"x-stainless-read-timeout": "0.3"}, 60_000, "deadline_exceeded", otlp.ERROR)],
+)
+async def test_an_attempt_that_takes_too_long_says_so(
+    start_gateway: StartGateway,
+    receiver: Receiver,
+    slow_triton: Triton,
+    headers: dict[str, str],
+    budget_ms: int,
+    error: str,
+    status: int,
+) -> None:
+    gateway = start_gateway(with_budgets(small_only(slow_triton), first_token_ms=budget_ms), otlp=receiver.url)
+    trace_id = secrets.token_hex(16)
+    with pytest.raises(openai.InternalServerError):
+        await ask(gateway, unique(), {"traceparent": f"00-{trace_id}-{'1' * 16}-01", **headers})
+    assert attempts(await receiver.trace(trace_id, 5)) == [("r0", 1, error, False, status)]
 
 
 async def test_coalesced_requests_share_stages_and_name_their_leader(gateway: Gateway, receiver: Receiver) -> None:
@@ -258,8 +342,8 @@ def test_stages_close_whatever_the_shared_work_did(gaps: list[int], joined: int,
         shared.append(Mark((spans.TOKENIZE, spans.ADMIT, spans.INFER)[number % 3], at))
         at += gap
     trace = Trace(0, None, "chat")
-    trace.marks.append(Mark(spans.INFER, joined))
-    trace.shared_marks = shared
+    with patch("inference.spans.now_ns", lambda: joined):
+        trace.join(shared)
     trace.leave(joined + stayed)
     trace.end_ns = joined + stayed + after
     intervals = trace.intervals()

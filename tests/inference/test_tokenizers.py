@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 
 from inference import tokenizers
-from inference.tokenizers import UnknownTokenizerError, pieces
+from inference.tokenizers import pieces
 
 theirs = Tekkenizer.from_file(str(files("mistral_common") / "data" / "tekken_240911.json"))
 ours = tokenizers.load("tekken")
@@ -40,8 +40,3 @@ async def test_a_text_made_to_hurt_is_counted_too(text: str) -> None:
 @settings(deadline=None, max_examples=10)
 def test_the_pieces_make_up_the_text(text: str) -> None:
     assert "".join(pieces(text)) == text
-
-
-def test_a_tokenizer_nobody_knows_is_refused_by_name() -> None:
-    with pytest.raises(UnknownTokenizerError, match="nobodys"):
-        tokenizers.load("nobodys")

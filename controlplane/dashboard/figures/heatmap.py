@@ -1,4 +1,4 @@
-"""Latency over time as a heatmap: how many requests entered in each step with an E2E of each length; a region of it can be chosen."""
+"""Latency over time as a heatmap: how many answered requests entered in each step with an E2E of each length; a region can be chosen."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -91,8 +91,7 @@ def bottom(row: int) -> float:
 def words(cell: HeatmapCell) -> str:
     """A cell as its hover says it."""
     length = f"{units.ns(cell.low_ns)} to {units.ns(cell.high_ns)}" if cell.high_ns else f"over {units.ns(cell.low_ns)}"
-    errors = f", {units.count(cell.errors)} not ok" if cell.errors else ""
-    return f"{units.count(cell.requests)} of {length}{errors}<br>{units.clock(cell.start_ns)} UTC"
+    return f"{units.count(cell.requests)} answered in {length}<br>{units.clock(cell.start_ns)} UTC"
 
 
 def ticks(low: float, high: float) -> list[tuple[float, str]]:
@@ -109,7 +108,7 @@ def _plain(value_ms: float) -> str:
 
 def _quantile_line(points: Sequence[LatencyPoint], question: Question, step_ns: int) -> Figure:
     """The page's quantile of E2E over the cells; a gap of requests is a gap of the line."""
-    by_start = {point.start_ns: getattr(point.e2e_ms, question.quantile) for point in points}
+    by_start = {point.start_ns: getattr(point.e2e_ms, question.quantile, None) for point in points}
     starts = grid(question.range.window.from_ns, question.range.window.to_ns, step_ns)
     return {
         "type": "scatter",
@@ -137,7 +136,7 @@ def _outline(region: Region, question: Question, shown: Sequence[float]) -> Figu
 
 def _hint(question: Question) -> Figure:
     return {
-        "text": f"E2E; the stronger, the more requests; line: {question.quantile}. Drag over a region, or click a cell, to explain it",
+        "text": f"E2E of answers; the stronger, the more; line: {question.quantile}. Drag over a region, or click a cell, to explain it",
         "xref": "paper", "yref": "paper", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "yshift": 2, "showarrow": False,
         "font": {"size": 11, "color": MUTED},
     }  # fmt: skip

@@ -17,7 +17,7 @@ LABEL_PX = 6.8  # of a character, about: labels stand side by side
 def latency_figure(
     points: Sequence[LatencyPoint], question: Question, step_ns: int, hrefs: Sequence[str] = ()
 ) -> Figure:
-    """One bar per step. Steps without requests stay empty: a gap is drawn as a gap.
+    """One bar per step, of its answered requests. Steps without any stay empty: a gap is drawn as a gap.
 
     `hrefs`: where a click on each of `grid(...)`'s steps leads; carried in `layout.meta`.
     """
@@ -31,6 +31,7 @@ def latency_figure(
         *_e2e(column, middles, question.quantile),
         *_first_token(column, middles, question.quantile),
         *_counts(column, middles, step_ns),
+        _stacked(column, middles, question.quantile),
     ]
     return {
         "data": traces,
@@ -90,6 +91,20 @@ def _stack(column: Sequence[LatencyPoint | None], x: Column | list[float], q: Qu
     return bands
 
 
+def _stacked(column: Sequence[LatencyPoint | None], x: list[float], q: Quantile) -> Figure:
+    """The height of each bar, for the hover alone: the mean E2E of the requests that it is of. The exact quantile may be below it."""
+    y = [_seconds(sum(point.stack_ms[q].values())) if point and point.stack_ms.get(q) else None for point in column]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": f"stages together, mean of requests around {q}",
+        "x": x,
+        "y": y,
+        "marker": {"size": _alone(y), "opacity": 0},
+        "hovertemplate": "%{y:.3~s}s",
+    }
+
+
 def _e2e(column: Sequence[LatencyPoint | None], x: list[float], q: Quantile) -> list[Figure]:
     """The exact quantile over the bars, and those below it; higher ones would flatten the bars."""
     shown = QUANTILES[: QUANTILES.index(q) + 1]
@@ -97,7 +112,7 @@ def _e2e(column: Sequence[LatencyPoint | None], x: list[float], q: Quantile) -> 
         _line(
             f"E2E {name}",
             x,
-            [None if point is None else _seconds(getattr(point.e2e_ms, name)) for point in column],
+            [None if point is None else _seconds(getattr(point.e2e_ms, name, None)) for point in column],
             {"color": INK, "width": 2 if name == q else 1, "dash": DASHES[name]},
         )
         for name in shown
@@ -106,7 +121,7 @@ def _e2e(column: Sequence[LatencyPoint | None], x: list[float], q: Quantile) -> 
 
 def _first_token(column: Sequence[LatencyPoint | None], x: list[float], q: Quantile) -> list[Figure]:
     """A line per definition of TTFT, each named: unlike ones are never merged. E2E stands beside them."""
-    e2e = [None if point is None else _seconds(getattr(point.e2e_ms, q)) for point in column]
+    e2e = [None if point is None else _seconds(getattr(point.e2e_ms, q, None)) for point in column]
     # not in the hover: it is there already, with the bars
     lines = [_line("E2E", x, e2e, {"color": INK, "width": 1.5}, yaxis="y2", hoverinfo="skip", hovertemplate=None)]
     for number, definition in enumerate(sorted({name for point in column if point for name in point.ttft_ms})):
@@ -180,15 +195,16 @@ def _counts(column: Sequence[LatencyPoint | None], x: list[float], step_ns: int)
             "hovertemplate": "%{y}",
         }
 
-    served = bars(
-        "requests without error",
-        "var(--bar)",
-        "",
-        [point.requests - point.errors if point else None for point in column],
-    )
-    if not any(point and point.errors for point in column):
-        return [served]
-    return [served, bars("errors", "var(--bad)", "", [point.errors if point else None for point in column])]
+    found = [bars("answered", "var(--bar)", "", [_answered(point) for point in column])]
+    if any(point and point.errors for point in column):
+        found.append(bars("errors", "var(--bad)", "", [point.errors if point else None for point in column]))
+    if any(point and point.cancelled for point in column):
+        found.append(bars("cancelled", "var(--muted)", "/", [point.cancelled if point else None for point in column]))
+    return found
+
+
+def _answered(point: LatencyPoint | None) -> int | None:
+    return point.requests - point.errors - point.cancelled if point else None
 
 
 def _seconds(value_ms: float | None) -> float | None:

@@ -27,6 +27,12 @@ def theme(cookie: str | None) -> str:
 
 
 @register.filter
+def undo_of(tags: str | None) -> str:
+    """The number of the incident that a message's tags offer to open again; empty for none."""
+    return next((one.removeprefix("undo-") for one in (tags or "").split() if one.startswith("undo-")), "")
+
+
+@register.filter
 def get(mapping: dict[str, object], key: str) -> object:
     return mapping.get(key)
 

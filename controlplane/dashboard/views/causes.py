@@ -3,8 +3,9 @@
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from controlplane.telemetry.explain.remedies import remedies
+from controlplane.telemetry.explain.remedies import of_components, remedies
 
 
 def causes(request: HttpRequest) -> HttpResponse:
-    return render(request, "dashboard/causes.html", {"remedies": remedies().values()})
+    found = {"remedies": remedies().values(), "components": of_components().values()}
+    return render(request, "dashboard/causes.html", found)

@@ -3,6 +3,7 @@
 import functools
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import structlog
@@ -14,9 +15,9 @@ from controlplane.dashboard import links
 from controlplane.dashboard.freshness import freshness
 from controlplane.telemetry.ask import answers
 from controlplane.telemetry.ask.errors import BadQuestion
-from controlplane.telemetry.ask.question import UNKNOWN, Question, parse, written
+from controlplane.telemetry.ask.question import DIMENSIONS, UNKNOWN, Question, parse, written
 from controlplane.telemetry.store import StoreUnavailable
-from controlplane.telemetry.store.types import Dimension
+from controlplane.telemetry.store.types import Dimension, Filter
 
 log = structlog.get_logger(__name__)
 View = Callable[..., HttpResponse]
@@ -80,6 +81,18 @@ def facet_values(request: HttpRequest, question: Question) -> dict[Dimension, li
     return {} if is_refresh(request) else answers.values(question.range.window, FACET_NAMES)
 
 
+def ledger_freshness(question: Question, matching_ns: int | None, now_ns: int) -> dict[str, Any]:
+    """How old the ledger as a whole is: a filter that few requests pass makes no page stale. `matching_ns`: the end of the newest request
+    of the question, said beside it where the question has filters."""
+    whole = question.range.live and (bool(question.filters) or matching_ns is None)
+    newest_ns = answers.newest_ns() if whole else matching_ns
+    return {
+        **freshness_context(question, newest_ns, now_ns),
+        "filtered": question.range.live and bool(question.filters),
+        "matching_ns": matching_ns,
+    }
+
+
 def freshness_context(question: Question, newest_ns: int | None, now_ns: int) -> dict[str, Any]:
     return {
         "freshness": freshness(newest_ns, now_ns, live=question.range.live),
@@ -101,6 +114,11 @@ def filter_context(
     def query(changed: Question) -> str:
         return written([*changed.pairs(), *always])
 
+    def without(name: Filter, value: str) -> str:
+        """The same without one of a filter's values; what the page itself was asked for stays."""
+        left = (one for one in question.filters.get(name, ()) if (one or UNKNOWN) != value)
+        return written([*question.but(name, *left).pairs(), *kept, *always])
+
     return {
         "path": path,
         "question": question,
@@ -113,13 +131,23 @@ def filter_context(
             for length in links.PRESETS
         ],
         "facets": [
-            facet(name, label, *([one or UNKNOWN for one in some.get(name, ())] for some in (values, question.filters)))
+            facet(
+                name,
+                label,
+                [value or UNKNOWN for value in values.get(name, ())],
+                [value or UNKNOWN for value in question.filters.get(name, ())],
+                partial(without, name),
+            )
             for name, label in FACETS
         ],
         "attributes": [
-            {"text": text, "without": query(question.but("attribute", *(one for one in found if one != text)))}
-            for found in [question.filters.get("attribute", ())]
-            for text in found
+            {"text": text, "without": without("attribute", text)} for text in question.filters.get("attribute", ())
+        ],
+        "others": [
+            {"name": name, "text": value or UNKNOWN, "without": without(name, value or UNKNOWN)}
+            for name in DIMENSIONS
+            if name not in FACET_NAMES
+            for value in question.filters.get(name, ())
         ],
         "kept": [*kept, *always, *_unseen(question)],
         "wider": query(wider) if wider else "",
@@ -129,12 +157,20 @@ def filter_context(
     }
 
 
-def facet(name: str, label: str, values: Iterable[str], chosen: Sequence[str]) -> dict[str, Any]:
-    """A choice among the values there are and those that are asked for, for `_facets.html`."""
+def facet(
+    name: str,
+    label: str,
+    values: Iterable[str],
+    chosen: Sequence[str],
+    without: Callable[[str], str] = lambda value: "",
+) -> dict[str, Any]:
+    """A choice among the values there are and those that are asked for, for `_facets.html`. Of several that are asked for each is shown,
+    kept, and can be taken away by itself: `without` is the query string without it."""
     return {
         "name": name,
         "label": label,
         "chosen": bool(chosen),
+        "several": [{"value": value, "without": without(value)} for value in chosen] if len(chosen) > 1 else [],
         "options": [{"value": value, "chosen": value in chosen} for value in dict.fromkeys([*values, *chosen])],
     }
 

@@ -8,6 +8,7 @@ from django.shortcuts import render
 from django.utils import timezone
 
 from controlplane.dashboard.views.common import page
+from controlplane.dashboard.views.overview import STATE_LOOKS
 from controlplane.incidents.delivery.health import health
 from controlplane.incidents.delivery.listing import FILTERS, listed
 from controlplane.incidents.delivery.models import Delivery
@@ -39,9 +40,11 @@ def deliveries(request: HttpRequest) -> HttpResponse:
     kept = [(name, value) for name, values in wanted.items() for value in values]
     without_state = [(name, value) for name, value in kept if name != "state"]
     now = timezone.now()
+    well = health(now)
     context = {
         "rows": rows(found.rows, now),
-        "health": health(now),
+        "health": well,
+        "look": STATE_LOOKS[well.state],
         "chosen": [(name, value) for name, value in without_state],
         "choices": [
             {

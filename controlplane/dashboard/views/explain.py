@@ -70,7 +70,7 @@ def explain_context(
         "which": which(slow, region),
         "of_region": slow.region is not None,
         "whole_href": links.latency(question, **view),
-        "requests_href": links.requests(_during(question, region), **_bounds(region)),
+        "requests_href": links.requests(_during(question, region).but("status", "ok"), **_bounds(region)),
         "found": found,
         "slower": found.difference_ns >= 0,
         "difference_ns": round(abs(found.difference_ns)),

@@ -1,8 +1,10 @@
 """Incidents: all of them, one, one as Markdown, and what people do with them."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
+from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -15,18 +17,22 @@ from django.views.decorators.http import require_POST
 
 from controlplane.dashboard.incident import detail, grouped, summed
 from controlplane.dashboard.views.common import facet, is_fragment, is_refresh
-from controlplane.incidents import life
+from controlplane.incidents import life, rights
+from controlplane.incidents.delivery.deadman import stopped
+from controlplane.incidents.delivery.watch import evaluation
 from controlplane.incidents.markdown import postmortem
 from controlplane.incidents.models import Incident
 
 PAGE = 100
+UNDO = "undo-"
+"""Before an incident's number, the tag of a message that can be undone (`undo_of` of the templates)."""
 STATUSES = ("open", "resolved", "all")
-FILTERS = ("owner", "severity", "objective", "model")
+FILTERS = ("owner", "severity", "objective", "component", "model")
 
 
 def incidents(request: HttpRequest) -> HttpResponse:
     """`status` (open by default), and `owner`, `severity`, `objective`, `model`: the URL is what is shown."""
-    status = request.GET.get("status", "open")
+    status, now = request.GET.get("status", "open"), timezone.now()
     chosen = {name: request.GET[name] for name in FILTERS if request.GET.get(name)}
     open_ones = list(Incident.objects.exclude(status=Incident.Status.RESOLVED))
     query = Incident.objects.all()
@@ -38,9 +44,10 @@ def incidents(request: HttpRequest) -> HttpResponse:
     shown = Paginator(query, PAGE).get_page(request.GET.get("page"))
     filters_too = is_fragment(request) and not is_refresh(request)
     context = {
-        "groups": grouped(list(shown), timezone.now()),
+        "groups": grouped(list(shown), now),
         "shown": shown,
-        "summed": summed(open_ones),
+        "unjudged": unjudged(now),
+        "summed": summed(open_ones, now),
         "status": status,
         "chosen": chosen,
         "statuses": [(one, _query(chosen | ({"status": one} if one != "open" else {}))) for one in STATUSES],
@@ -54,11 +61,22 @@ def incidents(request: HttpRequest) -> HttpResponse:
     return _fresh(render(request, name, context))
 
 
+def unjudged(now: datetime) -> str:
+    """That nobody can know what should be open; empty where objectives are judged."""
+    seen = evaluation()
+    if seen.judged_at is None:
+        return "Objectives have not been judged yet."
+    if not stopped(seen, now, settings.CONFIG.evaluation_stopped_after_s, is_paged=False):
+        return ""
+    return f"Objectives have not been judged since {seen.judged_at:%Y-%m-%d %H:%M:%S} UTC: incidents since then are missing."
+
+
 def facets(chosen: dict[str, str]) -> list[dict[str, Any]]:
     values = {
         "severity": ["page", "ticket"],
         "owner": sorted(set(Incident.objects.exclude(owner="").values_list("owner", flat=True).distinct())),
-        "objective": sorted(set(Incident.objects.values_list("objective", flat=True).distinct())),
+        "objective": sorted(set(Incident.objects.exclude(objective="").values_list("objective", flat=True).distinct())),
+        "component": sorted(set(Incident.objects.exclude(component="").values_list("component", flat=True).distinct())),
         "model": sorted({one for one in Incident.objects.values_list("scope__model", flat=True).distinct() if one}),
     }
     return [facet(name, name, found, [chosen[name]] if name in chosen else []) for name, found in values.items()]
@@ -78,26 +96,48 @@ def incident_markdown(request: HttpRequest, number: int) -> HttpResponse:
 
 @require_POST
 def acknowledge(request: HttpRequest, number: int) -> HttpResponse:
+    rights.require(request.user, rights.ACT)
     return _done(request, number, life.acknowledge, "acknowledged")
 
 
 @require_POST
 def resolve(request: HttpRequest, number: int) -> HttpResponse:
-    return _done(request, number, life.resolve, "resolved")
+    """Asks first: without `confirmed` in the form, a page with the question. A browser with scripts has asked in a dialog."""
+    rights.require(request.user, rights.ACT)
+    if not request.POST.get("confirmed"):
+        found = get_object_or_404(Incident, pk=number)
+        context = {"incident": found, "next": request.POST.get("next", "")}
+        return _fresh(render(request, "incidents/resolve.html", context))
+    return _done(request, number, life.resolve, "resolved", undo=True)
+
+
+@require_POST
+def reopen(request: HttpRequest, number: int) -> HttpResponse:
+    rights.require(request.user, rights.ACT)
+    found = get_object_or_404(Incident, pk=number)
+    why_not = life.why_not_reopened(found, timezone.now())
+    if not why_not and life.reopen(found.notice_key, request.user.get_username(), timezone.now()):
+        messages.success(request, f"#{number} is open again. The next tick sends it, if it still fires.")
+    else:
+        messages.info(request, f"#{number} was not opened again. {why_not}")
+    return _back(request, number)
 
 
 @require_POST
 def note(request: HttpRequest, number: int) -> HttpResponse:
+    rights.require(request.user, rights.ACT)
     found = get_object_or_404(Incident, pk=number)
     life.note(found.notice_key, request.user.get_username(), timezone.now(), request.POST.get("note", ""))
     return _back(request, number)
 
 
-def _done(request: HttpRequest, number: int, change: Callable[..., bool], word: str) -> HttpResponse:
+def _done(
+    request: HttpRequest, number: int, change: Callable[..., bool], word: str, undo: bool = False
+) -> HttpResponse:
     found = get_object_or_404(Incident, pk=number)
     by, at, said = request.user.get_username(), timezone.now(), request.POST.get("note", "")
     if change(found.notice_key, by, at, said):
-        messages.success(request, f"#{number} {word}.")
+        messages.success(request, f"#{number} {word}.", extra_tags=f"{UNDO}{number}" if undo else "")
     else:
         found.refresh_from_db()
         messages.info(request, f"#{number} was {found.status} already.")

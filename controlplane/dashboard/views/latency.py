@@ -1,5 +1,6 @@
 """The latency page: which stage is slow, for whom, since when."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -7,6 +8,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from controlplane.dashboard import links, vendor
+from controlplane.dashboard.changes import changes_in, marked
+from controlplane.dashboard.failures import failures_context
 from controlplane.dashboard.figures.heatmap import heatmap_figure
 from controlplane.dashboard.figures.latency import grid, latency_figure, legend
 from controlplane.dashboard.headline import headline
@@ -15,9 +18,9 @@ from controlplane.dashboard.views.common import (
     ask,
     facet_values,
     filter_context,
-    freshness_context,
     is_fragment,
     is_refresh,
+    ledger_freshness,
     page,
 )
 from controlplane.telemetry.ask import answers
@@ -61,9 +64,11 @@ def latency(request: HttpRequest) -> HttpResponse:
     grouped = {name: answers.beside(answers.groups, question, name, known) for name in {by, "model"}}
     cells = answers.beside(answers.heatmap, question, step) if view == "heatmap" else None
     values = facet_values(request, question)
-    report, points, groups = asked.result(), series.result(), grouped[by].result()
+    report = asked.result()
+    failed = answers.beside(answers.failures, question) if report.errors else None
+    points, groups = series.result(), grouped[by].result()
     own = [*([("by", by)] if by != "model" else []), *region]
-    context = {
+    context: dict[str, Any] = {
         **data_context(question, report, grouped["model"].result(), points, step),
         **group_context(question, groups, by, [*own, *always]),
         "views": [
@@ -74,11 +79,14 @@ def latency(request: HttpRequest) -> HttpResponse:
             }
             for name in VIEWS
         ],
-        **freshness_context(question, report.newest_ns, now_ns),
+        "failures": failures_context(question, report.requests, report.errors, failed.result() if failed else ()),
+        **ledger_freshness(question, report.newest_ns, now_ns),
         "filters_too": is_fragment(request) and not is_refresh(request),
     }
     if cells:
         context["figure"] = heatmap_figure(cells.result(), points, question, step, slow.region)
+    changed = changes_in(question.range.window)
+    context |= {"figure": marked(context["figure"], changed), "changes": changed}
     context |= filter_context(request.path, question, values, own, always)
     name = "dashboard/latency.html#data" if is_fragment(request) else "dashboard/latency.html"
     return render(request, name, context | {"plotly": vendor.plotly()})
@@ -102,7 +110,8 @@ def latency_table(request: HttpRequest) -> HttpResponse:
             "href": links.requests(step_question(question, point.start_ns, step)),
             "requests": point.requests,
             "errors": point.errors,
-            "e2e": getattr(point.e2e_ms, question.quantile),
+            "cancelled": point.cancelled,
+            "e2e": getattr(point.e2e_ms, question.quantile, None),
             "ttft": [getattr(point.ttft_ms.get(name), question.quantile, None) for name in shown["ttft"]],
             "stages": [point.stack_ms.get(question.quantile, {}).get(stage) for stage in shown["stages"]],
         }
@@ -127,7 +136,6 @@ def data_context(
         "headline": summary,
         "cause_means": f"{summary.cause}: {look(summary.cause).means}." if summary and summary.cause else "",
         "slowest_href": links.requests(question),
-        "errors_href": links.requests(question.but("status", "error", "rejected")),
         "e2e": _figures(report.e2e_ms, question),
         "ttft": [
             {
@@ -146,8 +154,8 @@ def data_context(
 def group_context(
     question: Question, groups: Mapping[str, Group], by: Dimension, own: list[tuple[str, str]]
 ) -> dict[str, Any]:
-    """The second table: the same figures for each value of a dimension, the slowest first."""
-    ranked = sorted(groups.items(), key=lambda found: -getattr(found[1].e2e_ms, question.quantile, 0.0))
+    """The second table: the same figures for each value of a dimension: those that answered nothing first, then the slowest."""
+    ranked = sorted(groups.items(), key=lambda found: -getattr(found[1].e2e_ms, question.quantile, math.inf))
     shown = []
     for value, report in ranked[:GROUP_ROWS]:
         summary = headline(report, {}, question.quantile)
@@ -187,10 +195,10 @@ def group_context(
 
 
 def cell_href(question: Question, cell: HeatmapCell, step: int) -> str:
-    """The requests of one cell."""
+    """The requests of one cell, which counts answered ones."""
     bounds = {"min_ms": cell.low_ns, "max_ms": cell.high_ns}
     own = {name: f"{ns / 1e6:.10g}" for name, ns in bounds.items() if ns}
-    return links.requests(step_question(question, cell.start_ns, step), **own)
+    return links.requests(step_question(question, cell.start_ns, step).but("status", "ok"), **own)
 
 
 def step_question(question: Question, start_ns: int, step: int) -> Question:
@@ -212,6 +220,7 @@ def _stage_rows(report: LatencyReport, question: Question) -> list[dict[str, Any
         rows.append(
             {
                 "name": name,
+                "known": report.known(name),
                 "means": look(name).means,
                 "figures": [{"value": by_quantile[q], "current": q == question.quantile} for q in QUANTILES],
                 "share": figures.share,

@@ -13,10 +13,12 @@ from django.views.decorators.http import require_http_methods
 from controlplane.dashboard import links, units, vendor
 from controlplane.dashboard.figures.replay import replay_figure
 from controlplane.dashboard.views.common import is_fragment, page
+from controlplane.slo import words
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.models.maintenance import planned
 from controlplane.slo.objective import Objective
 from controlplane.slo.openslo import weir
+from controlplane.slo.period import period_at
 from controlplane.slo.replay.draft import DraftError, differing, drafted
 from controlplane.slo.replay.episodes import Episode
 from controlplane.slo.replay.preview import Variant, preview
@@ -152,12 +154,18 @@ def found_context(variants: list[Variant], asked: TimeRange, key: str) -> dict[s
         "length": units.age(to_s - from_s),
         "recorded": "" if recorded is None else minute(recorded),
         "recorded_late": recorded is None or recorded > from_s,
+        "history": history(variants[0].objective, recorded, to_s),
         "figure": replay_figure(variants, max(from_s, recorded or from_s), to_s, key),
         "episodes": [row for one in variants for row in rows(one)][:MOST_ROWS],
         "left_out": max(0, sum(len(one.episodes) for one in variants) - MOST_ROWS),
         "several": len(variants) > 1,
         "split": bool(variants[0].objective.split_by),
     }
+
+
+def history(objective: Objective, recorded_s: int | None, to_s: int) -> str:
+    """How much of the period that ends the range is recorded."""
+    return words.history(recorded_s, period_at(objective.period, to_s * SECOND_NS).from_ns // SECOND_NS, to_s)
 
 
 def summary(found: Variant) -> dict[str, Any]:

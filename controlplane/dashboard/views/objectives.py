@@ -49,6 +49,10 @@ def objectives(request: HttpRequest) -> HttpResponse:
         "path": request.path,
         "filtered": bool(state or owner or model),
         "firing": sum(one.state == "firing" for one in chosen),
+        "unknown": sum(one.state == "unknown" for one in chosen),
+        "enabled": sum(one.state != "disabled" for one in chosen),
+        "disabled": sum(one.state == "disabled" for one in chosen),
+        "judged": sum(one.state not in ("unknown", "disabled") for one in chosen),
     }
     name = "dashboard/objectives.html#data" if is_fragment(request) else "dashboard/objectives.html"
     return render(request, name, context)
@@ -100,6 +104,7 @@ def row(one: Told) -> dict[str, Any]:
         "scope": words.scope(one.scope),
         "nowhere": words.nowhere(one.scope),
         "why": one.why or (words.no_requests(promise) if one.is_empty and promise else ""),
+        "history": _history(one),
         "target": words.percent(one.row.target),
         "promise": words.promise(promise) if promise else "",
         "sli": one.document.get("sli"),
@@ -114,6 +119,13 @@ def row(one: Told) -> dict[str, Any]:
         "owner": _owner(one),
         "period": words.period(promise) if promise else "",
     }
+
+
+def _history(one: Told) -> str:
+    found = one.document
+    if found.get("recorded_since_s") is None or one.at is None:
+        return ""
+    return words.history(found["recorded_since_s"], found["period_from_ns"] // 10**9, int(one.at.timestamp()))
 
 
 def question(scope: Mapping[str, str], back: str) -> Question:

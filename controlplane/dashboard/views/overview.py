@@ -9,20 +9,23 @@ from django.shortcuts import render
 from django.utils import timezone
 
 from controlplane.dashboard import links
+from controlplane.dashboard.failures import words
 from controlplane.dashboard.figures.latency import grid
 from controlplane.dashboard.figures.spark import spark
 from controlplane.dashboard.incident import row as one_incident
-from controlplane.dashboard.units import count, ms, rate, share, size
-from controlplane.dashboard.views.common import ask, freshness_context, is_fragment, page
+from controlplane.dashboard.units import clock, count, ms, rate, share, size
+from controlplane.dashboard.views.common import ask, is_fragment, ledger_freshness, page
 from controlplane.fleet.stack import Row
 from controlplane.incidents.delivery.health import health
 from controlplane.incidents.models import Incident
-from controlplane.serving import WINDOW_S, serving_stack
+from controlplane.incidents.rows import HEARD_OF
+from controlplane.incidents.standing import standings
+from controlplane.serving import serving_stack
 from controlplane.telemetry.ask import answers
 from controlplane.telemetry.ask.question import Question, parse
 from controlplane.telemetry.ask.timerange import SECOND_NS, step_ns
 from controlplane.telemetry.store import StoreUnavailable
-from controlplane.telemetry.store.types import Dimension, Health, LatencyPoint, LatencyReport
+from controlplane.telemetry.store.types import Dimension, Failure, Health, LatencyPoint, LatencyReport
 
 POINTS = 30
 MOST_INCIDENTS = 5
@@ -52,7 +55,6 @@ def overview(request: HttpRequest) -> HttpResponse:
         "away": False,
         "components": [component(row) for row in stack if row.kind not in ("pool", "replica")],
         "pools": [component(row) for row in stack if row.kind in ("pool", "replica")],
-        "window_s": WINDOW_S,
         **incidents_context(),
         "paging": health(timezone.now()),
     }
@@ -61,8 +63,10 @@ def overview(request: HttpRequest) -> HttpResponse:
         series = answers.beside(answers.series, question, step)
         by_cache = answers.beside(answers.health, question.range.window, "cache")
         report = answers.report(question)
-        context["numbers"] = numbers(question, report, series.result(), by_cache.result(), step)
-        context |= freshness_context(question, report.newest_ns or answers.newest_ns(), now_ns)
+        failed = answers.failures(question) if report.errors else []
+        covered_ns = answers.covered_ns(question.range.window, now_ns)
+        context["numbers"] = numbers(question, report, series.result(), by_cache.result(), failed, step, covered_ns)
+        context |= ledger_freshness(question, report.newest_ns, now_ns)
     except StoreUnavailable:
         context["away"] = True
     name = "dashboard/overview.html#data" if is_fragment(request) else "dashboard/overview.html"
@@ -71,11 +75,13 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 def incidents_context() -> dict[str, Any]:
     """The open incidents that somebody was or should have been told of, pages first."""
-    found = list(
-        Incident.objects.exclude(status=Incident.Status.RESOLVED).filter(withheld="").order_by("severity", "-opened_at")
-    )
+    now = timezone.now()
+    open_ones = Incident.objects.exclude(status=Incident.Status.RESOLVED).filter(withheld__in=HEARD_OF)
+    found = list(open_ones.order_by("severity", "-opened_at"))
+    shown = found[:MOST_INCIDENTS]
+    holds = standings(shown, now)
     return {
-        "open_incidents": [one_incident(one, timezone.now()) for one in found[:MOST_INCIDENTS]],
+        "open_incidents": [one_incident(one, now, holds[one.pk]) for one in shown],
         "open_count": len(found),
     }
 
@@ -109,7 +115,13 @@ def figure(key: str, value: float) -> tuple[str, str]:
 
 
 def numbers(
-    question: Question, report: LatencyReport, points: Sequence[LatencyPoint], by_cache: Mapping[str, Health], step: int
+    question: Question,
+    report: LatencyReport,
+    points: Sequence[LatencyPoint],
+    by_cache: Mapping[str, Health],
+    failed: Sequence[Failure],
+    step: int,
+    covered_ns: int,
 ) -> list[dict[str, Any]]:
     """The headline numbers of the range with their shape over time."""
     window = question.range.window
@@ -122,24 +134,26 @@ def numbers(
     return [
         {
             "label": "requests",
-            "value": rate(report.requests * SECOND_NS / question.range.length_ns),
-            "note": f"{count(report.requests)} in all",
+            "value": rate(report.requests * SECOND_NS / covered_ns if covered_ns else None),
+            "note": requests_note(question, report.requests, covered_ns),
             "spark": spark([point.requests if point else 0 for point in column]),
             "href": latency,
         },
         {
             "label": "errors",
             "value": share(report.errors / report.requests) if report.requests else "–",
-            "note": f"{count(report.errors)} requests",
+            "note": errors_note(report.errors, failed),
             "bad": bool(report.errors),
             "spark": spark([point.errors / point.requests if point else None for point in column]),
-            "href": links.requests(question.but("status", "error", "rejected")),
+            "href": links.failed(question),
         },
         {
             "label": "E2E p95",
             "value": ms(report.e2e_ms.p95 if report.e2e_ms else None),
-            "note": f"p50 {ms(report.e2e_ms.p50)}" if report.e2e_ms else "",
-            "spark": spark([point.e2e_ms.p95 if point else None for point in column]),
+            "note": f"p50 {ms(report.e2e_ms.p50)}, of {count(report.answered)} answered"
+            if report.e2e_ms
+            else "none answered",
+            "spark": spark([point.e2e_ms.p95 if point and point.e2e_ms else None for point in column]),
             "href": latency,
         },
         {
@@ -159,3 +173,20 @@ def numbers(
             "href": links.latency(question.but("cache", "hit", "coalesced")),
         },
     ]
+
+
+def requests_note(question: Question, requests: int, covered_ns: int) -> str:
+    """How many, and over which time where the ledger does not go back as far as was asked."""
+    if not covered_ns:
+        return "the ledger is empty"
+    begins_ns = question.range.window.to_ns - covered_ns
+    young = begins_ns - question.range.window.from_ns >= SECOND_NS
+    return f"{count(requests)} in all" + (f", since {clock(begins_ns)} UTC: the ledger begins there" if young else "")
+
+
+def errors_note(errors: int, failed: Sequence[Failure]) -> str:
+    """How many failed, and most of them for which reason."""
+    if not failed:
+        return f"{count(errors)} requests"
+    first = failed[0]
+    return f"{count(errors)} requests: {count(first.requests)} {words(first)}{', …' if len(failed) > 1 else ''}"

@@ -11,9 +11,9 @@ from controlplane.dashboard.views.common import (
     ask,
     facet_values,
     filter_context,
-    freshness_context,
     is_fragment,
     is_refresh,
+    ledger_freshness,
     page,
 )
 from controlplane.telemetry.ask import answers
@@ -45,7 +45,7 @@ def requests(request: HttpRequest) -> HttpResponse:
     ordered = own + ([("order", order)] if order != "slowest" else [])
     context = {
         **filter_context(request.path, question, values, ordered),
-        **freshness_context(question, totals.newest_ns, now_ns),
+        **ledger_freshness(question, totals.newest_ns, now_ns),
         "rows": rows(found.rows),
         "total": totals.requests,
         "least_ns": least_ns,

@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
 from controlplane.dashboard import links, units, vendor
+from controlplane.dashboard.changes import changes_in, marked
 from controlplane.dashboard.figures.signals import Diamond, Diamonds, signal_figure
 from controlplane.dashboard.freshness import freshness
 from controlplane.dashboard.views.common import is_fragment, is_refresh, page
@@ -47,6 +48,9 @@ def signals(request: HttpRequest) -> HttpResponse:
         drawn = ask.drawn(signal, [each.info for each in found[:MOST_LINES]]) if found else None
         linked = exemplars.found(signal) if drawn else ExemplarsFound()
         context |= metric_context(request.path, signal, found, drawn, linked, now_ns)
+        if context["figure"]:
+            changed = changes_in(signal.range.window)
+            context |= {"figure": marked(context["figure"], changed), "changes": changed}
         newest_ns = max((each.time_ns for each in found), default=None)
     else:
         targets = ask.targets(signal.range.window)

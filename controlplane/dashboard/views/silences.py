@@ -9,10 +9,11 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
-from controlplane.incidents import silencing
-from controlplane.incidents.models import SilenceRecord
+from controlplane.incidents import rights, silencing
+from controlplane.incidents.models import Incident, SilenceRecord
 from controlplane.incidents.silence import FIELDS
 from controlplane.telemetry.ask.errors import BadQuestion
 from controlplane.telemetry.ask.timerange import UNIT_S
@@ -30,20 +31,22 @@ def silences(request: HttpRequest) -> HttpResponse:
     }
     errors: dict[str, list[str]] = {}
     if request.method == "POST":
+        rights.require(request.user, rights.SILENCE)
         form = {name: request.POST.get(name, "") for name in ("matchers", "length", "reason")}
         try:
             made = _made(request, form)
         except ValidationError as error:
             errors = error.message_dict
         else:
-            messages.success(request, f"Silenced until {made.ends_at:%Y-%m-%d %H:%M} UTC.")
-            return HttpResponseRedirect(reverse("silences"))
+            messages.success(request, f"Silenced until {made.ends_at:%Y-%m-%d %H:%M} UTC: {_hides(made)}.")
+            return HttpResponseRedirect(_next(request))
     now = timezone.now()
     context: dict[str, Any] = {
         "active": _rows(SilenceRecord.objects.filter(starts_at__lte=now, ends_at__gt=now), now),
         "coming": _rows(SilenceRecord.objects.filter(starts_at__gt=now), now),
         "over": _rows(SilenceRecord.objects.filter(ends_at__lte=now)[:MOST_OVER], now),
         "form": form,
+        "next": request.GET.get("next", request.POST.get("next", "")),
         "errors": errors,
         "lengths": LENGTHS,
         "fields": FIELDS,
@@ -56,10 +59,23 @@ def silences(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def end_silence(request: HttpRequest, number: int) -> HttpResponse:
+    rights.require(request.user, rights.END_SILENCE)
     found = get_object_or_404(SilenceRecord, pk=number)
-    if silencing.end(found, timezone.now()):
-        messages.success(request, "Ended. What fires still is delivered at the next tick.")
+    if silencing.end(found, timezone.now(), request.user.get_username()):
+        messages.success(request, "Ended. What it held back is sent at the next tick, if it still fires.")
     return HttpResponseRedirect(reverse("silences"))
+
+
+def _next(request: HttpRequest) -> str:
+    """Where the form was opened from, if that is one of our own pages."""
+    target = request.POST.get("next", "")
+    ours = url_has_allowed_host_and_scheme(target, {request.get_host()}, request.is_secure())
+    return target if ours else reverse("silences")
+
+
+def _hides(made: SilenceRecord) -> str:
+    count = silencing.hidden(made)
+    return f"it covers {count} open incident{'' if count == 1 else 's'}"
 
 
 def _made(request: HttpRequest, form: dict[str, str]) -> SilenceRecord:
@@ -76,7 +92,8 @@ def _length(text: str) -> timedelta:
 
 
 def _rows(records: Any, now: datetime) -> list[dict[str, Any]]:
+    open_ones = list(Incident.objects.exclude(status=Incident.Status.RESOLVED))
     return [
-        {"silence": one, "ends_in_s": (one.ends_at - now).total_seconds(), "hides": silencing.hidden(one)}
+        {"silence": one, "ends_in_s": (one.ends_at - now).total_seconds(), "hides": silencing.hidden(one, open_ones)}
         for one in records
     ]

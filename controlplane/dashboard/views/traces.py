@@ -7,14 +7,14 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from controlplane.dashboard import links
+from controlplane.dashboard import links, units
 from controlplane.dashboard.palette import BANDS, UNATTRIBUTED, look
 from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.requests import STATUS_LOOKS
 from controlplane.dashboard.waterfall import waterfall
 from controlplane.telemetry.ask import answers
 from controlplane.telemetry.ask.question import Question, written
-from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.ledger.row import AT_THE_SERVER, Attempt, LedgerRow
 from controlplane.telemetry.spans import Span
 from controlplane.telemetry.store.types import Window
 
@@ -49,7 +49,8 @@ def trace(request: HttpRequest, trace_id: str) -> HttpResponse:
         "status": STATUS_LOOKS.get(chosen.status, ("○", "muted")) if chosen else None,
         "around_href": links.latency(_around(chosen)) if chosen else "",
         "alike": written(_alike(found.spans).pairs()) if found.spans else "",
-        "span_count": len(found.spans),
+        "span_count": found.span_count,
+        "shown_spans": len(found.spans) if len(found.spans) < found.span_count else 0,
         "services": sorted({span.service for span in found.spans if span.service}),
     }
     return render(request, "dashboard/trace.html", context)
@@ -65,13 +66,19 @@ def ledger(row: LedgerRow) -> list[dict[str, Any]]:
     entries = []
     for stage in BANDS:
         value = row.unattributed_ns if stage == UNATTRIBUTED else row.stages.get(stage, 0)
-        if not value and stage != UNATTRIBUTED:
+        lacking = row.unmeasured and stage in AT_THE_SERVER
+        if not value and stage != UNATTRIBUTED and not lacking:
             continue
-        parts = [("prefill", row.prefill_ns), ("decode", row.decode_ns)] if stage == "model" else []
+        parts = (
+            [("failed attempts", row.retried_ns), ("prefill", row.prefill_ns), ("decode", row.decode_ns)]
+            if stage == "model"
+            else []
+        )
         entries.append(
             {
                 "stage": stage,
-                "ns": value,
+                "ns": value if value or not lacking else None,
+                "lacking": lacking,
                 "share": value / row.e2e_ns if row.e2e_ns else 0.0,
                 "means": look(stage).means,
                 "parts": [(name, part) for name, part in parts if part],
@@ -87,12 +94,14 @@ def facts(row: LedgerRow) -> list[tuple[str, str]]:
         if row.output_tokens and row.output_tokens > 1 and row.decode_ns
         else None
     )
+    failed = any(attempt.outcome != "ok" for attempt in row.attempts)
     written = [
         ("operation", row.operation + (", streamed" if row.stream else "")),
         ("model", row.model),
         ("variant", row.variant),
         ("pool", row.pool),
         ("replica", row.replica + (" (cold start)" if row.cold_start else "")),
+        *((f"attempt {number}", _attempt(attempt)) for number, attempt in enumerate(row.attempts, 1) if failed),
         ("region", row.region),
         ("tier", row.tier),
         ("tenant", row.tenant),
@@ -107,6 +116,11 @@ def facts(row: LedgerRow) -> list[tuple[str, str]]:
         ("recognised by", row.adapter),
     ]
     return [(name, value) for name, value in written if value]
+
+
+def _attempt(attempt: Attempt) -> str:
+    ended = attempt.error_type if attempt.outcome == "error" else attempt.outcome
+    return f"{attempt.replica}: {ended} after {units.ns(attempt.ns)}{', tried again' if attempt.retried else ''}"
 
 
 def _around(row: LedgerRow) -> Question:

@@ -27,6 +27,10 @@ class Observation(models.Model):
     figures = models.JSONField(default=dict, help_text="Figures by name, units in the names.")
     counters = models.JSONField(default=dict, help_text="Running totals, from which the next round takes rates.")
     observed_at = models.DateTimeField()
+    up_at = models.DateTimeField(null=True, blank=True, help_text="When it was last seen up or degraded.")
+    down_since = models.DateTimeField(
+        null=True, blank=True, help_text="When it was first seen down; empty while it is not."
+    )
     error = models.CharField(max_length=500, blank=True)
 
     class Meta:

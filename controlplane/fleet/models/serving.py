@@ -4,7 +4,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
-from controlplane.fleet.validators import validate_address, validate_model_name, validate_name
+from controlplane.fleet.validators import validate_address, validate_model_name, validate_name, validate_tokenizer
 
 
 class Team(models.Model):
@@ -38,12 +38,21 @@ class LLMModel(models.Model):
         ALWAYS = "always", "Every request"
         NEVER = "never", "Nothing"
 
+    class CacheScope(models.TextChoices):
+        TENANT = "tenant", "Each tenant its own"
+        ALL = "all", "All tenants share"
+
     name = models.CharField(
         max_length=200, unique=True, validators=[validate_model_name], help_text="As clients send it."
     )
     team = models.ForeignKey(Team, null=True, blank=True, on_delete=models.SET_NULL, related_name="models")
     enabled = models.BooleanField(default=True, help_text="A disabled model answers 404.")
-    tokenizer = models.CharField(max_length=100, default="tekken", help_text="The gateway's name of the tokenizer.")
+    tokenizer = models.CharField(
+        max_length=100,
+        default="tekken",
+        validators=[validate_tokenizer],
+        help_text="Counts prompts' tokens: the gateway's name of it.",
+    )
     max_prompt_tokens = models.PositiveIntegerField(default=32_768, validators=[MinValueValidator(1)])
     max_output_tokens = models.PositiveIntegerField(default=4_096, validators=[MinValueValidator(1)])
     prompt_version = models.CharField(
@@ -51,6 +60,13 @@ class LLMModel(models.Model):
     )
     cache_mode = models.CharField(max_length=20, choices=CacheMode.choices, default=CacheMode.DETERMINISTIC)
     cache_ttl_s = models.PositiveIntegerField("cache time to live, s", default=3_600, validators=[MinValueValidator(1)])
+    cache_scope = models.CharField(
+        max_length=10,
+        choices=CacheScope.choices,
+        default=CacheScope.TENANT,
+        help_text="Who meets an answer again. Sharing saves inferences, and lets a tenant learn from an answer's speed "
+        "what others have asked: share only what is no secret between tenants.",
+    )
     cache_coalesce = models.BooleanField(
         "coalesce", default=True, help_text="Identical requests in flight at the same moment cost one inference."
     )

@@ -18,7 +18,14 @@ class Tier(models.Model):
     priority = models.PositiveSmallIntegerField(
         default=2, validators=[MinValueValidator(1), MaxValueValidator(9)], help_text="1 is served first."
     )
-    requests_per_minute = models.PositiveIntegerField(default=0, help_text="Limit per tenant; 0 is none.")
+    requests_per_minute = models.PositiveIntegerField(
+        default=0, help_text="Limit per tenant and gateway process; 0 is none."
+    )
+    tokens_per_minute = models.PositiveIntegerField(
+        default=0,
+        help_text="Limit per tenant and gateway process, of prompts and answers together; 0 is none. A request is let in "
+        "while a token is left.",
+    )
 
     class Meta:
         ordering = ["priority", "name"]

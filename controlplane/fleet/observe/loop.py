@@ -25,8 +25,9 @@ def observe_once() -> None:
     """One round. Raises DatabaseError when it cannot be written down."""
     config = settings.CONFIG
     with span("observe the stack"):
+        began = timezone.now()  # what does not answer was down when it was asked, and not only once the time was up
         seen = asyncio.run(look(targets(config), config.observe_timeout_s))
-        record(seen, timezone.now())
+        record(seen, began)
 
 
 class Observer(threading.Thread):

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 
-from controlplane.fleet.observe.exposition import families, known, total
+from controlplane.fleet.observe.exposition import Page, families, known, total
 from controlplane.fleet.observe.reading import Reading
 
 OK = 200
@@ -21,7 +21,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The process serves, but not as it should, while `metric` shows `value`."""
+    """The process serves, but not as it should, while a series of `metric` shows `value`. `text` may name its labels."""
 
     metric: str
     value: float
@@ -35,6 +35,7 @@ class Names:
     counts: tuple[Count, ...]
     gauges: tuple[tuple[str, str], ...] = ()  # figure, metric
     faults: tuple[Fault, ...] = ()
+    notes: tuple[Fault, ...] = ()  # said too, and nothing is wrong
 
 
 def reading(ready_status: int, ready_text: str, metrics_status: int, metrics_text: str, names: Names) -> Reading:
@@ -48,7 +49,7 @@ def reading(ready_status: int, ready_text: str, metrics_status: int, metrics_tex
             "degraded" if unready else "up", error=unready or f"/metrics answers {metrics_status}: no figures"
         )
     page = families(metrics_text)
-    faults = [fault.text for fault in names.faults if total(page, fault.metric) == fault.value]
+    faults = [text for fault in names.faults for text in _found(page, fault)]
     if unready:
         faults.insert(0, unready)
     counts = {
@@ -59,8 +60,15 @@ def reading(ready_status: int, ready_text: str, metrics_status: int, metrics_tex
         "degraded" if faults else "up",
         figures=known(**{figure: total(page, metric) for figure, metric in names.gauges}),
         counters=known(**counts),
-        error="; ".join(faults),
+        error="; ".join([*faults, *(text for note in names.notes for text in _found(page, note))]),
     )
+
+
+def _found(page: Page, fault: Fault) -> list[str]:
+    """What there is to say of each series that shows the fault."""
+    family = page.get(fault.metric)
+    samples = family.samples if family is not None else ()
+    return [fault.text.format(**sample.labels) for sample in samples if sample.value == fault.value]
 
 
 def _reason(text: str) -> str:

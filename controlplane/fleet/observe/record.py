@@ -12,14 +12,14 @@ from controlplane.fleet.observe.round import Seen
 
 @transaction.atomic
 def record(seen: Iterable[Seen], now: datetime) -> None:
-    """Replace the latest observations, and forget replicas that are no longer asked."""
+    """Replace the latest observations, and forget replicas that are no longer asked. `now`: when the look began."""
     before = {one.component: one for one in Observation.objects.all()}
     latest = [_observation(one, before.get(one.component), now) for one in seen]
     Observation.objects.bulk_create(
         latest,
         update_conflicts=True,
         unique_fields=["component"],
-        update_fields=["kind", "state", "figures", "counters", "observed_at", "error"],
+        update_fields=["kind", "state", "figures", "counters", "observed_at", "up_at", "down_since", "error"],
     )
     kept = [one.component for one in latest]
     Observation.objects.filter(kind=Observation.Kind.REPLICA).exclude(component__in=kept).delete()
@@ -28,6 +28,7 @@ def record(seen: Iterable[Seen], now: datetime) -> None:
 def _observation(seen: Seen, before: Observation | None, now: datetime) -> Observation:
     reading = seen.reading
     since = rates(before.counters, reading.counters, (now - before.observed_at).total_seconds()) if before else {}
+    is_down = reading.state == "down"
     return Observation(
         component=seen.component,
         kind=seen.kind,
@@ -35,5 +36,7 @@ def _observation(seen: Seen, before: Observation | None, now: datetime) -> Obser
         figures={**since, **reading.figures},
         counters=dict(reading.counters),
         observed_at=now,
+        up_at=(before.up_at if before else None) if is_down else now,
+        down_since=((before.down_since if before else None) or now) if is_down else None,
         error=reading.error[:500],
     )

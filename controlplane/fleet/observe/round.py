@@ -1,6 +1,7 @@
 """Ask every component at once, each with its own deadline: a dead one delays nobody."""
 
 import asyncio
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -39,6 +40,8 @@ async def _look(target: Target, session: aiohttp.ClientSession, timeout_s: float
             reading = await target.probe(session)
     except TimeoutError:
         reading = down(f"no answer within {timeout_s:g} s")
+    except aiohttp.ClientConnectorError as error:
+        reading = down(f"no connection to {error.host}:{error.port}: {_reason(error)}")
     except (aiohttp.ClientError, RedisError, OSError) as error:
         reading = down(_short(error))
     except ValueError as error:
@@ -46,6 +49,12 @@ async def _look(target: Target, session: aiohttp.ClientSession, timeout_s: float
     answer_ms = (time.perf_counter() - began) * 1e3
     figures = reading.figures if reading.state == "down" else {**reading.figures, "answer_ms": answer_ms}
     return Seen(target.component, target.kind, replace(reading, figures=figures))
+
+
+def _reason(error: aiohttp.ClientConnectorError) -> str:
+    """The system's words, such as "Connection refused", in place of the client library's."""
+    number = error.os_error.errno
+    return os.strerror(number) if number is not None and number > 0 else str(error.strerror or error.os_error)
 
 
 def _short(error: Exception) -> str:

@@ -5,7 +5,6 @@ from controlplane.fleet.models import Observation, Replica
 from controlplane.fleet.observe import probes
 from controlplane.fleet.observe.ready import Count, Fault, Names
 from controlplane.fleet.observe.round import Target
-from controlplane.secrets import read_secret
 
 GATEWAY = Names(
     counts=(
@@ -20,8 +19,10 @@ GATEWAY = Names(
         ("policy_version", "weir_gateway_policy_version"),
     ),
     faults=(
+        Fault("weir_gateway_pool_replicas_up", 0, "no replica is up in pool {pool}"),
         Fault("weir_gateway_cache_up", 0, "it serves without its cache: Redis does not answer it"),
         Fault("weir_gateway_policy_stale", 1, "it obeys an older policy snapshot, because it refused the newest"),
+        Fault("weir_gateway_policy_fault", 1, "it refused {kind} {name} of the policy snapshot: /readyz says why"),
     ),
 )
 TELEMETRY = Names(
@@ -37,16 +38,18 @@ TELEMETRY = Names(
     ),
     faults=(
         Fault("weir_store_reachable", 0, "the store does not answer it: spans wait in the spool"),
-        Fault("weir_spool_accepting", 0, "its spool is full: it refuses spans"),
+        Fault("weir_spool_accepting", 0, "it refuses spans: its spool is full, or its disk takes nothing"),
+    ),
+    notes=(
+        Fault("weir_ingest_catching_up", 1, "it works off a backlog: the newest requests are not in the ledger yet"),
     ),
 )
 
 
 def targets(config: Config) -> list[Target]:
-    gateway_token = config.metrics_token or read_secret(config.home / "gateway-key") or ""
     kinds = Observation.Kind
     return [
-        Target("gateway", kinds.GATEWAY, probes.process(config.gateway_url, gateway_token, GATEWAY)),
+        Target("gateway", kinds.GATEWAY, probes.process(config.gateway_url, config.metrics_token, GATEWAY)),
         Target("redis", kinds.CACHE, probes.redis(config.redis_url)),
         Target("telemetry", kinds.TELEMETRY, probes.process(config.telemetry_url, config.otlp_token, TELEMETRY)),
         *(

@@ -19,7 +19,7 @@ def reading(ready_status: int, stats_text: str, metrics_text: str, model: str) -
         return down(f"v2/health/ready answers {ready_status}")
     stats = _inference_stats(stats_text, model)
     if stats is None:
-        return Reading("degraded", error=f"model {model!r} is not loaded: load it, or correct the pool's model name")
+        return down(f"model {model!r} is not loaded: load it, or correct the pool's model name")
     page = families(metrics_text)
 
     def ours(labels: Labels) -> bool:

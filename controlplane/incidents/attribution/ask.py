@@ -20,6 +20,7 @@ from controlplane.telemetry.store.types import Dimension, Filters, Window
 
 SECOND_NS = 10**9
 SHORTEST_STEP_S = 60
+PRESENT_S = 300  # the shortest window by which objectives are judged
 MOST_STEPS = 360
 AROUND = 1 / 4  # of the window, before it: what the chart shows of the time when all was well
 MOST_FINDINGS = 6
@@ -68,6 +69,17 @@ def asked(store: Store, alert: Alert) -> dict[str, Any] | None:
         "step_s": step_s,
         "steps": [[one.start_ns, one.bad, one.total] for one in steps],
     }
+
+
+def value(store: Store, alert: Alert) -> float | None:
+    """What is measured now: as `asked` has it, over PRESENT_S up to the alert. None where nothing was counted. Raises StoreUnavailable
+    and StoreError."""
+    judged = cut(alert.objective.indicator)
+    if judged is None:
+        return None
+    to_ns = alert.at_ns + SECOND_NS
+    window = Window(to_ns - PRESENT_S * SECOND_NS, to_ns)
+    return store.burned_value(window, filters(alert), judged, frozen.quantile(alert.objective))
 
 
 def stages(found: Explanation, total: Split) -> list[dict[str, Any]]:

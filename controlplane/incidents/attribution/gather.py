@@ -10,7 +10,8 @@ from typing import Any
 
 import structlog
 
-from controlplane.incidents.attribution.ask import asked, causes
+from controlplane.incidents.attribution.ask import asked, causes, value
+from controlplane.incidents.changes import FIRST_REVISION, revision_identity
 from controlplane.incidents.models import ChangeRecord, Incident
 from controlplane.serving import pools_served
 from controlplane.slo.alert import Alert
@@ -27,7 +28,8 @@ AWAY = "the store does not answer"
 NOT_IN_LEDGER = "the ledger has no bad request in this scope"
 LATE_DEADLINE_S = 2.0
 NO_REQUESTS = "it is judged from a server's metrics, which know no requests"
-MOST_LATE = 5  # filled in per tick
+MOST_LATE = 5  # filled in, or measured again, per tick
+FRESH_NS = 30 * 10**9  # the present is measured again after this
 CHANGES_BEFORE = timedelta(minutes=30)
 CHANGES_AFTER = timedelta(minutes=1)  # the first bad minute is known to the minute
 MOST_CHANGES = 5
@@ -100,6 +102,25 @@ def late(rows: Sequence[Incident], judged: Mapping[str, Alert]) -> dict[str, Fou
     return {key: one for key, one in found.items() if one.attribution}
 
 
+def present(rows: Sequence[Incident], judged: Mapping[str, Alert], now_ns: int) -> dict[str, float]:
+    """What is measured now, by alert key: of those that were measured longest ago, at most MOST_LATE, and not again within FRESH_NS."""
+    measured_ns = {row.alert_key: row.burning.get("value_at_ns") or row.opened_with["at_ns"] for row in rows}
+    old = [row for row in rows if row.attribution and now_ns - measured_ns[row.alert_key] >= FRESH_NS]
+    old.sort(key=lambda row: measured_ns[row.alert_key])
+    until = time.monotonic() + LATE_DEADLINE_S
+    asked_of = [judged[row.alert_key] for row in old if row.alert_key in judged][:MOST_LATE]
+    running = {alert.key: _lanes.submit(value, answers.store(), alert) for alert in asked_of}
+    found = {}
+    for key, future in running.items():
+        try:
+            found[key] = future.result(max(0.0, until - time.monotonic()))
+        except (TooLate, StoreUnavailable, StoreError):
+            future.cancel()
+        except Exception:
+            log.exception("present.not_measured", key=key)
+    return {key: one for key, one in found.items() if one is not None}
+
+
 def since(attribution: Mapping[str, Any] | None) -> datetime | None:
     since_ns = (attribution or {}).get("since_ns")
     return datetime.fromtimestamp(since_ns // 10**9, UTC) if isinstance(since_ns, int) else None
@@ -116,7 +137,9 @@ def _changes(began: datetime | None, scope: Mapping[str, str]) -> list[dict[str,
     """What was changed shortly before it began, the latest first."""
     if began is None:
         return []
-    records = ChangeRecord.objects.filter(at__gte=began - CHANGES_BEFORE, at__lte=began + CHANGES_AFTER)
+    records = ChangeRecord.objects.filter(at__gte=began - CHANGES_BEFORE, at__lte=began + CHANGES_AFTER).exclude(
+        identity=revision_identity(FIRST_REVISION)  # databases of earlier releases remember it
+    )
     changes = [
         {"identity": one.identity, "summary": one.summary, "at_ns": int(one.at.timestamp() * 10**9), "link": one.link}
         for one in records.order_by("-at", "-id")

@@ -8,11 +8,12 @@ addresses may be spoken to) and one renderer per kind of destination (`kinds/`).
 from controlplane.incidents.notice import Change, Notice
 
 
-def enqueue(notice: Notice | Change) -> None:
+def enqueue(notice: Notice | Change) -> bool:
     """Write it into the outbox, for each destination that takes it. Call inside the transaction that makes it true.
 
+    False where no destination takes it: then nobody is told.
     Raises ValueError for a key or summary that is empty or too long, IntegrityError for a sequence that its key already had.
     """
     from controlplane.incidents.delivery.outbox import put  # models: not before Django is set up
 
-    put(notice)
+    return put(notice)

@@ -39,6 +39,8 @@ class DestinationAdmin(ModelAdmin):
 
     def save_model(self, request: HttpRequest, obj: Destination, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
+        if form.warning:
+            self.message_user(request, form.warning, messages.WARNING)
         if form.new_secret:
             self.message_user(
                 request, f"Copy the signing secret now, it is not shown again: {form.new_secret}", messages.WARNING

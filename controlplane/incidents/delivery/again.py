@@ -4,12 +4,14 @@ from django.db import transaction
 from django.db.models import Q
 from django.utils import timezone
 
+from controlplane.incidents.delivery import key_lock
 from controlplane.incidents.delivery.models import Delivery
 
 
 @transaction.atomic
 def send(delivery: Delivery) -> bool:
     """Whether it waits again. Not where a later step was told, or is on its way: it would come after what follows it."""
+    key_lock.hold(delivery.key)
     later = Delivery.objects.filter(
         endpoint=delivery.endpoint_id, key=delivery.key, sequence__gt=delivery.sequence
     ).filter(Q(state=Delivery.State.DELIVERED) | Q(state=Delivery.State.PENDING, claimed_until__isnull=False))

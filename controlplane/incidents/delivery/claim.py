@@ -15,7 +15,7 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
-from controlplane.incidents.delivery import fallback
+from controlplane.incidents.delivery import fallback, key_lock
 from controlplane.incidents.delivery.models import Delivery, Endpoint
 from controlplane.incidents.delivery.retry import Answer, Policy, classify, next_attempt_s, pause_s
 
@@ -98,6 +98,7 @@ def _needless(delivery: Delivery, now: datetime) -> str:
 @transaction.atomic
 def settle(delivery: Delivery, answer: Answer, now: datetime, policy: Policy, chance: float) -> None:
     """Write down what came of an attempt, if the claim is still ours: whoever took it over will settle it."""
+    key_lock.hold(delivery.key)
     verdict = classify(answer)
     attempts = delivery.attempts + 1
     values: dict[str, Any] = {"claim": "", "claimed_until": None, "attempts": attempts, "status": answer.status}

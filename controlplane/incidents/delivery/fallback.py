@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 import structlog
 from django.db import transaction
 
+from controlplane.incidents.delivery import key_lock
 from controlplane.incidents.delivery.models import Delivery
 
 log = structlog.get_logger(__name__)
@@ -26,8 +27,11 @@ def fall_through(trigger: Delivery) -> bool:
     The destination itself is still tried. What comes later goes to both (`route.open_at`).
     """
     fallback = trigger.destination.fallback if trigger.destination else None
+    key_lock.hold(trigger.key)
     if trigger.action != "trigger" or fallback is None or not fallback.enabled or told(trigger):
         return False
+    if not Delivery.objects.filter(pk=trigger.pk, state__in=(PENDING, Delivery.State.DEAD)).exists():
+        return False  # it was delivered after the caller had read it
     known = set(
         Delivery.objects.filter(endpoint=fallback.endpoint_id, key=trigger.key).values_list("sequence", flat=True)
     )

@@ -4,6 +4,7 @@ from typing import Any
 
 from django import forms
 
+from controlplane.incidents.delivery import reachable
 from controlplane.incidents.delivery.kinds.pagerduty import ROUTING_KEY_CHARACTERS
 from controlplane.incidents.delivery.kinds.webhook import key as webhook_key
 from controlplane.incidents.delivery.kinds.webhook import new_secret
@@ -54,6 +55,7 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.new_secret = ""
+        self.warning = ""  # of what is saved all the same
         self._had = self.instance.endpoint if self.instance.pk else None
         if self._had is not None:
             self.initial["url"] = self._had.url
@@ -69,10 +71,20 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
         problem = _problem(kind, url, secret)
         if problem:
             self.add_error(*problem)
+        elif kind and "url" not in self.errors:
+            self._check_address(kind, url, secret, bool(found.get("enabled")))
         if found.get("fallback") is not None and found["fallback"].pk == self.instance.pk:
             self.add_error("fallback", "A destination cannot stand in for itself: choose another.")
         found["secret"] = secret
         return found
+
+    def _check_address(self, kind: str, url: str, secret: str, enabled: bool) -> None:
+        """A destination that is disabled may be saved as it is, so that one whose address is refused can be disabled."""
+        address = reachable.spoken_to(kind, url, secret)
+        found = reachable.check(address)
+        if found.refused and enabled:
+            self.add_error(address.field, found.refused)
+        self.warning = found.warning or found.refused
 
     def _kept(self, kind: str) -> str:
         try:

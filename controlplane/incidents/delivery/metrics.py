@@ -8,7 +8,7 @@ from prometheus_client import REGISTRY
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from controlplane.incidents.delivery.health import Health, health
+from controlplane.incidents.delivery.health import Health, figures, judge
 
 
 class Deliveries(Collector):
@@ -19,7 +19,7 @@ class Deliveries(Collector):
     def collect(self) -> Iterator[Metric]:
         """Nothing where the database does not answer: a gap, and no zero."""
         try:
-            yield from families(health(timezone.now()))
+            yield from families(judge(figures(timezone.now())))
         except DatabaseError:
             return
 

@@ -218,6 +218,7 @@ class Heartbeat(models.Model):
 
     SENDER = "sender"
     EVALUATION = "evaluation"
+    COMPONENTS = "components"
 
     name = models.CharField(max_length=20, primary_key=True)
     at = models.DateTimeField()

@@ -1,28 +1,70 @@
 """The outbox: what is to be told is written in the transaction that makes it true."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from uuid import uuid4
 
 import structlog
 from django.db import transaction
 
-from controlplane.incidents.delivery import route, stored
+from controlplane.incidents.delivery import key_lock, route, stored
 from controlplane.incidents.delivery.models import Delivery, Destination, Endpoint
+from controlplane.incidents.delivery.reach import NOBODY, Reach, Sent, reach
 from controlplane.incidents.notice import Change, Notice
 
 log = structlog.get_logger(__name__)
 
 
 @transaction.atomic
-def put(notice: Notice | Change) -> None:
+def put(notice: Notice | Change) -> bool:
     """See `controlplane.incidents.delivery.enqueue`."""
     if isinstance(notice, Change):
         targets = route.change_targets(notice.team, candidates())
     else:
+        key_lock.hold(notice.key)
         targets = route.targets(notice.action, notice.severity, notice.team, candidates(), steps(notice.key))
-        if not targets and notice.action == "trigger":
-            log.warning("nobody is told of a page: no enabled destination takes it", key=notice.key, team=notice.team)
     write(notice, targets, _told_already(notice, targets))
+    return bool(targets)
+
+
+def catch_up(key: str) -> list[str]:
+    """Send an open page to destinations that take it now and were never sent it; their names. Call inside a transaction.
+
+    They get its newest trigger, under the same sequence: what follows it goes to all.
+    """
+    key_lock.hold(key)
+    newest = Delivery.objects.filter(key=key).order_by("-sequence").first()
+    trigger = newest if newest is None or newest.action == "trigger" else _newest_trigger(key)
+    if newest is None or trigger is None or newest.action == "resolve":
+        return []
+    notice = stored.notice_of(trigger.notice)
+    targets = route.missing(notice.severity, notice.team, candidates(), steps(key))
+    write(notice, targets)
+    names = [str(one) for one in Destination.objects.filter(pk__in=[target.destination for target in targets])]
+    if names:
+        log.info("page.sent_to_new_destinations", key=key, destinations=names)
+    return names
+
+
+def _newest_trigger(key: str) -> Delivery | None:
+    return Delivery.objects.filter(key=key, action="trigger").order_by("-sequence").first()
+
+
+def destinations(key: str) -> list[str]:
+    """Names of those that the key's notices were written for, and that are still there."""
+    found = Delivery.objects.filter(key=key, destination__isnull=False)
+    return sorted(set(found.values_list("destination__name", flat=True)))
+
+
+def reach_of(keys: Collection[str]) -> Mapping[str, Reach]:
+    """What became of each key's triggers; of a key that has none, that nobody was told."""
+    found: dict[str, list[Sent]] = {}
+    rows = Delivery.objects.filter(key__in=keys, action="trigger").select_related("destination")
+    for row in rows:
+        name = row.destination.name if row.destination else "a removed destination"
+        found.setdefault(row.key, []).append(
+            Sent(name, row.state, row.settled_at or row.enqueued_at, row.attempts, row.error)
+        )
+    return {key: reach(found[key]) if key in found else NOBODY for key in keys}
 
 
 def _told_already(notice: Notice | Change, targets: Sequence[route.Target]) -> int | None:
@@ -61,7 +103,11 @@ def _row(notice: Notice | Change, target: route.Target, is_known: bool) -> Deliv
     return row
 
 
-def candidates() -> list[route.Candidate]:
+def candidates(lock: bool = False) -> list[route.Candidate]:
+    """`lock`: no destination changes until the transaction ends."""
+    found = Destination.objects.select_related("team")
+    if lock:
+        found = found.select_for_update(of=("self",), no_key=True)
     return [
         route.Candidate(
             one.id,
@@ -71,7 +117,7 @@ def candidates() -> list[route.Candidate]:
             tuple(one.severities),
             one.takes_changes,
         )
-        for one in Destination.objects.select_related("team")
+        for one in found
     ]
 
 

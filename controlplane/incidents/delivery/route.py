@@ -38,6 +38,15 @@ def takers(team: str, candidates: Sequence[Candidate]) -> list[Candidate]:
     return [one for one in enabled if team and one.team == team] or [one for one in enabled if not one.team]
 
 
+def takers_of(severity: str, team: str, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """Who is told of a trigger of that severity: the team's own destinations that take it, or else the default ones that do.
+
+    Empty: nobody is told.
+    """
+    able = [one for one in candidates if severity in one.severities]
+    return takers(team, able)
+
+
 def open_at(steps: Iterable[Step]) -> list[Target]:
     """Where the key is open: told of a trigger, and of no resolve since. `steps` in the order of their sequence."""
     found: dict[int, Target] = {}
@@ -59,10 +68,16 @@ def targets(
     """
     found = {target.endpoint: target for target in open_at(steps)}
     if action == "trigger":
-        for one in takers(team, candidates):
-            if severity in one.severities:
-                found.setdefault(one.endpoint, Target(one.endpoint, one.id))
+        for one in takers_of(severity, team, candidates):
+            found.setdefault(one.endpoint, Target(one.endpoint, one.id))
     return list(found.values())
+
+
+def missing(severity: str, team: str, candidates: Sequence[Candidate], steps: Iterable[Step]) -> list[Target]:
+    """Who takes an open key's triggers now, and was never sent one: destinations that are new, enabled since, or routed anew."""
+    known = {step.endpoint for step in steps}
+    found = {one.endpoint: Target(one.endpoint, one.id) for one in takers_of(severity, team, candidates)}
+    return [target for endpoint, target in found.items() if endpoint not in known]
 
 
 def change_targets(team: str, candidates: Sequence[Candidate]) -> list[Target]:

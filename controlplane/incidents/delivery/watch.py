@@ -1,12 +1,14 @@
 """The watch over evaluation: pages when it stops, and tells a service elsewhere that all is well.
 
 A thread of the worker, because what it watches runs in the controller, and the worker is what tells the outside. A machine that is
-dead pages nobody: for that there is the heartbeat, which a service elsewhere misses.
+dead pages nobody: for that there is the heartbeat, which a service elsewhere misses. It misses it too while nobody sends pages,
+and while an open page has reached nobody.
 """
 
 import asyncio
 import threading
 import time
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import structlog
@@ -14,7 +16,7 @@ from django.conf import settings
 from django.db import DatabaseError, close_old_connections, transaction
 from django.utils import timezone
 
-from controlplane.incidents.delivery import address, deadman, enqueue
+from controlplane.incidents.delivery import address, deadman, enqueue, outbox
 from controlplane.incidents.delivery.http import Client
 from controlplane.incidents.delivery.models import Heartbeat
 from controlplane.slo.models import Tick
@@ -33,9 +35,15 @@ def evaluation() -> deadman.Evaluation:
     return deadman.Evaluation(judged.first() or ticks.values_list("at", flat=True).last(), ticked, error)
 
 
+def _nothing() -> bool:
+    return False
+
+
 @transaction.atomic
-def look(now: datetime) -> bool:
+def look(now: datetime, explained: Callable[[], bool] = _nothing) -> bool:
     """One look, with a page or a resolve where there is something to tell; whether objectives are judged.
+
+    `explained`: people were told of what keeps objectives from being judged, so that nobody need be told of that too.
 
     Several workers may look at once: whoever has the row decides.
     """
@@ -44,17 +52,25 @@ def look(now: datetime) -> bool:
     seen = evaluation()
     is_stopped = deadman.stopped(seen, now, settings.CONFIG.evaluation_stopped_after_s, bool(row.open_key))
     action = deadman.step(is_stopped, bool(row.open_key))
-    if action is not None:
-        page_key = row.open_key or deadman.key(now)
-        enqueue(deadman.notice(action, page_key, seen, now, settings.CONFIG.public_url))
-        row.open_key = page_key if action == "trigger" else ""
+    if action == "trigger" and explained():
+        action = None
+    if action == "trigger":
+        page_key = deadman.key(now)
+        if enqueue(deadman.notice(action, page_key, seen, now, settings.CONFIG.public_url)):
+            row.open_key = page_key  # else nobody takes it, and the next look tries again
+    elif action == "resolve":
+        enqueue(deadman.notice(action, row.open_key, seen, now, settings.CONFIG.public_url))
+        row.open_key = ""
+    elif row.open_key:
+        outbox.catch_up(row.open_key)
     row.at = now
     row.save()
     return seen.judged_at is not None and not is_stopped
 
 
-def sender_works(now: datetime) -> bool:
-    row = Heartbeat.objects.filter(name=Heartbeat.SENDER).first()
+def works(name: str, now: datetime) -> bool:
+    """Whether a thread of a worker was seen at work lately: one of Heartbeat's names."""
+    row = Heartbeat.objects.filter(name=name).first()
     return row is not None and (now - row.at).total_seconds() < PING_S
 
 
@@ -66,11 +82,23 @@ async def ping(url: str) -> None:
 
 
 class Watch(threading.Thread):
-    """Daemon thread; `stop()` ends it after the look it is at."""
+    """Daemon thread; `stop()` ends it after the look it is at.
 
-    def __init__(self, look_s: float = LOOK_S) -> None:
+    `unheard` names the open pages that reached nobody, and why: while there are any, the heartbeat is not sent. `explained`: people
+    were told of what keeps objectives from being judged.
+    """
+
+    def __init__(
+        self,
+        look_s: float = LOOK_S,
+        unheard: Callable[[datetime], Sequence[str]] | None = None,
+        explained: Callable[[], bool] = _nothing,
+    ) -> None:
         super().__init__(name="watch", daemon=True)
         self._look_s = look_s
+        self._unheard = unheard or (lambda _: ())
+        self._explained = explained
+        self._withheld: Sequence[str] = ()
         self._stopping = threading.Event()
         self._pinged = -PING_S
 
@@ -91,8 +119,18 @@ class Watch(threading.Thread):
 
     def _once(self) -> None:
         now = timezone.now()
-        well = look(now) and sender_works(now)
+        well = look(now, self._explained) and works(Heartbeat.SENDER, now) and works(Heartbeat.COMPONENTS, now)
+        well = well and not self._pages_unheard(now)
         url = settings.CONFIG.heartbeat_url
         if well and url and time.monotonic() - self._pinged >= PING_S:
             self._pinged = time.monotonic()
             asyncio.run(ping(url))
+
+    def _pages_unheard(self, now: datetime) -> bool:
+        found = self._unheard(now)
+        if found and not self._withheld:
+            log.error("heartbeat.withheld", pages=len(found), first=found[0])
+        elif self._withheld and not found:
+            log.info("heartbeat.resumed")
+        self._withheld = found
+        return bool(found)

@@ -30,8 +30,15 @@ class Incident(models.Model):
     earlier_keys = models.JSONField(default=list, help_text="By which it was known before it became a page.")
     sequence = models.PositiveIntegerField(default=0, help_text="Of the last notice.")
 
-    objective = models.CharField(max_length=200, help_text="The objective's slug.")
-    objective_name = models.CharField(max_length=400)
+    objective = models.CharField(max_length=200, blank=True, help_text="The objective's slug; empty: of a component.")
+    component = models.CharField(
+        max_length=300,
+        blank=True,
+        default="",
+        help_text="Such as “gateway” or “pool:chat-large”; empty: of an objective.",
+    )
+    explains = models.JSONField(default=list, blank=True, help_text="Scopes in which requests fail because of it.")
+    objective_name = models.CharField(max_length=400, help_text="The objective's or the component's name.")
     promise = models.JSONField(default=dict, help_text="The objective as it was at opening.")
     scope = models.JSONField(default=dict)
     owner = models.CharField(max_length=200, blank=True)
@@ -44,7 +51,10 @@ class Incident(models.Model):
     signal = models.CharField(max_length=10, choices=Signal.choices, default=Signal.FIRING)
     outage = models.BooleanField(default=False, help_text="Most requests fail: it inhibits latency pages of its scope.")
     told = models.CharField(
-        max_length=10, choices=Severity.choices, blank=True, help_text="The severity that was delivered; empty: none."
+        max_length=10,
+        choices=Severity.choices,
+        blank=True,
+        help_text="The severity that was queued for a destination; empty: none.",
     )
     withheld = models.CharField(max_length=20, blank=True, help_text="Why it is not delivered, in a word.")
     withheld_by = models.CharField(max_length=MAX_KEY, blank=True, help_text="The silence, or the inhibiting alert.")
@@ -62,7 +72,9 @@ class Incident(models.Model):
         null=True, blank=True, help_text="Resolved by a person: if it still fires then, a new incident opens."
     )
 
-    summary = models.CharField(max_length=1024, blank=True, help_text="The page's text, as it was sent.")
+    summary = models.CharField(
+        max_length=1024, blank=True, help_text="The page's text, as of now; of what is over, as of its end."
+    )
     burning = models.JSONField(default=dict, help_text="Burn rates and budget, as last seen.")
     opened_with = models.JSONField(default=dict, help_text="Burn rates and budget, at opening.")
     attribution = models.JSONField(null=True, blank=True, help_text="What the store said, at opening.")
@@ -94,7 +106,7 @@ class Entry(models.Model):
     class Kind(models.TextChoices):
         OPENED = "opened", "opened"
         ESCALATED = "escalated", "escalated"
-        TOLD = "told", "told"
+        TOLD = "told", "queued"
         HELD = "held", "held back"
         RELEASED = "released", "no longer held back"
         SIGNAL = "signal", "signal"
@@ -104,6 +116,7 @@ class Entry(models.Model):
         NOTE = "note", "note"
         ATTRIBUTED = "attributed", "attributed"
         COOLED = "cooled", "cooled down"
+        REOPENED = "reopened", "opened again"
 
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="entries")
     at = models.DateTimeField()

@@ -2,6 +2,7 @@
 
 from django.db import models
 
+from controlplane.slo.alert import LONGEST_KEY
 from controlplane.slo.models.objective import StoredObjective
 
 
@@ -14,7 +15,7 @@ class ObjectiveState(models.Model):
         UNKNOWN = "unknown", "Unknown"
 
     objective = models.ForeignKey(StoredObjective, on_delete=models.CASCADE, related_name="states")
-    key = models.CharField(max_length=700, unique=True, help_text="The alert's key.")
+    key = models.CharField(max_length=LONGEST_KEY, unique=True, help_text="The alert's key.")
     scope = models.JSONField(default=dict)
     at = models.DateTimeField()
     state = models.CharField(max_length=10, choices=State.choices)

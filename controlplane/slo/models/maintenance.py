@@ -1,12 +1,21 @@
 """Planned maintenance as owners write it down."""
 
+import time
 from datetime import datetime
+from functools import partial
 
+import structlog
 from django.core.exceptions import ValidationError
 from django.db import models
 
+from controlplane.slo.alone import alone, reason
 from controlplane.slo.maintenance import Planned
 from controlplane.slo.models.objective import StoredObjective
+from controlplane.slo.period import Span
+
+log = structlog.get_logger(__name__)
+_REFUSED: set[tuple[int, str]] = set()
+"""What was logged: once in each process."""
 
 
 class Maintenance(models.Model):
@@ -60,11 +69,19 @@ class Maintenance(models.Model):
 
 
 def planned() -> list[Planned]:
-    """All that are enabled; rows written past validation are left out."""
+    """All that are enabled; rows written past validation, and those whose time nobody can tell, are left out and logged."""
+    now_ns = time.time_ns()
+    today = Span(now_ns, now_ns + 1)
     found = []
     for row in Maintenance.objects.filter(enabled=True).prefetch_related("objectives"):
-        try:
-            found.append(row.to_planned(frozenset(objective.slug for objective in row.objectives.all())))
-        except (ValueError, TypeError):
+        slugs = frozenset(objective.slug for objective in row.objectives.all())
+        value = alone(partial(row.to_planned, slugs))
+        why = reason(value) if isinstance(value, Exception) else value.refusal(today)
+        if why and (row.pk, why) not in _REFUSED:
+            log.warning("maintenance.refused", maintenance=row.pk, error=why)
+            _REFUSED.add((row.pk, why))
+        if why:
             continue
+        if isinstance(value, Planned):
+            found.append(value)
     return found

@@ -13,13 +13,10 @@ from controlplane.fleet.validators import validate_name
 from controlplane.slo.burn import MinimumEvents
 from controlplane.slo.document import INDICATORS, METHODS, PERIODS, UNITS, kind_of
 from controlplane.slo.objective import Calendar, Objective, Occurrences, Rolling, Timeslices
-from controlplane.slo.period import period_at
+from controlplane.slo.period import check
 from controlplane.slo.sli import MEASURES, Availability, Cost, Histogram, Indicator, Latency
 from controlplane.slo.windows import WORKBOOK, BurnWindow
 from controlplane.telemetry.ledger.row import STAGES
-
-SLICES_S = (10, 20, 30, 60, 120, 300, 600, 900, 1200, 1800, 3600)
-"""Slices are cut on the grid of the tallies, and a whole number of them makes an hour."""
 
 
 def default_windows() -> list[dict[str, Any]]:
@@ -158,22 +155,11 @@ class StoredObjective(models.Model):
             raise ValidationError({field: str(error)} if field in known else str(error)) from None
 
     def _check(self, objective: Objective) -> None:
-        period = period_at(objective.period, 0)
-        for window in objective.windows:
-            window.burn_rate(period.length_s)
-        if not objective.windows:
-            raise ValueError("windows=[] is empty: give at least one burn window")
+        check(objective)
         if isinstance(objective.indicator, Histogram):
             from controlplane.slo.edges import judged_by  # it asks the store, which knows no models
 
             judged_by(objective.indicator)
-        if isinstance(objective.method, Timeslices):
-            if objective.method.slice_s not in SLICES_S:
-                raise ValueError(
-                    f"slice_s={objective.method.slice_s} does not fit an hour: use one of {', '.join(map(str, SLICES_S))}"
-                )
-            if not 0 < objective.method.slice_target <= 1:
-                raise ValueError(f"slice_target={objective.method.slice_target} is not above 0 and at most 1: use 0.95")
         if self.indicator_kind == "histogram" and (self.scope or self.split_by):
             raise ValueError(f"scope={self.scope} is of requests, and a histogram has none: narrow it by metric_labels")
         if self.indicator_kind == "histogram" and self.method == "timeslices":
@@ -216,6 +202,7 @@ FIELDS = {
     "long_s": "windows",
     "short_s": "windows",
     "budget_share": "windows",
+    "severity": "windows",
 }
 """The model's field by what a message of the pure part begins with."""
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from controlplane.slo import words
-from controlplane.slo.burn import silent_windows
-from controlplane.slo.objective import Objective
+from controlplane.slo.burn import coarse_windows, silent_windows
+from controlplane.slo.objective import Objective, Timeslices
 from controlplane.slo.openslo import durations, weir
 from controlplane.slo.openslo.imported import (
     Context,
@@ -54,6 +54,7 @@ RULES = {
     "objective": "the objective contradicts itself",
     "window": "an alert looks back longer than the objective's period",
     "window-silent": "an alert that not even a total outage sets off",
+    "window-slice": "an alert window that is shorter than a slice",
     "not-evaluated": "kept and exported, and not evaluated",
     "owner": "nobody owns it",
     "runbook": "a page would not say what to do",
@@ -205,6 +206,12 @@ def _windows(document: Document, context: Context, objective: Objective) -> Iter
         path = f"metadata.annotations.{weir.WINDOWS}" if note else "spec.objectives[0]"
         mark = note.mark if note else one.of_key("target")
         yield Fault(mark, "window-silent", path, f"{path}: {words.silent_window(window, objective.target, length)}")
+    if isinstance(objective.method, Timeslices):
+        target = document.node.at("spec", "objectives", 0) or document.node
+        for window in coarse_windows(objective.windows, objective.method.slice_s):
+            path = "spec.objectives[0].timeSliceWindow"
+            message = f"{path}: {words.coarse_window(window, objective.method.slice_s)}"
+            yield Fault(target.of_key("timeSliceWindow"), "window-slice", path, message)
     asked = list(conditions(document, context))
     if note is not None and asked:
         where = asked[0][0]

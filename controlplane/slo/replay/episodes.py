@@ -51,7 +51,7 @@ class Replay:
 
     @property
     def from_s(self) -> int:
-        return min(max(self.history.start_s, self.history.judged_from_s), self.history.end_s)
+        return min(max(self.history.since_s, self.history.judged_from_s), self.history.end_s)
 
     @property
     def to_s(self) -> int:
@@ -90,7 +90,7 @@ class Replay:
 
 
 def replay(history: History, objective: Objective) -> Replay:
-    """Raises ValueError where a window is longer than the period."""
+    """Raises ValueError where the objective cannot be judged."""
     found = judged(history, objective)
     page = found.any_of("page", history.steps)
     firing = page | found.any_of("ticket", history.steps)
@@ -114,7 +114,7 @@ def _page(history: History, found: Judged, gone: Any, opened: int, closed: int |
     worst = max(firing, key=lambda one: float(one.threshold[opened]))
     rate, left = float(worst.long[opened]), float(found.left_share[opened])
     at = int(np.searchsorted(gone, opened))
-    lasts = Budget(0.0, 0, left).lasts_s(rate, int(found.period_s[opened]))
+    lasts = Budget(0.0, 0, left).lasts_s(rate, int(found.period_s[opened]), int(found.elapsed_s[opened]))
     return Page(
         opened_s=history.at_s(opened),
         closed_s=None if closed is None else history.at_s(closed),

@@ -8,7 +8,7 @@ from controlplane.slo.objective import Objective
 from controlplane.slo.plan import Split, definition, scope_of
 from controlplane.slo.replay.episodes import Episode, Page, Replay, replay
 from controlplane.slo.replay.history import History
-from controlplane.slo.replay.recorded import histories
+from controlplane.slo.replay.recorded import histories, step_of
 from controlplane.telemetry.store import Store
 
 MOST_SPLITS = 50
@@ -55,11 +55,8 @@ class Variant:
     @property
     def events(self) -> tuple[int, int]:
         """Bad and total in the range that is told."""
-        histories = [one.history for one in self.replays.values()]
-        return (
-            sum(int(one.bad[one.first :].sum()) for one in histories),
-            sum(int(one.total[one.first :].sum()) for one in histories),
-        )
+        found = [one.judged.events for one in self.replays.values()]
+        return sum(bad for bad, _ in found), sum(total for _, total in found)
 
     @property
     def worst(self) -> Replay | None:
@@ -68,8 +65,8 @@ class Variant:
 
     @property
     def recorded_from_s(self) -> int | None:
-        """From when on anything is known; None where nothing is."""
-        known = [one.history.start_s for one in self.replays.values() if one.history.steps]
+        """From when on anything is known, as far as it was looked at; None where nothing is."""
+        known = [one.history.since_s for one in self.replays.values() if one.history.steps]
         return min(known, default=None)
 
 
@@ -83,7 +80,8 @@ def preview(
     known: dict[tuple[str, object], dict[Split, History]] = {}
     found = []
     for name, objective in objectives.items():
-        key = definition(objective), (objective.period, max((one.long_s for one in objective.windows), default=0))
+        longest_s = max((one.long_s for one in objective.windows), default=0)
+        key = definition(objective), (objective.period, longest_s, step_of(objective))
         if key not in known:
             known[key] = histories(store, objective, planned, from_s, to_s)
         largest = sorted(known[key].items(), key=lambda one: -int(one[1].total.sum()))

@@ -12,12 +12,13 @@ from controlplane.slo.period import SECOND_NS, period_at
 from controlplane.slo.plan import GRID_S, Block, Plan, Split
 from controlplane.slo.replay.history import History
 from controlplane.slo.sli import Histogram
-from controlplane.slo.windows import HOUR_S
+from controlplane.slo.windows import HOUR_S, lengths_s
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.types import Window
 
 STEP_S = 60
-"""What a replay judges by. The controller judges every few seconds, so a page may be up to a minute older than is told."""
+"""What a replay judges by, where windows and slices are whole minutes; else by GRID_S. The controller judges every few seconds, so a
+page may be up to a step older than is told."""
 
 
 def histories(
@@ -28,26 +29,29 @@ def histories(
     By the values it is split by; without any split the key is `()`. Nothing recorded at all is a history without steps.
     Raises ValueError where a histogram cannot judge it, StoreUnavailable and StoreError.
     """
-    end_s = to_s // HOUR_S * HOUR_S if _sliced(objective) else to_s // STEP_S * STEP_S
+    step_s = step_of(objective)
+    end_s = to_s // step_s * step_s
     oldest_s = _oldest(store, objective)
     if oldest_s is None or oldest_s // HOUR_S * HOUR_S >= end_s:
-        return {} if objective.split_by else {(): _history(np.zeros((2, 0), np.int32), end_s, from_s)}
-    # As the controller does, the hour of the oldest request kept is taken for whole.
+        return {} if objective.split_by else {(): _history(objective, np.zeros((2, 0), np.int32), from_s, from_s, None)}
     start_s = max(oldest_s, from_s - _lead_s(objective, from_s)) // HOUR_S * HOUR_S
+    recorded_s = None if isinstance(objective.indicator, Histogram) else oldest_s
     if isinstance(objective.indicator, Histogram):
-        return {(): _history(grown(store, objective.indicator, start_s, end_s), start_s, from_s)}
+        block = grown(store, objective.indicator, start_s, end_s)
+        return {(): _history(objective, block, start_s, from_s, recorded_s)}
     plan = Plan([objective], planned)
-    # A slice shorter than a minute is cut on the finest grid; all else may be counted by minutes.
-    step_s = GRID_S if _sliced(objective) else STEP_S
     window = Window(start_s * SECOND_NS, end_s * SECOND_NS)
     classes = store.classes(window, plan.cuts, plan.dimensions, step_s)
     classes = replace(classes, step=classes.step * (step_s // GRID_S))
-    [(_, blocks)] = plan.count(classes, start_s, end_s)
-    return {split: _history(block, start_s, from_s) for split, block in blocks.items()}
+    blocks = plan.counting(classes, start_s, end_s).requests(plan.tasks[0])
+    return {split: _history(objective, block, start_s, from_s, recorded_s) for split, block in blocks.items()}
 
 
-def _sliced(objective: Objective) -> bool:
-    return isinstance(objective.method, Timeslices)
+def step_of(objective: Objective) -> int:
+    """How often it is judged, s."""
+    lengths = lengths_s(objective.windows)
+    lengths += [objective.method.slice_s] if isinstance(objective.method, Timeslices) else []
+    return GRID_S if any(length % STEP_S for length in lengths) else STEP_S
 
 
 def _oldest(store: Store, objective: Objective) -> int | None:
@@ -60,9 +64,12 @@ def _oldest(store: Store, objective: Objective) -> int | None:
 
 def _lead_s(objective: Objective, from_s: int) -> int:
     period = period_at(objective.period, from_s * SECOND_NS)
-    return max([from_s - period.from_ns // SECOND_NS, *(window.long_s for window in objective.windows)])
+    return max([from_s - period.from_ns // SECOND_NS, *map(objective.counted_s, lengths_s(objective.windows))])
 
 
-def _history(block: Block, start_s: int, from_s: int) -> History:
-    bad, total = block.reshape(2, -1, STEP_S // GRID_S).sum(axis=2, dtype=np.int64)
-    return History(start_s, STEP_S, bad, total, from_s)
+def _history(objective: Objective, block: Block, start_s: int, from_s: int, recorded_s: int | None) -> History:
+    step_s = step_of(objective)
+    start_s = start_s // HOUR_S * HOUR_S
+    slices = objective.method if isinstance(objective.method, Timeslices) else None
+    bad, total = block.reshape(2, -1, step_s // GRID_S).sum(axis=2, dtype=np.int64)
+    return History(start_s, step_s, bad, total, from_s, recorded_s, slices)

@@ -11,15 +11,17 @@ from django.conf import settings
 from controlplane.telemetry.ask.errors import BadQuestion
 from controlplane.telemetry.ask.question import DIMENSIONS, Question
 from controlplane.telemetry.ask.slow import Slow
+from controlplane.telemetry.ask.timerange import SECOND_NS
 from controlplane.telemetry.explain import Explanation
 from controlplane.telemetry.ledger.row import LedgerRow
-from controlplane.telemetry.ledger.segments import Segment, segments
-from controlplane.telemetry.spans import Span
+from controlplane.telemetry.ledger.segments import Segment, paths, segments
+from controlplane.telemetry.spans import ROW_SPANS, Span
 from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.export import Format
 from controlplane.telemetry.store.ranked import Asked, Known
 from controlplane.telemetry.store.types import (
     Dimension,
+    Failure,
     Group,
     Health,
     HeatmapCell,
@@ -27,6 +29,7 @@ from controlplane.telemetry.store.types import (
     LatencyReport,
     Order,
     Region,
+    ReplicaHealth,
     RequestPage,
     Totals,
     Window,
@@ -59,14 +62,20 @@ def beside(ask: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> Future
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """`rows`: the requests in it, as the store has them."""
+    """`spans` are those that its requests are made of: of a trace with more than ROW_SPANS the first by start, and `span_count` says how
+    many there are. `rows`: the requests in it, as the store has them."""
 
     spans: list[Span]
     rows: list[LedgerRow]
+    span_count: int
 
     def segments(self, row: LedgerRow | None) -> list[Segment]:
         """The critical path of one of the rows."""
         return segments(self.spans, row.request_id) if row else []
+
+    def paths(self) -> dict[str, list[Segment]]:
+        """The critical paths of all rows, by request id."""
+        return paths(self.spans)
 
 
 def known(question: Question) -> Known | None:
@@ -76,6 +85,11 @@ def known(question: Question) -> Known | None:
 
 def report(question: Question, known: Asked = "not asked") -> LatencyReport:
     return store().latency(question.range.window, question.filters, known)
+
+
+def failures(question: Question) -> list[Failure]:
+    """Why requests failed, the most frequent reason first."""
+    return store().failures(question.range.window, question.filters)
 
 
 def totals(question: Question) -> Totals:
@@ -137,7 +151,11 @@ def export(question: Question, form: Format) -> Iterator[bytes]:
 def trace(trace_id: str) -> Trace | None:
     """Of 32 hex digits; None where there is neither a span nor a request."""
     spans, rows = store().traced(trace_id)
-    return Trace(spans, rows) if spans or rows else None
+    number = len(spans)
+    if number >= ROW_SPANS:
+        raw = bytes.fromhex(trace_id)
+        number = max(number, store().span_counts([raw]).get(raw, 0))
+    return Trace(spans, rows, number) if spans or rows else None
 
 
 def values(window: Window, dimensions: Sequence[Dimension] = DIMENSIONS) -> dict[Dimension, list[str]]:
@@ -150,5 +168,21 @@ def health(window: Window, dimension: Dimension) -> dict[str, Health]:
     return {found.value: found for found in store().health(window, dimension)}
 
 
+def replicas(window: Window) -> list[ReplicaHealth]:
+    """By pool and replica: the attempts made at each."""
+    return store().replicas(window)
+
+
 def newest_ns() -> int | None:
+    """When the newest request of the whole ledger ended."""
     return store().newest()
+
+
+def covered_ns(window: Window, now_ns: int) -> int:
+    """How much of a window the ledger can know of: from its first request on, and until now; at least a second, 0 where it knows nothing.
+    Rates are over this time: before it, nobody counted."""
+    oldest_ns = store().oldest()
+    if oldest_ns is None or oldest_ns >= window.to_ns:
+        return 0
+    end_ns = min(window.to_ns, now_ns)
+    return max(end_ns - max(window.from_ns, oldest_ns), min(SECOND_NS, window.to_ns - window.from_ns))

@@ -35,11 +35,12 @@ def known(question: Question, slow: Slow, serving: Mapping[str, Serving]) -> Cau
     """Of all requests of the pools that are asked about, in the region's time where one is chosen; held against as long a time before."""
     window = slow.region.window if slow.region and slow.region.window else question.range.window
     seen = observations(sighting(window, question, serving))
-    requests = sum(one.requests for one in seen)
+    requests = max(1, sum(one.requests for one in seen))
     named = [
         Named(one.pool, cause, cause.impact_ms * one.requests / requests) for one in seen for cause in known_causes(one)
     ]
-    return Causes(sorted(named, key=lambda each: (-each.cost_ms, each.pool)), len(seen), unmeasured(seen))
+    ranked = sorted(named, key=lambda each: (-each.cause.failed, -each.cost_ms, each.pool))
+    return Causes(ranked, len(seen), unmeasured(seen))
 
 
 def sighting(window: Window, question: Question, serving: Mapping[str, Serving]) -> Sighting:
@@ -61,6 +62,7 @@ def sighting(window: Window, question: Question, serving: Mapping[str, Serving])
     return Sighting(
         now=now,
         before=earlier.result(),
+        attempts=store.attempt_figures(window, sorted({group.pool for group in now})),
         mixes=store.prompt_mixes(window, waiting),
         gauges=gauges.result(),
         counters=counters.result(),

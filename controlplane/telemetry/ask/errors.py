@@ -1,5 +1,9 @@
 """The one error of a question that cannot be understood."""
 
+import re
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
 
 class BadQuestion(ValueError):  # noqa: N818  (as the standard library names what it is)
     """Permanent: `field` holds `value`, which is wrong for `reason`; `remedy` says what to write instead."""
@@ -10,3 +14,8 @@ class BadQuestion(ValueError):  # noqa: N818  (as the standard library names wha
         self.value = value[:80]
         self.reason = reason
         self.remedy = remedy
+
+
+def has_control_characters(text: str) -> bool:
+    """Whether it holds what no name, label or attribute of a question may hold."""
+    return _CONTROL.search(text) is not None

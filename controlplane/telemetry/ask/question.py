@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, cast, get_args
 from urllib.parse import urlencode
 
-from controlplane.telemetry.ask.errors import BadQuestion
+from controlplane.telemetry.ask.errors import BadQuestion, has_control_characters
 from controlplane.telemetry.ask.timerange import TimeRange
 from controlplane.telemetry.ask.timerange import parse as parse_range
 from controlplane.telemetry.ledger.tokens import LONGEST_TEXT
@@ -104,9 +104,12 @@ def _filters(parameters: Parameters) -> Filters:
         if len(values) > MOST_VALUES:
             raise BadQuestion(name, values[0], f"has {len(values)} values", f"Give at most {MOST_VALUES}")
         for value in values:
-            if len(value) > LONGEST_VALUE or not value.isprintable():
+            if len(value) > LONGEST_VALUE or has_control_characters(value):
                 raise BadQuestion(
-                    name, value, "is not a name", f"Give printable text of at most {LONGEST_VALUE} characters"
+                    name,
+                    value,
+                    "is not a name",
+                    f"Give text without control characters, of at most {LONGEST_VALUE} characters",
                 )
         if values:
             filters[name] = tuple("" if value == UNKNOWN else value for value in values)
@@ -122,7 +125,7 @@ def _attributes(parameters: Parameters) -> tuple[str, ...]:
         raise BadQuestion("attribute", found[0], f"is one of {len(found)}", f"Give at most {MOST_ATTRIBUTES}")
     for text in found:
         key, equals, value = text.partition("=")
-        if not (key and equals and value) or not text.isprintable() or len(value) > LONGEST_TEXT:
+        if not (key and equals and value) or has_control_characters(text) or len(value) > LONGEST_TEXT:
             remedy = f"Write key=value, such as user.id=42, the value at most {LONGEST_TEXT} characters"
             raise BadQuestion("attribute", text, "is not an attribute of a span", remedy)
     return found

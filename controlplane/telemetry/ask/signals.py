@@ -8,7 +8,7 @@ from typing import Literal, TypeVar, cast
 import numpy as np
 
 from controlplane.telemetry.ask import answers
-from controlplane.telemetry.ask.errors import BadQuestion
+from controlplane.telemetry.ask.errors import BadQuestion, has_control_characters
 from controlplane.telemetry.ask.question import DEFAULT_FROM, DEFAULT_TO, Parameters, choice, one
 from controlplane.telemetry.ask.timerange import SECOND_NS, STEPS_S, TimeRange, step_ns
 from controlplane.telemetry.ask.timerange import parse as parse_range
@@ -104,14 +104,16 @@ def parse(parameters: Parameters, now_ns: int) -> Signal:
 
 def _text(parameters: Parameters, name: str) -> str:
     text = one(parameters, name, "").strip()
-    if len(text) > LONGEST_TEXT or not text.isprintable():
-        raise BadQuestion(name, text, "is not a name", f"Give printable text of at most {LONGEST_TEXT} characters")
+    if len(text) > LONGEST_TEXT or has_control_characters(text):
+        raise BadQuestion(
+            name, text, "is not a name", f"Give text without control characters, of at most {LONGEST_TEXT} characters"
+        )
     return text
 
 
 def _matcher(text: str) -> Matcher:
     found = _MATCH.fullmatch(text)
-    if found is None or len(text) > LONGEST_MATCH or not text.isprintable():
+    if found is None or len(text) > LONGEST_MATCH or has_control_characters(text):
         raise BadQuestion(
             "match", text, "is no condition on a label", "Write label=value, label!=value or label=~expression"
         )

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 class PoolFigures:
     """The ledger's rows of one pool, model, region and replica. Times are sums in ns.
 
-    `own_…` is of requests that the replica itself answered: what a cache answered says nothing of a replica.
+    Times and `requests` are of answered requests (status `ok`); `own_…` of those that the replica itself answered: what a cache
+    answered says nothing of a replica.
     """
 
     pool: str
@@ -20,6 +21,8 @@ class PoolFigures:
     stage_ns: Mapping[str, int] = field(default_factory=dict)
     own: int = 0
     own_failed: int = 0
+    failed: int = 0
+    refused: int = 0  # of the failed ones, those that no replica was there for
     own_e2e_ns: int = 0
     own_network_ns: int = 0
     cold: int = 0
@@ -31,6 +34,18 @@ class PoolFigures:
     tokenized: int = 0  # how many tokens they had
     model_ns: int = 0  # of requests with output, and
     output_tokens: int = 0  # how many tokens that was
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFigures:
+    """The attempts that were made at one replica for one pool."""
+
+    pool: str
+    replica: str
+    attempts: int
+    failed: int
+    model_ns: int  # of attempts that answered with tokens, and
+    output_tokens: int  # how many tokens that was
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

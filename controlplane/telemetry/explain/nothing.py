@@ -8,7 +8,7 @@ def nothing(found: Explanation) -> str | None:
     if found.findings:
         return None
     if not found.chosen + found.rest:
-        return "No requests in this range."
+        return "No request was answered in this range."
     if not found.chosen:
         return "None of the requests is among the chosen."
     if not found.rest:

@@ -87,4 +87,6 @@ class Observation:
     regions: Regions | None = None
     tokenizer: Tokenizer | None = None
     prompts: PromptMix | None = None
-    replicas: tuple[Replica, ...] = ()
+    replicas: tuple[Replica, ...] = ()  # by the attempts made at each
+    failed: int = 0  # beside `requests`, which were answered
+    refused: int = 0  # of the failed ones, those that no replica was there for

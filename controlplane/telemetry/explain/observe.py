@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from controlplane.telemetry.explain.figures import Measured, MixFigures, PoolFigures, Serving
+from controlplane.telemetry.explain.figures import AttemptFigures, Measured, MixFigures, PoolFigures, Serving
 from controlplane.telemetry.explain.observation import (
     Batching,
     Cache,
@@ -35,6 +35,7 @@ class Sighting:
 
     now: Sequence[PoolFigures]
     before: Sequence[PoolFigures] = ()
+    attempts: Sequence[AttemptFigures] = ()
     mixes: Mapping[str, MixFigures] = field(default_factory=dict)
     gauges: Sequence[Measured] = ()
     counters: Sequence[Measured] = ()
@@ -64,8 +65,12 @@ def _observation(pool: str, now: list[PoolFigures], before: list[PoolFigures], s
         requests=requests,
         e2e_ms=_ms(_sum(now, "e2e_ns"), requests) or 0.0,
         stage_ms={
-            stage: sum(group.stage_ns.get(stage, 0) for group in now) / requests / 1e6 for stage in sorted(stages)
+            stage: sum(group.stage_ns.get(stage, 0) for group in now) / requests / 1e6
+            for stage in sorted(stages)
+            if requests
         },
+        failed=_sum(now, "failed"),
+        refused=_sum(now, "refused"),
         queue_depth=_queue_depth(serving, seen.gauges),
         gpu_utilisation=_gpu(serving, seen.gauges),
         cold_starts=_cold(now),
@@ -74,7 +79,7 @@ def _observation(pool: str, now: list[PoolFigures], before: list[PoolFigures], s
         regions=_regions(now, [*seen.now, *seen.before]),
         tokenizer=_tokenizer(now, before),
         prompts=_prompts(seen.mixes.get(pool)),
-        replicas=_replicas(now),
+        replicas=_attempted(pool, seen.attempts) or _replicas(now),
     )
 
 
@@ -95,16 +100,30 @@ def _cold(now: list[PoolFigures]) -> ColdStarts | None:
     return ColdStarts(requests=cold, cold_e2e_ms=_ms(cold_ns, cold) or 0.0, warm_e2e_ms=warm_ms)
 
 
+def _attempted(pool: str, attempts: Sequence[AttemptFigures]) -> tuple[Replica, ...]:
+    """As the attempts made at each replica tell: also of one whose requests another one answered in the end."""
+    return tuple(
+        Replica(
+            name=one.replica,
+            requests=one.attempts,
+            errors=one.failed,
+            model_ms=_ms(one.model_ns, one.output_tokens) or 0.0,
+        )
+        for one in attempts
+        if one.pool == pool
+    )
+
+
 def _replicas(now: list[PoolFigures]) -> tuple[Replica, ...]:
     """Those that name themselves and answered with tokens. One that only fails has no time per token: it counts by its failures."""
     found: dict[str, list[PoolFigures]] = defaultdict(list)
     for group in now:
-        if group.replica and group.own:
+        if group.replica and group.own + group.own_failed:
             found[group.replica].append(group)
     return tuple(
         Replica(
             name=name,
-            requests=_sum(groups, "own"),
+            requests=_sum(groups, "own") + _sum(groups, "own_failed"),
             errors=_sum(groups, "own_failed"),
             model_ms=_ms(_sum(groups, "model_ns"), _sum(groups, "output_tokens")) or 0.0,
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 from controlplane.telemetry.explain.causes.cause import PAGE
 
 ROOT = Path(__file__).parents[3]
+COMPONENTS_PAGE = "docs/components.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +25,12 @@ class Remedy:
 def remedies() -> Mapping[str, Remedy]:
     """By the cause's name, in the page's order."""
     return parse((ROOT / PAGE).read_text(encoding="utf-8"))
+
+
+@functools.cache
+def of_components() -> Mapping[str, Remedy]:
+    """What to do about a component that is down, from `docs/components.md`; by the anchor that its incident leads to."""
+    return parse((ROOT / COMPONENTS_PAGE).read_text(encoding="utf-8"))
 
 
 def parse(page: str) -> Mapping[str, Remedy]:

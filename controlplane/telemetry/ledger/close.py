@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from controlplane.telemetry.ledger import columns
 from controlplane.telemetry.ledger.adapters import weir
+from controlplane.telemetry.ledger.attempts import attempt_nodes, booked, owner, retried, unmeasured
 from controlplane.telemetry.ledger.attributes import count, flag, text
 from controlplane.telemetry.ledger.critical_path import Section, critical_path
 from controlplane.telemetry.ledger.pieces import pieces
@@ -47,7 +48,8 @@ def _row(request: Request) -> LedgerRow:
     own = span.attributes
     path = critical_path(request.client or entry, request.start, request.end)
     ttft_ns, definition, first_token_at = _first_token(request)
-    stages, prefill_ns, decode_ns = _tally(path, first_token_at)
+    calls = attempt_nodes(request)
+    stages, prefill_ns, decode_ns, model_ns = _tally(path, first_token_at, calls)
     unattributed_ns = stages.pop(UNATTRIBUTED)
     asked = columns.sources(request)
     status, http_status, error_type = columns.outcome(request)
@@ -88,6 +90,8 @@ def _row(request: Request) -> LedgerRow:
         span_count=len(request.members),
         adapter=entry.reading.adapter,
         critical_path=tuple(dict.fromkeys(node.id.hex() for node, _, _ in reversed(path))),
+        attempts=booked(request, calls, model_ns),
+        unmeasured=unmeasured(request),
         labels=labels,
         attributes=attributes,
     )
@@ -127,20 +131,34 @@ def _outermost_first(request: Request) -> list[Node]:
     return telling
 
 
-def _tally(path: list[Section], first_token_at: int | None) -> tuple[dict[str, int], int, int]:
-    """Nanoseconds by stage, unattributed among them, and how much of the model's lies before and after the first token.
+def _tally(
+    path: list[Section], first_token_at: int | None, calls: list[Node]
+) -> tuple[dict[str, int], int, int, list[int]]:
+    """Nanoseconds by stage, unattributed among them; how much of the model's lies before and after the first token; and how much of it
+    was spent in each attempt. An attempt that another one followed is neither prefill nor decode.
 
     Where the first token's instant is not known, neither part is claimed: both are 0.
     """
+    model_ns = [0] * len(calls)
+    again = [retried(node) for node in calls]
+    retried_ns = 0
     ns = {"network": 0, "gateway": 0, "tokenizer": 0, "cache": 0, "queue": 0, "model": 0, "egress": 0, UNATTRIBUTED: 0}
     prefill_ns = 0
     for node, section_start, section_end in path:
         for stage, start, end in pieces(node, section_start, section_end):
             ns[stage] += end - start
-            if stage == "model" and first_token_at is not None and first_token_at > start:
+            if stage != "model":
+                continue
+            index = owner(node, calls) if calls else -1
+            if index >= 0:
+                model_ns[index] += end - start
+                if again[index]:
+                    retried_ns += end - start
+                    continue
+            if first_token_at is not None and first_token_at > start:
                 prefill_ns += min(first_token_at, end) - start
-    decode_ns = 0 if first_token_at is None else ns["model"] - prefill_ns
-    return ns, prefill_ns, decode_ns
+    decode_ns = 0 if first_token_at is None else ns["model"] - retried_ns - prefill_ns
+    return ns, prefill_ns, decode_ns, model_ns
 
 
 def _error_stage(path: list[Section]) -> str:

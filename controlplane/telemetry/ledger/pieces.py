@@ -9,11 +9,19 @@ Piece = tuple[str, int, int]
 def pieces(node: Node, start: int, end: int) -> list[Piece]:
     """From `start` to `end`, which are the span's own time: what stages they are. They follow one another without a gap."""
     reading = node.reading
-    if reading.cuts is not None:
-        return _cut(reading.cuts(node), start, end)
-    if reading.call and _answered(node):
-        return [("network", start, end)]
-    return [(reading.stage, start, end)]
+    if reading.cuts is None and not reading.call:
+        return [(reading.stage, start, end)]
+    cuts = node.cuts
+    if cuts is None:  # asked for once: it looks at all children, and a span may have as many sections as children
+        cuts = reading.cuts(node) if reading.cuts is not None else [(node.start, _stage_of_call(node))]
+        node.cuts = cuts
+    if len(cuts) == 1 and cuts[0][0] <= start:
+        return [(cuts[0][1], start, end)]
+    return _cut(cuts, start, end)
+
+
+def _stage_of_call(call: Node) -> str:
+    return "network" if answered(call) else call.reading.stage
 
 
 def _cut(cuts: Cuts, start: int, end: int) -> list[Piece]:
@@ -30,7 +38,7 @@ def _cut(cuts: Cuts, start: int, end: int) -> list[Piece]:
     return pieces
 
 
-def _answered(call: Node) -> bool:
+def answered(call: Node) -> bool:
     """Whether the far side's own spans are seen in a call, or in the client span that the call is made through."""
     inside = [child for child in call.children if _overlaps(child, call)]
     inside += [inner for child in inside for inner in child.children if _overlaps(inner, child)]

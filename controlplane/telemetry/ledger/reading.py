@@ -45,12 +45,14 @@ class Reading(NamedTuple):
     far_side: bool = False  # the whole of a server's work on one call, as seen by that server
     cuts: Callable[["Node"], Cuts] | None = None  # where its own time changes stage within it; replaces `stage`
     first_token: Callable[["Node"], FirstToken | None] | None = None
+    queue_unseen: Callable[["Node"], bool] | None = None  # of a server's span: whether nothing says how long it queued
+    inner: bool = False  # always a part of another span of its server: alone it says that the request has not ended
 
 
 class Node:
     """A span in its trace's tree. `start` and `end` are ns on the clock of the tree's root: its own plus `shift`."""
 
-    __slots__ = ("below", "children", "end", "id", "owner", "parent", "reading", "shift", "span", "start")
+    __slots__ = ("below", "children", "cuts", "end", "id", "owner", "parent", "reading", "shift", "span", "start")
 
     def __init__(self, span: Span, reading: Reading) -> None:
         self.span = span
@@ -62,4 +64,5 @@ class Node:
         self.parent: Node | None = None
         self.children: list[Node] = []
         self.below = Entry.NO  # the best entry strictly beneath
+        self.cuts: Cuts | None = None  # once `pieces` has asked for them
         self.owner: Node | None = None  # the entry of the request it belongs to

@@ -23,18 +23,24 @@ def find(tree: Tree) -> list[Request]:
     """The requests of a trace, in order of their entries' times.
 
     Entries are the outermost spans that an adapter recognises (see `Entry`); where there is none, the true roots.
-    A span whose parent is missing is given back to the request it lies in (see `_adopt`).
+    A span whose parent is missing is given back to the request it lies in (see `_adopt`). What is in progress is no request yet.
     """
     entries = _recognised(tree)
     if tree.orphans:
         entries = _adopt(tree, entries or tree.roots)
     elif not entries:
         entries = tree.roots
+    entries = [entry for entry in entries if not _has_not_ended(entry)]
     for entry in entries:
         entry.owner = entry
     if len(entries) == 1:
         return [_request(entries[0])]
     return [_request(entry) for entry in sorted(entries, key=lambda node: (node.start, node.id))]
+
+
+def _has_not_ended(entry: Node) -> bool:
+    """Whether it is a part of a request whose own span, which ends last, is not here yet."""
+    return entry.reading.inner and entry.parent is None and bool(entry.span.parent_id.strip(b"\0"))
 
 
 def _recognised(tree: Tree) -> list[Node]:

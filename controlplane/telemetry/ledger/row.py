@@ -5,6 +5,9 @@ from dataclasses import dataclass, field
 STAGES = ("network", "gateway", "tokenizer", "cache", "queue", "model", "egress")
 """Where a request's time can go. `unattributed` is not a stage: it is what no span explains."""
 
+AT_THE_SERVER = ("queue", "network")
+"""Stages of which a server's spans tell a part: where these are missing, that part is within `model`."""
+
 RATE_LIMITED = "rate_limit_exceeded"
 """`error_type` of what a tenant's own rate limit refused."""
 
@@ -25,6 +28,19 @@ def prompt_bucket(tokens: int | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Attempt:
+    """One call to one replica: what it took, and how it ended."""
+
+    pool: str
+    replica: str
+    outcome: str  # "ok", "error", or "cancelled": nobody waited for it any more, which says nothing about the replica
+    error_type: str  # of an error: "unreachable", "timeout", a gRPC status, …
+    retried: bool  # another attempt followed
+    ns: int  # from its start to its end, within the request
+    model_ns: int  # of the request's stages["model"]
+
+
+@dataclass(frozen=True, slots=True)
 class LedgerRow:
     """One request. `sum(stages.values()) + unattributed_ns == e2e_ns == end_ns - start_ns`, exactly.
 
@@ -40,8 +56,8 @@ class LedgerRow:
     e2e_ns: int
     stages: dict[str, int]  # every one of STAGES, ns
     unattributed_ns: int
-    prefill_ns: int  # of stages["model"], until the first token
-    decode_ns: int  # of stages["model"], after it
+    prefill_ns: int  # of stages["model"] without `retried_ns`, until the first token
+    decode_ns: int  # of stages["model"] without `retried_ns`, after it
     ttft_ns: int | None
     ttft_definition: (
         str  # "gateway", "otel-server", "vllm-arrival", "vllm-scheduled", "triton-first-response", "client", or ""
@@ -55,7 +71,7 @@ class LedgerRow:
     model: str
     variant: str
     pool: str
-    replica: str
+    replica: str  # of the last attempt
     region: str
     tier: str
     tenant: str
@@ -69,9 +85,17 @@ class LedgerRow:
     span_count: int
     adapter: str  # which adapter recognised the entry span: "weir", "triton", "vllm", "generic", …
     critical_path: tuple[str, ...] = field(default=())  # span ids in order of first appearance on the path
+    attempts: tuple[Attempt, ...] = field(default=())  # in order; none where nothing says which replicas were asked
+    unmeasured: bool = False
+    """A server's own spans are missing: how long the request queued there and was on the way is within `model`, and not known."""
     labels: tuple[int, ...] = field(default=(), compare=False, repr=False)
     attributes: tuple[int, ...] = field(default=(), compare=False, repr=False)
     """`ledger.tokens` of its spans, labels and others: written to be found by, and never read back."""
+
+    @property
+    def retried_ns(self) -> int:
+        """Of stages["model"], what was spent in attempts that another one followed."""
+        return sum(attempt.model_ns for attempt in self.attempts if attempt.retried)
 
     @property
     def prompt_bucket(self) -> str:

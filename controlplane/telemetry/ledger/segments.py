@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from controlplane.telemetry.ledger.critical_path import critical_path
 from controlplane.telemetry.ledger.pieces import pieces
-from controlplane.telemetry.ledger.requests import find
+from controlplane.telemetry.ledger.requests import Request, find
 from controlplane.telemetry.ledger.tree import build
 from controlplane.telemetry.spans import Span
 
@@ -19,6 +19,11 @@ class Segment(NamedTuple):
     end_ns: int
 
 
+def paths(spans: Sequence[Span]) -> dict[str, list[Segment]]:
+    """`segments` of all the requests that these spans hold, by request id: for a trace that holds many."""
+    return {request.entry.id.hex(): _segments(request) for request in find(build(spans))} if spans else {}
+
+
 def segments(spans: Sequence[Span], request_id: str) -> list[Segment]:
     """Of the request whose entry span is `request_id` (16 hex digits), in order of time; empty where these spans hold no such request.
 
@@ -26,14 +31,17 @@ def segments(spans: Sequence[Span], request_id: str) -> list[Segment]:
     they sum to its row.
     """
     for request in find(build(spans)) if spans else ():
-        if request.entry.id.hex() != request_id:
-            continue
-        return [
-            Segment(node.id.hex(), stage or "unattributed", start - node.shift, end - node.shift)
-            for node, section_start, section_end in reversed(
-                critical_path(request.client or request.entry, request.start, request.end)
-            )
-            for stage, start, end in pieces(node, section_start, section_end)
-            if end > start
-        ]
+        if request.entry.id.hex() == request_id:
+            return _segments(request)
     return []
+
+
+def _segments(request: Request) -> list[Segment]:
+    return [
+        Segment(node.id.hex(), stage or "unattributed", start - node.shift, end - node.shift)
+        for node, section_start, section_end in reversed(
+            critical_path(request.client or request.entry, request.start, request.end)
+        )
+        for stage, start, end in pieces(node, section_start, section_end)
+        if end > start
+    ]

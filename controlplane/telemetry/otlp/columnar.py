@@ -15,11 +15,13 @@ import pyarrow as pa
 from controlplane.telemetry.spans import Span
 from controlplane.telemetry.store.columns import SPAN_SCHEMA, attribute_text, span_table
 
-from . import kernel
-from .faults import MAX_SPAN_BYTES, REASONS
+from . import kernel, rejoin
+from .faults import ANY, MAX_SPAN_BYTES, REASONS, Bounds
 from .pairs import parsed
+from .rejoin import Home, Homes, home_of, moved
 from .values import Known, Values
 
+_ATTRIBUTE = rejoin.ATTRIBUTE.encode()
 _DOUBLE = Struct("<d").unpack_from
 _MOST_SPANS, _MOST_BYTES = 4096, 2**20  # read at once
 
@@ -51,6 +53,12 @@ class Spans(Protocol):
     def of(self, part: Part) -> list[Span]:
         """One trace's spans as values. Spans may share their attributes: nobody changes those."""
 
+    def named_homes(self) -> dict[bytes, Home]:
+        """Lost traces that say in here where they belong, by their ids (see `rejoin`)."""
+
+    def move(self, homes: Homes) -> None:
+        """Put the spans of lost traces where they belong: before anything else is asked."""
+
 
 class Listed:
     """Spans that are values already, each with its size."""
@@ -78,6 +86,19 @@ class Listed:
 
     def of(self, part: Part) -> list[Span]:
         return [span for span, _ in self._spans[part.first : part.last]]
+
+    def named_homes(self) -> dict[bytes, Home]:
+        found: dict[bytes, Home] = {}
+        for span, _ in self._spans:
+            if home := home_of(span.trace_id, span.attributes.get(rejoin.ATTRIBUTE)):
+                found[span.trace_id] = home
+        return found
+
+    def move(self, homes: Homes) -> None:
+        found = [(homes.get(span.trace_id), span, size) for span, size in self._spans]
+        if any(home for home, _, _ in found):
+            at_home = [(moved(span, home) if home else span, size) for home, span, size in found]
+            self._spans = sorted(at_home, key=lambda pair: pair[0].trace_id)
 
 
 _known = Known()
@@ -159,6 +180,28 @@ class Scanned:
                 self._event_pairs[:, :where].ravel().tolist(),
             )
         return self._values.spans(part.trace_id, self._order[part.first : part.last])
+
+    def named_homes(self) -> dict[bytes, Home]:
+        pairs, found = self._pairs, dict[bytes, Home]()
+        fits = (pairs[:, kernel.KEY_END] - pairs[:, kernel.KEY_AT] == len(_ATTRIBUTE)) & (
+            pairs[:, kernel.VALUE_END] - pairs[:, kernel.VALUE] == rejoin.SIZE
+        )
+        for pair in np.flatnonzero(fits).tolist():
+            key_at, key_end, kind, value, value_end = pairs[pair, kernel.KEY_AT :].tolist()
+            if kind != kernel.TEXT or self._data[key_at:key_end] != _ATTRIBUTE:
+                continue
+            row = int(np.searchsorted(self._spans[kernel.PAIR_LAST], pair, "right"))
+            trace_id = self._ids[row, :16].tobytes()
+            if home := home_of(trace_id, self._data[value:value_end].decode()):
+                found[trace_id] = home
+        return found
+
+    def move(self, homes: Homes) -> None:
+        for row in homes.among(self._ids.view(np.uint64)[:, 0]):
+            if home := homes.get(self._ids[row, :16].tobytes()):
+                self._ids[row, :16] = np.frombuffer(home.trace_id, np.uint8)
+                if not self._ids[row, 24:].any():
+                    self._ids[row, 24:] = np.frombuffer(home.parent_id, np.uint8)
 
     def _event_columns(self, number: int) -> tuple[pa.Array, pa.Array, pa.Array]:
         spans, events = self._spans, self._events
@@ -261,19 +304,26 @@ def chunks(found: Found) -> list[tuple[int, int]]:
 
 
 def read(
-    body: bytes, found: Found, first: int, last: int, groups: Sequence[tuple[str, str]], shard: int = 0, shards: int = 1
+    body: bytes,
+    found: Found,
+    first: int,
+    last: int,
+    groups: Sequence[tuple[str, str]],
+    shard: int = 0,
+    shards: int = 1,
+    within: Bounds = ANY,
 ) -> Scanned | None:
     """Spans `first` to `last` of a body that are fine and of this shard; None where only the parser can say. Raises Malformed."""
-    read = _read(body, found, first, last, shard, shards)
+    read = _read(body, found, first, last, within, shard, shards)
     if read is None:
         return None
     _, ids, spans, pairs, events, event_pairs = read
     return Scanned(body, groups, ids, spans.copy(), pairs.copy(), events.copy(), event_pairs.copy())
 
 
-def judge(body: bytes, found: Found, first: int, last: int) -> dict[str, int] | None:
+def judge(body: bytes, found: Found, first: int, last: int, within: Bounds = ANY) -> dict[str, int] | None:
     """Which of these spans are refused, and why; None where only the parser can say. Raises Malformed."""
-    read = _read(body, found, first, last, 0, 1)
+    read = _read(body, found, first, last, within, 0, 1)
     if read is None:
         return None
     counts = read[0]
@@ -281,7 +331,7 @@ def judge(body: bytes, found: Found, first: int, last: int) -> dict[str, int] | 
 
 
 def _read(
-    body: bytes, found: Found, first: int, last: int, shard: int, shards: int
+    body: bytes, found: Found, first: int, last: int, within: Bounds, shard: int, shards: int
 ) -> tuple[kernel.Numbers, kernel.Bytes, kernel.Numbers, kernel.Numbers, kernel.Numbers, kernel.Numbers] | None:
     size = min(
         int((found.places[kernel.PLACE_END] - found.places[kernel.PLACE_AT])[first:last].sum()), 8 * MAX_SPAN_BYTES
@@ -293,7 +343,7 @@ def _read(
     events = _room.rows("events", size // 16 + 16, kernel.EVENT_COLUMNS)
     event_pairs = _room.rows("event pairs", size // 8 + 16, kernel.PAIR_COLUMNS)
     written = kernel.read(
-        np.frombuffer(body, np.uint8), found.places, first, last, MAX_SPAN_BYTES, shard, shards,
+        np.frombuffer(body, np.uint8), found.places, first, last, MAX_SPAN_BYTES, within.earliest_ns, within.latest_ns, shard, shards,
         ids, spans, pairs, events, event_pairs, counts,
     )  # fmt: skip
     if written < 0:

@@ -14,6 +14,7 @@ from controlplane.telemetry.spool.frame import Kind
 
 from . import from_json, from_protobuf
 from .columnar import Listed, Spans
+from .faults import ANY, Bounds, bounds
 from .malformed import Malformed
 
 Rejected = Counter[str]
@@ -32,7 +33,7 @@ _EXAMPLE = ExportTraceServiceRequest(
     ]
 ).SerializeToString()
 
-__all__ = ["Malformed", "Rejected", "Spans", "check", "count_log_records", "read"]
+__all__ = ["Malformed", "Rejected", "Spans", "bounds", "check", "count_log_records", "read"]
 
 
 def prepare() -> None:
@@ -42,20 +43,20 @@ def prepare() -> None:
         spans.table(), spans.parts()
 
 
-def check(kind: Kind, body: bytes) -> Rejected:
+def check(kind: Kind, body: bytes, within: Bounds = ANY) -> Rejected:
     """The spans that would be refused. Raises Malformed where the body as a whole cannot be read."""
-    return from_protobuf.check(body) if kind is Kind.TRACES_PROTOBUF else from_json.check(body)
+    return from_protobuf.check(body, within) if kind is Kind.TRACES_PROTOBUF else from_json.check(body, within)
 
 
-def read(kind: int, body: bytes, shard: int = 0, shards: int = 1) -> Iterator[Spans]:
+def read(kind: int, body: bytes, shard: int = 0, shards: int = 1, within: Bounds = ANY) -> Iterator[Spans]:
     """The body's spans without those that `check` refuses, some thousand at a time: the traces of one shard alone.
 
-    A trace is its last byte's, modulo `shards`. Raises Malformed where `check` does.
+    A trace is its last byte's, modulo `shards`; `within` is what they were judged by. Raises Malformed where `check` does.
     """
     if kind == Kind.TRACES_PROTOBUF:
-        yield from from_protobuf.read(body, shard, shards)
+        yield from from_protobuf.read(body, shard, shards, within)
         return
-    spans = (pair for pair in from_json.spans(body) if pair[0].trace_id[15] % shards == shard)
+    spans = (pair for pair in from_json.spans(body, within) if pair[0].trace_id[15] % shards == shard)
     while some := list(islice(spans, _AT_ONCE)):
         yield Listed(some)
 

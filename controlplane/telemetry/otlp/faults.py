@@ -1,5 +1,9 @@
 """What makes a single span unusable. The rest of its request is taken; the sender is told which rule it broke."""
 
+from typing import NamedTuple
+
+from controlplane.telemetry.metrics.admission import AHEAD_NS
+
 LATEST_NS = 2**63
 """Times are stored as signed 64-bit nanoseconds: the year 2262."""
 MAX_SPAN_BYTES = 4 * 2**20
@@ -11,13 +15,30 @@ NO_SPAN_ID = "span_id is not 8 bytes with one of them non-zero"
 NO_PARENT_ID = "parent_span_id is neither empty nor 8 bytes"
 NO_START = "start_time_unix_nano is not set, or after the year 2262"
 NO_END = "end_time_unix_nano is not set, or after the year 2262"
-REASONS = (TOO_LARGE, NO_TRACE_ID, NO_SPAN_ID, NO_PARENT_ID, NO_START, NO_END)
+AHEAD = f"the span starts or ends more than {AHEAD_NS // 60_000_000_000} minutes ahead of the receiver's clock"
+OLD = "the span starts before what is kept (WEIR_RETENTION_DAYS)"
+REASONS = (TOO_LARGE, NO_TRACE_ID, NO_SPAN_ID, NO_PARENT_ID, NO_START, NO_END, AHEAD, OLD)
 """In the order of `kernel.FAULTS`."""
 
 _NO_TRACE, _NO_SPAN = bytes(16), bytes(8)
 
 
-def fault(trace_id: bytes, span_id: bytes, parent_id: bytes, start_ns: int, end_ns: int) -> str:
+class Bounds(NamedTuple):
+    """When spans may start and end, ns since the Unix epoch: from `earliest_ns` to `latest_ns`, both included."""
+
+    earliest_ns: int = 1
+    latest_ns: int = LATEST_NS - 1
+
+
+ANY = Bounds()
+
+
+def bounds(received_ns: int, retention_ns: int) -> Bounds:
+    """For spans received at this time and kept for so long. What judged them and what reads them later use the same."""
+    return Bounds(max(1, received_ns - retention_ns), min(received_ns + AHEAD_NS, LATEST_NS - 1))
+
+
+def fault(trace_id: bytes, span_id: bytes, parent_id: bytes, start_ns: int, end_ns: int, within: Bounds = ANY) -> str:
     """Why this span is refused, naming the field, or empty where it is fine."""
     if len(trace_id) != 16 or trace_id == _NO_TRACE:
         return NO_TRACE_ID
@@ -29,4 +50,8 @@ def fault(trace_id: bytes, span_id: bytes, parent_id: bytes, start_ns: int, end_
         return NO_START
     if not 0 < end_ns < LATEST_NS:
         return NO_END
+    if max(start_ns, end_ns) > within.latest_ns:
+        return AHEAD
+    if start_ns < within.earliest_ns:
+        return OLD
     return ""

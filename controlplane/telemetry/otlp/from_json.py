@@ -13,16 +13,14 @@ import msgspec
 
 from controlplane.telemetry.spans import AttrValue, Event, Span
 
-from .faults import LATEST_NS, MAX_SPAN_BYTES, TOO_LARGE, fault
+from .faults import ANY, LATEST_NS, MAX_SPAN_BYTES, TOO_LARGE, Bounds, fault
 from .malformed import Malformed
-from .rejoin import Homes, rejoin
 
 T = TypeVar("T")
 Integer = int | str | None
 _DECIMAL = re.compile(r"-?[0-9]{1,20}")
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2})*")
 _NO_PARENT = bytes(8)
-_homes: Homes = {}  # of this process, from one export to the next
 
 
 class _Struct(msgspec.Struct, rename="camel", gc=False):
@@ -114,12 +112,12 @@ _one_span = msgspec.json.Decoder(WireSpan)
 _logs = msgspec.json.Decoder(LogsRequest)
 
 
-def check(body: bytes) -> Counter[str]:
-    return Counter(found for found, _ in _read(body) if isinstance(found, str))
+def check(body: bytes, within: Bounds = ANY) -> Counter[str]:
+    return Counter(found for found, _ in _read(body, within) if isinstance(found, str))
 
 
-def spans(body: bytes) -> Iterator[tuple[Span, int]]:
-    return iter(rejoin(((found, size) for found, size in _read(body) if isinstance(found, Span)), _homes))
+def spans(body: bytes, within: Bounds = ANY) -> Iterator[tuple[Span, int]]:
+    return ((found, size) for found, size in _read(body, within) if isinstance(found, Span))
 
 
 def count_log_records(body: bytes) -> int:
@@ -130,6 +128,8 @@ def count_log_records(body: bytes) -> int:
     )
 
 
+MAX_DEPTH = 48
+"""Lists and maps within one another in an attribute: what protobuf's parser takes too."""
 MAX_OBJECTS = 2**20
 """JSON objects in one body. The smallest is two bytes, and costs some hundred in memory."""
 
@@ -141,7 +141,7 @@ def _parse(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
         raise Malformed(f"the body is not OTLP/JSON: {error}") from error
 
 
-def _read(body: bytes) -> Iterator[tuple[Span | str, int]]:
+def _read(body: bytes, within: Bounds) -> Iterator[tuple[Span | str, int]]:
     """Each span, or why it is refused; with its size in the body."""
     if body.count(b"{") > MAX_OBJECTS:
         raise Malformed(f"the body holds more than {MAX_OBJECTS} JSON objects: send smaller batches, or protobuf")
@@ -154,10 +154,13 @@ def _read(body: bytes) -> Iterator[tuple[Span | str, int]]:
             name = (scope.scope and scope.scope.name) or ""
             for span in scope.spans or ():
                 size = len(memoryview(span))
-                yield (_span(_parse(_one_span, span), service, name) if size <= MAX_SPAN_BYTES else TOO_LARGE), size
+                if size > MAX_SPAN_BYTES:
+                    yield TOO_LARGE, size
+                else:
+                    yield _span(_parse(_one_span, span), service, name, within), size
 
 
-def _span(span: WireSpan, service: str, scope: str) -> Span | str:
+def _span(span: WireSpan, service: str, scope: str, within: Bounds) -> Span | str:
     trace_id, span_id, parent_id = _bytes(span.trace_id), _bytes(span.span_id), _bytes(span.parent_span_id)
     start_ns, end_ns = _uint64(span.start_time_unix_nano), _uint64(span.end_time_unix_nano)
     attributes = _attributes(
@@ -169,7 +172,7 @@ def _span(span: WireSpan, service: str, scope: str) -> Span | str:
             for event in span.events or ()
         ]
     )
-    if reason := fault(trace_id, span_id, parent_id, start_ns, end_ns):
+    if reason := fault(trace_id, span_id, parent_id, start_ns, end_ns, within):
         return reason
     kind, status = span.kind or 0, (span.status and span.status.code) or 0
     return Span(
@@ -192,10 +195,14 @@ def _attributes(pairs: list[KeyValue] | None) -> dict[str, AttrValue]:
     return {pair.key or "": _value(pair.value) for pair in pairs or ()}
 
 
-def _value(value: AnyValue | None) -> AttrValue:
-    """As `any_value.value_of`."""
+def _value(value: AnyValue | None, depth: int = 0) -> AttrValue:
+    """As `any_value.value_of`, whose parser bounds the depth itself."""
     if value is None:
         return ""
+    if depth > MAX_DEPTH:
+        raise Malformed(
+            f"the body is not OTLP/JSON that is taken: an attribute nests more than {MAX_DEPTH} lists or maps"
+        )
     if value.string_value is not None:
         return value.string_value
     if value.int_value is not None:
@@ -205,9 +212,9 @@ def _value(value: AnyValue | None) -> AttrValue:
     if value.bool_value is not None:
         return value.bool_value
     if value.array_value is not None:
-        return tuple([_value(item) for item in value.array_value.values or ()])
+        return tuple([_value(item, depth + 1) for item in value.array_value.values or ()])
     if value.kvlist_value is not None:
-        return tuple([(pair.key or "", _value(pair.value)) for pair in value.kvlist_value.values or ()])
+        return tuple([(pair.key or "", _value(pair.value, depth + 1)) for pair in value.kvlist_value.values or ()])
     if value.bytes_value is not None:
         return _base64(value.bytes_value)
     return ""

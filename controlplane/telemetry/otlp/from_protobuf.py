@@ -15,7 +15,7 @@ from controlplane.telemetry.spans import Event, Span
 from . import columnar
 from .any_value import attributes
 from .columnar import Listed, Spans
-from .faults import LATEST_NS, MAX_SPAN_BYTES, TOO_LARGE, fault
+from .faults import ANY, LATEST_NS, MAX_SPAN_BYTES, TOO_LARGE, Bounds, fault
 from .malformed import Malformed
 from .wire import count, fields
 
@@ -25,55 +25,60 @@ _NO_PARENT = bytes(8)
 _LISTED_AT_ONCE = 2_000
 
 
-def check(body: bytes) -> Counter[str]:
+def check(body: bytes, within: Bounds = ANY) -> Counter[str]:
     rejected: Counter[str] = Counter()
     found = columnar.find(body)
     if found is None:
-        _check(body, walk(body), rejected)
+        _check(body, walk(body), within, rejected)
         return rejected
     groups = _groups(body, found)
     for first, last in columnar.chunks(found):
-        faults = columnar.judge(body, found, first, last)
+        faults = columnar.judge(body, found, first, last, within)
         if faults is None:
-            _check(body, _places(found, first, last, groups), rejected)
+            _check(body, _places(found, first, last, groups), within, rejected)
         else:
             rejected.update(faults)
     return rejected
 
 
-def read(body: bytes, shard: int = 0, shards: int = 1) -> Iterator[Spans]:
+def read(body: bytes, shard: int = 0, shards: int = 1, within: Bounds = ANY) -> Iterator[Spans]:
     found = columnar.find(body)
     if found is None:
-        yield from _listed(body, walk(body), shard, shards)
+        yield from _listed(body, walk(body), shard, shards, within)
         return
     groups = _groups(body, found)
     for first, last in columnar.chunks(found):
-        scanned = columnar.read(body, found, first, last, groups, shard, shards)
+        scanned = columnar.read(body, found, first, last, groups, shard, shards, within)
         if scanned is None:
-            yield from _listed(body, _places(found, first, last, groups), shard, shards)
+            yield from _listed(body, _places(found, first, last, groups), shard, shards, within)
         elif len(scanned):
             yield scanned
 
 
-def _check(body: bytes, places: Iterator[_Place], rejected: Counter[str]) -> None:
+def _check(body: bytes, places: Iterator[_Place], within: Bounds, rejected: Counter[str]) -> None:
     for start, end, _, _ in places:
         if end - start > MAX_SPAN_BYTES:
             rejected[TOO_LARGE] += 1
             continue
         span = _parse(WireSpan, body[start:end])
         if reason := fault(
-            span.trace_id, span.span_id, span.parent_span_id, span.start_time_unix_nano, span.end_time_unix_nano
+            span.trace_id,
+            span.span_id,
+            span.parent_span_id,
+            span.start_time_unix_nano,
+            span.end_time_unix_nano,
+            within,
         ):
             rejected[reason] += 1
 
 
-def _listed(body: bytes, places: Iterator[_Place], shard: int, shards: int) -> Iterator[Spans]:
+def _listed(body: bytes, places: Iterator[_Place], shard: int, shards: int, within: Bounds) -> Iterator[Spans]:
     some: list[tuple[Span, int]] = []
     for start, end, service, scope in places:
         if end - start > MAX_SPAN_BYTES:
             continue
         span = span_of(_parse(WireSpan, body[start:end]), service, scope)
-        if fault(span.trace_id, span.span_id, span.parent_id, span.start_ns, span.end_ns):
+        if fault(span.trace_id, span.span_id, span.parent_id, span.start_ns, span.end_ns, within):
             continue
         if span.trace_id[15] % shards == shard:
             some.append((span if span.end_ns >= span.start_ns else span._replace(end_ns=span.start_ns), end - start))

@@ -58,7 +58,7 @@ EVENT_COLUMNS = 5
 
 # What `read` counts: rows written, faults by kind (the order of `faults.REASONS`), and how much room texts take.
 SPANS, PAIRS, EVENTS, EVENT_PAIRS = range(4)
-FAULTS, FAULT_KINDS = 4, 6
+FAULTS, FAULT_KINDS = 4, 8
 COUNTS = FAULTS + FAULT_KINDS
 
 _MOST_PAIRS = 128  # of one span: their keys are compared with one another
@@ -306,7 +306,7 @@ def _id(data: Bytes, at: int, end: int, ids: Bytes, row: int, first: int, size: 
 
 @compiled
 def read(
-    data: Bytes, places: Numbers, first: int, last: int, largest: int, shard: int, shards: int,
+    data: Bytes, places: Numbers, first: int, last: int, largest: int, earliest_ns: int, latest_ns: int, shard: int, shards: int,
     ids: Bytes, spans: Numbers, pairs: Numbers, events: Numbers, event_pairs: Numbers, counts: Numbers,
 ) -> int:  # fmt: skip
     """Read the spans at `places[:, first:last]` that are of this shard. Those that are refused are counted, the others written.
@@ -411,9 +411,16 @@ def read(
             fault = 4
         elif fault == 0 and end_ns <= 0:
             fault = 5
+        elif fault == 0 and max(start_ns, end_ns) > latest_ns:
+            fault = 6
+        elif fault == 0 and start_ns < earliest_ns:
+            fault = 7
         if fault:
             for pair in range(first_pair, counts[PAIRS]):
                 if pairs[pair, TYPE] == ODD:
+                    return UNUSUAL
+            for pair in range(first_event_pair, counts[EVENT_PAIRS]):
+                if event_pairs[pair, TYPE] == ODD:
                     return UNUSUAL
             counts[FAULTS + fault] += 1
             counts[PAIRS], counts[EVENTS], counts[EVENT_PAIRS] = first_pair, first_event, first_event_pair

@@ -1,6 +1,7 @@
 """What both transports share: take a body, judge it, make it durable, say what became of it."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -53,6 +54,7 @@ class Receiver:
     ) -> None:
         decode.prepare()
         self._spool = spool
+        self._retention_ns = retention_days * 86_400 * 10**9
         self.metrics = Intake(spool, max_series=max_series, retention_days=retention_days)
         self.max_body_bytes = max_body_bytes
         self._inflight_bytes, self.inflight = inflight_bytes, 0
@@ -86,8 +88,9 @@ class Receiver:
                 samples = await self.judged(len(body), self._samples, encoding, body)
                 await self.metrics.keep(samples)
                 return contract.summary(samples.rejected, "data points", samples.exemplars.faults)
-            taken = await self.judged(len(body), self._judge, signal, encoding, body)
-            return await self._keep(taken, signal, encoding, body)
+            received_ns = time.time_ns()
+            taken = await self.judged(len(body), self._judge, signal, encoding, body, received_ns)
+            return await self._keep(taken, signal, encoding, body, received_ns)
         except Malformed as error:
             raise contract.bad_data(str(error)) from error
         except SpoolFull as full:
@@ -105,18 +108,18 @@ class Receiver:
         (metrics.read_json if encoding is Encoding.JSON else metrics.read_protobuf)(body, builder)
         return builder
 
-    def _judge(self, signal: Signal, encoding: Encoding, body: bytes) -> Taken:
+    def _judge(self, signal: Signal, encoding: Encoding, body: bytes, received_ns: int) -> Taken:
         json = encoding is Encoding.JSON
         if signal is Signal.LOGS:
             return contract.summary({NOT_STORED: decode.count_log_records(body, json=json)}, "log records")
-        rejected = decode.check(_kind(encoding), body)
+        rejected = decode.check(_kind(encoding), body, decode.bounds(received_ns, self._retention_ns))
         for reason, count in rejected.items():
             self.counts.rejected[reason] = self.counts.rejected.get(reason, 0) + count
         return contract.summary(rejected)
 
-    async def _keep(self, taken: Taken, signal: Signal, encoding: Encoding, body: bytes) -> Taken:
+    async def _keep(self, taken: Taken, signal: Signal, encoding: Encoding, body: bytes, received_ns: int) -> Taken:
         if signal is Signal.TRACES and body:
-            await asyncio.wrap_future(self._spool.append(_kind(encoding), body))
+            await asyncio.wrap_future(self._spool.append(_kind(encoding), body, received_ns))
             self.counts.acknowledged += 1
         return taken
 

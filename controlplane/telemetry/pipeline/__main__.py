@@ -26,6 +26,7 @@ def main() -> None:
     run(
         config.home / "spool",
         config.store_dsn,
+        config.snapshot_file,
         shard=arguments.shard,
         shards=arguments.shards,
         limits=Limits(config.trace_quiet_s, config.trace_open_s, config.pending_bytes),

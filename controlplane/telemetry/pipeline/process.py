@@ -4,28 +4,27 @@ import os
 import select
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
-import msgspec
 import structlog
 
 from controlplane.telemetry.otlp import decode
-from controlplane.telemetry.spool import checkpoint, segments
+from controlplane.telemetry.spool import checkpoint, damaged, segments
 from controlplane.telemetry.spool.frame import Position
-from controlplane.telemetry.spool.reader import SpoolReader
+from controlplane.telemetry.spool.reader import Damage, SpoolReader
 
+from .assembly import identity
 from .batch import Batch
+from .naming import ModelNames
 from .recent import Recent
+from .report import BEAT_S, Folder, Reporter
 from .sink import Sink
-from .status import Status, encode
+from .status import Status
 from .store import StoreAdapter
 from .traces import Limits
 from .worker import BatchLimits, Worker
 
 log = structlog.get_logger(__name__)
-
-REFUSED_FILE = "refused.jsonl"
 
 
 class Frontier:
@@ -50,32 +49,49 @@ class Frontier:
 
 
 def run(
-    folder: Path, dsn: str, *, shard: int, shards: int, limits: Limits, batches: BatchLimits, retention_days: int
+    folder: Path,
+    dsn: str,
+    snapshot: Path,
+    *,
+    shard: int,
+    shards: int,
+    limits: Limits,
+    batches: BatchLimits,
+    retention_days: int,
 ) -> None:
     """Until standard input ends."""
+    names = ModelNames(snapshot)
     decode.prepare()
     frontier = Frontier(sys.stdin.fileno())
+    reporter = Reporter(sys.stdout.fileno(), shard, lambda: worker.pending_traces)
+    own = Folder(folder, reporter)
     store = StoreAdapter(dsn, retention_days)
-    reader = SpoolReader(folder, checkpoint.load(folder, shard, shards))
 
-    untouched = reader.position == segments.start_of(1)  # nothing was ever closed here
-    recent = Recent(folder, f"closed.{shard}-of-{shards}", 0 if untouched else time.time_ns())
-
-    def report(status: Status) -> None:
-        line = encode(msgspec.structs.replace(status, shard=shard, pending_traces=worker.pending_traces)) + b"\n"
-        os.write(sys.stdout.fileno(), line)
+    def lost(damage: Damage) -> None:
+        if shard == 0:  # each shard reads the whole spool
+            damaged.set_aside(folder, damage.at.segment)
+            reporter.send(Status(damaged=1, lost_bytes=damage.lost_bytes))
 
     def stored(batch: Batch, status: Status) -> None:
-        checkpoint.save(folder, shard, shards, batch.checkpoint)
-        report(status)
+        if own.patiently(lambda: checkpoint.save(folder, shard, shards, batch.checkpoint)):
+            reporter.send(status)
 
-    def refused(items: Sequence[object], reason: str) -> None:
-        with (folder / REFUSED_FILE).open("ab") as file:
-            file.writelines(msgspec.json.encode({"reason": reason, "refused": item}) + b"\n" for item in items)
-
-    sink = Sink(store, stored, refused, away=lambda reason: report(Status(store_away=reason)))
+    reader = SpoolReader(folder, checkpoint.load(folder, shard, shards), lost)
+    untouched = reader.position == segments.start_of(1)  # nothing was ever closed here
+    recent = Recent(folder, f"closed.{shard}-of-{shards}", 0 if untouched else time.time_ns())
+    sink = Sink(store, identity(), stored, own.refuse, away=reporter.store_away, names=names, waiting=reporter.beat)
     worker = Worker(
-        reader, sink, recent, lambda: frontier.position, shard=shard, shards=shards, limits=limits, batches=batches
+        reader,
+        sink,
+        recent,
+        lambda: frontier.position,
+        names=names,
+        shard=shard,
+        shards=shards,
+        limits=limits,
+        batches=batches,
+        retention_days=retention_days,
+        refused=own.refuse,
     )
     sink.start()
     try:
@@ -83,9 +99,11 @@ def run(
         while not frontier.ended:
             if not sink.alive:
                 sys.exit("the writing thread ended")  # and said why; we are started again
-            frontier.wait(wait_s)
+            frontier.wait(min(wait_s, BEAT_S))
             wait_s = worker.step()
+            reporter.beat()
     finally:
+        own.end()
         sink.stop()
         reader.close()
         store.close()

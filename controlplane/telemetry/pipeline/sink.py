@@ -3,35 +3,44 @@
 import queue
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
 
+import msgspec
 import pyarrow as pa
 import structlog
 
 from controlplane.telemetry.ledger import LedgerRow
 from controlplane.telemetry.otlp.decode import Spans
-from controlplane.telemetry.spans import Span
+from controlplane.telemetry.spans import ROW_SPANS, Span
 from controlplane.telemetry.store import StoreError, StoreUnavailable
 from controlplane.telemetry.store.columns import SPAN_SCHEMA, span_table, table_spans
 
-from .batch import Batch, Key, key_of, rows_of, version_of
-from .status import Status
+from .assembly import MOST_TRACES, Closing, Shared, groups
+from .batch import Batch, contents, parts
+from .status import Status, added
 from .store import TraceStore
 
 log = structlog.get_logger(__name__)
 
 _LONGEST_WAIT_S = 5.0
-_TRACES_AT_ONCE = 1_000
 ENVIRONMENT = frozenset({8, 10, 16, 47, 60, 62, 81, 115, 164, 192, 193, 194, 497, 516})
 """ClickHouse codes for a missing table, column or database, a wrong user, password or grant: nothing is wrong with the data."""
 
 T = TypeVar("T")
 
 
-class _Known(NamedTuple):
-    spans: list[list[Span]]
-    requests: set[Key]
+@dataclass(slots=True)
+class _Written:
+    """What became of a batch's traces."""
+
+    rows: int = 0
+    amended: int = 0  # traces closed again with what the store had
+    withdrawn: int = 0
+    newest_ns: int = 0
+    oversized: int = 0  # traces with more spans than a row is made of
 
 
 class Sink:
@@ -40,14 +49,22 @@ class Sink:
     def __init__(
         self,
         store: TraceStore,
+        process: int,
         stored: Callable[[Batch, Status], None],
         refused: Callable[[Sequence[object], str], None],
         away: Callable[[str], None] = lambda reason: None,
+        names: Callable[[], Mapping[str, str]] = dict,
+        waiting: Callable[[], None] = lambda: None,
     ) -> None:
-        """`refused` gets what the store will never take, and why, to keep it elsewhere; `away` why it takes nothing now."""
-        self._store, self._stored, self._refused, self._tell_away = store, stored, refused, away
+        """`process` is who we are among all that write into this store (see `assembly.identity`). `refused` gets what the store will
+        never take, and why, to keep it elsewhere; `away` why it takes nothing now; `names` are models' (see `naming`). `waiting` is called
+        now and then while `put` waits."""
+        self._names = names
+        self._store, self._process = store, process
+        self._stored, self._refused, self._tell_away, self._waiting = stored, refused, away, waiting
         self._batches: queue.Queue[Batch] = queue.Queue(maxsize=2)
         self._stop = threading.Event()
+        self._shares_traces = False  # whether another pipeline had a share of a trace when it was last asked
         self._away: str | None = None  # None until the store has been tried
         self._thread = threading.Thread(target=self._run, name="sink", daemon=True)
 
@@ -65,6 +82,7 @@ class Sink:
             try:
                 self._batches.put(batch, timeout=0.2)
             except queue.Full:
+                self._waiting()
                 continue
             return
 
@@ -81,8 +99,27 @@ class Sink:
                 batch = self._batches.get(timeout=0.2)
             except queue.Empty:
                 continue
-            if status := self._write(batch):
+            if status := self._written(batch):
                 self._stored(batch, status)
+
+    def _written(self, batch: Batch) -> Status | None:
+        """Write a batch, and where that fails for a reason nobody foresaw, its parts one by one: what fails by itself is set aside."""
+        try:
+            return self._write(batch)
+        except Exception:
+            log.exception("pipeline.batch_failed", remedy="its parts are tried one by one")
+        whole = Status()
+        for part in parts(batch):
+            try:
+                status = self._write(part)
+            except Exception as error:
+                log.exception("pipeline.part_refused", kept_in="refused.jsonl")
+                self._refused(contents(part), f"{type(error).__name__}: {error}")
+                continue
+            if status is None:
+                return None
+            whole = added(whole, status)
+        return msgspec.structs.replace(whole, checkpoint=batch.checkpoint, lag_s=_lag_s(batch))
 
     def _write(self, batch: Batch) -> Status | None:
         """None where the sink was stopped before all of it was in the store."""
@@ -91,42 +128,123 @@ class Sink:
             return None
         if not self._insert(self._store.insert_samples, batch.samples):
             return None
-        rows = list(zip(batch.rows, batch.versions, strict=True))
-        withdrawn: set[Key] = set()
-        for at in range(0, len(batch.amend), _TRACES_AT_ONCE):
-            known = self._known(batch.amend[at : at + _TRACES_AT_ONCE])
-            if known is None:
-                return None
-            amended = [(row, version_of(spans)) for spans in known.spans for row in rows_of(spans)]
-            rows += amended
-            withdrawn |= known.requests - {key_of(row) for row, _ in amended}
-        if not self._insert(self._insert_rows, rows):
-            return None
-        if withdrawn and not self._patiently(lambda: self._store.withdraw_requests(withdrawn)):
+        written = _Written()
+        if batch.closed and not self._close(batch, written):
             return None
         return Status(
             spans=len(spans),
-            requests=len(rows),
-            amended=len(batch.amend),
-            withdrawn=len(withdrawn),
+            requests=written.rows,
+            amended=written.amended,
+            withdrawn=written.withdrawn,
             samples=sum(map(len, batch.samples)),
             exemplars=sum(len(one.exemplars) for one in batch.samples),
-            newest_ns=max((row.end_ns for row, _ in rows), default=0),
-            lag_s=max(0.0, (time.time_ns() - batch.oldest_ns) / 1e9) if batch.oldest_ns else 0.0,
+            newest_ns=written.newest_ns,
+            oversized=written.oversized,
+            lag_s=_lag_s(batch),
             checkpoint=batch.checkpoint,
         )
 
-    def _insert_rows(self, rows: list[tuple[LedgerRow, int]]) -> None:
-        self._store.insert_requests([row for row, _ in rows], [version for _, version in rows])
+    def _close(self, batch: Batch, written: "_Written", at_home: bool = False) -> bool:
+        """Write the rows of the batch's traces, in the order that `assembly` explains. False where the sink was stopped first.
 
-    def _known(self, trace_ids: list[bytes]) -> "_Known | None":
-        """What the store has of these traces: all their spans by now, and the rows made of fewer of them before."""
-        found: list[_Known] = []
+        `at_home` says that none of them is a lost trace.
+        """
+        shared, number = Shared(batch), time.time_ns()
+        if not self._patiently(lambda: self._store.insert_homes(batch.homes)):
+            return False
+        if not self._patiently(lambda: self._store.insert_shares(self._process, number, shared.shares)):
+            return False
+        again = self._shared(shared, number) if self._shares_traces else set()  # spares rows of parts
+        if again is None:
+            return False
+        again |= set(batch.amend)
+        rows = list(zip(batch.rows, batch.versions, strict=True))
+        if again:
+            names = {trace_id.hex() for trace_id in again}
+            rows = [pair for pair in rows if pair[0].trace_id not in names]
+        if not self._insert_rows(rows, written):
+            return False
+        while True:
+            trace_ids = sorted(again)
+            counts = self._counts(trace_ids)
+            if counts is None:
+                return False
+            for some in groups(trace_ids, counts):
+                if not self._close_again(some, counts, written, at_home):
+                    return False
+            again = self._shared(shared, number)
+            if not again:
+                return again is not None
+
+    def _shared(self, shared: Shared, number: int) -> set[bytes] | None:
+        """Traces of the batch of which others have shares that were not seen before. None where the sink was stopped first."""
+        found: list[dict[int, int]] = []
 
         def ask() -> None:
-            found.append(_Known(self._store.known_spans(trace_ids), self._store.request_keys(trace_ids)))
+            found.append(self._store.shared(self._process, number, shared.age_s(time.time_ns())))
 
-        return found[0] if self._patiently(ask) else None
+        if not self._patiently(ask):
+            return None
+        self._shares_traces = bool(found[0])
+        return shared.new(found[0])
+
+    def _take_home(self, spans: list[Span], written: "_Written") -> bool:
+        """Store the spans of lost traces where they belong, and close those traces. False where the sink was stopped first."""
+        if not self._insert(self._store.insert_span_columns, span_table(spans)):
+            return False
+        homes = list({span.trace_id: None for span in spans})
+        since_ns = min(span.start_ns for span in spans)
+        return self._close(Batch(closed=homes, amend=homes, since_ns=since_ns), written, at_home=True)
+
+    def _counts(self, trace_ids: list[bytes]) -> dict[bytes, int] | None:
+        """How many spans the store has of each. None where the sink was stopped first."""
+        counts: dict[bytes, int] = {}
+
+        def ask(some: list[bytes]) -> None:
+            counts.update(self._store.span_counts(some))
+
+        for at in range(0, len(trace_ids), MOST_TRACES):
+            if not self._patiently(partial(ask, trace_ids[at : at + MOST_TRACES])):
+                return None
+        return counts
+
+    def _close_again(
+        self, trace_ids: list[bytes], counts: dict[bytes, int], written: "_Written", at_home: bool
+    ) -> bool:
+        """Close these traces with all that the store has of them, and take back rows that are no requests."""
+        known: list[Closing] = []
+        oversized = sum(counts.get(trace_id, 0) > ROW_SPANS for trace_id in trace_ids)
+
+        def ask() -> None:
+            spans = self._store.known_spans(trace_ids, ROW_SPANS if oversized else None)
+            homes = {} if at_home else self._store.homes(trace_ids)
+            known.append(
+                Closing(spans, self._store.request_keys(trace_ids), homes, self._names(), counts, self._refused)
+            )
+
+        if not self._patiently(ask):
+            return False
+        closing = known[0]
+        if closing.moved and not self._take_home(closing.moved, written):
+            return False
+        if not self._insert_rows(list(zip(closing.rows, closing.versions, strict=True)), written):
+            return False
+        if closing.withdrawn and not self._patiently(
+            lambda: self._store.withdraw_requests(closing.withdrawn, closing.withdrawals)
+        ):
+            return False
+        written.amended += len(trace_ids)
+        written.oversized += oversized
+        written.withdrawn += len(closing.withdrawn)
+        return True
+
+    def _insert_rows(self, rows: list[tuple[LedgerRow, int]], written: "_Written") -> bool:
+        def insert(some: list[tuple[LedgerRow, int]]) -> None:
+            self._store.insert_requests([row for row, _ in some], [version for _, version in some])
+
+        written.rows += len(rows)
+        written.newest_ns = max(written.newest_ns, max((row.end_ns for row, _ in rows), default=0))
+        return self._insert(insert, rows)
 
     def _columns(self, batch: list[Spans]) -> pa.Table:
         """All spans in one piece; one that does not fit its column is set aside."""
@@ -188,3 +306,7 @@ class Sink:
         if bool(away) != bool(self._away) or self._away is None:
             self._tell_away(away)
         self._away = away
+
+
+def _lag_s(batch: Batch) -> float:
+    return max(0.0, (time.time_ns() - batch.oldest_ns) / 1e9) if batch.oldest_ns else 0.0

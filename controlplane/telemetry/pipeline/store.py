@@ -1,6 +1,6 @@
 """What the pipeline asks of a store. `controlplane.telemetry.store.Store` answers it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 import pyarrow as pa
@@ -8,8 +8,10 @@ import pyarrow as pa
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.metrics.batch import Batch as Samples
 from controlplane.telemetry.metrics.columns import sample_tables
+from controlplane.telemetry.otlp.rejoin import Home
 from controlplane.telemetry.spans import Span
 from controlplane.telemetry.store import Store, migrate
+from controlplane.telemetry.store.withdraw import RequestKey
 
 
 class TraceStore(Protocol):
@@ -24,12 +26,23 @@ class TraceStore(Protocol):
 
     def insert_samples(self, batches: Sequence[Samples]) -> None: ...
 
-    def known_spans(self, trace_ids: Sequence[bytes]) -> list[list[Span]]:
-        """All spans of each of these traces that is there."""
+    def known_spans(self, trace_ids: Sequence[bytes], most: int | None = None) -> list[list[Span]]:
+        """All spans of each of these traces that is there; with `most`, so many of the earliest."""
 
-    def request_keys(self, trace_ids: Sequence[bytes]) -> set[tuple[bytes, bytes]]: ...
+    def span_counts(self, trace_ids: Sequence[bytes]) -> dict[bytes, int]:
+        """How many spans of each are there."""
 
-    def withdraw_requests(self, keys: Iterable[tuple[bytes, bytes]]) -> None: ...
+    def request_keys(self, trace_ids: Sequence[bytes]) -> set[RequestKey]: ...
+
+    def withdraw_requests(self, keys: Sequence[RequestKey], version: Sequence[int]) -> None: ...
+
+    def insert_shares(self, process: int, batch: int, shares: Sequence[int]) -> None: ...
+
+    def shared(self, process: int, batch: int, age_s: int) -> dict[int, int]: ...
+
+    def insert_homes(self, homes: Mapping[bytes, Home]) -> None: ...
+
+    def homes(self, trace_ids: Sequence[bytes]) -> dict[bytes, Home]: ...
 
 
 class StoreAdapter(Store):
@@ -45,5 +58,5 @@ class StoreAdapter(Store):
     def insert_samples(self, batches: Sequence[Samples]) -> None:
         self.insert_metric_columns(**sample_tables(batches))
 
-    def known_spans(self, trace_ids: Sequence[bytes]) -> list[list[Span]]:
-        return list(self.spans_of([trace_id.hex() for trace_id in trace_ids]).values())
+    def known_spans(self, trace_ids: Sequence[bytes], most: int | None = None) -> list[list[Span]]:
+        return list(self.spans_of([trace_id.hex() for trace_id in trace_ids], most).values())

@@ -4,6 +4,7 @@ A segment is MAGIC and then frames. A frame is a header (`<IIQB`: length of the 
 time of receipt in ns since the Unix epoch, kind) and the payload: a request's body as it was received, decompressed.
 """
 
+import re
 import struct
 from collections.abc import Iterator
 from enum import IntEnum
@@ -14,6 +15,10 @@ MAGIC = b"WEIRSPL1"
 _HEADER = struct.Struct("<IIQB")
 HEADER_BYTES = _HEADER.size
 _UNCHECKED = 8  # length and CRC themselves
+_LIKELY = re.compile(rb"(?=[\x14-\x3f][\x01-\x03])")
+"""The last two bytes of a header: the time's highest byte (the years 2015 to 2113) and the kind."""
+_LIKELY_AT = HEADER_BYTES - 2
+_MOST_CHECKED = 8  # times the data's length: how much is summed up at most in search of a frame
 
 
 class Kind(IntEnum):
@@ -81,3 +86,25 @@ def frames(data: bytes | memoryview, segment: int, base: int) -> Iterator[Record
         payload = bytes(view[at + HEADER_BYTES : end])
         yield Record(kind, received_ns, payload, Position(segment, base + at), Position(segment, base + end))
         at = end
+
+
+def next_frame(data: bytes | memoryview, start: int) -> int | None:
+    """Where in `data`, from byte `start` on, the next whole and intact frame begins; None where there is none.
+
+    A frame is recognised by its checksum, so one that a sender has put into a payload is taken for a record as well: it
+    holds nothing that the sender could not have sent.
+    """
+    view = memoryview(data)
+    left = _MOST_CHECKED * len(view)
+    for match in _LIKELY.finditer(view, start + _LIKELY_AT):
+        at = match.start() - _LIKELY_AT
+        length, crc, _, _ = _HEADER.unpack_from(view, at)
+        end = at + HEADER_BYTES + length
+        if end > len(view):
+            continue
+        left -= length
+        if left < 0:
+            return None
+        if crc32(view[at + _UNCHECKED : end]) == crc:
+            return at
+    return None

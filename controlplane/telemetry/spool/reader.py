@@ -1,42 +1,61 @@
 """Follows the spool from a position to the last committed byte."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import structlog
 
 from . import segments
-from .frame import HEADER_BYTES, Position, Record, Torn, frames, length_at
+from .frame import HEADER_BYTES, Position, Record, Torn, frames, length_at, next_frame
 
 log = structlog.get_logger(__name__)
+
+_BLOCK_BYTES = 64 * 1024  # what is given up at once where a disk cannot be read
+
+
+class Damage(NamedTuple):
+    """What could not be read: `lost_bytes` from `at` on. A segment that is gone has lost all of what was not read: 0 stands for unknown."""
+
+    at: Position
+    lost_bytes: int
+    reason: str
 
 
 class SpoolReader:
     """Any number may follow one spool; each keeps its own position. Not thread-safe."""
 
-    def __init__(self, folder: Path, position: Position | None = None) -> None:
-        """Without a position it begins at the oldest segment there is."""
-        self._folder = folder
+    def __init__(
+        self,
+        folder: Path,
+        position: Position | None = None,
+        on_damage: Callable[[Damage], None] = lambda damage: None,
+    ) -> None:
+        """Without a position it begins at the oldest segment there is. `on_damage` is called once for each damaged stretch."""
+        self._folder, self._on_damage = folder, on_damage
         self.position = position or segments.start_of(min(segments.numbers(folder), default=1))
         self._file: int | None = None
         self._open_segment = -1
+        self._unread = ""  # what the disk said where it could not be read
 
     def read(self, frontier: Position, max_bytes: int = 4 * 2**20) -> list[Record]:
         """The next records before `frontier`, about `max_bytes` of them, or one larger than that; empty where there are none.
 
-        A segment that is gone, or damaged in its middle, is left for the next one, and said so.
+        What is damaged is stepped over, up to the next intact record, and reported.
         """
         while self.position < frontier:
-            end = frontier.offset if self.position.segment == frontier.segment else self._size()
-            if self.position.offset < end:
-                try:
-                    if found := self._frames(end, max_bytes):
-                        return found
-                    raise Torn(self.position.offset, "cut short")
-                except Torn as torn:
-                    log.exception(
-                        "spool.damaged", segment=self.position.segment, offset=torn.offset, lost_bytes=end - torn.offset
-                    )
+            try:
+                end = frontier.offset if self.position.segment == frontier.segment else self._size()
+                while self.position.offset < end:
+                    try:
+                        if found := self._frames(end, max_bytes):
+                            return found
+                        raise Torn(self.position.offset, "cut short")
+                    except Torn as torn:
+                        self._step_over(torn, end)
+            except FileNotFoundError:
+                self._damaged(Damage(self.position, 0, "the segment is gone"))
             if self.position.segment == frontier.segment:
                 self.position = frontier
             else:
@@ -66,21 +85,49 @@ class SpoolReader:
             self.position = found[-1].end
         return found
 
+    def _step_over(self, torn: Torn, end: int) -> None:
+        """Continue at the next intact record before `end`."""
+        following = next_frame(self._pread(end - torn.offset, torn.offset), 0)
+        lost = end - torn.offset if following is None else following
+        reason, self._unread = "; ".join(filter(None, [str(torn), self._unread])), ""
+        damage = Damage(Position(self.position.segment, torn.offset), lost, reason)
+        self.position = Position(self.position.segment, torn.offset + lost)
+        self._damaged(damage)
+
+    def _damaged(self, damage: Damage) -> None:
+        log.error(
+            "spool.damaged",
+            segment=damage.at.segment,
+            offset=damage.at.offset,
+            lost_bytes=damage.lost_bytes,
+            reason=damage.reason,
+        )
+        self._on_damage(damage)
+
     def _pread(self, length: int, offset: int) -> bytes:
+        """With zeros for the blocks that the disk does not give. Raises FileNotFoundError where the segment is gone."""
         if self._open_segment != self.position.segment:
             self.close()
+            self._open_segment = -1
             self._file = os.open(segments.path_of(self._folder, self.position.segment), os.O_RDONLY | os.O_CLOEXEC)
             self._open_segment = self.position.segment
         assert self._file is not None
-        return os.pread(self._file, length, offset)
+        try:
+            return os.pread(self._file, length, offset)
+        except OSError as error:
+            if length <= _BLOCK_BYTES:
+                self._unread = f"the disk cannot be read: {error.strerror}"
+                return bytes(length)
+        blocks = range(offset, offset + length, _BLOCK_BYTES)
+        return b"".join([self._pread(min(_BLOCK_BYTES, offset + length - at), at) for at in blocks])
 
     def _size(self) -> int:
-        try:
-            return segments.path_of(self._folder, self.position.segment).stat().st_size
-        except FileNotFoundError:
-            log.exception("spool.segment_missing", segment=self.position.segment)
-            return 0
+        return segments.path_of(self._folder, self.position.segment).stat().st_size
 
     def _next_segment(self, frontier: Position) -> None:
-        later = [number for number in segments.numbers(self._folder) if number > self.position.segment]
-        self.position = segments.start_of(min(later)) if later else frontier
+        here = self.position.segment
+        later = [number for number in segments.numbers(self._folder) if here < number < frontier.segment]
+        following = min(later, default=frontier.segment)
+        if following > here + 1:
+            self._damaged(Damage(segments.start_of(here + 1), 0, f"segments up to {following - 1} are gone"))
+        self.position = segments.start_of(following)

@@ -3,10 +3,9 @@
 import os
 from pathlib import Path
 
-from .frame import MAGIC, Position, Torn, frames
+from .frame import MAGIC, Position, Torn, frames, next_frame
 
 _SUFFIX = ".spool"
-_READ_BYTES = 4 * 2**20
 
 
 def path_of(folder: Path, number: int) -> Path:
@@ -33,19 +32,21 @@ def sync_folder(folder: Path) -> None:
 
 
 def intact_bytes(path: Path) -> int:
-    """How far the file holds intact frames: what a kill tore off lies behind. 0 where even the beginning is missing."""
-    number = int(path.stem)
-    with path.open("rb") as file:
-        if file.read(len(MAGIC)) != MAGIC:
-            return 0
-        at, rest = len(MAGIC), b""
-        while chunk := file.read(_READ_BYTES):
-            rest += chunk
-            end = at
-            try:
-                for record in frames(rest, number, at):
-                    end = record.end.offset
-            except Torn as torn:
-                return torn.offset
-            rest, at = rest[end - at :], end
-        return at
+    """Where the file's last intact frame ends: what a kill tore off lies behind. 0 where not even the beginning is there.
+
+    Damage before an intact frame is left for the reader to step over.
+    """
+    data = memoryview(path.read_bytes())
+    if data[: len(MAGIC)] != MAGIC and next_frame(data, 0) is None:
+        return 0
+    intact = at = len(MAGIC)
+    while True:
+        try:
+            for record in frames(data[at:], int(path.stem), at):
+                intact = record.end.offset
+        except Torn:
+            pass
+        following = next_frame(data, intact)
+        if following is None:
+            return intact
+        at = following

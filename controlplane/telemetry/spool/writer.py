@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 
 import structlog
@@ -16,6 +17,11 @@ log = structlog.get_logger(__name__)
 
 _MOST_BUFFERS = 512  # of one writev; IOV_MAX is 1024
 _DISK_LOOK_S = 1.0  # how often the free space is looked at
+_PROBE_S = 1.0  # how often a disk that refused a write is tried again
+_STUCK_S = 10.0  # a write that takes longer than this: the disk does not answer
+KEEP_S = 60.0
+"""How long a segment stays after the store has taken all of it. By then Linux has written the store's files to disk, which
+ClickHouse does not wait for: dirty pages are written after 30 s (`vm.dirty_expire_centisecs`), looked at every 5 s."""
 FULL_RETRY_S = 5.0
 """What a sender is told to wait when the spool or the disk is full."""
 
@@ -31,9 +37,10 @@ class SpoolFull(Exception):  # noqa: N818  (named for what happened)
 class SpoolWriter:
     """The only writer of a folder. `append` never blocks; its future is done once the record would survive a loss of power.
 
-    `max_bytes` bounds what is not worked off (on disk there may be one segment more), `reserve_bytes` is left free on
+    `max_bytes` bounds what is on disk (one segment more there may be), `reserve_bytes` is left free on
     its disk (the store needs room to work the spool off),
     `segment_bytes` is the size from which a new file is begun. `on_commit(position)` is called from the writing thread.
+    What is worked off stays for `keep_s` seconds, unless there is no room.
     """
 
     def __init__(
@@ -43,17 +50,23 @@ class SpoolWriter:
         max_bytes: int,
         reserve_bytes: int = 0,
         segment_bytes: int = 32 * 2**20,
+        keep_s: float = KEEP_S,
         on_commit: Callable[[Position], None] = lambda position: None,
     ) -> None:
         self._folder, self._on_commit = folder, on_commit
         self._max_bytes, self._reserve_bytes, self._segment_bytes = max_bytes, reserve_bytes, segment_bytes
+        self._keep_s = keep_s
         folder.mkdir(parents=True, exist_ok=True)
         self._sizes = {number: _recover(folder, number) for number in segments.numbers(folder)}
+        self._done_s: dict[int, float] = {}  # since when each segment that is worked off is
+        self._uncut: dict[int, int] = {}  # how much counts of segments whose end could not be cut off
         self._segment = max(self._sizes, default=0)
         self._file: int | None = None
         self.committed = Position(self._segment, self._sizes[self._segment]) if self._sizes else segments.start_of(1)
         self._released = Position(0, 0)
-        self._disk_looked, self._disk_full = 0.0, ""
+        self._disk_looked, self._disk_full, self._broken = 0.0, "", ""
+        self._failed_bytes, self._undeleted = 0, False
+        self._writing_since: float | None = None
         self._waiting: list[tuple[bytes, bytes, Future[None]]] = []
         self._waiting_bytes = 0
         self._change = threading.Condition()
@@ -83,16 +96,20 @@ class SpoolWriter:
                 f"the spool holds its maximum of {self._max_bytes} bytes because the store does not keep up "
                 "(WEIR_SPOOL_MAX_BYTES)"
             )
-        if (now := time.monotonic()) - self._disk_looked >= _DISK_LOOK_S:
-            self._disk_looked = now
-            disk = os.statvfs(self._folder)
-            free = disk.f_bavail * disk.f_frsize
-            full = (
-                f"the spool's disk has {free} bytes left, and {self._reserve_bytes} are kept free "
-                "(WEIR_SPOOL_RESERVE_BYTES)"
-            )
-            self._say(full if free <= self._reserve_bytes else "")
-        return self._disk_full
+        if not self._thread.is_alive():
+            return "the spool's writing thread has ended: restart telemetry"
+        now_s, since_s = time.monotonic(), self._writing_since
+        if since_s is not None and now_s - since_s > _STUCK_S:
+            return f"the spool's disk has not answered for {now_s - since_s:.0f} s"
+        if now_s - self._disk_looked >= _DISK_LOOK_S:
+            self._disk_looked = now_s
+            self._full(self._look_at_disk())
+        return self._broken or self._disk_full
+
+    @property
+    def alive(self) -> bool:
+        """False once the writing thread has ended, which before `close` is a fault."""
+        return self._thread.is_alive()
 
     @property
     def size(self) -> int:
@@ -102,14 +119,24 @@ class SpoolWriter:
     @property
     def backlog(self) -> int:
         """Of it, what is not worked off."""
-        return self.size - (self._released.offset if self._released.segment in self._sizes else 0)
+        done, at = self._done_s, self._released
+        begun = at.offset if at.segment in self._sizes and at.segment not in done else 0
+        return sum([size for number, size in list(self._sizes.items()) if number not in done]) - begun
 
     def release(self, before: Position) -> None:
-        """Everything before this position is in the store: delete the segments that hold nothing else."""
-        self._released = before
-        for number in [number for number in list(self._sizes) if number < min(before.segment, self.committed.segment)]:
-            segments.path_of(self._folder, number).unlink(missing_ok=True)
-            self._sizes.pop(number, None)
+        """Everything before this position is in the store: segments that hold nothing else go after `keep_s`."""
+        self._released, now_s = before, time.monotonic()
+        for number in list(self._sizes):
+            if number < min(before.segment, self.committed.segment):
+                self._done_s.setdefault(number, now_s)
+        self.tidy()
+
+    def tidy(self) -> None:
+        """Delete what was kept for long enough, and sooner what there is no room for. Call it now and then."""
+        oldest_s = time.monotonic() - self._keep_s
+        for number, done_s in list(self._done_s.items()):
+            if (done_s <= oldest_s or self.size >= self._max_bytes) and not self._delete(number):
+                return
 
     def close(self) -> None:
         """Commit what waits, then stop."""
@@ -120,24 +147,68 @@ class SpoolWriter:
         if self._file is not None:
             os.close(self._file)
 
+    def _delete(self, number: int) -> bool:
+        """False where the disk refuses it: then the segment stays until it does not."""
+        try:
+            segments.path_of(self._folder, number).unlink(missing_ok=True)
+        except OSError as error:
+            if not self._undeleted:
+                log.warning("spool.not_deleted", segment=number, reason=_told(error))
+            self._undeleted = True
+            return False
+        self._undeleted = False
+        self._done_s.pop(number, None)
+        self._sizes.pop(number, None)
+        return True
+
+    def _look_at_disk(self) -> str:
+        """Why there is no room, for people; what is worked off makes room."""
+        while True:
+            try:
+                disk = os.statvfs(self._folder)
+            except OSError as error:
+                return f"the spool's disk cannot be looked at: {error.strerror}"
+            free = disk.f_bavail * disk.f_frsize
+            if free > self._reserve_bytes:
+                return ""
+            if not self._done_s or not self._delete(min(self._done_s)):
+                return (
+                    f"the spool's disk has {free} bytes left, and {self._reserve_bytes} are kept free "
+                    "(WEIR_SPOOL_RESERVE_BYTES)"
+                )
+
     def _run(self) -> None:
         while True:
             with self._change:
-                self._change.wait_for(lambda: self._waiting or self._closed)
+                self._change.wait_for(lambda: self._waiting or self._closed, _PROBE_S if self._broken else None)
                 batch, self._waiting = self._waiting, []
                 size, self._waiting_bytes = self._waiting_bytes, 0
-            if not batch:
+                ended = self._closed and not batch
+            if ended:
                 return
-            try:
-                self._commit(batch, size)
-            except OSError as error:
-                self._give_up(error)
-                for _, _, done in batch:
-                    done.set_exception(SpoolFull(f"the spool cannot be written: {error.strerror}"))
-            else:
-                self._on_commit(self.committed)
-                for _, _, done in batch:
-                    done.set_result(None)
+            self._writing_since = time.monotonic()
+            if self._broken:
+                self._probe()
+            if batch:
+                self._serve(batch, size)
+            self._writing_since = None
+
+    def _serve(self, batch: list[tuple[bytes, bytes, Future[None]]], size: int) -> None:
+        """Commit a batch, and tell everybody who waits for it. Never raises: this thread serves all senders."""
+        try:
+            self._commit(batch, size)
+        except Exception as error:  # noqa: BLE001  (whatever it is, those who wait hear of it)
+            self._failed_bytes = size
+            self._give_up(error)
+            for _, _, done in batch:
+                done.set_exception(SpoolFull(f"the spool cannot be written: {_told(error)}"))
+            return
+        for _, _, done in batch:
+            done.set_result(None)
+        try:
+            self._on_commit(self.committed)
+        except Exception:
+            log.exception("spool.commit_not_told")  # the next commit tells of this one too
 
     def _commit(self, batch: list[tuple[bytes, bytes, Future[None]]], size: int) -> None:
         if self._file is None or self.committed.offset >= self._segment_bytes:
@@ -150,7 +221,8 @@ class SpoolWriter:
         self._sizes[self._segment] = self.committed.offset + size
         self.committed = Position(self._segment, self._sizes[self._segment])
 
-    def _begin_segment(self) -> None:
+    def _begin_segment(self, tried_bytes: int = 0) -> None:
+        """A new file to append to. `tried_bytes` are written into it and cut off again, to see whether the disk takes as much."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -159,33 +231,65 @@ class SpoolWriter:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
             _write_all(handle, [MAGIC])
+            if tried_bytes:
+                _write_all(handle, [bytes(tried_bytes)])
+                os.fdatasync(handle)
+                os.ftruncate(handle, len(MAGIC))
+                os.lseek(handle, len(MAGIC), os.SEEK_SET)
             segments.sync_folder(self._folder)
         except OSError:
             os.close(handle)
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink()
             raise
         self._file, self._segment = handle, number
         self._sizes[number] = len(MAGIC)
         self.committed = segments.start_of(number)
 
-    def _give_up(self, error: OSError) -> None:
+    def _probe(self) -> None:
+        """Try a disk that refused a write: where it takes as much as it refused, the spool takes records again."""
+        try:
+            for number, length in list(self._uncut.items()):
+                os.truncate(segments.path_of(self._folder, number), length)
+                del self._uncut[number]
+            self._begin_segment(self._failed_bytes)
+        except OSError as error:
+            self._refusing(f"the spool cannot be written: {_told(error)}")
+        else:
+            self._refusing("")
+
+    def _give_up(self, error: Exception) -> None:
         """Leave the segment as it was committed and go on in a new one: after a failed sync nobody knows what the kernel kept."""
         if self._file is not None:
             try:
                 os.ftruncate(self._file, self.committed.offset)
-            finally:
+            except OSError:
+                self._uncut[self._segment] = self.committed.offset
+            with suppress(OSError):
                 os.close(self._file)
-                self._file = None
-        self._disk_looked = time.monotonic()
-        self._say(f"the spool cannot be written: {error.strerror}")
+            self._file = None
+        self._refusing(f"the spool cannot be written: {_told(error)}")
 
-    def _say(self, full: str) -> None:
-        """Log that the disk became full, or has room again: once each."""
-        if full and not self._disk_full:
-            log.error("spool.full", reason=full)
-        elif self._disk_full and not full:
+    def _full(self, reason: str) -> None:
+        """Called by whoever appends."""
+        before, self._disk_full = self._disk_full, reason
+        self._say(before, reason)
+
+    def _refusing(self, reason: str) -> None:
+        """Called by the writing thread alone: it is what tries again."""
+        before, self._broken = self._broken, reason
+        self._say(before, reason)
+
+    def _say(self, before: str, now: str) -> None:
+        """Log that the disk became full or refuses writes, or takes them again: once each."""
+        if now and not before:
+            log.error("spool.full", reason=now)
+        elif before and not now:
             log.info("spool.has_room", folder=str(self._folder))
-        self._disk_full = full
+
+
+def _told(error: Exception) -> str:
+    return (isinstance(error, OSError) and error.strerror) or f"{type(error).__name__}: {error}"
 
 
 def _write_all(handle: int, buffers: list[bytes]) -> None:

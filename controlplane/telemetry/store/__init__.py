@@ -8,12 +8,15 @@ from .causes import CauseReader
 from .errors import StoreError, StoreInputError, StoreUnavailable
 from .exemplars import ExemplarReader
 from .export import Exporter
+from .failures import FailureReader
+from .homes import Homekeeper
 from .latency import LatencyReader
 from .metrics import MetricReader, MetricWriter
 from .migrate import migrate
 from .objectives import ObjectiveReader
 from .overview import OverviewReader
 from .requests import RequestReader
+from .shares import Sharer
 from .sort import Sorter
 from .withdraw import Withdrawer
 from .write import Writer
@@ -23,6 +26,7 @@ __all__ = ["Store", "StoreError", "StoreInputError", "StoreUnavailable", "migrat
 
 class Store(
     LatencyReader,
+    FailureReader,
     RequestReader,
     OverviewReader,
     ObjectiveReader,
@@ -33,6 +37,8 @@ class Store(
     ExemplarReader,
     Writer,
     Withdrawer,
+    Sharer,
+    Homekeeper,
     Sorter,
     MetricWriter,
 ):

@@ -2,22 +2,23 @@
 
 from collections.abc import Sequence
 
-from controlplane.telemetry.explain.figures import Measured, MixFigures, PoolFigures
+from controlplane.telemetry.explain.figures import AttemptFigures, Measured, MixFigures, PoolFigures
 
 from .client import Connection
 from .columns import PARTS
 from .types import Filters, Window
-from .where import FAILED, Where, where
+from .where import ANSWERED, FAILED, OWN, Where, where
 
 LONG_TOKENS = 4096
 """A prompt from which on its prefill takes a pool of today's GPUs for long enough to be noticed by others."""
 SHORT_TOKENS = 1024
 MAX_GROUPS = 20_000
 
-_OWN = "cache_outcome NOT IN ('hit', 'coalesced')"
 _TOKENIZED = "stage_tokenizer > 0 AND prompt_tokens > 0"
-_ANSWERED = f"{_OWN} AND stage_model > 0 AND output_tokens > 0"
-_SUMS = ", ".join(f"sum({part})" for part in PARTS.values())
+_GENERATED = f"{ANSWERED} AND {OWN} AND stage_model > 0 AND output_tokens > 0"
+_SUMS = ", ".join(f"sumIf({part}, {ANSWERED})" for part in PARTS.values())
+_REFUSED = f"{FAILED} AND replica = '' AND error_stage = 'model' AND http_status = 503"
+"""Failed at the model without being sent to any replica: none was up."""
 
 
 class CauseReader(Connection):
@@ -34,13 +35,15 @@ class CauseReader(Connection):
 
     def _pool_figures(self, condition: Where) -> list[PoolFigures]:
         rows = self.rows(
-            f"SELECT toString(pool), toString(model), toString(region), toString(replica), count(), sum(e2e_ns), [{_SUMS}],"
-            f" countIf({_OWN}), countIf({_OWN} AND {FAILED}), sumIf(e2e_ns, {_OWN}), sumIf(stage_network, {_OWN}),"
-            f" countIf(cold_start AND {_OWN}), sumIf(e2e_ns, cold_start AND {_OWN}),"
+            f"SELECT toString(pool), toString(model), toString(region), toString(replica), countIf({ANSWERED}),"
+            f" sumIf(e2e_ns, {ANSWERED}), [{_SUMS}],"
+            f" countIf({OWN} AND {ANSWERED}), countIf({OWN} AND {FAILED}), countIf({FAILED}), countIf({_REFUSED}),"
+            f" sumIf(e2e_ns, {OWN} AND {ANSWERED}), sumIf(stage_network, {OWN} AND {ANSWERED}),"
+            f" countIf(cold_start AND {OWN} AND {ANSWERED}), sumIf(e2e_ns, cold_start AND {OWN} AND {ANSWERED}),"
             " countIf(cache_outcome IN ('hit', 'coalesced')), countIf(cache_outcome IN ('hit', 'coalesced', 'miss')),"
             " countIf(cache_outcome = 'skipped'),"
             f" sumIf(stage_tokenizer, {_TOKENIZED}), sumIf(ifNull(prompt_tokens, 0), {_TOKENIZED}),"
-            f" sumIf(stage_model, {_ANSWERED}), sumIf(ifNull(output_tokens, 0), {_ANSWERED})"
+            f" sumIf(stage_model, {_GENERATED}), sumIf(ifNull(output_tokens, 0), {_GENERATED})"
             f" FROM requests FINAL WHERE {condition.sql} AND pool != '' GROUP BY pool, model, region, replica"
             f" ORDER BY count() DESC LIMIT {MAX_GROUPS}",
             condition.parameters,
@@ -55,7 +58,9 @@ class CauseReader(Connection):
                 e2e_ns=e2e,
                 stage_ns=dict(zip(PARTS, stages, strict=True)),
                 own=own,
-                own_failed=failed,
+                own_failed=own_failed,
+                failed=failed,
+                refused=refused,
                 own_e2e_ns=own_e2e,
                 own_network_ns=network,
                 cold=cold,
@@ -69,10 +74,25 @@ class CauseReader(Connection):
                 output_tokens=output,
             )
             for (
-                pool, model, region, replica, requests, e2e, stages, own, failed, own_e2e, network, cold, cold_e2e, hits, lookups,
-                skipped, tokenizer, tokenized, model_ns, output,
+                pool, model, region, replica, requests, e2e, stages, own, own_failed, failed, refused, own_e2e, network, cold, cold_e2e,
+                hits, lookups, skipped, tokenizer, tokenized, model_ns, output,
             ) in rows
         ]  # fmt: skip
+
+    def attempt_figures(self, window: Window, pools: Sequence[str]) -> list[AttemptFigures]:
+        """Of each of the pools, by replica: the attempts made at it, those that failed, and the model time of those that answered."""
+        if not pools:
+            return []
+        condition = where(window)
+        rows = self.rows(
+            "SELECT toString(one.1) AS its_pool, toString(one.2) AS its_replica, count(), countIf(one.3 = 'error'),"
+            " sumIf(one.4, one.3 = 'ok' AND tokens > 0), sumIf(tokens, one.3 = 'ok') FROM"
+            " (SELECT ifNull(output_tokens, 0) AS tokens, arrayJoin(arrayZip(attempt_pool, attempt_replica, attempt_outcome,"
+            f" attempt_model_ns)) AS one FROM requests FINAL WHERE {condition.sql} AND {OWN})"
+            " WHERE one.1 IN {pools:Array(String)} GROUP BY its_pool, its_replica ORDER BY its_pool, its_replica",
+            {**condition.parameters, "pools": list(pools)},
+        )
+        return [AttemptFigures(*row) for row in rows]
 
     def prompt_mixes(self, window: Window, pools: Sequence[str]) -> dict[str, MixFigures]:
         """Of each of the pools: how long prompts of less than SHORT_TOKENS waited in the queue, by whether one of at least LONG_TOKENS was
@@ -80,7 +100,7 @@ class CauseReader(Connection):
         if not pools:
             return {}
         condition = where(window, {"pool": tuple(pools)})
-        condition.add(_OWN)
+        condition.add(OWN)
         condition.add("replica != ''")
         rows = self.rows(
             "SELECT toString(pool), count(), countIf(long), countIf(short AND met),"
@@ -88,7 +108,7 @@ class CauseReader(Connection):
             " FROM (SELECT pool, long, short, queue, max(until) OVER"
             " (PARTITION BY pool, replica ORDER BY at ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) > at AND NOT long AS met"
             " FROM (SELECT pool, replica, stage_queue AS queue,"
-            f" ifNull(prompt_tokens, 0) >= {LONG_TOKENS} AS long, prompt_tokens < {SHORT_TOKENS} AS short,"
+            f" ifNull(prompt_tokens, 0) >= {LONG_TOKENS} AS long, prompt_tokens < {SHORT_TOKENS} AND {ANSWERED} AS short,"
             " entry_start_ns + stage_gateway + stage_cache + stage_tokenizer AS waits, waits + queue AS begins,"
             " if(long, begins, waits) AS at, if(long, begins + if(prefill_ns > 0, prefill_ns, stage_model), 0) AS until"
             f" FROM requests FINAL WHERE {condition.sql})) GROUP BY pool",

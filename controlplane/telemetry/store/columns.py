@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from controlplane.telemetry.ledger.row import STAGES, LedgerRow
+from controlplane.telemetry.ledger.row import STAGES, Attempt, LedgerRow
 from controlplane.telemetry.spans import AttrValue, Event, Span
 
 NO_PARENT = bytes(8)
@@ -57,9 +57,20 @@ _PLAIN: tuple[tuple[str, pa.DataType], ...] = (
     ("cost_usd", pa.float64()),
     ("policy_version", pa.uint64()),
     ("span_count", pa.uint32()),
+    ("unmeasured", pa.bool_()),
     *((name, pa.string()) for name in _TEXT),
 )
 LABEL_COLUMNS = 4
+ATTEMPT: dict[str, pa.DataType] = {
+    "pool": pa.string(),
+    "replica": pa.string(),
+    "outcome": pa.string(),
+    "error_type": pa.string(),
+    "retried": pa.bool_(),
+    "ns": pa.uint64(),
+    "model_ns": pa.uint64(),
+}
+"""Fields of `Attempt`, in order: the column `attempt_NAME` has that field of each of a request's attempts."""
 REQUEST_SCHEMA = pa.schema(
     [
         pa.field("trace_id", pa.binary(16)),
@@ -69,6 +80,7 @@ REQUEST_SCHEMA = pa.schema(
         *(pa.field(f"stage_{stage}", pa.uint64()) for stage in STAGES),
         pa.field("prompt_bucket", pa.string()),
         pa.field("critical_path", pa.list_(pa.binary(8))),
+        *(pa.field(f"attempt_{name}", pa.list_(kind)) for name, kind in ATTEMPT.items()),
         *(pa.field(f"labels_{number}", _TOKENS) for number in range(LABEL_COLUMNS)),
         pa.field("attributes", _TOKENS),
     ]
@@ -231,11 +243,11 @@ def request_table(rows: Sequence[LedgerRow], version: int | Sequence[int]) -> pa
         "critical_path": [[bytes.fromhex(span_id) for span_id in row.critical_path] for row in rows],
         "attributes": [row.attributes for row in rows],
     }
-    labels = label_columns(pa.array([row.labels for row in rows], _TOKENS))
+    built = label_columns(pa.array([row.labels for row in rows], _TOKENS)) | _attempt_columns(rows)
     return pa.table(
         {
-            field.name: labels[field.name]
-            if field.name in labels
+            field.name: built[field.name]
+            if field.name in built
             else _texts(columns[field.name])
             if field.type == pa.string()
             else pa.array(columns[field.name], field.type)
@@ -245,11 +257,24 @@ def request_table(rows: Sequence[LedgerRow], version: int | Sequence[int]) -> pa
     )
 
 
+def _attempt_columns(rows: Sequence[LedgerRow]) -> dict[str, pa.Array]:
+    sizes, attempts = [len(row.attempts) for row in rows], [attempt for row in rows for attempt in row.attempts]
+    columns = {name: [getattr(attempt, name) for attempt in attempts] for name in ATTEMPT}
+    return {
+        f"attempt_{name}": _lists(
+            sizes, _texts(columns[name]) if kind == pa.string() else pa.array(columns[name], kind)
+        )
+        for name, kind in ATTEMPT.items()
+    }
+
+
 def request(values: Sequence[Any]) -> LedgerRow:
     """A row of REQUEST_COLUMNS as a LedgerRow."""
     fields = dict(zip(REQUEST_COLUMNS, values, strict=True))
     fields["trace_id"] = fields["trace_id"].hex()
     fields["request_id"] = fields["request_id"].hex()
     fields["stages"] = {stage: fields.pop(f"stage_{stage}") for stage in STAGES}
+    told = zip(*(fields.pop(f"attempt_{name}") for name in ATTEMPT), strict=True)
+    fields["attempts"] = tuple(Attempt(*one) for one in told)
     fields["critical_path"] = tuple(span_id.hex() for span_id in fields["critical_path"])
     return LedgerRow(**fields)

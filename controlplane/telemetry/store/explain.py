@@ -1,4 +1,4 @@
-"""Figures for "what is different about these requests?", and the heatmap to choose them from."""
+"""Figures for "what is different about these requests?", and the heatmap to choose them from. All are of answered requests (latency.py)."""
 
 from collections.abc import Mapping, Sequence
 from typing import get_args
@@ -10,7 +10,7 @@ from .columns import PARTS
 from .errors import StoreInputError
 from .latency import MAX_POINTS
 from .types import Dimension, Filters, HeatmapCell, Region, Window
-from .where import FAILED, Where, column, where
+from .where import ANSWERED, Where, column, where
 
 HEATMAP_EDGES_NS = (0, *(round(10 ** (5 + step / 10)) for step in range(76)))
 """Lower edges of the heatmap's rows: ten to a decade from 0.1 ms to 53 minutes, one below and an open one above."""
@@ -32,14 +32,11 @@ class ExplainReader(Connection):
         condition.parameters |= {"step_ns": step_s * 10**9, "edges": list(HEATMAP_EDGES_NS)}
         found = self.rows(
             "SELECT intDiv(entry_start_ns, {step_ns:UInt64}) AS step, roundDown(e2e_ns, {edges:Array(UInt64)}) AS low,"
-            f" count(), countIf({FAILED}) FROM requests FINAL WHERE {condition.sql} GROUP BY step, low ORDER BY step, low",
+            f" count() FROM requests FINAL WHERE {condition.sql} AND {ANSWERED} GROUP BY step, low ORDER BY step, low",
             condition.parameters,
         )
         above = dict(zip(HEATMAP_EDGES_NS, (*HEATMAP_EDGES_NS[1:], None), strict=True))
-        return [
-            HeatmapCell(step * step_s * 10**9, low, above[low], requests, errors)
-            for step, low, requests, errors in found
-        ]
+        return [HeatmapCell(step * step_s * 10**9, low, above[low], requests) for step, low, requests in found]
 
     def explain(
         self, window: Window, filters: Filters | None = None, region: Region | None = None, limit: int = 10
@@ -60,6 +57,7 @@ class ExplainReader(Connection):
         Both sides count exactly. The few trace ids with each value are a random choice of the region's.
         """
         condition = where(window, filters)
+        condition.add(ANSWERED)
         return self._sides(condition, _within(condition, region or self.slowest(window, filters)), dimensions, PARTS)
 
     def _sides(
@@ -92,7 +90,8 @@ class ExplainReader(Connection):
             raise StoreInputError(f"quantile {quantile} is out of range; use 0 to 1")
         condition = where(window, filters)
         [(bound, count)] = self.rows(
-            f"SELECT toUInt64(quantileExact({quantile:f})(e2e_ns)), count() FROM requests FINAL WHERE {condition.sql}",
+            f"SELECT toUInt64(quantileExact({quantile:f})(e2e_ns)), count() FROM requests FINAL"
+            f" WHERE {condition.sql} AND {ANSWERED}",
             condition.parameters,
         )
         return Region(bound + 1 if count else 0)

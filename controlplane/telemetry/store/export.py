@@ -22,7 +22,11 @@ BATCH_ROWS = 20_000
 _IDS = ("trace_id", "request_id")
 COLUMNS = (
     *_IDS,
-    *(name for name in REQUEST_COLUMNS if name not in (*_IDS, "critical_path") and not name.startswith("stage_")),
+    *(
+        name
+        for name in REQUEST_COLUMNS
+        if name not in (*_IDS, "critical_path") and not name.startswith(("stage_", "attempt_"))
+    ),
     *(f"stage_{stage}" for stage in STAGES),
     "prompt_bucket",
 )

@@ -26,12 +26,18 @@ _NS_PER_MS = 1e6
 class Total:
     requests: int
     errors: int
+    cancelled: int
+    unmeasured: int
     newest_ns: int
-    e2e_ns: Sequence[float]  # at CUTS
+    e2e_ns: Sequence[float]  # of the answered, at CUTS; not-a-number where there are none
 
     @property
-    def e2e_ms(self) -> Quantiles:
-        return ms(self.e2e_ns[:3])
+    def answered(self) -> int:
+        return self.requests - self.errors - self.cancelled
+
+    @property
+    def e2e_ms(self) -> Quantiles | None:
+        return ms(self.e2e_ns[:3]) if self.answered else None
 
 
 Sums = dict[str, tuple[int, Sequence[int]]]
@@ -39,14 +45,26 @@ Sums = dict[str, tuple[int, Sequence[int]]]
 
 
 def totals_of(found: Sorted) -> Totals:
-    return Totals(int(found.e2e.sizes[0]), found.errors[0], ms(found.e2e.quantiles(LEVELS)[0]), found.newest_ns)
+    requests, errors, cancelled = _counted(found, 0, int(found.e2e.sizes[0]))
+    return Totals(requests, errors, ms(found.e2e.quantiles(LEVELS)[0]), found.newest_ns, cancelled)
+
+
+def _counted(found: Sorted, key: int, answered: int) -> tuple[int, int, int]:
+    """Requests, errors and cancelled ones of a key."""
+    errors, cancelled = found.errors[key], found.cancelled[key]
+    return answered + errors + cancelled, errors, cancelled
+
+
+def _unanswered(found: Sorted) -> list[int]:
+    """The keys of which no request was answered."""
+    return sorted((found.errors.keys() | found.cancelled.keys()) - set(found.e2e.keys.tolist()))
 
 
 def report_of(found: Sorted) -> LatencyReport:
     cuts = found.e2e.quantiles(CUTS)[0].tolist()
     [(_, weighed)] = found.e2e.weighed()
     return report(
-        Total(int(found.e2e.sizes[0]), found.errors[0], found.newest_ns, cuts),
+        Total(*_counted(found, 0, int(found.e2e.sizes[0])), found.unmeasured[0], found.newest_ns, cuts),
         {part: ms(one.quantiles(LEVELS)[0]) for part, one in found.parts.items()},
         _classes(weighed, cuts),
         {name: (int(one.sizes[0]), ms(one.quantiles(LEVELS)[0])) for name, one in found.ttft.items()},
@@ -55,12 +73,18 @@ def report_of(found: Sorted) -> LatencyReport:
 
 def groups_of(found: Sorted) -> dict[str, Group]:
     """By model, the most frequent first."""
+
+    def group(key: int, answered: int, e2e: Quantiles | None, sums: Sums) -> Group:
+        requests, errors, cancelled = _counted(found, key, answered)
+        return Group(requests, errors, e2e, shares(sums), cancelled)
+
     groups = {
-        found.models[key]: Group(int(size), found.errors[key], ms(cuts[:3]), shares(_classes(weighed, cuts)))
+        found.models[key]: group(key, int(size), ms(cuts[:3]), _classes(weighed, cuts))
         for (key, weighed), size, cuts in zip(
             found.e2e.weighed(), found.e2e.sizes, found.e2e.quantiles(CUTS).tolist(), strict=True
         )
     }
+    groups |= {found.models[key]: group(key, 0, None, {}) for key in _unanswered(found)}
     return dict(sorted(groups.items(), key=lambda one: (-one[1].requests, one[0])))
 
 
@@ -71,19 +95,22 @@ def points_of(found: Sorted, step_ns: int) -> list[LatencyPoint]:
         for key, quantiles in zip(one.keys.tolist(), one.quantiles(LEVELS), strict=True):
             ttft[key][name] = ms(quantiles)
     asked = zip(e2e.weighed(), e2e.sizes, e2e.quantiles(LEVELS), e2e.ranked(EDGES), strict=True)
-    return [
-        LatencyPoint(
-            start_ns=key * step_ns,
-            requests=int(size),
-            errors=found.errors[key],
-            e2e_ms=ms(quantiles),
-            ttft_ms=ttft[key],
-            stack_ms=stacks_of(
-                [mean for at in range(0, len(edges), 2) for mean in _band(weighed, *edges[at : at + 2])]
-            ),
+
+    def point(key: int, answered: int, e2e: Quantiles | None, stacks: dict[str, dict[str, float]]) -> LatencyPoint:
+        requests, errors, cancelled = _counted(found, key, answered)
+        return LatencyPoint(key * step_ns, requests, errors, e2e, ttft.get(key, {}), stacks, cancelled)
+
+    points = [
+        point(
+            key,
+            int(size),
+            ms(quantiles),
+            stacks_of([mean for at in range(0, len(edges), 2) for mean in _band(weighed, *edges[at : at + 2])]),
         )
         for (key, weighed), size, quantiles, edges in asked
     ]
+    points += [point(key, 0, None, {}) for key in _unanswered(found)]
+    return sorted(points, key=lambda point: point.start_ns)
 
 
 def _classes(weighed: Weighed, cuts: Sequence[float]) -> Sums:
@@ -131,6 +158,9 @@ def _excess(sums: Sums) -> list[float]:
 
 
 def shares(sums: Sums) -> dict[str, StageShare]:
+    """Nothing where no request was answered."""
+    if not sums:
+        return {}
     means = _mean(sums, *sums) or [0.0] * len(PARTS)
     whole = sum(means)
     return {
@@ -145,6 +175,8 @@ def report(
     return LatencyReport(
         requests=total.requests,
         errors=total.errors,
+        cancelled=total.cancelled,
+        unmeasured=total.unmeasured,
         e2e_ms=total.e2e_ms,
         ttft_ms={name: quantiles for name, (_, quantiles) in ttft.items()},
         ttft_count={name: number for name, (number, _) in ttft.items()},

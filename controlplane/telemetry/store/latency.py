@@ -2,13 +2,15 @@
 
 Definitions (each is tested against numpy on the same rows):
 
+- Latency is of requests that were answered (status `ok`). An error may be fast or slow, and what a client waited before it left is the
+  client's choice: neither is a latency. Both are counted beside it.
 - Quantiles are linear between the two nearest ranks (`quantileExactInclusive`; numpy's default method).
 - An error is a request that ended in `error` or was `rejected`; a client's cancellation is none.
-- `share` of a stage: its time over all requests, divided by their end-to-end time.
-- `share_above_median`: let A be the requests whose E2E is above the median and M the middle fifth, those whose E2E lies
+- `share` of a stage: its time over all answered requests, divided by their end-to-end time.
+- `share_above_median`: let A be the answered requests whose E2E is above the median and M the middle fifth, those whose E2E lies
   between the 0.4 and 0.6 quantiles, both included (all requests, where none lies there: fewer than five). A stage's share
   is (its mean in A - its mean in M) / (mean E2E in A - mean E2E in M); all are 0 where no request is above the median.
-- A stack's band around a quantile: requests whose E2E is between those at ranks floor(low n) and floor(high n), from 0, both
+- A stack's band around a quantile: answered requests whose E2E is between those at ranks floor(low n) and floor(high n), from 0, both
   included: 0.40..0.60 for p50, 0.925..0.975 for p95, 0.985..0.995 for p99. It always holds at least one request.
 
 A report is four queries: two independent ones run beside the two that follow one another, so that a page waits for half. Long ones
@@ -42,11 +44,12 @@ from .figures import (
 from .ranked import PIECE_NS, Asked, RankedReader
 from .ranks import E2E
 from .types import Dimension, Filters, Group, LatencyPoint, LatencyReport, Quantiles, Totals, Window
-from .where import FAILED, Where, column, where
+from .where import ANSWERED, CANCELLED, FAILED, UNMEASURED, Where, column, where
 
 MAX_POINTS = 5000
 
 _QUANTILES = f"quantilesExactInclusive({', '.join(map(str, LEVELS))})"
+_QUANTILES_ANSWERED = f"quantilesExactInclusiveIf({', '.join(map(str, LEVELS))})(e2e_ns, {ANSWERED})"
 _Ttft = Mapping[Any, dict[str, tuple[int, Quantiles]]]
 
 
@@ -84,23 +87,26 @@ class LatencyReader(RankedReader):
         key = "intDiv(entry_start_ns, {step_ns:UInt64})"
         ttft = self.beside(self._ttft, key, condition)
         points = self.rows(
-            f"SELECT {key} AS key, count(), countIf({FAILED}), {_QUANTILES}(e2e_ns), quantilesExact({', '.join(map(str, EDGES))})(e2e_ns)"
+            f"SELECT {key} AS key, count(), countIf({FAILED}), countIf({CANCELLED}), {_QUANTILES_ANSWERED},"
+            f" quantilesExactIf({', '.join(map(str, EDGES))})(e2e_ns, {ANSWERED})"
             f" FROM requests FINAL WHERE {condition.sql} GROUP BY key ORDER BY key",
             condition.parameters,
         )
-        stacks = self._bands(key, condition, {row[0]: row[4] for row in points})
+        answered = {row[0] for row in points if row[1] > row[2] + row[3]}
+        stacks = self._bands(key, condition, {row[0]: row[5] for row in points if row[0] in answered})
         definitions = ttft.result()
         return [
             LatencyPoint(
                 start_ns=key * step_ns,
                 requests=count,
                 errors=errors,
-                e2e_ms=ms(e2e),
+                cancelled=cancelled,
+                e2e_ms=ms(e2e) if key in answered else None,
                 ttft_ms={name: quantiles for name, (_, quantiles) in definitions.get(key, {}).items()},
-                stack_ms=stacks_of(stacks[key]),
+                stack_ms=stacks_of(stacks[key]) if key in answered else {},
             )
-            for key, count, errors, e2e, _ in points
-            if key in stacks
+            for key, count, errors, cancelled, e2e, _ in points
+            if key in stacks or key not in answered  # a row may have come between the queries
         ]
 
     def _bands(self, key: str, condition: Where, cuts: Mapping[int, Sequence[int]]) -> Mapping[int, Sequence[float]]:
@@ -120,7 +126,7 @@ class LatencyReader(RankedReader):
         )
         means = ", ".join(f"avgIf({part}, {band})" for band in BANDS for part in PARTS.values())
         rows = self.rows(
-            f"SELECT {key} AS key, [{means}] FROM (SELECT *, {within} FROM requests FINAL WHERE {condition.sql})"
+            f"SELECT {key} AS key, [{means}] FROM (SELECT *, {within} FROM requests FINAL WHERE {condition.sql} AND {ANSWERED})"
             f" WHERE {' OR '.join(BANDS)} GROUP BY key",
             parameters,
         )
@@ -131,7 +137,9 @@ class LatencyReader(RankedReader):
         if by_rank := self.sorted(self.known(window, filters), {E2E: (LEVELS, ())}):
             return totals_of(by_rank)
         found = self._totals("''", where(window, filters)).get("")
-        return Totals(found.requests, found.errors, found.e2e_ms, found.newest_ns) if found else NOTHING
+        return (
+            Totals(found.requests, found.errors, found.e2e_ms, found.newest_ns, found.cancelled) if found else NOTHING
+        )
 
     def groups(
         self, window: Window, filters: Filters | None, dimension: Dimension, known: Asked = "not asked"
@@ -145,9 +153,9 @@ class LatencyReader(RankedReader):
         totals = self._totals(key, condition)
         sums = self._sums(key, condition, totals)
         return {
-            value: Group(found.requests, found.errors, found.e2e_ms, shares(sums[value]))
+            value: Group(found.requests, found.errors, found.e2e_ms, shares(sums.get(value, {})), found.cancelled)
             for value, found in totals.items()
-            if value in sums  # a row may have come between the queries
+            if value in sums or not found.answered  # a row may have come between the queries
         }
 
     def _reports(self, key: str, condition: Where) -> list[tuple[str, LatencyReport]]:
@@ -157,16 +165,16 @@ class LatencyReader(RankedReader):
         sums = self._sums(key, condition, totals)
         stages, definitions = by_part.result(), ttft.result()
         return [
-            (value, report(found, stages[value], sums[value], definitions.get(value, {})))
+            (value, report(found, stages.get(value, {}), sums.get(value, {}), definitions.get(value, {})))
             for value, found in totals.items()
-            if value in sums and value in stages  # a row may have come between the queries
+            if (value in sums and value in stages) or not found.answered  # a row may have come between the queries
         ]
 
     def _totals(self, key: str, condition: Where) -> dict[str, "Total"]:
         """By key, the most frequent first."""
         rows = self.rows(
-            f"SELECT {key} AS key, count() AS n, countIf({FAILED}), max(end_ns),"
-            f" quantilesExactInclusive({', '.join(map(str, CUTS))})(e2e_ns)"
+            f"SELECT {key} AS key, count() AS n, countIf({FAILED}), countIf({CANCELLED}), countIf({UNMEASURED}), max(end_ns),"
+            f" quantilesExactInclusiveIf({', '.join(map(str, CUTS))})(e2e_ns, {ANSWERED})"
             f" FROM requests FINAL WHERE {condition.sql} GROUP BY key ORDER BY n DESC, key",
             condition.parameters,
         )
@@ -176,13 +184,14 @@ class LatencyReader(RankedReader):
         """By key, by part."""
         rows = self.rows(
             f"SELECT {key} AS key, [{', '.join(f'{_QUANTILES}({part})' for part in PARTS.values())}]"
-            f" FROM requests FINAL WHERE {condition.sql} GROUP BY key",
+            f" FROM requests FINAL WHERE {condition.sql} AND {ANSWERED} GROUP BY key",
             condition.parameters,
         )
         return {value: dict(zip(PARTS, map(ms, quantiles), strict=True)) for value, quantiles in rows}
 
     def _sums(self, key: str, condition: Where, totals: Mapping[str, "Total"]) -> Mapping[str, "Sums"]:
-        """By key: how many requests, and the time in each part, of those below, in and above the middle."""
+        """By key: how many were answered, and the time in each part, of those below, in and above the middle."""
+        totals = {value: found for value, found in totals.items() if found.answered}
         cut = {
             name: f"transform({key}, {{cut_keys:Array(String)}}, {{cut_{name}:Array(Float64)}}, toFloat64(0))"
             for name in ("median", "low", "high")
@@ -192,7 +201,7 @@ class LatencyReader(RankedReader):
             f" multiIf(e2e_ns BETWEEN {cut['low']} AND {cut['high']}, if(e2e_ns > {cut['median']}, 'both', 'middle'),"
             f" e2e_ns > {cut['median']}, 'above', 'below') AS class,"
             f" count(), [{', '.join(f'sum({part})' for part in PARTS.values())}]"
-            f" FROM requests FINAL WHERE {condition.sql} GROUP BY key, class",
+            f" FROM requests FINAL WHERE {condition.sql} AND {ANSWERED} GROUP BY key, class",
             {
                 **condition.parameters,
                 "cut_keys": list(totals),
@@ -207,10 +216,10 @@ class LatencyReader(RankedReader):
         return sums
 
     def _ttft(self, key: str, condition: Where) -> _Ttft:
-        """By key, by definition: how many requests have a TTFT, and its quantiles."""
+        """By key, by definition: how many answered requests have a TTFT, and its quantiles."""
         rows = self.rows(
             f"SELECT {key} AS key, ttft_definition, count(), {_QUANTILES}(assumeNotNull(ttft_ns))"
-            f" FROM requests FINAL WHERE {condition.sql} AND ttft_ns IS NOT NULL GROUP BY key, ttft_definition",
+            f" FROM requests FINAL WHERE {condition.sql} AND {ANSWERED} AND ttft_ns IS NOT NULL GROUP BY key, ttft_definition",
             condition.parameters,
         )
         found: dict[Any, dict[str, tuple[int, Quantiles]]] = defaultdict(dict)

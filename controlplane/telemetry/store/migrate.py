@@ -5,15 +5,17 @@ from importlib.resources import files
 
 import structlog
 
+from controlplane.telemetry.limits import MAX_RETENTION_DAYS
+
 from .client import Connection
 from .dsn import Dsn
 from .errors import StoreError, StoreInputError
 from .ranked import PIECE_S
+from .shares import KEPT_H
 from .statement import quote
 
 log = structlog.get_logger(__name__)
 
-MAX_RETENTION_DAYS = 3660
 """ClickHouse's DateTime ends in 2106 and wraps: a TTL beyond it would lie in the past and drop everything."""
 
 _FILE = re.compile(r"^(\d{4})_(\w+)\.sql$")
@@ -50,6 +52,7 @@ def render(template: str, dsn: Dsn, retention_days: int) -> list[str]:
         "summing": f"{replicated}SummingMergeTree",
         "piece_s": str(PIECE_S),
         "retention_days": str(retention_days),
+        "shares_kept_h": str(KEPT_H),
     }
     return [statement.format(**values).strip() for statement in template.split("\n;\n")]
 

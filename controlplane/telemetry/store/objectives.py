@@ -11,12 +11,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from controlplane.telemetry.limits import LONGEST_VALUE
+
 from .client import Connection
 from .errors import StoreInputError
 from .judged import Cut, code
 from .types import Window
 from .where import column, where
 
+CLOCKS_DIFFER_NS = 10 * 10**9
 OTHER = "\x00"
 """Stands for every value of a dimension that nobody asked for."""
 TALLY_SCHEMA = pa.schema(
@@ -84,10 +87,20 @@ class ObjectiveReader(Connection):
         [(count, oldest)] = self.rows("SELECT count(), min(entry_start_ns) FROM requests")
         return oldest if count else None
 
-    def newest_entry(self) -> int | None:
-        """When the newest request began, ns; None in an empty store. Read off the parts' index."""
-        [(count, newest)] = self.rows("SELECT count(), max(entry_start_ns) FROM requests")
-        return newest if count else None
+    def newest_end(self, now_ns: int) -> int | None:
+        """When the newest request ended, ns, of those that began in the day before `now_ns`; None where there is none.
+
+        Spans that are dated after `now_ns`, by more than clocks differ, are no news.
+        """
+        for back_ns in (60 * 10**9, 3_600 * 10**9, 86_400 * 10**9):  # most often the first is enough
+            [(count, newest)] = self.rows(
+                "SELECT count(), max(end_ns) FROM requests WHERE entry_start_ns >= {from_ns:UInt64}"
+                " AND entry_start_ns < {to_ns:UInt64} AND end_ns < {to_ns:UInt64}",
+                {"from_ns": max(now_ns - back_ns, 0), "to_ns": now_ns + CLOCKS_DIFFER_NS},
+            )
+            if count:
+                return int(newest)
+        return None
 
     def tallies(self, definitions: Sequence[str], from_hour: int, to_hour: int) -> pa.Table:
         """Stored hours (since the epoch), `from_hour <= hour < to_hour`, in the shape of TALLY_SCHEMA without the version."""
@@ -106,9 +119,16 @@ class ObjectiveReader(Connection):
 
 def _told(name: str, values: frozenset[str] | None, parameters: dict[str, object]) -> str:
     if values is None:
-        return f"toString({column(name)})"
+        return _bounded(f"toString({column(name)})")
     parameters[f"told_{name}"] = sorted(values)
     return f"if({column(name)} IN {{told_{name}:Array(String)}}, toString({column(name)}), '{OTHER}')"
+
+
+def _bounded(value: str) -> str:
+    """Spans may hold texts of any length, and NUL, which PostgreSQL cannot keep: neither reaches keys and scopes."""
+    shown = f"replaceAll({value}, '\\0', '␀')"
+    cut = f"concat(substringUTF8({shown}, 1, 140), '… [cut: ', toString(length({value})), ' bytes, ', lower(hex(sipHash64({value}))), ']')"
+    return f"if(lengthUTF8({value}) > {LONGEST_VALUE}, {cut}, {shown})"
 
 
 def _whole(table: pa.Table, name: str) -> npt.NDArray[np.int64]:

@@ -23,7 +23,7 @@ from .columns import PARTS
 from .ranks import BINS, E2E, I64, U64, Counts, Incomplete, Opened, Values
 from .statement import quote
 from .types import Filters, Window
-from .where import FAILED
+from .where import ANSWERED, CANCELLED, FAILED, UNMEASURED
 
 PIECE_S = 1800
 PIECE_NS = PIECE_S * 10**9
@@ -39,18 +39,26 @@ MOST_OPENED = 40_000_000
 
 TTFT = "ttft"
 FAILED_OF = "failed"
-"""A zero for each request that failed: its bin counts them."""
+"""A zero for each request that failed: its bin counts them. 'e2e', 'ttft' and the parts are of answered requests alone."""
+CANCELLED_OF = "cancelled"
+"""The same of those whose client went away."""
+UNMEASURED_OF = "unmeasured"
+"""The same of answered ones of which a server's spans are missing."""
+COUNTED = (FAILED_OF, CANCELLED_OF, UNMEASURED_OF)
+OF_MODEL = (E2E, *COUNTED)
 OTHERS = "\x00"
 """Stands for all models of a piece that has more than MOST_MODELS."""
 MOST_MODELS = 32
 _COLUMNS = (
     f"entry_start_ns, e2e_ns, {', '.join(PARTS.values())}, ttft_ns, toString(ttft_definition) AS definition, toString(model) AS model,"
-    f" {FAILED} AS failed, end_ns"
+    f" {ANSWERED} AS answered, {FAILED} AS failed, {CANCELLED} AS cancelled,"
+    f" {UNMEASURED} AS lacking, end_ns"
 )
 
-KINDS = frozenset({E2E, FAILED_OF, TTFT, "part"})
+KINDS = frozenset({*OF_MODEL, TTFT, "part"})
 Measure = tuple[str, str]
-"""Its name, and what it is of: ('e2e', model), ('failed', model), ('ttft', definition), (a part of the time, '')."""
+"""Its name, and what it is of: ('e2e', model), ('failed', model), ('cancelled', model), ('unmeasured', model),
+('ttft', definition), (a part of the time, '')."""
 Wanted = Mapping[str, tuple[Sequence[float], Sequence[float]]]
 """By kind of measure ('e2e', 'ttft', 'part'): quantiles, and shares s whose rank floor(s n) is looked at."""
 
@@ -89,6 +97,8 @@ class Sorted:
     ttft: Mapping[str, Opened]  # by definition
     parts: Mapping[str, Opened]
     errors: Mapping[int, int]  # by key; 0 where there is none
+    cancelled: Mapping[int, int]  # likewise
+    unmeasured: Mapping[int, int]  # likewise
     newest_ns: int
     models: Sequence[str] = ()
 
@@ -122,12 +132,14 @@ class RankedReader(Connection):
         known, or there is nothing, or too much to open, or too many models; or builds were replaced, or are not all here yet."""
         if known is None:
             return None
-        kinds = {*wanted, FAILED_OF}
+        kinds = {*wanted, *COUNTED}
         steps = _steps(np.array([one.piece * PIECE_NS for one in known.builds]), step_ns)
         entered = _steps(known.requests["entry_start_ns"].to_numpy().astype(np.int64), step_ns)
         fresh = measures_of(known.requests, entered, by_model=by_model, kinds=kinds)
         indexes = [one.by_model if by_model else one.whole for one in known.indexes]
-        models = sorted({of for index in (*indexes, fresh) for name, of in index if name == E2E}) if by_model else []
+        models = (
+            sorted({of for index in (*indexes, fresh) for name, of in index if name in OF_MODEL}) if by_model else []
+        )
         if OTHERS in models:
             return None
         place = {model: number for number, model in enumerate(models)}
@@ -144,7 +156,7 @@ class RankedReader(Connection):
         merged = {measure: Counts.merged(counts) for measure, counts in several.items()}
         if (E2E, "") not in merged:
             return None
-        failed = merged.pop((FAILED_OF, ""), None)
+        failed, cancelled, unmeasured = (_by_key(merged.pop((name, ""), None)) for name in COUNTED)
         cells = {measure: ranks.wanted(counts, *wanted[_kind(measure[0])]) for measure, counts in merged.items()}
         if (
             sum(merged[measure].within(own) * (1 + len(PARTS) * (measure[0] == E2E)) for measure, own in cells.items())
@@ -163,14 +175,13 @@ class RankedReader(Connection):
             }
         except Incomplete:
             return None
-        errors = (
-            {} if failed is None else dict(zip((failed.cells // BINS).tolist(), failed.counts.tolist(), strict=True))
-        )
         return Sorted(
             e2e=opened[E2E, ""],
             ttft={of: one for (name, of), one in opened.items() if name == TTFT},
             parts={name: one for (name, _), one in opened.items() if name in PARTS},
-            errors=defaultdict(int, errors),
+            errors=failed,
+            cancelled=cancelled,
+            unmeasured=unmeasured,
             newest_ns=max(pc.max(known.requests["end_ns"]).as_py() or 0, *(one.newest_ns for one in known.builds)),
             models=models,
         )
@@ -306,15 +317,16 @@ def measures_of(read: pa.Table, keys: I64, *, by_model: bool, kinds: Collection[
     """The measures of requests as `_between` reads them, each in the step that `keys` says."""
     e2e, parts = read["e2e_ns"].to_numpy(), np.stack([read[column].to_numpy() for column in PARTS.values()], axis=1)
     found = {}
+    answered, *counted = (read[name].to_numpy() > 0 for name in ("answered", "failed", "cancelled", "lacking"))
     if "part" in kinds:
-        found = {(name, ""): Values.of(keys, parts[:, at]) for at, name in enumerate(PARTS)}
-    failed = read["failed"].to_numpy() > 0
+        found = {(name, ""): Values.of(keys[answered], parts[answered, at]) for at, name in enumerate(PARTS)}
     models = _told(read["model"], MOST_MODELS) if by_model else [("", np.ones(len(keys), bool))]
     for model, own in models:
-        found[E2E, model] = Values.of(keys[own], e2e[own], parts[own])
-        found[FAILED_OF, model] = Values.of(keys[own & failed], np.zeros(int((own & failed).sum()), np.uint64))
+        found[E2E, model] = Values.of(keys[own & answered], e2e[own & answered], parts[own & answered])
+        for name, some in zip(COUNTED, counted, strict=True):
+            found[name, model] = Values.of(keys[own & some], np.zeros(int((own & some).sum()), np.uint64))
     ttft = read["ttft_ns"].combine_chunks()
-    there, values = ttft.is_valid().to_numpy(zero_copy_only=False), ttft.fill_null(0).to_numpy()
+    there, values = answered & ttft.is_valid().to_numpy(zero_copy_only=False), ttft.fill_null(0).to_numpy()
     for definition, own in _told(read["definition"]) if TTFT in kinds else ():
         found[TTFT, definition] = Values.of(keys[own & there], values[own & there])
     return {measure: values for measure, values in found.items() if len(values.cells)}
@@ -328,6 +340,14 @@ def _told(column: pa.ChunkedArray, most: int | None = None) -> Iterator[tuple[st
         codes, values = np.zeros_like(codes), [OTHERS]
     for code, value in enumerate(values):
         yield value, codes == code
+
+
+def _by_key(counts: Counts | None) -> Mapping[int, int]:
+    """How many values each key has; 0 of a key without any."""
+    found = defaultdict[int, int](int)
+    if counts is not None:
+        found |= zip((counts.cells // BINS).tolist(), counts.counts.tolist(), strict=True)
+    return found
 
 
 def _steps(times_ns: I64, step_ns: int) -> I64:

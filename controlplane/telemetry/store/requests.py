@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 from controlplane.telemetry.ledger.row import LedgerRow
-from controlplane.telemetry.spans import Span
+from controlplane.telemetry.spans import ROW_SPANS, Span
 
 from . import columns
 from .cursor import Position, decode, encode
@@ -16,6 +16,7 @@ from .where import where
 MAX_PAGE = 1000
 MAX_TRACES = 10_000
 _SORT: dict[Order, str] = {"slowest": "e2e_ns", "newest": "entry_start_ns"}
+_IN_TRACES = "trace_id IN (SELECT toFixedString(unhex(arrayJoin({traces:Array(String)})), 16))"
 _ROW = ", ".join(columns.REQUEST_COLUMNS)
 _SPAN = ", ".join(columns.SPAN_COLUMNS)
 
@@ -61,7 +62,7 @@ class RequestReader(OtelReader):
             f"SELECT {_ROW} FROM requests WHERE (entry_start_ns, trace_id, request_id) IN"
             f" (SELECT entry_start_ns, trace_id, request_id FROM requests FINAL WHERE {condition.sql}"
             f" ORDER BY {sort} DESC, trace_id DESC, request_id DESC LIMIT {limit + 1})"
-            f" ORDER BY version DESC LIMIT 1 BY trace_id, request_id SETTINGS optimize_read_in_order = {in_order}",
+            f" ORDER BY version DESC LIMIT 1 BY entry_start_ns, trace_id, request_id SETTINGS optimize_read_in_order = {in_order}",
             condition.parameters,
         )
         ordered = sorted(
@@ -80,44 +81,53 @@ class RequestReader(OtelReader):
         found = self.rows(
             f"SELECT {_ROW} FROM"
             f" (SELECT {_ROW}, withdrawn FROM requests WHERE trace_id = toFixedString(unhex({{trace:String}}), 16)"
-            " ORDER BY version DESC LIMIT 1 BY request_id) WHERE withdrawn = 0",
+            " ORDER BY version DESC LIMIT 1 BY entry_start_ns, request_id) WHERE withdrawn = 0",
             {"trace": _hex(trace_id)},
         )
         return sorted(map(columns.request, found), key=lambda row: (row.start_ns, row.request_id))
 
     def trace(self, trace_id: str) -> list[Span]:
-        """The spans of a trace (32 hex digits), by start; empty where there is none. What is not ours is looked for with the
-        collector's exporter, where the DSN names its table."""
-        found = self.rows(
-            f"SELECT {_SPAN} FROM spans WHERE trace_id = toFixedString(unhex({{trace:String}}), 16)"
-            " ORDER BY duration_ns DESC LIMIT 1 BY span_id",
-            {"trace": _hex(trace_id)},
-        )
-        if not found:
-            return self.otel_spans_of([_hex(trace_id).lower()]).get(trace_id.lower(), [])
-        return sorted(map(columns.span, found), key=_by_start)
+        """The spans of a trace (32 hex digits), by start, the first ROW_SPANS of them; empty where there is none. What is not ours is
+        looked for with the collector's exporter, where the DSN names its table."""
+        name = _hex(trace_id).lower()
+        return self.spans_of([name], ROW_SPANS).get(name) or self.otel_spans_of([name]).get(name, [])
 
     def traced(self, trace_id: str) -> tuple[list[Span], list[LedgerRow]]:
         """`trace` and `request_rows`, asked side by side."""
         rows = self.beside(self.request_rows, trace_id)
         return self.trace(trace_id), rows.result()
 
-    def spans_of(self, trace_ids: Sequence[str]) -> dict[str, list[Span]]:
-        """The spans of several traces at once, by trace id; a trace without spans is absent. For amendments by late spans."""
+    def spans_of(self, trace_ids: Sequence[str], most: int | None = None) -> dict[str, list[Span]]:
+        """The spans of several traces at once, by trace id; a trace without spans is absent. For amendments by late spans.
+
+        With `most`, so many of each trace's earliest: what one trace costs is bounded, however many it has."""
         if len(trace_ids) > MAX_TRACES:
             raise StoreInputError(f"{len(trace_ids)} traces are too many for one query; ask for at most {MAX_TRACES}")
         if not trace_ids:
             return {}
+        source = f"SELECT {_SPAN} FROM spans WHERE {_IN_TRACES}"
+        if (
+            most is not None
+        ):  # in the table's order, so that no more than these are held; a span sent again stands twice
+            source += f" ORDER BY trace_id, start_ns, span_id LIMIT {2 * most} BY trace_id"
         found = self.rows(
-            f"SELECT {_SPAN} FROM spans"
-            " WHERE trace_id IN (SELECT toFixedString(unhex(arrayJoin({traces:Array(String)})), 16))"
-            " ORDER BY duration_ns DESC LIMIT 1 BY trace_id, span_id",
+            f"SELECT {_SPAN} FROM ({source}) ORDER BY duration_ns DESC LIMIT 1 BY trace_id, span_id",
             {"traces": [_hex(trace_id) for trace_id in trace_ids]},
         )
         traces: dict[str, list[Span]] = {}
         for span in sorted(map(columns.span, found), key=_by_start):
-            traces.setdefault(span.trace_id.hex(), []).append(span)
+            spans = traces.setdefault(span.trace_id.hex(), [])
+            if most is None or len(spans) < most:
+                spans.append(span)
         return traces
+
+    def span_counts(self, trace_ids: Sequence[bytes]) -> dict[bytes, int]:
+        """How many spans there are of each of these traces (raw ids); one without spans is absent."""
+        found = self.rows(
+            f"SELECT trace_id, uniqExact(span_id) FROM spans WHERE {_IN_TRACES} GROUP BY trace_id",
+            {"traces": [trace_id.hex() for trace_id in trace_ids]},
+        )
+        return {bytes(trace_id): int(count) for trace_id, count in found}
 
 
 def _by_start(span: Span) -> tuple[int, bytes]:

@@ -12,7 +12,13 @@ from .types import Dimension, Filters, Window
 
 COLUMNS: dict[str, str] = {name: name for name in get_args(Dimension)} | {"cache": "cache_outcome"}
 MAX_VALUES = 200
+ANSWERED = "status = 'ok'"
+"""Latency is of these alone: how soon a request failed, or when its client left, says nothing of how long an answer takes."""
 FAILED = "status IN ('error', 'rejected')"
+CANCELLED = "status = 'cancelled'"
+UNMEASURED = "status = 'ok' AND unmeasured"
+OWN = "cache_outcome NOT IN ('hit', 'coalesced')"
+"""Requests that were sent to a replica themselves."""
 
 
 @dataclass(slots=True)
@@ -59,7 +65,10 @@ def where(window: Window, filters: Filters | None = None) -> Where:
         if dimension == "attribute":
             _having(found, values)
             continue
-        found.add(f"{column(dimension)} IN {{in_{dimension}:Array(String)}}", **{f"in_{dimension}": list(values)})
+        allowed = f"{column(dimension)} IN {{in_{dimension}:Array(String)}}"
+        if dimension == "replica":  # also one that failed, before another answered
+            allowed = f"({allowed} OR hasAny(attempt_replica, {{in_replica:Array(String)}}))"
+        found.add(allowed, **{f"in_{dimension}": list(values)})
     return found
 
 

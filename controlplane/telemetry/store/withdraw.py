@@ -1,14 +1,27 @@
 """Takes back request rows that later spans have shown to be no requests: say Triton's, seen before the gateway's around it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from controlplane.telemetry.ledger.row import LedgerRow
 
 from .client import Connection
 
-RequestKey = tuple[bytes, bytes]
-"""Trace id and request id, raw: 16 and 8 bytes."""
-
-_AT_ONCE = 500
 _IN_TRACES = "trace_id IN (SELECT toFixedString(unhex(arrayJoin({traces:Array(String)})), 16))"
+
+
+class RequestKey(NamedTuple):
+    """A request row's identity. Ids are raw: 16 and 8 bytes."""
+
+    entry_start_ns: int
+    trace_id: bytes
+    request_id: bytes
+
+
+def key_of(row: LedgerRow) -> RequestKey:
+    return RequestKey(row.entry_start_ns, bytes.fromhex(row.trace_id), bytes.fromhex(row.request_id))
 
 
 class Withdrawer(Connection):
@@ -19,23 +32,22 @@ class Withdrawer(Connection):
         if not trace_ids:
             return set()
         found = self.rows(
-            "SELECT trace_id, request_id FROM requests"
-            f" WHERE {_IN_TRACES} GROUP BY trace_id, request_id HAVING argMax(withdrawn, version) = 0",
+            "SELECT entry_start_ns, trace_id, request_id FROM requests"
+            f" WHERE {_IN_TRACES} GROUP BY entry_start_ns, trace_id, request_id HAVING argMax(withdrawn, version) = 0",
             {"traces": [trace_id.hex() for trace_id in trace_ids]},
         )
-        return {(bytes(trace_id), bytes(request_id)) for trace_id, request_id in found}
+        return {RequestKey(start_ns, bytes(trace_id), bytes(request_id)) for start_ns, trace_id, request_id in found}
 
-    def withdraw_requests(self, keys: Iterable[RequestKey]) -> None:
-        """Hide these rows, in every version so far: a newer version, should it be written, shows again. Costs one small insert."""
-        listed = sorted(keys)
-        for at in range(0, len(listed), _AT_ONCE):
-            some = listed[at : at + _AT_ONCE]
-            self.command(
-                "INSERT INTO requests (entry_start_ns, trace_id, request_id, version, withdrawn)"
-                " SELECT any(entry_start_ns), trace_id, request_id, max(version) + 1, 1 FROM requests"
-                f" WHERE {_IN_TRACES} AND lower(hex(request_id)) IN {{requests:Array(String)}}"
-                " AND (lower(hex(trace_id)), lower(hex(request_id))) IN"
-                " (SELECT arrayJoin(arrayZip({traces:Array(String)}, {requests:Array(String)})))"
-                " GROUP BY trace_id, request_id HAVING argMax(withdrawn, version) = 0",
-                {"traces": [trace.hex() for trace, _ in some], "requests": [request.hex() for _, request in some]},
-            )
+    def withdraw_requests(self, keys: Sequence[RequestKey], version: int | Sequence[int]) -> None:
+        """Hide these rows in every version up to `version`, one for all or one for each, whenever they are written: a row of a higher
+        version shows again. Costs one small insert."""
+        if not keys:
+            return
+        columns = {
+            "entry_start_ns": pa.array([key.entry_start_ns for key in keys], pa.uint64()),
+            "trace_id": pa.array([key.trace_id for key in keys], pa.binary(16)),
+            "request_id": pa.array([key.request_id for key in keys], pa.binary(8)),
+            "version": pa.array([version] * len(keys) if isinstance(version, int) else version, pa.uint64()),
+            "withdrawn": pa.array([1] * len(keys), pa.uint8()),
+        }
+        self.insert_arrow("requests", pa.table(columns))

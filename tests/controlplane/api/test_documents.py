@@ -42,6 +42,7 @@ ENDPOINTS = [
     "/api/v1/incidents/{number}",
     "/api/v1/incidents/{number}/acknowledge",
     "/api/v1/incidents/{number}/resolve",
+    "/api/v1/incidents/{number}/reopen",
     "/api/v1/incidents/{number}/notes",
     "/api/v1/silences",
     "/api/v1/silences/{number}",

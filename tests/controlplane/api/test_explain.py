@@ -30,9 +30,9 @@ def test_it_names_the_model_and_the_stage_that_make_the_slow_ones_slow(caller: C
 def test_by_default_the_slow_are_those_above_p95_and_counts_are_exact(caller: Client, served: Filled) -> None:
     found = get(caller, **served.range)
     bound = found["region"]["e2e_from_ms"]
-    slow = [row for row in served.rows if row.e2e_ns / 1e6 >= bound]
-    assert (found["chosen"], found["rest"]) == (len(slow), len(served.rows) - len(slow))
-    assert 0.03 < found["chosen"] / len(served.rows) <= 0.05
+    slow = [row for row in served.answered if row.e2e_ns / 1e6 >= bound]
+    assert (found["chosen"], found["rest"]) == (len(slow), len(served.answered) - len(slow))
+    assert 0.03 < found["chosen"] / len(served.answered) <= 0.05
     first = found["findings"][0]
     assert first["chosen"] == sum(row.model == "chat-large" for row in slow)
     assert set(first["trace_ids"]) <= {row.trace_id for row in slow if row.model == "chat-large"} != set()
@@ -40,8 +40,8 @@ def test_by_default_the_slow_are_those_above_p95_and_counts_are_exact(caller: Cl
 
 def test_its_means_and_stages_are_those_of_the_rows(caller: Client, served: Filled) -> None:
     found = get(caller, **served.range, slower_than_ms=1000)
-    slow = [row for row in served.rows if row.e2e_ns >= 10**9]
-    rest = [row for row in served.rows if row.e2e_ns < 10**9]
+    slow = [row for row in served.answered if row.e2e_ns >= 10**9]
+    rest = [row for row in served.answered if row.e2e_ns < 10**9]
     assert found["chosen"] == len(slow) > 0
     difference = float(np.mean([row.e2e_ns for row in slow]) - np.mean([row.e2e_ns for row in rest])) / 1e6
     assert found["difference_ms"] == pytest.approx(difference)
@@ -53,20 +53,20 @@ def test_a_region_of_the_chart_is_compared_with_all_the_rest(caller: Client, ser
     middle = (served.from_ns + served.to_ns) // 2
     region = {"region_from": middle, "region_to": served.to_ns, "e2e_from_ms": 500, "e2e_to_ms": 5000}
     found = get(caller, **served.range, **region)
-    inside = [row for row in served.rows if row.entry_start_ns >= middle and 500e6 <= row.e2e_ns < 5000e6]
-    assert (found["chosen"], found["rest"]) == (len(inside), len(served.rows) - len(inside))
+    inside = [row for row in served.answered if row.entry_start_ns >= middle and 500e6 <= row.e2e_ns < 5000e6]
+    assert (found["chosen"], found["rest"]) == (len(inside), len(served.answered) - len(inside))
     assert found["region"] == {"e2e_from_ms": 500, "e2e_to_ms": 5000, "from_ns": middle, "to_ns": served.to_ns}
 
 
 def test_filters_narrow_both_sides(caller: Client, served: Filled) -> None:
     found = get(caller, **served.range, model="chat-small")
-    assert found["chosen"] + found["rest"] == len(served.of(model="chat-small"))
+    assert found["chosen"] + found["rest"] == len(served.of(model="chat-small", status="ok"))
 
 
 def test_without_requests_it_says_so(caller: Client, served: Filled) -> None:
     found = get(caller, **{"from": "2026-01-01", "to": "2026-01-02"})
     assert (found["chosen"], found["rest"], found["findings"]) == (0, 0, [])
-    assert found["nothing"] == "No requests in this range."
+    assert found["nothing"] == "No request was answered in this range."
 
 
 def test_no_more_findings_than_asked_for(caller: Client, served: Filled) -> None:
@@ -74,9 +74,16 @@ def test_no_more_findings_than_asked_for(caller: Client, served: Filled) -> None
 
 
 @pytest.mark.parametrize(
-    "query", ["above=p42", "slower_than_ms=soon", "e2e_from_ms=9&e2e_to_ms=3", "region_from=now-5m", "slower=3"]
+    ("query", "status"),
+    [
+        ("above=p42", 422),
+        ("slower_than_ms=soon", 422),
+        ("e2e_from_ms=9&e2e_to_ms=3", 409),
+        ("region_from=now-5m", 409),
+        ("slower=3", 422),
+    ],
 )
-def test_a_bad_parameter_is_named(caller: Client, served: Filled, query: str) -> None:
+def test_a_bad_parameter_is_named(caller: Client, served: Filled, query: str, status: int) -> None:
     response = caller.get(f"/api/v1/explain?{query}")
-    assert response.status_code == 422
+    assert response.status_code == status
     assert response.json()["field"] in query or response.json()["field"] == "region_to"

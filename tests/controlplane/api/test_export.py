@@ -50,7 +50,7 @@ def test_too_many_rows_are_refused_and_not_cut_off(
 ) -> None:
     monkeypatch.setattr(answers, "MOST_EXPORTED", 10)
     response = caller.get("/api/v1/requests.csv", served.range)
-    assert response.status_code == 422
+    assert response.status_code == 409
     assert "shorter range" in response.json()["remedy"]
 
 

@@ -4,9 +4,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
+from controlplane.accounts.models import ApiToken
 from controlplane.incidents import engine
 from controlplane.incidents.delivery.models import Delivery, Destination, Endpoint
 from controlplane.incidents.models import Incident, SilenceRecord
@@ -52,9 +54,10 @@ def test_a_misspelt_filter_is_refused(caller: Client) -> None:
 
 def test_one_incident_with_its_timeline(caller: Client, burning: Incident) -> None:
     found = caller.get(f"/api/v1/incidents/{burning.pk}").json()
-    assert [entry["kind"] for entry in found["timeline"]] == ["opened", "told"]
+    assert [entry["kind"] for entry in found["timeline"]] == ["opened", "held"]
     assert found["attribution_missing"] == "the store does not answer"
-    assert found["action"].startswith("no action under way")
+    assert found["resolves"] == "resolves once no window has burned too fast for 2 min"
+    assert found["component"] == ""
     assert caller.get("/api/v1/incidents/999999").status_code == 404
 
 
@@ -78,30 +81,30 @@ def test_silences_are_made_read_changed_and_ended(caller: Client) -> None:
     assert made.status_code == 201
     number = made.json()["number"]
     assert made.json()["author"] == "caller"
-    assert [one["number"] for one in caller.get("/api/v1/silences").json()] == [number]
+    assert [one["number"] for one in caller.get("/api/v1/silences").json()["silences"]] == [number]
     later = (ends + timedelta(hours=1)).isoformat()
     assert send(caller, "patch", f"silences/{number}", {"ends_at": later}).json()["reason"] == "test"
     assert SilenceRecord.objects.get().ends_at > ends
     assert send(caller, "delete", f"silences/{number}").status_code == 200
-    assert caller.get("/api/v1/silences").json() == []
-    assert len(caller.get("/api/v1/silences?over=true").json()) == 1
+    assert caller.get("/api/v1/silences").json()["silences"] == []
+    assert len(caller.get("/api/v1/silences?over=true").json()["silences"]) == 1
 
 
 @pytest.mark.parametrize(
-    "change",
+    ("change", "status"),
     [
-        {"matchers": ["colour=blue"]},
-        {"matchers": []},
-        {"ends_at": "2020-01-01T00:00:00Z"},
-        {"ends_at": "2099-01-01T00:00:00"},
-        {"ends_at": "2099-01-01T00:00:00Z"},
-        {"reason": ""},
+        ({"matchers": ["colour=blue"]}, 422),
+        ({"matchers": []}, 422),
+        ({"ends_at": "2020-01-01T00:00:00Z"}, 409),
+        ({"ends_at": "2099-01-01T00:00:00"}, 422),
+        ({"ends_at": "2099-01-01T00:00:00Z"}, 409),
+        ({"reason": ""}, 422),
     ],
 )
-def test_a_silence_that_cannot_be_is_refused(caller: Client, change: dict[str, Any]) -> None:
+def test_a_silence_that_cannot_be_is_refused(caller: Client, change: dict[str, Any], status: int) -> None:
     ends = (timezone.now() + timedelta(hours=2)).isoformat()
     answer = send(caller, "post", "silences", {"matchers": ["tier=batch"], "ends_at": ends, "reason": "x"} | change)
-    assert answer.status_code == 422
+    assert answer.status_code == status
     assert answer["Content-Type"] == "application/problem+json"
     assert not SilenceRecord.objects.exists()
 
@@ -113,8 +116,57 @@ def test_a_deployment_is_told_once(caller: Client) -> None:
     assert send(caller, "post", "changes", given).json() == {"told": True}
     assert send(caller, "post", "changes", given).json() == {"told": False}
     assert Delivery.objects.filter(action="change").count() == 1
-    assert caller.get("/api/v1/changes").json()[0]["identity"] == given["identity"]
+    assert caller.get("/api/v1/changes").json()["changes"][0]["identity"] == given["identity"]
     assert send(caller, "post", "changes", given | {"identity": "x", "link": "javascript:alert(1)"}).status_code == 422
+
+
+def test_long_lists_are_read_page_by_page(caller: Client) -> None:
+    ends = timezone.now() + timedelta(hours=2)
+    numbers = [
+        SilenceRecord.objects.create(
+            matchers=["tier=batch"], starts_at=timezone.now(), ends_at=ends, author="a", reason="r"
+        ).pk
+        for _ in range(5)
+    ]
+    read: list[int] = []
+    before = ""
+    while True:
+        page = caller.get(f"/api/v1/silences?limit=2{before}").json()
+        read += [one["number"] for one in page["silences"]]
+        if page["next_before"] is None:
+            break
+        before = f"&before={page['next_before']}"
+    assert read == numbers[::-1]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("post", "incidents/{number}/acknowledge", {}),
+        ("post", "incidents/{number}/resolve", {}),
+        ("post", "incidents/{number}/reopen", {}),
+        ("post", "incidents/{number}/notes", {"note": "x"}),
+        ("post", "silences", {"matchers": ["tier=batch"], "ends_at": "2190-01-01T00:00:00Z", "reason": "x"}),
+        ("post", "changes", {"identity": "x", "summary": "x", "source": "x"}),
+    ],
+)
+def test_who_is_not_on_call_changes_nothing(
+    db: None, burning: Incident, method: str, path: str, body: dict[str, Any]
+) -> None:
+    _, token = ApiToken.objects.issue(User.objects.create_user("rita"), "tests")
+    reader = Client(headers={"authorization": f"Bearer {token}"})
+    answer = send(reader, method, path.format(number=burning.pk), body)
+    assert (answer.status_code, answer["Content-Type"]) == (403, "application/problem+json")
+    assert "On call" in answer.json()["detail"]
+    burning.refresh_from_db()
+    assert burning.status == "open" and not SilenceRecord.objects.exists()
+
+
+def test_a_resolution_is_taken_back(caller: Client, burning: Incident) -> None:
+    path = f"incidents/{burning.pk}"
+    assert send(caller, "post", f"{path}/reopen", {}).status_code == 409  # it is open
+    send(caller, "post", f"{path}/resolve", {})
+    assert send(caller, "post", f"{path}/reopen", {}).json() == {"changed": True, "status": "open"}
 
 
 def test_an_outsider_gets_nothing(outsider: Client, burning: Incident) -> None:

@@ -88,7 +88,7 @@ def test_traffic_in_which_none_shows_is_told_so(caller: Client, reader: Client, 
     found: Any = caller.get("/api/v1/explain", served.range | {"model": "chat-small"}).json()
     assert found["causes"] == []
     page = reader.get("/latency/explain", served.range | {"model": "chat-small"}).content.decode()
-    assert "None of the 9" in page
+    assert "None of the 10" in page
 
 
 def test_without_requests_nothing_is_said_of_causes(caller: Client, reader: Client, served: Filled) -> None:

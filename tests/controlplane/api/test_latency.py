@@ -1,5 +1,6 @@
 """`GET /api/v1/latency`: the shape that others build on, and figures that are those of the rows."""
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,12 @@ def get(client: Client, path: str = "", **parameters: Any) -> Any:
 
 def test_it_counts_the_requests_and_gives_their_exact_quantiles(caller: Client, served: Filled) -> None:
     found = get(caller, **served.range)
-    e2e_ms = [row.e2e_ns / 1e6 for row in served.rows]
+    e2e_ms = [row.e2e_ns / 1e6 for row in served.answered]
+    assert found["answered"] == len(e2e_ms) < len(served.rows)
+    failed = served.of(status="error")
+    assert [(each["error_type"], each["requests"]) for each in found["failures"]] == Counter(
+        row.error_type for row in failed
+    ).most_common()
     assert found["requests"] == len(served.rows)
     assert found["errors"] == len(served.of(status="error"))
     assert found["e2e_ms"] == {
@@ -29,10 +35,10 @@ def test_it_counts_the_requests_and_gives_their_exact_quantiles(caller: Client, 
 
 def test_shares_are_of_all_time_and_sum_to_one(caller: Client, served: Filled) -> None:
     found = get(caller, **served.range)
-    total = sum(row.e2e_ns for row in served.rows)
+    total = sum(row.e2e_ns for row in served.answered)
     assert set(found["stages"]) == set(STAGES)
     for stage, figures in found["stages"].items():
-        assert figures["share"] == pytest.approx(sum(row.stages[stage] for row in served.rows) / total, abs=1e-6)
+        assert figures["share"] == pytest.approx(sum(row.stages[stage] for row in served.answered) / total, abs=1e-6)
         assert {"p50_ms", "p95_ms", "p99_ms", "share"} <= set(figures)
     assert sum(figures["share"] for figures in found["stages"].values()) + found["unattributed_share"] == pytest.approx(
         1, abs=1e-4
@@ -41,7 +47,7 @@ def test_shares_are_of_all_time_and_sum_to_one(caller: Client, served: Filled) -
 
 def test_ttft_says_which_definition_it_is(caller: Client, served: Filled) -> None:
     found = get(caller, **served.range)
-    with_ttft = [row.ttft_ns / 1e6 for row in served.rows if row.ttft_ns is not None]
+    with_ttft = [row.ttft_ns / 1e6 for row in served.answered if row.ttft_ns is not None]
     assert found["ttft_ms"]["definition"] == "gateway"
     assert found["ttft_ms"]["p95"] == pytest.approx(np.quantile(with_ttft, 0.95), rel=1e-6)
     assert found["ttft_ms_by_definition"] == {

@@ -66,25 +66,47 @@ def test_what_is_read_can_be_sent_back(api: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wrong", "field", "words"),
+    ("wrong", "status", "field", "words"),
     [
-        ({"target": 1}, "target", "use 0.999 for 99.9 %"),
-        ({"owner": "nobody"}, "owner", "serving"),
-        ({"trget": 0.9}, "trget", "not permitted"),
-        ({"indicator": {"kind": "latency", "measure": "ttft"}}, "indicator", "threshold_ms"),
-        ({"scope": {"planet": "mars"}}, "scope", "prompt_bucket"),
-        ({"slug": "Chat E2E"}, "slug", "lower-case"),
+        ({"target": 1}, 422, "target", "should be less than 1"),
+        ({"owner": "nobody"}, 409, "owner", "serving"),
+        ({"trget": 0.9}, 422, "trget", "is not a field"),
+        ({"indicator": {"kind": "latency", "measure": "ttft"}}, 409, "indicator", "threshold_ms"),
+        ({"scope": {"planet": "mars"}}, 422, "scope", "prompt_bucket"),
+        ({"slug": "Chat E2E"}, 422, "slug", "lower-case"),
     ],
 )
 def test_a_refusal_is_a_problem_that_names_field_and_remedy(
-    api: Client, wrong: dict[str, Any], field: str, words: str
+    api: Client, wrong: dict[str, Any], status: int, field: str, words: str
 ) -> None:
     response = send(api, "post", "objectives", {**SENT, **wrong})
-    assert response.status_code == 422
+    assert response.status_code == status
     problem = response.json()
     assert field in problem["field"]
     assert words in problem["detail"]
     assert not StoredObjective.objects.exists()
+
+
+def test_what_was_read_may_be_sent_back(api: Client) -> None:
+    send(api, "post", "objectives", {**SENT, "enabled": False, "annotations": {"ticket": "OPS-1"}})
+    read = api.get("/api/v1/objectives/chat-e2e").json()
+    answer = send(api, "put", "objectives/chat-e2e", read)
+    assert (answer.status_code, answer.json()) == (200, read)
+
+
+def test_a_change_keeps_what_it_leaves_out_of_switches_and_notes(api: Client) -> None:
+    send(api, "post", "objectives", {**SENT, "enabled": False, "annotations": {"ticket": "OPS-1"}})
+    changed = send(api, "put", "objectives/chat-e2e", {**SENT, "target": 0.5}).json()
+    assert (changed["enabled"], changed["annotations"], changed["target"]) == (False, {"ticket": "OPS-1"}, 0.5)
+
+
+def test_a_change_of_an_older_revision_is_refused(api: Client) -> None:
+    send(api, "post", "objectives", SENT)
+    read = api.get("/api/v1/objectives/chat-e2e").json()
+    send(api, "put", "objectives/chat-e2e", {**SENT, "target": 0.5})
+    answer = send(api, "put", "objectives/chat-e2e", read)
+    assert (answer.status_code, answer.json()["field"]) == (409, "revision")
+    assert api.get("/api/v1/objectives/chat-e2e").json()["target"] == 0.5
 
 
 def test_who_may_not_change_objectives_may_read_them(api: Client, teammate: Client) -> None:
@@ -146,14 +168,14 @@ def test_maintenance_can_be_planned_changed_and_taken_back(api: Client) -> None:
     assert made.json()["author"] == "api-olga"
     assert send(api, "put", f"maintenance/{number}", {**sent, "objectives": []}).json()["objectives"] == []
     assert [one["id"] for one in api.get("/api/v1/maintenance").json()] == [number]
-    for wrong, words in (
-        ({"objectives": ["absent"]}, "absent"),
-        ({"rule": "sometimes"}, "FREQ"),
-        ({"zone": "Mars"}, "Europe/Berlin"),
-        ({"start": "soon"}, "2026-11-22T02:00:00"),
+    for wrong, status, words in (
+        ({"objectives": ["absent"]}, 409, "absent"),
+        ({"rule": "sometimes"}, 409, "FREQ"),
+        ({"zone": "Mars"}, 409, "Europe/Berlin"),
+        ({"start": "soon"}, 422, "2026-11-22T02:00:00"),
     ):
         refused = send(api, "put", f"maintenance/{number}", {**sent, **wrong})
-        assert refused.status_code == 422
+        assert refused.status_code == status
         assert words in refused.json()["detail"]
     assert api.delete(f"/api/v1/maintenance/{number}").status_code == 204
     assert not Maintenance.objects.exists()

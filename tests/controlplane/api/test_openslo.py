@@ -54,7 +54,7 @@ def test_apply_is_idempotent_and_says_what_it_did(ci: Client) -> None:
 
 def test_errors_and_conflicts_change_nothing(ci: Client) -> None:
     status, found = post(ci, "apply", slo().replace("target: 0.95", "target: 1"))
-    assert (status, found["applied"], found["problems"][0]["line"]) == (422, False, 30)
+    assert (status, found["applied"], found["problems"][0]["line"]) == (409, False, 30)
     post(ci, "apply?owner_label=one", slo())
     status, found = post(ci, "apply?owner_label=two", slo(value=3))
     assert (status, found["applied"], found["steps"][0]["action"]) == (409, False, "conflict")

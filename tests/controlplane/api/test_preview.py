@@ -23,12 +23,13 @@ def test_it_replays_a_draft_beside_changed_windows(caller: Client, served: Fille
     draft, quick = found["variants"]
     assert (draft["name"], quick["name"]) == ("draft", "quick")
     assert draft["total"] == quick["total"] > 0
-    assert draft["pages"] == 0
+    assert draft["pages"] == 1  # an hour of 30 days is recorded, and judged as the controller judges it
     assert quick["pages"] >= 1
     page = quick["episodes"][0]["pages"][0]
     assert page["rate"] > 1
     assert page["long_s"] == 120
-    assert found["recorded_from_s"] <= served.from_ns // 10**9
+    assert found["recorded_from_s"] == min(row.entry_start_ns for row in served.rows) // 10**9
+    assert found["history_s"] == found["to_s"] - found["recorded_from_s"]
     assert not StoredObjective.objects.exists()
 
 
@@ -40,24 +41,39 @@ def test_each_value_of_a_split_is_told(caller: Client, served: Filled) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "field", "words"),
+    ("changed", "status", "field", "words"),
     [
-        ({"target": 1}, "target", "is not between 0 and 1"),
-        ({"target": "high"}, "target", "is not a number"),
-        ({"indicator": {"kind": "latency", "measure": "ttft", "threshold_ms": 0}}, "threshold_ms", "is not above 0"),
-        ({"indicator": {"kind": "latency", "measure": "speed", "threshold_ms": 1}}, "measure", "is not one of"),
-        ({"scope": {"color": "red"}}, "objective", "scope or split_by names"),
-        ({"windows": [{**QUICK[0], "budget_share": 2}]}, "budget_share", "is not above 0"),
-        ({"windows": [{**QUICK[0], "long_s": 90 * 86_400}]}, "period_s", "is shorter than the window"),
-        ({"colour": "red"}, "colour", "is not a field"),
-        ({"minimum": {"total": -1}}, "minimum_total", ""),
+        ({"target": 1}, 422, "objective.target", "should be less than 1"),
+        ({"target": "high"}, 422, "objective.target", "should be a valid number"),
+        (
+            {"indicator": {"kind": "latency", "measure": "ttft", "threshold_ms": 0}},
+            422,
+            "objective.indicator.threshold_ms",
+            "should be greater than 0",
+        ),
+        (
+            {"indicator": {"kind": "latency", "measure": "speed", "threshold_ms": 1}},
+            422,
+            "objective.indicator.measure",
+            "Use one of ttft",
+        ),
+        ({"scope": {"color": "red"}}, 422, "objective.scope.color", "should be 'model'"),
+        (
+            {"windows": [{**QUICK[0], "budget_share": 2}]},
+            422,
+            "objective.windows.0.budget_share",
+            "less than or equal to 1",
+        ),
+        ({"windows": [{**QUICK[0], "long_s": 90 * 86_400}]}, 409, "period_s", "is shorter than the window"),
+        ({"colour": "red"}, 422, "objective.colour", "is not a field"),
+        ({"minimum": {"total": -1}}, 422, "objective.minimum.total", "greater than or equal to 0"),
     ],
 )
 def test_bad_input_is_answered_by_field(
-    caller: Client, served: Filled, changed: dict[str, Any], field: str, words: str
+    caller: Client, served: Filled, changed: dict[str, Any], status: int, field: str, words: str
 ) -> None:
-    status, found = post(caller, objective={**SLOW, **changed})
-    assert status == 422, found
+    answered, found = post(caller, objective={**SLOW, **changed})
+    assert answered == status, found
     assert found["field"] == field, found
     assert words in found["detail"]
 

@@ -4,17 +4,23 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from django.conf import settings
 
-from controlplane.controller.loop import LEASE_LASTS, Controller
+from controlplane.controller.loop import LEASE_LASTS, Controller, Fence
 from controlplane.fleet.models import Observation
+from controlplane.incidents import engine
+from controlplane.incidents.models import Incident
+from controlplane.incidents.retire import retire
+from controlplane.slo import lease
 from controlplane.slo.alert import Alert
 from controlplane.slo.models import ObjectiveState, StoredObjective, Tick
 from controlplane.slo.objective import Objective
 from controlplane.slo.save import save_objective
 from controlplane.slo.sli import Availability, Latency
+from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store
 from tests.controlplane.slo.ledger_rows import rows
 
@@ -29,7 +35,7 @@ class Incidents:
     def __init__(self) -> None:
         self.seen: list[dict[str, Alert]] = []
 
-    def observe(self, alerts: Sequence[Alert], now: datetime) -> None:
+    def observe(self, alerts: Sequence[Alert], now: datetime, fence: Fence) -> None:
         self.seen.append({alert.key: alert for alert in alerts})
 
 
@@ -98,6 +104,47 @@ def test_only_the_one_that_leads_hands_on_and_another_takes_over(store: Store, n
     assert len(silent.seen) == 1
 
 
+def test_one_that_was_overtaken_while_it_evaluated_writes_nothing(
+    store: Store, incidents: Incidents, now: datetime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stood still for longer than its lease lasts, and another leads when it goes on."""
+    save_objective(UP, who="olga")
+    first, second = controller(store, incidents), controller(store, Incidents())
+    tick = first.evaluator.tick
+
+    def slow(*given: Any) -> Any:
+        found = tick(*given)
+        assert second.step(now + LEASE_LASTS + timedelta(seconds=1)).leads
+        return found
+
+    monkeypatch.setattr(first.evaluator, "tick", slow)
+    outcome = first.step(now)
+
+    assert not outcome.leads
+    assert incidents.seen == []
+    assert Tick.objects.get().holder == second.holder
+    assert ObjectiveState.objects.get().at == now + LEASE_LASTS + timedelta(seconds=1)
+
+
+def test_incidents_of_one_that_was_overtaken_are_not_written(store: Store, now: datetime) -> None:
+    save_objective(UP, who="olga")
+    outage(store, now)
+    made = Controller(store, settings.CONFIG, engine.observe)
+    made.step(now)
+    counted(made, now)
+    [found] = made.evaluator.tick([UP], [], int(now.timestamp() * 1e9))
+    assert found.alert.severity == "page"
+
+    def overtaken() -> None:
+        raise lease.LeaseLostError("another leads")
+
+    with pytest.raises(lease.LeaseLostError):
+        engine.observe([found.alert], now, overtaken)
+    with pytest.raises(lease.LeaseLostError):
+        retire(now, overtaken)
+    assert not Incident.objects.exists()
+
+
 def test_without_the_ledger_everything_known_is_unknown(store: Store, incidents: Incidents, now: datetime) -> None:
     save_objective(UP, who="olga")
     save_objective(FAST, who="olga")
@@ -113,6 +160,81 @@ def test_without_the_ledger_everything_known_is_unknown(store: Store, incidents:
     assert set(ObjectiveState.objects.values_list("state", flat=True)) == {"unknown"}
     assert Tick.objects.latest().error
     assert Observation.objects.get(component="controller").state == "degraded"
+
+
+def test_answers_that_take_minutes_are_no_reason_for_doubt(store: Store, incidents: Incidents, now: datetime) -> None:
+    """Each began minutes ago and ended just now: what the gateway counts is in the ledger."""
+    save_objective(UP, who="olga")
+    at = now + timedelta(seconds=60)
+    at_ns = int(at.timestamp() * 1e9)
+    ended = rows(random.Random(3), 30, at_ns - 200 * 10**9, at_ns - 180 * 10**9)
+    store.insert_requests(
+        [
+            replace(row, e2e_ns=(e2e_ns := at_ns - 2 * 10**9 - row.start_ns), end_ns=row.start_ns + e2e_ns)
+            for row in ended
+        ],
+        1,
+    )
+    made = counted_after_a_step(store, incidents, now)
+    for component, figures in (("gateway", {"requests_per_s": 3.0}), ("telemetry", {"behind_s": 0.0})):
+        Observation.objects.create(component=component, kind=component, state="up", figures=figures, observed_at=at)
+    for later_s in (0, 8, 16, 24):
+        [found] = made.step(at + timedelta(seconds=later_s)).evaluations
+        assert "ledger gets none" not in found.why
+
+
+@pytest.mark.parametrize(("good_s", "within_s"), [(20, 75), (3_600, 125)])
+def test_a_hang_pages_as_its_requests_end_by_timeout(
+    store: Store, incidents: Incidents, now: datetime, good_s: int, within_s: int
+) -> None:
+    """Five requests a second are answered at once, until none is any more and each ends after 60 s: the ledger hears of nothing for a
+    minute, and then of what began a minute ago. It is never doubted, and pages once enough has failed."""
+    save_objective(UP, who="olga")
+    began = now.replace(microsecond=0)
+    began_ns = int(began.timestamp()) * 10**9
+    made = controller(store, incidents)
+    sample = replace(rows(random.Random(1), 1, 0, 1)[0], error_type="")
+
+    def served(start_ns: int, number: int, status: str, lasted_ns: int) -> LedgerRow:
+        times = {"entry_start_ns": start_ns, "start_ns": start_ns, "end_ns": start_ns + lasted_ns, "e2e_ns": lasted_ns}
+        return replace(sample, trace_id=f"{number:032x}", request_id=f"{number:016x}", status=status, **times)
+
+    every_ns = 200_000_000
+    store.insert_requests([served(began_ns - (n + 1) * every_ns, n, "ok", 10**8) for n in range(good_s * 5)], 1)
+    made.step(began)
+    counted(made, began)
+    paged = []
+    for second in range(5, 200, 5):
+        at = began + timedelta(seconds=second)
+        ended = range(max(0, (second - 65) * 5), max(0, (second - 60) * 5))
+        store.insert_requests([served(began_ns + n * every_ns, 10**6 + n, "error", 60 * 10**9) for n in ended], 1)
+        figures = {"requests_per_s": 5.0 if second > 60 else 0.0, "in_flight": 5.0 * min(second, 60)}
+        for component, seen in (("gateway", figures), ("telemetry", {"behind_s": 0.0})):
+            Observation.objects.update_or_create(
+                component=component, defaults={"kind": component, "state": "up", "figures": seen, "observed_at": at}
+            )
+        [found] = made.step(at).evaluations
+        assert found.alert.state != "unknown", found.why
+        if found.alert.severity == "page":
+            paged.append(second)
+    assert paged
+    assert paged[0] <= within_s
+    assert paged == list(range(paged[0], 200, 5))
+
+
+def test_a_span_dated_in_the_future_does_not_make_the_ledger_look_fresh(store: Store, now: datetime) -> None:
+    now_ns = int(now.timestamp() * 1e9)
+    [row] = rows(random.Random(3), 1, now_ns + 86_400 * 10**9, now_ns + 86_401 * 10**9)
+    old = replace(
+        row, request_id="0" * 16, entry_start_ns=now_ns - 600 * 10**9, start_ns=now_ns - 600 * 10**9, e2e_ns=10**9
+    )
+    long = replace(
+        row, request_id="1" * 16, entry_start_ns=now_ns - 90 * 10**9, start_ns=now_ns - 90 * 10**9, e2e_ns=10**15
+    )
+    store.insert_requests([row, long], 1)
+    assert store.newest_end(now_ns) is None
+    store.insert_requests([old], 1)
+    assert store.newest_end(now_ns) == now_ns - 599 * 10**9
 
 
 def test_a_gateway_that_serves_while_nothing_arrives_is_doubted(
@@ -131,7 +253,7 @@ def test_a_gateway_that_serves_while_nothing_arrives_is_doubted(
 
     [found] = outcome.evaluations
     assert found.alert.state == "unknown"
-    assert "the gateway serves 3.0 requests/s, and the ledger gets none" in found.why
+    assert "the gateway ends 3.0 requests/s, and the ledger gets none" in found.why
 
 
 def counted_after_a_step(store: Store, incidents: Incidents, now: datetime) -> Controller:
@@ -155,7 +277,7 @@ def test_an_objective_that_is_none_does_not_stop_the_others(store: Store, incide
 def test_incidents_that_fail_are_the_ticks_error_and_pages_still_get_states(store: Store, now: datetime) -> None:
     save_objective(UP, who="olga")
 
-    def fails(alerts: Sequence[Alert], now: datetime) -> None:
+    def fails(alerts: Sequence[Alert], now: datetime, fence: Fence) -> None:
         raise RuntimeError("no room")
 
     made = Controller(store, settings.CONFIG, fails)

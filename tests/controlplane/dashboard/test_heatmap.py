@@ -21,7 +21,7 @@ QUESTION = Question(TimeRange("a", "b", WINDOW), {})
 
 
 def cell(step: int, row: int, requests: int) -> HeatmapCell:
-    return HeatmapCell(START + step * MINUTE, HEATMAP_EDGES_NS[row], HEATMAP_EDGES_NS[row + 1], requests, 0)
+    return HeatmapCell(START + step * MINUTE, HEATMAP_EDGES_NS[row], HEATMAP_EDGES_NS[row + 1], requests)
 
 
 def test_each_cell_lies_where_its_requests_do() -> None:
@@ -31,7 +31,7 @@ def test_each_cell_lies_where_its_requests_do() -> None:
     assert sum(value is not None for row in heat["z"] for value in row) == 2
     assert (len(heat["x"]), len(heat["y"])) == (10, 4)
     assert 10 ** heat["y"][0] * 1e6 == pytest.approx((HEATMAP_EDGES_NS[21] * HEATMAP_EDGES_NS[22]) ** 0.5, rel=1e-3)
-    assert heat["text"][0][0].startswith("9 of 10.0")
+    assert heat["text"][0][0].startswith("9 answered in 10.0")
 
 
 @pytest.mark.parametrize("row", [1, 21, 76])

@@ -82,9 +82,17 @@ def test_definitions_of_ttft_are_lines_of_their_own_and_e2e_stands_beside_them()
 
 @pytest.mark.parametrize(("q", "lines"), [("p50", ["p50"]), ("p95", ["p50", "p95"]), ("p99", ["p50", "p95", "p99"])])
 def test_only_quantiles_up_to_the_chosen_one_are_drawn_so_that_bars_stay_tall(q: str, lines: list[str]) -> None:
-    assert list(traces(latency_figure(points(), question(q), STEP), "y", "scatter")) == [
-        f"E2E {line}" for line in lines
-    ]
+    drawn = list(traces(latency_figure(points(), question(q), STEP), "y", "scatter"))
+    assert drawn == [*(f"E2E {line}" for line in lines), f"stages together, mean of requests around {q}"]
+
+
+def test_the_hover_says_what_the_stages_add_up_to_beside_the_exact_quantile() -> None:
+    figure = latency_figure(points(), question("p95"), STEP)
+    together = traces(figure, "y", "scatter")["stages together, mean of requests around p95"]
+    stages = [trace["y"][0] for trace in traces(figure, "y", "bar").values()]
+    assert together["y"][0] == pytest.approx(sum(stages))
+    assert together["y"][0] >= max(stages)
+    assert together["marker"]["opacity"] == 0
 
 
 def test_errors_are_drawn_only_where_there_are_any() -> None:

@@ -30,8 +30,16 @@ def test_it_says_how_often_the_saved_objective_would_have_paged(
 ) -> None:
     status, text = get(reader, saved="large", **served.hour)
     assert status == 200
+    assert '<strong>Large model</strong> would have paged <strong class="bad">✕ 1 time</strong>' in text
+    assert "windows and budget count what was before as no requests, as the controller does" in text
+    assert " min of 30 days</strong>." in text
+
+
+def test_it_says_that_nobody_would_have_been_paged(reader: Client, served: Filled, saved: Objective) -> None:
+    status, text = get(reader, saved="large", threshold_ms="100000", **served.hour)
+    assert status == 200
     assert "<strong>Large model</strong> would have paged <strong >nobody</strong>" in text
-    assert "No page and no ticket in this range" in text
+    assert '<th scope="row">pages</th><td >✓ none</td>' in text
 
 
 def test_changed_windows_stand_beside_the_saved_ones(reader: Client, served: Filled, saved: Objective) -> None:

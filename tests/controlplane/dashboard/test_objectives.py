@@ -67,6 +67,26 @@ def test_a_state_that_nobody_renewed_is_not_believed(teammate: Client, served: F
     assert "burning" not in listed.split("<tbody>")[1]
 
 
+def test_what_is_unknown_is_said_first_and_never_as_none_burning(teammate: Client, served: Filled) -> None:
+    judged(state="unknown", why="telemetry does not answer")
+    listed = text(teammate.get("/objectives"))
+    assert '<strong class="warn">○ 1</strong> of 1 objective is unknown' in listed
+    assert "none burns" not in listed
+
+
+@pytest.mark.parametrize(
+    ("state", "sentence"),
+    [("unknown", "of 1 objective is unknown; 1 disabled"), ("firing", "of 1 objective burns too fast; 1 disabled")],
+)
+def test_objectives_that_are_disabled_are_counted_apart(
+    teammate: Client, served: Filled, state: str, sentence: str
+) -> None:
+    save_objective(replace(SLOW, slug="chat-off", name="Nobody asks"), who="olga", enabled=False)
+    judged(state=state)
+    listed = re.sub(r"<[^>]+>", "", text(teammate.get("/objectives")))
+    assert sentence in listed
+
+
 def test_before_the_controller_has_run_nothing_holds(teammate: Client, served: Filled) -> None:
     listed = text(teammate.get("/objectives"))
     assert "The controller has not run yet" in listed

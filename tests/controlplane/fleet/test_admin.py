@@ -52,16 +52,17 @@ def test_a_teammate_edits_nothing(teammate: Client, name: str) -> None:
 
 
 def test_a_replica_added_in_the_admin_gets_requests(owner: Client, pool: Pool, home: Path) -> None:
-    version = snapshot.decode((home / "snapshot.json").read_bytes()).version
+    version = snapshot.check((home / "snapshot.json").read_bytes()).snapshot.version
     response = owner.post("/admin/fleet/replica/add/", replica_form(pool))
     assert response.status_code == 302
-    document = snapshot.decode((home / "snapshot.json").read_bytes())
+    document = snapshot.check((home / "snapshot.json").read_bytes()).snapshot
     assert document.version == version + 1
     assert [one.grpc for one in document.pools[0].endpoints] == ["127.0.0.1:8001"]
 
 
 @pytest.mark.parametrize(
-    "address", ["127.0.0.1", "127.0.0.1:0", "127.0.0.1:70000", "http://a:8001", "a b:8001", ":8001"]
+    "address",
+    ["127.0.0.1", "127.0.0.1:0", "127.0.0.1:70000", "http://a:8001", "a b:8001", ":8001", "a..b:8001", "::1:8001"],
 )
 def test_a_wrong_address_is_refused_with_its_value_and_a_remedy(owner: Client, pool: Pool, address: str) -> None:
     page = owner.post("/admin/fleet/replica/add/", replica_form(pool, grpc=address)).content.decode()
@@ -97,14 +98,42 @@ def test_a_key_is_shown_once_and_stored_as_a_digest(owner: Client, home: Path) -
     assert key.sha256 == key_digest(text)
     assert text not in owner.get(f"/admin/fleet/gatewaykey/{key.pk}/change/").content.decode()
     assert text not in (home / "snapshot.json").read_text()
-    assert snapshot.decode((home / "snapshot.json").read_bytes()).tenants[0].key_sha256 == (key_digest(text),)
+    assert snapshot.check((home / "snapshot.json").read_bytes()).snapshot.tenants[0].key_sha256 == (key_digest(text),)
 
 
 def test_a_key_that_is_switched_off_leaves_the_document(owner: Client, home: Path) -> None:
     tenant = Tenant.objects.create(name="shop", tier=Tier.objects.create(name="standard"))
     key, _ = GatewayKey.objects.issue(tenant, "web")
     owner.post(f"/admin/fleet/gatewaykey/{key.pk}/change/", {"tenant": tenant.pk, "name": "web"})
-    assert snapshot.decode((home / "snapshot.json").read_bytes()).tenants[0].key_sha256 == ()
+    assert snapshot.check((home / "snapshot.json").read_bytes()).snapshot.tenants[0].key_sha256 == ()
+
+
+def model_form(**values: str) -> dict[str, str]:
+    defaults = {field.name: str(field.default) for field in LLMModel._meta.fields if field.has_default()}
+    inline = {f"variants-{name}": "0" for name in ("TOTAL_FORMS", "INITIAL_FORMS")}
+    return {**defaults, "name": "chat", "team": "", **inline, **values}
+
+
+def test_a_tokenizer_that_gateways_do_not_carry_is_refused_with_the_remedy(owner: Client) -> None:
+    page = owner.post("/admin/fleet/llmmodel/add/", model_form(tokenizer="tekkken")).content.decode()
+    assert "“tekkken” is not a tokenizer that the gateway carries: write “tekken”." in page
+    assert not LLMModel.objects.exists()
+
+
+def test_an_owner_says_who_shares_cached_answers(owner: Client, pool: Pool, home: Path) -> None:
+    url = f"/admin/fleet/llmmodel/{LLMModel.objects.get().pk}/change/"
+    assert "learn from an answer" in owner.get(url).content.decode()
+    assert owner.post(url, model_form(cache_scope="all")).status_code == 302
+    assert snapshot.check((home / "snapshot.json").read_bytes()).snapshot.models[0].cache.scope == "all"
+    assert "Select a valid choice" in owner.post(url, model_form(cache_scope="some")).content.decode()
+
+
+def test_an_owner_limits_a_tiers_tokens(owner: Client, home: Path) -> None:
+    form = {"name": "batch", "priority": "3", "requests_per_minute": "0", "tokens_per_minute": "60000"}
+    assert owner.post("/admin/fleet/tier/add/", form).status_code == 302
+    assert snapshot.check((home / "snapshot.json").read_bytes()).snapshot.tiers[0].tokens_per_minute == 60_000
+    page = owner.post("/admin/fleet/tier/add/", {**form, "name": "other", "tokens_per_minute": "-1"}).content.decode()
+    assert "Ensure this value is greater than or equal to 0" in page
 
 
 def test_there_is_one_row_of_stage_budgets(owner: Client) -> None:

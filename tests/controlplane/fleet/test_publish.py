@@ -1,7 +1,9 @@
 """A change of the fleet is in force once it is committed, and never before."""
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.db import connection, transaction
@@ -25,7 +27,7 @@ def pool(home: Path) -> Pool:
 
 
 def in_force(home: Path) -> snapshot.Snapshot:
-    return snapshot.decode((home / "snapshot.json").read_bytes())
+    return snapshot.check((home / "snapshot.json").read_bytes()).snapshot
 
 
 def test_a_committed_change_is_written_as_the_next_version(pool: Pool, home: Path) -> None:
@@ -87,7 +89,9 @@ def test_the_file_is_private_and_comes_back_when_somebody_removes_it(pool: Pool,
 
 def test_every_version_stays_readable(pool: Pool, home: Path) -> None:
     Tenant.objects.create(name="demo", tier=Tier.objects.create(name="standard"))
-    versions = [snapshot.decode(one.text.encode()).version for one in SnapshotRevision.objects.order_by("version")]
+    versions = [
+        snapshot.check(one.text.encode()).snapshot.version for one in SnapshotRevision.objects.order_by("version")
+    ]
     assert versions == list(range(1, len(versions) + 1))
 
 
@@ -114,3 +118,81 @@ def test_writers_at_the_same_moment_leave_the_newest_version_in_force(pool: Pool
     newest = SnapshotRevision.objects.latest()
     assert (home / "snapshot.json").read_text() == newest.text
     assert len(in_force(home).pools[0].endpoints) == 7
+
+
+def elsewhere(work: Callable[[], None]) -> None:
+    """Do `work` over a connection of its own, and wait until that is done."""
+
+    def run() -> None:
+        try:
+            work()
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(run).result(timeout=30)
+
+
+def before_the_first(statement: str, work: Callable[[], None]) -> Callable[..., Any]:
+    """Has `work` done in between two of the publisher's queries: before the first that begins with `statement`."""
+    done: list[bool] = []
+
+    def wrapper(execute: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
+        if sql.startswith(statement) and not done:
+            done.append(True)
+            elsewhere(work)
+        return execute(sql, params, many, context)
+
+    return wrapper
+
+
+@pytest.fixture
+def postgresql() -> None:
+    if connection.vendor != "postgresql":
+        pytest.skip(
+            "SQLite lets nobody write while the publisher reads; tests/controlplane/test_on_postgresql.py runs this"
+        )
+
+
+@pytest.mark.usefixtures("postgresql")
+def test_an_edit_is_published_whole_or_not_at_all(pool: Pool, home: Path) -> None:
+    tier = Tier.objects.create(name="standard", priority=1)
+
+    def edit() -> None:
+        with transaction.atomic():
+            Pool.objects.filter(pk=pool.pk).update(max_queue=7)
+            Tier.objects.filter(pk=tier.pk).update(priority=7)
+
+    pool.max_queue = 1
+    pool.save()
+    with connection.execute_wrapper(before_the_first('SELECT "fleet_tier"', edit)):
+        publish.publish()
+    assert (in_force(home).pools[0].max_queue, in_force(home).tiers[0].priority) == (1, 1)
+    publish.publish()
+    assert (in_force(home).pools[0].max_queue, in_force(home).tiers[0].priority) == (7, 7)
+
+
+@pytest.mark.usefixtures("postgresql")
+def test_two_machines_that_publish_at_the_same_moment_make_two_versions(pool: Pool, home: Path) -> None:
+    latest = SnapshotRevision.objects.latest()
+    Pool.objects.update(max_queue=3)
+
+    def other_machine() -> None:
+        SnapshotRevision.objects.create(version=latest.version + 1, content_sha256="0" * 64, text=latest.text)
+
+    with connection.execute_wrapper(before_the_first('INSERT INTO "fleet_snapshotrevision"', other_machine)):
+        publish.publish()
+    assert in_force(home).version == latest.version + 2
+
+
+def test_a_row_that_is_not_valid_is_published_all_the_same_and_said(
+    pool: Pool, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It came past the forms. The gateway leaves it out; everybody else's edits go on."""
+    Replica.objects.create(pool=pool, name="two", grpc="10.0.0.7")
+    LLMModel.objects.create(name="other")
+    checked = snapshot.check((home / "snapshot.json").read_bytes())
+    assert [str(fault) for fault in checked.faults] == [
+        "pool 'near': replica 'two': '10.0.0.7' is not an address: write host:port, such as 10.0.0.7:8001 or [::1]:8001"
+    ]
+    assert [one.replica for one in checked.snapshot.pools[0].endpoints] == ["one"]

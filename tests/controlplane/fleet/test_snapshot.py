@@ -15,7 +15,7 @@ from controlplane.fleet.snapshot import (
     content_sha256,
     render,
 )
-from inference.snapshot import CacheRule, Tier, decode, encode
+from inference.snapshot import CacheRule, Tier, check, encode
 
 NAMES = st.sampled_from(["alpha", "beta", "gamma", "delta"])
 TIERS = (Tier("premium", 1), Tier("standard", 2))
@@ -54,7 +54,7 @@ fleets = st.builds(
 @given(fleets)
 def test_the_gateway_accepts_every_rendered_document(fleet: FleetValues) -> None:
     document = render(fleet, 7)
-    assert decode(encode(document)) == document
+    assert check(encode(document)).snapshot == document
 
 
 @given(fleets, st.randoms())

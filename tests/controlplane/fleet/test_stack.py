@@ -68,12 +68,18 @@ def test_each_kind_shows_what_it_does() -> None:
 
 def test_a_pool_has_its_rate_and_p95_from_the_ledger() -> None:
     newest = int((NOW - timedelta(seconds=2)).timestamp() * 1e9)
-    ledger = Ledger(60, Health(300, p95_ms=80), {"near": Health(120, 6, 95.5, newest)}, {"one": Health(120, 6, 91)})
+    ledger = Ledger(
+        60,
+        Health(300, p95_ms=80),
+        {"near": Health(120, 6, 95.5, newest)},
+        {("near", "one"): Health(120, 6, 91), ("far", "two"): Health(9, 0, 7)},
+    )
     found = table(seen("near/one"), seen("near/two"), ledger=ledger)
     row = found["pool:near"]
     assert (row.state, row.rate_per_s, row.errors_per_s, row.p95_ms) == ("up", 2, 0.1, 95.5)
     assert row.traffic_age_s == pytest.approx(2, abs=0.01)
     assert (found["near/one"].p95_ms, found["near/two"].p95_ms, found["gateway"].p95_ms) == (91, None, 80)
+    assert (found["near/one"].errors_per_s, found["near/two"].errors_per_s) == (0.1, 0)
 
 
 def test_no_requests_is_zero_and_no_ledger_is_not() -> None:

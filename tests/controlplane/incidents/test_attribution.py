@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from controlplane.incidents import engine, telling
+from controlplane.incidents import engine, telling, text
 from controlplane.incidents.attribution import ask, gather
 from controlplane.incidents.models import Incident
 from controlplane.slo.alert import Alert
@@ -101,6 +101,21 @@ def test_an_opening_incident_keeps_what_was_true_then(served: Filled) -> None:
 
 
 @pytest.mark.django_db
+def test_the_figure_of_an_open_incident_follows_the_present(served: Filled) -> None:
+    now = datetime.fromtimestamp(served.to_ns // 10**9, UTC)
+    engine.observe([at_the_end(served, SLOW)], now)
+    earlier = now - timedelta(minutes=10)
+    engine.observe([alert(SLOW, at=earlier)], now + timedelta(minutes=1))
+    incident = Incident.objects.get()
+    last = int(earlier.timestamp()) * 10**9 + ask.SECOND_NS
+    window = range(last - ask.PRESENT_S * ask.SECOND_NS, last)
+    rows = [row for row in served.of(model="chat-large") if row.entry_start_ns in window]
+    times = [row.ttft_ns / 1e6 for row in rows if row.ttft_ns is not None and SLOW.indicator.good(row) is not None]
+    assert incident.burning["value"] == pytest.approx(np.quantile(times, 0.95))
+    assert f"is {text.ms(incident.burning['value'])} against 1.50 s" in incident.summary
+
+
+@pytest.mark.django_db
 def test_what_the_store_did_not_answer_is_filled_in_once_it_does(
     served: Filled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -115,7 +130,7 @@ def test_what_the_store_did_not_answer_is_filled_in_once_it_does(
     incident.refresh_from_db()
     assert incident.attribution is not None
     assert incident.attribution_missing == ""
-    assert [entry.kind for entry in incident.entries.all()] == ["opened", "told", "attributed"]
+    assert [entry.kind for entry in incident.entries.all()] == ["opened", "held", "attributed"]
     assert "queue" in telling.facts(incident).attribution["stages"][0]["stage"]  # type: ignore[index]
 
 

@@ -30,35 +30,42 @@ def told() -> list[str]:
 
 
 def test_a_revision_is_told_once() -> None:
-    for version in (1, 2):
+    for version in (2, 3):
         revised(version)
         for _ in range(3):
             changes.announce(timezone.now())
-    assert told() == ["policy revision 1", "policy revision 2"]
+    assert told() == ["policy revision 2", "policy revision 3"]
+
+
+def test_the_revision_of_the_first_start_is_no_change() -> None:
+    revised(1)
+    changes.announce(timezone.now())
+    assert told() == []
+    assert not ChangeRecord.objects.exists()
 
 
 def test_revisions_from_before_anybody_listened_are_remembered_and_not_told() -> None:
-    revised(1, hours_ago=30)
-    revised(2, hours_ago=2)
-    revised(3)
+    revised(2, hours_ago=30)
+    revised(3, hours_ago=2)
+    revised(4)
     changes.announce(timezone.now())
-    assert told() == ["policy revision 3"]
+    assert told() == ["policy revision 4"]
     assert ChangeRecord.objects.count() == 3
 
 
 def test_revisions_of_one_moment_are_all_told() -> None:
-    revised(1)
+    revised(2)
     changes.announce(timezone.now())
-    for version in (2, 3):
+    for version in (3, 4):
         revised(version)
-    same = SnapshotRevision.objects.get(version=1).created_at
+    same = SnapshotRevision.objects.get(version=2).created_at
     SnapshotRevision.objects.update(created_at=same)
     changes.announce(timezone.now())
-    assert sorted(told()) == ["policy revision 1", "policy revision 2", "policy revision 3"]
+    assert sorted(told()) == ["policy revision 2", "policy revision 3", "policy revision 4"]
 
 
 def test_with_nothing_new_a_tick_asks_little(django_assert_max_num_queries: object) -> None:
-    revised(1)
+    revised(2)
     changes.announce(timezone.now())
     with django_assert_max_num_queries(4):  # type: ignore[operator]
         changes.announce(timezone.now())

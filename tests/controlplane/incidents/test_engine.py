@@ -9,11 +9,13 @@ import pytest
 from django.db import IntegrityError, transaction
 
 from controlplane.incidents import engine, life, rows
+from controlplane.incidents.attribution import gather
 from controlplane.incidents.delivery.models import Delivery, Destination, Endpoint
 from controlplane.incidents.models import Entry, Incident, SilenceRecord
 from controlplane.incidents.notice import Change, Notice
 from controlplane.slo.alert import Alert
 from controlplane.slo.windows import Severity
+from tests.controlplane.incidents.delivery.notices import pagerduty
 
 from .alerts import NOW, TTFT, after, alert, outage
 
@@ -21,17 +23,19 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("away")]
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Notice]]:
-    """What went into the outbox, beside what the outbox itself did with it."""
+def told(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Notice]]:
+    """What went into the outbox, for a destination that takes everything, beside what the outbox itself did with it."""
     from controlplane.incidents import telling
 
+    pagerduty("all")
     found: list[Notice] = []
     enqueue = telling.enqueue
 
-    def listen(notice: Notice | Change) -> None:
-        enqueue(notice)
+    def listen(notice: Notice | Change) -> bool:
+        taken = enqueue(notice)
         if isinstance(notice, Notice):
             found.append(notice)
+        return taken
 
     monkeypatch.setattr(telling, "enqueue", listen)
     yield found
@@ -226,6 +230,7 @@ def test_a_failing_outbox_leaves_no_trace_of_the_tick(monkeypatch: pytest.Monkey
     def full(notice: Notice) -> None:
         raise OSError("disk full")
 
+    pagerduty("all")
     with monkeypatch.context() as patch:
         patch.setattr(telling, "enqueue", full)
         with pytest.raises(OSError, match="disk full"):
@@ -265,3 +270,18 @@ def test_an_objective_that_no_longer_judges_a_scope_resolves_what_was_open_there
     assert incident.status == "resolved"
     assert incident.entries.last().text == "Its objective was changed, and does not judge this scope any more."
     assert told[-1].action == "resolve"
+
+
+def test_an_incident_that_a_person_resolves_while_the_store_is_asked_stays_resolved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    engine.observe([alert()], NOW)
+    key = Incident.objects.get().notice_key
+
+    def late(rows: list[Incident], judged: dict[str, Alert]) -> dict[str, gather.Found]:
+        life.resolve(key, "olga", after(1))
+        return {row.alert_key: gather.Found({"value": 1.0}) for row in rows}
+
+    monkeypatch.setattr(gather, "late", late)
+    engine.observe([alert(at=after(1))], after(1))
+    assert (Incident.objects.get().status, Incident.objects.get().attribution) == ("resolved", None)

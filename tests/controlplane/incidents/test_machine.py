@@ -8,23 +8,24 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from controlplane.incidents.machine import (
+from controlplane.incidents.inhibition import Breakdown, inhibitor, recovered
+from controlplane.incidents.machine import decide, subject
+from controlplane.incidents.silence import Silence, matcher, silencing
+from controlplane.incidents.steps import (
     RULES,
     Cooled,
     Cooling,
     Gone,
     Held,
     Opened,
+    Outage,
     Resolved,
     Signalled,
     Told,
     Tracked,
+    Withheld,
     advance,
-    decide,
-    inhibitor,
-    subject,
 )
-from controlplane.incidents.silence import Silence, matcher, silencing
 from controlplane.slo.alert import Alert
 from controlplane.slo.windows import DAY_S, HOUR_S, Severity
 
@@ -61,6 +62,7 @@ class Incidents(RuleBasedStateMachine):
         self.silences: list[Silence] = []
         self.alerts: dict[str, Alert] = {}
         self.quiet: dict[str, datetime] = {}
+        self.breakdowns: list[Breakdown] = []
 
     @rule(
         conditions=st.fixed_dictionaries({key: st.sampled_from(CONDITIONS) for key in KEYS}),
@@ -92,9 +94,24 @@ class Incidents(RuleBasedStateMachine):
             if incident.signal != "quiet":
                 self.cooling[key] = Cooling(self.now + RULES.cool_down, incident.severity)
 
+    @rule(scope=st.sampled_from([{}, {"model": "chat-large"}, {"pool": "near"}]))
+    def break_down(self, scope: dict[str, str]) -> None:
+        self.breakdowns.append(Breakdown(f"component:{len(self.breakdowns)}", (scope,)))
+
+    @rule()
+    def mend(self) -> None:
+        self.breakdowns = [one if one.over_at else replace(one, over_at=self.now) for one in self.breakdowns]
+
     def run(self) -> None:
         before = dict(self.tracked)
-        steps = decide(before.values(), list(self.alerts.values()), self.silences, self.cooling, self.now)
+        steps = decide(
+            before.values(),
+            list(self.alerts.values()),
+            self.silences,
+            self.cooling,
+            self.now,
+            breakdowns=self.breakdowns,
+        )
         for step in steps:
             was = self.tracked.get(step.key)
             if isinstance(step, Opened):
@@ -117,15 +134,19 @@ class Incidents(RuleBasedStateMachine):
             assert found.state == "firing"
             assert not found.maintenance
             assert silencing(self.silences, subject(found), self.now) is None, "no notice of what is silenced"
-            assert inhibitor(found, self.tracked.values()) is None, "no notice of what is inhibited"
+            assert inhibitor(found, self.tracked.values(), self.breakdowns) is None, "no notice of what is inhibited"
+            assert recovered(found, self.breakdowns, self.now) is None, "no notice of what is left of a breakdown"
             assert self.outside.get(step.key) == step.before
             self.outside[step.key] = step.severity
         if isinstance(step, Resolved):
             assert self.outside.pop(step.key, None) == step.told, "who was told of it is told that it is over"
             found = self.alerts[step.key]
-            assert found.state == "quiet" or (step.why == "eased" and found.severity == "ticket")
+            is_left = recovered(found, self.breakdowns, self.now) is not None
+            assert is_left == (step.why == "recovered")
+            assert found.state == "quiet" or is_left or (step.why == "eased" and found.severity == "ticket")
         if isinstance(step, Held) and step.withheld and step.withheld.kind == "inhibited":
-            assert step.withheld.by in self.tracked, "an inhibitor is open"
+            broken = {one.key for one in self.breakdowns if one.over_at is None}
+            assert step.withheld.by in self.tracked.keys() | broken, "an inhibitor is open"
 
     @invariant()
     def outside_believes_what_is_so(self) -> None:
@@ -137,6 +158,8 @@ class Incidents(RuleBasedStateMachine):
         for key, found in self.alerts.items():
             incident = self.tracked.get(key)
             if found.state != "firing" or found.at_ns != int(self.now.timestamp()) * 10**9:
+                continue
+            if recovered(found, self.breakdowns, self.now):
                 continue
             if incident is None:
                 cools = key in self.cooling and self.now < self.cooling[key].until
@@ -233,3 +256,14 @@ def test_quiet_for_want_of_requests_is_told_from_quiet() -> None:
     silent = replace(silent, verdicts=tuple(replace(one, long=None, short=None) for one in silent.verdicts))
     assert decide([quiet], [alert(state="quiet")], [], {}, later) == [Resolved(quiet.key, "quiet", "page")]
     assert decide([quiet], [silent], [], {}, later) == [Resolved(quiet.key, "silent", "page")]
+
+
+def test_latency_is_told_once_fewer_than_half_of_the_requests_fail_though_the_outage_still_burns() -> None:
+    held = decide([], [alert(), outage()], [], {}, NOW)
+    tracked: dict[str, Tracked] = {}
+    for step in held:
+        tracked[step.key] = advance(tracked.get(step.key), step)  # type: ignore[assignment]
+    assert tracked[alert().key].withheld == Withheld("inhibited", outage().key)
+    smoulders = alert(UP, burn=20.0)
+    steps = decide(tracked.values(), [alert(), smoulders], [], {}, NOW + timedelta(minutes=1))
+    assert steps == [Outage(smoulders.key, False), Told(alert().key, "page", None)]

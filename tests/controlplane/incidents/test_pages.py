@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from html import unescape
 
 import pytest
-from django.contrib.auth.models import User
 from django.test import Client
 from django.utils import timezone
 
@@ -14,7 +13,9 @@ from controlplane.incidents import engine, silencing
 from controlplane.incidents.delivery import enqueue
 from controlplane.incidents.machine import subject
 from controlplane.incidents.models import Entry, Incident, SilenceRecord
+from controlplane.slo.models import Tick
 from tests.controlplane.incidents.delivery.notices import notice, pagerduty
+from tests.controlplane.people import on_call
 from tests.controlplane.served import Filled
 
 from .alerts import NOW, TTFT, UP, alert
@@ -39,6 +40,10 @@ def test_the_list_shows_what_is_wrong_and_the_frame_counts_it(reader: Client, bu
 
 
 def test_nothing_open_says_so_and_what_to_do(reader: Client) -> None:
+    assert "Nothing is known to be open" in reader.get("/incidents").content.decode(), "nothing was judged yet"
+    Tick.objects.create(at=timezone.now() - timedelta(minutes=5), took_s=0.1, objectives=3, holder="a")
+    assert "Objectives have not been judged since" in reader.get("/incidents").content.decode()
+    Tick.objects.create(at=timezone.now(), took_s=0.1, objectives=3, holder="a")
     page = reader.get("/incidents").content.decode()
     assert "Nothing is open" in page
     assert "No open incident" in page
@@ -59,12 +64,12 @@ def test_an_incident_shows_all_that_was_frozen(reader: Client, burning: Incident
     assert burning.attribution is not None
     for expected in (
         "of the burn is queue time",
-        "no action under way: nothing is automated for chat-large yet",
+        "resolves once no window has burned too fast for 2 min",
         "https://runbooks.example.com/chat-ttft",
         "serving",
         "Burn rate before it opened",
         "first bad minute",
-        "No destination takes it",
+        "Nobody was notified: no enabled destination takes critical pages",
         *(f"/traces/{trace}" for trace in burning.attribution["traces"]),
     ):
         assert expected in page, expected
@@ -88,9 +93,32 @@ def test_it_is_acknowledged_and_resolved_by_name(reader: Client, burning: Incide
         "acknowledged already"
         in reader.post(f"/incidents/{burning.pk}/acknowledge", where, follow=True).content.decode()
     )
-    reader.post(f"/incidents/{burning.pk}/resolve", {"next": "https://evil.example/"})
+    asked = reader.post(f"/incidents/{burning.pk}/resolve", where).content.decode()
+    assert f"Resolve #{burning.pk}" in asked
+    assert "for 15 minutes while it still fires" in asked
+    burning.refresh_from_db()
+    assert burning.status == "acknowledged", "asked, and not done"
+    done = {"next": "https://evil.example/", "confirmed": "1", "note": "rolled back"}
+    assert reader.post(f"/incidents/{burning.pk}/resolve", done)["Location"] == f"/incidents/{burning.pk}"
     burning.refresh_from_db()
     assert (burning.status, burning.resolved_by) == ("resolved", "reader")
+
+
+def test_what_was_resolved_can_be_undone_from_the_message_and_from_its_page(reader: Client, burning: Incident) -> None:
+    done = {"confirmed": "1", "next": "/incidents"}
+    answered = reader.post(f"/incidents/{burning.pk}/resolve", done, follow=True).content.decode()
+    assert f'action="/incidents/{burning.pk}/reopen"' in answered
+    page = reader.get(f"/incidents/{burning.pk}").content.decode()
+    assert "It still fired when reader resolved it. Weir tells nobody of it before" in page
+    assert f'action="/incidents/{burning.pk}/reopen"' in page
+    answered = reader.post(f"/incidents/{burning.pk}/reopen", follow=True).content.decode()
+    assert "is open again" in answered
+    burning.refresh_from_db()
+    assert burning.is_open
+    assert (
+        "was not opened again. It is open."
+        in reader.post(f"/incidents/{burning.pk}/reopen", follow=True).content.decode()
+    )
 
 
 def test_nobody_is_led_elsewhere(reader: Client, burning: Incident) -> None:
@@ -105,20 +133,23 @@ def test_a_note_is_kept_as_text(reader: Client, burning: Incident) -> None:
     assert "<script>alert(1)" not in reader.get(f"/incidents/{burning.pk}").content.decode()
 
 
-@pytest.mark.parametrize("path", ["acknowledge", "resolve", "note"])
+@pytest.mark.parametrize("path", ["acknowledge", "resolve", "reopen", "note"])
 def test_a_mere_link_changes_nothing(reader: Client, burning: Incident, path: str) -> None:
     assert reader.get(f"/incidents/{burning.pk}/{path}").status_code == 405
 
 
 def test_what_changes_something_wants_the_forms_token(burning: Incident) -> None:
     client = Client(enforce_csrf_checks=True)
-    client.force_login(User.objects.create_user("someone"))
+    client.force_login(on_call("someone"))
     assert client.post(f"/incidents/{burning.pk}/resolve").status_code == 403
 
 
 def test_a_silence_is_made_of_an_incident_and_ended(reader: Client, burning: Incident) -> None:
     page = reader.get(f"/incidents/{burning.pk}").content.decode()
-    assert "/silences?matcher=objective%3Dchat-ttft&amp;matcher=model%3Dchat-large#new" in page
+    assert (
+        f"/silences?matcher=objective%3Dchat-ttft&amp;matcher=model%3Dchat-large&amp;next=%2Fincidents%2F{burning.pk}#new"
+        in page
+    )
     form = reader.get("/silences?matcher=objective%3Dchat-ttft&matcher=model%3Dchat-large").content.decode()
     assert "objective=chat-ttft\nmodel=chat-large" in form
     answer = reader.post(
@@ -232,3 +263,14 @@ def test_what_left_the_data_says_so(reader: Client) -> None:
     engine.observe([alert()], NOW)
     Incident.objects.update(signal="unknown", gone_since=NOW)
     assert "no longer in the data" in reader.get("/incidents").content.decode()
+
+
+@pytest.mark.usefixtures("away")
+def test_figures_that_are_not_of_now_say_so(reader: Client) -> None:
+    engine.observe([alert()], NOW)
+    path = f"/incidents/{Incident.objects.get().pk}"
+    assert "<dt>burn</dt>" in reader.get(path).content.decode()
+    Incident.objects.update(signal="unknown", burning={})
+    page = reader.get(path).content.decode()
+    assert "<dt>burn, last seen</dt><dd>not known</dd>" in page
+    assert "does not burn too fast" not in page

@@ -25,3 +25,14 @@ def test_an_incident_ends_with_its_objective_and_says_so() -> None:
     assert (incident.status, incident.resolved_by, incident.resolved_at) == ("resolved", "weir", after(2))
     assert incident.entries.filter(kind="resolved", text=WHY).exists()
     assert retire(after(3)) == 0
+
+
+def test_an_objective_that_is_enabled_again_is_told_of_at_once() -> None:
+    Team.objects.create(name=TTFT.owner)
+    save_objective(TTFT, who="ada")
+    engine.observe([alert()], NOW)
+    StoredObjective.objects.update(enabled=False)
+    retire(after(1))
+    StoredObjective.objects.update(enabled=True)
+    engine.observe([alert(at=after(2))], after(2))
+    assert [one.is_open for one in Incident.objects.order_by("id")] == [False, True]

@@ -37,17 +37,17 @@ FACTS = text.Facts(
     scope={"model": "chat", "tier": "premium"},
     burning=frozen.burning(alert()),
     attribution=ATTRIBUTION,
-    action="scale-out to 6 requested, 40 s to warm",
+    resolves="resolves once no window has burned too fast for 2 min",
     owner="serving",
     runbook="https://runbooks.example.com/chat-ttft",
 )
 
 
-def test_the_page_says_stage_segment_since_when_action_owner_and_runbook() -> None:
+def test_the_page_says_stage_segment_since_when_owner_and_runbook() -> None:
     assert text.summary(FACTS) == (
         "premium chat TTFT p95 is 142 ms against 100 ms; 68 % of the burn is queue time on prompts of 4-8k tokens in pool "
-        "chat-large, since policy revision 14 (02:14 UTC); scale-out to 6 requested, 40 s to warm; 31 % of the budget left, "
-        "gone in 2 h; owner: serving; https://runbooks.example.com/chat-ttft"
+        "chat-large, since policy revision 14 (02:14 UTC); 31 % of the budget left, gone in 2 h; owner: serving; "
+        "https://runbooks.example.com/chat-ttft"
     )
 
 
@@ -60,7 +60,7 @@ def test_the_page_says_stage_segment_since_when_action_owner_and_runbook() -> No
         ({"segments": []}, "68 % of the burn is queue time, since"),
         ({"segments": [segment("tier", "batch", 0.3, 0.1)]}, "68 % of the burn is queue time, since"),
         ({"stages": [{"stage": "queue", "share": 0.15}]}, "no single stage stands out on prompts"),
-        ({"since_ns": None}, "in pool chat-large; scale-out"),
+        ({"since_ns": None}, "in pool chat-large; 31 %"),
         ({"value": None}, "TTFT p95 burns its budget 18 times too fast over 1 h and 5 min;"),
     ],
 )  # fmt: skip
@@ -69,7 +69,7 @@ def test_what_is_not_known_is_left_out_and_nothing_else(change: dict[str, Any], 
 
 
 def test_without_the_store_it_says_so() -> None:
-    bare = replace(FACTS, attribution=None, missing="the store does not answer", owner="", runbook="", action="")
+    bare = replace(FACTS, attribution=None, missing="the store does not answer", owner="", runbook="", resolves="")
     assert text.summary(bare) == (
         "premium chat TTFT p95 burns its budget 18 times too fast over 1 h and 5 min; stage and segment not known (the store "
         "does not answer); 31 % of the budget left, gone in 2 h; no owner; no runbook"
@@ -129,3 +129,23 @@ def test_the_details_name_each_thing() -> None:
 def test_only_addresses_become_links() -> None:
     found = text.links("https://weir/incidents/1", replace(FACTS, runbook="ask Tom"), "https://weir/latency", [])
     assert [link.text for link in found] == ["Incident", "Latency at that time"]
+
+
+def test_requests_that_met_no_replica_are_said_to_have_met_none() -> None:
+    found = {**ATTRIBUTION, "segments": [segment("replica", "", 1.0, 0.0)]}
+    assert "of requests that no replica took" in text.blame(replace(FACTS, attribution=found))
+
+
+def test_a_component_that_is_down_comes_before_the_stages() -> None:
+    burning = {**FACTS.burning, "down": ["pool chat-large has 0 of 2 replicas up since 02:20:05 UTC"]}
+    assert text.blame(replace(FACTS, burning=burning)).startswith(
+        "pool chat-large has 0 of 2 replicas up since 02:20:05 UTC; 68 % of the burn is queue time"
+    )
+
+
+def test_the_figure_is_that_of_now_and_where_nobody_knows_it_that_is_said() -> None:
+    now = replace(FACTS, burning={**FACTS.burning, "value": 187.0})
+    assert text.measured(now) == "is 187 ms against 100 ms"
+    assert text.measured(replace(now, burning={**now.burning, "state": "unknown"})) == (
+        "was 187 ms against 100 ms when it was last measured; what it is now is not known"
+    )

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.slo.budget import budget, timeslices
+from controlplane.slo.budget import Budget, budget, timeslices
 from controlplane.slo.burn import burn_rate
 from controlplane.slo.counts import Counts
 from controlplane.slo.windows import DAY_S, HOUR_S
@@ -66,3 +66,22 @@ def test_an_empty_slice_is_neither_good_nor_bad() -> None:
 def test_a_slice_on_its_target_is_good() -> None:
     assert timeslices([Counts(5, 100)], 0.95) == Counts(0, 1)
     assert timeslices([Counts(6, 100)], 0.95) == Counts(1, 1)
+
+
+@given(st.floats(0.01, 1), st.floats(0.01, 50), st.integers(60, PERIOD_S))
+def test_of_a_partial_period_it_lasts_until_what_was_allowed_by_then_is_gone(
+    left: float, rate: float, elapsed_s: int
+) -> None:
+    """By counting: at even traffic of one request a second, bad ones come at `rate` times the budget."""
+    found = Budget(0.0, 0, left).lasts_s(rate, PERIOD_S, elapsed_s)
+    assert found is not None
+    if elapsed_s + found <= PERIOD_S:  # still in the period: all allowed by then is all that was bad
+        assert (1 - left) * elapsed_s + rate * found == pytest.approx(elapsed_s + found)
+    else:
+        assert found >= PERIOD_S - elapsed_s - 1e-6
+
+
+def test_half_of_what_an_hour_allows_does_not_last_days() -> None:
+    """An hour into a month, half of that hour's budget is left: at 11 times the budget it is gone in three minutes."""
+    assert Budget(0.0, 0, 0.5).lasts_s(11, PERIOD_S, 3_600) == 180
+    assert Budget(0.0, 0, 0.5).lasts_s(11, PERIOD_S, PERIOD_S) == pytest.approx(0.5 * PERIOD_S / 11)

@@ -14,6 +14,7 @@ from controlplane.slo.sli import MEASURES, Availability, Cost, Indicator, Latenc
 from controlplane.telemetry.ledger.row import STAGES, LedgerRow
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.types import Window
+from controlplane.telemetry.store.withdraw import key_of
 from tests.controlplane.slo.ledger_rows import MODELS, REGIONS, TIERS, rows
 
 NS = 10**9
@@ -101,7 +102,7 @@ def test_amended_and_withdrawn_rows_count_as_they_are_now(store: Store) -> None:
     store.insert_requests(ledger, 1)
     amended = [replace(row, status="error", error_type="") for row in ledger[:50]]
     store.insert_requests(amended, 2)
-    store.withdraw_requests([(bytes.fromhex(row.trace_id), bytes.fromhex(row.request_id)) for row in ledger[50:100]])
+    store.withdraw_requests([key_of(row) for row in ledger[50:100]], version=9)
     objectives = [Objective("up", "", Availability(), 0.99)]
 
     assert counted(store, Plan(objectives)) == judged([*amended, *ledger[100:]], objectives)

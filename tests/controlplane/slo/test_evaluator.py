@@ -17,6 +17,7 @@ from controlplane.slo.sli import Availability, Latency
 from controlplane.slo.windows import DAY_S, HOUR_S, lengths_s
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store, StoreError
+from controlplane.telemetry.store.withdraw import key_of
 from tests.controlplane.slo.ledger_rows import rows
 
 NS = 10**9
@@ -120,7 +121,7 @@ def test_after_a_restart_old_hours_come_out_of_the_store_even_where_the_ledger_h
     first.tick(OBJECTIVES, [], NOW_S * NS)
     swept(first)
     old = [row for row in ledger if row.entry_start_ns < (NOW_S - 4 * DAY_S) * NS]
-    store.withdraw_requests([(bytes.fromhex(row.trace_id), bytes.fromhex(row.request_id)) for row in old])
+    store.withdraw_requests([key_of(row) for row in old], version=9)
 
     second = Evaluator(store)
     second.tick(OBJECTIVES, [], NOW_S * NS)

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from controlplane.slo.lease import give_up, take
+from controlplane.slo.lease import LeaseLostError, fence, give_up, take
 from controlplane.slo.models import Lease
 
 pytestmark = pytest.mark.django_db
@@ -40,3 +40,17 @@ def test_who_gives_it_up_is_followed_at_once() -> None:
 def test_leases_of_different_names_are_different() -> None:
     assert take("c", "a", NOW, LASTS)
     assert take("d", "b", NOW, LASTS)
+
+
+def test_each_generation_writes_until_another_has_taken_it() -> None:
+    first = take("c", "a", NOW, LASTS)
+    fence("c", "a", first)
+    assert take("c", "a", NOW + LASTS / 2, LASTS) == first
+    second = take("c", "b", NOW + LASTS * 2, LASTS)
+    fence("c", "b", second)
+    with pytest.raises(LeaseLostError, match="another leads"):
+        fence("c", "a", first)
+    give_up("c", "b", NOW + LASTS * 2)
+    assert take("c", "a", NOW + LASTS * 2, LASTS) > second
+    with pytest.raises(LeaseLostError):
+        fence("c", "a", first)  # what it began before, too

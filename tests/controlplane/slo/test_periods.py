@@ -1,11 +1,16 @@
 """Periods have the length that the calendar of a place gives them."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.slo.objective import Calendar, Rolling
-from controlplane.slo.period import SECOND_NS, Span, period_at
+from controlplane.slo.counts import Counts
+from controlplane.slo.evaluation import Counted, evaluate
+from controlplane.slo.objective import Calendar, Objective, Rolling
+from controlplane.slo.period import SECOND_NS, Span, check, horizon_s, period_at
+from controlplane.slo.sli import Availability
+from controlplane.slo.windows import WORKBOOK, BurnWindow
 
 DAY_S = 86_400
 
@@ -71,3 +76,39 @@ def test_periods_leave_no_gap() -> None:
         assert span.from_ns <= at < span.to_ns
         assert period_at(monthly, span.to_ns).from_ns == span.to_ns
         at = span.to_ns
+
+
+@pytest.mark.parametrize("at", ["2026-03-29T12:00", "2026-10-25T12:00", "2026-07-01T12:00"])
+def test_a_window_of_a_day_is_judged_on_days_of_23_and_25_hours(at: str) -> None:
+    daily = Objective(
+        "daily",
+        "",
+        Availability(),
+        0.99,
+        period=Calendar("day", datetime(2026, 1, 1), "Europe/Berlin"),
+        windows=(BurnWindow("page", DAY_S, 7_200, 0.5),),
+    )
+    check(daily)
+    counted = Counted(dict.fromkeys((DAY_S, 7_200), Counts(50, 100)), Counts(50, 100), 0)
+    found = evaluate(daily, {}, counted, ns(at), [])
+    assert found.alert.state == "firing"
+    assert found.alert.verdicts[0].threshold == 0.5 * found.period.length_s / DAY_S
+
+
+@pytest.mark.parametrize("unit", ["day", "week", "month", "quarter", "year"])
+def test_counts_reach_back_over_the_longest_period_there_will_be(unit: str) -> None:
+    calendar = Calendar(unit, datetime(2026, 1, 1), "Australia/Lord_Howe")  # type: ignore[arg-type]
+    reach_s = horizon_s(Objective("o", "", Availability(), 0.99, period=calendar, windows=(WORKBOOK[0],)))
+    at = ns("2023-12-31T12:00")
+    for _ in range(450):
+        span = period_at(calendar, at)
+        assert span.length_s + 3_600 <= reach_s
+        at = span.to_ns
+
+
+def test_a_period_for_which_no_counts_are_kept_is_refused() -> None:
+    yearly = Calendar("year", datetime(2026, 1, 1), "UTC")
+    check(Objective("o", "", Availability(), 0.99, period=yearly))
+    for period, field in ((replace(yearly, count=2), "calendar_count=2"), (Rolling(400 * DAY_S), "period_s=34560000")):
+        with pytest.raises(ValueError, match=f"{field} is too long"):
+            check(Objective("o", "", Availability(), 0.99, period=period))

@@ -4,8 +4,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from django.db import connection
 
-from controlplane.slo.alert import State
+from controlplane.slo.alert import LONGEST_KEY, State
 from controlplane.slo.counts import Counts
 from controlplane.slo.evaluation import Counted, Evaluation, evaluate
 from controlplane.slo.models import ObjectiveState, Tick
@@ -69,3 +70,32 @@ def test_heartbeats_are_kept_for_a_day() -> None:
     beat(Tick(at=NOW, took_s=0.1, objectives=1, holder="a"))
     beat(Tick(at=NOW + KEPT + FRESH, took_s=0.1, objectives=1, holder="a"))
     assert Tick.objects.get().at == NOW + KEPT + FRESH
+
+
+def test_what_is_unknown_is_so_since_it_began_whatever_else_changes() -> None:
+    """Also a row that is no objective, and one that enters planned maintenance."""
+    planned = replace(found("unknown").alert, maintenance=True)
+    write([found("unknown")], NOW, {"down": "target=2"})
+    write([replace(found("unknown"), alert=planned)], NOW + timedelta(minutes=5), {"down": "target=2"})
+    assert set(ObjectiveState.objects.values_list("since", flat=True)) == {NOW}
+    assert set(ObjectiveState.objects.values_list("at", flat=True)) == {NOW + timedelta(minutes=5)}
+
+
+def test_values_of_any_length_have_a_key_that_fits_and_their_own() -> None:
+    scopes = [dict.fromkeys(("model", "pool", "tenant"), "é" * 300 + last) for last in "ab"]
+    evaluations = [replace(found("quiet"), alert=replace(found("quiet").alert, scope=scope)) for scope in scopes]
+    write(evaluations, NOW)
+    assert ObjectiveState.objects.count() == 2
+    assert {len(key) for key in ObjectiveState.objects.values_list("key", flat=True)} == {LONGEST_KEY}
+
+
+def test_one_state_that_the_database_cannot_keep_is_unknown_and_stops_no_other() -> None:
+    odd = replace(found("quiet").alert, objective=replace(UP, slug="down"), scope={"tenant": "a\0b"})
+    write([replace(found("quiet"), alert=odd), found("firing")], NOW)
+    write([replace(found("quiet"), alert=odd), found("firing")], NOW + FRESH)
+    assert ObjectiveState.objects.get(key="up").state == "firing"
+    other = ObjectiveState.objects.exclude(key="up").get()
+    if connection.vendor == "postgresql":
+        assert other.state == "unknown"
+        assert other.since == NOW
+        assert "cannot be written down" in other.document["why"]

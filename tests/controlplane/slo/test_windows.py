@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from controlplane.slo.burn import error_budget
+from controlplane.slo.objective import Objective, Rolling
+from controlplane.slo.period import check
+from controlplane.slo.sli import Availability
 from controlplane.slo.windows import DAY_S, HOUR_S, MINUTE_S, WORKBOOK, BurnWindow, lengths_s
 
 UNITS = {"m": MINUTE_S, "h": HOUR_S, "d": DAY_S}
@@ -55,4 +58,4 @@ def test_a_window_that_cannot_be_is_refused(long_s: int, short_s: int, share: fl
 
 def test_a_window_longer_than_the_period_is_refused() -> None:
     with pytest.raises(ValueError, match="use shorter windows"):
-        WORKBOOK[-1].burn_rate(DAY_S)
+        check(Objective("daily", "", Availability(), 0.99, period=Rolling(DAY_S)))

@@ -22,3 +22,11 @@ def test_requests_without_a_value_are_said_to_be_those() -> None:
 def test_no_requests_are_said_with_the_time_that_they_were_looked_for() -> None:
     assert words.no_requests(UP) == "no request of it in the last 30 days"
     assert "each pool is judged once it has one" in words.no_requests(replace(UP, split_by=("pool",)))
+
+
+def test_how_much_of_the_period_is_recorded_is_said_where_it_is_not_all() -> None:
+    day = 86_400
+    assert words.history(30 * day - 31 * 60, 0, 30 * day) == "31 min of 30 days"
+    assert words.history(None, 0, 30 * day) == ""
+    assert words.history(-5, 0, 30 * day) == ""
+    assert words.history(40 * day, 0, 30 * day) == "0 s of 30 days"

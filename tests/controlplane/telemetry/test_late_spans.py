@@ -8,6 +8,8 @@ from pathlib import Path
 
 from controlplane.telemetry.ledger import LedgerRow
 from controlplane.telemetry.spans import CLIENT, SERVER
+from inference import snapshot
+from inference.snapshot import Model, Pool, Route, Snapshot
 
 from .conftest import Run
 from .otlp.payloads import MS, pair, request
@@ -95,6 +97,47 @@ def test_triton_seen_before_the_gateway_is_no_request_of_its_own(telemetry: Runn
         lambda: entry["spanId"] not in [row.request_id for row in rows(telemetry, trace_id)], "Triton's is taken back"
     )
     assert telemetry.metric("weir_ingest_withdrawn_requests_total") >= 1
+
+
+def test_a_stream_is_a_request_once_it_has_ended_and_has_the_fleets_name_until_the_gateway_tells_of_it(
+    telemetry: Running,
+) -> None:
+    pool = Pool("p", variant="v", region="eu", model_name="chat_large", model_version="1", endpoints=())
+    models = (Model("chat-large", (Route("p"),)),)
+    snapshot.write(telemetry.home / "snapshot.json", Snapshot(1, models, (pool,), tiers=(), tenants=()))
+    trace_id, lost = os.urandom(16), os.urandom(16)
+    root, call, outer, inner = (os.urandom(8) for _ in range(4))
+    named = f"00-{trace_id.hex()}-{call.hex()}-01"
+    for home in (trace_id, lost):
+        triton = {"triton__model_name": "chat_large", "triton__request_id": named if home == lost else "7"}
+        telemetry.post(span(home, inner, outer, "chat_large", SERVER, 20, 10, **triton))
+    eventually(lambda: telemetry.metric("weir_ingest_behind_seconds") == 0, "the streams' first spans are worked off")
+    assert rows(telemetry, trace_id) == rows(telemetry, lost) == [], "they have not ended"
+
+    telemetry.post(span(trace_id, outer, call, "InferRequest", SERVER, 15, 70))
+    eventually(lambda: [row.model for row in rows(telemetry, trace_id)] == ["chat-large"], "Triton alone tells of it")
+
+    telemetry.post(span(trace_id, call, root, "model.infer", CLIENT, 10, 80, weir__stage="model"))
+    telemetry.post(span(trace_id, root, b"", "chat chat-large", SERVER, 0, 100, weir__request=True))
+    eventually(
+        lambda: [row.request_id for row in rows(telemetry, trace_id)] == [root.hex()], "and the gateway after it"
+    )
+
+
+def test_a_lost_stream_is_joined_again_across_a_kill(run: Run) -> None:
+    telemetry = run().ready()
+    trace_id, lost = os.urandom(16), os.urandom(16)
+    root, call, outer, inner = (os.urandom(8) for _ in range(4))
+    said = {"triton__model_name": "chat_large", "triton__request_id": f"00-{trace_id.hex()}-{call.hex()}-01"}
+    telemetry.post(span(lost, inner, outer, "chat_large", SERVER, 20, 10, **said))
+    eventually(lambda: telemetry.metric("weir_ingest_behind_seconds") == 0, "the model's span is worked off")
+    telemetry.kill()
+    telemetry.start().ready()
+    telemetry.post(span(lost, outer, b"", "InferRequest", SERVER, 15, 70))
+    telemetry.post(span(trace_id, call, root, "model.infer", CLIENT, 10, 80, weir__stage="model"))
+    telemetry.post(span(trace_id, root, b"", "chat chat-large", SERVER, 0, 100, weir__request=True))
+    eventually(lambda: [row.span_count for row in rows(telemetry, trace_id)] == [4], "all four spans are one request")
+    eventually(lambda: rows(telemetry, lost) == [], "the lost trace is no request")
 
 
 def test_spans_sent_again_count_once(telemetry: Running) -> None:

@@ -1,10 +1,14 @@
 """How old the oldest record is that is not worked off: never nothing while there is one."""
 
+import time
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.telemetry.pipeline.status import NOT_REACHED, Status
 from controlplane.telemetry.spool.frame import Position
-from controlplane.telemetry.state import Commits
+from controlplane.telemetry.state import HUNG_AT_START_S, HUNG_S, SILENT_S, Commits, Shard, State
 
 
 @given(st.lists(st.floats(0, 2), min_size=1, max_size=50), st.data())
@@ -24,3 +28,72 @@ def test_behind_is_the_age_of_the_oldest_record_left_within_half_a_second(
             age = now - times[done]
             assert age - 1e-6 <= behind <= age + 0.5 + 1e-6 or (behind == age == 0)
     assert len(commits._marks) <= 2 + 2 * (now - 100) / 0.5
+
+
+class Pipeline:
+    """A child as `State` sees it."""
+
+    name, restarts, keeps_ending = "pipeline-0", 0, False
+
+    def __init__(self, started_s: float) -> None:
+        self.started_s = started_s
+
+
+class Spool:
+    """One that takes everything."""
+
+    backlog = size = 0
+
+    def refusal(self) -> str:
+        return ""
+
+
+def told(started_ago_s: float, heard_ago_s: float | None) -> State:
+    now_s = time.monotonic()
+    shard = Shard(Position(1, 8), store_away="", reached=True)
+    if heard_ago_s is not None:
+        shard.heard_s = now_s - heard_ago_s
+    child = Pipeline(now_s - started_ago_s)
+    return State(None, Spool(), [shard], children=lambda: [child], pipelines=[child])  # type: ignore[arg-type, list-item]
+
+
+@pytest.mark.parametrize(
+    "started_ago_s, heard_ago_s, ready, killed",
+    [
+        (100.0, 1.0, True, False),
+        (100.0, SILENT_S + 1, False, False),
+        (100.0, HUNG_S + 1, False, True),
+        (SILENT_S - 1, 100.0, True, False),  # it was started again, and loads
+        (HUNG_S + 1, 100.0, False, False),
+        (HUNG_AT_START_S + 1, None, False, True),
+    ],
+)
+def test_a_pipeline_without_a_sign_of_life_is_named_and_then_killed(
+    started_ago_s: float, heard_ago_s: float | None, ready: bool, killed: bool
+) -> None:
+    state = told(started_ago_s, heard_ago_s)
+    is_ready, said = state.readiness()
+    assert is_ready == ready and bool(state.hung()) == killed
+    assert ("no sign of life" in str(said["work"])) != ready and said.get("reason", "ok") == said["work"]
+
+
+def test_a_backlog_is_caught_up_with_and_that_is_no_fault() -> None:
+    state = told(100.0, 0.0)
+    now_s = time.monotonic()
+    state.commits.begin(300.0, Position(1, 100), now_s)
+    state.commits.begin(60.0, Position(2, 100), now_s)
+    is_ready, said = state.readiness()
+    assert is_ready and said["work"] == "catching up" and said["behind_s"] == pytest.approx(300, abs=1)
+    state.shards[0].take(Status(checkpoint=Position(1, 100)))
+    assert state.readiness()[1]["behind_s"] == pytest.approx(60, abs=1)
+    state.shards[0].take(Status(checkpoint=Position(2, 100)))
+    assert state.readiness()[1] == {"receiving": "ok", "store": "ok", "work": "ok", "spool_bytes": 0, "behind_s": 0.0}
+
+
+def test_a_pipeline_that_starts_again_does_not_make_the_store_look_away() -> None:
+    shard = Shard(Position(1, 8))
+    shard.take(Status(store_away=NOT_REACHED))
+    assert not shard.reached
+    shard.take(Status(store_away=""))
+    shard.take(Status(store_away=NOT_REACHED))
+    assert shard.reached and shard.store_away == ""

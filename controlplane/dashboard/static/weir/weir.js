@@ -94,6 +94,24 @@
     if (links[next]) links[next].scrollIntoView({ block: "nearest" });
   });
 
+  // Resolving asks first: the form's own post goes out from the dialog.
+  document.addEventListener("submit", (event) => {
+    const form = event.target, dialog = byId("resolve");
+    if (!dialog || !form.matches("form[data-resolve]")) return;
+    event.preventDefault();
+    const asked = dialog.querySelector("form");
+    asked.action = form.action;
+    asked.elements.next.value = form.elements.next.value;
+    asked.elements.note.value = "";
+    dialog.querySelector("[data-what]").textContent = form.dataset.resolve;
+    dialog.showModal();
+    asked.elements.note.focus();
+  });
+  document.addEventListener("click", (event) => {
+    const closer = event.target.closest("dialog [data-close]");
+    if (closer) closer.closest("dialog").close();
+  });
+
   // Keyboard
   const pages = { o: "/", b: "/objectives", i: "/incidents", d: "/deliveries", l: "/latency", r: "/requests", m: "/signals" };
   let leader = 0;
@@ -112,9 +130,10 @@
     else if (event.key === "Enter") {
       const link = document.querySelector("tr[data-row].at a[data-open-row]");
       if (link && !event.target.closest("a, button, summary")) link.click();
-    } else if ("axs".includes(event.key)) {
-      const action = (document.querySelector("[data-row].at") || document).querySelector(`[data-key="${event.key}"]`);
-      if (action) action.click();
+    } else if ("axsu".includes(event.key)) {
+      const scope = event.key !== "u" && document.querySelector("[data-row].at");
+      const action = (scope || document).querySelector(`[data-key="${event.key}"]`);
+      if (action) { event.preventDefault(); action.click(); } // or the letter would be typed into what opens
     } else if ("123".includes(event.key)) {
       const choice = document.querySelectorAll("a[data-quantile]")[Number(event.key) - 1];
       if (choice) choice.click();
@@ -212,8 +231,8 @@
       if (event.target !== data) return;
       readSkew();
       tick();
-      const sentence = data.querySelector(".sentence");
-      if (sentence && showing !== load.said) { load.said = showing; say(sentence.textContent.replace(/\s+/g, " ").trim()); }
+      const said = [...data.querySelectorAll(".failed, .sentence")].map((one) => one.textContent.replace(/\s+/g, " ").trim());
+      if (said.length && showing !== load.said) { load.said = showing; say(said.join(" ")); }
     });
     connect();
   }

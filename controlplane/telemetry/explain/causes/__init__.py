@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from controlplane.telemetry.explain.causes.cause import Cause, Evidence
-from controlplane.telemetry.explain.causes.replicas import cold_replica, sick_replica
+from controlplane.telemetry.explain.causes.replicas import cold_replica, no_replica_up, sick_replica
 from controlplane.telemetry.explain.causes.scheduling import (
     busy_gpus_empty_queue,
     deep_queue_idle_gpus,
@@ -20,6 +20,7 @@ from controlplane.telemetry.explain.observation import Observation
 __all__ = ["RULES", "Cause", "Evidence", "known_causes"]
 
 RULES: tuple[Callable[[Observation], Cause | None], ...] = (
+    no_replica_up,
     cold_replica,
     long_batching_window,
     deep_queue_idle_gpus,
@@ -33,7 +34,8 @@ RULES: tuple[Callable[[Observation], Cause | None], ...] = (
 
 
 def known_causes(seen: Observation) -> list[Cause]:
-    """Every known cause that the observation shows, the costliest first. None without requests."""
+    """Every known cause that the observation shows: those that cost answers first, then the costliest. None without requests."""
     if not seen.requests:
-        return []
-    return sorted((cause for rule in RULES if (cause := rule(seen))), key=lambda cause: (-cause.impact_ms, cause.name))
+        return [cause] if (cause := no_replica_up(seen)) else []
+    found = (cause for rule in RULES if (cause := rule(seen)))
+    return sorted(found, key=lambda cause: (-cause.failed, -cause.impact_ms, cause.name))

@@ -19,6 +19,7 @@ class Cause(NamedTuple):
     summary: str  # one sentence that names the pool or the replica
     impact_ms: float  # about how much each of the pool's requests loses to it, on average
     evidence: tuple[Evidence, ...]
+    failed: int = 0  # requests that failed of it: such a cause costs answers, not time
 
     @property
     def doc(self) -> str:

@@ -31,6 +31,23 @@ def cold_replica(seen: Observation) -> Cause | None:
     )
 
 
+def no_replica_up(seen: Observation) -> Cause | None:
+    """Requests failed because no replica was there to be asked."""
+    if not seen.refused:
+        return None
+    asked = seen.requests + seen.failed
+    return Cause(
+        "no-replica-up",
+        f"no replica of {seen.pool} was up for {seen.refused} of {asked} requests, which failed",
+        0.0,
+        (
+            Evidence("requests without a replica", seen.refused, "requests", 0),
+            Evidence("of the pool's requests", 100 * seen.refused / asked, "%", 0),
+        ),
+        failed=seen.refused,
+    )
+
+
 def sick_replica(seen: Observation) -> Cause | None:
     """The one replica that is far slower per token, or fails far more often, than the median of its siblings."""
     telling = [replica for replica in seen.replicas if replica.requests >= SICK_REQUESTS]

@@ -5,6 +5,7 @@
   is the model.
 - Ensemble steps are children of the ensemble's model span. A BLS call is a *sibling* of the caller's `compute`: `nest`
   moves it inside.
+- Until then they are all that there is of the request, and no request by themselves (`Reading.inner`).
 - GRPC_WAITREAD_START may lie long before the request, on an idle stream: only span times bound anything here.
 """
 
@@ -92,6 +93,11 @@ def _request_cuts(node: Node) -> Cuts:
     return cuts
 
 
+def _queue_unseen(node: Node) -> bool:
+    """The span of the model, which says how long it queued, is missing or not here yet."""
+    return not any(child.reading is _MODEL for child in node.children)
+
+
 def _first_response(node: Node) -> FirstToken | None:
     times = [event.time_ns for event in node.span.events if event.name in _FIRST_RESPONSE]
     if not times:
@@ -100,7 +106,14 @@ def _first_response(node: Node) -> FirstToken | None:
     return FirstToken(at - node.start, "triton-first-response", at) if at >= node.start else None
 
 
-_INFER_REQUEST = Reading("triton", Entry.ENGINE, far_side=True, cuts=_request_cuts, first_token=_first_response)
-_MODEL = Reading("triton", Entry.ENGINE, cuts=_model_cuts)
-_COMPUTE = Reading("triton", stage="model")
-_OTHER = Reading("triton", stage=UNATTRIBUTED)
+_INFER_REQUEST = Reading(
+    "triton",
+    Entry.ENGINE,
+    far_side=True,
+    cuts=_request_cuts,
+    first_token=_first_response,
+    queue_unseen=_queue_unseen,
+)
+_MODEL = Reading("triton", Entry.ENGINE, cuts=_model_cuts, inner=True)
+_COMPUTE = Reading("triton", stage="model", inner=True)
+_OTHER = Reading("triton", stage=UNATTRIBUTED, inner=True)

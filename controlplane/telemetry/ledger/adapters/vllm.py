@@ -51,4 +51,10 @@ def _first_token(node: Node) -> FirstToken | None:
     return None if prefill is None else FirstToken(prefill, "vllm-scheduled", node.start + queue + prefill)
 
 
-_REQUEST = Reading("vllm", Entry.ENGINE, far_side=True, cuts=_cuts, first_token=_first_token)
+def _queue_unseen(node: Node) -> bool:
+    return seconds_as_ns(node.span.attributes, _LATENCY + "time_in_queue") is None
+
+
+_REQUEST = Reading(
+    "vllm", Entry.ENGINE, far_side=True, cuts=_cuts, first_token=_first_token, queue_unseen=_queue_unseen
+)

@@ -12,6 +12,8 @@ from prometheus_client.samples import Exemplar, Timestamp
 ACCEPT = "application/openmetrics-text;version=1.0.0;q=0.9,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
 MAX_BYTES = 16 * 2**20
 MAX_SAMPLES = 50_000
+MAX_LINE_BYTES = 64 * 1024
+"""The parsers take time that grows with the square of a line's length."""
 
 
 class PageError(ValueError):
@@ -42,6 +44,8 @@ def read(body: bytes, content_type: str) -> Page:
     """Raises PageError. `NAME_created` samples become the start of the series that they speak of."""
     if body.count(b"\n") > 4 * MAX_SAMPLES:
         raise PageError(f"the page has more than {4 * MAX_SAMPLES} lines: have it expose less, or scrape its parts")
+    if max(map(len, body.split(b"\n"))) > MAX_LINE_BYTES:
+        raise PageError(f"the page has a line of more than {MAX_LINE_BYTES} bytes: have it expose shorter labels")
     is_openmetrics = content_type.partition(";")[0].strip().lower() == "application/openmetrics-text"
     try:
         return Page(_read(body, is_openmetrics))

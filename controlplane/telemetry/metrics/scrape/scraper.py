@@ -63,10 +63,11 @@ class Scraper:
         """Start what is new in the lists, end what has gone. A list that cannot be used changes nothing, and is said once."""
         try:
             wanted = {target.key: target for target in await asyncio.to_thread(self._load)}
-        except TargetsError as error:
-            if str(error) != self._said:
-                log.error("scrape.targets_refused", reason=str(error), kept=len(self._running))  # noqa: TRY400
-            self._said = str(error)
+        except Exception as error:  # noqa: BLE001  (a list that nobody foresaw must not end what receives spans)
+            reason = str(error) if isinstance(error, TargetsError) else f"{type(error).__name__}: {error}"
+            if reason != self._said:
+                log.error("scrape.targets_refused", reason=reason, kept=len(self._running))  # noqa: TRY400
+            self._said = reason
             return
         self._said = ""
         gone = [key for key, (target, _) in self._running.items() if wanted.get(key) != target]

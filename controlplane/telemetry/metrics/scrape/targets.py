@@ -65,7 +65,10 @@ def _check(target: Target, where: str) -> None:
     def refuse(field: str, value: object, remedy: str) -> TargetsError:
         return TargetsError(f"{where}, target {target.job!r}: {field} {value!r} cannot be used; {remedy}")
 
-    parts = urlsplit(target.url)
+    try:
+        parts = urlsplit(target.url)
+    except ValueError as error:
+        raise refuse("url", target.url, f"{error}; write http://HOST:PORT/metrics") from error
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise refuse("url", target.url, "write http://HOST:PORT/metrics")
     if not target.job:

@@ -11,11 +11,13 @@ from pytest_django import Settings
 from controlplane.bootstrap import bootstrap
 from controlplane.fleet.models import Observation, Pool, Replica
 from controlplane.fleet.observe.loop import observe_once
+from controlplane.fleet.publish import publish
 from controlplane.fleet.tasks import heartbeat
 from deploy.local.ports import free_port, free_ports
 from deploy.local.process import Command, http_ok
 from deploy.local.triton import Triton
 from tests.conftest import Start
+from tests.inference.running import serves, within
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -78,6 +80,7 @@ def test_a_real_gateway_and_receiver_tell_everything_that_is_asked_of_them(
     settings.CONFIG = settings.CONFIG.model_copy(
         update={"redis_url": redis_url, "gateway_url": f"http://127.0.0.1:{gateway}", "otlp_http_port": http}
     )
+    within(5, lambda: serves(gateway))
     observe_once()
     seen = {one.component: one for one in Observation.objects.all()}
     assert (seen["gateway"].state, seen["gateway"].error) == ("up", "")
@@ -86,6 +89,20 @@ def test_a_real_gateway_and_receiver_tell_everything_that_is_asked_of_them(
     assert (seen["telemetry"].state, seen["telemetry"].error) == ("up", "")
     assert seen["telemetry"].counters.keys() == {"requests", "spans", "errors"}
     assert seen["telemetry"].figures.keys() == {"lag_s", "behind_s", "spool_bytes", "answer_ms"}
+
+
+def test_a_gateway_without_replicas_is_degraded_and_names_the_pool(
+    pool: Pool, home: Path, settings: Settings, redis_url: str, start: Start
+) -> None:
+    pool.replicas.update(grpc=f"127.0.0.1:{free_port()}")
+    publish()
+    gateway = free_port()
+    env = {"WEIR_HOME": str(home), "WEIR_REDIS_URL": redis_url, "WEIR_GATEWAY_PORT": str(gateway)}
+    start(Command("gateway", (sys.executable, "-m", "inference"), partial(http_ok, gateway, "/readyz"), env=env))
+    settings.CONFIG = settings.CONFIG.model_copy(update={"gateway_url": f"http://127.0.0.1:{gateway}"})
+    observe_once()
+    seen = Observation.objects.get(component="gateway")
+    assert (seen.state, seen.error) == ("degraded", "no replica is up in pool near")
 
 
 def test_a_gateway_without_its_redis_is_degraded_and_says_so(
@@ -97,7 +114,7 @@ def test_a_gateway_without_its_redis_is_degraded_and_says_so(
         "WEIR_REDIS_URL": f"redis://127.0.0.1:{free_port()}/0",
         "WEIR_GATEWAY_PORT": str(gateway),
     }
-    start(Command("gateway", (sys.executable, "-m", "inference"), partial(http_ok, gateway, "/readyz"), env=env))
+    start(Command("gateway", (sys.executable, "-m", "inference"), partial(serves, gateway), env=env))
     settings.CONFIG = settings.CONFIG.model_copy(update={"gateway_url": f"http://127.0.0.1:{gateway}"})
     observe_once()
     seen = Observation.objects.get(component="gateway")

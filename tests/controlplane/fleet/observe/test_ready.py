@@ -48,6 +48,15 @@ def test_a_fault_in_the_metrics_is_degraded_though_it_is_ready() -> None:
     assert (seen.state, seen.error) == ("degraded", "no cache")
 
 
+def test_a_fault_is_said_of_each_series_that_shows_it() -> None:
+    names = Names(counts=(), faults=(Fault("app_pool_replicas_up", 0, "no replica is up in pool {pool}"),))
+    page = "# TYPE app_pool_replicas_up gauge\n" + "".join(
+        f'app_pool_replicas_up{{pool="{pool}"}} {up}\n' for pool, up in (("a", 0), ("b", 2), ("c", 0))
+    )
+    seen = ready.reading(200, "", 200, page, names)
+    assert (seen.state, seen.error) == ("degraded", "no replica is up in pool a; no replica is up in pool c")
+
+
 def test_hidden_metrics_leave_it_up_without_figures() -> None:
     seen = ready.reading(200, "", 401, "", NAMES)
     assert (seen.state, seen.counters) == ("up", {})

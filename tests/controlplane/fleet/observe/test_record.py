@@ -44,3 +44,20 @@ def test_a_replica_that_was_removed_is_forgotten_and_the_worker_is_not() -> None
     record([replica(Reading("up")), replica(Reading("up"), "near/two")], NOW)
     record([replica(Reading("up"))], NOW)
     assert set(Observation.objects.values_list("component", flat=True)) == {"near/one", "worker"}
+
+
+def test_when_it_was_last_seen_up_and_first_seen_down_is_kept_while_it_is_down() -> None:
+    look = (NOW + timedelta(seconds=5 * number) for number in range(9))
+    record([replica(Reading("up"))], next(look))
+    for _ in range(3):
+        record([replica(down("connection refused"))], next(look))
+    assert (latest().up_at, latest().down_since) == (NOW, NOW + timedelta(seconds=5))
+    record([replica(Reading("degraded"))], next(look))
+    assert (latest().up_at, latest().down_since) == (NOW + timedelta(seconds=20), None)
+    record([replica(down("connection refused"))], next(look))
+    assert latest().down_since == NOW + timedelta(seconds=25)
+
+
+def test_what_was_never_seen_up_says_so() -> None:
+    record([replica(down("connection refused"))], NOW)
+    assert (latest().up_at, latest().down_since) == (None, NOW)

@@ -32,9 +32,9 @@ def test_a_server_that_is_not_ready_is_down() -> None:
     assert triton.reading(400, "", "", "chat").state == "down"
 
 
-def test_a_model_that_is_not_loaded_is_degraded_and_says_what_to_do() -> None:
+def test_a_replica_without_its_model_is_down_and_says_what_to_do() -> None:
     seen = triton.reading(200, stats(("other", 1, 0)), "", "chat")
-    assert seen.state == "degraded"
+    assert seen.state == "down"
     assert "model 'chat' is not loaded: load it" in seen.error
 
 
@@ -89,7 +89,7 @@ async def test_a_real_triton_is_up_with_its_figures(session_triton: Triton) -> N
     assert seen.figures["batch_max"] >= 1
 
 
-async def test_a_real_triton_without_the_model_is_degraded(session_triton: Triton) -> None:
+async def test_a_real_triton_without_the_model_is_down(session_triton: Triton) -> None:
     async with aiohttp.ClientSession() as session:
         seen = await probes.replica(session_triton.http, session_triton.metrics, "no_such_model")(session)
-    assert seen.state == "degraded"
+    assert seen.state == "down"

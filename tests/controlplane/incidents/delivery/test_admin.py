@@ -1,11 +1,13 @@
 """What an owner sets up: no secret comes out again, and a test page goes the way of every page."""
 
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.utils import timezone
+from pytest_django import Settings
 
 from controlplane.incidents.delivery import enqueue
 from controlplane.incidents.delivery.again import send
@@ -46,6 +48,58 @@ def test_a_destination_is_added_and_its_key_is_never_seen_again(owner: Client) -
         page = owner.get(path)
         assert page.status_code == 200
         assert routing_key(7) not in page.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        (
+            {"kind": "webhook", "url": "https://10.0.0.5/hook"},
+            "https://10.0.0.5/hook is not spoken to: 10.0.0.5 is not a public",
+        ),
+        ({"kind": "webhook", "url": "https://169.254.169.254/latest"}, "169.254.169.254 is not a public address"),
+        (
+            {"kind": "webhook", "url": "https://localhost/hook"},
+            "is not a public address: list it in WEIR_OUTBOUND_ALLOW",
+        ),
+        (
+            {"kind": "webhook", "url": "http://203.0.113.9/hook"},
+            "http scheme: use https, or list the host in WEIR_OUTBOUND_ALLOW",
+        ),
+        ({"kind": "webhook", "url": "https://tom:pass@example.com/"}, "the address carries a user or password"),
+        ({"kind": "pagerduty", "url": "https://192.168.1.1"}, "192.168.1.1 is not a public address"),
+        ({"kind": "slack", "secret": "https://127.0.0.1/services/T0/secret"}, "127.0.0.1 is not spoken to"),
+    ],
+)
+def test_an_address_that_no_page_could_go_to_is_refused_when_it_is_saved(
+    values: dict[str, str], says: str, owner: Client
+) -> None:
+    secret = "" if values["kind"] == "webhook" else values.get("secret", routing_key(7))
+    answer = owner.post(f"{ADMIN}add/", form(**{**values, "secret": secret}))
+    assert answer.status_code == 200
+    page = unescape(answer.content.decode())
+    assert says in page
+    assert "T0/secret" not in page, "a Slack webhook's path is a secret"
+    assert not Destination.objects.exists()
+
+
+def test_an_address_that_the_setting_opens_is_saved(owner: Client, settings: Settings) -> None:
+    settings.CONFIG = settings.CONFIG.model_copy(update={"outbound_allow": ["10.0.0.0/8"]})
+    values = {"kind": "webhook", "url": "http://10.0.0.5/hook", "secret": ""}
+    assert owner.post(f"{ADMIN}add/", form(**values)).status_code == 302
+    settings.CONFIG = settings.CONFIG.model_copy(update={"outbound_allow": []})
+    change = f"{ADMIN}{Destination.objects.get().pk}/change/"
+    assert owner.post(change, form(**values)).status_code == 200, "it is open no more"
+    page = owner.post(change, {**form(**values), "enabled": ""}, follow=True).content.decode()
+    assert not Destination.objects.get().enabled, "and can be disabled"
+    assert "10.0.0.5/hook is not spoken to" in page
+
+
+def test_a_name_that_does_not_resolve_is_saved_with_a_warning(owner: Client) -> None:
+    values = {"kind": "webhook", "url": "https://pages.invalid/hook", "secret": ""}
+    page = owner.post(f"{ADMIN}add/", form(**values), follow=True).content.decode()
+    assert Destination.objects.exists()
+    assert "pages.invalid does not resolve now" in page
 
 
 def test_an_empty_secret_keeps_the_one_it_has_and_a_new_one_is_another_endpoint(owner: Client) -> None:

@@ -124,7 +124,9 @@ async def test_the_heartbeat_is_an_ordinary_guarded_get(settings: Settings) -> N
     await runner.cleanup()
 
 
-def test_a_worker_that_does_not_send_sends_no_heartbeat(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_worker_that_does_not_send_or_looks_at_no_component_sends_no_heartbeat(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings.CONFIG = settings.CONFIG.model_copy(update={"heartbeat_url": "https://elsewhere.example/ping"})
     pinged: list[str] = []
 
@@ -136,7 +138,19 @@ def test_a_worker_that_does_not_send_sends_no_heartbeat(settings: Settings, monk
     watch = Watch()
     watch._once()
     assert pinged == []
-    Heartbeat.objects.create(name=Heartbeat.SENDER, at=timezone.now())
+    for name in (Heartbeat.SENDER, Heartbeat.COMPONENTS):
+        watch._once()
+        assert pinged == []
+        Heartbeat.objects.create(name=name, at=timezone.now())
     watch._once()
     watch._once()
     assert pinged == ["https://elsewhere.example/ping"]
+
+
+def test_what_people_were_told_of_already_is_not_paged_again_and_what_outlives_it_is() -> None:
+    pagerduty("all")
+    tick(61)
+    assert not look(NOW, explained=lambda: True), "the service elsewhere is told nothing good"
+    assert told() == []
+    assert not look(NOW + timedelta(seconds=5), explained=lambda: False)
+    assert told() == ["trigger"]

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
@@ -13,24 +14,40 @@ from prometheus_client.parser import text_string_to_metric_families as prometheu
 from controlplane.incidents.delivery import enqueue
 from controlplane.incidents.delivery.health import Figures, health, judge
 from controlplane.incidents.delivery.models import Delivery, Heartbeat
+from controlplane.incidents.delivery.sealing import Keys
 from controlplane.incidents.models import Incident
 from tests.controlplane.incidents.delivery.notices import notice, pagerduty, routing_key
 
 pytestmark = pytest.mark.django_db(transaction=True)
-WELL = Figures(0, None, 10, 10, 0, 2.0, 1)
+WELL = Figures(0, None, 10, 10, 0, 2.0, 1, accepted_age_s=180.0, accepted_by="all")
+ACCEPTED = "The newest page that was accepted: 3 min ago, by all."
 
 
-def figures(**values: float | None) -> Figures:
+def figures(**values: float | str | tuple[str, ...] | None) -> Figures:
     return Figures(**{**{name: getattr(WELL, name) for name in Figures.__slots__}, **values})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("found", "state", "says"),
     [
-        (WELL, "up", ""),
-        (figures(pending=3, oldest_pending_age_s=29.0), "up", ""),
-        (figures(pending=3, oldest_pending_age_s=95.0), "degraded", "3 pages are not delivered, the oldest for 95 s."),
-        (figures(refused_1d=1), "degraded", "1 page is refused in the last day, and not sent again."),
+        (WELL, "up", ACCEPTED),
+        (figures(pending=3, oldest_pending_age_s=29.0), "up", ACCEPTED),
+        (
+            figures(pending=3, oldest_pending_age_s=95.0),
+            "degraded",
+            "3 pages are not delivered, the oldest for 1.6 min.",
+        ),
+        (
+            figures(refused_1d=1, refused_age_s=7200.0),
+            "degraded",
+            "1 page was refused in the last day, the newest 2 h ago. Weir does not send them again by itself.",
+        ),
+        (
+            figures(accepted_age_s=None, accepted_by=""),
+            "unknown",
+            "Whether pages arrive is not known: no destination has accepted one yet. Send a test page to find out.",
+        ),
+        (figures(takes_critical=False), "degraded", "No default destination takes critical pages"),
         (figures(sender_age_s=31.0), "degraded", "the worker's sender was last seen 31 s ago"),
         (figures(sender_age_s=31.0, pending=1, oldest_pending_age_s=1.0), "down", "Nobody sends pages"),
         (figures(sender_age_s=None), "unknown", "has not been seen. Start the worker."),
@@ -39,14 +56,26 @@ def figures(**values: float | None) -> Figures:
             "degraded",
             "1 of the stored secrets: it cannot be decrypted.",
         ),
-        (figures(destinations=0), "unknown", "No destination is enabled: pages go nowhere."),
+        (figures(destinations=0), "unknown", "No destination is enabled: nobody is told of a page."),
     ],
 )
 def test_the_judgement(found: Figures, state: str, says: str) -> None:
     judged = judge(found)
     assert judged.state == state
     assert says in judged.detail
-    assert bool(judged.detail) == (state != "up")
+    assert (judged.detail == ACCEPTED) == (state == "up")
+    assert "accepted" in judged.detail, "what happened last is always said"
+
+
+def test_a_system_that_never_sent_a_page_does_not_say_that_pages_are_delivered(teammate: Client) -> None:
+    Heartbeat.objects.create(name=Heartbeat.SENDER, at=timezone.now())
+    pagerduty("all")
+    page = teammate.get("/deliveries").content.decode()
+    assert "Pages are delivered" not in page
+    assert "Whether pages arrive is not known: no destination has accepted one yet." in page
+    enqueue(notice("trigger", 1))
+    Delivery.objects.update(state="delivered", settled_at=timezone.now() - timedelta(hours=3))
+    assert "The newest page that was accepted: 3 h ago, by all." in teammate.get("/deliveries").content.decode()
 
 
 def test_a_refused_page_counts_against_the_share() -> None:
@@ -67,7 +96,7 @@ def test_the_figures_are_the_outbox_s() -> None:
     Delivery.objects.filter(sequence=9).update(enqueued_at=now - timedelta(seconds=40))
     Heartbeat.objects.create(name=Heartbeat.SENDER, at=now - timedelta(seconds=3))
     found = health(now).figures
-    assert found == Figures(1, 40.0, 2, 1, 1, 3.0, 1)
+    assert found == Figures(1, 40.0, 2, 1, 1, 3.0, 1, True, 60.0, "all", 60.0)
 
 
 @pytest.fixture
@@ -83,6 +112,24 @@ def test_readiness_says_that_nobody_sends_pages_and_stays_ready(stuck: None, out
     assert (response.status_code, response.json()) == (200, {"ready": True, "paging": "down"})
 
 
+def test_readiness_decrypts_nothing_and_asks_the_database_once_a_second_however_often_strangers_ask(
+    stuck: None, outsider: Client, monkeypatch: pytest.MonkeyPatch, django_assert_num_queries: Any
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(Keys, "open", lambda self, sealed: opened.append(sealed))
+    now_s = 0.0
+    monkeypatch.setattr("controlplane.health._answers.clock", lambda: now_s)
+    assert outsider.get("/readyz").json()["paging"] == "down"
+    now_s = 0.9
+    with django_assert_num_queries(0):
+        for _ in range(20):
+            assert outsider.get("/readyz").json()["paging"] == "down"
+    Delivery.objects.all().delete()
+    now_s = 1.1
+    assert outsider.get("/readyz").json() == {"ready": True}
+    assert opened == []
+
+
 def test_metrics_say_it(stuck: None, owner: Client) -> None:
     found = {
         sample.name: sample.value
@@ -96,8 +143,8 @@ def test_metrics_say_it(stuck: None, owner: Client) -> None:
 
 def test_the_overview_says_it(stuck: None, away: None, owner: Client) -> None:
     page = owner.get("/").content.decode()
-    assert "Pages are not delivered" in page
-    assert "1 page is not delivered, the oldest for 9" in page
+    assert "Nobody sends pages" in page
+    assert "1 page is not delivered, the oldest for 1.6 min" in page
 
 
 def test_the_api_says_it_with_each_delivery_and_no_secret(stuck: None, owner: Client) -> None:

@@ -147,3 +147,20 @@ def test_a_window_that_no_outage_sets_off_is_named_where_it_stands() -> None:
     assumed = linted(without(loose, WINDOWS))
     assert {one.rule for one in assumed} == {"windows-assumed", "window-silent"}
     assert linted(loose.replace("1h/5m 0.02", "1h/5m 0.013")) == []
+
+
+def test_a_window_shorter_than_a_slice_is_named_at_the_slice() -> None:
+    sliced = (
+        slo()
+        .replace("budgetingMethod: Occurrences", "budgetingMethod: Timeslices")
+        .replace("target: 0.95", "target: 0.95\n      timeSliceTarget: 0.9\n      timeSliceWindow: 1h")
+    )
+    found = [one for one in linted(sliced) if one.rule == "window-slice"]
+    assert found
+    assert {one.severity for one in found} == {"warning"}
+    assert "shorter than a slice of 1 h: it says no more than the slice that runs" in found[0].message
+    assert not [
+        one
+        for one in linted(sliced.replace("timeSliceWindow: 1h", "timeSliceWindow: 1m"))
+        if one.rule == "window-slice"
+    ]

@@ -51,7 +51,7 @@ objectives = st.builds(
     indicator=st.just(Availability()),
     target=st.sampled_from([0.5, 0.9, 0.99, 0.999]),
     period=st.sampled_from(PERIODS),
-    windows=st.lists(windows(), max_size=4).map(tuple),
+    windows=st.lists(windows(), min_size=1, max_size=4).map(tuple),
     minimum=st.builds(MinimumEvents, st.integers(0, 100), st.integers(0, 5)),
 )
 
@@ -59,20 +59,21 @@ objectives = st.builds(
 def alone(history: History, objective: Objective, step: int) -> tuple[list[Verdict], float]:
     """By the functions the controller judges with, from the counts themselves."""
     at_s = history.at_s(step)
-    counts = {}
-    for length in lengths_s(objective.windows):
-        width = -(-length // history.step_s)
-        if at_s - length < history.start_s:
-            counts[length] = Counts()
-        else:
-            counts[length] = count(history, step + 1 - width, step + 1)
+    counts = {length: count(history, low(history, at_s, length), step + 1) for length in lengths_s(objective.windows)}
     period = period_at(objective.period, (at_s - history.step_s) * SECOND_NS)
     if isinstance(objective.period, Rolling):
-        first = step + 1 - -(-objective.period.period_s // history.step_s)
+        first = low(history, at_s, objective.period.period_s)
     else:
         first = -((history.start_s - period.from_ns // SECOND_NS) // history.step_s)
     left = budget(count(history, max(first, 0), step + 1), objective.target).left_share
     return judge(counts, objective.target, period.length_s, objective.windows, objective.minimum), left
+
+
+def low(history: History, at_s: int, length_s: int) -> int:
+    """The first step of a window, whose edges lie on minutes, or on hours where it is longer than three days."""
+    grid = 3_600 if length_s > 3 * 86_400 else 60
+    edge_s = -(-at_s // grid) * grid - -(-length_s // grid) * grid
+    return max(-(-(edge_s - history.start_s) // 60), 0)
 
 
 def count(history: History, low: int, high: int) -> Counts:
@@ -97,22 +98,22 @@ def test_every_verdict_and_budget_is_the_same(history: History, objective: Objec
         assert found.judged.left_share[step] == left
         firing = worst(verdicts)
         severities.append(firing.window.severity if firing else None)
-    assert [(one.severity, one.opened_s, one.closed_s) for one in found.episodes] == runs(history, severities)
-    assert [(one.opened_s, one.closed_s) for one in found.pages] == [
-        (opened, closed) for _, opened, closed in runs(history, [one if one == "page" else None for one in severities])
-    ]
+    assert [(one.severity, one.opened_s, one.closed_s) for one in found.episodes] == told(history, severities)
+    assert [("page", one.opened_s, one.closed_s) for one in found.pages] == told(
+        history, [one if one == "page" else None for one in severities]
+    )
 
 
-def runs(history: History, severities: Sequence[str | None]) -> list[tuple[str, int, int | None]]:
-    """One by one."""
+def told(history: History, severities: Sequence[str | None], first: int = 0) -> list[tuple[str, int, int | None]]:
+    """Worst severity, beginning and end of each unbroken run, one by one; `severities` begin with the step `first`."""
     found: list[tuple[str, int, int | None]] = []
     since: int | None = None
     worst_yet = "ticket"
-    for step, severity in enumerate([*severities, None]):
+    for step, severity in enumerate([*severities, None], first):
         if severity is not None:
             since, worst_yet = (step, severity) if since is None else (since, min(worst_yet, severity))
         elif since is not None:
-            closed = None if step == len(severities) else history.at_s(step)
+            closed = None if step == first + len(severities) else history.at_s(step)
             found.append((worst_yet, history.at_s(since), closed))
             since, worst_yet = None, "ticket"
     return found

@@ -42,7 +42,7 @@ def test_thirty_days_at_twice_the_budget_are_a_ticket_and_no_page() -> None:
     found = replayed(*traffic(30, ratio=2 * 0.001))
     assert found.pages == []
     [ticket] = found.tickets
-    assert ticket.opened_s == 3 * DAY_S  # as soon as three days are known
+    assert ticket.opened_s == 2 * MINUTE  # as soon as there are three bad ones: what was before was nothing
     assert ticket.closed_s is None
 
 
@@ -71,7 +71,8 @@ def test_what_is_left_and_for_how_long_is_told_at_the_page() -> None:
     assert page.gone_s == gone
     # 20 days of 1,000 a minute leave room for 28,800 bad ones: 29 minutes of outage, the first of which pages.
     assert found.warning_s == gone - page.opened_s == 28 * MINUTE
-    assert page.lasts_s == pytest.approx(page.left_share * 30 * DAY_S / page.rate)
+    # 20 days of 30 are recorded: each second allows as much again, so what they leave is burned at the rate less 1.
+    assert page.lasts_s == pytest.approx(page.left_share * page.opened_s / (page.rate - 1))
 
 
 def test_one_error_in_ten_requests_a_day_pages_nobody() -> None:
@@ -93,10 +94,13 @@ def test_without_the_guard_for_low_traffic_it_would() -> None:
     assert len(replayed(bad, total, unguarded).pages) == 1
 
 
-def test_a_window_that_reaches_before_history_says_nothing() -> None:
-    bad, total = traffic(1 / 24 - 1 / DAY)  # a minute less than an hour
-    bad[:] = total
-    assert replayed(bad, total).episodes == ()
+def test_an_outage_pages_however_little_was_recorded_before_it() -> None:
+    """As the controller does: what was before anything was recorded had no requests."""
+    bad, total = traffic(31 / DAY)  # 31 minutes of 30 days
+    bad[-2:] = total[-2:]
+    [page] = replayed(bad, total).pages
+    assert page.opened_s == 30 * MINUTE
+    assert page.left_share < -30
 
 
 def test_changed_windows_page_otherwise() -> None:

@@ -38,6 +38,7 @@ HEALTHY = Observation(
 )
 
 SHOWN: dict[str, Observation] = {
+    "no-replica-up": replace(HEALTHY, failed=120, refused=118),
     "cold-replica": replace(HEALTHY, cold_starts=ColdStarts(requests=40, cold_e2e_ms=6000.0, warm_e2e_ms=380.0)),
     "batching-window-too-long": replace(
         HEALTHY,
@@ -71,7 +72,7 @@ SHOWN: dict[str, Observation] = {
 def test_it_is_named_where_it_shows_and_alone(name: str) -> None:
     (cause,) = known_causes(SHOWN[name])
     assert cause.name == name
-    assert 0 < cause.impact_ms <= SHOWN[name].e2e_ms + 220
+    assert 0 < cause.impact_ms <= SHOWN[name].e2e_ms + 220 or cause.failed == SHOWN[name].refused > 0
     assert cause.evidence
     assert "chat" in cause.summary
 
@@ -129,6 +130,14 @@ def test_a_full_batch_is_worth_its_wait_and_a_busy_gpu_explains_it() -> None:
 def test_the_costliest_comes_first() -> None:
     both = replace(SHOWN["cold-replica"], cache=SHOWN["cache-collapse"].cache)
     assert [cause.name for cause in known_causes(both)] == ["cold-replica", "cache-collapse"]
+
+
+def test_what_costs_answers_comes_before_what_costs_time_and_is_said_of_a_pool_that_answered_nothing() -> None:
+    both = replace(SHOWN["no-replica-up"], cold_starts=SHOWN["cold-replica"].cold_starts)
+    assert [cause.name for cause in known_causes(both)] == ["no-replica-up", "cold-replica"]
+    (cause,) = known_causes(Observation(pool="chat/eu", requests=0, e2e_ms=0.0, failed=9, refused=9))
+    assert (cause.failed, cause.impact_ms) == (9, 0.0)
+    assert "for 9 of 9 requests" in cause.summary
 
 
 def test_each_has_a_paragraph_that_says_what_to_do() -> None:

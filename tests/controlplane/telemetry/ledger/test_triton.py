@@ -58,12 +58,12 @@ def test_a_decoupled_stream_is_the_models_until_the_request_ends() -> None:
     assert row.prefill_ns + row.decode_ns == row.stages["model"]
 
 
-def test_what_came_before_the_request_span_stands_in_for_it() -> None:
-    """The model's span is exported first; the row is amended once `InferRequest` is here."""
+def test_a_stream_that_has_not_ended_is_no_request_yet() -> None:
+    """The model's spans are exported when `execute` returns, long before the stream ends and `InferRequest` comes."""
     (spans,) = (s for t, s in by_trace(recorded("triton/otlp-0.json")).items() if t.startswith(STREAM_PREFIX))
-    (row,) = close(spans)
-    assert row.e2e_ns == 477706122 - 476954490
-    assert row.stages["queue"] == 477080708 - 477023012
+    assert {one.name for one in spans} == {"streamer", "compute"}
+    assert close(spans) == []
+    assert close([one for one in spans if one.name == "compute"]) == []
 
 
 def triton(
@@ -122,6 +122,22 @@ def test_until_the_whole_request_span_is_here_the_call_stays_the_models() -> Non
     (row,) = close([s for s in spans if s.name != "InferRequest"])
     assert row.stages["network"] == 0
     assert row.stages["queue"] == 175
+
+
+def test_triton_in_progress_is_no_request_beside_the_gateways_other_one() -> None:
+    spans = in_gateway()
+    inner = [one for one in spans if one.name in ("chat", "compute") and one.scope == "triton-server"]
+    before = gateway_trace(at=100_000)
+    assert [row.adapter for row in close([*before, *inner])] == ["weir"]
+    assert close(inner) == []
+    request = next(one for one in spans if one.name == "InferRequest")
+    assert [row.adapter for row in close([*inner, request])] == ["triton"], "known from Triton alone, and ended"
+
+
+def test_a_model_span_without_a_parent_is_a_request() -> None:
+    alone = span("chat", 5, 95, kind=SERVER, scope="triton-server", triton__model_name="chat")
+    assert [row.model for row in close([alone])] == ["chat"]
+    assert [row.model for row in close([alone._replace(parent_id=bytes(8))])] == ["chat"]
 
 
 def test_a_request_refused_in_the_queue_spent_its_time_there() -> None:

@@ -123,4 +123,5 @@ def assert_closes(rows: Sequence[LedgerRow]) -> None:
         assert row.unattributed_ns >= 0
         assert sum(row.stages.values()) + row.unattributed_ns == row.e2e_ns == row.end_ns - row.start_ns
         assert row.prefill_ns >= 0 and row.decode_ns >= 0
-        assert row.prefill_ns + row.decode_ns in (0, row.stages["model"])
+        assert row.prefill_ns + row.decode_ns in (0, row.stages["model"] - row.retried_ns)
+        assert sum(attempt.model_ns for attempt in row.attempts) <= row.stages["model"]

@@ -28,7 +28,7 @@ def test_from_our_own_latency_to_the_trace_of_a_request(run: Run) -> None:
         )
     environment = {
         "WEIR_HOME": str(home), "WEIR_STORE_DSN": dsn, "WEIR_OTLP_ENDPOINT": telemetry.url, "WEIR_REDIS_URL": "redis://127.0.0.1:1/0",
-        "WEIR_PUBLIC_URL": url, "DJANGO_SETTINGS_MODULE": "controlplane.settings",
+        "WEIR_PUBLIC_URL": url, "WEIR_METRICS_TOKEN": "m" * 32, "DJANGO_SETTINGS_MODULE": "controlplane.settings",
     }  # fmt: skip
     for command in (("migrate", "-v0"), ("bootstrap",)):
         subprocess.run([sys.executable, "manage.py", *command], cwd=ROOT, env={**os.environ, **environment}, check=True)

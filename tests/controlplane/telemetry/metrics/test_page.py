@@ -84,6 +84,12 @@ def test_no_page_is_answered_by_anything_else(text: str, is_openmetrics: bool) -
     assert all(isinstance(one.value, float) for one in found)
 
 
+def test_a_page_with_a_line_without_end_is_refused() -> None:
+    line = "x{" + ",".join(f'l{number}="v"' for number in range(20_000)) + "} 1\n"
+    with pytest.raises(PageError, match="a line of more than"):
+        read(line.encode(), "text/plain")
+
+
 def test_exemplars_come_with_their_sample() -> None:
     registry = CollectorRegistry()
     Histogram("wait_seconds", "x", buckets=(0.5, 1), registry=registry).observe(0.7, {"trace_id": "ab" * 16})

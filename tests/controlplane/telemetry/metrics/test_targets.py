@@ -27,6 +27,7 @@ def test_the_fleet_s_targets_are_in_the_home(tmp_path: Path) -> None:
     "text, says",
     [
         ("[{]", "JSON list"),
+        ('[{"job": "x", "url": "http://[::1"}]', "cannot be used"),
         ('[{"job": "x"}]', "url"),
         ('[{"job": "x", "url": "file:///etc/passwd"}]', "url 'file:///etc/passwd'"),
         ('[{"job": "", "url": "http://a/metrics"}]', "job ''"),

@@ -1,12 +1,13 @@
 """The sink against a store that misbehaves: nothing is skipped, and one bad item does not hold up the others."""
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
 from controlplane.telemetry.ledger import LedgerRow
 from controlplane.telemetry.otlp.columnar import Listed
+from controlplane.telemetry.otlp.rejoin import Home
 from controlplane.telemetry.pipeline.batch import Batch
 from controlplane.telemetry.pipeline.sink import Sink
 from controlplane.telemetry.pipeline.status import Status
@@ -14,6 +15,7 @@ from controlplane.telemetry.spans import Span
 from controlplane.telemetry.spool.frame import Position
 from controlplane.telemetry.store import StoreError, StoreUnavailable
 from controlplane.telemetry.store.columns import table_spans
+from controlplane.telemetry.store.withdraw import RequestKey
 
 
 class MemoryStore:
@@ -37,13 +39,26 @@ class MemoryStore:
 
     def insert_samples(self, batches: Sequence[object]) -> None: ...
 
-    def known_spans(self, trace_ids: Sequence[bytes]) -> list[list[Span]]:
+    def known_spans(self, trace_ids: Sequence[bytes], most: int | None = None) -> list[list[Span]]:
         return []
 
-    def request_keys(self, trace_ids: Sequence[bytes]) -> set[tuple[bytes, bytes]]:
+    def span_counts(self, trace_ids: Sequence[bytes]) -> dict[bytes, int]:
+        return {}
+
+    def request_keys(self, trace_ids: Sequence[bytes]) -> set[RequestKey]:
         return set()
 
-    def withdraw_requests(self, keys: Iterable[tuple[bytes, bytes]]) -> None: ...
+    def withdraw_requests(self, keys: Sequence[RequestKey], version: Sequence[int]) -> None: ...
+
+    def insert_shares(self, process: int, batch: int, shares: Sequence[int]) -> None: ...
+
+    def shared(self, process: int, batch: int, age_s: int) -> dict[int, int]:
+        return {}
+
+    def insert_homes(self, homes: Mapping[bytes, Home]) -> None: ...
+
+    def homes(self, trace_ids: Sequence[bytes]) -> dict[bytes, Home]:
+        return {}
 
 
 class Outcome:
@@ -60,7 +75,7 @@ class Outcome:
             if len(self.checkpoints) == len(batches):
                 ended.set()
 
-        sink = Sink(store, stored, lambda items, why: self.refused.extend(items), self.away.append)
+        sink = Sink(store, 1, stored, lambda items, why: self.refused.extend(items), self.away.append)
         sink.start()
         for number, names in enumerate(batches):
             sink.put(Batch(spans=[Listed([(named(name), 9)]) for name in names], checkpoint=Position(1, number)))

@@ -1,6 +1,7 @@
 """When a trace is complete, and how far the checkpoint may go. Time is given."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from hypothesis import given
@@ -54,10 +55,26 @@ def test_the_oldest_go_early_when_memory_is_short() -> None:
     assert traces.bytes == LIMITS.pending_bytes
 
 
-def test_a_trace_of_very_many_spans_does_not_wait_for_more() -> None:
+def test_a_trace_of_very_many_spans_is_not_held_and_due_once_in_a_while() -> None:
     traces = Traces(LIMITS)
-    traces.add(Listed([span("a")] * 5 + [span("b")]), at(0), 100.0)
-    assert due(traces, 100.0) == ["a"]
+    closed: list[float] = []
+    for second in range(45):
+        traces.add(Listed([span("a")] * 6 + [span(f"b{second}")]), at(second), 100.0 + second)
+        assert traces.bytes <= 20, "of the large one nothing is held"
+        for key, trace in traces.due(100.0 + second):
+            if key.startswith(b"a"):
+                assert trace.large and not trace.parts
+                closed.append(second)
+    assert closed == [10, 21, 32, 43]
+
+
+def test_a_trace_that_grows_too_large_lets_go_of_what_it_held() -> None:
+    traces = Traces(LIMITS)
+    for number in range(3):
+        traces.add(Listed([span("a")] * 2), at(number), 100.0)
+    assert traces.bytes == 0 and traces.checkpoint(at(9)) == at(0), "its spans are in the store before it is closed"
+    assert due(traces, 101.5) == [] and due(traces, 110.0) == ["a"]
+    assert traces.checkpoint(at(9)) == at(9)
 
 
 def test_the_checkpoint_waits_for_the_first_record_of_the_oldest_open_trace() -> None:
@@ -74,7 +91,7 @@ def test_the_checkpoint_waits_for_the_first_record_of_the_oldest_open_trace() ->
 
 @given(st.lists(st.tuples(st.sampled_from("abcdef"), st.floats(0, 3)), max_size=60))
 def test_every_span_comes_out_exactly_once_and_never_before_the_checkpoint(arrivals: list[tuple[str, float]]) -> None:
-    traces, now, out = Traces(LIMITS), 100.0, 0
+    traces, now, out = Traces(replace(LIMITS, trace_spans=100)), 100.0, 0
     for number, (name, later) in enumerate(arrivals):
         now += later
         traces.add(Listed([span(name)]), at(number), now)

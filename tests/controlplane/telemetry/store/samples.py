@@ -1,6 +1,7 @@
 """Spans and ledger rows for tests: small, valid, and different where a test says so."""
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 from hypothesis import HealthCheck, Phase, settings
@@ -63,6 +64,11 @@ def row(number: int = 1, **changes: Any) -> LedgerRow:
     return LedgerRow(**values | changes)
 
 
+def answered(rows: Sequence[LedgerRow]) -> list[LedgerRow]:
+    """Those that latency is of."""
+    return [row for row in rows if row.status == "ok"]
+
+
 def span(number: int, **changes: Any) -> Span:
     """A span of trace 1, a millisecond long."""
     start = NOON_NS + number * 1_000_000
@@ -96,6 +102,7 @@ def random_rows(count: int, seed: int, **changes: Any) -> list[LedgerRow]:
             status=source.choice(["ok", "ok", "ok", "error", "rejected", "cancelled"]),
             model=source.choice(["small", "large"]),
             prompt_tokens=source.choice([None, 10, 600, 200_000]),
+            unmeasured=source.random() < 0.2,
             **changes,
         )
         for number in range(1, count + 1)

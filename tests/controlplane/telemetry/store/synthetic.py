@@ -18,7 +18,7 @@ from controlplane.telemetry.ledger.row import PROMPT_BUCKET_EDGES, STAGES, promp
 from controlplane.telemetry.ledger.tokens import tokens
 from controlplane.telemetry.spans import AttrValue, Span
 from controlplane.telemetry.store import Store, migrate
-from controlplane.telemetry.store.columns import REQUEST_SCHEMA, SPAN_SCHEMA, attribute_value, label_columns
+from controlplane.telemetry.store.columns import ATTEMPT, REQUEST_SCHEMA, SPAN_SCHEMA, attribute_value, label_columns
 
 SPANS_PER_REQUEST = 5
 LATE_NS = 30 * 10**9
@@ -190,7 +190,17 @@ def _batch(source: np.random.Generator, entry: np.ndarray) -> Batch:
             "cost_usd": pa.array(cost),
             "policy_version": pa.array(np.full(n, 42, np.uint64)),
             "span_count": pa.array(np.full(n, SPANS_PER_REQUEST, np.uint32)),
+            "unmeasured": pa.array(np.ones(n, bool)),
             "critical_path": path,
+            **{
+                f"attempt_{name}": pa.ListArray.from_arrays(pa.array(np.arange(n + 1, dtype=np.int32)), pa.array(column, ATTEMPT[name]))
+                for name, column in {
+                    "pool": np.char.add(MODELS[model], "-eu"), "replica": replica,
+                    "outcome": np.array(["ok", "error", "ok", "cancelled"])[status],
+                    "error_type": np.where(status == 1, "unavailable", ""), "retried": np.zeros(n, bool),
+                    "ns": stages["model"], "model_ns": stages["model"],
+                }.items()
+            },
             **label_columns(labels),
             "attributes": others,
             **{name: pa.array(column, pa.string()) for name, column in text.items()},

@@ -13,6 +13,7 @@ from controlplane.telemetry.ledger.tokens import is_label, tokens, written
 from controlplane.telemetry.spans import SERVER, AttrValue, Span
 from controlplane.telemetry.store import Store, migrate
 from controlplane.telemetry.store.columns import label_columns, request_table
+from controlplane.telemetry.store.withdraw import key_of
 
 from .samples import HOUR, random_rows, row
 
@@ -58,10 +59,11 @@ def found(store: Store, *attributes: str) -> set[str]:
 
 
 def before_labels(rows: Sequence[LedgerRow], version: int) -> pa.Table:
-    """These rows as they were written when all tokens were in one column."""
+    """These rows as they were written when all tokens were in one column, and attempts in none."""
     whole = [replace(one, labels=(), attributes=tuple(sorted((*one.labels, *one.attributes)))) for one in rows]
     table = request_table(whole, version)
-    return table.drop_columns([name for name in table.column_names if name.startswith("labels_")])
+    since = ("labels_", "attempt_", "unmeasured")
+    return table.drop_columns([name for name in table.column_names if name.startswith(since)])
 
 
 def test_requests_are_found_by_each_of_their_attributes_and_by_no_other(store: Store) -> None:
@@ -122,7 +124,7 @@ def test_a_request_that_was_withdrawn_is_not_found_by_what_it_had(store: Store) 
     one = having(row(1), {"user.id": 1, "tier": "gold"})
     store.insert_requests([one], version=1)
     assert found(store, "user.id=1") == found(store, "tier=gold") == {one.trace_id}
-    store.withdraw_requests([(bytes.fromhex(one.trace_id), bytes.fromhex(one.request_id))])
+    store.withdraw_requests([key_of(one)], version=9)
     assert not found(store, "user.id=1") and not found(store, "tier=gold")
 
 

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from controlplane.telemetry.spans import Span
 from controlplane.telemetry.store import Store, migrate
 from controlplane.telemetry.store.types import Window
+from controlplane.telemetry.store.withdraw import key_of
 
 from .samples import FEW, NOON_NS, S, row, span, spans
 
@@ -80,18 +81,17 @@ def test_rows_older_than_the_retention_go_by_themselves(front_dsn: str) -> None:
     store.close()
 
 
-def test_a_request_taken_back_is_gone_everywhere_until_it_is_written_anew(store: Store) -> None:
+def test_a_request_taken_back_is_gone_everywhere_until_more_is_known_of_it(store: Store) -> None:
     kept, gone = row(1), row(2, trace_id=row(1).trace_id)
-    keys = {(bytes.fromhex(each.trace_id), bytes.fromhex(each.request_id)) for each in (kept, gone)}
-    key = (bytes.fromhex(gone.trace_id), bytes.fromhex(gone.request_id))
+    keys = {key_of(kept), key_of(gone)}
+    trace = bytes.fromhex(kept.trace_id)
     store.insert_requests([kept], version=5)
     store.insert_requests([gone], version=3)
     store.insert_requests([gone], version=5)
-    trace = bytes.fromhex(kept.trace_id)
     assert store.request_keys([trace]) == keys
     for _ in range(2):
-        store.withdraw_requests([key, (trace, bytes(8))])
-        assert store.request_keys([trace]) == keys - {key}
+        store.withdraw_requests([key_of(gone)], version=6)
+        assert store.request_keys([trace]) == keys - {key_of(gone)}
         assert store.request_rows(kept.trace_id) == store.requests(LONG).rows == [kept]
         assert store.latency(LONG).requests == 1
         assert store.newest() == kept.end_ns
@@ -99,8 +99,31 @@ def test_a_request_taken_back_is_gone_everywhere_until_it_is_written_anew(store:
     store.insert_requests([gone], version=9)
     assert store.latency(LONG).requests == 2
     assert store.request_rows(kept.trace_id) == [kept, gone]
-    store.withdraw_requests([])
+    store.withdraw_requests([], version=1)
     assert store.request_keys([]) == set()
+
+
+def test_taking_a_request_back_counts_for_what_is_written_later_and_knows_less_and_not_for_what_knows_more(
+    store: Store,
+) -> None:
+    late, better = row(1), row(2)
+    store.withdraw_requests([key_of(late), key_of(better)], version=[7, 7])
+    store.command("OPTIMIZE TABLE requests FINAL")
+    store.insert_requests([late, better], version=[6, 8])
+    assert store.requests(LONG).rows == store.request_rows(better.trace_id) == [better]
+    assert store.request_rows(late.trace_id) == []
+    store.command("OPTIMIZE TABLE requests FINAL")
+    assert store.requests(LONG).rows == [better]
+
+
+def test_a_request_whose_start_was_corrected_is_one_request(store: Store) -> None:
+    first = row(1)
+    corrected = row(1, entry_start_ns=first.entry_start_ns + 5, start_ns=first.start_ns + 5, end_ns=first.end_ns + 5)
+    store.insert_requests([first], version=4)
+    store.insert_requests([corrected], version=6)
+    store.withdraw_requests([key_of(first)], version=7)
+    assert store.requests(LONG).rows == store.request_rows(first.trace_id) == [corrected]
+    assert store.latency(LONG).requests == 1
 
 
 def test_a_backfill_of_more_days_than_clickhouse_takes_by_default_is_one_batch_like_any_other(store: Store) -> None:

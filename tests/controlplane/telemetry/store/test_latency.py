@@ -1,18 +1,19 @@
 """The figures of the latency page are those numpy finds on the same rows."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
 
-from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.ledger.row import Attempt, LedgerRow
 from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.columns import PARTS
 from controlplane.telemetry.store.figures import BANDS
 from controlplane.telemetry.store.latency import MAX_POINTS
 from controlplane.telemetry.store.types import LatencyReport, Quantiles, StageShare, Totals, Window
 
-from .samples import HOUR, NOON_NS, S, random_rows, row
+from .samples import HOUR, NOON_NS, S, answered, random_rows, row
 
 
 def part(rows: Sequence[LedgerRow], name: str) -> np.ndarray:
@@ -27,10 +28,17 @@ def assert_quantiles(found: Quantiles | None, values_ms: np.ndarray) -> None:
 
 
 def assert_report(report: LatencyReport, rows: Sequence[LedgerRow]) -> None:
-    e2e = np.array([row.e2e_ns for row in rows]) / 1e6
     assert report.requests == len(rows)
     assert report.errors == sum(row.status in ("error", "rejected") for row in rows)
+    assert report.cancelled == sum(row.status == "cancelled" for row in rows)
     assert report.newest_ns == max(row.end_ns for row in rows)
+    rows = answered(rows)
+    assert report.unmeasured == sum(row.unmeasured for row in rows)
+    assert report.answered == len(rows)
+    if not rows:
+        assert (report.e2e_ms, report.ttft_ms, report.stages) == (None, {}, {})
+        return
+    e2e = np.array([row.e2e_ns for row in rows]) / 1e6
     assert_quantiles(report.e2e_ms, e2e)
     for definition, count in report.ttft_count.items():
         values = [row.ttft_ns for row in rows if row.ttft_definition == definition and row.ttft_ns is not None]
@@ -95,7 +103,92 @@ def test_groups_and_totals_are_the_report_without_what_pages_do_not_show(store: 
         for name, figures in report.stages.items():
             assert group.stages[name] == StageShare(figures.mean_ms, figures.share, figures.share_above_median)
     report, totals = store.latency(HOUR), store.totals(HOUR)
-    assert totals == Totals(report.requests, report.errors, report.e2e_ms, report.newest_ns)
+    assert totals == Totals(report.requests, report.errors, report.e2e_ms, report.newest_ns, report.cancelled)
+
+
+def outage() -> list[LedgerRow]:
+    """A hundred answers of 10 ms, then three hundred failures of 0.1 ms, and ten clients that left after a second."""
+    fast = {"stages": {"queue": 0, "model": 0, "gateway": 100_000}, "http_status": 503, "error_stage": "model"}
+    return [
+        *(row(number) for number in range(1, 101)),
+        *(row(number, status="error", error_type="no_replica", **fast) for number in range(101, 301)),
+        *(row(number, status="rejected", error_type="queue_full", **fast) for number in range(301, 401)),
+        *(row(number, status="cancelled", stages={"model": S}) for number in range(401, 411)),
+    ]
+
+
+def test_latency_is_of_what_was_answered(store: Store) -> None:
+    """Fast failures would improve every quantile, and what clients waited before they left is no answer."""
+    store.insert_requests(outage(), version=1)
+    report = store.latency(HOUR)
+    assert (report.requests, report.errors, report.cancelled, report.answered) == (410, 300, 10, 100)
+    assert report.e2e_ms == Quantiles(10, 10, 10)
+    assert report.ttft_ms == {"gateway": Quantiles(3, 3, 3)}
+    assert report.ttft_count == {"gateway": 100}
+    assert (report.stages["gateway"].p99_ms, report.stages["gateway"].share) == (0, 0)
+    assert store.totals(HOUR).e2e_ms == Quantiles(10, 10, 10)
+    [point] = store.latency_series(HOUR, None, 86400)
+    assert (point.requests, point.errors, point.cancelled) == (410, 300, 10)
+    assert point.e2e_ms == Quantiles(10, 10, 10)
+    assert point.stack_ms["p50"]["model"] == 9
+    [found] = store.health(HOUR, "pool")
+    assert (found.requests, found.errors, found.p95_ms) == (410, 300, 10)
+    assert [(cell.low_ns < 10_000_000, cell.requests) for cell in store.heatmap(HOUR, None, 3600)] == [(False, 100)]
+    assert store.slowest(HOUR).min_e2e_ns == 10_000_001
+    assert store.explain(HOUR, None).rest == 100
+    assert store.groups(HOUR, None, "status")["error"].e2e_ms is None
+
+
+def test_where_nothing_was_answered_there_is_no_latency_and_the_errors_are_counted(store: Store) -> None:
+    rows = [one for one in outage() if one.status != "ok"]
+    store.insert_requests(rows, version=1)
+    assert_report(store.latency(HOUR), rows)
+    [point] = store.latency_series(HOUR, None, 86400)
+    assert (point.requests, point.errors, point.cancelled, point.e2e_ms, point.stack_ms) == (310, 300, 10, None, {})
+    assert store.totals(HOUR) == Totals(310, 300, None, max(one.end_ns for one in rows), 10)
+    [(_, report)] = store.latency_by(HOUR, None, "model")
+    assert_report(report, rows)
+    assert store.groups(HOUR, None, "model")["small"].errors == 300
+    [found] = store.health(HOUR, "pool")
+    assert found.p95_ms is None
+
+
+def attempt(replica: str, outcome: str = "ok", ms: int = 5, pool: str = "small-eu", **changes: Any) -> Attempt:
+    error = "unavailable" if outcome == "error" else ""
+    return Attempt(pool, replica, outcome, error, changes.pop("retried", False), ms * 10**6, ms * 10**6)
+
+
+def test_a_replica_has_the_p95_and_the_errors_of_its_own_attempts_in_each_pool(store: Store) -> None:
+    sick = attempt("one", "error", 5970, retried=True)
+    rows = [
+        *(row(number, attempts=(sick, attempt("two", ms=9)), replica="two") for number in range(1, 11)),
+        *(row(number, attempts=(attempt("two", ms=90, pool="large-eu"),), pool="large-eu") for number in range(11, 21)),
+        row(21, attempts=(attempt("one", "cancelled", 700),), status="cancelled"),
+        row(22, replica="old"),  # written before attempts were
+        row(23, replica="two", cache_outcome="coalesced"),
+        row(24, replica="", status="error"),
+    ]
+    store.insert_requests(rows, version=1)
+    found = {(one.pool, one.value): (one.requests, one.errors, one.p95_ms) for one in store.replicas(HOUR)}
+    assert found == {
+        ("small-eu", "one"): (11, 10, None),
+        ("small-eu", "two"): (10, 0, 9),
+        ("large-eu", "two"): (10, 0, 90),
+        ("small-eu", "old"): (1, 0, 10),
+    }
+    assert store.count(HOUR, {"replica": ("one",)}) == 11  # those that met it, whoever answered
+    assert store.oldest() == rows[0].entry_start_ns
+
+
+def test_failures_are_told_by_their_reason(store: Store) -> None:
+    store.insert_requests(outage(), version=1)
+    told = [
+        (one.status, one.error_type, one.http_status, one.error_stage, one.requests) for one in store.failures(HOUR)
+    ]
+    assert told == [("error", "no_replica", 503, "model", 200), ("rejected", "queue_full", 503, "model", 100)]
+    assert {one.p50_ms for one in store.failures(HOUR)} == {0.1}
+    assert store.failures(HOUR, {"status": ("ok",)}) == []
+    assert [one.requests for one in store.failures(HOUR, None, 1)] == [200]
 
 
 def test_ttft_of_unlike_definitions_is_never_merged(store: Store) -> None:
@@ -127,6 +220,8 @@ def test_a_series_has_a_point_for_each_step_with_requests_and_gaps_where_there_a
         inside = [row for row in rows if point.start_ns <= row.entry_start_ns < point.start_ns + 300 * S]
         assert point.requests == len(inside)
         assert point.errors == sum(row.status in ("error", "rejected") for row in inside)
+        assert point.cancelled == sum(row.status == "cancelled" for row in inside)
+        inside = answered(inside)
         assert_quantiles(point.e2e_ms, np.array([row.e2e_ns for row in inside]) / 1e6)
         for definition, quantiles in point.ttft_ms.items():
             values = [row.ttft_ns for row in inside if row.ttft_definition == definition and row.ttft_ns is not None]
@@ -152,6 +247,10 @@ def test_a_band_holds_a_request_however_few_there_are(store: Store, count: int) 
 
 
 def assert_stacks(stacks: dict[str, dict[str, float]], rows: Sequence[LedgerRow]) -> None:
+    rows = answered(rows)
+    if not rows:
+        assert stacks == {}
+        return
     ordered = np.sort([row.e2e_ns for row in rows])
     for band, (low, high) in BANDS.items():
         first, last = ordered[int(low * len(rows))], ordered[int(high * len(rows))]
@@ -169,7 +268,7 @@ def test_health_and_choices_come_by_value(store: Store) -> None:
         own = [row for row in rows if row.model == found.value]
         assert (found.requests, found.newest_ns) == (len(own), max(row.end_ns for row in own))
         assert found.errors == sum(row.status in ("error", "rejected") for row in own)
-        assert found.p95_ms == pytest.approx(np.quantile([row.e2e_ns / 1e6 for row in own], 0.95))
+        assert found.p95_ms == pytest.approx(np.quantile([row.e2e_ns / 1e6 for row in answered(own)], 0.95))
     buckets = [row.prompt_bucket for row in rows if row.prompt_bucket]
     assert store.values(HOUR, "prompt_bucket") == sorted(set(buckets), key=lambda value: (-buckets.count(value), value))
 

@@ -5,6 +5,7 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.telemetry.ledger.row import Attempt
 from controlplane.telemetry.spans import Span
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.types import Window
@@ -39,6 +40,10 @@ def _frozen(span: Span) -> tuple[object, ...]:
             "policy_version": st.none() | U64,
             "stream": st.booleans(),
             "cold_start": st.booleans(),
+            "unmeasured": st.booleans(),
+            "attempts": st.lists(st.builds(Attempt, TEXT, TEXT, TEXT, TEXT, st.booleans(), U64, U64), max_size=3).map(
+                tuple
+            ),
         }
     ),
 )

@@ -9,8 +9,9 @@ from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store, ranked, sort
 from controlplane.telemetry.store.ranked import PIECE_NS
 from controlplane.telemetry.store.types import LatencyReport, Window
+from controlplane.telemetry.store.withdraw import key_of
 
-from .samples import S, random_rows, row
+from .samples import S, answered, random_rows, row
 from .test_latency import assert_quantiles, assert_report, assert_stacks
 
 PIECES = 8
@@ -36,7 +37,7 @@ def traffic(count: int = 3000, seed: int = 1) -> list[LedgerRow]:
             entry_start_ns=DAY.from_ns + number * length_ns // (count + 1),
             **{
                 name: getattr(one, name)
-                for name in ("stages", "unattributed_ns", "ttft_ns", "ttft_definition", "status", "model")
+                for name in ("stages", "unattributed_ns", "ttft_ns", "ttft_definition", "status", "model", "unmeasured")
             },
         )
         for number, one in enumerate(random_rows(count, seed), 1)
@@ -58,6 +59,11 @@ def assert_answers(store: Store, rows: Sequence[LedgerRow], step_s: int = 1800) 
             len(inside),
             sum(one.status in ("error", "rejected") for one in inside),
         )
+        assert point.cancelled == sum(one.status == "cancelled" for one in inside)
+        inside = answered(inside)
+        if not inside:
+            assert (point.e2e_ms, point.ttft_ms, point.stack_ms) == (None, {}, {})
+            continue
         assert_quantiles(point.e2e_ms, np.array([one.e2e_ns for one in inside]) / 1e6)
         for definition, quantiles in point.ttft_ms.items():
             ttft = [one.ttft_ns for one in inside if one.ttft_definition == definition and one.ttft_ns is not None]
@@ -67,7 +73,10 @@ def assert_answers(store: Store, rows: Sequence[LedgerRow], step_s: int = 1800) 
     assert list(groups) == sorted({one.model for one in rows}, key=lambda model: (-groups[model].requests, model))
     for model, report in store.latency_by(DAY, None, "model"):  # by requests
         group = groups[model]
-        assert (group.requests, group.errors) == (report.requests, report.errors)
+        assert (group.requests, group.errors, group.cancelled) == (report.requests, report.errors, report.cancelled)
+        if report.e2e_ms is None:
+            assert (group.e2e_ms, group.stages) == (None, {})
+            continue
         assert group.e2e_ms == pytest_approx(report)
         for name, figures in report.stages.items():
             share = group.stages[name]
@@ -147,7 +156,7 @@ def test_a_request_that_is_taken_back_is_gone(store: Store) -> None:
     store.insert_requests(rows, version=1)
     store.sort_pieces(LATER_NS, 60)
     gone = next(one for one in rows if one.entry_start_ns >= FIRST_NS)
-    store.withdraw_requests([(bytes.fromhex(gone.trace_id), bytes.fromhex(gone.request_id))])
+    store.withdraw_requests([key_of(gone)], version=9)
     left = [one for one in rows if one is not gone]
     assert_answers(store, left)
     store.sort_pieces(LATER_NS, 60)
@@ -158,11 +167,11 @@ def test_a_piece_of_which_nothing_is_left_has_nothing_to_say(store: Store) -> No
     rows = traffic()
     store.insert_requests(rows, version=1)
     gone = [one for one in rows if FIRST_NS <= one.entry_start_ns < FIRST_NS + PIECE_NS]
-    store.withdraw_requests([(bytes.fromhex(one.trace_id), bytes.fromhex(one.request_id)) for one in gone])
+    store.withdraw_requests([key_of(one) for one in gone], version=9)
     store.sort_pieces(LATER_NS, 60)
     assert builds(store) == ALL
     assert_answers(store, [one for one in rows if one not in gone])
-    store.withdraw_requests([(bytes.fromhex(one.trace_id), bytes.fromhex(one.request_id)) for one in rows])
+    store.withdraw_requests([key_of(one) for one in rows], version=9)
     store.sort_pieces(LATER_NS, 60)
     assert store.latency(DAY).requests == 0
     assert store.latency_series(DAY, None, 1800) == []
@@ -240,6 +249,37 @@ def test_requests_that_all_took_equally_long_and_none_at_all_are_no_exception(st
     points = store.latency_series(DAY, None, 1800)
     assert [point.requests for point in points] == [1799, 1]
     assert points[1].stack_ms["p99"]["model"] == 0
+
+
+def test_a_piece_and_a_model_of_which_nothing_was_answered_have_their_errors_and_no_latency(store: Store) -> None:
+    rows = [
+        row(
+            number,
+            entry_start_ns=one.entry_start_ns,
+            status="error" if one.entry_start_ns < FIRST_NS + 2 * PIECE_NS else "cancelled" if number % 7 else "ok",
+            model="gone" if number % 2 and one.entry_start_ns < FIRST_NS + 2 * PIECE_NS else "small",
+        )
+        for number, one in enumerate(traffic(), 1)
+    ]
+    store.insert_requests(rows, version=1)
+    store.sort_pieces(LATER_NS, 60)
+    assert builds(store) == ALL
+    assert store.groups(DAY, None, "model")["gone"].e2e_ms is None
+    assert_answers(store, rows)
+
+
+def test_pieces_sorted_before_latency_was_of_answers_are_sorted_again(store: Store, dsn: str) -> None:
+    from controlplane.telemetry.store import migrate
+
+    rows = traffic()
+    store.insert_requests(rows, version=1)
+    store.sort_pieces(LATER_NS, 60)
+    store.command("DELETE FROM schema_versions WHERE version >= 10 SETTINGS mutations_sync = 2")
+    migrate(dsn, 3650)
+    assert builds(store) == []
+    assert_answers(store, rows)
+    assert store.sort_pieces(LATER_NS, 60) == PIECES + 2
+    assert_answers(store, rows)
 
 
 def test_a_piece_sorted_by_two_at_once_counts_once(store: Store) -> None:

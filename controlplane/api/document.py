@@ -1,0 +1,143 @@
+"""The API with a document that is complete: which problems each operation answers with, and which parameters it has.
+
+What the document does not name is refused: a parameter that an operation does not have, and one that is given more than once and is
+no list. A misspelt filter must not widen an answer.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import NinjaAPI
+from ninja.errors import ValidationErrorContext
+from ninja.openapi.schema import OpenAPISchema
+
+from controlplane.api.schemas import ProblemOut
+
+PROBLEM = "application/problem+json"
+TEXTS: Mapping[int, str] = {
+    400: "The request is not HTTP as it should be, or its body is not JSON",
+    401: "No login and no valid token",
+    403: "The caller has no right to do this",
+    404: "There is no such thing",
+    409: "Each value is well formed, and they contradict each other or what is stored",
+    413: "The body is too large",
+    422: "A value does not have the form that this document states",
+    503: "The store does not answer; try again after `Retry-After` seconds",
+}
+_CONVERTER = re.compile(r"<(?:\w+:)?(\w+)>")
+
+Parameters = dict[str, dict[str, Any]]
+
+
+class BadParameter(ValueError):  # noqa: N818  (an answer to a caller)
+    """Permanent: the caller sends what the operation does not take."""
+
+    def __init__(self, field: str, value: str, reason: str, remedy: str) -> None:
+        super().__init__(f"{field[:80]}={value[:80]!r}: {reason}. {remedy}.")
+        self.field, self.value, self.reason, self.remedy = field[:80], value[:80], reason, remedy
+
+
+class InvalidInput(ValueError):  # noqa: N818  (an answer to a caller)
+    """Permanent: what validation said of the request's values, the first first."""
+
+    def __init__(self, errors: list[dict[str, Any]]) -> None:
+        super().__init__("the request does not have the form that the document states")
+        self.errors = errors
+
+
+class DocumentedAPI(NinjaAPI):
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self._parameters: dict[tuple[str, str], Parameters] = {}
+        self.add_decorator(self._only_what_is_documented)
+
+    def get_openapi_schema(self, **given: Any) -> OpenAPISchema:
+        schema = super().get_openapi_schema(**given)
+        schema["components"]["schemas"]["ProblemOut"] = ProblemOut.json_schema()
+        _close(schema)
+        for path, operations in schema["paths"].items():
+            for method, operation in operations.items():
+                for parameter in operation.get("parameters", ()):
+                    parameter["schema"] = _without_null(parameter["schema"])
+                for status in _statuses(path, method, operation):
+                    operation["responses"].setdefault(status, _problem(status))
+        return schema
+
+    def validation_error_from_error_contexts(self, error_contexts: list[ValidationErrorContext[Any]]) -> Exception:  # type: ignore[override]
+        """With the values, which the framework's own error leaves out."""
+        errors: list[dict[str, Any]] = []
+        for context in error_contexts:
+            flat = context.model.__ninja_flatten_map_reverse__
+            for each in context.pydantic_validation_error.errors(include_url=False):
+                location = flat.get(each["loc"]) or flat.get(each["loc"][:-1]) or each["loc"]
+                errors.append({**each, "source": context.model.__ninja_param_source__, "loc": location})
+        return InvalidInput(errors)
+
+    def _only_what_is_documented(self, view: Callable[..., Any]) -> Callable[..., Any]:
+        @wraps(view)
+        def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
+            check_parameters(request, self._known(request))
+            return view(request, *args, **kwargs)
+
+        return checked
+
+    def _known(self, request: HttpRequest) -> Parameters:
+        """The query parameters of the operation that is asked, with their schemas."""
+        if not self._parameters:
+            for path, operations in self.get_openapi_schema()["paths"].items():
+                for method, operation in operations.items():
+                    queried = [one for one in operation.get("parameters", ()) if one["in"] == "query"]
+                    self._parameters[path, method] = {one["name"]: one["schema"] for one in queried}
+        match = request.resolver_match
+        path = _CONVERTER.sub(r"{\1}", f"/{match.route}" if match else "")
+        return self._parameters[path, str(request.method).lower()]
+
+
+def check_parameters(request: HttpRequest, known: Parameters) -> None:
+    """Raises BadParameter."""
+    for name, values in request.GET.lists():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            remedy = f"Did you mean {near[0]}" if near else f"Use {', '.join(known)}" if known else "Leave it out"
+            raise BadParameter(name, str(values[0]), "is not a parameter of this endpoint", remedy)
+        if len(values) > 1 and known[name].get("type") != "array":
+            raise BadParameter(name, str(values[1]), "is given more than once", f"Keep one {name}")
+
+
+def _close(part: Any) -> None:
+    """Where names must match a pattern, other names are not allowed: the framework leaves that out."""
+    if isinstance(part, dict):
+        if "patternProperties" in part:
+            part.setdefault("additionalProperties", False)
+        for each in part.values():
+            _close(each)
+    elif isinstance(part, list):
+        for each in part:
+            _close(each)
+
+
+def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """A parameter that is optional may be left out. It is never null, which a URL cannot say."""
+    if "anyOf" not in schema:
+        return schema
+    [kept] = [one for one in schema["anyOf"] if one != {"type": "null"}]
+    rest = {name: value for name, value in schema.items() if name != "anyOf" and value is not None}
+    return {**rest, **kept}
+
+
+def _statuses(path: str, method: str, operation: Mapping[str, Any]) -> list[int]:
+    found = {400, 401, 403, 409, 422, 503}
+    if "{" in path:
+        found.add(404)
+    if "requestBody" in operation:
+        found.add(413)
+    return sorted(found)
+
+
+def _problem(status: int) -> dict[str, Any]:
+    content = {PROBLEM: {"schema": {"$ref": "#/components/schemas/ProblemOut"}}}
+    return {"description": TEXTS[status], "content": content}

@@ -1,0 +1,89 @@
+"""Formats of values in the REST API. The document states each as a pattern, and the API takes exactly what the pattern matches."""
+
+import re
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+from controlplane.fleet.validators import NAME as _SLUG_OF
+from controlplane.incidents.silence import LONGEST as LONGEST_MATCHER
+from controlplane.incidents.silence import PATTERN as _MATCHER
+from controlplane.slo.sli import MEASURES
+from controlplane.telemetry.ask.timerange import INSTANT as _INSTANT
+from controlplane.telemetry.ask.timerange import MOMENT as _MOMENT
+from controlplane.telemetry.ledger.row import STAGES
+
+TIME = "`now`, `now-15m` (units s, m, h, d, w), ISO 8601 (UTC unless it says otherwise), or seconds, ms, µs or ns since the epoch."
+LARGEST_NUMBER = 2**63 - 1
+LONGEST_NAME = 200
+
+_NAME = rf"^[^\x00-\x1f\x7f-\x9f]{{1,{LONGEST_NAME}}}$"
+_TEXT = r"^[^\x00-\x1f\x7f-\x9f]+$"
+_ATTRIBUTE = r"^[^=\x00-\x1f\x7f-\x9f]+=[^\x00-\x1f\x7f-\x9f]+$"
+_MATCH = r"^[^=!~\s\x00-\x1f\x7f-\x9f]{1,512}(=~|!~|!=|=)[^\x00-\x1f\x7f-\x9f]*$"
+_SLUG = f"^{_SLUG_OF.pattern}$"
+_MEASURED = f"^({'|'.join((*MEASURES, *STAGES))})$"
+_WORDS = r"^[^\x00]*$"
+_TRACE_ID = r"^[0-9a-fA-F]{32}$"
+_LINK = r"^(https?://[^\s\x00-\x1f\x7f-\x9f]+)?$"
+_CURSOR = r"^[A-Za-z0-9_-]+$"
+_WALL_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2})?$"
+
+REMEDIES = {
+    _INSTANT: "Write now-15m (units s, m, h, d, w), 2026-11-20T14:05:00Z, or seconds since the epoch",
+    _NAME: f"Give text without control characters, of at most {LONGEST_NAME} characters",
+    _TEXT: "Give text without control characters",
+    _ATTRIBUTE: "Write key=value, such as user.id=42",
+    _MATCH: "Write label=value, label!=value, label=~expression or label!~expression",
+    _SLUG: "Use lower-case letters, digits, “.”, “-” and “_”, such as chat-ttft",
+    _MEASURED: f"Use one of {', '.join((*MEASURES, *STAGES))}",
+    _WORDS: "Leave out the character NUL",
+    _MATCHER: "Write NAME=VALUE or NAME!=VALUE, such as tier=batch",
+    _TRACE_ID: "Give 32 hexadecimal digits",
+    _LINK: "Write https://…, or leave it out",
+    _CURSOR: "Give the `next_cursor` of the page before, or leave it out",
+    _WALL_TIME: "Write 2026-11-22T02:00:00, without an offset",
+}
+"""What to write instead, by pattern."""
+
+Instant = Annotated[str, Field(pattern=_INSTANT)]
+Name = Annotated[str, Field(pattern=_NAME)]
+Text = Annotated[str, Field(pattern=_TEXT)]
+Attribute = Annotated[str, Field(pattern=_ATTRIBUTE)]
+Match = Annotated[str, Field(max_length=1_000, pattern=_MATCH)]
+Matcher = Annotated[str, Field(max_length=LONGEST_MATCHER, pattern=_MATCHER)]
+TraceId = Annotated[str, Field(pattern=_TRACE_ID)]
+Cursor = Annotated[str, Field(min_length=1, max_length=400, pattern=_CURSOR)]
+Number = Annotated[int, Field(ge=0, le=LARGEST_NUMBER)]
+Slug = Annotated[str, Field(max_length=100, pattern=_SLUG)]
+Measured = Annotated[str, Field(pattern=_MEASURED)]
+Words = Annotated[str, Field(pattern=_WORDS)]
+Link = Annotated[str, Field(max_length=500, pattern=_LINK)]
+WallTime = Annotated[str, Field(max_length=19, pattern=_WALL_TIME)]
+
+
+def _whole(given: Any) -> Any:
+    """JSON has one kind of number: 60.0 is a whole one too."""
+    return int(given) if isinstance(given, float) and given.is_integer() else given
+
+
+def _moment(given: Any) -> Any:
+    if isinstance(given, datetime) or given is None:
+        return given
+    if not isinstance(given, str) or not re.fullmatch(_MOMENT, given, re.ASCII):
+        raise PydanticCustomError("moment", "Write 2026-11-20T14:05:00Z, with the offset")
+    return datetime.fromisoformat(given)
+
+
+AS_WHOLE = BeforeValidator(_whole)
+Count = Annotated[int, Field(ge=0, le=2**31 - 1), AS_WHOLE]
+Moment = Annotated[datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "pattern": _MOMENT})]
+"""With its offset: a time without one means another moment elsewhere."""
+
+
+class Given(BaseModel):
+    """A JSON object that is sent. A field that is misspelt, or of another type, is an error and no default."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)

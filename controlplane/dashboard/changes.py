@@ -1,0 +1,40 @@
+"""Changes as marks on charts: what was deployed or edited while a line moved."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from controlplane.dashboard.figures.layout import MUTED, Figure
+from controlplane.incidents.models import ChangeRecord
+from controlplane.telemetry.store.types import Window
+
+MOST = 20
+
+
+def changes_in(window: Window) -> list[ChangeRecord]:
+    """Those of a window, the newest MOST of them, in order of time."""
+    ends = (datetime.fromtimestamp(ns / 1e9, UTC) for ns in (window.from_ns, window.to_ns))
+    return list(ChangeRecord.objects.filter(at__range=tuple(ends)).order_by("-at", "-id")[:MOST])[::-1]
+
+
+def marked(figure: Figure, changes: Sequence[ChangeRecord]) -> Figure:
+    """The figure with a dotted line and a triangle for each change, which says on hover what was changed, when and by whom."""
+    layout = figure["layout"]
+    marks: list[dict[str, Any]] = []
+    for change in changes:
+        x = change.at.timestamp() * 1000
+        layout.setdefault("shapes", []).append(
+            {
+                "type": "line", "xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1,
+                "line": {"color": MUTED, "width": 1, "dash": "dot"},
+            }
+        )  # fmt: skip
+        marks.append(
+            {
+                "text": "▼", "xref": "x", "yref": "paper", "x": x, "y": 1, "yanchor": "bottom", "showarrow": False,
+                "font": {"size": 11, "color": MUTED},
+                "hovertext": f"{change.summary} ({change.source}), {change.at.astimezone(UTC):%H:%M:%S} UTC",
+            }
+        )  # fmt: skip
+    layout["annotations"] = [*layout.get("annotations", []), *marks]
+    return figure

@@ -1,0 +1,37 @@
+"""Failed requests as pages tell of them: how many, what share, and for which reasons, beside latency and before it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from controlplane.dashboard import links
+from controlplane.telemetry.ask.question import Question
+from controlplane.telemetry.store.types import Failure
+
+MOST_REASONS = 4
+
+
+def words(failure: Failure) -> str:
+    """`service_unavailable (503) in model`; what the spans did not say is left out."""
+    named = failure.error_type or failure.status
+    code = "" if failure.http_status is None else f" ({failure.http_status})"
+    return f"{named}{code}{f' in {failure.error_stage}' if failure.error_stage else ''}"
+
+
+def failures_context(question: Question, requests: int, errors: int, found: Sequence[Failure]) -> dict[str, Any]:
+    """`found`: the most frequent first. Pure but for URL names."""
+    told = found[:MOST_REASONS]
+    return {
+        "count": errors,
+        "share": errors / requests if requests else None,
+        "href": links.failed(question),
+        "reasons": [
+            {
+                "words": words(one),
+                "count": one.requests,
+                "after_ms": one.p50_ms,
+                "href": links.failed_for(question, one),
+            }
+            for one in told
+        ],
+        "others": max(0, errors - sum(one.requests for one in told)),
+    }

@@ -1,0 +1,75 @@
+"""Errors stand beside latency and before it, with their reasons: an outage never looks like an improvement."""
+
+import html
+import re
+import time
+
+import pytest
+from django.test import Client
+
+from controlplane.telemetry.store import Store
+from tests.controlplane.telemetry.store.samples import S, row
+
+FROM_NS = time.time_ns() - 9 * 3600 * S
+FAST = {"stages": {"queue": 0, "model": 0, "gateway": 100_000}, "status": "error", "http_status": 503}
+
+
+@pytest.fixture
+def outage(annexed: Store) -> dict[str, str]:
+    """Answers of 10 ms, and from the middle on failures of 0.1 ms; the parameters that ask for them."""
+    rows = [row(3 * 10**7 + n, entry_start_ns=FROM_NS + n * S) for n in range(20)]
+    rows += [
+        row(3 * 10**7 + n, entry_start_ns=FROM_NS + n * S, error_type="no_replica", error_stage="model", **FAST)
+        for n in range(20, 60)
+    ]
+    rows += [row(3 * 10**7 + 60, entry_start_ns=FROM_NS + 55 * S, status="cancelled")]
+    annexed.insert_requests(rows, 1)
+    return {"from": str(FROM_NS), "to": str(FROM_NS + 70 * S)}
+
+
+def page(reader: Client, path: str, asked: dict[str, str], **more: str) -> str:
+    response = reader.get(path, asked | more)
+    assert response.status_code == 200
+    return html.unescape(response.content.decode())
+
+
+def words(page: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", "", page))
+
+
+def test_errors_come_first_with_their_reasons_and_latency_is_of_what_was_answered(
+    reader: Client, outage: dict[str, str]
+) -> None:
+    shown = page(reader, "/latency", outage)
+    said = words(shown)
+    assert "✕ 40 of 61 requests failed (66 %): 40 no_replica (503) in model." in said
+    assert "Of the 20 of 61 requests that were answered; 1 was cancelled by the client." in said
+    assert said.index("failed (66") < said.index("p95 10.0 ms")
+    assert "µs" not in said.split("By stage")[0]
+
+
+def test_a_reason_leads_to_its_requests(reader: Client, outage: dict[str, str]) -> None:
+    shown = page(reader, "/latency", outage)
+    [query] = re.findall(r'href="/requests\?([^"]*error\.type[^"]*)"', shown)
+    assert "status=error" in query
+
+
+def test_where_nothing_was_answered_there_is_no_latency(reader: Client, outage: dict[str, str]) -> None:
+    said = words(page(reader, "/latency", outage, status="error"))
+    assert "✕ 40 of 40 requests failed (100 %)" in said
+    assert "None of 40 requests was answered: there is no latency to show." in said
+    table = page(reader, "/latency/table", outage, status="error")
+    assert "<td" in table
+    assert "µs" not in table
+
+
+def test_the_overview_says_why_requests_failed(reader: Client, outage: dict[str, str]) -> None:
+    said = words(page(reader, "/", outage))
+    assert "40 requests: 40 no_replica (503) in model" in said
+    assert "E2E p9510.0 ms" in said.replace("\u202f", " ")
+
+
+def test_groups_that_answered_nothing_come_first(reader: Client, outage: dict[str, str]) -> None:
+    shown = page(reader, "/latency", outage, by="status")
+    table = shown[shown.index('aria-label="By status"') :]
+    assert re.findall(r"data-go>(ok|error|cancelled)</a></th>", table)[-1] == "ok"

@@ -1,0 +1,69 @@
+"""A filter of several values is kept and shown, and each value can be taken away; and no filter makes the ledger look stale."""
+
+import html
+import re
+import time
+from urllib.parse import parse_qs
+
+import pytest
+from django.test import Client
+
+from controlplane.telemetry.store import Store
+from tests.controlplane.served import Filled
+from tests.controlplane.telemetry.store.samples import S, row
+
+
+def shown(reader: Client, path: str, **parameters: object) -> str:
+    response = reader.get(path, parameters)
+    assert response.status_code == 200
+    return html.unescape(response.content.decode())
+
+
+def form(page: str) -> dict[str, list[str]]:
+    """What a submitted filter bar would ask for."""
+    bar = page[page.index('<form id="filters"') :].partition("</form>")[0]
+    asked: dict[str, list[str]] = {}
+    for tag in re.findall(r"<input[^>]*type=\"hidden\"[^>]*>", bar):
+        [(name, value)] = re.findall(r'name="([^"]*)" value="([^"]*)"', tag)
+        asked.setdefault(name, []).append(value)
+    for name, options in re.findall(r'<select name="([^"]*)"[^>]*>(.*?)</select>', bar, re.S):
+        for value in re.findall(r'value="([^"]+)" selected', options):
+            asked.setdefault(name, []).append(value)
+    return asked
+
+
+@pytest.mark.parametrize("path", ["/latency", "/requests"])
+def test_both_values_of_a_filter_outlive_the_next_click(reader: Client, served: Filled, path: str) -> None:
+    page = shown(reader, path, **served.range, cache=["hit", "miss"], tier="premium", order="newest")
+    asked = form(page)
+    assert (asked["cache"], asked["tier"]) == (["hit", "miss"], ["premium"])
+
+
+def test_each_value_can_be_taken_away_and_the_rest_stays(reader: Client, served: Filled) -> None:
+    page = shown(reader, "/requests", **served.range, cache=["hit", "miss"], replica=["a", "b"], order="newest")
+    queries = [parse_qs(query) for query in re.findall(r'class="match" href="/requests\?([^"]*)"', page)]
+    assert [(query.get("cache"), query.get("replica")) for query in queries] == [
+        (["miss"], ["a", "b"]),
+        (["hit"], ["a", "b"]),
+        (["hit", "miss"], ["b"]),
+        (["hit", "miss"], ["a"]),
+    ]
+    assert all(query["order"] == ["newest"] for query in queries)
+
+
+def test_a_filter_that_few_requests_pass_makes_no_page_stale(reader: Client, annexed: Store) -> None:
+    now_ns = time.time_ns()
+    annexed.insert_requests(
+        [
+            row(5 * 10**7, entry_start_ns=now_ns - 2 * S),
+            row(5 * 10**7 + 1, entry_start_ns=now_ns - 800 * S, tenant="rare"),
+        ],
+        1,
+    )
+    for path in ("/latency", "/requests"):
+        page = shown(reader, path, tenant="rare")
+        assert '<p class="freshness fresh"' in page
+        assert "newest with these filters ended" in page
+        page = shown(reader, path, tenant="nobody")
+        assert '<p class="freshness fresh"' in page
+        assert "none in this range with these filters" in page

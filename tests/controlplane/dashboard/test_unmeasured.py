@@ -1,0 +1,67 @@
+"""Where a server's spans are missing, its queue and the network to it are not measured: that is said, and is not zero."""
+
+import html
+import re
+import time
+
+import pytest
+from django.test import Client
+
+from controlplane.telemetry.ledger.row import Attempt
+from controlplane.telemetry.store import Store
+from tests.controlplane.telemetry.store.samples import S, row
+
+FROM_NS = time.time_ns() - 7 * 3600 * S
+FAILED = Attempt("small-eu", "one", "error", "unavailable", retried=True, ns=5_970_000_000, model_ns=5_970_000_000)
+
+
+@pytest.fixture
+def lost(annexed: Store) -> dict[str, str]:
+    """Of the tenant `half` half the requests lack the server's spans, of `all` all."""
+    rows = [
+        row(
+            6 * 10**7 + n,
+            entry_start_ns=FROM_NS + n * S,
+            tenant="half" if n < 20 else "all",
+            unmeasured=n >= 10,
+            stages={"queue": 13_000},
+            attempts=(FAILED, Attempt("small-eu", "two", "ok", "", retried=False, ns=9_000_000, model_ns=9_000_000)),
+        )
+        for n in range(40)
+    ]
+    annexed.insert_requests(rows, 1)
+    return {"from": str(FROM_NS), "to": str(FROM_NS + 60 * S)}
+
+
+def words(reader: Client, path: str, **asked: str) -> str:
+    response = reader.get(path, asked)
+    assert response.status_code == 200
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html.unescape(response.content.decode())))
+
+
+def test_the_latency_page_says_what_was_not_measured(reader: Client, lost: dict[str, str]) -> None:
+    said = words(reader, "/latency", **lost, tenant="half")
+    assert "Of 10 of 20 answered requests no spans of the server are here" in said
+    assert "queue ≥ 13.0 µs" in said
+    said = words(reader, "/latency", **lost, tenant="all")
+    assert "network not measured" in said
+    assert "queue ≥ 13.0 µs" in said
+    assert "≥" not in words(reader, "/latency", **lost, tenant="nobody")
+
+
+def test_the_api_has_null_and_not_zero(caller: Client, lost: dict[str, str]) -> None:
+    found = caller.get("/api/v1/latency", {**lost, "tenant": "all"}).json()
+    assert found["unmeasured"] == found["answered"] == 20
+    assert set(found["stages"]["network"].values()) == {None}
+    assert found["stages"]["queue"]["p50_ms"] == 0.013
+    assert found["stages"]["cache"]["p50_ms"] == 0
+
+
+def test_a_trace_says_it_of_its_own_request_and_names_each_attempt(reader: Client, lost: dict[str, str]) -> None:
+    said = words(reader, f"/traces/{6 * 10**7 + 30:032x}")
+    assert "network not measured" in said
+    assert "at the server not measured" in said
+    assert "No spans of the server are in this trace" in said
+    assert "one: unavailable after 5.97 s, tried again" in said
+    assert "failed attempts" in said
+    assert "not measured" not in words(reader, f"/traces/{6 * 10**7 + 1:032x}")

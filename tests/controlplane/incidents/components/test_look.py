@@ -1,0 +1,289 @@
+"""From what was observed to the page and its end, through the database."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from django.test import Client
+
+from controlplane.fleet.models import LLMModel, Observation, Pool, Region, Replica, Team, Variant
+from controlplane.incidents import engine, life, rows, telling
+from controlplane.incidents.components.watch import look
+from controlplane.incidents.models import Incident
+from controlplane.incidents.notice import Change, Notice
+from controlplane.incidents.retire import retire
+from tests.controlplane.incidents.delivery.notices import pagerduty
+
+from ..alerts import TTFT, UP, alert, outage
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("away")]
+
+NOW = datetime(2026, 11, 21, 21, 50, tzinfo=UTC)
+REFUSED = "Cannot connect to host 127.0.0.1:8080"
+
+
+def at(seconds: float) -> datetime:
+    return NOW + timedelta(seconds=seconds)
+
+
+@pytest.fixture
+def told(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Notice]]:
+    """What went into the outbox, for a destination that takes everything."""
+    pagerduty("all")
+    found: list[Notice] = []
+    enqueue = telling.enqueue
+
+    def listen(notice: Notice | Change) -> bool:
+        taken = enqueue(notice)
+        if isinstance(notice, Notice):
+            found.append(notice)
+        return taken
+
+    monkeypatch.setattr(telling, "enqueue", listen)
+    yield found
+
+
+@pytest.fixture(autouse=True)
+def fleet() -> None:
+    team, region = Team.objects.create(name="serving"), Region.objects.create(name="eu")
+    for name, replicas in (("large", ("one", "two")), ("small", ("one",))):
+        model = LLMModel.objects.create(name=f"chat-{name}", team=team)
+        variant = Variant.objects.create(name=f"{name}-8b", model=model)
+        pool = Pool.objects.create(name=name, variant=variant, region=region, model_name="m")
+        for one in replicas:
+            Replica.objects.create(pool=pool, name=one, grpc=f"{one}:8001", http=f"{one}:8000")
+
+
+KINDS = {
+    "gateway": "gateway",
+    "telemetry": "telemetry",
+    "redis": "cache",
+    "worker": "worker",
+    "controller": "controller",
+    "large/one": "replica",
+    "large/two": "replica",
+    "small/one": "replica",
+}
+
+
+def observed(seconds: float, *down: str, error: str = REFUSED) -> None:
+    """As the worker writes it down."""
+    for component, kind in KINDS.items():
+        row = Observation.objects.filter(component=component).first() or Observation(component=component, kind=kind)
+        row.observed_at, row.state, row.error = at(seconds), "up", ""
+        if component in down:
+            row.state, row.error, row.down_since = "down", error, row.down_since or at(seconds)
+        else:
+            row.up_at, row.down_since = at(seconds), None
+        row.save()
+
+
+def looks(from_s: float, to_s: float, *down: str, error: str = REFUSED) -> None:
+    """A look every 5 s."""
+    seconds = from_s
+    while seconds <= to_s:
+        observed(seconds, *down, error=error)
+        look(at(-3600), at(seconds + 1))
+        seconds += 5
+
+
+def heard(told: list[Notice]) -> list[tuple[str, str, str]]:
+    return [(one.action, one.severity, one.component) for one in told]
+
+
+def test_a_gateway_that_is_down_pages_and_resolves_once_it_has_been_up_for_a_minute(told: list[Notice]) -> None:
+    looks(0, 10)
+    looks(15, 45, "gateway")
+    assert heard(told) == [("trigger", "critical", "gateway")]
+    assert told[0].summary.startswith(
+        f"Gateway is down since 21:50:15 UTC; {REFUSED}; no request is served through it; "
+        "resolves once it has been up for 1 min; no owner; http://"
+    )
+    assert told[0].summary.endswith("/causes#gateway-down")
+    row = Incident.objects.get()
+    assert (row.since, row.objective, row.component) == (at(15), "", "gateway")
+    looks(50, 105)
+    assert Incident.objects.get().is_open
+    looks(110, 115)
+    row = Incident.objects.get()
+    assert row.status == "resolved"
+    assert told[1].action == "resolve"
+    assert told[1].summary.startswith("Gateway is up again since 21:50:51 UTC; it was down from 21:50:15 UTC")
+
+
+def test_a_restart_pages_nobody(told: list[Notice]) -> None:
+    looks(0, 5)
+    looks(10, 15, "gateway", "large/one", "large/two", "telemetry")
+    looks(20, 60)
+    assert not Incident.objects.exists()
+
+
+def test_a_process_that_takes_questions_and_does_not_answer_is_said_to_do_so(told: list[Notice]) -> None:
+    looks(0, 5)
+    looks(10, 30, "gateway", error="no answer within 2 s")
+    assert told[0].summary.startswith("Gateway has not answered since 21:50:10 UTC; no answer within 2 s")
+
+
+def test_flapping_stays_one_incident_and_tells_once(told: list[Notice]) -> None:
+    looks(0, 5)
+    for begin in range(10, 250, 60):
+        looks(begin, begin + 25, "gateway")
+        looks(begin + 30, begin + 55)
+    assert heard(told) == [("trigger", "critical", "gateway")]
+    assert Incident.objects.count() == 1
+    row = Incident.objects.get()
+    assert row.since == at(10)
+    assert "is up again since" in row.summary
+
+
+def test_a_pool_without_a_replica_says_how_many_are_up_now(told: list[Notice]) -> None:
+    looks(0, 5)
+    looks(10, 30, "large/one", "large/two", error="no answer within 2 s")
+    assert heard(told) == [("trigger", "critical", "pool:large")]
+    assert told[0].team == "serving"
+    assert told[0].summary.startswith("pool large has 0 of 2 replicas up since 21:50:10 UTC; no answer within 2 s")
+    looks(35, 40, "large/two")
+    row = Incident.objects.get(component="pool:large")
+    assert row.summary.startswith(
+        "pool large has 1 of 2 replicas up again since 21:50:36 UTC; it had no replica up from"
+    )
+
+
+def test_one_replica_is_a_ticket(told: list[Notice]) -> None:
+    looks(0, 5)
+    looks(10, 80, "large/two")
+    assert heard(told) == [("trigger", "warning", "large/two")]
+    assert told[0].summary.startswith("two of pool large is down since 21:50:10 UTC")
+
+
+def test_unknown_is_said_and_resolves_nothing(told: list[Notice]) -> None:
+    looks(0, 5)
+    looks(10, 30, "gateway")
+    for seconds in range(35, 50, 5):
+        look(at(-3600), at(seconds + 15))
+    row = Incident.objects.get(component="gateway")
+    assert row.signal == "unknown"
+    assert "was down from 21:50:10 UTC when it was last seen; what it is now is not known" in row.summary
+    look(at(-3600), at(3600))
+    assert {one.component for one in Incident.objects.all() if one.is_open} >= {"gateway", "observer"}
+
+
+def test_redis_is_a_ticket_that_explains_why_tasks_do_not_run(told: list[Notice]) -> None:
+    looks(0, 5)
+    for seconds in range(10, 120, 5):
+        observed(seconds, "redis")
+        Observation.objects.filter(component="worker").update(observed_at=at(5))
+        look(at(-3600), at(seconds + 1))
+    assert heard(told) == [("trigger", "warning", "redis")]
+    held = Incident.objects.get(component="worker")
+    assert held.withheld == "inhibited"
+    why = rows.withheld(held)
+    assert why is not None
+    assert rows.why_untold(why).startswith("explained by the incident of Redis (#")
+
+
+def test_a_component_holds_back_what_it_explains_and_then_what_is_left_of_it(told: list[Notice]) -> None:
+    looks(0, 5)
+    looks(10, 30, "large/one", "large/two")
+    other = alert(at=at(30), scope={"model": "chat-small"})
+    engine.observe([outage(at=at(30)), alert(at=at(30)), other], at(30))
+    assert [one.component for one in told] == ["pool:large", "chat-small"]
+    assert Incident.objects.get(alert_key=outage().key).withheld == "inhibited"
+    looks(35, 100)
+    assert not Incident.objects.get(component="pool:large").is_open
+    for seconds in (105, 230):
+        engine.observe([outage(at=at(seconds)), alert(at=at(seconds)), other], at(seconds))
+    over = Incident.objects.get(alert_key=outage().key)
+    assert (over.status, over.told) == ("resolved", "")
+    assert "is up again, and what still burns is of the time when it was down" in over.entries.last().text
+    assert [one.component for one in told if one.action == "trigger"] == ["pool:large", "chat-small"]
+    engine.observe([outage(at=at(36 + 301))], at(36 + 301))
+    assert told[-1].action == "trigger", "what still fires after its short window is news"
+    assert told[-1].component == "chat-large"
+
+
+def test_what_was_told_before_the_component_ends_soon_after_it(told: list[Notice]) -> None:
+    engine.observe([outage(at=at(0))], at(0))
+    looks(0, 5)
+    looks(10, 30, "large/one", "large/two")
+    looks(35, 100)
+    for seconds in (101, 222):
+        engine.observe([outage(at=at(seconds))], at(seconds))
+    assert [(one.action, one.component) for one in told] == [
+        ("trigger", "chat-large"),
+        ("trigger", "pool:large"),
+        ("resolve", "pool:large"),
+        ("resolve", "chat-large"),
+    ]
+
+
+def test_a_component_of_which_nobody_was_told_holds_back_nothing(told: list[Notice]) -> None:
+    from controlplane.incidents.models import SilenceRecord
+
+    SilenceRecord.objects.create(
+        matchers=["component=pool:*"], starts_at=at(-60), ends_at=at(600), author="tom", reason="drill"
+    )
+    looks(0, 5)
+    looks(10, 30, "large/one", "large/two")
+    assert not told
+    assert Incident.objects.get().withheld == "silenced"
+    engine.observe([outage(at=at(30))], at(30))
+    assert [one.component for one in told] == ["chat-large"]
+
+
+def test_a_component_that_is_removed_ends_its_incident(told: list[Notice]) -> None:
+    looks(0, 5)
+    looks(10, 30, "large/one", "large/two")
+    Pool.objects.filter(name="large").update(enabled=False)
+    looks(35, 35, "large/one", "large/two")
+    assert [one.action for one in told] == ["trigger", "resolve"]
+    assert "no longer part of the fleet, or was disabled" in told[1].summary
+
+
+def test_an_incident_of_a_component_is_not_retired_with_objectives() -> None:
+    looks(0, 5)
+    looks(10, 30, "gateway")
+    assert retire(at(31)) == 0
+
+
+def test_a_person_may_acknowledge_and_resolve_it(told: list[Notice]) -> None:
+    looks(0, 5)
+    looks(10, 30, "gateway")
+    key = Incident.objects.get().notice_key
+    assert life.acknowledge(key, "olga", at(31))
+    assert life.resolve(key, "olga", at(32))
+    looks(35, 300, "gateway")
+    assert Incident.objects.count() == 1, "the cool-down of what a person resolved"
+    assert [one.action for one in told] == ["trigger", "acknowledge", "resolve"]
+
+
+def test_objectives_are_not_touched_by_a_look_at_components() -> None:
+    engine.observe([alert(at=at(0)), alert(UP, state="quiet")], at(0))
+    looks(0, 5)
+    assert Incident.objects.get().signal == "firing"
+    assert Incident.objects.get().objective == TTFT.slug
+
+
+def test_pages_show_a_component_and_not_burn_rates(reader: Client) -> None:
+    looks(0, 5)
+    looks(10, 30, "gateway")
+    row = Incident.objects.get()
+    page = reader.get(f"/incidents/{row.pk}").content.decode()
+    for expected in ("Gateway is down since 21:50:10 UTC", REFUSED, "resolves once it has been up for 1 min"):
+        assert expected in page
+    assert "Burn rates" not in page
+    assert "component=gateway" in page
+    listed = reader.get("/incidents?component=gateway").content.decode()
+    assert "Gateway is down since 21:50:10 UTC" in listed
+    assert "## What was down" in reader.get(f"/incidents/{row.pk}.md").content.decode()
+    assert reader.get("/").status_code == 200
+
+
+def test_a_page_of_telemetry_says_why_nothing_is_judged_and_one_of_the_gateway_does_not(told: list[Notice]) -> None:
+    looks(0, 5)
+    looks(10, 30, "gateway")
+    assert not rows.unjudged_is_explained()
+    looks(35, 60, "gateway", "telemetry")
+    assert rows.unjudged_is_explained()
+    looks(65, 65, "gateway")
+    assert not rows.unjudged_is_explained()

@@ -1,0 +1,13 @@
+"""Each kind of component has its words, and its runbook a paragraph."""
+
+from typing import get_args
+
+from controlplane.incidents.components.alert import Kind
+from controlplane.incidents.components.words import WORDS
+from controlplane.telemetry.explain.remedies import of_components
+
+
+def test_every_kind_has_words_and_a_runbook_with_steps() -> None:
+    assert set(WORDS) == set(get_args(Kind))
+    assert {one.anchor for one in WORDS.values()} == set(of_components())
+    assert all(one.shown_by and one.steps for one in of_components().values())

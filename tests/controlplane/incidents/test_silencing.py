@@ -1,0 +1,81 @@
+"""A silence takes effect, and shows, at once; what it held back is sent at the next tick after it."""
+
+from datetime import timedelta
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from controlplane.incidents import engine
+from controlplane.incidents.delivery.models import Delivery
+from controlplane.incidents.models import Incident, SilenceRecord
+from tests.controlplane.incidents.delivery.notices import pagerduty
+
+from .alerts import UP, alert
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("away")]
+FORM = {"matchers": "objective=chat-ttft", "length": "2h", "reason": "load test"}
+
+
+def shown(reader: Client, incident: Incident) -> tuple[str, str]:
+    return tuple(reader.get(path).content.decode() for path in (f"/incidents/{incident.pk}", "/incidents"))  # type: ignore[return-value]
+
+
+def test_a_silence_on_an_incident_that_was_told_shows_at_once_where_it_was_made(reader: Client) -> None:
+    pagerduty("all")
+    engine.observe([alert(), alert(UP)], timezone.now())
+    incident = Incident.objects.get(objective="chat-ttft")
+    answer = reader.post("/silences", {**FORM, "next": f"/incidents/{incident.pk}"}, follow=True)
+    assert answer.redirect_chain == [(f"/incidents/{incident.pk}", 302)]
+    page = answer.content.decode()
+    assert "it covers 1 open incident" in page
+    assert "silenced by reader until" in page
+    assert "load test. Who was told of it is told of its end, and nobody of anything else." in page
+    assert "silenced by reader until" in shown(reader, incident)[1]
+    assert "1 open incident</td>" in reader.get("/silences").content.decode()
+    incident.refresh_from_db()
+    assert (incident.told, incident.withheld) == ("page", ""), "what was told stays told"
+
+
+def test_a_silence_on_an_incident_that_nobody_was_told_of_is_why_and_its_end_is_followed_by_a_page(
+    reader: Client,
+) -> None:
+    engine.observe([alert()], timezone.now())
+    incident = Incident.objects.get()
+    assert incident.withheld == "nobody"
+    reader.post("/silences", FORM)
+    incident.refresh_from_db()
+    assert incident.withheld == "silenced"
+    for page in shown(reader, incident):
+        assert "Nobody is told: silenced by reader until" in page
+        assert "Nobody was notified of" not in page, "that is somebody's decision, and no banner"
+    pagerduty("all")
+    reader.post(f"/silences/{SilenceRecord.objects.get().pk}/end")
+    for page in shown(reader, incident):
+        assert "Not sent yet: the next tick sends it, if it still fires" in page
+        assert "Nobody is told: silenced" not in page.partition('aria-labelledby="timeline"')[0]
+    assert not Delivery.objects.exists()
+    engine.observe([alert(at=timezone.now())], timezone.now())
+    assert [one.action for one in Delivery.objects.all()] == ["trigger"]
+    said = [one.kind for one in incident.entries.all()]
+    assert said == ["opened", "held", "held", "released", "told"]
+
+
+def test_a_silence_that_ends_by_itself_is_not_shown_a_moment_longer(reader: Client) -> None:
+    engine.observe([alert()], timezone.now())
+    reader.post("/silences", FORM)
+    SilenceRecord.objects.update(
+        starts_at=timezone.now() - timedelta(hours=2), ends_at=timezone.now() - timedelta(seconds=1)
+    )
+    for page in shown(reader, Incident.objects.get()):
+        assert "The silence is over: it is sent at the next tick, if it still fires" in page
+
+
+def test_of_two_silences_the_other_holds_when_one_ends(reader: Client) -> None:
+    engine.observe([alert()], timezone.now())
+    reader.post("/silences", {**FORM, "length": "4h"})
+    reader.post("/silences", FORM)
+    longer, shorter = SilenceRecord.objects.order_by("-ends_at")
+    reader.post(f"/silences/{longer.pk}/end")
+    incident = Incident.objects.get()
+    assert (incident.withheld, incident.withheld_by) == ("silenced", str(shorter.pk))

@@ -1,0 +1,45 @@
+"""Slices as events: long ones page too, because it is requests that must be enough."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from controlplane.slo.burn import MinimumEvents
+from controlplane.slo.evaluation import Evaluation
+from controlplane.slo.evaluator import Evaluator
+from controlplane.slo.objective import Timeslices
+from controlplane.telemetry.store import Store
+from tests.controlplane.slo.ledger_rows import rows
+from tests.controlplane.slo.test_evaluator import NOW_S, NS, UP, swept
+
+
+def judged(store: Store, slice_s: int, bad: int, good: int, minimum_total: int = 10) -> Evaluation:
+    """After half an hour of good requests, and then ten minutes of others: `NOW_S` is 20 minutes into an hour."""
+    before = rows(random.Random(1), 200, (NOW_S - 2_400) * NS, (NOW_S - 600) * NS)
+    since = rows(random.Random(2), bad + good, (NOW_S - 600) * NS, NOW_S * NS)
+    ledger = [replace(row, status="ok", error_type="") for row in [*before, *since[bad:]]]
+    store.insert_requests([*ledger, *(replace(row, status="error", error_type="") for row in since[:bad])], 1)
+    sliced = replace(UP, target=0.99, method=Timeslices(slice_s, 0.95), minimum=MinimumEvents(minimum_total, 3))
+    evaluator = Evaluator(store)
+    evaluator.tick([sliced], [], NOW_S * NS)
+    swept(evaluator)
+    [found] = evaluator.tick([sliced], [], NOW_S * NS)
+    return found
+
+
+@pytest.mark.parametrize("slice_s", [60, 1_200, 1_800, 3_600])
+def test_slices_of_any_length_page_in_an_outage(store: Store, slice_s: int) -> None:
+    found = judged(store, slice_s, bad=60, good=0)
+    assert (found.alert.state, found.alert.severity) == ("firing", "page")
+    assert found.counts.bad >= 1
+
+
+def test_two_bad_requests_are_chance_in_slices_too(store: Store) -> None:
+    found = judged(store, 60, bad=2, good=0)
+    assert found.counts.bad == 2
+    assert (found.alert.state, [one.enough_events for one in found.alert.verdicts]) == ("quiet", [False] * 4)
+
+
+def test_requests_are_enough_where_slices_are_few(store: Store) -> None:
+    assert judged(store, 3_600, bad=60, good=0, minimum_total=261).alert.state == "quiet"

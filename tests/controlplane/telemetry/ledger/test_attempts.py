@@ -1,0 +1,116 @@
+"""Every attempt at a replica is booked where it was spent; and what a server did not say is not known, which is not zero."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from controlplane.telemetry.ledger import close
+from controlplane.telemetry.ledger.row import Attempt
+from controlplane.telemetry.spans import CLIENT, SERVER, AttrValue, Span
+from tests.controlplane.telemetry.ledger.traces import assert_closes, gateway, gateway_trace, span, spent
+
+ERROR = 2
+
+
+def attempt(
+    root: Span,
+    number: int,
+    start: int,
+    end: int,
+    replica: str,
+    error: str = "",
+    *,
+    retried: bool = False,
+    status: int = ERROR,
+) -> Span:
+    said: dict[str, AttrValue] = {"weir.replica": replica, "weir.pool": "chat-small/eu", "weir.attempt": number}
+    if error:
+        said["error.type"] = error
+    if retried:
+        said["weir.retried"] = True
+    events = [] if error else [("first_token", start + 100)]
+    made = gateway("model.infer", start, end, root, kind=CLIENT, stage="model", events=events, also=said)
+    return made._replace(status_code=status if error else 0)
+
+
+def tried_twice(**root: AttrValue) -> list[Span]:
+    """A first attempt that lasted 600 and failed, and a second that answered within 200."""
+    top, *rest = gateway_trace(root={"weir__replica": "two", "weir__ttft_ns": 900, **root})
+    others = [one for one in rest if one.name != "model.infer"]
+    return [
+        top,
+        *others,
+        attempt(top, 1, 1200, 1770, "one", "unavailable", retried=True),
+        attempt(top, 2, 1770, 1970, "two"),
+    ]
+
+
+def triton(parent: Span, start: int, end: int) -> list[Span]:
+    request = span("InferRequest", start, end, parent, kind=SERVER, scope="triton-server", service="triton")
+    model = span(
+        "chat", start, end, request, kind=SERVER, scope="triton-server", service="triton",
+        events=[("QUEUE_START", start)], triton__model_name="chat",
+    )  # fmt: skip
+    compute = span("compute", start + 20, end, model, kind=SERVER, scope="triton-server", service="triton")
+    return [request, model, compute]
+
+
+def test_an_attempt_that_failed_is_booked_on_the_replica_that_spent_it() -> None:
+    (row,) = close(tried_twice())
+    assert row.attempts == (
+        Attempt("chat-small/eu", "one", "error", "unavailable", retried=True, ns=570, model_ns=570),
+        Attempt("chat-small/eu", "two", "ok", "", retried=False, ns=200, model_ns=200),
+    )
+    assert (row.replica, row.stages["model"], row.retried_ns) == ("two", 770, 570)
+    assert_closes([row])
+
+
+def test_a_retry_is_neither_prefill_nor_decode() -> None:
+    (row,) = close(tried_twice())
+    assert (row.prefill_ns, row.decode_ns) == (100, 100)
+
+
+def test_an_attempt_that_nobody_waited_for_says_nothing_of_its_replica() -> None:
+    top = gateway("chat chat", 0, 100, kind=SERVER, weir__request=True, weir__status="cancelled")
+    (row,) = close([top, attempt(top, 1, 10, 100, "one", "client_disconnected", status=0)])
+    assert [(one.outcome, one.error_type) for one in row.attempts] == [("cancelled", "")]
+
+
+def test_a_coalesced_request_books_no_attempt_because_they_are_another_request_s() -> None:
+    (row,) = close(tried_twice(weir__cache__outcome="coalesced"))
+    assert row.attempts == ()
+    assert_closes([row])
+
+
+def test_a_request_whose_calls_name_no_replica_has_no_attempts() -> None:
+    (row,) = close(gateway_trace())
+    assert row.attempts == ()
+
+
+@pytest.mark.parametrize("drop", [(), ("InferRequest", "chat", "compute"), ("chat", "compute")])
+def test_where_the_servers_spans_are_missing_its_queue_is_not_known(drop: Sequence[str]) -> None:
+    spans = tried_twice()
+    served = [one for one in triton(spans[-1], 1780, 1960) if one.name not in drop]
+    (row,) = close([*spans, *served])
+    assert row.unmeasured is bool(drop)
+    assert spent(row)["queue"] == (100 if drop else 120)
+    assert_closes([row])
+
+
+def test_an_attempt_with_its_servers_spans_has_its_own_part_of_the_model() -> None:
+    spans = tried_twice()
+    (row,) = close([*spans, *triton(spans[-1], 1780, 1960)])
+    assert [one.model_ns for one in row.attempts] == [570, 160]
+    assert row.stages["model"] == 730
+
+
+def test_a_hit_lacks_nothing() -> None:
+    top = gateway("chat chat", 0, 60, kind=SERVER, weir__request=True, weir__cache__outcome="hit")
+    (row,) = close([top, gateway("cache.lookup", 0, 50, top, kind=CLIENT, stage="cache")])
+    assert not row.unmeasured
+
+
+def test_a_client_whose_server_sends_no_spans_does_not_know_the_queue() -> None:
+    (row,) = close([span("chat x", 0, 100, kind=CLIENT, gen_ai__operation__name="chat", gen_ai__request__model="x")])
+    assert row.unmeasured
+    assert spent(row) == {"model": 100}

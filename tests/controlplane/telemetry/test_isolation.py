@@ -1,0 +1,190 @@
+"""One trace, sender or disk that misbehaves disturbs nobody else, and is said. On the real process."""
+
+import os
+import resource
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+
+from controlplane.telemetry.spans import ROW_SPANS
+from controlplane.telemetry.spool import checkpoint
+
+from .conftest import Run
+from .otlp.payloads import MS, request
+from .running import Running, eventually
+from .test_process import has_row
+
+
+def huge(trace_id: bytes, began_ns: int, first: int, last: int) -> bytes:
+    """Spans `first` to `last` of one trace; the 0th is its root, and the first to start."""
+    made = request(1, trace_ids=[trace_id])
+    root = made.resource_spans[0].scope_spans[0].spans[0]
+    root.span_id = (1).to_bytes(8, "big")
+    root.start_time_unix_nano, root.end_time_unix_nano = began_ns, began_ns + 100 * MS
+    spans = made.resource_spans[0].scope_spans[0].spans
+    for number in range(max(first, 1), last):
+        spans.add(
+            trace_id=trace_id,
+            span_id=(number + 1).to_bytes(8, "big"),
+            parent_span_id=root.span_id,
+            name="model.call",
+            kind=3,
+            start_time_unix_nano=began_ns + number,
+            end_time_unix_nano=began_ns + number + MS,
+        )
+    if first:
+        del spans[0]
+    return made.SerializeToString()
+
+
+def test_a_trace_of_a_hundred_thousand_spans_disturbs_no_other_sender(run: Run) -> None:
+    telemetry = run(trace_open_s=2).ready()
+    trace_id, began_ns, spans = os.urandom(16), time.time_ns(), 100_000
+    good: list[bytes] = []
+    for at in reversed(range(0, spans, 2_000)):  # the root comes last, as exporters send it
+        assert telemetry.post(huge(trace_id, began_ns, at, at + 2_000))[0] == 200
+        if at % 10_000 == 0:
+            good.append(request(4).SerializeToString())
+            assert telemetry.post(good[-1])[0] == 200
+            eventually(lambda: has_row(telemetry, good[-1]), "the good sender has its row while the other one sends")
+    eventually(lambda: telemetry.metric("weir_ingest_stored_spans_total") >= spans, "all of its spans are stored")
+
+    def row_of_the_whole() -> bool:
+        with telemetry.store() as store:
+            rows = store.request_rows(trace_id.hex())
+        return [row.span_count for row in rows] == [ROW_SPANS]
+
+    eventually(row_of_the_whole, "it has one row, made of its earliest spans")
+    assert telemetry.metric("weir_ingest_oversized_traces_total") >= 1
+    with telemetry.store() as store:
+        assert store.span_counts([trace_id]) == {trace_id: spans}
+    assert telemetry.metric("weir_ingest_child_restarts_total") == 0
+
+
+@contextmanager
+def refusing_disk(telemetry: Running) -> Iterator[None]:
+    """The kernel refuses every write to a file of the receiver and its pipelines, as a disk does that was turned read-only."""
+    processes = [
+        telemetry.process.pid,
+        *(child.pid for child in telemetry.children() if "pipeline" in str(child.cmdline())),
+    ]
+    for pid in processes:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+    try:
+        yield
+    finally:
+        for pid in processes:
+            resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
+def test_a_disk_that_refuses_writes_is_503_and_named_and_over_by_itself(run: Run) -> None:
+    telemetry = run().ready()
+    before = request(3).SerializeToString()
+    assert telemetry.post(before)[0] == 200
+    eventually(lambda: has_row(telemetry, before), "rows come")
+    with refusing_disk(telemetry):
+        code, _, headers = telemetry.post(request(3).SerializeToString())
+        assert (code, headers["Retry-After"]) == (503, "5")
+        code, said = telemetry.get("/readyz")
+        assert code == 503 and b"the spool cannot be written: File too large" in said
+        assert telemetry.post(request(3).SerializeToString())[0] == 503, "nobody waits for an answer that does not come"
+    eventually(lambda: telemetry.get("/readyz")[0] == 200, "it is ready again, without having been asked for anything")
+    after = request(3).SerializeToString()
+    assert telemetry.post(after)[0] == 200
+    eventually(lambda: has_row(telemetry, after), "rows come again")
+
+
+def test_a_pipeline_that_hangs_is_named_and_its_work_done_when_it_goes_on(run: Run) -> None:
+    telemetry = run().ready()
+    resume = telemetry.pause("pipeline")
+    body = request(3).SerializeToString()
+    assert telemetry.post(body)[0] == 200
+    eventually(lambda: telemetry.get("/readyz")[0] == 503, "it says that the work does not move")
+    said = telemetry.readiness()
+    assert "pipeline-0 has given no sign of life" in str(said["reason"]) and said["receiving"] == "ok"
+    assert telemetry.get("/healthz")[0] == 200 and telemetry.metric("weir_ingest_silent_seconds") > 10
+    resume()
+    eventually(lambda: telemetry.get("/readyz")[0] == 200, "it is ready again")
+    eventually(lambda: has_row(telemetry, body), "what came meanwhile has its rows")
+
+
+def test_a_pipeline_that_keeps_ending_is_named(run: Run) -> None:
+    telemetry = run().ready()
+    ended: set[int] = set()
+
+    def kill_again() -> bool:
+        for child in telemetry.children():
+            with suppress(psutil.Error):  # it has just ended
+                if "controlplane.telemetry.pipeline" in child.cmdline() and child.pid not in ended:
+                    ended.add(child.pid)
+                    child.send_signal(signal.SIGKILL)
+        return "keeps ending" in str(telemetry.readiness().get("reason"))
+
+    eventually(kill_again, "it says that starting it again does not help")
+    assert telemetry.get("/readyz")[0] == 503
+
+
+def test_what_the_store_lost_with_the_power_is_worked_off_again(run: Run, tmp_path: Path) -> None:
+    telemetry = run(spool_segment_bytes=4096).ready()
+    first = request(3).SerializeToString()
+    assert telemetry.post(first)[0] == 200
+    eventually(lambda: has_row(telemetry, first), "the first is in the store")
+    telemetry.stop()
+    shutil.copytree(telemetry.home / "store", tmp_path / "before", symlinks=True)
+    telemetry.start().ready()
+    bodies = [request(30).SerializeToString() for _ in range(10)]
+    for body in bodies:
+        assert telemetry.post(body)[0] == 200
+    eventually(lambda: all(has_row(telemetry, body) for body in bodies), "all are in the store")
+    eventually(lambda: telemetry.metric("weir_spool_backlog_bytes") == 0, "and the spool has nothing left to do")
+    telemetry.kill()
+    shutil.rmtree(telemetry.home / "store")  # what had not reached the disk is gone, and the machine starts anew
+    shutil.copytree(tmp_path / "before", telemetry.home / "store", symlinks=True)
+    (telemetry.home / "spool" / checkpoint.BOOT_FILE).write_text("the boot before")
+    telemetry.start().ready()
+    eventually(lambda: all(has_row(telemetry, body) for body in [first, *bodies]), "all that was acknowledged is there")
+    assert "spool.worked_off_again" in telemetry.log.read_text()
+
+
+def test_a_backlog_is_told_with_its_true_age_after_a_restart(run: Run) -> None:
+    telemetry = run(trace_quiet_s=0.3).ready()
+    telemetry.pause("pipeline")
+    received_s = time.time()
+    body = request(3).SerializeToString()
+    assert telemetry.post(body)[0] == 200
+    eventually(lambda: time.time() - received_s > 11, "some time passes")
+    telemetry.kill()
+    telemetry.start()
+    behind_s = telemetry.readiness()["behind_s"]
+    assert isinstance(behind_s, float) and 11 <= behind_s <= time.time() - received_s + 1
+    telemetry.ready()
+    eventually(lambda: has_row(telemetry, body), "it is worked off")
+    eventually(lambda: telemetry.readiness()["behind_s"] == 0, "nothing is left")
+    assert telemetry.readiness()["work"] == "ok"
+
+
+def test_a_damaged_record_is_counted_and_its_segment_kept(run: Run) -> None:
+    telemetry = run().ready()
+    resume = telemetry.pause("pipeline")
+    bodies = [request(3).SerializeToString() for _ in range(3)]
+    places = []
+    for body in bodies:
+        places.append(telemetry.metric("weir_spool_bytes"))
+        assert telemetry.post(body)[0] == 200
+    [segment] = (telemetry.home / "spool").glob("*.spool")
+    with segment.open("r+b") as file:
+        file.seek(int(places[1]) + 40)
+        file.write(b"\xff\xff\xff")
+    resume()
+    eventually(lambda: has_row(telemetry, bodies[2]), "the record after it has its row")
+    assert has_row(telemetry, bodies[0]) and not has_row(telemetry, bodies[1])
+    assert telemetry.metric("weir_spool_damaged_records_total") == 1
+    assert telemetry.metric("weir_spool_lost_bytes_total") == 17 + len(bodies[1])
+    assert (telemetry.home / "spool" / "damaged" / segment.name).exists()
+    assert telemetry.log.read_text().count("spool.damaged") == 1
+    assert psutil.Process(telemetry.child("pipeline").pid).is_running()

@@ -1,0 +1,58 @@
+"""A store that answers nothing any more is killed, one that has not answered yet is not."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from aiohttp import web
+
+from controlplane.telemetry.watchdog import watch
+
+
+class Store:
+    """A child, and what answers its pings."""
+
+    name = "store"
+
+    def __init__(self) -> None:
+        self.started_s = 1.0
+        self.pinged, self.killed = asyncio.Event(), asyncio.Event()
+
+    def kill(self) -> None:
+        self.killed.set()
+
+    async def ping(self, _: web.Request) -> web.Response:
+        self.pinged.set()
+        return web.Response(text="Ok.\n")
+
+
+@contextlib.asynccontextmanager
+async def watched(store: Store) -> AsyncIterator[web.AppRunner]:
+    application = web.Application()
+    application.router.add_get("/ping", store.ping)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}/ping"
+    task = asyncio.create_task(watch(store, url, every_s=0.01, patience_s=0.05))  # type: ignore[arg-type]
+    try:
+        yield runner
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        await runner.cleanup()
+
+
+async def test_a_store_that_stops_answering_is_killed_once_for_each_start() -> None:
+    store = Store()
+    async with watched(store) as runner, asyncio.timeout(30):
+        await store.pinged.wait()
+        await runner.cleanup()
+        await store.killed.wait()
+        store.killed.clear()
+        store.started_s = 2.0  # it is started again, and has not answered yet
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.3):
+                await store.killed.wait()
+        assert not store.killed.is_set()

@@ -1,0 +1,151 @@
+"""Tokens are charged as they are used, however a request ends, and the better tier waits less."""
+
+import asyncio
+from typing import Any
+
+import grpc
+import openai
+import pytest
+
+from inference.snapshot import CacheRule, Snapshot, Tier
+from tests.inference.conftest import StartDouble, StartGateway
+from tests.inference.running import (
+    KEY,
+    OTHER_KEY,
+    SMALL,
+    Gateway,
+    a_snapshot,
+    unique,
+    with_budgets,
+    with_model,
+    with_pool,
+    within_async,
+)
+from tests.inference.triton_double import TritonDouble
+
+
+def ask(gateway: Gateway, key: str = KEY, messages: Any = None, **options: Any) -> asyncio.Task[Any]:
+    create = gateway.client(key, **options).chat.completions.create
+    return asyncio.ensure_future(create(model=SMALL, messages=messages or unique()))
+
+
+async def tokens_are_used_up(gateway: Gateway) -> bool:
+    try:
+        await ask(gateway)
+    except openai.RateLimitError as error:
+        assert error.code == "rate_limit_exceeded"
+        assert error.type == "tokens"
+        return True
+    return False
+
+
+def metered(double: TritonDouble) -> Snapshot:
+    """One prompt of a tenant `standard` is more than its tokens of a minute."""
+    return a_snapshot(double.address, tiers=(Tier("standard", tokens_per_minute=10), Tier("premium", priority=1)))
+
+
+@pytest.mark.parametrize("mute", [True, False])
+@pytest.mark.parametrize("way", ["disconnect", "deadline", "budget", "error"])
+async def test_tokens_are_charged_whichever_way_a_request_ends(
+    start_gateway: StartGateway, start_double: StartDouble, way: str, mute: bool
+) -> None:
+    double = await start_double()
+    policy = metered(double)
+    if way == "budget":
+        policy = with_budgets(policy, **{"first_token_ms" if mute else "model_ms": 200})
+    gateway = await asyncio.to_thread(start_gateway, policy)
+    double.gate.clear()
+    double.mute = mute
+    double.error = grpc.StatusCode.INTERNAL if way == "error" else None
+    request = ask(gateway, timeout=0.3 if way == "deadline" else 60)
+    await within_async(5, lambda: double.asked.total() == 1)
+    if way == "disconnect":
+        request.cancel()
+        await within_async(5, lambda: asyncio.to_thread(gateway.idle))
+    else:
+        with pytest.raises(openai.InternalServerError):
+            await request
+    double.gate.set()
+    assert await tokens_are_used_up(gateway)
+
+
+async def test_the_prompt_is_charged_when_it_is_admitted(
+    start_gateway: StartGateway, start_double: StartDouble
+) -> None:
+    double = await start_double()
+    gateway = await asyncio.to_thread(start_gateway, metered(double))
+    double.gate.clear()
+    double.mute = True
+    request = ask(gateway)
+    await within_async(5, lambda: double.at_once == 1)
+    assert await tokens_are_used_up(gateway)
+    double.gate.set()
+    assert (await request).usage.completion_tokens == 2
+
+
+async def test_a_request_that_was_never_admitted_is_free(
+    start_gateway: StartGateway, start_double: StartDouble
+) -> None:
+    double = await start_double()
+    policy = with_pool(metered(double), SMALL, max_concurrency=1, max_queue=0)
+    gateway = await asyncio.to_thread(start_gateway, policy)
+    double.gate.clear()
+    first = ask(gateway, OTHER_KEY)
+    await within_async(5, lambda: double.at_once == 1)
+    with pytest.raises(openai.RateLimitError) as full:
+        await ask(gateway)
+    assert full.value.code == "queue_full"
+    double.gate.set()
+    await first
+    assert not await tokens_are_used_up(gateway)
+
+
+async def test_a_better_tier_takes_the_place_of_a_worse_one_in_a_full_queue(
+    start_gateway: StartGateway, start_double: StartDouble
+) -> None:
+    double = await start_double()
+    gateway = await asyncio.to_thread(
+        start_gateway, with_pool(a_snapshot(double.address), SMALL, max_concurrency=1, max_queue=2)
+    )
+    double.gate.clear()
+    begun = [ask(gateway)]
+    for number in range(3):
+        await within_async(5, lambda: double.at_once == 1)
+        await within_async(
+            5,
+            lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_pool_waiting") == min(number, 2)),  # noqa: B023
+        )
+        if number < 2:
+            begun.append(ask(gateway))
+    premium = ask(gateway, OTHER_KEY)
+    with pytest.raises(openai.RateLimitError) as displaced:
+        await begun[2]
+    assert (displaced.value.status_code, displaced.value.code) == (429, "queue_full")
+    assert displaced.value.response.headers["retry-after"] == "1"
+    with pytest.raises(openai.RateLimitError):
+        await ask(gateway)  # no better than the one that waits
+    double.gate.set()
+    await asyncio.gather(*begun[:2], premium)
+    assert double.priorities == [2, 1, 2]
+
+
+async def test_a_better_tier_does_not_wait_with_a_worse_one_that_asked_the_same(
+    start_gateway: StartGateway, start_double: StartDouble
+) -> None:
+    double = await start_double()
+    policy = with_pool(a_snapshot(double.address), SMALL, max_concurrency=1)
+    gateway = await asyncio.to_thread(start_gateway, with_model(policy, SMALL, cache=CacheRule("always", scope="all")))
+    double.gate.clear()
+    first, messages = ask(gateway), unique()
+    await within_async(5, lambda: double.at_once == 1)
+    others = []
+    for number, key in enumerate((KEY, OTHER_KEY, KEY), 2):
+        others.append(ask(gateway, key, messages))
+        await within_async(
+            5,
+            lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_requests_in_flight") == number),  # noqa: B023
+        )
+    assert gateway.metric("weir_gateway_pool_waiting") == 2, "the last joins the better of the two"
+    double.gate.set()
+    await asyncio.gather(first, *others)
+    assert double.priorities == [2, 1, 2]

@@ -1,0 +1,143 @@
+"""Stalls and failovers of a real Redis, as the gateway's cache sees them."""
+
+import asyncio
+import os
+import secrets
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from deploy.local.ports import LOOPBACK, free_port
+from deploy.local.process import Managed
+from deploy.local.redis import Redis, redis
+from inference.cache import Answer, Cache
+from inference.redis_connection import RedisConnection
+from tests.conftest import Start
+from tests.inference.running import within_async
+
+ANSWER = Answer("one", "stop", 1, 1)
+
+
+class Forwarder:
+    """A name that moves: new connections go to `port`, those that exist stay where they are."""
+
+    def __init__(self, server: Redis) -> None:
+        self._password = server.password
+        self.port = server.port
+        self.connections = 0
+        self.url = ""
+        self._server: asyncio.Server | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._take, LOOPBACK, 0)
+        self.url = f"redis://:{self._password}@{LOOPBACK}:{self._server.sockets[0].getsockname()[1]}"
+
+    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        their_reader, their_writer = await asyncio.open_connection(LOOPBACK, self.port)
+        for source, sink in ((reader, their_writer), (their_reader, writer)):
+            task = asyncio.ensure_future(self._copy(source, sink))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    @staticmethod
+    async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+        while data := await source.read(65_536):
+            sink.write(data)
+        sink.close()
+
+    def stop(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        for task in self._tasks:
+            task.cancel()
+
+
+@pytest.fixture
+async def forwarder(own_redis: tuple[Redis, Managed]) -> AsyncIterator[Forwarder]:
+    here = Forwarder(own_redis[0])
+    await here.start()
+    yield here
+    here.stop()
+
+
+@pytest.fixture
+async def connection(forwarder: Forwarder) -> AsyncIterator[RedisConnection]:
+    here = RedisConnection(forwarder.url)
+    here.start()
+    await within_async(5, lambda: here.up)
+    yield here
+    await here.close()
+
+
+async def test_all_lookups_of_one_stall_count_once(
+    own_redis: tuple[Redis, Managed], connection: RedisConnection, forwarder: Forwarder
+) -> None:
+    cache, process = Cache(connection), own_redis[1]
+    os.killpg(process.pid, signal.SIGSTOP)
+    try:
+        at_once = await asyncio.gather(*(cache.get(b"%d" % number, 0.02) for number in range(8)))
+        one_by_one = [await cache.get(b"x", 0.02) for _ in range(5)]
+        assert all(lookup.skipped for lookup in (*at_once, *one_by_one))
+        assert connection.up
+    finally:
+        os.killpg(process.pid, signal.SIGCONT)
+    assert not (await cache.get(b"x", 5)).skipped
+    assert forwarder.connections == 1
+
+
+async def test_a_redis_that_is_always_late_is_given_up(connection: RedisConnection) -> None:
+    cache = Cache(connection)
+    for number in range(3):
+        assert connection.up, f"after {number} stalls"
+        assert (await cache.get(b"x", 0)).skipped
+        if connection.up:
+            await connection.ask(b"PING")  # so the late answer is here, and that stall is over
+    assert not connection.up
+
+
+async def test_a_redis_that_hangs_is_given_up_after_a_second(
+    own_redis: tuple[Redis, Managed], connection: RedisConnection
+) -> None:
+    cache, process = Cache(connection), own_redis[1]
+    os.killpg(process.pid, signal.SIGSTOP)
+    try:
+        began_s = asyncio.get_running_loop().time()
+        while connection.up:
+            assert (await cache.get(b"x", 0.02)).skipped
+        assert asyncio.get_running_loop().time() - began_s >= 1
+    finally:
+        os.killpg(process.pid, signal.SIGCONT)
+    await within_async(5, lambda: connection.up)
+
+
+async def test_after_a_failover_it_writes_to_the_new_master(
+    own_redis: tuple[Redis, Managed],
+    connection: RedisConnection,
+    forwarder: Forwarder,
+    start: Start,
+    tmp_path: Path,
+) -> None:
+    """The old master becomes a read-only replica, and its name moves to another server some time later."""
+    cache, key = Cache(connection), secrets.token_bytes(8)
+    assert await cache.put(key, ANSWER, 60)
+    await connection.ask(b"REPLICAOF", LOOPBACK, free_port())
+    assert not await cache.put(key, ANSWER, 60)
+    await within_async(5, lambda: forwarder.connections == 2)
+    await within_async(5, lambda: connection.up)
+    assert (await cache.get(key, 5)).answer == ANSWER, "it still reads"
+    began_s, writes = asyncio.get_running_loop().time(), [await cache.put(key, ANSWER, 60) for _ in range(20)]
+    assert not any(writes)
+    assert forwarder.connections <= 3 + asyncio.get_running_loop().time() - began_s, "not one for each refusal"
+    new = redis(free_port(), tmp_path / "new", password=own_redis[0].password)
+    start(new.command)
+    forwarder.port = new.port
+
+    async def written() -> bool:
+        return await cache.put(key, ANSWER, 60)
+
+    await within_async(10, written)
+    assert (await cache.get(key, 5)).answer == ANSWER

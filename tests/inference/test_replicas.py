@@ -1,0 +1,176 @@
+"""What a replica's failures, slowness and limits do to the traffic, and to the other models on its server."""
+
+import asyncio
+import secrets
+from contextlib import suppress
+
+import grpc
+import openai
+import pytest
+
+from tests.inference.conftest import StartDouble, StartGateway
+from tests.inference.running import (
+    LARGE,
+    OTHER_KEY,
+    SMALL,
+    Gateway,
+    Receiver,
+    a_snapshot,
+    unique,
+    with_budgets,
+    within_async,
+)
+from tests.inference.triton_double import TritonDouble
+
+
+async def ask(gateway: Gateway, model: str = SMALL, key: str = "", trace_id: str = "") -> str:
+    headers = {"traceparent": f"00-{trace_id or secrets.token_hex(16)}-{'1' * 16}-01"}
+    client = gateway.client(key) if key else gateway.client()
+    answer = await client.chat.completions.create(model=model, messages=unique(), extra_headers=headers)
+    return str(answer.choices[0].message.content)
+
+
+async def begin(start_gateway: StartGateway, *doubles: TritonDouble, **settings: str) -> Gateway:
+    addresses = [double.address for double in doubles]
+    gateway = await asyncio.to_thread(lambda: start_gateway(a_snapshot(*addresses), **settings))
+    await all_ready(gateway, len(doubles))
+    return gateway
+
+
+async def all_ready(gateway: Gateway, number: int) -> None:
+    def ready() -> bool:
+        return all(pool["ready"] == number for pool in gateway.ready()["pools"].values())
+
+    await within_async(10, lambda: asyncio.to_thread(ready))
+
+
+async def test_calls_over_the_servers_limit_wait_for_one_to_end(
+    start_gateway: StartGateway, start_double: StartDouble, receiver: Receiver
+) -> None:
+    double = await start_double(max_calls=2)
+    gateway = await begin(start_gateway, double, otlp=receiver.url)
+    double.gate.clear()
+    ids = [secrets.token_hex(16) for _ in range(6)]
+    asked = [asyncio.ensure_future(ask(gateway, trace_id=one)) for one in ids]
+    await within_async(
+        5, lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_replica_in_flight", pool=SMALL) == 6)
+    )
+    await within_async(5, lambda: double.at_once == 2)
+    double.gate.set()
+    assert await asyncio.gather(*asked) == ["onetwo"] * 6
+    assert double.most_at_once <= 2
+    assert "replica.down" not in gateway.log.read_text()
+    waited = 0
+    for one in ids:
+        trace = await receiver.trace(one, 6)
+        ends = [span.attributes.get("error.type", "") for span in trace if span.name == "model.infer"]
+        # A server may refuse a call for a moment after another one has ended: then that one was tried again.
+        assert sorted(ends) in ([""], ["", "refused"])
+        waited += sum(span.name == "admission.wait" for span in trace) >= 2
+    assert waited >= 4, "waiting for the server's limit is a stage of the queue; a probe may take a place too"
+
+
+async def test_the_higher_tier_waits_less_for_the_servers_limit(
+    start_gateway: StartGateway, start_double: StartDouble
+) -> None:
+    double = await start_double(max_calls=1)
+    gateway = await begin(start_gateway, double)
+    double.gate.clear()
+    asked = [asyncio.ensure_future(ask(gateway))]
+    await within_async(5, lambda: double.at_once == 1)
+    for number, key in enumerate(("", "", OTHER_KEY), 2):
+        asked.append(asyncio.ensure_future(ask(gateway, key=key)))
+        await within_async(
+            5,
+            lambda: asyncio.to_thread(
+                lambda: gateway.metric("weir_gateway_replica_in_flight", pool=SMALL) == number  # noqa: B023
+            ),
+        )
+    double.gate.set()
+    await asyncio.gather(*asked)
+    assert double.priorities == [2, 1, 2, 2]
+
+
+async def test_waiting_for_the_servers_limit_has_a_budget(
+    start_gateway: StartGateway, start_double: StartDouble
+) -> None:
+    double = await start_double(max_calls=1)
+    gateway = await begin(start_gateway, double)
+    await asyncio.to_thread(gateway.obey, with_budgets(a_snapshot(double.address), queue_ms=100))
+    double.gate.clear()
+    first = asyncio.ensure_future(ask(gateway))
+    await within_async(5, lambda: double.at_once == 1)
+    with pytest.raises(openai.InternalServerError) as caught:
+        await ask(gateway)
+    assert (caught.value.status_code, caught.value.code, caught.value.param) == (504, "stage_timeout", "queue")
+    double.gate.set()
+    assert await first == "onetwo"
+    assert await ask(gateway) == "onetwo"
+    assert "replica.down" not in gateway.log.read_text()
+
+
+async def test_a_replica_at_its_limit_leaves_the_request_to_another(
+    start_gateway: StartGateway, start_double: StartDouble
+) -> None:
+    narrow, wide = await start_double(max_calls=1), await start_double()
+    gateway = await begin(start_gateway, narrow, wide)
+    for double in (narrow, wide):
+        double.gate.clear()
+    asked = [asyncio.ensure_future(ask(gateway)) for _ in range(8)]
+    await within_async(5, lambda: narrow.at_once + wide.at_once == 8)
+    for double in (narrow, wide):
+        double.gate.set()
+    await asyncio.gather(*asked)
+    assert (narrow.asked.total(), wide.asked.total()) == (1, 7)
+
+
+async def test_one_slow_probe_is_no_death(start_gateway: StartGateway, start_double: StartDouble) -> None:
+    double = await start_double()
+    gateway = await begin(start_gateway, double, probe_timeout_ms="300")
+    double.silent.add("chat_small")
+    before = double.probed["chat_small"]
+    await within_async(5, lambda: double.probed["chat_small"] == before + 2)  # so the first was not answered in time
+    double.silent.clear()
+    await within_async(5, lambda: double.probed["chat_small"] >= before + 4)
+    assert await ask(gateway) == "onetwo"
+    assert "replica.down" not in gateway.log.read_text()
+
+
+async def test_a_model_whose_probes_hang_harms_no_other_on_its_server(
+    start_gateway: StartGateway, start_double: StartDouble
+) -> None:
+    double = await start_double()
+    gateway = await begin(start_gateway, double, probe_timeout_ms="200")
+    double.gate.clear()
+    under_way = asyncio.ensure_future(ask(gateway, LARGE))
+    await within_async(5, lambda: double.at_once == 1)
+    double.silent.add("chat_small")
+    await within_async(10, lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] == 0))
+    before = double.probed["chat_small"]
+    await within_async(10, lambda: double.probed["chat_small"] >= before + 4)
+    assert gateway.ready()["pools"][LARGE]["ready"] == 1
+    double.gate.set()
+    assert await under_way == "onetwo", "the connection they share was kept"
+    double.silent.clear()
+    await all_ready(gateway, 1)
+
+
+@pytest.mark.parametrize("error", [grpc.StatusCode.INTERNAL, grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.NOT_FOUND])
+async def test_a_replica_that_fails_fast_does_not_draw_the_traffic(
+    start_gateway: StartGateway, start_double: StartDouble, error: grpc.StatusCode
+) -> None:
+    failing, well = await start_double(), await start_double()
+    gateway = await begin(start_gateway, failing, well)
+    failing.error, well.answer_s = error, 0.02
+
+    async def user() -> None:
+        for _ in range(25):
+            with suppress(openai.InternalServerError):
+                await ask(gateway)
+
+    await asyncio.gather(*(user() for _ in range(8)))
+    assert failing.asked.total() <= 20, "of 200 requests"
+    failing.error, failing.answer_s = None, 0.02
+    before = failing.asked.total()
+    while failing.asked.total() < before + 60:  # its debts are forgotten and it takes its share again
+        await asyncio.gather(*(user() for _ in range(8)))

@@ -1,0 +1,120 @@
+"""A part of the policy snapshot that cannot be obeyed harms itself alone."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from inference import snapshot, tokenizers
+from inference.address import parse_address
+from inference.snapshot import SnapshotError, check
+from tests.inference.running import LARGE, SMALL, a_snapshot
+
+
+def document(change: Callable[[Any], None]) -> bytes:
+    """Two models, each with a pool of its own, after `change`."""
+    parts = json.loads(snapshot.encode(a_snapshot("127.0.0.1:8001", "127.0.0.1:8002")))
+    change(parts)
+    return json.dumps(parts).encode()
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (
+            lambda it: it["models"][1].update(tokenizer="tekkken"),
+            "model 'chat-large': tokenizer 'tekkken' is not one of tekken: choose one of them",
+        ),
+        (
+            lambda it: it["models"][1]["routes"][0].update(pool="nowhere"),
+            "model 'chat-large': its routes lead to 'nowhere', which `pools` does not have: add a route to one of the pools",
+        ),
+        (lambda it: it["models"][1].update(routes=[]), "model 'chat-large': no route: add a route to one of the pools"),
+        (
+            lambda it: it["models"][1]["cache"].update(mode="sometimes"),
+            "model 'chat-large': Invalid enum value 'sometimes' - at `$.cache.mode`",
+        ),
+        (
+            lambda it: it["models"][1].update(name=SMALL),
+            "model 'chat-small': there are two of this name: rename or remove one",
+        ),
+        (lambda it: it["models"].insert(1, 7), "model 'number 2': Expected `object`, got `int`"),
+    ],
+)
+def test_a_bad_model_leaves_the_others(change: Callable[[Any], None], fault: str) -> None:
+    checked = check(document(change))
+    assert checked.snapshot.models[0].name == SMALL
+    assert str(checked.faults[0]) == fault
+    assert len(checked.snapshot.pools) == 2
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "::1:8001", "a..b:1", "", "x" * 64 + ":1"]
+)
+def test_a_bad_address_leaves_the_pools_other_replica(address: str) -> None:
+    checked = check(document(lambda it: it["pools"][1]["endpoints"][0].update(grpc=address)))
+    (fault,) = checked.faults
+    assert (fault.kind, fault.name) == ("pool", LARGE)
+    assert fault.reason.startswith(f"replica 'r0': {address!r} ")
+    assert "write host:port" in fault.reason
+    assert [[one.replica for one in pool.endpoints] for pool in checked.snapshot.pools] == [["r0", "r1"], ["r1"]]
+
+
+def test_a_bad_pool_takes_the_models_route_and_no_more() -> None:
+    def change(it: Any) -> None:
+        it["models"][1]["routes"].append({"pool": SMALL})
+        it["pools"][1]["protocol"] = "telegraph"
+
+    checked = check(document(change))
+    assert [str(fault) for fault in checked.faults] == [
+        "pool 'chat-large': Invalid enum value 'telegraph' - at `$.protocol`",
+        "model 'chat-large': a route leads to pool 'chat-large', which `pools` does not have",
+    ]
+    assert [route.pool for route in checked.snapshot.models[1].routes] == [SMALL]
+
+
+def test_a_bad_tier_takes_its_tenants_and_no_others() -> None:
+    checked = check(document(lambda it: it["tiers"][0].update(priority="first")))
+    assert [(fault.kind, fault.name) for fault in checked.faults] == [("tier", "standard"), ("tenant", "alice")]
+    assert [tenant.name for tenant in checked.snapshot.tenants] == ["bob"]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda it: it.update(pools=[]), "no model of it can be served: model 'chat-small': its routes lead to"),
+        (
+            lambda it: it.update(tiers=[]),
+            "no tenant of it can be served: tenant 'alice': tier 'standard' is not one of none",
+        ),
+        (lambda it: it.pop("models"), "not a policy snapshot: Object missing required field `models`"),
+        (lambda it: it["budgets"].update(cache_ms="soon"), "not a policy snapshot: Expected `int`, got `str`"),
+    ],
+)
+def test_a_document_of_which_nothing_is_left_is_refused(change: Callable[[Any], None], reason: str) -> None:
+    with pytest.raises(SnapshotError) as caught:
+        check(document(change))
+    assert str(caught.value).startswith(reason)
+
+
+def test_a_good_document_comes_back_as_it_was() -> None:
+    given = a_snapshot("127.0.0.1:8001", "[::1]:8001", "triton-0.chat_eu.svc:8001")
+    assert check(snapshot.encode(given)) == (given, ())
+
+
+@pytest.mark.parametrize("name", snapshot.TOKENIZERS)
+def test_every_tokenizer_that_may_be_named_can_be_loaded(name: str) -> None:
+    assert tokenizers.load(name).count_short("rivers")
+
+
+@pytest.mark.parametrize("address", ["", "host", "host:", ":80", "host:0", "host:65536", "host:x", "::1:80", "host:٣"])
+def test_an_address_that_is_none_is_named_with_the_remedy(address: str) -> None:
+    with pytest.raises(ValueError, match="write host:port") as caught:
+        parse_address(address)
+    assert repr(address) in str(caught.value)
+
+
+def test_addresses_are_read() -> None:
+    assert parse_address("triton.local:8001") == ("triton.local", 8001)
+    assert parse_address("[::1]:8001") == ("::1", 8001)
