@@ -1,7 +1,7 @@
 """One HTTP/2 connection to a gRPC server: calls with one request message and any number of responses."""
 
 import asyncio
-from bisect import insort
+from bisect import insort, insort_left
 from collections import deque
 from collections.abc import Callable
 from typing import cast
@@ -14,6 +14,9 @@ _WINDOW = (
 )  # bytes a server may send before it must hear from us, per call and in all: far above any answer's text
 _MAX_MESSAGE = 16 << 20  # bytes; a larger response is refused
 _LAST_STREAM = (1 << 31) - 1
+_REFUSED_PAUSE_S = (
+    0.01  # after a refusal at the limit: the server has yet to count a call as ended that it has answered
+)
 
 
 class Call:
@@ -43,7 +46,7 @@ class Call:
         self.window = 0  # bytes we may still send on this call
         self.priority = priority
         self.closed = False
-        self._request = (b"", b"", b"")  # path, body and metadata while it waits
+        self._request = (b"", b"", b"")  # path, body and metadata: sent once it has waited, and again once refused
         self._connection = connection
         self._messages: deque[bytes] = deque()
         self._buffer = bytearray()
@@ -141,6 +144,7 @@ class Connection(asyncio.Protocol):
         self._initial_window = h2.DEFAULT_WINDOW
         self._max_frame = h2.DEFAULT_MAX_FRAME
         self._max_calls = _LAST_STREAM
+        self._pause: asyncio.TimerHandle | None = None  # no call begins before its end
         self._headers_of: tuple[int, int, bytearray] | None = None  # stream, flags and block of headers still going on
         self._prefixes: dict[bytes, bytes] = {}
 
@@ -155,7 +159,7 @@ class Connection(asyncio.Protocol):
     @property
     def full(self) -> bool:
         """Whether another call would have to wait for one of those in flight to end."""
-        return len(self._calls) >= self._max_calls
+        return len(self._calls) >= self._max_calls or self._pause is not None
 
     def start(self, path: bytes, body: bytes, metadata: bytes = b"", priority: int = 1) -> Call:
         """Send a call's request, or have it wait while the server takes no more (`Call.waiting`). `metadata` is headers
@@ -164,14 +168,15 @@ class Connection(asyncio.Protocol):
         if self._transport is None or self.draining:
             raise UnreachableError("the connection is closing")
         call = Call(self, priority)
-        if len(self._calls) < self._max_calls:
-            self._begin(call, path, body, metadata)
+        call._request = (path, body, metadata)
+        if not self.full:
+            self._begin(call)
         else:
-            call._request = (path, body, metadata)
             insort(self._waiting, call, key=_priority)
         return call
 
-    def _begin(self, call: Call, path: bytes, body: bytes, metadata: bytes) -> None:
+    def _begin(self, call: Call) -> None:
+        path, body, metadata = call._request
         call.stream = stream = self._next_stream
         call.window = self._initial_window
         self._next_stream += 2
@@ -192,8 +197,20 @@ class Connection(asyncio.Protocol):
         """Send those that waited, as far as the server takes them."""
         while self._waiting and not self.full and self._next_stream <= _LAST_STREAM:
             call = self._waiting.pop(0)
-            self._begin(call, *call._request)
+            self._begin(call)
             call._wake()
+
+    def _wait_again(self, call: Call) -> None:
+        """The server refused it at its limit of calls, without having looked at it. It goes before those of its priority that wait."""
+        del self._calls[call.stream]
+        call.stream, call._unsent = 0, None
+        insort_left(self._waiting, call, key=_priority)
+        if self._pause is None:
+            self._pause = self.loop.call_later(_REFUSED_PAUSE_S, self._resume)
+
+    def _resume(self) -> None:
+        self._pause = None
+        self._begin_waiting()
 
     def _refuse_waiting(self, message: str) -> None:
         waiting, self._waiting = self._waiting, []
@@ -406,14 +423,14 @@ class Connection(asyncio.Protocol):
 
     def _on_reset(self, stream: int, code: int) -> None:
         call = self._calls.get(stream)
-        if call is not None:
-            refused = code == h2.REFUSED_STREAM
-            self._finish(
-                call,
-                RefusedError("the server refused the call")
-                if refused
-                else GrpcError(Status.INTERNAL, f"reset, code {code}"),
-            )
+        if call is None:
+            return
+        if code != h2.REFUSED_STREAM:
+            self._finish(call, GrpcError(Status.INTERNAL, f"reset, code {code}"))
+        elif len(self._calls) >= self._max_calls and not self.draining:
+            self._wait_again(call)
+        else:
+            self._finish(call, RefusedError("the server refused the call"))
 
     def _on_settings(self, flags: int, payload: bytes) -> None:
         if flags & h2.ACK:

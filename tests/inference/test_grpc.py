@@ -1,6 +1,7 @@
 """Our gRPC client against gRPC's own server."""
 
 import asyncio
+import contextlib
 import gc
 import socket
 from collections.abc import AsyncIterator
@@ -255,6 +256,48 @@ async def test_calls_that_wait_are_lost_with_the_connection_and_refused_by_its_e
         assert [await call.read(), await call.read()] == [b"two", None]
     await stopping
     channel.close()
+
+
+@contextlib.asynccontextmanager
+async def refusing(times: int, limit: int) -> AsyncIterator[str]:
+    """A server that takes `limit` calls at once, refuses the first `times`, and answers the others OK without a message."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(len(h2.PREFACE))
+        writer.write(h2.settings([(h2.MAX_CONCURRENT_STREAMS, limit)]))
+        refused = 0
+        while head := await reader.read(h2.HEAD_BYTES):
+            size, kind, _, stream = h2.parse_head(head, 0)
+            await reader.readexactly(size)
+            if kind == h2.HEADERS and refused < times:
+                refused += 1
+                writer.write(h2.reset(stream, h2.REFUSED_STREAM))
+            elif kind == h2.HEADERS:
+                trailers = h2.literal(b":status", b"200") + h2.literal(b"grpc-status", b"0")
+                writer.write(h2.frame(h2.HEADERS, h2.END_STREAM | h2.END_HEADERS, stream, trailers))
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+async def test_a_call_that_is_refused_at_the_servers_limit_is_sent_again() -> None:
+    async with refusing(times=3, limit=1) as target:
+        channel = Channel(target)
+        call, late = await channel.call(b"/t/Echo", b"a"), await channel.call(b"/t/Echo", b"b")
+        async with asyncio.timeout(5):
+            assert [await call.read(), await late.read()] == [None, None]
+        channel.close()
+
+
+async def test_a_call_that_is_refused_below_the_limit_is_the_callers_to_send_again() -> None:
+    async with refusing(times=1, limit=2) as target:
+        channel = Channel(target)
+        with pytest.raises(RefusedError):
+            await (await channel.call(b"/t/Echo", b"")).read()
+        assert await (await channel.call(b"/t/Echo", b"")).read() is None
+        channel.close()
 
 
 async def test_an_attempt_to_connect_that_nobody_waits_for_ends_quietly() -> None:
