@@ -10,9 +10,9 @@ django_application = get_asgi_application()  # first: what follows needs the app
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from django.conf import settings  # noqa: E402
 
-from controlplane import tracing  # noqa: E402
 from controlplane.accounts.sockets import guarded  # noqa: E402
 from controlplane.dashboard.routing import websocket_urlpatterns  # noqa: E402
+from controlplane.observability import tracing  # noqa: E402
 
 tracing.configure("weir-web", settings.CONFIG)
 

@@ -9,7 +9,8 @@ from celery import Celery, bootsteps
 from celery.signals import setup_logging, worker_init
 from django.conf import settings
 
-from controlplane import exposition, tracing, worker_metrics
+from controlplane.observability import metrics_server, tracing
+from controlplane.worker import metrics
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 config = settings.CONFIG
@@ -28,9 +29,9 @@ app.conf.update(
     worker_send_task_events=False,
     worker_hijack_root_logger=False,
     timezone="UTC",
-    worker_consumer="controlplane.worker_consumer:Consumer",
+    worker_consumer="controlplane.worker.broker:Consumer",
     worker_enable_remote_control=False,
-    beat_scheduler="controlplane.beat:Beat",
+    beat_scheduler="controlplane.worker.beat:Beat",
     beat_schedule={
         # A message that waited longer than its period is dropped: the next one does the same work.
         "heartbeat": {"task": "controlplane.fleet.tasks.heartbeat", "schedule": 5.0, "options": {"expires": 5.0}},
@@ -40,14 +41,14 @@ app.conf.update(
             "options": {"expires": 30.0},
         },
         "sort-pieces": {
-            "task": "controlplane.telemetry.ask.tasks.sort_pieces",
+            "task": "controlplane.telemetry.query.tasks.sort_pieces",
             "schedule": 60.0,
             "options": {"expires": 60.0},
         },
     },
 )
-app.autodiscover_tasks(["controlplane.fleet", "controlplane.telemetry.ask"])
-worker_metrics.listen()
+app.autodiscover_tasks(["controlplane.fleet", "controlplane.telemetry.query"])
+metrics.listen()
 
 
 @worker_init.connect  # type: ignore[untyped-decorator]
@@ -86,7 +87,7 @@ class Observing(bootsteps.StartStopStep):  # type: ignore[misc]
 class Paging(bootsteps.StartStopStep):  # type: ignore[misc]
     """Sends pages, and watches evaluation and components, for as long as the worker lives.
 
-    None of the three is a task: see controlplane/incidents/delivery/sender.py.
+    None of the three is a task: see controlplane/incidents/notify/delivery/send/sender.py.
     """
 
     requires = AFTER_BEAT
@@ -94,9 +95,9 @@ class Paging(bootsteps.StartStopStep):  # type: ignore[misc]
     def __init__(self, worker: Any, **kwargs: Any) -> None:
         from controlplane.incidents import rows
         from controlplane.incidents.components.watch import ComponentWatch
-        from controlplane.incidents.delivery.sender import Sender
-        from controlplane.incidents.delivery.watch import Watch
-        from controlplane.incidents.unheard import sentences
+        from controlplane.incidents.notify.delivery.health.evaluation_watch import Watch
+        from controlplane.incidents.notify.delivery.send.sender import Sender
+        from controlplane.incidents.notify.unnotified import sentences
 
         super().__init__(worker, **kwargs)
         self.sender, self.components = Sender(), ComponentWatch()
@@ -128,7 +129,7 @@ class Exposing(bootsteps.StartStopStep):  # type: ignore[misc]
 
     def start(self, worker: Any) -> None:
         host, _, port = config.worker_metrics.rpartition(":")
-        self.server = exposition.serve(host.strip("[]"), int(port), config.metrics_token)
+        self.server = metrics_server.serve(host.strip("[]"), int(port), config.metrics_token)
 
     def stop(self, worker: Any) -> None:
         if self.server is not None:

@@ -9,9 +9,9 @@ from django.templatetags.static import static
 from servestatic.compress import Compressor
 
 from controlplane.config import ConfigError, load
-from controlplane.databases import DatabaseUrlError, database
-from controlplane.logs import stdlib_logging
-from controlplane.secrets import read_or_make_secret
+from controlplane.config.databases import DatabaseUrlError, database
+from controlplane.config.secrets import read_or_make_secret
+from controlplane.observability.logs import stdlib_logging
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -35,7 +35,7 @@ INSTALLED_APPS = [
     "controlplane.slo",
     "controlplane.slo.openslo",
     "controlplane.incidents",
-    "controlplane.incidents.delivery",
+    "controlplane.incidents.notify.delivery",
     "controlplane.dashboard",
     "controlplane.api",
     "unfold",
@@ -54,11 +54,11 @@ INSTALLED_APPS = [
     "template_partials",
 ]
 MIDDLEWARE = [
-    "controlplane.tracing.Tracing",
-    "controlplane.metrics.Metrics",
+    "controlplane.observability.tracing.Tracing",
+    "controlplane.web.metrics.Metrics",
     "django.middleware.security.SecurityMiddleware",
     "servestatic.middleware.ServeStaticMiddleware",
-    "controlplane.csp.ContentSecurityPolicy",
+    "controlplane.web.csp.ContentSecurityPolicy",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -101,7 +101,7 @@ CHANNEL_LAYERS = {
     }
 }
 
-# Who may come in. Everything wants a login but what says otherwise itself (controlplane/health.py and the login page).
+# Who may come in. Everything wants a login but what says otherwise itself (controlplane/web/health.py and the login page).
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
@@ -156,7 +156,7 @@ COLLECTED = (STATIC_ROOT / "staticfiles.json").is_file() and not DEBUG
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
-        "BACKEND": "controlplane.static_files.StaticFiles"
+        "BACKEND": "controlplane.web.static_files.StaticFiles"
         if COLLECTED
         else "django.contrib.staticfiles.storage.StaticFilesStorage"
     },
@@ -166,7 +166,7 @@ SERVESTATIC_AUTOREFRESH = DEBUG
 SERVESTATIC_KEEP_ONLY_HASHED_FILES = True  # the plain names would be compressed a second time
 SERVESTATIC_SKIP_COMPRESS_EXTENSIONS = (*Compressor.SKIP_COMPRESS_EXTENSIONS, "map")  # for debuggers alone
 
-LOGGING_CONFIG = "controlplane.logs.configure"
+LOGGING_CONFIG = "controlplane.observability.logs.configure"
 LOGGING = stdlib_logging(CONFIG.log_format, CONFIG.log_level)
 
 UNFOLD = {

@@ -3,14 +3,14 @@ from django.contrib.auth.decorators import login_not_required
 from django.urls import URLPattern, URLResolver, include, path
 from django.views.generic import RedirectView
 
-from controlplane import health, metrics
-from controlplane.incidents import inbound
+from controlplane.incidents.act import pagerduty_events
+from controlplane.web import health, metrics
 
 urlpatterns: list[URLPattern | URLResolver] = [
     path("healthz", health.healthz, name="healthz"),
     path("readyz", health.readyz, name="readyz"),
     path("metrics", metrics.metrics, name="metrics"),
-    path("hooks/pagerduty", inbound.pagerduty, name="pagerduty-hook"),
+    path("hooks/pagerduty", pagerduty_events.pagerduty, name="pagerduty-hook"),
     path("", include("controlplane.accounts.urls")),
     path(
         "admin/login/", login_not_required(RedirectView.as_view(pattern_name="login", query_string=True))

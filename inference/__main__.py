@@ -10,7 +10,7 @@ import uvloop
 
 from inference.app import Gateway
 from inference.config import Config, ConfigError, load
-from inference.server import Server
+from inference.wires.http.server import Server
 
 _log = structlog.get_logger()
 

@@ -7,22 +7,22 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from inference import serving
-from inference.cache import Cache
-from inference.completions import Completions, authenticate
+from inference.backends.fleet import Fleet
 from inference.config import FLUSH_CACHE_S, FLUSH_SPANS_S, Config
-from inference.fleet import Fleet
-from inference.http import JSON, EdgeCounts, Exchange, Headers, Request
-from inference.metrics import Metrics
-from inference.normalise import Operation
-from inference.openai import errors, responses
-from inference.openai.errors import ApiError
-from inference.redis_connection import RedisConnection
-from inference.serving import Serving
-from inference.snapshot import Checked
-from inference.snapshot_watch import SnapshotWatch
-from inference.span_export import SpanExport
+from inference.core.normalise import Operation
+from inference.core.openai import errors, responses
+from inference.core.openai.errors import ApiError
+from inference.core.snapshot import Checked
+from inference.observability.metrics import Metrics
+from inference.observability.span_export import SpanExport
+from inference.policy import serving
+from inference.policy.serving import Serving
+from inference.policy.snapshot_watch import SnapshotWatch
+from inference.request.cache import Cache
+from inference.request.completions import Completions, authenticate
 from inference.tasks import keep
+from inference.wires.http.exchange import JSON, EdgeCounts, Exchange, Headers, Request
+from inference.wires.redis import RedisConnection
 
 _COMPLETIONS: dict[str, Operation] = {"/v1/chat/completions": "chat", "/v1/completions": "text_completion"}
 

@@ -8,7 +8,7 @@ from django.contrib.auth.models import User
 from django.db import models
 from django.utils import timezone
 
-from controlplane.secrets import new_secret
+from controlplane.config.secrets import new_secret
 
 TOKEN_PREFIX = "weir_api_"  # noqa: S105  (not a secret)
 SHOWN_CHARACTERS = len(TOKEN_PREFIX) + 6

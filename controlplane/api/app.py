@@ -3,7 +3,9 @@
 from ninja.security import django_auth
 
 from controlplane.accounts.bearer import Bearer
-from controlplane.api import (
+from controlplane.api import problems
+from controlplane.api.document import DocumentedAPI
+from controlplane.api.endpoints import (
     deliveries,
     explain,
     export,
@@ -13,13 +15,11 @@ from controlplane.api import (
     objectives,
     openslo,
     preview,
-    problems,
     requests,
     signals,
     stack,
     traces,
 )
-from controlplane.api.document import DocumentedAPI
 
 api = DocumentedAPI(
     title="Weir",

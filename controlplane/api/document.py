@@ -15,7 +15,7 @@ from ninja import NinjaAPI
 from ninja.errors import ValidationErrorContext
 from ninja.openapi.schema import OpenAPISchema
 
-from controlplane.api.schemas import ProblemOut
+from controlplane.api.schemas.common import ProblemOut
 
 PROBLEM = "application/problem+json"
 TEXTS: Mapping[int, str] = {

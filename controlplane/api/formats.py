@@ -8,12 +8,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 from pydantic_core import PydanticCustomError
 
 from controlplane.fleet.validators import NAME as _SLUG_OF
-from controlplane.incidents.silence import LONGEST as LONGEST_MATCHER
-from controlplane.incidents.silence import PATTERN as _MATCHER
-from controlplane.slo.sli import MEASURES
-from controlplane.telemetry.ask.timerange import INSTANT as _INSTANT
-from controlplane.telemetry.ask.timerange import MOMENT as _MOMENT
+from controlplane.incidents.decide.core.silences import LONGEST as LONGEST_MATCHER
+from controlplane.incidents.decide.core.silences import PATTERN as _MATCHER
+from controlplane.slo.core.sli import MEASURES
 from controlplane.telemetry.ledger.row import STAGES
+from controlplane.telemetry.query.core.timerange import INSTANT as _INSTANT
+from controlplane.telemetry.query.core.timerange import MOMENT as _MOMENT
 
 TIME = "`now`, `now-15m` (units s, m, h, d, w), ISO 8601 (UTC unless it says otherwise), or seconds, ms, µs or ns since the epoch."
 LARGEST_NUMBER = 2**63 - 1

@@ -14,7 +14,7 @@ from ninja.errors import AuthenticationError, HttpError
 
 from controlplane.api.document import PROBLEM, BadParameter, InvalidInput
 from controlplane.api.formats import REMEDIES
-from controlplane.telemetry.ask.errors import BadQuestion
+from controlplane.telemetry.query.core.errors import BadQuestion
 from controlplane.telemetry.store import StoreInputError, StoreUnavailable
 
 log = structlog.get_logger(__name__)

@@ -5,12 +5,12 @@ from typing import Any
 
 from django.urls import reverse
 
-from controlplane.telemetry.ask.causes import Causes, Named
-from controlplane.telemetry.explain import Explanation, Finding, nothing
-from controlplane.telemetry.explain.remedies import remedies
+from controlplane.telemetry.core.query_types import LatencyPoint, LatencyReport, Quantiles, Region, Window
+from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger.row import LedgerRow
-from controlplane.telemetry.spans import Span
-from controlplane.telemetry.store.types import LatencyPoint, LatencyReport, Quantiles, Region, Window
+from controlplane.telemetry.query.causes import Causes, Named
+from controlplane.telemetry.query.core.explain import Explanation, Finding, nothing
+from controlplane.telemetry.query.remedies import remedies
 
 DECIMALS = 6
 """Of a millisecond: nothing below a nanosecond is measured."""

@@ -15,12 +15,12 @@ def main() -> None:
 
     from django.conf import settings
 
-    from controlplane import tracing
     from controlplane.controller.http import serve
     from controlplane.controller.loop import Controller, Fence
-    from controlplane.incidents import engine
-    from controlplane.incidents.retire import retire
-    from controlplane.slo.alert import Alert
+    from controlplane.incidents.decide import engine
+    from controlplane.incidents.decide.retire import retire
+    from controlplane.observability import tracing
+    from controlplane.slo.core.alert import Alert
     from controlplane.telemetry.store import Store
 
     def observe(alerts: Sequence[Alert], now: datetime, fence: Fence) -> None:

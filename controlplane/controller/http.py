@@ -4,9 +4,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from controlplane import exposition
 from controlplane.config import Config
 from controlplane.controller.loop import Controller
+from controlplane.observability import metrics_server
 
 STUCK_AFTER_S = 60.0
 
@@ -14,7 +14,7 @@ STUCK_AFTER_S = 60.0
 @contextmanager
 def serve(config: Config, controller: Controller) -> Iterator[int]:
     """Answers at the settings' address while the block runs; gives the port."""
-    server = exposition.serve(
+    server = metrics_server.serve(
         config.controller_host, config.controller_port, config.metrics_token, lambda: _ready(controller)
     )
     try:

@@ -22,15 +22,15 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from controlplane.config import Config
 from controlplane.fleet.models import Observation
-from controlplane.slo import lease, states
-from controlplane.slo.alert import Alert
-from controlplane.slo.alone import alone, reason
-from controlplane.slo.doubt import Doubt
-from controlplane.slo.evaluation import Evaluation, unjudged
-from controlplane.slo.evaluator import Evaluator
+from controlplane.slo.core.alert import Alert
+from controlplane.slo.core.evaluation import Evaluation, unjudged
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.evaluate import lease, states
+from controlplane.slo.evaluate.evaluator import Evaluator
+from controlplane.slo.evaluate.freshness import Doubt
+from controlplane.slo.evaluate.isolation import alone, reason
 from controlplane.slo.models import StoredObjective, Tick
-from controlplane.slo.models.maintenance import planned
-from controlplane.slo.objective import Objective
+from controlplane.slo.models.planned_maintenance import planned
 from controlplane.telemetry.store import Store, StoreError, StoreUnavailable
 
 log = structlog.get_logger(__name__)
@@ -64,7 +64,7 @@ class Outcome(NamedTuple):
 
 
 class Controller:
-    """One process's. `observe` is `controlplane.incidents.engine.observe`."""
+    """One process's. `observe` is `controlplane.incidents.decide.engine.observe`."""
 
     def __init__(self, store: Store, config: Config, observe: Observe) -> None:
         self.holder = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:6]}"

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from controlplane.dashboard.figures.layout import MUTED, Figure
+from controlplane.dashboard.core.figures.layout import MUTED, Figure
 from controlplane.incidents.models import ChangeRecord
-from controlplane.telemetry.store.types import Window
+from controlplane.telemetry.core.query_types import Window
 
 MOST = 20
 

@@ -5,10 +5,11 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils import timezone
 
-from controlplane.incidents import rows, unheard
-from controlplane.incidents.life import UNDO_FOR
+from controlplane.incidents import rows
+from controlplane.incidents.act.actions import UNDO_FOR
+from controlplane.incidents.decide.core.steps import RULES
 from controlplane.incidents.models import Incident
-from controlplane.incidents.steps import RULES
+from controlplane.incidents.notify import unnotified
 
 
 def open_incidents(request: HttpRequest) -> dict[str, Any]:
@@ -20,8 +21,8 @@ def open_incidents(request: HttpRequest) -> dict[str, Any]:
         found = Incident.objects.filter(status=Incident.Status.OPEN, severity="page", withheld__in=rows.HEARD_OF)
         return found.count()
 
-    def unheard_pages() -> list[unheard.Unheard]:
-        return unheard.pages(timezone.now()) if request.user.is_authenticated else []
+    def unheard_pages() -> list[unnotified.Unheard]:
+        return unnotified.pages(timezone.now()) if request.user.is_authenticated else []
 
     return {
         "open_pages": open_pages,

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from controlplane.dashboard import links
-from controlplane.telemetry.ask.question import Question
-from controlplane.telemetry.store.types import Failure
+from controlplane.telemetry.core.query_types import Failure
+from controlplane.telemetry.query.core.question import Question
 
 MOST_REASONS = 4
 

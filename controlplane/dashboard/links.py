@@ -2,10 +2,10 @@
 
 from django.urls import reverse
 
-from controlplane.dashboard import units
-from controlplane.telemetry.ask.question import Question, written
-from controlplane.telemetry.ask.timerange import LONGEST_NS, SECOND_NS, TimeRange
-from controlplane.telemetry.store.types import Failure, Window
+from controlplane.core import units
+from controlplane.telemetry.core.query_types import Failure, Window
+from controlplane.telemetry.query.core.question import Question, written
+from controlplane.telemetry.query.core.timerange import LONGEST_NS, SECOND_NS, TimeRange
 
 FAILED = ("error", "rejected")
 PRESETS = ("5m", "15m", "1h", "6h", "24h", "7d")

@@ -1,7 +1,7 @@
 """What the overview needs from the database, as `stack.py`'s plain values."""
 
+from controlplane.fleet.core.stack import Observed, PoolEntry, PoolServer, ReplicaEntry
 from controlplane.fleet.models import Observation, Pool
-from controlplane.fleet.stack import Observed, PoolEntry, PoolServer, ReplicaEntry
 
 
 def pool_entries() -> list[PoolEntry]:

@@ -12,6 +12,7 @@ from django.db import IntegrityError, OperationalError, connections, models, tra
 from django.db.models.signals import post_delete, post_save
 
 from controlplane.fleet import scrape
+from controlplane.fleet.core.snapshot import content_sha256, render
 from controlplane.fleet.models import (
     GatewayKey,
     LLMModel,
@@ -25,9 +26,8 @@ from controlplane.fleet.models import (
     Variant,
 )
 from controlplane.fleet.rows import fleet_values
-from controlplane.fleet.snapshot import content_sha256, render
-from controlplane.tracing import span
-from inference import snapshot
+from controlplane.observability.tracing import span
+from inference.core import snapshot
 
 log = structlog.get_logger(__name__)
 _TRIES = 5

@@ -1,9 +1,9 @@
 """The fleet's rows in the database as plain values. No judgement here: `snapshot.py` has it."""
 
+from controlplane.fleet.core.snapshot import FleetValues, ModelValue, PoolValue, ReplicaValue, TenantValue
 from controlplane.fleet.models import LLMModel, Pool, StageBudgets, Tenant, Tier
-from controlplane.fleet.snapshot import FleetValues, ModelValue, PoolValue, ReplicaValue, TenantValue
-from inference import snapshot
-from inference.snapshot import Budgets, CacheRule
+from inference.core import snapshot
+from inference.core.snapshot import Budgets, CacheRule
 
 
 def fleet_values() -> FleetValues:

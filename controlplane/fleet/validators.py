@@ -4,8 +4,8 @@ import re
 
 from django.core.exceptions import ValidationError
 
-from inference.address import parse_address
-from inference.snapshot import TOKENIZERS
+from inference.core.address import parse_address
+from inference.core.snapshot import TOKENIZERS
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?")
 

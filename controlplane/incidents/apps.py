@@ -7,6 +7,6 @@ class IncidentsConfig(AppConfig):
     verbose_name = "Incidents"
 
     def ready(self) -> None:
-        from controlplane.incidents.rights import make_group
+        from controlplane.incidents.act.rights import make_group
 
         post_migrate.connect(make_group, sender=self)

@@ -8,15 +8,15 @@ from uuid import uuid4
 
 from django.db.models import QuerySet
 
-from controlplane.incidents.components import text as component_text
-from controlplane.incidents.components.alert import PREFIX
-from controlplane.incidents.delivery import reach
-from controlplane.incidents.inhibition import Breakdown
+from controlplane.incidents.components.core import page_text as component_text
+from controlplane.incidents.components.core.alert import PREFIX
+from controlplane.incidents.decide.core.inhibition import Breakdown
+from controlplane.incidents.decide.core.silences import Silence, Subject
+from controlplane.incidents.decide.core.steps import Cooling, Kind, Tracked, Withheld
 from controlplane.incidents.models import Incident, SilenceRecord
-from controlplane.incidents.silence import Silence, Subject
-from controlplane.incidents.steps import Cooling, Kind, Tracked, Withheld
-from controlplane.slo.alert import State
-from controlplane.slo.windows import Severity
+from controlplane.incidents.notify.delivery.core import reach
+from controlplane.slo.core.alert import State
+from controlplane.slo.core.windows import Severity
 
 LONGEST_SHORT = timedelta(days=1)
 """No short window of a burn rate reaches further back: what a component explains is looked for so far."""

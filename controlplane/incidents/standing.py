@@ -9,9 +9,10 @@ from datetime import datetime
 from typing import Literal
 
 from controlplane.incidents import rows
-from controlplane.incidents.delivery import outbox, reach
+from controlplane.incidents.decide.core.silences import Silence, silencing
 from controlplane.incidents.models import Incident, SilenceRecord
-from controlplane.incidents.silence import Silence, silencing
+from controlplane.incidents.notify.delivery import outbox
+from controlplane.incidents.notify.delivery.core import reach
 from controlplane.incidents.timeline import keys
 
 Kind = Literal["held", "nobody", "failed", "queued", "delivered", "waiting"]

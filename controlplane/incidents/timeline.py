@@ -5,8 +5,8 @@ from datetime import datetime
 from operator import attrgetter
 from typing import NamedTuple
 
-from controlplane.incidents.delivery.models import Delivery
 from controlplane.incidents.models import Entry, Incident
+from controlplane.incidents.notify.delivery.models import Delivery
 
 ANSWERS = {Delivery.State.DELIVERED: ("delivered", "accepted by"), Delivery.State.DEAD: ("refused", "refused by")}
 

@@ -10,11 +10,11 @@ from unfold.admin import ModelAdmin, TabularInline
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget, UnfoldAdminTextInputWidget
 
 from controlplane.fleet.admin import ReadOnlyAdmin
-from controlplane.slo import words
-from controlplane.slo.burn import coarse_windows, silent_windows
+from controlplane.slo.core import words
+from controlplane.slo.core.burn import coarse_windows, silent_windows
+from controlplane.slo.core.objective import DIMENSIONS, Objective, Timeslices
+from controlplane.slo.core.period import period_at
 from controlplane.slo.models import Maintenance, ObjectiveRevision, ObjectiveState, StoredObjective, Tick
-from controlplane.slo.objective import DIMENSIONS, Objective, Timeslices
-from controlplane.slo.period import period_at
 from controlplane.slo.save import revise
 
 

@@ -7,9 +7,9 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from controlplane.fleet.models import Team
-from controlplane.slo.document import document
+from controlplane.slo.core.document import document
+from controlplane.slo.core.objective import Objective
 from controlplane.slo.models import ObjectiveRevision, StoredObjective
-from controlplane.slo.objective import Objective
 
 
 class Saved(NamedTuple):

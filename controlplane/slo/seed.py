@@ -3,10 +3,10 @@
 from django.db import transaction
 
 from controlplane.fleet.models import LLMModel, Team
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.sli import Availability, Latency
 from controlplane.slo.models import StoredObjective
-from controlplane.slo.objective import Objective
 from controlplane.slo.save import save_objective
-from controlplane.slo.sli import Availability, Latency
 
 WHO = "set-up"
 TEAM = Team(name="serving", contact="#serving-oncall")

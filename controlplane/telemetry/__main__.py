@@ -9,10 +9,10 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # children are started b
 
 import uvloop
 
-from controlplane import logs
 from controlplane.config import ConfigError
+from controlplane.observability import logs
 from controlplane.telemetry.config import IngestConfig, load
-from controlplane.telemetry.service import CannotStart, serve
+from controlplane.telemetry.process.service import CannotStart, serve
 
 
 async def _run(config: IngestConfig) -> None:

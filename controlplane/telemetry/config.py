@@ -5,7 +5,7 @@ import os
 from pydantic import Field, ValidationError
 
 from controlplane.config import Config, ConfigError
-from controlplane.telemetry.limits import MAX_RETENTION_DAYS
+from controlplane.telemetry.ingest.limits import MAX_RETENTION_DAYS
 
 
 class IngestConfig(Config):

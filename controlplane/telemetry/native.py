@@ -26,13 +26,13 @@ _LEDGER = (
     "attempts",
     "attributes",
     "close",
-    "columns",
+    "attribute_index",
     "critical_path",
-    "pieces",
+    "dimensions",
+    "own_time",
     "reading",
     "requests",
     "row",
-    "tokens",
     "tree",
 )
 _SETUP = """
@@ -47,11 +47,11 @@ def sources() -> list[Path]:
     """What is compiled, relative to the repository's root: pure modules alone."""
     adapters = sorted((_ROOT / _TELEMETRY / "ledger" / "adapters").glob("*.py"))
     return [
-        _TELEMETRY / "spans.py",
+        _TELEMETRY / "core" / "spans.py",
         *(_TELEMETRY / "ledger" / f"{name}.py" for name in _LEDGER),
         *(path.relative_to(_ROOT) for path in adapters),
-        _TELEMETRY / "otlp" / "pairs.py",
-        _TELEMETRY / "otlp" / "values.py",
+        _TELEMETRY / "ingest" / "otlp" / "pairs.py",
+        _TELEMETRY / "ingest" / "otlp" / "values.py",
     ]
 
 
@@ -120,7 +120,7 @@ def main() -> None:
     except (OSError, subprocess.CalledProcessError) as error:
         said = str(getattr(error, "stderr", "") or error).strip().splitlines()
         print(f"the ledger will be interpreted, which is slower: {said[-1] if said else error}", file=sys.stderr)
-    from controlplane.telemetry.otlp import decode  # only now: `use` comes before it is imported
+    from controlplane.telemetry.ingest.otlp import decode
 
     decode.prepare()
 

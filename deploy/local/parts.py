@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from controlplane.secrets import read_or_make_secret
+from controlplane.config.secrets import read_or_make_secret
 from deploy.local import fleet
 from deploy.local.home import MARK, region_prefix
 from deploy.local.options import Options

@@ -15,7 +15,7 @@ from typing import Any
 from deploy.local.ports import LOOPBACK
 from deploy.local.process import ROOT, Command, http_ok, http_status
 
-MODEL_REPOSITORY = ROOT / "inference" / "models" / "repository"
+MODEL_REPOSITORY = ROOT / "deploy" / "local" / "models" / "repository"
 MODELS = ("chat_large", "chat_small")
 SHARED_MEMORY = Path("/dev/shm")  # noqa: S108  (where Triton's python backend puts its regions)
 

@@ -1,7 +1,7 @@
 """Triton over gRPC: `ModelStreamInfer` with one request per call, so that each can be cancelled alone; the only
 importer of tritonclient.
 
-The messages are tritonclient's; the calls go over `inference.grpc`, because grpc.aio takes several times as long
+The messages are tritonclient's; the calls go over `inference.wires.grpc`, because grpc.aio takes several times as long
 (docs/gateway.md).
 """
 
@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from tritonclient.grpc import service_pb2 as pb  # type: ignore[import-untyped]
 
-from inference.grpc import Call, Channel, GrpcError, Status
-from inference.grpc.channel import metadata
-from inference.normalise import Question
+from inference.core.normalise import Question
+from inference.wires.grpc import Call, Channel, GrpcError, Status
+from inference.wires.grpc.channel import metadata
 
 _STREAM_INFER = b"/inference.GRPCInferenceService/ModelStreamInfer"
 _MODEL_READY = b"/inference.GRPCInferenceService/ModelReady"

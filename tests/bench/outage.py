@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.bench.figures import Figure, say
 from tests.bench.processes import ROOT, BenchError
-from tests.controlplane.incidents.delivery.pagerduty import PagerDuty
+from tests.controlplane.incidents.notify.delivery.pagerduty import PagerDuty
 from tests.deploy.outage import (
     FAULTS,
     Fault,

@@ -14,10 +14,10 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
-from controlplane.telemetry.ask.timerange import step_ns
-from controlplane.telemetry.ledger.tokens import written
+from controlplane.telemetry.core.query_types import Dimension, Filters, Window
+from controlplane.telemetry.ledger.attribute_index import written
+from controlplane.telemetry.query.core.timerange import step_ns
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.types import Dimension, Filters, Window
 from tests.bench.figures import Figure, percentile, say
 from tests.bench.processes import BenchError, start
 from tests.controlplane.telemetry.store.synthetic import SPANS_PER_REQUEST, load

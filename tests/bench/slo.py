@@ -94,8 +94,8 @@ def _ticks(store: object, size: int, now: datetime) -> tuple[float, float, float
 
 
 def _objectives(size: int) -> list[object]:
-    from controlplane.slo.objective import Objective
-    from controlplane.slo.sli import MEASURES, Availability, Cost, Latency
+    from controlplane.slo.core.objective import Objective
+    from controlplane.slo.core.sli import MEASURES, Availability, Cost, Latency
     from controlplane.telemetry.ledger.row import STAGES
 
     scopes = [

@@ -15,7 +15,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from tests import need
 from tests.browser.conftest import EXPECTED, SCREENSHOTS
 from tests.browser.drill import DRILLS, SETTINGS, Down, Drill
-from tests.controlplane.incidents.delivery.pagerduty import PagerDuty
+from tests.controlplane.incidents.notify.delivery.pagerduty import PagerDuty
 from tests.deploy.outage import broken, page_of, running, since_of, tell
 from tests.deploy.test_run import Run
 

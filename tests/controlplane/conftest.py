@@ -8,7 +8,7 @@ from django.db import connections
 from django.test import Client
 from pytest_django import Settings
 
-from controlplane.health import _answers
+from controlplane.web.health import _answers
 from tests.controlplane.people import on_call
 
 

@@ -2,7 +2,7 @@
 
 from django.contrib.auth.models import Group, User
 
-from controlplane.incidents.rights import ON_CALL
+from controlplane.incidents.act.rights import ON_CALL
 
 
 def on_call(name: str) -> User:

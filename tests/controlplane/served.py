@@ -9,10 +9,11 @@ import pytest
 from django.test import Client
 
 from controlplane.accounts.models import ApiToken
-from controlplane.telemetry.ask import answers
 from controlplane.telemetry.ledger.row import LedgerRow
-from controlplane.telemetry.store import Store, migrate
-from controlplane.telemetry.store.withdraw import key_of
+from controlplane.telemetry.query import answers
+from controlplane.telemetry.store import Store
+from controlplane.telemetry.store.maintenance import migrate
+from controlplane.telemetry.store.write.withdraw import key_of
 from deploy.local.ports import free_port
 from deploy.local.process import Command, Managed
 from tests.controlplane import traffic

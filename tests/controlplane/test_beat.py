@@ -6,9 +6,9 @@ import pytest
 from celery.beat import ScheduleEntry
 from django.utils import timezone
 
-from controlplane.beat import LASTS, LEASE, STANDBY_S, Beat
 from controlplane.celery import app
 from controlplane.slo.models import Lease
+from controlplane.worker.beat import LASTS, LEASE, STANDBY_S, Beat
 
 pytestmark = pytest.mark.django_db(transaction=True)
 TASKS = sorted(app.conf.beat_schedule)

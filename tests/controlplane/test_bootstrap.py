@@ -9,10 +9,10 @@ from django.core.management import CommandError, call_command
 from django.test import Client, RequestFactory
 
 from controlplane.accounts.models import ApiToken
-from controlplane.bootstrap import TENANTS
 from controlplane.fleet.models import GatewayKey
-from inference import snapshot
-from inference.snapshot import key_digest
+from controlplane.management.bootstrap import TENANTS
+from inference.core import snapshot
+from inference.core.snapshot import key_digest
 from tests.controlplane.fleet.test_seed import fleet
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 from django.db import connection
 
-from controlplane.databases import DatabaseUrlError, database
+from controlplane.config.databases import DatabaseUrlError, database
 
 HOME = Path("/srv/weir")
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 import structlog
 
-from controlplane.logs import REDACTED, configure, redact, redact_text, stdlib_logging
-from controlplane.secrets import new_secret
+from controlplane.config.secrets import new_secret
+from controlplane.observability.logs import REDACTED, configure, redact, redact_text, stdlib_logging
 
 
 @pytest.mark.parametrize(

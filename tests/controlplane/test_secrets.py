@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.secrets import new_secret, read_or_make_secret, read_secret, write_secret
+from controlplane.config.secrets import new_secret, read_or_make_secret, read_secret, write_secret
 
 
 def test_a_secret_is_made_once_and_then_read(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 from pytest_django import Settings
 
-from controlplane import tracing
+from controlplane.observability import tracing
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ The spans follow the span contract of docs/architecture.md; rows come from them 
 import random
 from collections.abc import Iterator
 
+from controlplane.telemetry.core.spans import CLIENT, INTERNAL, SERVER, AttrValue, Event, Span
 from controlplane.telemetry.ledger.close import close
 from controlplane.telemetry.ledger.row import LedgerRow
-from controlplane.telemetry.spans import CLIENT, INTERNAL, SERVER, AttrValue, Event, Span
 from controlplane.telemetry.store import Store
 
 MS = 1_000_000

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.local.process import ROOT
-from tests.controlplane.incidents.delivery.pagerduty import PagerDuty
+from tests.controlplane.incidents.notify.delivery.pagerduty import PagerDuty
 from tests.deploy.test_run import PATIENCE_S, Run, eventually
 
 GOOD_S = 20.0

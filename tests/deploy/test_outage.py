@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.incidents.delivery.pagerduty import PagerDuty
+from tests.controlplane.incidents.notify.delivery.pagerduty import PagerDuty
 from tests.deploy.outage import (
     FAULTS,
     break_everything,

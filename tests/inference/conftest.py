@@ -6,7 +6,7 @@ import pytest
 
 from deploy.local.ports import free_ports
 from deploy.local.triton import Triton, load, triton
-from inference.snapshot import Snapshot
+from inference.core.snapshot import Snapshot
 from tests.conftest import Start
 from tests.inference.running import Gateway, Receiver, a_snapshot, gateway_command, small_only
 from tests.inference.triton_double import TritonDouble

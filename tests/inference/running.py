@@ -22,8 +22,8 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from deploy.local.ports import LOOPBACK, free_port
 from deploy.local.process import Command, Managed, http_ok
 from deploy.local.triton import Triton
-from inference import snapshot as policy
-from inference.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier
+from inference.core import snapshot as policy
+from inference.core.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier
 
 KEY, OTHER_KEY = "weir-test-alice", "weir-test-bob"
 SMALL, LARGE = "chat-small", "chat-large"

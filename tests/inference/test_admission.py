@@ -8,7 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from inference.admission import Admission, QueueFullError
+from inference.request.admit import Admission, QueueFullError
 
 LONG_S = 60.0
 

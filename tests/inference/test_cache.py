@@ -8,7 +8,7 @@ import pytest
 
 from deploy.local.process import Managed
 from deploy.local.redis import Redis
-from inference.snapshot import CacheRule, Snapshot
+from inference.core.snapshot import CacheRule, Snapshot
 from tests.inference.conftest import StartGateway
 from tests.inference.running import KEY, OTHER_KEY, SMALL, Gateway, unique, with_model, within_async
 

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from inference.snapshot import CacheRule, Snapshot
+from inference.core.snapshot import CacheRule, Snapshot
 from tests.inference.conftest import StartGateway
 from tests.inference.running import LARGE, SMALL, Gateway, unique, with_model, within_async
 

@@ -15,7 +15,7 @@ import pytest
 
 from deploy.local.ports import LOOPBACK
 from deploy.local.triton import Triton
-from inference.snapshot import Snapshot
+from inference.core.snapshot import Snapshot
 from tests.inference.conftest import StartGateway
 from tests.inference.running import (
     KEY,

@@ -10,7 +10,7 @@ import pytest
 
 from deploy.local.ports import LOOPBACK
 from inference.config import ConfigError, load
-from inference.snapshot import Snapshot
+from inference.core.snapshot import Snapshot
 from tests.conftest import Start
 from tests.inference.balancer import Balancer
 from tests.inference.conftest import StartGateway

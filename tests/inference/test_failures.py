@@ -11,7 +11,7 @@ import pytest
 from deploy.local.process import Managed
 from deploy.local.redis import Redis
 from deploy.local.triton import Triton, load
-from inference.snapshot import Snapshot, Tier
+from inference.core.snapshot import Snapshot, Tier
 from tests.inference.conftest import StartGateway
 from tests.inference.running import (
     LARGE,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from inference import generate
 from inference.backends.triton import Chunk
-from inference.coalesce import Flight
-from inference.openai.errors import ApiError
-from inference.snapshot import Budgets
+from inference.core.openai.errors import ApiError
+from inference.core.snapshot import Budgets
+from inference.request import generate
+from inference.request.coalesce import Flight
 
 
 class Endless:

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.grpc import Channel, GrpcError, RefusedError, Status, UnreachableError
-from inference.grpc import frames as h2
-from inference.grpc.channel import metadata
+from inference.wires.grpc import Channel, GrpcError, RefusedError, Status, UnreachableError
+from inference.wires.grpc import frames as h2
+from inference.wires.grpc.channel import metadata
 
 
 class Server(grpc.GenericRpcHandler):

@@ -9,8 +9,8 @@ import psutil
 import pytest
 
 from deploy.local.ports import LOOPBACK
-from inference.server import too_much
-from inference.snapshot import Snapshot
+from inference.core.snapshot import Snapshot
+from inference.wires.http.server import too_much
 from tests.inference.conftest import StartGateway
 from tests.inference.running import Gateway, within
 from tests.inference.test_http_edge import question, request, speak

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from deploy.local.ports import LOOPBACK
-from inference.snapshot import Snapshot
+from inference.core.snapshot import Snapshot
 from tests.inference.conftest import StartGateway
 from tests.inference.running import KEY, SMALL, Gateway, unique, within
 

@@ -7,7 +7,7 @@ import grpc
 import openai
 import pytest
 
-from inference.snapshot import CacheRule, Snapshot, Tier
+from inference.core.snapshot import CacheRule, Snapshot, Tier
 from tests.inference.conftest import StartDouble, StartGateway
 from tests.inference.running import (
     KEY,

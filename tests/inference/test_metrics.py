@@ -7,7 +7,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families 
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
 from inference.app import may_read_metrics
-from inference.snapshot import Snapshot
+from inference.core.snapshot import Snapshot
 from tests.inference.conftest import StartGateway
 from tests.inference.running import KEY, SMALL, Gateway, unique
 

@@ -5,7 +5,7 @@ import json
 import openai
 import pytest
 
-from inference.snapshot import Snapshot
+from inference.core.snapshot import Snapshot
 from tests.inference.conftest import StartGateway
 from tests.inference.running import SMALL, Gateway, unique, with_model
 

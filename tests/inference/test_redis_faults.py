@@ -12,8 +12,8 @@ import pytest
 from deploy.local.ports import LOOPBACK, free_port
 from deploy.local.process import Managed
 from deploy.local.redis import Redis, redis
-from inference.cache import Answer, Cache
-from inference.redis_connection import RedisConnection
+from inference.request.cache import Answer, Cache
+from inference.wires.redis import RedisConnection
 from tests.conftest import Start
 from tests.inference.running import within_async
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.rate_limit import Bucket, duration
-from inference.routing import Health, choose_replica, choose_route
-from inference.snapshot import Route
+from inference.core.rate_limit import Bucket, duration
+from inference.core.routing import Health, choose_replica, choose_route
+from inference.core.snapshot import Route
 
 routes = st.lists(st.integers(0, 5), min_size=1, max_size=5).map(
     lambda weights: [Route(f"p{number}", weight) for number, weight in enumerate(weights)]

@@ -11,8 +11,8 @@ from deploy.local.ports import free_port
 from deploy.local.process import Managed
 from deploy.local.redis import Redis
 from deploy.local.triton import Triton
-from inference import snapshot as policy
-from inference.snapshot import Endpoint, Snapshot, Tenant
+from inference.core import snapshot as policy
+from inference.core.snapshot import Endpoint, Snapshot, Tenant
 from tests.inference.conftest import StartGateway
 from tests.inference.running import (
     KEY,

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from inference import snapshot, tokenizers
-from inference.address import parse_address
-from inference.snapshot import SnapshotError, check
+from inference.core import snapshot
+from inference.core.address import parse_address
+from inference.core.snapshot import SnapshotError, check
+from inference.request import tokenize
 from tests.inference.running import LARGE, SMALL, a_snapshot
 
 
@@ -105,7 +106,7 @@ def test_a_good_document_comes_back_as_it_was() -> None:
 
 @pytest.mark.parametrize("name", snapshot.TOKENIZERS)
 def test_every_tokenizer_that_may_be_named_can_be_loaded(name: str) -> None:
-    assert tokenizers.load(name).count_short("rivers")
+    assert tokenize.load(name).count_short("rivers")
 
 
 @pytest.mark.parametrize("address", ["", "host", "host:", ":80", "host:0", "host:65536", "host:x", "::1:80", "host:٣"])

@@ -18,9 +18,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from deploy.local.process import Managed
 from deploy.local.triton import Triton
-from inference import otlp, spans
-from inference.snapshot import Snapshot
-from inference.spans import Mark, Trace
+from inference.core.snapshot import Snapshot
+from inference.observability import otlp, spans
+from inference.observability.spans import Mark, Trace
 from tests.inference.conftest import StartGateway
 from tests.inference.running import (
     LARGE,
@@ -342,7 +342,7 @@ def test_stages_close_whatever_the_shared_work_did(gaps: list[int], joined: int,
         shared.append(Mark((spans.TOKENIZE, spans.ADMIT, spans.INFER)[number % 3], at))
         at += gap
     trace = Trace(0, None, "chat")
-    with patch("inference.spans.now_ns", lambda: joined):
+    with patch("inference.observability.spans.now_ns", lambda: joined):
         trace.join(shared)
     trace.leave(joined + stayed)
     trace.end_ns = joined + stayed + after

@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 
-from inference import tokenizers
-from inference.tokenizers import pieces
+from inference.request import tokenize
+from inference.request.tokenize import pieces
 
 theirs = Tekkenizer.from_file(str(files("mistral_common") / "data" / "tekken_240911.json"))
-ours = tokenizers.load("tekken")
+ours = tokenize.load("tekken")
 
 
 @given(st.text(max_size=200))

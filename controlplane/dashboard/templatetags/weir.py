@@ -2,7 +2,8 @@
 
 from django import template
 
-from controlplane.dashboard import palette, units
+from controlplane.core import units
+from controlplane.dashboard.core import palette
 
 register = template.Library()
 

@@ -3,7 +3,7 @@
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from controlplane.telemetry.explain.remedies import of_components, remedies
+from controlplane.telemetry.query.remedies import of_components, remedies
 
 
 def causes(request: HttpRequest) -> HttpResponse:

@@ -12,12 +12,12 @@ from django.shortcuts import render
 from django.utils.cache import patch_vary_headers
 
 from controlplane.dashboard import links
-from controlplane.dashboard.freshness import freshness
-from controlplane.telemetry.ask import answers
-from controlplane.telemetry.ask.errors import BadQuestion
-from controlplane.telemetry.ask.question import DIMENSIONS, UNKNOWN, Question, parse, written
+from controlplane.dashboard.core.freshness import freshness
+from controlplane.telemetry.core.query_types import Dimension, Filter
+from controlplane.telemetry.query import answers
+from controlplane.telemetry.query.core.errors import BadQuestion
+from controlplane.telemetry.query.core.question import DIMENSIONS, UNKNOWN, Question, parse, written
 from controlplane.telemetry.store import StoreUnavailable
-from controlplane.telemetry.store.types import Dimension, Filter
 
 log = structlog.get_logger(__name__)
 View = Callable[..., HttpResponse]

@@ -9,11 +9,11 @@ from django.utils import timezone
 
 from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.overview import STATE_LOOKS
-from controlplane.incidents.delivery.health import health
-from controlplane.incidents.delivery.listing import FILTERS, listed
-from controlplane.incidents.delivery.models import Delivery
 from controlplane.incidents.models import Incident
-from controlplane.telemetry.ask.question import whole
+from controlplane.incidents.notify.delivery.health.health import health
+from controlplane.incidents.notify.delivery.listing import FILTERS, listed
+from controlplane.incidents.notify.delivery.models import Delivery
+from controlplane.telemetry.query.core.question import whole
 
 PAGE_ROWS = 50
 LOOKS = {

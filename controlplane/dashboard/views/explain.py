@@ -7,16 +7,17 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from controlplane.dashboard import links, units
+from controlplane.core import units
+from controlplane.dashboard import links
 from controlplane.dashboard.views.common import ask, page
-from controlplane.serving import pools_served
-from controlplane.telemetry.ask import answers
-from controlplane.telemetry.ask.causes import Causes, known
-from controlplane.telemetry.ask.question import DIMENSIONS, Question
-from controlplane.telemetry.ask.slow import Slow, parse_slow
-from controlplane.telemetry.explain import Evidence, Explanation, Finding, nothing
-from controlplane.telemetry.explain.causes import RULES
-from controlplane.telemetry.store.types import Region
+from controlplane.serving_stack import pools_served
+from controlplane.telemetry.core.query_types import Region
+from controlplane.telemetry.query import answers
+from controlplane.telemetry.query.causes import Causes, known
+from controlplane.telemetry.query.core.explain import Evidence, Explanation, Finding, nothing
+from controlplane.telemetry.query.core.explain.causes import RULES
+from controlplane.telemetry.query.core.question import DIMENSIONS, Question
+from controlplane.telemetry.query.core.slow import Slow, parse_slow
 
 MOST_FINDINGS = 6
 MOST_CAUSES = 4

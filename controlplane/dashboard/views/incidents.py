@@ -15,13 +15,13 @@ from django.utils.cache import patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.views.decorators.http import require_POST
 
-from controlplane.dashboard.incident import detail, grouped, summed
+from controlplane.dashboard.incident_page import detail, grouped, summed
 from controlplane.dashboard.views.common import facet, is_fragment, is_refresh
-from controlplane.incidents import life, rights
-from controlplane.incidents.delivery.deadman import stopped
-from controlplane.incidents.delivery.watch import evaluation
-from controlplane.incidents.markdown import postmortem
+from controlplane.incidents.act import actions, rights
 from controlplane.incidents.models import Incident
+from controlplane.incidents.notify.delivery.core.deadman import stopped
+from controlplane.incidents.notify.delivery.health.evaluation_watch import evaluation
+from controlplane.incidents.notify.markdown import postmortem
 
 PAGE = 100
 UNDO = "undo-"
@@ -97,7 +97,7 @@ def incident_markdown(request: HttpRequest, number: int) -> HttpResponse:
 @require_POST
 def acknowledge(request: HttpRequest, number: int) -> HttpResponse:
     rights.require(request.user, rights.ACT)
-    return _done(request, number, life.acknowledge, "acknowledged")
+    return _done(request, number, actions.acknowledge, "acknowledged")
 
 
 @require_POST
@@ -108,15 +108,15 @@ def resolve(request: HttpRequest, number: int) -> HttpResponse:
         found = get_object_or_404(Incident, pk=number)
         context = {"incident": found, "next": request.POST.get("next", "")}
         return _fresh(render(request, "incidents/resolve.html", context))
-    return _done(request, number, life.resolve, "resolved", undo=True)
+    return _done(request, number, actions.resolve, "resolved", undo=True)
 
 
 @require_POST
 def reopen(request: HttpRequest, number: int) -> HttpResponse:
     rights.require(request.user, rights.ACT)
     found = get_object_or_404(Incident, pk=number)
-    why_not = life.why_not_reopened(found, timezone.now())
-    if not why_not and life.reopen(found.notice_key, request.user.get_username(), timezone.now()):
+    why_not = actions.why_not_reopened(found, timezone.now())
+    if not why_not and actions.reopen(found.notice_key, request.user.get_username(), timezone.now()):
         messages.success(request, f"#{number} is open again. The next tick sends it, if it still fires.")
     else:
         messages.info(request, f"#{number} was not opened again. {why_not}")
@@ -127,7 +127,7 @@ def reopen(request: HttpRequest, number: int) -> HttpResponse:
 def note(request: HttpRequest, number: int) -> HttpResponse:
     rights.require(request.user, rights.ACT)
     found = get_object_or_404(Incident, pk=number)
-    life.note(found.notice_key, request.user.get_username(), timezone.now(), request.POST.get("note", ""))
+    actions.note(found.notice_key, request.user.get_username(), timezone.now(), request.POST.get("note", ""))
     return _back(request, number)
 
 

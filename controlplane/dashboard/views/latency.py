@@ -9,11 +9,11 @@ from django.shortcuts import render
 
 from controlplane.dashboard import links, vendor
 from controlplane.dashboard.changes import changes_in, marked
+from controlplane.dashboard.core.figures.heatmap import heatmap_figure
+from controlplane.dashboard.core.figures.latency import grid, latency_figure, legend
+from controlplane.dashboard.core.headline import headline
+from controlplane.dashboard.core.palette import BANDS, look
 from controlplane.dashboard.failures import failures_context
-from controlplane.dashboard.figures.heatmap import heatmap_figure
-from controlplane.dashboard.figures.latency import grid, latency_figure, legend
-from controlplane.dashboard.headline import headline
-from controlplane.dashboard.palette import BANDS, look
 from controlplane.dashboard.views.common import (
     ask,
     facet_values,
@@ -23,11 +23,7 @@ from controlplane.dashboard.views.common import (
     ledger_freshness,
     page,
 )
-from controlplane.telemetry.ask import answers
-from controlplane.telemetry.ask.question import QUANTILES, Question, choice, written
-from controlplane.telemetry.ask.slow import parse_slow
-from controlplane.telemetry.ask.timerange import step_ns
-from controlplane.telemetry.store.types import (
+from controlplane.telemetry.core.query_types import (
     Dimension,
     Group,
     HeatmapCell,
@@ -36,6 +32,10 @@ from controlplane.telemetry.store.types import (
     Quantiles,
     Window,
 )
+from controlplane.telemetry.query import answers
+from controlplane.telemetry.query.core.question import QUANTILES, Question, choice, written
+from controlplane.telemetry.query.core.slow import parse_slow
+from controlplane.telemetry.query.core.timerange import step_ns
 
 GROUPS: tuple[Dimension, ...] = (
     "model", "pool", "replica", "tier", "cache", "prompt_bucket", "tenant", "region", "status",

@@ -10,16 +10,17 @@ from django.utils import timezone
 
 from controlplane.dashboard import links
 from controlplane.dashboard.views.common import page
-from controlplane.incidents.attribution import ask
-from controlplane.slo import asked, words
-from controlplane.slo.asked import Told
+from controlplane.incidents.attribution import questions
+from controlplane.slo import queries
+from controlplane.slo.core import words
+from controlplane.slo.core.count_plan import cut
 from controlplane.slo.models import StoredObjective
-from controlplane.slo.plan import cut
-from controlplane.telemetry.ask import answers
-from controlplane.telemetry.ask.question import Question, choice, parse, written
-from controlplane.telemetry.explain import Split, explain
-from controlplane.telemetry.store.judged import Cut
-from controlplane.telemetry.store.types import Dimension, Filters, Window
+from controlplane.slo.queries import Told
+from controlplane.telemetry.core.objective_counts import Cut
+from controlplane.telemetry.core.query_types import Dimension, Filters, Window
+from controlplane.telemetry.query import answers
+from controlplane.telemetry.query.core.explain import Split, explain
+from controlplane.telemetry.query.core.question import Question, choice, parse, written
 
 OVER = {"1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
 MOST_SEGMENTS = 14
@@ -31,7 +32,7 @@ def objective_burned(request: HttpRequest, slug: str) -> HttpResponse:
     """`?over=`: of how long. `?of=`: of which scope."""
     row = get_object_or_404(StoredObjective.objects.select_related("owner"), slug=slug)
     over = choice(dict(request.GET.lists()), "over", tuple(OVER), "24h")
-    told = asked.told(row, row.states.all(), timezone.now())
+    told = queries.told(row, row.states.all(), timezone.now())
     shown = next((one for one in told if one.key == request.GET.get("of")), told[0])
     promise = row.to_objective()
     judged = cut(promise.indicator)
@@ -56,14 +57,14 @@ def burned(shown: Told, judged: Cut, over: str) -> dict[str, Any]:
     now_ns = time.time_ns()
     window = Window(now_ns - OVER[over] * 10**9, now_ns)
     filters = cast(Filters, {name: (value,) for name, value in shown.scope.items()})
-    dimensions = [name for name in ask.SIDES if name not in shown.scope]
+    dimensions = [name for name in questions.SIDES if name not in shown.scope]
     total, split = answers.store().burned_splits(window, filters, judged, dimensions)
     found = explain(total, split, MOST_SEGMENTS)
     about = parse({"from": [f"now-{over}"], **{name: [value] for name, value in shown.scope.items()}}, now_ns)
     return {
         "bad": total.chosen.requests,
         "total": total.chosen.requests + total.rest.requests,
-        "stages": ask.stages(found, total),
+        "stages": questions.stages(found, total),
         "segments": segments(total, split, about),
         "traces": [
             {"id": trace, "href": links.trace(trace)}

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from controlplane.slo import words
-from controlplane.slo.asked import Told
-from controlplane.slo.burn import never_fires
+from controlplane.slo.core import words
+from controlplane.slo.core.burn import never_fires
+from controlplane.slo.queries import Told
 
 STATE_LOOKS = {
     "page": ("▲", "bad", "burning, page"),

@@ -10,25 +10,27 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from controlplane.dashboard import links, units, vendor
-from controlplane.dashboard.figures.replay import replay_figure
+from controlplane.core import units
+from controlplane.dashboard import links, vendor
+from controlplane.dashboard.core.figures.replay import replay_figure
 from controlplane.dashboard.views.common import is_fragment, page
-from controlplane.slo import words
+from controlplane.slo.core import words
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.period import period_at
+from controlplane.slo.core.sli import Latency
+from controlplane.slo.core.windows import WORKBOOK
 from controlplane.slo.models import StoredObjective
-from controlplane.slo.models.maintenance import planned
-from controlplane.slo.objective import Objective
-from controlplane.slo.openslo import weir
-from controlplane.slo.period import period_at
+from controlplane.slo.models.planned_maintenance import planned
+from controlplane.slo.openslo.core import weir
+from controlplane.slo.replay.core.episodes import Episode
+from controlplane.slo.replay.core.variant import Variant
 from controlplane.slo.replay.draft import DraftError, differing, drafted
-from controlplane.slo.replay.episodes import Episode
-from controlplane.slo.replay.preview import Variant, preview
-from controlplane.slo.sli import Latency
-from controlplane.slo.windows import WORKBOOK
-from controlplane.telemetry.ask import answers
-from controlplane.telemetry.ask.errors import BadQuestion
-from controlplane.telemetry.ask.question import DIMENSIONS, Question, written
-from controlplane.telemetry.ask.timerange import SECOND_NS, TimeRange, parse
-from controlplane.telemetry.store.types import Window
+from controlplane.slo.replay.preview import preview
+from controlplane.telemetry.core.query_types import Window
+from controlplane.telemetry.query import answers
+from controlplane.telemetry.query.core.errors import BadQuestion
+from controlplane.telemetry.query.core.question import DIMENSIONS, Question, written
+from controlplane.telemetry.query.core.timerange import SECOND_NS, TimeRange, parse
 
 DEFAULT_FROM, DEFAULT_TO = "now-30d", "now"
 RANGES = ("24h", "7d", "30d", "90d")

@@ -10,16 +10,17 @@ from django.urls import reverse
 from django.utils import timezone
 
 from controlplane.dashboard import links, vendor
-from controlplane.dashboard.figures.burndown import burndown_figure
+from controlplane.dashboard.core.figures.burndown import burndown_figure
 from controlplane.dashboard.views.common import facet, freshness_context, is_fragment, page
 from controlplane.dashboard.views.objective_parts import INCIDENT_STATES, STATE_LOOKS, rates
 from controlplane.incidents.models import Incident
-from controlplane.slo import asked, words
-from controlplane.slo.asked import Told
-from controlplane.slo.burndown import range_of
+from controlplane.slo import queries
+from controlplane.slo.core import words
+from controlplane.slo.core.burndown import range_of
+from controlplane.slo.core.objective import Objective
 from controlplane.slo.models import StoredObjective
-from controlplane.slo.objective import Objective
-from controlplane.telemetry.ask.question import UNKNOWN, Question, choice, parse, written
+from controlplane.slo.queries import Told
+from controlplane.telemetry.query.core.question import UNKNOWN, Question, choice, parse, written
 from controlplane.telemetry.store import StoreUnavailable
 
 SHOWN_STATES = ("firing", "unknown", "quiet", "disabled")
@@ -31,7 +32,7 @@ def objectives(request: HttpRequest) -> HttpResponse:
     parameters = dict(request.GET.lists())
     state = choice(parameters, "state", ("", *SHOWN_STATES), "")
     owner, model = request.GET.get("owner", ""), request.GET.get("model", "")
-    every = asked.all_told()
+    every = queries.all_told()
     chosen = [
         one
         for one in every
@@ -62,7 +63,7 @@ def objectives(request: HttpRequest) -> HttpResponse:
 def objective(request: HttpRequest, slug: str) -> HttpResponse:
     """`?of=`: the key of the scope that is shown, of one that is split."""
     found = _found(slug)
-    told = sorted(asked.told(found, found.states.all(), timezone.now()), key=asked.urgency)
+    told = sorted(queries.told(found, found.states.all(), timezone.now()), key=queries.urgency)
     shown = next((one for one in told if one.key == request.GET.get("of")), told[0])
     promise = _promise(found)
     context: dict[str, Any] = {
@@ -140,7 +141,7 @@ def _chart(promise: Objective, shown: Told) -> dict[str, Any]:
     """The burn-down; without the store, that it is away, and the rest of the page stays."""
     now_ns = time.time_ns()
     span = range_of(promise, now_ns)
-    maintained = asked.maintained(promise, span)
+    maintained = queries.maintained(promise, span)
     context: dict[str, Any] = {
         "maintained": [
             {"planned": one, "from_ns": when.from_ns, "to_ns": when.to_ns} for one, when in reversed(maintained[-6:])
@@ -149,7 +150,7 @@ def _chart(promise: Objective, shown: Told) -> dict[str, Any]:
         "latency_href": links.latency(question(shown.scope, "24h")),
     }
     try:
-        points = asked.history(promise, shown.scope, now_ns)
+        points = queries.history(promise, shown.scope, now_ns)
     except StoreUnavailable:
         return context | {"store_away": True}
     counted = [one for one in points if one.total]
@@ -164,7 +165,7 @@ def _chart(promise: Objective, shown: Told) -> dict[str, Any]:
 
 def _fresh() -> dict[str, Any]:
     now_ns = time.time_ns()
-    tick = asked.newest_tick()
+    tick = queries.newest_tick()
     asked_now = parse({}, now_ns)
     return {
         "question": asked_now,

@@ -7,11 +7,11 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
-from controlplane.slo.openslo import report
 from controlplane.slo.openslo.apply import Applied, apply
-from controlplane.slo.openslo.problem import Problem
-from controlplane.slo.openslo.reading import MOST_BYTES
-from controlplane.slo.openslo.writing import joined
+from controlplane.slo.openslo.core import report
+from controlplane.slo.openslo.core.problem import Problem
+from controlplane.slo.openslo.core.reading import MOST_BYTES
+from controlplane.slo.openslo.core.writing import joined
 
 RIGHTS = ("slo.add_storedobjective", "slo.change_storedobjective", "slo.delete_storedobjective")
 SOURCE = "page"

@@ -8,24 +8,24 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 
+from controlplane.core.units import clock, count, ms, rate, share, size
 from controlplane.dashboard import links
+from controlplane.dashboard.core.figures.latency import grid
+from controlplane.dashboard.core.figures.spark import spark
 from controlplane.dashboard.failures import words
-from controlplane.dashboard.figures.latency import grid
-from controlplane.dashboard.figures.spark import spark
-from controlplane.dashboard.incident import row as one_incident
-from controlplane.dashboard.units import clock, count, ms, rate, share, size
+from controlplane.dashboard.incident_page import row as one_incident
 from controlplane.dashboard.views.common import ask, is_fragment, ledger_freshness, page
-from controlplane.fleet.stack import Row
-from controlplane.incidents.delivery.health import health
+from controlplane.fleet.core.stack import Row
 from controlplane.incidents.models import Incident
+from controlplane.incidents.notify.delivery.health.health import health
 from controlplane.incidents.rows import HEARD_OF
 from controlplane.incidents.standing import standings
-from controlplane.serving import serving_stack
-from controlplane.telemetry.ask import answers
-from controlplane.telemetry.ask.question import Question, parse
-from controlplane.telemetry.ask.timerange import SECOND_NS, step_ns
+from controlplane.serving_stack import serving_stack
+from controlplane.telemetry.core.query_types import Dimension, Failure, Health, LatencyPoint, LatencyReport
+from controlplane.telemetry.query import answers
+from controlplane.telemetry.query.core.question import Question, parse
+from controlplane.telemetry.query.core.timerange import SECOND_NS, step_ns
 from controlplane.telemetry.store import StoreUnavailable
-from controlplane.telemetry.store.types import Dimension, Failure, Health, LatencyPoint, LatencyReport
 
 POINTS = 30
 MOST_INCIDENTS = 5

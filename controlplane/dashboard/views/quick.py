@@ -10,10 +10,10 @@ from controlplane.dashboard import links
 from controlplane.dashboard.views.common import ask, page
 from controlplane.dashboard.views.traces import TRACE_ID
 from controlplane.slo.models import StoredObjective
-from controlplane.telemetry.ask import answers
-from controlplane.telemetry.ask.question import Question
+from controlplane.telemetry.core.query_types import Dimension, Window
+from controlplane.telemetry.query import answers
+from controlplane.telemetry.query.core.question import Question
 from controlplane.telemetry.store import StoreUnavailable
-from controlplane.telemetry.store.types import Dimension, Window
 
 MOST = 12
 DAY_NS = 86_400 * 1_000_000_000

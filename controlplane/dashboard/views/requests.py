@@ -16,11 +16,11 @@ from controlplane.dashboard.views.common import (
     ledger_freshness,
     page,
 )
-from controlplane.telemetry.ask import answers
-from controlplane.telemetry.ask.question import DEFAULT_QUANTILE, choice, one, whole, written
-from controlplane.telemetry.ask.slow import ms_as_ns
+from controlplane.telemetry.core.query_types import Order
 from controlplane.telemetry.ledger.row import LedgerRow
-from controlplane.telemetry.store.types import Order
+from controlplane.telemetry.query import answers
+from controlplane.telemetry.query.core.question import DEFAULT_QUANTILE, choice, one, whole, written
+from controlplane.telemetry.query.core.slow import ms_as_ns
 
 ORDERS = {"slowest": "slowest first", "newest": "newest first"}
 PAGE_ROWS = 50

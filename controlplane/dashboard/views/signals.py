@@ -8,18 +8,20 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from controlplane.dashboard import links, units, vendor
+from controlplane.core import units
+from controlplane.dashboard import links, vendor
 from controlplane.dashboard.changes import changes_in, marked
-from controlplane.dashboard.figures.signals import Diamond, Diamonds, signal_figure
-from controlplane.dashboard.freshness import freshness
+from controlplane.dashboard.core.figures.signals import Diamond, Diamonds, signal_figure
+from controlplane.dashboard.core.freshness import freshness
 from controlplane.dashboard.views.common import is_fragment, is_refresh, page
-from controlplane.telemetry.ask import exemplars
-from controlplane.telemetry.ask import signals as ask
-from controlplane.telemetry.ask.question import written
-from controlplane.telemetry.ask.signals import Drawn, Signal
-from controlplane.telemetry.ask.timerange import TimeRange
-from controlplane.telemetry.store.exemplars import ExemplarsFound
-from controlplane.telemetry.store.metrics import Newest, SeriesInfo, TargetEvent, TargetState
+from controlplane.telemetry.core.metric_types import Newest, SeriesInfo, TargetEvent, TargetState
+from controlplane.telemetry.query import exemplars
+from controlplane.telemetry.query import signals as ask
+from controlplane.telemetry.query.core import metric_question
+from controlplane.telemetry.query.core.metric_question import Drawn, Signal
+from controlplane.telemetry.query.core.question import written
+from controlplane.telemetry.query.core.timerange import TimeRange
+from controlplane.telemetry.store.read.exemplars import ExemplarsFound
 
 MOST_LINES = 8
 """Four colours, solid and dashed: more cannot be told apart."""
@@ -33,7 +35,7 @@ SHOWN = {"value": "value", "rate": "per second"}
 def signals(request: HttpRequest) -> HttpResponse:
     """Without `metric`: targets, their events, and metrics by `text`. With it: its series over time, narrowed by `match`."""
     now_ns = time.time_ns()
-    signal = ask.parse(dict(request.GET.lists()), now_ns)
+    signal = metric_question.parse(dict(request.GET.lists()), now_ns)
     if signal.text:  # a search goes away from the metric that it was begun on
         signal = replace(signal, metric="", matchers=(), shown=None)
     context: dict[str, Any] = {
@@ -157,9 +159,9 @@ def metric_context(
         "undrawn": max(0, len(found) - MOST_LINES),
         "matches": [
             {
-                "text": ask.written(matcher),
+                "text": metric_question.written(matcher),
                 "query": written(
-                    [pair for pair in signal.pairs() if pair != ("match", ask.written(matcher))],
+                    [pair for pair in signal.pairs() if pair != ("match", metric_question.written(matcher))],
                 ),
             }
             for matcher in signal.matchers
@@ -170,7 +172,7 @@ def metric_context(
                 "current": way == shown,
                 "query": written([*(pair for pair in signal.pairs() if pair[0] != "as"), ("as", way)]),
             }
-            for way in ask.SHOWN
+            for way in metric_question.SHOWN
         ]
         if found and not found[0].info.delta
         else [],

@@ -12,11 +12,11 @@ from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_POST
 
-from controlplane.incidents import rights, silencing
+from controlplane.incidents.act import rights, silencing
+from controlplane.incidents.decide.core.silences import FIELDS
 from controlplane.incidents.models import Incident, SilenceRecord
-from controlplane.incidents.silence import FIELDS
-from controlplane.telemetry.ask.errors import BadQuestion
-from controlplane.telemetry.ask.timerange import UNIT_S
+from controlplane.telemetry.query.core.errors import BadQuestion
+from controlplane.telemetry.query.core.timerange import UNIT_S
 
 LENGTHS = ("30m", "1h", "2h", "4h", "8h", "1d", "3d", "7d")
 MOST_OVER = 50

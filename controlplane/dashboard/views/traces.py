@@ -7,16 +7,17 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from controlplane.dashboard import links, units
-from controlplane.dashboard.palette import BANDS, UNATTRIBUTED, look
+from controlplane.core import units
+from controlplane.dashboard import links
+from controlplane.dashboard.core.palette import BANDS, UNATTRIBUTED, look
+from controlplane.dashboard.core.waterfall import waterfall
 from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.requests import STATUS_LOOKS
-from controlplane.dashboard.waterfall import waterfall
-from controlplane.telemetry.ask import answers
-from controlplane.telemetry.ask.question import Question, written
+from controlplane.telemetry.core.query_types import Window
+from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger.row import AT_THE_SERVER, Attempt, LedgerRow
-from controlplane.telemetry.spans import Span
-from controlplane.telemetry.store.types import Window
+from controlplane.telemetry.query import answers
+from controlplane.telemetry.query.core.question import Question, written
 
 TRACE_ID = re.compile(r"[0-9a-f]{32}")
 ALIKE_NS = 1800 * 1_000_000_000

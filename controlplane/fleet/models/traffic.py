@@ -3,9 +3,9 @@
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
+from controlplane.config.secrets import new_secret
 from controlplane.fleet.validators import validate_name
-from controlplane.secrets import new_secret
-from inference.snapshot import Budgets, key_digest
+from inference.core.snapshot import Budgets, key_digest
 
 KEY_PREFIX = "weir_key_"
 SHOWN_CHARACTERS = len(KEY_PREFIX) + 6

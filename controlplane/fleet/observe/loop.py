@@ -16,7 +16,7 @@ from django.utils import timezone
 from controlplane.fleet.observe.record import record
 from controlplane.fleet.observe.round import look
 from controlplane.fleet.observe.targets import targets
-from controlplane.tracing import span
+from controlplane.observability.tracing import span
 
 log = structlog.get_logger(__name__)
 

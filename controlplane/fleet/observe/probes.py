@@ -8,8 +8,8 @@ import aiohttp
 from redis.asyncio import Redis
 from redis.maint_notifications import MaintNotificationsConfig
 
-from controlplane.fleet.observe import ready, redis_info, triton
-from controlplane.fleet.observe.reading import Reading
+from controlplane.fleet.observe.core import ready, redis_info, triton
+from controlplane.fleet.observe.core.reading import Reading
 
 Probe = Callable[[aiohttp.ClientSession], Awaitable[Reading]]
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from django.db import transaction
 
 from controlplane.fleet.models import Observation
-from controlplane.fleet.observe.reading import rates
+from controlplane.fleet.observe.core.reading import rates
 from controlplane.fleet.observe.round import Seen
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import aiohttp
 from redis.exceptions import RedisError
 
+from controlplane.fleet.observe.core.reading import Reading, down
 from controlplane.fleet.observe.probes import Probe
-from controlplane.fleet.observe.reading import Reading, down
 
 
 @dataclass(frozen=True, slots=True)

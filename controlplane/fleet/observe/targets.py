@@ -3,7 +3,7 @@
 from controlplane.config import Config
 from controlplane.fleet.models import Observation, Replica
 from controlplane.fleet.observe import probes
-from controlplane.fleet.observe.ready import Count, Fault, Names
+from controlplane.fleet.observe.core.ready import Count, Fault, Names
 from controlplane.fleet.observe.round import Target
 
 GATEWAY = Names(

@@ -10,13 +10,13 @@ from typing import Any
 
 import structlog
 
-from controlplane.incidents.attribution.ask import asked, causes, value
-from controlplane.incidents.changes import FIRST_REVISION, revision_identity
+from controlplane.incidents.act.changes import FIRST_REVISION, revision_identity
+from controlplane.incidents.attribution.questions import asked, causes, value
 from controlplane.incidents.models import ChangeRecord, Incident
-from controlplane.serving import pools_served
-from controlplane.slo.alert import Alert
-from controlplane.slo.plan import cut
-from controlplane.telemetry.ask import answers
+from controlplane.serving_stack import pools_served
+from controlplane.slo.core.alert import Alert
+from controlplane.slo.core.count_plan import cut
+from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import StoreError, StoreUnavailable
 
 log = structlog.get_logger(__name__)

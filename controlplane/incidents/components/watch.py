@@ -13,10 +13,12 @@ from django.conf import settings
 from django.db import DatabaseError, close_old_connections, transaction
 from django.utils import timezone
 
-from controlplane.incidents import engine, rows
-from controlplane.incidents.components import judge, reading
-from controlplane.incidents.delivery.models import Heartbeat
-from controlplane.incidents.steps import Rules
+from controlplane.incidents import rows
+from controlplane.incidents.components import observed
+from controlplane.incidents.components.core import judge
+from controlplane.incidents.decide import engine
+from controlplane.incidents.decide.core.steps import Rules
+from controlplane.incidents.notify.delivery.models import Heartbeat
 
 log = structlog.get_logger(__name__)
 
@@ -29,7 +31,7 @@ def look(watching_since: datetime, now: datetime) -> None:
     config = settings.CONFIG
     Heartbeat.objects.get_or_create(name=Heartbeat.COMPONENTS, defaults={"at": now})
     row = Heartbeat.objects.select_for_update().get(name=Heartbeat.COMPONENTS)
-    found = judge.alerts(reading.read(watching_since), rows.of_components().keys(), now, reading.limits(config))
+    found = judge.alerts(observed.read(watching_since), rows.of_components().keys(), now, observed.limits(config))
     engine.observe_components(found, now, Rules(hold=timedelta(seconds=config.component_up_for_s)))
     row.at = now
     row.save()

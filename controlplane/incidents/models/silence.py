@@ -3,7 +3,7 @@
 from django.core.exceptions import ValidationError
 from django.db import models
 
-from controlplane.incidents.silence import Matcher, Silence, matcher
+from controlplane.incidents.decide.core.silences import Matcher, Silence, matcher
 
 
 def validate_matchers(value: object) -> None:

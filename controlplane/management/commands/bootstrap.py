@@ -4,8 +4,8 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from controlplane.bootstrap import bootstrap
 from controlplane.fleet.seed import SeedError
+from controlplane.management.bootstrap import bootstrap
 
 
 class Command(BaseCommand):

@@ -9,7 +9,7 @@ from django.contrib.staticfiles import finders
 from django.contrib.staticfiles.management.commands.collectstatic import Command as CollectStatic
 from django.core.management.base import CommandParser
 
-from controlplane.static_files import StaticFiles
+from controlplane.web.static_files import StaticFiles
 
 STAMP = ".sources"
 

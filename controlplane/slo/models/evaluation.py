@@ -2,7 +2,7 @@
 
 from django.db import models
 
-from controlplane.slo.alert import LONGEST_KEY
+from controlplane.slo.core.alert import LONGEST_KEY
 from controlplane.slo.models.objective import StoredObjective
 
 

@@ -1,4 +1,4 @@
-"""An objective in the database: `controlplane.slo.objective.Objective` with its owner, its history, and what other systems noted on it."""
+"""An objective in the database, with its owner, its history, and what other systems noted on it."""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -10,12 +10,12 @@ from django.db import models
 
 from controlplane.fleet.models import Team
 from controlplane.fleet.validators import validate_name
-from controlplane.slo.burn import MinimumEvents
-from controlplane.slo.document import INDICATORS, METHODS, PERIODS, UNITS, kind_of
-from controlplane.slo.objective import Calendar, Objective, Occurrences, Rolling, Timeslices
-from controlplane.slo.period import check
-from controlplane.slo.sli import MEASURES, Availability, Cost, Histogram, Indicator, Latency
-from controlplane.slo.windows import WORKBOOK, BurnWindow
+from controlplane.slo.core.burn import MinimumEvents
+from controlplane.slo.core.document import INDICATORS, METHODS, PERIODS, UNITS, kind_of
+from controlplane.slo.core.objective import Calendar, Objective, Occurrences, Rolling, Timeslices
+from controlplane.slo.core.period import check
+from controlplane.slo.core.sli import MEASURES, Availability, Cost, Histogram, Indicator, Latency
+from controlplane.slo.core.windows import WORKBOOK, BurnWindow
 from controlplane.telemetry.ledger.row import STAGES
 
 
@@ -157,7 +157,7 @@ class StoredObjective(models.Model):
     def _check(self, objective: Objective) -> None:
         check(objective)
         if isinstance(objective.indicator, Histogram):
-            from controlplane.slo.edges import judged_by  # it asks the store, which knows no models
+            from controlplane.slo.evaluate.bucket_edges import judged_by
 
             judged_by(objective.indicator)
         if self.indicator_kind == "histogram" and (self.scope or self.split_by):

@@ -7,14 +7,14 @@ from typing import Any
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
+from controlplane.slo.core.objective import Objective
 from controlplane.slo.models import StoredObjective
-from controlplane.slo.objective import Objective
-from controlplane.slo.openslo import weir
-from controlplane.slo.openslo.lint import Linted, lint
+from controlplane.slo.openslo.core import weir
+from controlplane.slo.openslo.core.apply_plan import State, Step, Stored, plan
+from controlplane.slo.openslo.core.lint import Linted, lint
+from controlplane.slo.openslo.core.problem import Problem, shown
+from controlplane.slo.openslo.core.reading import Document, read
 from controlplane.slo.openslo.models import AppliedDocument
-from controlplane.slo.openslo.plan import State, Step, Stored, plan
-from controlplane.slo.openslo.problem import Problem, shown
-from controlplane.slo.openslo.reading import Document, read
 from controlplane.slo.save import save_objective
 
 MANAGED_BY = weir.PREFIX + "managed-by"

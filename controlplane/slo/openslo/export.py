@@ -2,12 +2,12 @@
 
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.openslo.apply import known_documents
-from controlplane.slo.openslo.exported import exported
-from controlplane.slo.openslo.imported import Context
+from controlplane.slo.openslo.core.exported import exported
+from controlplane.slo.openslo.core.imported import Context
+from controlplane.slo.openslo.core.reading import Document, read
+from controlplane.slo.openslo.core.references import index
+from controlplane.slo.openslo.core.writing import joined
 from controlplane.slo.openslo.models import AppliedDocument
-from controlplane.slo.openslo.reading import Document, read
-from controlplane.slo.openslo.references import index
-from controlplane.slo.openslo.writing import joined
 
 
 def export_one(row: StoredObjective) -> str:

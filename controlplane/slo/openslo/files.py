@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from controlplane.slo.openslo.reading import MOST_BYTES
+from controlplane.slo.openslo.core.reading import MOST_BYTES
 
 SUFFIXES = (".yaml", ".yml")
 MOST_FILES = 10_000

@@ -7,10 +7,10 @@ from dataclasses import asdict
 from django.http import QueryDict
 
 from controlplane.slo.admin import ObjectiveForm
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.windows import BurnWindow
 from controlplane.slo.models import StoredObjective
-from controlplane.slo.objective import Objective
-from controlplane.slo.openslo import weir
-from controlplane.slo.windows import BurnWindow
+from controlplane.slo.openslo.core import weir
 
 LEFT_OUT = ("csrfmiddlewaretoken", "enabled", "owner", "runbook", "labels", "annotations", "description")
 """Of the form, and of no matter to what pages."""

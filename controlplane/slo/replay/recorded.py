@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import numpy as np
 
-from controlplane.slo.edges import grown
-from controlplane.slo.maintenance import Planned
-from controlplane.slo.objective import Objective, Timeslices
-from controlplane.slo.period import SECOND_NS, period_at
-from controlplane.slo.plan import GRID_S, Block, Plan, Split
-from controlplane.slo.replay.history import History
-from controlplane.slo.sli import Histogram
-from controlplane.slo.windows import HOUR_S, lengths_s
+from controlplane.slo.core.count_plan import GRID_S, Block, Plan, Split
+from controlplane.slo.core.maintenance_windows import Planned
+from controlplane.slo.core.objective import Objective, Timeslices
+from controlplane.slo.core.period import SECOND_NS, period_at
+from controlplane.slo.core.sli import Histogram
+from controlplane.slo.core.windows import HOUR_S, lengths_s
+from controlplane.slo.evaluate.bucket_edges import grown
+from controlplane.slo.replay.core.history import History
+from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.types import Window
 
 STEP_S = 60
 """What a replay judges by, where windows and slices are whole minutes; else by GRID_S. The controller judges every few seconds, so a

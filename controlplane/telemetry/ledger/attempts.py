@@ -1,7 +1,7 @@
 """The attempts of a request: every call to a replica is booked where it was spent, also one that failed and was followed by another."""
 
 from controlplane.telemetry.ledger.attributes import count, flag, text
-from controlplane.telemetry.ledger.pieces import answered
+from controlplane.telemetry.ledger.own_time import answered
 from controlplane.telemetry.ledger.reading import Node
 from controlplane.telemetry.ledger.requests import ERROR, Request
 from controlplane.telemetry.ledger.row import Attempt

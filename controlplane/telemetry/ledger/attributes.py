@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping
 
-from controlplane.telemetry.spans import AttrValue
+from controlplane.telemetry.core.spans import AttrValue
 
 MAX_COUNT = 10**9  # tokens, versions: more than this is a broken emitter
 MAX_SECONDS = 10**9  # 31 years, so that nanoseconds stay within 63 bits

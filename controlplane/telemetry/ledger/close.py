@@ -9,18 +9,18 @@ the sum. A gateway's trace of eight spans takes 60 to 100 µs (CPython 3.11; one
 
 from collections.abc import Sequence
 
-from controlplane.telemetry.ledger import columns
+from controlplane.telemetry.core.spans import Span
+from controlplane.telemetry.ledger import dimensions
 from controlplane.telemetry.ledger.adapters import weir
 from controlplane.telemetry.ledger.attempts import attempt_nodes, booked, owner, retried, unmeasured
+from controlplane.telemetry.ledger.attribute_index import tokens
 from controlplane.telemetry.ledger.attributes import count, flag, text
 from controlplane.telemetry.ledger.critical_path import Section, critical_path
-from controlplane.telemetry.ledger.pieces import pieces
+from controlplane.telemetry.ledger.own_time import pieces
 from controlplane.telemetry.ledger.reading import UNATTRIBUTED, Entry, Node
 from controlplane.telemetry.ledger.requests import ERROR, Request, find
 from controlplane.telemetry.ledger.row import LedgerRow
-from controlplane.telemetry.ledger.tokens import tokens
 from controlplane.telemetry.ledger.tree import build
-from controlplane.telemetry.spans import Span
 
 FIRST_TOKEN = "first_token"  # noqa: S105  (an event's name)
 
@@ -51,8 +51,8 @@ def _row(request: Request) -> LedgerRow:
     calls = attempt_nodes(request)
     stages, prefill_ns, decode_ns, model_ns = _tally(path, first_token_at, calls)
     unattributed_ns = stages.pop(UNATTRIBUTED)
-    asked = columns.sources(request)
-    status, http_status, error_type = columns.outcome(request)
+    asked = dimensions.sources(request)
+    status, http_status, error_type = dimensions.outcome(request)
     labels, attributes = tokens([node.span for node in request.members])
     return LedgerRow(
         trace_id=span.trace_id.hex(),
@@ -71,21 +71,21 @@ def _row(request: Request) -> LedgerRow:
         http_status=http_status,
         error_type=error_type,
         error_stage=text(own, "weir.error_stage") or (_error_stage(path) if status == "error" else ""),
-        operation=columns.operation(asked),
+        operation=dimensions.operation(asked),
         service=span.service,
-        model=columns.model(asked),
+        model=dimensions.model(asked),
         variant=text(own, "weir.variant"),
         pool=text(own, "weir.pool"),
         replica=text(own, "weir.replica"),
         region=text(own, "weir.region"),
         tier=text(own, "weir.tier"),
         tenant=text(own, "weir.tenant"),
-        prompt_tokens=columns.prompt_tokens(asked),
-        output_tokens=columns.output_tokens(asked),
+        prompt_tokens=dimensions.prompt_tokens(asked),
+        output_tokens=dimensions.output_tokens(asked),
         cache_outcome=text(own, "weir.cache.outcome"),
-        stream=columns.stream(asked),
+        stream=dimensions.stream(asked),
         cold_start=flag(own, "weir.cold_start"),
-        cost_usd=columns.cost_usd(own),
+        cost_usd=dimensions.cost_usd(own),
         policy_version=count(own, "weir.policy_version"),
         span_count=len(request.members),
         adapter=entry.reading.adapter,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import NamedTuple
 
-from controlplane.telemetry.spans import Span
+from controlplane.telemetry.core.spans import Span
 
 UNATTRIBUTED = ""
 

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
+from controlplane.telemetry.core.spans import CLIENT
 from controlplane.telemetry.ledger.reading import Entry, Node
 from controlplane.telemetry.ledger.tree import MAX_NS, Tree, descend
-from controlplane.telemetry.spans import CLIENT
 
 ERROR = 2
 MAX_COMPARISONS = 1_000_000

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from controlplane.telemetry.core.spans import CLIENT, SERVER, Span
 from controlplane.telemetry.ledger.adapters import read, triton
 from controlplane.telemetry.ledger.reading import Node
-from controlplane.telemetry.spans import CLIENT, SERVER, Span
 
 MAX_NS = 2**63 - 1
 """Times are kept within what the store's signed columns hold."""

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from controlplane.telemetry.spool.frame import Kind
-from controlplane.telemetry.spool.writer import SpoolWriter
+from controlplane.telemetry.ingest.spool.frame import Kind
+from controlplane.telemetry.ingest.spool.writer import SpoolWriter
 
 from .admission import Admission
 from .batch import Builder, encode

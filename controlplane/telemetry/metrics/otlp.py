@@ -17,8 +17,8 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationSc
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
-from controlplane.telemetry.otlp.malformed import Malformed
-from controlplane.telemetry.otlp.wire import count, fields
+from controlplane.telemetry.ingest.otlp.malformed import Malformed
+from controlplane.telemetry.ingest.otlp.wire import count, fields
 
 from . import buckets, exemplars_json
 from .batch import Builder

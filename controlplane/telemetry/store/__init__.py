@@ -3,23 +3,23 @@
 `Store(dsn)` reads and writes; `migrate(dsn, retention_days)` makes the tables; `front.serve_embedded(home)` is the embedded server.
 """
 
-from .burned import BurnedReader
-from .causes import CauseReader
 from .errors import StoreError, StoreInputError, StoreUnavailable
-from .exemplars import ExemplarReader
-from .export import Exporter
-from .failures import FailureReader
-from .homes import Homekeeper
-from .latency import LatencyReader
+from .maintenance.migrate import migrate
+from .maintenance.presort import Sorter
 from .metrics import MetricReader, MetricWriter
-from .migrate import migrate
-from .objectives import ObjectiveReader
-from .overview import OverviewReader
-from .requests import RequestReader
-from .shares import Sharer
-from .sort import Sorter
-from .withdraw import Withdrawer
-from .write import Writer
+from .read.burned import BurnedReader
+from .read.causes import CauseReader
+from .read.exemplars import ExemplarReader
+from .read.export import Exporter
+from .read.failures import FailureReader
+from .read.latency import LatencyReader
+from .read.objectives import ObjectiveReader
+from .read.overview import OverviewReader
+from .read.requests import RequestReader
+from .write.append import Writer
+from .write.homes import Homekeeper
+from .write.shares import Sharer
+from .write.withdraw import Withdrawer
 
 __all__ = ["Store", "StoreError", "StoreInputError", "StoreUnavailable", "migrate"]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from controlplane.config import load
 
+from .embedded.front import serve_embedded
 from .errors import StoreError, StoreUnavailable
-from .front import serve_embedded
-from .migrate import migrate
+from .maintenance.migrate import migrate
 
 
 async def _serve(home: Path, port: int, retention_days: int) -> None:

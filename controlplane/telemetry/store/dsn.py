@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from .embedded.statement import identifier
 from .errors import StoreInputError
-from .statement import identifier
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ import pytest
 from django.test import Client
 from django.test.client import AsyncRequestFactory
 
-from controlplane.api.export import aside, exported
-from controlplane.telemetry.ask import answers
+from controlplane.api.endpoints.export import aside, exported
+from controlplane.telemetry.query import answers
 from tests.controlplane.served import Filled
 
 

@@ -8,7 +8,7 @@ import pytest
 from django.core.asgi import get_asgi_application
 from django.test import Client
 
-from controlplane.telemetry.ask import answers
+from controlplane.telemetry.query import answers
 
 PIECES = 200
 

@@ -9,9 +9,9 @@ from django.test import Client
 from django.utils import timezone
 
 from controlplane.accounts.models import ApiToken
-from controlplane.incidents import engine
-from controlplane.incidents.delivery.models import Delivery, Destination, Endpoint
+from controlplane.incidents.decide import engine
 from controlplane.incidents.models import Incident, SilenceRecord
+from controlplane.incidents.notify.delivery.models import Delivery, Destination, Endpoint
 from tests.controlplane.incidents.alerts import NOW, UP, alert
 from tests.controlplane.served import Filled
 

@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 
 from controlplane.fleet.models import LLMModel, Observation, Pool, Region, Replica, Variant
+from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.types import Window
 from tests.controlplane.served import Filled
 from tests.controlplane.telemetry.store.metrics import write
 from tests.controlplane.telemetry.store.samples import S, row

@@ -12,7 +12,7 @@ from django.test import Client
 from controlplane.controller.loop import Controller
 from controlplane.fleet.models import Team
 from controlplane.slo.models import Maintenance, StoredObjective
-from controlplane.telemetry.ask import answers
+from controlplane.telemetry.query import answers
 from tests.controlplane.served import Filled
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -11,15 +11,15 @@ from django.conf import settings
 
 from controlplane.controller.loop import LEASE_LASTS, Controller, Fence
 from controlplane.fleet.models import Observation
-from controlplane.incidents import engine
+from controlplane.incidents.decide import engine
+from controlplane.incidents.decide.retire import retire
 from controlplane.incidents.models import Incident
-from controlplane.incidents.retire import retire
-from controlplane.slo import lease
-from controlplane.slo.alert import Alert
+from controlplane.slo.core.alert import Alert
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.sli import Availability, Latency
+from controlplane.slo.evaluate import lease
 from controlplane.slo.models import ObjectiveState, StoredObjective, Tick
-from controlplane.slo.objective import Objective
 from controlplane.slo.save import save_objective
-from controlplane.slo.sli import Availability, Latency
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store
 from tests.controlplane.slo.ledger_rows import rows

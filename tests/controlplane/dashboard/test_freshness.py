@@ -2,7 +2,7 @@
 
 import pytest
 
-from controlplane.dashboard.freshness import freshness
+from controlplane.dashboard.core.freshness import freshness
 
 SECOND = 10**9
 

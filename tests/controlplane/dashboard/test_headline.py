@@ -1,7 +1,7 @@
 """The sentence that says which stage makes the slow requests slow."""
 
-from controlplane.dashboard.headline import headline
-from controlplane.telemetry.store.types import LatencyReport, Quantiles, StageFigures
+from controlplane.dashboard.core.headline import headline
+from controlplane.telemetry.core.query_types import LatencyReport, Quantiles, StageFigures
 
 
 def stage(share: float, above: float, mean_ms: float = 1.0) -> StageFigures:

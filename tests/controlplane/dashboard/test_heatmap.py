@@ -7,11 +7,10 @@ from math import log10
 import pytest
 from django.test import Client
 
-from controlplane.dashboard.figures.heatmap import bottom, heatmap_figure, ticks
-from controlplane.telemetry.ask.question import Question
-from controlplane.telemetry.ask.timerange import TimeRange
-from controlplane.telemetry.store.explain import HEATMAP_EDGES_NS
-from controlplane.telemetry.store.types import HeatmapCell, Region, Window
+from controlplane.dashboard.core.figures.heatmap import bottom, heatmap_figure, ticks
+from controlplane.telemetry.core.query_types import HEATMAP_EDGES_NS, HeatmapCell, Region, Window
+from controlplane.telemetry.query.core.question import Question
+from controlplane.telemetry.query.core.timerange import TimeRange
 from tests.controlplane.served import Filled
 
 MINUTE = 60 * 10**9

@@ -6,11 +6,11 @@ from typing import Any
 import plotly.graph_objects as go
 import pytest
 
-from controlplane.dashboard.figures.latency import grid, latency_figure
-from controlplane.dashboard.palette import BANDS, LOOKS
-from controlplane.telemetry.ask.question import Question, parse
+from controlplane.dashboard.core.figures.latency import grid, latency_figure
+from controlplane.dashboard.core.palette import BANDS, LOOKS
+from controlplane.telemetry.core.query_types import LatencyPoint, Quantiles
 from controlplane.telemetry.ledger.row import STAGES
-from controlplane.telemetry.store.types import LatencyPoint, Quantiles
+from controlplane.telemetry.query.core.question import Question, parse
 
 NOW = 1_795_000_000 * 10**9
 STEP = 15 * 10**9

@@ -1,8 +1,8 @@
 """Links that carry the question along."""
 
 from controlplane.dashboard import links
-from controlplane.telemetry.ask.question import parse
-from controlplane.telemetry.store.types import Window
+from controlplane.telemetry.core.query_types import Window
+from controlplane.telemetry.query.core.question import parse
 
 NOW = 1_795_183_500 * 10**9
 

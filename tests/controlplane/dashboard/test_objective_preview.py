@@ -5,9 +5,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.test import Client
 
-from controlplane.slo.objective import Objective
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.sli import Latency
 from controlplane.slo.save import save_objective
-from controlplane.slo.sli import Latency
 from tests.controlplane.served import Filled
 
 PROMISE = Objective("large", "Large model", Latency("e2e", 1.0), 0.9, {"model": "chat-large"})

@@ -10,10 +10,10 @@ from django.test import Client
 from django.utils import timezone
 
 from controlplane.fleet.models import Team
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.sli import Availability, Histogram, Latency
 from controlplane.slo.models import ObjectiveState, StoredObjective, Tick
-from controlplane.slo.objective import Objective
 from controlplane.slo.save import save_objective
-from controlplane.slo.sli import Availability, Histogram, Latency
 from tests.controlplane.served import Filled
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.dashboard.palette import BANDS
+from controlplane.dashboard.core.palette import BANDS
 
 CSS = (Path(__file__).parents[3] / "controlplane/dashboard/static/weir/weir.css").read_text()
 LIGHT, DARK, SYSTEM = (

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.dashboard.waterfall import ticks, waterfall
+from controlplane.dashboard.core.waterfall import ticks, waterfall
+from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger.close import close
-from controlplane.telemetry.ledger.segments import segments
-from controlplane.telemetry.spans import Span
+from controlplane.telemetry.ledger.path_segments import segments
 from tests.controlplane import traffic
 
 START = 1_795_000_000 * 10**9

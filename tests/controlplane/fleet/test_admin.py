@@ -6,8 +6,8 @@ import pytest
 from django.test import Client
 
 from controlplane.fleet.models import GatewayKey, LLMModel, Pool, Region, Replica, StageBudgets, Tenant, Tier, Variant
-from inference import snapshot
-from inference.snapshot import key_digest
+from inference.core import snapshot
+from inference.core.snapshot import key_digest
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -10,7 +10,7 @@ from django.db import connection, transaction
 
 from controlplane.fleet import publish
 from controlplane.fleet.models import LLMModel, Pool, Region, Replica, SnapshotRevision, Tenant, Tier, Variant
-from inference import snapshot
+from inference.core import snapshot
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.fleet.snapshot import (
+from controlplane.fleet.core.snapshot import (
     FleetValues,
     ModelValue,
     PoolValue,
@@ -15,7 +15,7 @@ from controlplane.fleet.snapshot import (
     content_sha256,
     render,
 )
-from inference.snapshot import CacheRule, Tier, check, encode
+from inference.core.snapshot import CacheRule, Tier, check, encode
 
 NAMES = st.sampled_from(["alpha", "beta", "gamma", "delta"])
 TIERS = (Tier("premium", 1), Tier("standard", 2))

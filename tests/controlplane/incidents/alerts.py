@@ -5,12 +5,12 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from controlplane.slo.alert import Alert, State
-from controlplane.slo.budget import Budget
-from controlplane.slo.burn import Verdict
-from controlplane.slo.objective import Objective
-from controlplane.slo.sli import Availability, Latency
-from controlplane.slo.windows import WORKBOOK, Severity
+from controlplane.slo.core.alert import Alert, State
+from controlplane.slo.core.budget import Budget
+from controlplane.slo.core.burn import Verdict
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.sli import Availability, Latency
+from controlplane.slo.core.windows import WORKBOOK, Severity
 
 NOW = datetime(2026, 11, 21, 2, 30, tzinfo=UTC)
 TTFT = Objective(

@@ -8,15 +8,17 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 import pytest
 
-from controlplane.incidents import engine, telling, text
-from controlplane.incidents.attribution import ask, gather
+from controlplane.core import text_units
+from controlplane.incidents.attribution import gather, questions
+from controlplane.incidents.decide import engine
 from controlplane.incidents.models import Incident
-from controlplane.slo.alert import Alert
-from controlplane.slo.objective import Objective
-from controlplane.slo.plan import cut
-from controlplane.slo.sli import Availability, Cost, Indicator, Latency
+from controlplane.incidents.notify import notices
+from controlplane.slo.core.alert import Alert
+from controlplane.slo.core.count_plan import cut
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.sli import Availability, Cost, Indicator, Latency
+from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.types import Window
 from tests.controlplane.served import Filled
 
 from .alerts import TTFT, alert
@@ -50,7 +52,7 @@ def test_the_store_judges_each_request_as_the_indicator_does(filled: Filled, ind
 
 
 def test_the_queue_that_grew_is_blamed_from_when_it_grew(served: Filled) -> None:
-    found = ask.asked(Store(served.dsn), at_the_end(served, SLOW))
+    found = questions.asked(Store(served.dsn), at_the_end(served, SLOW))
     assert found is not None
     assert found["stages"][0]["stage"] == "queue"
     assert found["stages"][0]["share"] > 0.8
@@ -64,7 +66,7 @@ def test_the_queue_that_grew_is_blamed_from_when_it_grew(served: Filled) -> None
 
 
 def test_the_value_is_the_quantile_of_the_target_since_it_began(served: Filled) -> None:
-    found = ask.asked(Store(served.dsn), at_the_end(served, SLOW))
+    found = questions.asked(Store(served.dsn), at_the_end(served, SLOW))
     assert found is not None
     since = [row for row in served.of(model="chat-large") if row.entry_start_ns >= found["since_ns"]]
     times = [row.ttft_ns / 1e6 for row in since if row.ttft_ns is not None and SLOW.indicator.good(row) is not None]
@@ -73,7 +75,7 @@ def test_the_value_is_the_quantile_of_the_target_since_it_began(served: Filled) 
 
 def test_failures_are_blamed_on_the_stage_they_failed_in(served: Filled) -> None:
     objective = replace(SLOW, indicator=Availability(), target=0.999)
-    found = ask.asked(Store(served.dsn), at_the_end(served, objective))
+    found = questions.asked(Store(served.dsn), at_the_end(served, objective))
     assert found is not None
     failed = Counter(row.error_stage for row in served.of(model="chat-large") if row.status == "error")
     assert [(one["stage"], one["share"]) for one in found["stages"]] == [("model", 1.0)]
@@ -82,7 +84,7 @@ def test_failures_are_blamed_on_the_stage_they_failed_in(served: Filled) -> None
 
 def test_a_scope_without_bad_requests_has_no_attribution(served: Filled) -> None:
     objective = replace(SLOW, scope={"model": "nobody"})
-    assert ask.asked(Store(served.dsn), at_the_end(served, objective)) is None
+    assert questions.asked(Store(served.dsn), at_the_end(served, objective)) is None
 
 
 @pytest.mark.django_db
@@ -107,12 +109,12 @@ def test_the_figure_of_an_open_incident_follows_the_present(served: Filled) -> N
     earlier = now - timedelta(minutes=10)
     engine.observe([alert(SLOW, at=earlier)], now + timedelta(minutes=1))
     incident = Incident.objects.get()
-    last = int(earlier.timestamp()) * 10**9 + ask.SECOND_NS
-    window = range(last - ask.PRESENT_S * ask.SECOND_NS, last)
+    last = int(earlier.timestamp()) * 10**9 + questions.SECOND_NS
+    window = range(last - questions.PRESENT_S * questions.SECOND_NS, last)
     rows = [row for row in served.of(model="chat-large") if row.entry_start_ns in window]
     times = [row.ttft_ns / 1e6 for row in rows if row.ttft_ns is not None and SLOW.indicator.good(row) is not None]
     assert incident.burning["value"] == pytest.approx(np.quantile(times, 0.95))
-    assert f"is {text.ms(incident.burning['value'])} against 1.50 s" in incident.summary
+    assert f"is {text_units.ms(incident.burning['value'])} against 1.50 s" in incident.summary
 
 
 @pytest.mark.django_db
@@ -122,7 +124,7 @@ def test_what_the_store_did_not_answer_is_filled_in_once_it_does(
     now = datetime.fromtimestamp(served.to_ns // 10**9, UTC)
     with monkeypatch.context() as patch:
         gone = Store("clickhouse://weir:nobody@127.0.0.1:1/weir")
-        patch.setattr("controlplane.telemetry.ask.answers.store", lambda: gone)
+        patch.setattr("controlplane.telemetry.query.answers.store", lambda: gone)
         engine.observe([at_the_end(served, SLOW)], now)
     incident = Incident.objects.get()
     assert (incident.attribution, incident.attribution_missing) == (None, gather.AWAY)
@@ -131,7 +133,7 @@ def test_what_the_store_did_not_answer_is_filled_in_once_it_does(
     assert incident.attribution is not None
     assert incident.attribution_missing == ""
     assert [entry.kind for entry in incident.entries.all()] == ["opened", "held", "attributed"]
-    assert "queue" in telling.facts(incident).attribution["stages"][0]["stage"]  # type: ignore[index]
+    assert "queue" in notices.facts(incident).attribution["stages"][0]["stage"]  # type: ignore[index]
 
 
 @pytest.mark.django_db

@@ -6,9 +6,9 @@ import pytest
 from django.utils import timezone
 
 from controlplane.fleet.models import SnapshotRevision
-from controlplane.incidents import changes
-from controlplane.incidents.delivery.models import Delivery, Destination, Endpoint
+from controlplane.incidents.act import changes
 from controlplane.incidents.models import ChangeRecord
+from controlplane.incidents.notify.delivery.models import Delivery, Destination, Endpoint
 
 pytestmark = pytest.mark.django_db
 

@@ -8,14 +8,17 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, transaction
 
-from controlplane.incidents import engine, life, rows
+from controlplane.incidents import rows
+from controlplane.incidents.act import actions
 from controlplane.incidents.attribution import gather
-from controlplane.incidents.delivery.models import Delivery, Destination, Endpoint
+from controlplane.incidents.decide import engine
 from controlplane.incidents.models import Entry, Incident, SilenceRecord
-from controlplane.incidents.notice import Change, Notice
-from controlplane.slo.alert import Alert
-from controlplane.slo.windows import Severity
-from tests.controlplane.incidents.delivery.notices import pagerduty
+from controlplane.incidents.notify import notices
+from controlplane.incidents.notify.core.notice import Change, Notice
+from controlplane.incidents.notify.delivery.models import Delivery, Destination, Endpoint
+from controlplane.slo.core.alert import Alert
+from controlplane.slo.core.windows import Severity
+from tests.controlplane.incidents.notify.delivery.notices import pagerduty
 
 from .alerts import NOW, TTFT, after, alert, outage
 
@@ -25,11 +28,9 @@ pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("away")]
 @pytest.fixture
 def told(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Notice]]:
     """What went into the outbox, for a destination that takes everything, beside what the outbox itself did with it."""
-    from controlplane.incidents import telling
-
     pagerduty("all")
     found: list[Notice] = []
-    enqueue = telling.enqueue
+    enqueue = notices.enqueue
 
     def listen(notice: Notice | Change) -> bool:
         taken = enqueue(notice)
@@ -37,7 +38,7 @@ def told(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Notice]]:
             found.append(notice)
         return taken
 
-    monkeypatch.setattr(telling, "enqueue", listen)
+    monkeypatch.setattr(notices, "enqueue", listen)
     yield found
 
 
@@ -96,7 +97,7 @@ def test_a_ticket_that_becomes_a_page_is_the_same_incident_and_pages_anew_though
 ) -> None:
     engine.observe([alert(severity="ticket", burn=4)], NOW)
     ticket = Incident.objects.get().notice_key
-    assert life.acknowledge(ticket, "tom", after(1))
+    assert actions.acknowledge(ticket, "tom", after(1))
     engine.observe([alert()], after(2))
     incident = Incident.objects.get()
     assert (incident.severity, incident.status) == ("page", "open")
@@ -106,7 +107,9 @@ def test_a_ticket_that_becomes_a_page_is_the_same_incident_and_pages_anew_though
         ("resolve", True),
         ("trigger", False),
     ]
-    assert not life.acknowledge(ticket, "tom", after(3), via="pagerduty"), "an echo of the ticket is none of the page"
+    assert not actions.acknowledge(ticket, "tom", after(3), via="pagerduty"), (
+        "an echo of the ticket is none of the page"
+    )
 
 
 def test_a_page_that_only_smoulders_is_resolved_and_goes_on_as_a_ticket(told: list[Notice]) -> None:
@@ -163,8 +166,8 @@ def test_an_outage_inhibits_latency_of_its_scope_until_it_is_over(told: list[Not
 def test_what_a_person_resolves_stays_resolved_for_a_quarter_of_an_hour_and_then_opens_anew(told: list[Notice]) -> None:
     engine.observe([alert()], NOW)
     first = Incident.objects.get()
-    assert life.resolve(first.notice_key, "tom", after(1), "it was me")
-    assert not life.resolve(first.notice_key, "tom", after(1))
+    assert actions.resolve(first.notice_key, "tom", after(1), "it was me")
+    assert not actions.resolve(first.notice_key, "tom", after(1))
     for minute in range(2, 16):
         engine.observe([alert(at=after(minute))], after(minute))
     assert Incident.objects.count() == 1
@@ -179,7 +182,7 @@ def test_what_a_person_resolves_stays_resolved_for_a_quarter_of_an_hour_and_then
 
 def test_after_a_quiet_moment_what_a_person_resolved_opens_at_once(told: list[Notice]) -> None:
     engine.observe([alert()], NOW)
-    life.resolve(Incident.objects.get().notice_key, "tom", after(1))
+    actions.resolve(Incident.objects.get().notice_key, "tom", after(1))
     engine.observe([alert(state="quiet")], after(2))
     engine.observe([alert(at=after(3))], after(3))
     assert Incident.objects.count() == 2
@@ -193,11 +196,11 @@ def test_what_was_done_in_pagerduty_is_told_to_the_others_and_not_back_there(sev
     engine.observe([alert(severity=severity)], NOW)
     Delivery.objects.update(state="delivered", settled_at=NOW)
     key = Incident.objects.get().notice_key
-    assert life.acknowledge(key, "Ann", after(1), "looking", via="pagerduty")
-    assert not life.acknowledge(key, "Ann", after(1), via="pagerduty")
+    assert actions.acknowledge(key, "Ann", after(1), "looking", via="pagerduty")
+    assert not actions.acknowledge(key, "Ann", after(1), via="pagerduty")
     entry = Incident.objects.get().entries.get(kind=Entry.Kind.ACKNOWLEDGED)
     assert (entry.by, entry.via, entry.text) == ("Ann", "pagerduty", "looking")
-    assert life.resolve(key, "Ann", after(2), via="pagerduty")
+    assert actions.resolve(key, "Ann", after(2), via="pagerduty")
     sent = Delivery.objects.exclude(state="dropped").order_by("sequence").values_list("endpoint__kind", "action")
     assert [action for kind, action in sent if kind == "slack"] == ["trigger", "acknowledge", "resolve"]
     assert [action for kind, action in sent if kind == "pagerduty"] == ["trigger"]
@@ -225,14 +228,13 @@ def test_the_database_refuses_a_second_open_incident_of_a_key() -> None:
 
 
 def test_a_failing_outbox_leaves_no_trace_of_the_tick(monkeypatch: pytest.MonkeyPatch) -> None:
-    from controlplane.incidents import telling
 
     def full(notice: Notice) -> None:
         raise OSError("disk full")
 
     pagerduty("all")
     with monkeypatch.context() as patch:
-        patch.setattr(telling, "enqueue", full)
+        patch.setattr(notices, "enqueue", full)
         with pytest.raises(OSError, match="disk full"):
             engine.observe([alert()], NOW)
     assert not Incident.objects.exists()
@@ -279,7 +281,7 @@ def test_an_incident_that_a_person_resolves_while_the_store_is_asked_stays_resol
     key = Incident.objects.get().notice_key
 
     def late(rows: list[Incident], judged: dict[str, Alert]) -> dict[str, gather.Found]:
-        life.resolve(key, "olga", after(1))
+        actions.resolve(key, "olga", after(1))
         return {row.alert_key: gather.Found({"value": 1.0}) for row in rows}
 
     monkeypatch.setattr(gather, "late", late)

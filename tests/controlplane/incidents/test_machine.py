@@ -8,10 +8,10 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from controlplane.incidents.inhibition import Breakdown, inhibitor, recovered
-from controlplane.incidents.machine import decide, subject
-from controlplane.incidents.silence import Silence, matcher, silencing
-from controlplane.incidents.steps import (
+from controlplane.incidents.decide.core.inhibition import Breakdown, inhibitor, recovered
+from controlplane.incidents.decide.core.machine import decide, subject
+from controlplane.incidents.decide.core.silences import Silence, matcher, silencing
+from controlplane.incidents.decide.core.steps import (
     RULES,
     Cooled,
     Cooling,
@@ -26,8 +26,8 @@ from controlplane.incidents.steps import (
     Withheld,
     advance,
 )
-from controlplane.slo.alert import Alert
-from controlplane.slo.windows import DAY_S, HOUR_S, Severity
+from controlplane.slo.core.alert import Alert
+from controlplane.slo.core.windows import DAY_S, HOUR_S, Severity
 
 from .alerts import NOW, TTFT, UP, alert, outage
 

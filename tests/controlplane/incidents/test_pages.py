@@ -9,12 +9,13 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from controlplane.incidents import engine, silencing
-from controlplane.incidents.delivery import enqueue
-from controlplane.incidents.machine import subject
+from controlplane.incidents.act import silencing
+from controlplane.incidents.decide import engine
+from controlplane.incidents.decide.core.machine import subject
 from controlplane.incidents.models import Entry, Incident, SilenceRecord
+from controlplane.incidents.notify.delivery import enqueue
 from controlplane.slo.models import Tick
-from tests.controlplane.incidents.delivery.notices import notice, pagerduty
+from tests.controlplane.incidents.notify.delivery.notices import notice, pagerduty
 from tests.controlplane.people import on_call
 from tests.controlplane.served import Filled
 

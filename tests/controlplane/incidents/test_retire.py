@@ -3,9 +3,9 @@
 import pytest
 
 from controlplane.fleet.models import Team
-from controlplane.incidents import engine
+from controlplane.incidents.decide import engine
+from controlplane.incidents.decide.retire import WHY, retire
 from controlplane.incidents.models import Incident
-from controlplane.incidents.retire import WHY, retire
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.save import save_objective
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.incidents.silence import Matcher, Silence, Subject, matcher, silencing
+from controlplane.incidents.decide.core.silences import Matcher, Silence, Subject, matcher, silencing
 
 from .alerts import NOW
 

@@ -6,10 +6,10 @@ import pytest
 from django.test import Client
 from django.utils import timezone
 
-from controlplane.incidents import engine
-from controlplane.incidents.delivery.models import Delivery
+from controlplane.incidents.decide import engine
 from controlplane.incidents.models import Incident, SilenceRecord
-from tests.controlplane.incidents.delivery.notices import pagerduty
+from controlplane.incidents.notify.delivery.models import Delivery
+from tests.controlplane.incidents.notify.delivery.notices import pagerduty
 
 from .alerts import UP, alert
 

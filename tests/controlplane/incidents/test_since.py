@@ -1,7 +1,7 @@
 """Since when it burns, of minutes with good and bad requests."""
 
-from controlplane.incidents.attribution.since import since_ns
-from controlplane.telemetry.store.burned import Step
+from controlplane.incidents.attribution.core.since import since_ns
+from controlplane.telemetry.core.objective_counts import Step
 
 MINUTE = 60 * 10**9
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from controlplane.incidents import frozen, text
-from controlplane.slo.sli import Availability, Cost, Latency
+from controlplane.incidents.decide.core import alert_record
+from controlplane.incidents.notify.core import page_text
+from controlplane.slo.core.sli import Availability, Cost, Latency
 
 from .alerts import NOW, TTFT, UP, alert
 
@@ -31,11 +32,11 @@ ATTRIBUTION: dict[str, Any] = {
     "traces": ["a" * 32],
     "causes": [],
 }
-FACTS = text.Facts(
+FACTS = page_text.Facts(
     name=TTFT.name,
-    promise=frozen.promise(TTFT),
+    promise=alert_record.promise(TTFT),
     scope={"model": "chat", "tier": "premium"},
-    burning=frozen.burning(alert()),
+    burning=alert_record.burning(alert()),
     attribution=ATTRIBUTION,
     resolves="resolves once no window has burned too fast for 2 min",
     owner="serving",
@@ -44,7 +45,7 @@ FACTS = text.Facts(
 
 
 def test_the_page_says_stage_segment_since_when_owner_and_runbook() -> None:
-    assert text.summary(FACTS) == (
+    assert page_text.summary(FACTS) == (
         "premium chat TTFT p95 is 142 ms against 100 ms; 68 % of the burn is queue time on prompts of 4-8k tokens in pool "
         "chat-large, since policy revision 14 (02:14 UTC); 31 % of the budget left, gone in 2 h; owner: serving; "
         "https://runbooks.example.com/chat-ttft"
@@ -65,12 +66,12 @@ def test_the_page_says_stage_segment_since_when_owner_and_runbook() -> None:
     ],
 )  # fmt: skip
 def test_what_is_not_known_is_left_out_and_nothing_else(change: dict[str, Any], expected: str) -> None:
-    assert expected in text.summary(replace(FACTS, attribution={**ATTRIBUTION, **change}))
+    assert expected in page_text.summary(replace(FACTS, attribution={**ATTRIBUTION, **change}))
 
 
 def test_without_the_store_it_says_so() -> None:
     bare = replace(FACTS, attribution=None, missing="the store does not answer", owner="", runbook="", resolves="")
-    assert text.summary(bare) == (
+    assert page_text.summary(bare) == (
         "premium chat TTFT p95 burns its budget 18 times too fast over 1 h and 5 min; stage and segment not known (the store "
         "does not answer); 31 % of the budget left, gone in 2 h; no owner; no runbook"
     )
@@ -90,35 +91,35 @@ def test_without_the_store_it_says_so() -> None:
     ],
 )
 def test_each_kind_of_objective_in_its_unit(indicator: Any, value: float, expected: str) -> None:
-    promise = frozen.promise(replace(TTFT, indicator=indicator))
-    assert expected in text.summary(replace(FACTS, promise=promise, attribution={**ATTRIBUTION, "value": value}))
+    promise = alert_record.promise(replace(TTFT, indicator=indicator))
+    assert expected in page_text.summary(replace(FACTS, promise=promise, attribution={**ATTRIBUTION, "value": value}))
 
 
 def test_99_95_is_not_rounded_to_a_target_that_nobody_promised() -> None:
-    promise = frozen.promise(replace(UP, target=0.9995))
+    promise = alert_record.promise(replace(UP, target=0.9995))
     facts = replace(FACTS, promise=promise, attribution={**ATTRIBUTION, "value": 0.99})
-    assert "is 99 % against 99.95 %" in text.summary(facts)
+    assert "is 99 % against 99.95 %" in page_text.summary(facts)
 
 
 def test_a_spent_budget_is_said_to_be_gone() -> None:
-    assert text.budget({"left_share": -0.12, "lasts_s": 0.0}) == "the budget is gone (112 % spent)"
-    assert text.budget({"left_share": 0.5, "lasts_s": None, "forever": True}) == "50 % of the budget left"
+    assert page_text.budget({"left_share": -0.12, "lasts_s": 0.0}) == "the budget is gone (112 % spent)"
+    assert page_text.budget({"left_share": 0.5, "lasts_s": None, "forever": True}) == "50 % of the budget left"
 
 
 def test_a_scope_of_everything_but_a_model_is_put_in_words() -> None:
     scope = {"pool": "p1", "region": "eu", "tenant": "acme", "prompt_bucket": "131072+"}
     expected = "all traffic TTFT p95 in pool p1 in eu for tenant acme on prompts of 128k+ tokens"
-    assert text.subject(replace(FACTS, scope=scope)) == expected
+    assert page_text.subject(replace(FACTS, scope=scope)) == expected
 
 
 def test_the_summary_fits_into_a_page_whatever_the_names() -> None:
     long = replace(FACTS, runbook="https://x.example/" + "r" * 3000)
-    assert len(text.summary(long)) == text.LONGEST
-    assert text.summary(long).startswith("premium chat TTFT p95 is 142 ms against 100 ms")
+    assert len(page_text.summary(long)) == page_text.LONGEST
+    assert page_text.summary(long).startswith("premium chat TTFT p95 is 142 ms against 100 ms")
 
 
 def test_the_details_name_each_thing() -> None:
-    details = text.details(FACTS)
+    details = page_text.details(FACTS)
     assert details["stages"] == ["queue 68 %", "model 27 %"]
     assert details["segments"][0] == "pool chat-large: 97 % of the bad requests, 50 % of the others"
     assert details["changed before"] == ["policy revision 14 at 2026-11-21 02:14 UTC"]
@@ -127,25 +128,25 @@ def test_the_details_name_each_thing() -> None:
 
 
 def test_only_addresses_become_links() -> None:
-    found = text.links("https://weir/incidents/1", replace(FACTS, runbook="ask Tom"), "https://weir/latency", [])
+    found = page_text.links("https://weir/incidents/1", replace(FACTS, runbook="ask Tom"), "https://weir/latency", [])
     assert [link.text for link in found] == ["Incident", "Latency at that time"]
 
 
 def test_requests_that_met_no_replica_are_said_to_have_met_none() -> None:
     found = {**ATTRIBUTION, "segments": [segment("replica", "", 1.0, 0.0)]}
-    assert "of requests that no replica took" in text.blame(replace(FACTS, attribution=found))
+    assert "of requests that no replica took" in page_text.blame(replace(FACTS, attribution=found))
 
 
 def test_a_component_that_is_down_comes_before_the_stages() -> None:
     burning = {**FACTS.burning, "down": ["pool chat-large has 0 of 2 replicas up since 02:20:05 UTC"]}
-    assert text.blame(replace(FACTS, burning=burning)).startswith(
+    assert page_text.blame(replace(FACTS, burning=burning)).startswith(
         "pool chat-large has 0 of 2 replicas up since 02:20:05 UTC; 68 % of the burn is queue time"
     )
 
 
 def test_the_figure_is_that_of_now_and_where_nobody_knows_it_that_is_said() -> None:
     now = replace(FACTS, burning={**FACTS.burning, "value": 187.0})
-    assert text.measured(now) == "is 187 ms against 100 ms"
-    assert text.measured(replace(now, burning={**now.burning, "state": "unknown"})) == (
+    assert page_text.measured(now) == "is 187 ms against 100 ms"
+    assert page_text.measured(replace(now, burning={**now.burning, "state": "unknown"})) == (
         "was 187 ms against 100 ms when it was last measured; what it is now is not known"
     )

@@ -8,12 +8,14 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from controlplane.fleet.models import Team
-from controlplane.incidents import engine, life, unheard
-from controlplane.incidents.delivery.models import Delivery, Destination, Heartbeat
-from controlplane.incidents.delivery.watch import Watch, look
+from controlplane.incidents.act import actions
+from controlplane.incidents.decide import engine
 from controlplane.incidents.models import Entry, Incident, SilenceRecord
+from controlplane.incidents.notify import unnotified
+from controlplane.incidents.notify.delivery.health.evaluation_watch import Watch, look
+from controlplane.incidents.notify.delivery.models import Delivery, Destination, Heartbeat
 from controlplane.slo.models import Tick
-from tests.controlplane.incidents.delivery.notices import pagerduty
+from tests.controlplane.incidents.notify.delivery.notices import pagerduty
 
 from .alerts import NOW, TTFT, UP, after, alert, outage
 
@@ -104,16 +106,16 @@ def test_every_page_has_a_banner_while_a_page_reached_nobody(path: str, reader: 
 
 def test_the_banner_goes_when_somebody_is_on_it(reader: Client) -> None:
     engine.observe([alert()], NOW)
-    life.acknowledge(Incident.objects.get().notice_key, "olga", NOW)
+    actions.acknowledge(Incident.objects.get().notice_key, "olga", NOW)
     assert not banner(reader.get("/incidents").content.decode())
 
 
 def test_a_page_that_every_destination_refused_reached_nobody(reader: Client) -> None:
     pagerduty("all")
     engine.observe([alert()], NOW)
-    assert unheard.pages(timezone.now()) == [], "it is on its way"
+    assert unnotified.pages(timezone.now()) == [], "it is on its way"
     Delivery.objects.update(state="dead", settled_at=timezone.now(), error="400 invalid routing key")
-    (found,) = unheard.pages(timezone.now())
+    (found,) = unnotified.pages(timezone.now())
     assert found.why.startswith("all refused it (400 invalid routing key)")
     page = reader.get(f"/incidents/{found.incident.pk}").content.decode()
     assert banner(page)
@@ -124,12 +126,12 @@ def test_a_page_that_nobody_accepts_for_long_has_reached_nobody_yet() -> None:
     pagerduty("all")
     engine.observe([alert()], NOW)
     Delivery.objects.update(enqueued_at=timezone.now() - timedelta(minutes=3), error="503 busy", attempts=9)
-    (found,) = unheard.pages(timezone.now())
+    (found,) = unnotified.pages(timezone.now())
     assert found.why == "all has not accepted it for 3 min (503 busy). Weir keeps trying"
     pagerduty("second", 2)
     engine.observe([alert(at=after(1))], after(1))
     Delivery.objects.filter(destination__name="second").update(state="delivered", settled_at=timezone.now())
-    assert unheard.pages(timezone.now()) == [], "another has accepted it"
+    assert unnotified.pages(timezone.now()) == [], "another has accepted it"
 
 
 def test_the_dead_man_service_is_not_told_that_all_is_well_while_a_page_reached_nobody(
@@ -141,12 +143,12 @@ def test_the_dead_man_service_is_not_told_that_all_is_well_while_a_page_reached_
     async def ping(url: str) -> None:
         pinged.append(url)
 
-    monkeypatch.setattr("controlplane.incidents.delivery.watch.ping", ping)
+    monkeypatch.setattr("controlplane.incidents.notify.delivery.health.evaluation_watch.ping", ping)
     Tick.objects.create(at=timezone.now(), took_s=0.1, objectives=3, holder="a")
     for name in (Heartbeat.SENDER, Heartbeat.COMPONENTS):
         Heartbeat.objects.create(name=name, at=timezone.now())
     engine.observe([alert()], NOW)
-    watch = Watch(unheard=unheard.sentences)
+    watch = Watch(unheard=unnotified.sentences)
     watch._once()
     assert pinged == []
     pagerduty("all")
@@ -208,7 +210,7 @@ def test_an_open_page_is_sent_to_a_destination_that_takes_it_only_since(change: 
 def test_what_is_acknowledged_or_silenced_is_not_sent_to_a_new_destination() -> None:
     pagerduty("first", 1)
     engine.observe([alert(), alert(UP)], NOW)
-    life.acknowledge(Incident.objects.get(objective="chat-ttft").notice_key, "olga", NOW)
+    actions.acknowledge(Incident.objects.get(objective="chat-ttft").notice_key, "olga", NOW)
     SilenceRecord.objects.create(
         matchers=["objective=chat-up"], starts_at=NOW, ends_at=after(60), author="tom", reason="load test"
     )

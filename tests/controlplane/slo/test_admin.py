@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 from django.test import Client
 
-from controlplane.bootstrap import bootstrap
 from controlplane.fleet.models import LLMModel, Team
+from controlplane.management.bootstrap import bootstrap
 from controlplane.slo import seed
+from controlplane.slo.core.sli import Latency
 from controlplane.slo.models import Maintenance, StoredObjective
-from controlplane.slo.sli import Latency
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.slo.budget import Budget, budget, timeslices
-from controlplane.slo.burn import burn_rate
-from controlplane.slo.counts import Counts
-from controlplane.slo.windows import DAY_S, HOUR_S
+from controlplane.slo.core.budget import Budget, budget, timeslices
+from controlplane.slo.core.burn import burn_rate
+from controlplane.slo.core.counts import Counts
+from controlplane.slo.core.windows import DAY_S, HOUR_S
 
 PERIOD_S = 30 * DAY_S
 counts = st.integers(1, 10**6).flatmap(lambda total: st.integers(0, total).map(lambda bad: Counts(bad, total)))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.slo.burn import (
+from controlplane.slo.core.burn import (
     MinimumEvents,
     Verdict,
     burn_rate,
@@ -14,8 +14,8 @@ from controlplane.slo.burn import (
     silent_windows,
     worst,
 )
-from controlplane.slo.counts import Counts
-from controlplane.slo.windows import DAY_S, HOUR_S, MINUTE_S, WORKBOOK, lengths_s
+from controlplane.slo.core.counts import Counts
+from controlplane.slo.core.windows import DAY_S, HOUR_S, MINUTE_S, WORKBOOK, lengths_s
 
 PERIOD_S = 30 * DAY_S
 targets = st.floats(0.5, 0.9999)

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.slo.maintenance import Planned
-from controlplane.slo.objective import Objective, Timeslices
-from controlplane.slo.plan import GRID_S, Plan, Split, definition
-from controlplane.slo.sli import MEASURES, Availability, Cost, Indicator, Latency
+from controlplane.slo.core.count_plan import GRID_S, Plan, Split, definition
+from controlplane.slo.core.maintenance_windows import Planned
+from controlplane.slo.core.objective import Objective, Timeslices
+from controlplane.slo.core.sli import MEASURES, Availability, Cost, Indicator, Latency
+from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.ledger.row import STAGES, LedgerRow
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.types import Window
-from controlplane.telemetry.store.withdraw import key_of
+from controlplane.telemetry.store.write.withdraw import key_of
 from tests.controlplane.slo.ledger_rows import MODELS, REGIONS, TIERS, rows
 
 NS = 10**9

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controlplane.slo.evaluation import Freshness, missing
+from controlplane.slo.core.evaluation import Freshness, missing
 
 USUAL = {"newest_s": 300.0, "telemetry": "up", "gateway": "up", "gateway_per_s": 0.0, "behind_s": 0.0}
 

@@ -22,10 +22,10 @@ from typing import Any
 import pytest
 import yaml
 
-from controlplane.slo.evaluator import Evaluator
-from controlplane.slo.objective import Objective, Rolling
-from controlplane.slo.sli import Availability
-from controlplane.slo.windows import DAY_S, HOUR_S
+from controlplane.slo.core.objective import Objective, Rolling
+from controlplane.slo.core.sli import Availability
+from controlplane.slo.core.windows import DAY_S, HOUR_S
+from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store
 from deploy.local.ports import free_port

@@ -7,17 +7,17 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.slo.burn import judge
-from controlplane.slo.counts import Counts
-from controlplane.slo.evaluation import Evaluation
-from controlplane.slo.evaluator import Evaluator
-from controlplane.slo.maintenance import Planned
-from controlplane.slo.objective import Calendar, Objective, Rolling
-from controlplane.slo.sli import Availability, Latency
-from controlplane.slo.windows import DAY_S, HOUR_S, lengths_s
+from controlplane.slo.core.burn import judge
+from controlplane.slo.core.counts import Counts
+from controlplane.slo.core.evaluation import Evaluation
+from controlplane.slo.core.maintenance_windows import Planned
+from controlplane.slo.core.objective import Calendar, Objective, Rolling
+from controlplane.slo.core.sli import Availability, Latency
+from controlplane.slo.core.windows import DAY_S, HOUR_S, lengths_s
+from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store, StoreError
-from controlplane.telemetry.store.withdraw import key_of
+from controlplane.telemetry.store.write.withdraw import key_of
 from tests.controlplane.slo.ledger_rows import rows
 
 NS = 10**9

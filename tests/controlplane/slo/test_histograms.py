@@ -8,14 +8,14 @@ import pytest
 from django.core.exceptions import ValidationError
 from pytest_django import Settings
 
-from controlplane.slo.edges import grown, known_edges, refusal
-from controlplane.slo.evaluator import Evaluator
-from controlplane.slo.objective import Objective
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.sli import Availability, Histogram
+from controlplane.slo.core.windows import HOUR_S
+from controlplane.slo.evaluate.bucket_edges import grown, known_edges, refusal
+from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.slo.save import save_objective
-from controlplane.slo.sli import Availability, Histogram
-from controlplane.slo.windows import HOUR_S
-from controlplane.telemetry.ask import answers
 from controlplane.telemetry.metrics.series import identity, labels_of
+from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.metrics import SAMPLE_SCHEMA, SERIES_SCHEMA
 

@@ -11,15 +11,15 @@ import pytest
 from django.conf import settings
 
 from controlplane.controller.loop import Controller, Fence
-from controlplane.slo.alert import Alert
-from controlplane.slo.evaluator import Evaluator
-from controlplane.slo.maintenance import Planned
+from controlplane.slo.core.alert import Alert
+from controlplane.slo.core.count_plan import Plan
+from controlplane.slo.core.maintenance_windows import Planned
+from controlplane.slo.core.objective import Calendar, Objective, Rolling, Timeslices
+from controlplane.slo.core.sli import Availability, Cost, Latency
+from controlplane.slo.core.windows import DAY_S, HOUR_S, BurnWindow
+from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.slo.models import Maintenance, ObjectiveState, StoredObjective
-from controlplane.slo.objective import Calendar, Objective, Rolling, Timeslices
-from controlplane.slo.plan import Plan
 from controlplane.slo.save import save_objective
-from controlplane.slo.sli import Availability, Cost, Latency
-from controlplane.slo.windows import DAY_S, HOUR_S, BurnWindow
 from controlplane.telemetry.store import Store, StoreError, StoreUnavailable
 from tests.controlplane.slo.ledger_rows import rows
 from tests.controlplane.slo.test_evaluator import NOW_S, NS, UP, assert_equals_the_ledger, swept
@@ -300,7 +300,7 @@ def _away(*_: object) -> None:
 def test_values_that_come_one_by_one_are_bounded_and_those_long_gone_make_room(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("controlplane.slo.evaluator.MOST_SPLITS", 3)
+    monkeypatch.setattr("controlplane.slo.evaluate.evaluator.MOST_SPLITS", 3)
     per_tenant = Objective("t", "", Availability(), 0.9, split_by=("tenant",), period=Rolling(6 * HOUR_S),
                            windows=(BurnWindow("page", HOUR_S, 300, 0.02),))  # fmt: skip
     evaluator = Evaluator(store)

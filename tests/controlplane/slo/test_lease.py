@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from controlplane.slo.lease import LeaseLostError, fence, give_up, take
+from controlplane.slo.evaluate.lease import LeaseLostError, fence, give_up, take
 from controlplane.slo.models import Lease
 
 pytestmark = pytest.mark.django_db

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.slo.maintenance import Planned
-from controlplane.slo.period import SECOND_NS, Span
+from controlplane.slo.core.maintenance_windows import Planned
+from controlplane.slo.core.period import SECOND_NS, Span
 
 
 def span(from_: str, to: str) -> Span:

@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.slo.counts import Counts
-from controlplane.slo.evaluation import Counted, evaluate
-from controlplane.slo.objective import Calendar, Objective, Rolling
-from controlplane.slo.period import SECOND_NS, Span, check, horizon_s, period_at
-from controlplane.slo.sli import Availability
-from controlplane.slo.windows import WORKBOOK, BurnWindow
+from controlplane.slo.core.counts import Counts
+from controlplane.slo.core.evaluation import Counted, evaluate
+from controlplane.slo.core.objective import Calendar, Objective, Rolling
+from controlplane.slo.core.period import SECOND_NS, Span, check, horizon_s, period_at
+from controlplane.slo.core.sli import Availability
+from controlplane.slo.core.windows import WORKBOOK, BurnWindow
 
 DAY_S = 86_400
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from controlplane.slo.burn import MinimumEvents, judge, worst
-from controlplane.slo.counts import Counts
-from controlplane.slo.windows import DAY_S, HOUR_S, WORKBOOK, lengths_s
+from controlplane.slo.core.burn import MinimumEvents, judge, worst
+from controlplane.slo.core.counts import Counts
+from controlplane.slo.core.windows import DAY_S, HOUR_S, WORKBOOK, lengths_s
 
 PERIOD_S = 30 * DAY_S
 

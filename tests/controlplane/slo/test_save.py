@@ -7,13 +7,13 @@ import pytest
 from django.core.exceptions import ValidationError
 
 from controlplane.fleet.models import Team
-from controlplane.slo.burn import MinimumEvents
-from controlplane.slo.document import document, objective
+from controlplane.slo.core.burn import MinimumEvents
+from controlplane.slo.core.document import document, objective
+from controlplane.slo.core.objective import Calendar, Objective, Rolling, Timeslices
+from controlplane.slo.core.sli import Availability, Cost, Histogram, Indicator, Latency
+from controlplane.slo.core.windows import HOUR_S, BurnWindow
 from controlplane.slo.models import StoredObjective
-from controlplane.slo.objective import Calendar, Objective, Rolling, Timeslices
 from controlplane.slo.save import save_objective
-from controlplane.slo.sli import Availability, Cost, Histogram, Indicator, Latency
-from controlplane.slo.windows import HOUR_S, BurnWindow
 
 pytestmark = pytest.mark.django_db
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.slo.sli import RATE_LIMITED, Availability, Cost, Latency
+from controlplane.slo.core.sli import RATE_LIMITED, Availability, Cost, Latency
 from controlplane.telemetry.ledger.row import STAGES, LedgerRow
 
 MS = 1_000_000

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.slo.burn import MinimumEvents
-from controlplane.slo.evaluation import Evaluation
-from controlplane.slo.evaluator import Evaluator
-from controlplane.slo.objective import Timeslices
+from controlplane.slo.core.burn import MinimumEvents
+from controlplane.slo.core.evaluation import Evaluation
+from controlplane.slo.core.objective import Timeslices
+from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.telemetry.store import Store
 from tests.controlplane.slo.ledger_rows import rows
 from tests.controlplane.slo.test_evaluator import NOW_S, NS, UP, swept

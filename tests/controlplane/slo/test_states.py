@@ -6,15 +6,15 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from django.db import connection
 
-from controlplane.slo.alert import LONGEST_KEY, State
-from controlplane.slo.counts import Counts
-from controlplane.slo.evaluation import Counted, Evaluation, evaluate
+from controlplane.slo.core.alert import LONGEST_KEY, State
+from controlplane.slo.core.counts import Counts
+from controlplane.slo.core.evaluation import Counted, Evaluation, evaluate
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.sli import Availability
+from controlplane.slo.core.windows import WORKBOOK, lengths_s
+from controlplane.slo.evaluate.states import FRESH, KEPT, beat, write
 from controlplane.slo.models import ObjectiveState, Tick
-from controlplane.slo.objective import Objective
 from controlplane.slo.save import save_objective
-from controlplane.slo.sli import Availability
-from controlplane.slo.states import FRESH, KEPT, beat, write
-from controlplane.slo.windows import WORKBOOK, lengths_s
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.slo.burn import error_budget
-from controlplane.slo.objective import Objective, Rolling
-from controlplane.slo.period import check
-from controlplane.slo.sli import Availability
-from controlplane.slo.windows import DAY_S, HOUR_S, MINUTE_S, WORKBOOK, BurnWindow, lengths_s
+from controlplane.slo.core.burn import error_budget
+from controlplane.slo.core.objective import Objective, Rolling
+from controlplane.slo.core.period import check
+from controlplane.slo.core.sli import Availability
+from controlplane.slo.core.windows import DAY_S, HOUR_S, MINUTE_S, WORKBOOK, BurnWindow, lengths_s
 
 UNITS = {"m": MINUTE_S, "h": HOUR_S, "d": DAY_S}
 

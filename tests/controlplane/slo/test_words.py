@@ -1,8 +1,8 @@
 from dataclasses import replace
 
-from controlplane.slo import words
-from controlplane.slo.objective import Objective
-from controlplane.slo.sli import Availability
+from controlplane.slo.core import words
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.sli import Availability
 
 UP = Objective("up", "Up", Availability(), 0.999)
 

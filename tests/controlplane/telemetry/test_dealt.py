@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from controlplane.telemetry.core.spans import CLIENT, INTERNAL, SERVER
+from controlplane.telemetry.ingest.otlp.rejoin import Home, moved
 from controlplane.telemetry.ledger import LedgerRow, close
-from controlplane.telemetry.otlp.rejoin import Home, moved
-from controlplane.telemetry.spans import CLIENT, INTERNAL, SERVER
 from controlplane.telemetry.store import Store
 
 from .conftest import Run
-from .otlp.payloads import MS, pair, spans_in
+from .ingest.otlp.payloads import MS, pair, spans_in
 from .running import Running, eventually
 from .store.conftest import dsn_of, start
 

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import psutil
 
-from controlplane.telemetry.spans import ROW_SPANS
-from controlplane.telemetry.spool import checkpoint
+from controlplane.telemetry.core.spans import ROW_SPANS
+from controlplane.telemetry.ingest.spool import checkpoint
 
 from .conftest import Run
-from .otlp.payloads import MS, request
+from .ingest.otlp.payloads import MS, request
 from .running import Running, eventually
 from .test_process import has_row
 
@@ -120,7 +120,7 @@ def test_a_pipeline_that_keeps_ending_is_named(run: Run) -> None:
     def kill_again() -> bool:
         for child in telemetry.children():
             with suppress(psutil.Error):  # it has just ended
-                if "controlplane.telemetry.pipeline" in child.cmdline() and child.pid not in ended:
+                if "controlplane.telemetry.ingest.pipeline" in child.cmdline() and child.pid not in ended:
                     ended.add(child.pid)
                     child.send_signal(signal.SIGKILL)
         return "keeps ending" in str(telemetry.readiness().get("reason"))

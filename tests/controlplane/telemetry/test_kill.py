@@ -11,10 +11,10 @@ import time
 import urllib.error
 from http.client import HTTPException
 
-from controlplane.telemetry.store.types import Window
+from controlplane.telemetry.core.query_types import Window
 
 from .conftest import Run
-from .otlp.payloads import request
+from .ingest.otlp.payloads import request
 from .running import Running, eventually
 
 KILLS = int(os.environ.get("WEIR_KILLS", "4"))

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from controlplane.telemetry.core.spans import CLIENT, SERVER
 from controlplane.telemetry.ledger import LedgerRow
-from controlplane.telemetry.spans import CLIENT, SERVER
-from inference import snapshot
-from inference.snapshot import Model, Pool, Route, Snapshot
+from inference.core import snapshot
+from inference.core.snapshot import Model, Pool, Route, Snapshot
 
 from .conftest import Run
-from .otlp.payloads import MS, pair, request
+from .ingest.otlp.payloads import MS, pair, request
 from .running import Running, eventually
 
 

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from controlplane.telemetry import native
+from controlplane.telemetry.core.spans import Event, Span
 from controlplane.telemetry.ledger import close
-from controlplane.telemetry.spans import Event, Span
 
 TRACES = 2000
 _COMPILED = """

@@ -18,9 +18,9 @@ from django.test import Client
 from pytest_django import Settings
 
 from controlplane.fleet.observe.loop import observe_once
-from controlplane.telemetry.ask import answers
+from controlplane.telemetry.core.query_types import Window
+from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.types import Window
 from deploy.local.ports import free_port
 
 from .conftest import Run

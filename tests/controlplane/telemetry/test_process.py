@@ -10,10 +10,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-from controlplane.telemetry.store.types import Window
+from controlplane.telemetry.core.query_types import Window
 
 from .conftest import Run
-from .otlp.payloads import request
+from .ingest.otlp.payloads import request
 from .running import Running, eventually
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.telemetry.pipeline.status import NOT_REACHED, Status
-from controlplane.telemetry.spool.frame import Position
-from controlplane.telemetry.state import HUNG_AT_START_S, HUNG_S, SILENT_S, Commits, Shard, State
+from controlplane.telemetry.ingest.pipeline.status import NOT_REACHED, Status
+from controlplane.telemetry.ingest.spool.frame import Position
+from controlplane.telemetry.process.state import HUNG_AT_START_S, HUNG_S, SILENT_S, Commits, Shard, State
 
 
 @given(st.lists(st.floats(0, 2), min_size=1, max_size=50), st.data())

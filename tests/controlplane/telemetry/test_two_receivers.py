@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.types import Window
 
 from .conftest import Run
-from .otlp.payloads import request
+from .ingest.otlp.payloads import request
 from .running import eventually
 from .store.conftest import dsn_of, start
 

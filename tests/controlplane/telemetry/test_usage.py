@@ -7,7 +7,7 @@ import sys
 from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.exposition import generate_latest
 
-from controlplane.telemetry.usage import Usage, usage
+from controlplane.telemetry.process.usage import Usage, usage
 
 
 def test_a_running_process_has_time_and_memory() -> None:

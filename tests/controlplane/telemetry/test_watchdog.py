@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from aiohttp import web
 
-from controlplane.telemetry.watchdog import watch
+from controlplane.telemetry.process.watchdog import watch
 
 
 class Store:

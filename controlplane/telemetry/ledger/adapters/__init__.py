@@ -1,8 +1,8 @@
 """One adapter per emitter: each a pure function from a span to its `Reading`."""
 
+from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger.adapters import genai, generic, http, redis, triton, vllm, weir
 from controlplane.telemetry.ledger.reading import Reading
-from controlplane.telemetry.spans import Span
 
 _ADAPTERS = (triton.read, vllm.read, redis.read, genai.read, http.read)
 

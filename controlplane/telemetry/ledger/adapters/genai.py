@@ -5,9 +5,9 @@ server's spans.
 Spans of agents, tools and workflows are the application's own: no stage.
 """
 
+from controlplane.telemetry.core.spans import CLIENT, SERVER, Span
 from controlplane.telemetry.ledger.attributes import seconds_as_ns, text
 from controlplane.telemetry.ledger.reading import Entry, FirstToken, Node, Reading
-from controlplane.telemetry.spans import CLIENT, SERVER, Span
 
 _INFERENCE = frozenset({"chat", "text_completion", "generate_content", "embeddings"})
 _MARKS = ("gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.system", "gen_ai.request.model")

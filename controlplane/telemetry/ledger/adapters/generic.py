@@ -1,7 +1,7 @@
 """Any other span: a CLIENT's own time is the `network`, everyone else's own time is unattributed."""
 
+from controlplane.telemetry.core.spans import CLIENT, SERVER, Span
 from controlplane.telemetry.ledger.reading import Reading
-from controlplane.telemetry.spans import CLIENT, SERVER, Span
 
 _CLIENT = Reading("generic", stage="network")
 _SERVER = Reading("generic", far_side=True)

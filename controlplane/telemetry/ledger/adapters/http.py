@@ -5,10 +5,10 @@ where nothing that serves or calls a model lies beneath them, so an agent's own 
 makes.
 """
 
+from controlplane.telemetry.core.spans import CLIENT, SERVER, Span
 from controlplane.telemetry.ledger.adapters.genai import client_first_token, server_first_token
 from controlplane.telemetry.ledger.attributes import Attributes, text
 from controlplane.telemetry.ledger.reading import Entry, Reading
-from controlplane.telemetry.spans import CLIENT, SERVER, Span
 
 _PATHS = ("http.route", "url.path", "http.target", "url.full", "http.url")
 _OPERATIONS = (

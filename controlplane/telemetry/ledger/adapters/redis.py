@@ -1,8 +1,8 @@
 """Clients of Redis and its like, by the database conventions (`db.system.name`, formerly `db.system`)."""
 
+from controlplane.telemetry.core.spans import SERVER, Span
 from controlplane.telemetry.ledger.attributes import text
 from controlplane.telemetry.ledger.reading import Reading
-from controlplane.telemetry.spans import SERVER, Span
 
 _CACHES = frozenset({"redis", "valkey", "dragonfly", "memcached"})
 _LOOKUP = Reading("redis", stage="cache")

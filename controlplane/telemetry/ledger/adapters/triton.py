@@ -11,8 +11,8 @@
 
 from collections.abc import Iterable
 
+from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger.reading import UNATTRIBUTED, Cuts, Entry, FirstToken, Node, Reading
-from controlplane.telemetry.spans import Span
 
 SCOPE = "triton-server"
 

@@ -6,9 +6,9 @@ left is `egress`. Each takes at most what the ones before it left, so numbers th
 own times still close.
 """
 
+from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger.attributes import seconds_as_ns
 from controlplane.telemetry.ledger.reading import Cuts, Entry, FirstToken, Node, Reading
-from controlplane.telemetry.spans import Span
 
 _LATENCY = "gen_ai.latency."
 

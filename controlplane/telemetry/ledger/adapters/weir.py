@@ -1,9 +1,9 @@
 """Weir's own gateway (docs/architecture.md, "Span contract"), and `weir.stage` on anyone's span."""
 
+from controlplane.telemetry.core.spans import CLIENT, SERVER, Span
 from controlplane.telemetry.ledger.attributes import flag, seconds_as_ns
 from controlplane.telemetry.ledger.reading import Entry, FirstToken, Node, Reading
 from controlplane.telemetry.ledger.row import STAGES
-from controlplane.telemetry.spans import CLIENT, SERVER, Span
 
 SCOPE = "weir.gateway"
 REQUEST = "weir.request"

@@ -12,8 +12,8 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from controlplane.telemetry.otlp.malformed import Malformed
-from controlplane.telemetry.otlp.wire import fields
+from controlplane.telemetry.ingest.otlp.malformed import Malformed
+from controlplane.telemetry.ingest.otlp.wire import fields
 
 from .. import buckets
 from ..batch import Builder

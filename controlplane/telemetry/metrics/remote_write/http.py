@@ -5,12 +5,12 @@ import asyncio
 import structlog
 from aiohttp import web
 
-from controlplane.telemetry.otlp import contract
-from controlplane.telemetry.otlp.contract import Code, Refused
-from controlplane.telemetry.otlp.http import HttpReceiver
-from controlplane.telemetry.otlp.malformed import Malformed
-from controlplane.telemetry.otlp.receiver import Receiver
-from controlplane.telemetry.spool.writer import SpoolFull
+from controlplane.telemetry.ingest.otlp import contract
+from controlplane.telemetry.ingest.otlp.contract import Code, Refused
+from controlplane.telemetry.ingest.otlp.http import HttpReceiver
+from controlplane.telemetry.ingest.otlp.malformed import Malformed
+from controlplane.telemetry.ingest.otlp.receiver import Receiver
+from controlplane.telemetry.ingest.spool.writer import SpoolFull
 
 from ..batch import Builder
 from . import snappy

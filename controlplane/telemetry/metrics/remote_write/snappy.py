@@ -5,8 +5,8 @@ https://github.com/google/snappy/blob/main/format_description.txt
 
 import pyarrow as pa
 
-from controlplane.telemetry.otlp.malformed import Malformed
-from controlplane.telemetry.otlp.wire import varint
+from controlplane.telemetry.ingest.otlp.malformed import Malformed
+from controlplane.telemetry.ingest.otlp.wire import varint
 
 _codec = pa.Codec("snappy")
 

@@ -12,7 +12,7 @@ import aiohttp
 import structlog
 from prometheus_client.samples import Exemplar
 
-from controlplane.telemetry.spool.writer import SpoolFull
+from controlplane.telemetry.ingest.spool.writer import SpoolFull
 
 from ..batch import Builder, Scrape
 from ..exemplars import UNREADABLE

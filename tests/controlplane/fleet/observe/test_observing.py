@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from pytest_django import Settings
 
-from controlplane.bootstrap import bootstrap
 from controlplane.fleet.models import Observation, Pool, Replica
 from controlplane.fleet.observe.loop import observe_once
 from controlplane.fleet.publish import publish
 from controlplane.fleet.tasks import heartbeat
+from controlplane.management.bootstrap import bootstrap
 from deploy.local.ports import free_port, free_ports
 from deploy.local.process import Command, http_ok
 from deploy.local.triton import Triton

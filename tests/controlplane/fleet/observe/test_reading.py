@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.fleet.observe.reading import increases, rates
+from controlplane.fleet.observe.core.reading import increases, rates
 
 totals = st.integers(0, 10**9)
 

@@ -1,5 +1,5 @@
-from controlplane.fleet.observe import ready
-from controlplane.fleet.observe.ready import Count, Fault, Names
+from controlplane.fleet.observe.core import ready
+from controlplane.fleet.observe.core.ready import Count, Fault, Names
 
 NAMES = Names(
     counts=(Count("requests", "app_requests_total"), Count("errors", "app_requests_total", frozenset({"error"}))),

@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from controlplane.fleet.models import Observation
-from controlplane.fleet.observe.reading import Reading, down
+from controlplane.fleet.observe.core.reading import Reading, down
 from controlplane.fleet.observe.record import record
 from controlplane.fleet.observe.round import Seen
 

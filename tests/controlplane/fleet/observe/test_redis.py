@@ -1,7 +1,8 @@
 import aiohttp
 from redis.asyncio import Redis
 
-from controlplane.fleet.observe import probes, redis_info
+from controlplane.fleet.observe import probes
+from controlplane.fleet.observe.core import redis_info
 
 
 def test_a_redis_that_loads_its_data_is_degraded() -> None:

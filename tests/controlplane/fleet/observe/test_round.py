@@ -8,8 +8,8 @@ import aiohttp
 from aiohttp import web
 
 from controlplane.fleet.observe import probes
-from controlplane.fleet.observe.reading import Reading
-from controlplane.fleet.observe.ready import Count, Names
+from controlplane.fleet.observe.core.reading import Reading
+from controlplane.fleet.observe.core.ready import Count, Names
 from controlplane.fleet.observe.round import Seen, Target, look
 from deploy.local.ports import free_port
 from deploy.local.process import Managed

@@ -4,7 +4,8 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from controlplane.fleet.observe import probes, triton
+from controlplane.fleet.observe import probes
+from controlplane.fleet.observe.core import triton
 from deploy.local.triton import Triton
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from controlplane.fleet.stack import Observed, PoolEntry, ReplicaEntry
-from controlplane.incidents.components.alert import ComponentAlert, key_of
-from controlplane.incidents.components.judge import Limits, Observations, alerts
-from controlplane.incidents.components.unjudged import ObjectiveSeen
-from controlplane.slo.maintenance import Planned
+from controlplane.fleet.core.stack import Observed, PoolEntry, ReplicaEntry
+from controlplane.incidents.components.core.alert import ComponentAlert, key_of
+from controlplane.incidents.components.core.judge import Limits, Observations, alerts
+from controlplane.incidents.components.core.unjudged import ObjectiveSeen
+from controlplane.slo.core.maintenance_windows import Planned
 
 NOW = datetime(2026, 11, 21, 21, 50, tzinfo=UTC)
 LIMITS = Limits()

@@ -7,12 +7,15 @@ import pytest
 from django.test import Client
 
 from controlplane.fleet.models import LLMModel, Observation, Pool, Region, Replica, Team, Variant
-from controlplane.incidents import engine, life, rows, telling
+from controlplane.incidents import rows
+from controlplane.incidents.act import actions
 from controlplane.incidents.components.watch import look
+from controlplane.incidents.decide import engine
+from controlplane.incidents.decide.retire import retire
 from controlplane.incidents.models import Incident
-from controlplane.incidents.notice import Change, Notice
-from controlplane.incidents.retire import retire
-from tests.controlplane.incidents.delivery.notices import pagerduty
+from controlplane.incidents.notify import notices
+from controlplane.incidents.notify.core.notice import Change, Notice
+from tests.controlplane.incidents.notify.delivery.notices import pagerduty
 
 from ..alerts import TTFT, UP, alert, outage
 
@@ -31,7 +34,7 @@ def told(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Notice]]:
     """What went into the outbox, for a destination that takes everything."""
     pagerduty("all")
     found: list[Notice] = []
-    enqueue = telling.enqueue
+    enqueue = notices.enqueue
 
     def listen(notice: Notice | Change) -> bool:
         taken = enqueue(notice)
@@ -39,7 +42,7 @@ def told(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Notice]]:
             found.append(notice)
         return taken
 
-    monkeypatch.setattr(telling, "enqueue", listen)
+    monkeypatch.setattr(notices, "enqueue", listen)
     yield found
 
 
@@ -250,8 +253,8 @@ def test_a_person_may_acknowledge_and_resolve_it(told: list[Notice]) -> None:
     looks(0, 5)
     looks(10, 30, "gateway")
     key = Incident.objects.get().notice_key
-    assert life.acknowledge(key, "olga", at(31))
-    assert life.resolve(key, "olga", at(32))
+    assert actions.acknowledge(key, "olga", at(31))
+    assert actions.resolve(key, "olga", at(32))
     looks(35, 300, "gateway")
     assert Incident.objects.count() == 1, "the cool-down of what a person resolved"
     assert [one.action for one in told] == ["trigger", "acknowledge", "resolve"]

@@ -2,9 +2,9 @@
 
 from typing import get_args
 
-from controlplane.incidents.components.alert import Kind
-from controlplane.incidents.components.words import WORDS
-from controlplane.telemetry.explain.remedies import of_components
+from controlplane.incidents.components.core.alert import Kind
+from controlplane.incidents.components.core.words import WORDS
+from controlplane.telemetry.query.remedies import of_components
 
 
 def test_every_kind_has_words_and_a_runbook_with_steps() -> None:

@@ -5,10 +5,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from controlplane.slo.burn import MinimumEvents
-from controlplane.slo.objective import DIMENSIONS, Calendar, Objective, Occurrences, Rolling, Timeslices
-from controlplane.slo.sli import MEASURES, Availability, Cost, Histogram, Latency
-from controlplane.slo.windows import BurnWindow
+from controlplane.slo.core.burn import MinimumEvents
+from controlplane.slo.core.objective import DIMENSIONS, Calendar, Objective, Occurrences, Rolling, Timeslices
+from controlplane.slo.core.sli import MEASURES, Availability, Cost, Histogram, Latency
+from controlplane.slo.core.windows import BurnWindow
 from controlplane.telemetry.ledger.row import STAGES
 
 texts = st.text(st.characters(codec="utf-8"), max_size=80)

@@ -3,14 +3,14 @@
 import pytest
 
 from controlplane.fleet.models import Team
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.sli import Availability, Latency
 from controlplane.slo.models import StoredObjective
-from controlplane.slo.objective import Objective
 from controlplane.slo.openslo.apply import Applied, apply
+from controlplane.slo.openslo.core.writing import joined
 from controlplane.slo.openslo.export import export_all, export_one
 from controlplane.slo.openslo.models import AppliedDocument
-from controlplane.slo.openslo.writing import joined
 from controlplane.slo.save import save_objective
-from controlplane.slo.sli import Availability, Latency
 from tests.controlplane.slo.openslo.files_of import FOREIGN, slo
 
 pytestmark = pytest.mark.django_db

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from controlplane.slo.openslo.kinds import KINDS, validate
-from controlplane.slo.openslo.lint import lint
-from controlplane.slo.openslo.reading import read
-from controlplane.slo.openslo.writing import joined, written
+from controlplane.slo.openslo.core.kinds import KINDS, validate
+from controlplane.slo.openslo.core.lint import lint
+from controlplane.slo.openslo.core.reading import read
+from controlplane.slo.openslo.core.writing import joined, written
 
 FILES = (
     "alert_conditions.yaml",

@@ -5,11 +5,11 @@ from dataclasses import replace
 import yaml
 from hypothesis import HealthCheck, given, settings
 
-from controlplane.slo.objective import Objective
-from controlplane.slo.openslo.exported import exported
-from controlplane.slo.openslo.imported import Context, objective_of
-from controlplane.slo.openslo.kinds import validate
-from controlplane.slo.openslo.reading import read
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.openslo.core.exported import exported
+from controlplane.slo.openslo.core.imported import Context, objective_of
+from controlplane.slo.openslo.core.kinds import validate
+from controlplane.slo.openslo.core.reading import read
 from tests.controlplane.slo.openslo.objectives import objectives
 
 many = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])

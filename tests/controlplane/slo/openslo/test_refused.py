@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.slo.openslo.lint import lint
+from controlplane.slo.openslo.core.lint import lint
 
 SPOILT: list[tuple[str, str, str, tuple[int, int], str]] = [
     ("slos.yaml", "openslo/v1", "openslo/v2", (1, 15), "apiVersion='openslo/v2' is not known: did you mean openslo/v1"),

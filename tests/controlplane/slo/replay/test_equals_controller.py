@@ -12,18 +12,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from controlplane.slo.burn import MinimumEvents
-from controlplane.slo.evaluator import Evaluator
-from controlplane.slo.objective import Calendar, Objective, Occurrences, Rolling, Timeslices
-from controlplane.slo.period import longest_s
-from controlplane.slo.replay.episodes import replay
+from controlplane.slo.core.burn import MinimumEvents
+from controlplane.slo.core.objective import Calendar, Objective, Occurrences, Rolling, Timeslices
+from controlplane.slo.core.period import longest_s
+from controlplane.slo.core.sli import Availability
+from controlplane.slo.core.windows import DAY_S, HOUR_S, BurnWindow
+from controlplane.slo.evaluate.evaluator import Evaluator
+from controlplane.slo.replay.core.episodes import replay
 from controlplane.slo.replay.recorded import histories, step_of
-from controlplane.slo.sli import Availability
-from controlplane.slo.windows import DAY_S, HOUR_S, BurnWindow
+from controlplane.telemetry.core.objective_counts import Classes, Cut
+from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.judged import Cut
-from controlplane.telemetry.store.objectives import TALLY_SCHEMA, Classes
-from controlplane.telemetry.store.types import Window
+from controlplane.telemetry.store.read.objectives import TALLY_SCHEMA
 from tests.controlplane.slo.replay.test_equals_judge import told
 
 NS = 10**9

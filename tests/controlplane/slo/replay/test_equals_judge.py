@@ -7,15 +7,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.slo.budget import budget
-from controlplane.slo.burn import MinimumEvents, Verdict, judge, worst
-from controlplane.slo.counts import Counts
-from controlplane.slo.objective import Calendar, Objective, Rolling
-from controlplane.slo.period import SECOND_NS, period_at
-from controlplane.slo.replay.episodes import replay
-from controlplane.slo.replay.history import History
-from controlplane.slo.sli import Availability
-from controlplane.slo.windows import BurnWindow, lengths_s
+from controlplane.slo.core.budget import budget
+from controlplane.slo.core.burn import MinimumEvents, Verdict, judge, worst
+from controlplane.slo.core.counts import Counts
+from controlplane.slo.core.objective import Calendar, Objective, Rolling
+from controlplane.slo.core.period import SECOND_NS, period_at
+from controlplane.slo.core.sli import Availability
+from controlplane.slo.core.windows import BurnWindow, lengths_s
+from controlplane.slo.replay.core.episodes import replay
+from controlplane.slo.replay.core.history import History
 
 STEPS = 120
 PERIODS = (Rolling(3600), Rolling(5000), Calendar("day", datetime(2026, 1, 1, 6), "Europe/Berlin"))

@@ -7,16 +7,16 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.slo.budget import timeslices
-from controlplane.slo.counts import Counts
-from controlplane.slo.maintenance import Planned
-from controlplane.slo.objective import Objective, Rolling, Timeslices
-from controlplane.slo.replay.history import History
-from controlplane.slo.replay.judged import judged
+from controlplane.slo.core.budget import timeslices
+from controlplane.slo.core.counts import Counts
+from controlplane.slo.core.maintenance_windows import Planned
+from controlplane.slo.core.objective import Objective, Rolling, Timeslices
+from controlplane.slo.core.sli import Availability, Latency
+from controlplane.slo.core.windows import DAY_S, HOUR_S, BurnWindow
+from controlplane.slo.replay.core.history import History
+from controlplane.slo.replay.core.judged import judged
 from controlplane.slo.replay.preview import preview
 from controlplane.slo.replay.recorded import histories
-from controlplane.slo.sli import Availability, Latency
-from controlplane.slo.windows import DAY_S, HOUR_S, BurnWindow
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store
 from tests.controlplane.slo.ledger_rows import rows

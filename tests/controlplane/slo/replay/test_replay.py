@@ -6,12 +6,12 @@ from datetime import datetime
 import numpy as np
 import pytest
 
-from controlplane.slo.burn import MinimumEvents
-from controlplane.slo.objective import Calendar, Objective, Rolling
-from controlplane.slo.replay.episodes import Replay, replay
-from controlplane.slo.replay.history import History
-from controlplane.slo.sli import Availability
-from controlplane.slo.windows import DAY_S, HOUR_S, BurnWindow
+from controlplane.slo.core.burn import MinimumEvents
+from controlplane.slo.core.objective import Calendar, Objective, Rolling
+from controlplane.slo.core.sli import Availability
+from controlplane.slo.core.windows import DAY_S, HOUR_S, BurnWindow
+from controlplane.slo.replay.core.episodes import Replay, replay
+from controlplane.slo.replay.core.history import History
 
 MINUTE = 60
 DAY = DAY_S // MINUTE  # in steps

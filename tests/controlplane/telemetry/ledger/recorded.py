@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.telemetry.spans import AttrValue, Event, Span
+from controlplane.telemetry.core.spans import AttrValue, Event, Span
 
 FIXTURES = Path(__file__).parents[5] / "shared" / "fixtures"
 

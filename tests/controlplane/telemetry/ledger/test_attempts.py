@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from controlplane.telemetry.core.spans import CLIENT, SERVER, AttrValue, Span
 from controlplane.telemetry.ledger import close
 from controlplane.telemetry.ledger.row import Attempt
-from controlplane.telemetry.spans import CLIENT, SERVER, AttrValue, Span
 from tests.controlplane.telemetry.ledger.traces import assert_closes, gateway, gateway_trace, span, spent
 
 ERROR = 2

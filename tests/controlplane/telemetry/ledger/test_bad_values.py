@@ -2,8 +2,8 @@
 
 import pytest
 
+from controlplane.telemetry.core.spans import CLIENT, SERVER, AttrValue
 from controlplane.telemetry.ledger import close
-from controlplane.telemetry.spans import CLIENT, SERVER, AttrValue
 from tests.controlplane.telemetry.ledger.traces import assert_closes, gateway, gateway_trace, span
 
 INT64 = 2**63 - 1

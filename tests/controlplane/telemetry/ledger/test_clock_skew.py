@@ -1,7 +1,7 @@
 """Clocks that disagree: a child of another process outside its parent is moved, as Jaeger moves it."""
 
+from controlplane.telemetry.core.spans import CLIENT, SERVER
 from controlplane.telemetry.ledger import close
-from controlplane.telemetry.spans import CLIENT, SERVER
 from tests.controlplane.telemetry.ledger.traces import assert_closes, gateway, gateway_trace, span, spent
 
 

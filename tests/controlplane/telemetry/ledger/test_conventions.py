@@ -2,8 +2,8 @@
 
 import pytest
 
+from controlplane.telemetry.core.spans import CLIENT, INTERNAL, SERVER, AttrValue
 from controlplane.telemetry.ledger import LedgerRow, close
-from controlplane.telemetry.spans import CLIENT, INTERNAL, SERVER, AttrValue
 from tests.controlplane.telemetry.ledger.traces import span, spent
 
 GENERATIONS = {

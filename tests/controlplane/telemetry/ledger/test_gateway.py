@@ -1,7 +1,7 @@
 """Weir's own gateway: what a row says of a request it served."""
 
+from controlplane.telemetry.core.spans import CLIENT, SERVER
 from controlplane.telemetry.ledger import close
-from controlplane.telemetry.spans import CLIENT, SERVER
 from tests.controlplane.telemetry.ledger.traces import assert_closes, gateway, gateway_trace, span, spent
 
 

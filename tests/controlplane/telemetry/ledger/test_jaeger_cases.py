@@ -2,9 +2,9 @@
 
 import pytest
 
+from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger.critical_path import critical_path
 from controlplane.telemetry.ledger.tree import build
-from controlplane.telemetry.spans import Span
 from tests.controlplane.telemetry.ledger.traces import span
 
 CONSUMER = 5

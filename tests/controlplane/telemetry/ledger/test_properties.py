@@ -5,8 +5,8 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from controlplane.telemetry.core.spans import CLIENT, INTERNAL, SERVER, AttrValue, Event, Span
 from controlplane.telemetry.ledger import close
-from controlplane.telemetry.spans import CLIENT, INTERNAL, SERVER, AttrValue, Event, Span
 from tests.controlplane.telemetry.ledger.traces import TRACE, assert_closes
 
 NAN = float("nan")

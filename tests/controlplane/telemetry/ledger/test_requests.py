@@ -2,8 +2,8 @@
 
 import itertools
 
+from controlplane.telemetry.core.spans import CLIENT, SERVER, Span
 from controlplane.telemetry.ledger import close
-from controlplane.telemetry.spans import CLIENT, SERVER, Span
 from tests.controlplane.telemetry.ledger.recorded import recorded
 from tests.controlplane.telemetry.ledger.traces import assert_closes, gateway_trace, span, spent
 

@@ -5,9 +5,9 @@ from itertools import pairwise
 
 from hypothesis import given, settings
 
+from controlplane.telemetry.core.spans import CLIENT, Span
 from controlplane.telemetry.ledger import close
-from controlplane.telemetry.ledger.segments import segments
-from controlplane.telemetry.spans import CLIENT, Span
+from controlplane.telemetry.ledger.path_segments import segments
 from tests.controlplane.telemetry.ledger.test_properties import traces
 from tests.controlplane.telemetry.ledger.test_triton import in_gateway
 from tests.controlplane.telemetry.ledger.traces import gateway_trace, span

@@ -3,10 +3,21 @@
 import pytest
 
 from controlplane.telemetry.ledger import LedgerRow, close
-from inference import otlp
-from inference.spans import ADMIT, INFER, LOOKUP, RESPOND, TOKENIZE, Mark, Trace, Written, encode_trace, encode_write
+from inference.observability import otlp
+from inference.observability.spans import (
+    ADMIT,
+    INFER,
+    LOOKUP,
+    RESPOND,
+    TOKENIZE,
+    Mark,
+    Trace,
+    Written,
+    encode_trace,
+    encode_write,
+)
+from tests.controlplane.telemetry.ingest.otlp.payloads import spans_in
 from tests.controlplane.telemetry.ledger.traces import assert_closes, spent
-from tests.controlplane.telemetry.otlp.payloads import spans_in
 
 WALL = 1_800_000_000_000_000_000
 

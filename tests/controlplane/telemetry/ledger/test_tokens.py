@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.telemetry.core.spans import INTERNAL, SERVER, AttrValue, Span
+from controlplane.telemetry.ledger.attribute_index import LONGEST_TEXT, MAX_TOKENS, is_label, token, tokens, written
 from controlplane.telemetry.ledger.close import close
-from controlplane.telemetry.ledger.tokens import LONGEST_TEXT, MAX_TOKENS, is_label, token, tokens, written
-from controlplane.telemetry.spans import INTERNAL, SERVER, AttrValue, Span
 
 
 def span(number: int = 1, parent: bytes = b"", **attributes: AttrValue) -> Span:

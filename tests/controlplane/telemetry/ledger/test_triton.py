@@ -1,7 +1,7 @@
 """Triton: recorded traces against numbers worked out by hand from their events, and drawn ones for the rest."""
 
+from controlplane.telemetry.core.spans import SERVER, Span
 from controlplane.telemetry.ledger import close
-from controlplane.telemetry.spans import SERVER, Span
 from tests.controlplane.telemetry.ledger.recorded import by_trace, recorded
 from tests.controlplane.telemetry.ledger.traces import assert_closes, gateway_trace, span, spent
 

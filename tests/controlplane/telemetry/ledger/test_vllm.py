@@ -2,8 +2,8 @@
 
 import pytest
 
+from controlplane.telemetry.core.spans import CLIENT, SERVER, AttrValue
 from controlplane.telemetry.ledger import LedgerRow, close
-from controlplane.telemetry.spans import CLIENT, SERVER, AttrValue
 from tests.controlplane.telemetry.ledger.traces import assert_closes, gateway_trace, span, spent
 
 S = 1_000_000_000

@@ -3,8 +3,8 @@
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
+from controlplane.telemetry.core.spans import CLIENT, INTERNAL, SERVER, AttrValue, Event, Span
 from controlplane.telemetry.ledger.row import LedgerRow
-from controlplane.telemetry.spans import CLIENT, INTERNAL, SERVER, AttrValue, Event, Span
 
 TRACE = bytes(range(16))
 _numbers = itertools.count(1)

@@ -1,7 +1,7 @@
 """What a running telemetry process has stored of a metric."""
 
-from controlplane.telemetry.store.metrics import SampleSeries
-from controlplane.telemetry.store.types import Window
+from controlplane.telemetry.core.metric_types import SampleSeries
+from controlplane.telemetry.core.query_types import Window
 
 from ..running import Running, eventually
 

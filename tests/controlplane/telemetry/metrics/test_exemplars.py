@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import MetricsServiceStub
 from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
 
+from controlplane.telemetry.core.metric_types import Matcher
 from controlplane.telemetry.metrics.admission import Admission
 from controlplane.telemetry.metrics.batch import Batch, Builder, decode, encode
 from controlplane.telemetry.metrics.exemplars import (
@@ -24,8 +25,7 @@ from controlplane.telemetry.metrics.exemplars import (
 )
 from controlplane.telemetry.metrics.remote_write.messages import Exemplar1, Exemplar2, Request1
 from controlplane.telemetry.metrics.scrape.targets import FILE
-from controlplane.telemetry.store.exemplars import StoredExemplar
-from controlplane.telemetry.store.metrics import Matcher
+from controlplane.telemetry.store.read.exemplars import StoredExemplar
 
 from ..conftest import Run
 from ..running import Running, eventually

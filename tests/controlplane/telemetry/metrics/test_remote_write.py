@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
+from controlplane.telemetry.core.metric_types import Matcher
 from controlplane.telemetry.metrics.remote_write import snappy
 from controlplane.telemetry.metrics.remote_write.http import PATH
 from controlplane.telemetry.metrics.remote_write.messages import Request1, Request2
 from controlplane.telemetry.metrics.stale import STALE, stale
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.metrics import Matcher
 from deploy.local.ports import free_port
 from tests import need
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.telemetry.store import Store, migrate
+from controlplane.telemetry.store import Store
+from controlplane.telemetry.store.maintenance import migrate
 
 _numbers = count(1)
 

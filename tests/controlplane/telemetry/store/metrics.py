@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from controlplane.telemetry.metrics.admission import Admission
 from controlplane.telemetry.metrics.batch import Builder, Scrape
-from controlplane.telemetry.metrics.columns import sample_tables
+from controlplane.telemetry.metrics.sample_columns import sample_tables
 from controlplane.telemetry.store import Store
 
 from .samples import S

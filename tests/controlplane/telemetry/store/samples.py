@@ -7,9 +7,9 @@ from typing import Any
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
+from controlplane.telemetry.core.query_types import Window
+from controlplane.telemetry.core.spans import Event, Span
 from controlplane.telemetry.ledger.row import STAGES, LedgerRow
-from controlplane.telemetry.spans import Event, Span
-from controlplane.telemetry.store.types import Window
 
 NOON_NS = 1_790_000_000_000_000_000
 """Some instant in 2026-09; the tests' databases keep rows for ten years."""

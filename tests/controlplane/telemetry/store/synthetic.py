@@ -14,11 +14,18 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from controlplane.telemetry.core.spans import AttrValue, Span
+from controlplane.telemetry.ledger.attribute_index import tokens
 from controlplane.telemetry.ledger.row import PROMPT_BUCKET_EDGES, STAGES, prompt_bucket
-from controlplane.telemetry.ledger.tokens import tokens
-from controlplane.telemetry.spans import AttrValue, Span
-from controlplane.telemetry.store import Store, migrate
-from controlplane.telemetry.store.columns import ATTEMPT, REQUEST_SCHEMA, SPAN_SCHEMA, attribute_value, label_columns
+from controlplane.telemetry.store import Store
+from controlplane.telemetry.store.maintenance import migrate
+from controlplane.telemetry.store.write.arrow_columns import (
+    ATTEMPT,
+    REQUEST_SCHEMA,
+    SPAN_SCHEMA,
+    attribute_value,
+    label_columns,
+)
 
 SPANS_PER_REQUEST = 5
 LATE_NS = 30 * 10**9

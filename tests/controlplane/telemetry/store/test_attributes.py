@@ -8,17 +8,18 @@ from importlib import import_module
 import pyarrow as pa
 import pytest
 
+from controlplane.telemetry.core.spans import SERVER, AttrValue, Span
+from controlplane.telemetry.ledger.attribute_index import is_label, tokens, written
 from controlplane.telemetry.ledger.row import LedgerRow
-from controlplane.telemetry.ledger.tokens import is_label, tokens, written
-from controlplane.telemetry.spans import SERVER, AttrValue, Span
-from controlplane.telemetry.store import Store, migrate
-from controlplane.telemetry.store.columns import label_columns, request_table
-from controlplane.telemetry.store.withdraw import key_of
+from controlplane.telemetry.store import Store
+from controlplane.telemetry.store.maintenance import migrate
+from controlplane.telemetry.store.write.arrow_columns import label_columns, request_table
+from controlplane.telemetry.store.write.withdraw import key_of
 
 from .samples import HOUR, random_rows, row
 
 Attributes = dict[str, AttrValue]
-OLDER = import_module("controlplane.telemetry.store.migrate")
+OLDER = import_module("controlplane.telemetry.store.maintenance.migrate")
 
 
 def having(one: LedgerRow, attributes: Attributes) -> LedgerRow:

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from controlplane.telemetry.ask import answers
-from controlplane.telemetry.ask.causes import Causes, known
-from controlplane.telemetry.ask.question import Question, parse
-from controlplane.telemetry.ask.slow import Slow
-from controlplane.telemetry.explain.figures import Serving
+from controlplane.telemetry.core.query_types import Region, Window
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.metrics.stale import STALE
+from controlplane.telemetry.query import answers
+from controlplane.telemetry.query.causes import Causes, known
+from controlplane.telemetry.query.core.explain.figures import Serving
+from controlplane.telemetry.query.core.question import Question, parse
+from controlplane.telemetry.query.core.slow import Slow
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.types import Region, Window
 
 from .metrics import write
 from .samples import NOON_NS, S, row

@@ -1,7 +1,7 @@
 """Exemplars in a real store: found by series, once each, spread over the range."""
 
+from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.types import Window
 
 from .metrics import linked, write
 from .samples import S

@@ -5,11 +5,11 @@ from collections.abc import Callable
 
 import pytest
 
-from controlplane.telemetry.explain import Side
+from controlplane.telemetry.core.query_types import HEATMAP_EDGES_NS, Region, Window
 from controlplane.telemetry.ledger.row import STAGES, LedgerRow
+from controlplane.telemetry.query.core.explain import Side
 from controlplane.telemetry.store import Store, StoreInputError
-from controlplane.telemetry.store.explain import DIMENSIONS, HEATMAP_EDGES_NS
-from controlplane.telemetry.store.types import Region, Window
+from controlplane.telemetry.store.read.explain import DIMENSIONS
 
 from .samples import HOUR, NOON_NS, S, answered, random_rows, row
 

@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.telemetry.ledger.row import STAGES
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.export import COLUMNS
+from controlplane.telemetry.store.read.export import COLUMNS
 
 from .samples import HOUR, NOON_NS, random_rows, row
 

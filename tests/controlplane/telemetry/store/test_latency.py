@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from controlplane.telemetry.core.query_types import LatencyReport, Quantiles, StageShare, Totals, Window
 from controlplane.telemetry.ledger.row import Attempt, LedgerRow
 from controlplane.telemetry.store import Store, StoreInputError
-from controlplane.telemetry.store.columns import PARTS
-from controlplane.telemetry.store.figures import BANDS
-from controlplane.telemetry.store.latency import MAX_POINTS
-from controlplane.telemetry.store.types import LatencyReport, Quantiles, StageShare, Totals, Window
+from controlplane.telemetry.store.read.figures import BANDS
+from controlplane.telemetry.store.read.latency import MAX_POINTS
+from controlplane.telemetry.store.write.arrow_columns import PARTS
 
 from .samples import HOUR, NOON_NS, S, answered, random_rows, row
 

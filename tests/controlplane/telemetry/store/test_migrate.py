@@ -4,10 +4,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from controlplane.telemetry.store import Store, StoreError, StoreInputError, migrate
-from controlplane.telemetry.store import migrate as public
+from controlplane.telemetry.store import Store, StoreError, StoreInputError
 from controlplane.telemetry.store.dsn import parse_dsn
-from controlplane.telemetry.store.migrate import migrations, render
+from controlplane.telemetry.store.maintenance import migrate
+from controlplane.telemetry.store.maintenance import migrate as public
+from controlplane.telemetry.store.maintenance.migrate import migrations, render
 
 from .samples import HOUR, random_rows
 

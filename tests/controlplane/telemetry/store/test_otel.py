@@ -2,10 +2,10 @@
 
 import pytest
 
-from controlplane.telemetry.spans import Event, Span
+from controlplane.telemetry.core.query_types import Window
+from controlplane.telemetry.core.spans import Event, Span
 from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.dsn import parse_dsn
-from controlplane.telemetry.store.types import Window
 
 from .samples import NOON_NS, S, span
 

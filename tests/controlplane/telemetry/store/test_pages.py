@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from controlplane.telemetry.core.query_types import Filters, Order
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store, StoreInputError
-from controlplane.telemetry.store.cursor import Position, encode
-from controlplane.telemetry.store.types import Filters, Order
+from controlplane.telemetry.store.read.cursor import Position, encode
 
 from .samples import HOUR, NOON_NS, S, random_rows, row
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.telemetry.store.ranks import BINS, Counts, Incomplete, Opened, Values, wanted
+from controlplane.telemetry.store.read.rank_bins import BINS, Counts, Incomplete, Opened, Values, wanted
 
 LEVELS, SHARES = (0.0, 0.4, 0.5, 0.95, 0.99, 1.0), (0.4, 0.6, 0.985, 1.0)
 U64 = st.one_of(

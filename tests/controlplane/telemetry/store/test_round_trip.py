@@ -5,10 +5,10 @@ from itertools import count
 from hypothesis import given
 from hypothesis import strategies as st
 
+from controlplane.telemetry.core.query_types import Window
+from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger.row import Attempt
-from controlplane.telemetry.spans import Span
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.types import Window
 
 from .samples import FEW, HOUR, NOON_NS, TEXT, U64, S, random_rows, row, spans
 

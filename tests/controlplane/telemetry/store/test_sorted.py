@@ -5,11 +5,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import pytest
 
+from controlplane.telemetry.core.query_types import LatencyReport, Window
 from controlplane.telemetry.ledger.row import LedgerRow
-from controlplane.telemetry.store import Store, ranked, sort
-from controlplane.telemetry.store.ranked import PIECE_NS
-from controlplane.telemetry.store.types import LatencyReport, Window
-from controlplane.telemetry.store.withdraw import key_of
+from controlplane.telemetry.store import Store
+from controlplane.telemetry.store.maintenance import presort
+from controlplane.telemetry.store.read import presorted
+from controlplane.telemetry.store.read.presorted import PIECE_NS
+from controlplane.telemetry.store.write.withdraw import key_of
 
 from .samples import S, answered, random_rows, row
 from .test_latency import assert_quantiles, assert_report, assert_stacks
@@ -24,7 +26,7 @@ LATER_NS = FIRST_NS + 100 * PIECE_NS
 
 @pytest.fixture(autouse=True)
 def _few_requests_are_many(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(ranked, "LEAST", 1)
+    monkeypatch.setattr(presorted, "LEAST", 1)
     yield
 
 
@@ -180,23 +182,25 @@ def test_a_piece_of_which_nothing_is_left_has_nothing_to_say(store: Store) -> No
 def test_a_piece_is_sorted_when_it_is_over_and_only_once(store: Store) -> None:
     store.insert_requests(traffic(), version=1)
     over_ns = FIRST_NS + 2 * PIECE_NS
-    assert store.sort_pieces(over_ns + sort.SETTLED_NS - 1, 60) == 2
-    assert store.sort_pieces(over_ns + sort.SETTLED_NS, 60) == 1
-    assert store.sort_pieces(over_ns + sort.SETTLED_NS, 60) == 0
+    assert store.sort_pieces(over_ns + presort.SETTLED_NS - 1, 60) == 2
+    assert store.sort_pieces(over_ns + presort.SETTLED_NS, 60) == 1
+    assert store.sort_pieces(over_ns + presort.SETTLED_NS, 60) == 0
 
 
 def test_the_newest_are_sorted_first_and_no_longer_than_may_be(store: Store) -> None:
     store.insert_requests(traffic(), version=1)
     for first in reversed(ALL):
-        assert store.sort_pieces(FIRST_NS + PIECES * PIECE_NS + sort.SETTLED_NS, 0) == 1
+        assert store.sort_pieces(FIRST_NS + PIECES * PIECE_NS + presort.SETTLED_NS, 0) == 1
         known, rest = store._usable(DAY)
         assert [one.piece - FIRST_NS // PIECE_NS for one in known] == ALL[first:]
         beside = first + 1 / 3 + 1 / 2
-        assert (rest is None) == (beside > ranked.MOST_READ * (PIECES + 1 / 3 + 1 / 2))  # then requests alone are asked
+        assert (rest is None) == (
+            beside > presorted.MOST_READ * (PIECES + 1 / 3 + 1 / 2)
+        )  # then requests alone are asked
 
 
 def test_a_piece_of_many_requests_is_sorted_in_slices(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sort, "AT_ONCE", 100)
+    monkeypatch.setattr(presort, "AT_ONCE", 100)
     rows = traffic()
     store.insert_requests(rows, version=1)
     store.sort_pieces(LATER_NS, 60)
@@ -205,7 +209,7 @@ def test_a_piece_of_many_requests_is_sorted_in_slices(store: Store, monkeypatch:
 
 
 def test_models_too_many_to_tell_apart_are_asked_of_requests(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ranked, "MOST_MODELS", 1)
+    monkeypatch.setattr(presorted, "MOST_MODELS", 1)
     rows = traffic()
     store.insert_requests(rows, version=1)
     store.sort_pieces(LATER_NS, 60)
@@ -232,7 +236,7 @@ def test_a_question_that_would_open_too_much_is_asked_of_requests(
     rows = traffic()
     store.insert_requests(rows, version=1)
     store.sort_pieces(LATER_NS, 60)
-    monkeypatch.setattr(ranked, "MOST_OPENED", 10)
+    monkeypatch.setattr(presorted, "MOST_OPENED", 10)
     assert store.sorted(store.known(DAY), {"e2e": ((0.5,), ())}) is None
     assert_answers(store, rows)
 
@@ -269,7 +273,7 @@ def test_a_piece_and_a_model_of_which_nothing_was_answered_have_their_errors_and
 
 
 def test_pieces_sorted_before_latency_was_of_answers_are_sorted_again(store: Store, dsn: str) -> None:
-    from controlplane.telemetry.store import migrate
+    from controlplane.telemetry.store.maintenance import migrate
 
     rows = traffic()
     store.insert_requests(rows, version=1)
@@ -305,7 +309,7 @@ def test_builds_that_no_longer_count_are_dropped_when_no_question_can_be_reading
     store.insert_requests([row(90_001, entry_start_ns=FIRST_NS + 1)], version=1)
     store.sort_pieces(LATER_NS, 60)
     assert kept() == PIECES + 3
-    monkeypatch.setattr(sort, "KEPT_NS", 0)
+    monkeypatch.setattr(presort, "KEPT_NS", 0)
     store.insert_requests([row(90_002, entry_start_ns=FIRST_NS + 1)], version=1)
     store.sort_pieces(LATER_NS, 60)
     assert kept() == PIECES + 2
@@ -322,7 +326,7 @@ def test_a_build_that_is_not_all_there_is_not_believed(store: Store) -> None:
 
 
 def test_rows_written_before_there_were_pieces_are_sorted_too(store: Store, dsn: str) -> None:
-    from controlplane.telemetry.store import migrate
+    from controlplane.telemetry.store.maintenance import migrate
 
     for table in ("touches", "touched", "ranked", "ranks"):
         store.command(f"DROP TABLE {table}")

@@ -4,7 +4,7 @@ import pytest
 
 from controlplane.telemetry.store import StoreInputError
 from controlplane.telemetry.store.dsn import parse_dsn
-from controlplane.telemetry.store.statement import Insert, Query, parse, settings_statement
+from controlplane.telemetry.store.embedded.statement import Insert, Query, parse, settings_statement
 
 
 @pytest.mark.parametrize(

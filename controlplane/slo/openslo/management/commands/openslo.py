@@ -9,12 +9,12 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from controlplane.slo.models import StoredObjective
-from controlplane.slo.openslo import report
 from controlplane.slo.openslo.apply import Applied, apply, known_documents
+from controlplane.slo.openslo.core import report
+from controlplane.slo.openslo.core.lint import lint
+from controlplane.slo.openslo.core.problem import Problem
 from controlplane.slo.openslo.export import export_all, export_one
 from controlplane.slo.openslo.files import FilesError, texts
-from controlplane.slo.openslo.lint import lint
-from controlplane.slo.openslo.problem import Problem
 
 DEFAULT_LABEL = "openslo"
 

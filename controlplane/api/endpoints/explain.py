@@ -1,0 +1,25 @@
+"""`GET explain`: what is different about the slow requests."""
+
+import time
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Query, Router
+
+from controlplane.api import render
+from controlplane.api.query_parameters import asked
+from controlplane.api.schemas.common import AskedExplain, ExplainOut
+from controlplane.serving_stack import pools_served
+from controlplane.telemetry.query import answers
+from controlplane.telemetry.query.causes import known
+from controlplane.telemetry.query.core.slow import parse_slow
+
+router = Router(tags=["explain"])
+
+
+@router.get("", response=ExplainOut, summary="What is different about the slow requests")
+def explain(request: HttpRequest, parameters: Query[AskedExplain]) -> dict[str, Any]:
+    question = asked(request)
+    slow = parse_slow(dict(request.GET.lists()), time.time_ns())
+    region, found = answers.explained(question, slow, parameters.limit)
+    return render.explanation(found, region, question.range.window, known(question, slow, pools_served()))

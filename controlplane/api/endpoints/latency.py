@@ -1,0 +1,51 @@
+"""`GET latency` and `GET latency/series`: where the milliseconds went, as one report or over time."""
+
+from dataclasses import asdict
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Query, Router
+
+from controlplane.api import render
+from controlplane.api.query_parameters import asked
+from controlplane.api.schemas.common import AskedLatency, AskedSeries, LatencyOut, SeriesOut
+from controlplane.telemetry.query import answers
+from controlplane.telemetry.query.core.errors import BadQuestion
+from controlplane.telemetry.query.core.timerange import SECOND_NS, step_ns
+
+router = Router(tags=["latency"])
+MOST_POINTS = 2000
+
+
+@router.get("", response=LatencyOut, summary="Quantiles and shares by stage")
+def latency(request: HttpRequest, parameters: Query[AskedLatency]) -> dict[str, Any]:
+    question = asked(request)
+    report = answers.report(question)
+    found: dict[str, Any] = {
+        **render.report(report),
+        "failures": [asdict(each) for each in answers.failures(question)] if report.errors else [],
+        "from_ns": question.range.window.from_ns,
+        "to_ns": question.range.window.to_ns,
+        "group_by": parameters.group_by,
+    }
+    if parameters.group_by:
+        groups = answers.report_by(question, parameters.group_by)
+        found["groups"] = {value: render.report(report) for value, report in groups.items()}
+    return found
+
+
+@router.get("/series", response=SeriesOut, summary="The same over time")
+def series(request: HttpRequest, parameters: Query[AskedSeries]) -> dict[str, Any]:
+    question = asked(request)
+    step = parameters.step_s * SECOND_NS if parameters.step_s else step_ns(question.range.window)
+    if question.range.length_ns // step > MOST_POINTS:
+        longer = -(-question.range.length_ns // SECOND_NS // MOST_POINTS)
+        raise BadQuestion(
+            "step_s", str(parameters.step_s), f"makes more than {MOST_POINTS} points", f"Use {longer} or more"
+        )
+    return {
+        "from_ns": question.range.window.from_ns,
+        "to_ns": question.range.window.to_ns,
+        "step_ns": step,
+        "points": [render.point(point) for point in answers.series(question, step)],
+    }

@@ -1,0 +1,76 @@
+"""`/maintenance`: times that were planned, and count for nothing."""
+
+from typing import Any
+
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import Body, Router, Status
+
+from controlplane.api.formats import Number
+from controlplane.api.schemas import objectives
+from controlplane.slo.models import Maintenance, StoredObjective
+
+router = Router(tags=["objectives"])
+
+
+@router.get("", response=list[objectives.MaintenanceOut], summary="Planned maintenance")
+def maintenance(request: HttpRequest) -> Any:
+    return [_out(row) for row in Maintenance.objects.prefetch_related("objectives")]
+
+
+@router.post("", response={201: objectives.MaintenanceOut}, summary="Plan some")
+def add_maintenance(request: HttpRequest, given: Body[objectives.MaintenanceIn]) -> Status[dict[str, Any]]:
+    _may(request, "add")
+    return Status(201, _save(Maintenance(author=request.user.get_username()), given))
+
+
+@router.get("/{number}", response=objectives.MaintenanceOut, summary="One")
+def one_maintenance(request: HttpRequest, number: Number) -> dict[str, Any]:
+    return _out(_found(number))
+
+
+@router.put("/{number}", response=objectives.MaintenanceOut, summary="Change it")
+def change_maintenance(request: HttpRequest, number: Number, given: Body[objectives.MaintenanceIn]) -> dict[str, Any]:
+    _may(request, "change")
+    return _save(_found(number), given)
+
+
+@router.delete("/{number}", response={204: None}, summary="Take it back: what lay in it counts again")
+def remove_maintenance(request: HttpRequest, number: Number) -> HttpResponse:
+    _may(request, "delete")
+    _found(number).delete()
+    return HttpResponse(status=204)
+
+
+@transaction.atomic
+def _save(row: Maintenance, given: objectives.MaintenanceIn) -> dict[str, Any]:
+    for name, value in given.model_dump(exclude={"objectives", "id", "author"}, exclude_none=True).items():
+        setattr(row, name, value)
+    chosen = list(StoredObjective.objects.filter(slug__in=given.objectives))
+    if unknown := set(given.objectives) - {one.slug for one in chosen}:
+        raise ValidationError({"objectives": f"objectives={min(unknown)!r} is none: /api/v1/objectives lists them"})
+    row.full_clean()
+    row.save()
+    row.objectives.set(chosen)
+    return _out(row)
+
+
+def _out(row: Maintenance) -> dict[str, Any]:
+    names = ("id", "name", "start", "zone", "duration_s", "rule", "scope", "reason", "enabled", "author")
+    return {
+        **{name: getattr(row, name) for name in names},
+        "objectives": sorted(one.slug for one in row.objectives.all()),
+    }
+
+
+def _found(number: Number) -> Maintenance:
+    row = Maintenance.objects.filter(pk=number).first()
+    if row is None:
+        raise Http404(f"there is no maintenance window {number}; /api/v1/maintenance lists them")
+    return row
+
+
+def _may(request: HttpRequest, action: str) -> None:
+    if not request.user.has_perm(f"slo.{action}_maintenance"):
+        raise PermissionDenied(f"{request.user.get_username()!r} may not {action} maintenance: ask an administrator")

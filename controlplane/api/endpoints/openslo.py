@@ -1,0 +1,161 @@
+"""Objectives as OpenSLO over REST: check files, apply them, read objectives as YAML."""
+
+import json
+from typing import Any
+
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpRequest, HttpResponse
+from ninja import Field, Query, Router, Schema, Status
+
+from controlplane.api.document import BadParameter
+from controlplane.api.formats import Words
+from controlplane.slo.models import StoredObjective
+from controlplane.slo.openslo.apply import apply, known_documents
+from controlplane.slo.openslo.core import report
+from controlplane.slo.openslo.core.lint import lint
+from controlplane.slo.openslo.export import export_all, export_one
+
+router = Router(tags=["objectives as code"])
+YAML = "application/yaml"
+MOST_FILES = 1000
+RIGHTS = ("slo.add_storedobjective", "slo.change_storedobjective", "slo.delete_storedobjective")
+BODY: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            YAML: {"schema": {"description": "One or several documents"}},
+            "application/json": {
+                "schema": {
+                    "type": "object",
+                    "required": ["files"],
+                    "properties": {
+                        "files": {
+                            "type": "object",
+                            "additionalProperties": {"type": "string"},
+                            "description": "Texts by file name",
+                        }
+                    },
+                }
+            },
+        },
+    }
+}
+
+
+class LintProblemOut(Schema):
+    source: str
+    line: int
+    column: int
+    severity: str
+    rule: str
+    path: str
+    message: str
+
+
+class LintOut(Schema):
+    documents: int
+    errors: int
+    warnings: int
+    problems: list[LintProblemOut]
+
+
+class StepOut(Schema):
+    action: str = Field(..., description="create, change, unchanged, prune or conflict")
+    kind: str
+    name: str
+    slug: str | None = Field(None, description="Of the objective; null where Weir does not evaluate it")
+    source: str
+    note: str
+    changes: list[dict[str, Any]]
+
+
+class AppliedOut(Schema):
+    applied: bool = Field(..., description="False for a dry run, and where errors or conflicts forbade it")
+    summary: str
+    steps: list[StepOut]
+    problems: list[LintProblemOut]
+
+
+class AskedApply(Schema):
+    owner_label: Words = Field("api", max_length=100, description="Marks what these files own; empty imports once")
+    prune: bool = Field(False, description="Delete what has the label and is in no file")
+    adopt: bool = Field(False, description="Take over what was made by hand or elsewhere")
+    dry_run: bool = False
+
+
+@router.post("/openslo/lint", response=LintOut, summary="What to correct in OpenSLO files", openapi_extra=BODY)
+def lint_files(request: HttpRequest) -> dict[str, Any]:
+    found = lint(files(request), known_documents())
+    return {
+        "documents": len(found.documents),
+        "errors": len(found.errors),
+        "warnings": len(found.problems) - len(found.errors),
+        "problems": [report.as_json(one) for one in found.problems],
+    }
+
+
+@router.post(
+    "/openslo/apply",
+    response={200: AppliedOut, 409: AppliedOut},
+    summary="Make objectives what OpenSLO files say, all or nothing",
+    openapi_extra=BODY,
+)
+def apply_files(request: HttpRequest, parameters: Query[AskedApply]) -> Status[dict[str, Any]]:
+    """Idempotent. 409 where a file has errors or something belongs to another owner; nothing is changed then."""
+    if not request.user.has_perms(RIGHTS):
+        raise PermissionDenied(f"{request.user.get_username()} may not change objectives: ask for {', '.join(RIGHTS)}")
+    found = apply(
+        files(request),
+        label=parameters.owner_label,
+        who=request.user.get_username(),
+        prune=parameters.prune,
+        adopt=parameters.adopt,
+        dry_run=parameters.dry_run,
+    )
+    told = {
+        "applied": found.done,
+        "summary": report.sentence(found.steps, found.done),
+        "steps": [report.step_json(step) for step in found.steps],
+        "problems": [report.as_json(one) for one in found.problems],
+    }
+    return Status(409 if found.errors or found.conflicts else 200, told)
+
+
+@router.get("/objectives.yaml", summary="All objectives as OpenSLO, and what else was applied")
+def all_as_yaml(request: HttpRequest) -> HttpResponse:
+    return as_file(export_all(), "objectives.yaml")
+
+
+@router.get("/objectives/{slug}.yaml", summary="An objective as OpenSLO")
+def one_as_yaml(request: HttpRequest, slug: str) -> HttpResponse:
+    row = StoredObjective.objects.select_related("owner").filter(slug=slug).first()
+    if row is None:
+        raise Http404(f"slug={slug[:80]!r} is no objective")
+    return as_file(export_one(row), f"{row.slug}.yaml")
+
+
+def as_file(text: str, name: str) -> HttpResponse:
+    headers = {"Content-Disposition": f'inline; filename="{name}"', "Cache-Control": "no-store"}
+    return HttpResponse(text, content_type=f"{YAML}; charset=utf-8", headers=headers)
+
+
+def files(request: HttpRequest) -> dict[str, str]:
+    """Texts by name, out of a body of YAML or of JSON. Raises BadParameter."""
+    if not request.body:
+        raise BadParameter("body", "", "is missing", "Send YAML, or JSON with files")
+    try:
+        text = request.body.decode()
+    except UnicodeDecodeError:
+        raise BadParameter("body", "", "is no UTF-8 text", "Send YAML, or JSON with files") from None
+    if request.content_type != "application/json":
+        return {"body": text}
+    try:
+        found = json.loads(text)
+        texts = found["files"]
+    except (ValueError, TypeError, KeyError):
+        raise BadParameter("files", text[:80], "is missing", 'Send {"files": {"slos.yaml": "…"}}') from None
+    if not isinstance(texts, dict) or not all(isinstance(one, str) for one in texts.values()):
+        raise BadParameter("files", str(texts)[:80], "is not texts by name", 'Send {"files": {"slos.yaml": "…"}}')
+    if len(texts) > MOST_FILES:
+        raise BadParameter("files", f"{len(texts)} files", "are too many", f"Send at most {MOST_FILES} at once")
+    return texts

@@ -1,0 +1,160 @@
+"""`POST objectives/preview`: would an objective, not saved yet, have paged?"""
+
+import time
+from typing import Any
+
+from django.core.exceptions import ValidationError
+from django.http import HttpRequest
+from ninja import Field, Router, Schema
+
+from controlplane.api.formats import TIME, Given, Instant, Name
+from controlplane.api.schemas import objectives as promises
+from controlplane.slo.core.document import objective as objective_of
+from controlplane.slo.core.evaluation import elapsed_s
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.period import period_at
+from controlplane.slo.models import StoredObjective
+from controlplane.slo.models.planned_maintenance import planned
+from controlplane.slo.replay.core.episodes import Episode, Page
+from controlplane.slo.replay.core.variant import Variant
+from controlplane.slo.replay.preview import preview
+from controlplane.slo.replay.recorded import step_of
+from controlplane.telemetry.query import answers
+from controlplane.telemetry.query.core.errors import BadQuestion
+from controlplane.telemetry.query.core.timerange import SECOND_NS, parse
+
+router = Router(tags=["objectives"])
+MOST_COMPARED = 5
+MOST_EPISODES = 1000
+
+
+class Previewed(Given):
+    """Objectives are as `GET objectives/{slug}` shows them; what is left out has its default."""
+
+    objective: promises.ObjectiveDraft
+    compare: dict[Name, promises.ObjectiveDifference] = Field(
+        {},
+        max_length=MOST_COMPARED,
+        description="By name: fields that differ, such as `windows`, replayed beside it",
+    )
+    from_: Instant = Field("now-30d", alias="from", description=TIME)
+    to: Instant = Field("now", description=TIME)
+
+
+class PreviewOut(Schema):
+    from_s: int
+    to_s: int
+    recorded_from_s: int | None = Field(
+        None, description="What was before counts as no requests; null: nothing is recorded at all"
+    )
+    history_s: int = Field(..., description="How much of the draft's period, as it is at `to`, is recorded")
+    step_s: int = Field(..., description="Judged once per step")
+    variants: list[dict[str, Any]]
+
+
+@router.post("/objectives/preview", response=PreviewOut, summary="Would it have paged?", by_alias=True)
+def previewed(request: HttpRequest, body: Previewed) -> dict[str, Any]:
+    asked = parse(body.from_, body.to, time.time_ns())
+    draft = body.objective.model_dump(exclude_none=True, exclude=set(promises.NOT_PROMISED))
+    others = {name: other.model_dump(exclude_none=True) for name, other in body.compare.items()}
+    drafts = {"draft": draft} | {name: {**draft, **other} for name, other in others.items()}
+    objectives = {
+        name: valid(document, "" if name == "draft" else f"compare.{name}.") for name, document in drafts.items()
+    }
+    from_s, to_s = asked.window.from_ns // SECOND_NS, asked.window.to_ns // SECOND_NS
+    try:
+        found = preview(answers.store(), objectives, planned(), from_s, to_s)
+    except ValueError as error:
+        raise refused(str(error), "") from None
+    recorded_s = min((one.recorded_from_s for one in found if one.recorded_from_s is not None), default=None)
+    period = period_at(objectives["draft"].period, to_s * SECOND_NS)
+    return {
+        "from_s": from_s,
+        "to_s": to_s,
+        "recorded_from_s": recorded_s,
+        "history_s": 0 if recorded_s is None else elapsed_s(period, to_s * SECOND_NS, recorded_s),
+        "step_s": step_of(objectives["draft"]),
+        "variants": [variant_json(one) for one in found],
+    }
+
+
+def valid(document: dict[str, Any], prefix: str) -> Objective:
+    """As saving it would check it. Raises BadQuestion, by field."""
+    try:
+        objective = objective_of({"slug": "draft", "name": "Draft", **document})
+        row = StoredObjective()
+        row.take(objective)
+        row.clean_fields()
+        row.clean()
+    except ValidationError as error:
+        fields = error.error_dict if hasattr(error, "error_dict") else {"": error.error_list}
+        field, errors = next(iter(fields.items()))
+        text = " ".join(errors[0].messages)
+        if "=" in text:
+            raise refused(text, prefix) from None
+        raise BadQuestion(prefix + field, str(document.get(field, ""))[:80], text, "Correct it") from None
+    except (ValueError, TypeError) as error:
+        raise refused(str(error), prefix) from None
+    return objective
+
+
+def refused(text: str, prefix: str) -> BadQuestion:
+    """From a message such as `target=1.2 is not between 0 and 1: use 0.999`."""
+    field, _, rest = text.partition("=")
+    what, _, remedy = rest.partition(": ")
+    value, _, reason = what.partition(" ")
+    known = field.replace(".", "").replace("_", "").isalnum() and rest
+    if not known:
+        return BadQuestion(prefix + "objective", "", text, "Correct it")
+    return BadQuestion(prefix + field, value.strip("'"), reason, remedy[:1].upper() + remedy[1:] or "Correct it")
+
+
+def variant_json(found: Variant) -> dict[str, Any]:
+    bad, total = found.events
+    episodes = found.episodes
+    return {
+        "name": found.name,
+        "pages": len(found.pages),
+        "tickets": len(found.tickets),
+        "paged_s": found.paged_s,
+        "bad": bad,
+        "total": total,
+        "splits_left_out": found.left_out,
+        "scopes": [
+            {
+                "scope": scope,
+                "pages": len(one.pages),
+                "tickets": len(one.tickets),
+                "left_share": one.left_share,
+                "gone_s": one.gone_s,
+                "warning_s": one.warning_s,
+            }
+            for scope, one in found.by_scope
+        ],
+        "episodes": [{"scope": dict(scope), **episode_json(one)} for scope, one in episodes[:MOST_EPISODES]],
+        "episodes_left_out": max(0, len(episodes) - MOST_EPISODES),
+    }
+
+
+def episode_json(found: Episode) -> dict[str, Any]:
+    return {
+        "severity": found.severity,
+        "opened_s": found.opened_s,
+        "closed_s": found.closed_s,
+        "windows": list(found.windows),
+        "worst_rate": found.worst_rate,
+        "pages": [page_json(one) for one in found.pages],
+    }
+
+
+def page_json(found: Page) -> dict[str, Any]:
+    return {
+        "opened_s": found.opened_s,
+        "closed_s": found.closed_s,
+        "long_s": found.window.long_s,
+        "short_s": found.window.short_s,
+        "rate": found.rate,
+        "left_share": found.left_share,
+        "lasts_s": None if found.lasts_s == float("inf") else found.lasts_s,
+        "gone_s": found.gone_s,
+    }

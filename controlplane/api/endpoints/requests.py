@@ -1,0 +1,27 @@
+"""`GET requests`: rows of the ledger, paged by cursor."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Query, Router
+
+from controlplane.api import render
+from controlplane.api.query_parameters import asked
+from controlplane.api.schemas.common import AskedRequests, RequestsOut
+from controlplane.telemetry.query import answers
+
+router = Router(tags=["requests"])
+
+
+@router.get("", response=RequestsOut, summary="Requests, slowest or newest first")
+def requests(request: HttpRequest, parameters: Query[AskedRequests]) -> dict[str, Any]:
+    question = asked(request)
+    page = answers.requests(
+        question,
+        parameters.order,
+        parameters.limit,
+        parameters.cursor,
+        round(parameters.min_ms * 1e6),
+        None if parameters.max_ms is None else round(parameters.max_ms * 1e6),
+    )
+    return {"rows": [render.row(row) for row in page.rows], "next_cursor": page.next_cursor}

@@ -1,0 +1,175 @@
+"""`GET targets`, `GET series` and what belongs to it: metrics as they came in, and whom they come from."""
+
+import math
+import time
+from dataclasses import asdict
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Query, Router
+
+from controlplane.api.schemas.common import (
+    AskedMetrics,
+    AskedPoints,
+    AskedSignal,
+    AskedTargets,
+    MetricsOut,
+    PointsOut,
+    ServersOut,
+    SignalsOut,
+    TargetsOut,
+)
+from controlplane.telemetry.core.metric_types import SeriesInfo, TargetState
+from controlplane.telemetry.query import exemplars, signals
+from controlplane.telemetry.query.core import metric_question
+from controlplane.telemetry.query.core.errors import BadQuestion
+from controlplane.telemetry.query.core.metric_question import Signal
+from controlplane.telemetry.query.core.timerange import SECOND_NS
+
+router = Router(tags=["metrics"])
+MOST_SERIES = 50
+
+
+@router.get("/targets", response=TargetsOut, summary="Targets that are scraped: up, down or stale, and since when")
+def targets(request: HttpRequest, parameters: Query[AskedTargets]) -> dict[str, Any]:
+    signal, now_ns = _asked(request)
+    window = signal.range.window
+    return {
+        "from_ns": window.from_ns,
+        "to_ns": window.to_ns,
+        "targets": [_target(each, now_ns) for each in signals.targets(window)],
+        "events": [
+            {"time_ns": each.time_ns, "job": each.job, "instance": each.instance, "up": each.up, "error": each.error}
+            for each in signals.events(window)
+        ],
+    }
+
+
+@router.get("/series", response=SignalsOut, summary="A metric's series, with the newest value of each and its age")
+def series(request: HttpRequest, parameters: Query[AskedSignal]) -> dict[str, Any]:
+    signal, now_ns = _named(request)
+    return {
+        "metric": signal.metric,
+        "series": [
+            {
+                **_identity(each.info),
+                "value": _finite(each.value),
+                "time_ns": each.time_ns,
+                "age_s": max(0.0, (now_ns - each.time_ns) / SECOND_NS),
+                "ended": each.ended,
+                "samples": each.samples,
+            }
+            for each in signals.newest(signal)
+        ],
+    }
+
+
+@router.get(
+    "/series/points",
+    response=PointsOut,
+    by_alias=True,
+    summary="A metric's series over time: counters as rates; and exemplars, which lead to traces",
+)
+def points(request: HttpRequest, parameters: Query[AskedPoints]) -> dict[str, Any]:
+    signal, _ = _named(request)
+    found = signals.newest(signal)
+    if len(found) > MOST_SERIES:
+        reason = f"has {len(found)} series in this range, more than {MOST_SERIES}"
+        raise BadQuestion("metric", signal.metric, reason, "Narrow them with match=label=value")
+    if not found:
+        nothing = {"metric": signal.metric, "as": signal.shown or "value", "step_s": 0, "series": []}
+        return nothing | _exemplars(signal)
+    drawn = signals.drawn(signal, [each.info for each in found], (parameters.step_s or 0) * SECOND_NS)
+    return {
+        "metric": signal.metric,
+        "as": drawn.shown,
+        "step_s": drawn.step_ns // SECOND_NS,
+        "series": [
+            {
+                **_identity(line.info),
+                "points": [
+                    {"start_ns": start, "value": _finite(step.value), "resets": step.resets}
+                    for start, step in zip(drawn.starts, line.steps, strict=True)
+                    if step is not None
+                ],
+            }
+            for line in drawn.lines
+        ],
+        **_exemplars(signal),
+    }
+
+
+def _exemplars(signal: Signal) -> dict[str, Any]:
+    found = exemplars.found(signal)
+    return {
+        "exemplars": [
+            {
+                **_identity(each.info),
+                "metric": each.info.metric,
+                "time_ns": each.time_ns,
+                "value": each.value,
+                "trace_id": each.trace_id,
+                "span_id": each.span_id or None,
+            }
+            for each in found.shown
+        ],
+        "exemplar_count": found.total,
+    }
+
+
+@router.get("/series/metrics", response=MetricsOut, summary="Which metrics there are")
+def metrics(request: HttpRequest, parameters: Query[AskedMetrics]) -> dict[str, Any]:
+    found = signals.metrics(parameters.text or "")
+    return {
+        "metrics": [
+            {"metric": each.metric, "kind": each.kind, "unit": each.unit, "series": each.series} for each in found
+        ]
+    }
+
+
+@router.get("/series/averages", response=ServersOut, summary="Mean queue and compute of Tritons, by their own counters")
+def averages(request: HttpRequest, parameters: Query[AskedTargets]) -> dict[str, Any]:
+    signal, _ = _asked(request)
+    return {
+        "servers": [
+            {"instance": each.instance, "model": each.model, **asdict(each.averages)}
+            for each in signals.server_averages(signal.range.window)
+        ]
+    }
+
+
+def _asked(request: HttpRequest) -> tuple[Signal, int]:
+    now_ns = time.time_ns()
+    return metric_question.parse(dict(request.GET.lists()), now_ns), now_ns
+
+
+def _named(request: HttpRequest) -> tuple[Signal, int]:
+    signal, now_ns = _asked(request)
+    if not signal.metric:
+        raise BadQuestion("metric", "", "is missing", "Name one; GET series/metrics lists them")
+    return signal, now_ns
+
+
+def _target(found: TargetState, now_ns: int) -> dict[str, Any]:
+    age_s = max(0.0, (now_ns - found.time_ns) / SECOND_NS)
+    return {
+        "job": found.job,
+        "instance": found.instance,
+        "url": found.url,
+        "state": signals.target_state(found, age_s),
+        "since_ns": found.since_ns,
+        "scraped_ns": found.time_ns,
+        "age_s": age_s,
+        "duration_ms": found.duration_ns / 1e6,
+        "samples": found.samples,
+        "error": found.error,
+    }
+
+
+def _identity(info: SeriesInfo) -> dict[str, Any]:
+    return {"labels": dict(info.labels), "kind": info.kind, "unit": info.unit}
+
+
+def _finite(value: float) -> float | None:
+    """JSON knows no infinity."""
+    return value if math.isfinite(value) else None

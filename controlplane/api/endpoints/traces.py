@@ -1,0 +1,32 @@
+"""`GET traces/{trace_id}`: a trace's spans, and the ledger of each request in it."""
+
+from typing import Any
+
+from django.http import Http404, HttpRequest
+from ninja import Router
+
+from controlplane.api import render
+from controlplane.api.formats import TraceId
+from controlplane.api.schemas.common import TraceOut
+from controlplane.telemetry.query import answers
+
+router = Router(tags=["traces"])
+
+
+@router.get("/{trace_id}", response=TraceOut, summary="One trace")
+def trace(request: HttpRequest, trace_id: TraceId) -> dict[str, Any]:
+    found = answers.trace(trace_id.lower())
+    if found is None:
+        raise Http404(
+            f"No trace {trace_id}: spans arrive within seconds of a request's end, and are kept for WEIR_RETENTION_DAYS"
+        )
+    paths = found.paths()
+    return {
+        "trace_id": trace_id.lower(),
+        "requests": [
+            {**render.row(row), "segments": [part._asdict() for part in paths.get(row.request_id, [])]}
+            for row in found.rows
+        ],
+        "span_count": found.span_count,
+        "spans": [render.span(span) for span in found.spans],
+    }

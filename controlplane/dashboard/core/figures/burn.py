@@ -1,0 +1,94 @@
+"""The burn-rate chart of an incident as SVG shapes: small, drawn by the server, the same without scripts. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from controlplane.core.units import clock
+from controlplane.slo.core.burn import error_budget
+
+WIDTH, HEIGHT = 1000, 160
+MOST_TICKS = 6
+SECOND_NS = 10**9
+ROUND_S = (60, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400)
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    x: float
+    y: float
+    width: float
+    height: float
+    over: bool  # the budget
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    x: float
+    percent: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class BurnChart:
+    bars: list[Bar]
+    ticks: list[Mark]
+    marks: list[Mark]
+    budget_y: float  # where the rate is 1: the whole budget in a period
+    top: str  # the rate at the upper edge
+    table: list[tuple[str, int, int, float]]  # clock, bad, counted, burn rate
+
+
+def burn_chart(
+    steps: Sequence[Sequence[int]],
+    step_s: int,
+    target: float,
+    marks: Sequence[tuple[int, str]],
+    from_ns: int,
+    to_ns: int,
+) -> BurnChart:
+    """`steps`: start (ns), bad and counted requests; those without any leave a gap. `marks`: moments worth a line."""
+    budget = error_budget(target)
+    rates = {start: bad / total / budget for start, bad, total in steps if total}
+    highest = max((*rates.values(), 2.0))
+    length = max(to_ns - from_ns, 1)
+
+    def x(at_ns: int) -> float:
+        return round(WIDTH * (at_ns - from_ns) / length, 2)
+
+    bars, table = [], []
+    for start, bad, total in steps:
+        if not total:
+            continue
+        rate = rates[start]
+        height = HEIGHT * rate / highest
+        left, right = max(0.0, x(start)), min(float(WIDTH), x(start + step_s * SECOND_NS))
+        said = f"{clock(start)} {rate:.3g} times, {bad} of {total} bad"
+        bars.append(
+            Bar(
+                left,
+                round(HEIGHT - height, 2),
+                round(max(0.5, right - left - 0.6), 2),
+                round(height, 2),
+                rate > 1,
+                said,
+            )
+        )
+        table.append((clock(start), bad, total, rate))
+    return BurnChart(
+        bars=bars,
+        ticks=[_mark(at, x(at), clock(at)[:5]) for at in _round_times(from_ns, to_ns)],
+        marks=[_mark(at, x(at), text) for at, text in marks if from_ns <= at <= to_ns],
+        budget_y=round(HEIGHT - HEIGHT / highest, 2),
+        top=f"{highest:.3g}",
+        table=table,
+    )
+
+
+def _mark(at_ns: int, x: float, text: str) -> Mark:
+    return Mark(x, round(x * 100 / WIDTH, 2), text)
+
+
+def _round_times(from_ns: int, to_ns: int) -> list[int]:
+    step = next((one for one in ROUND_S if (to_ns - from_ns) / SECOND_NS / one <= MOST_TICKS), ROUND_S[-1]) * SECOND_NS
+    return list(range(-(-from_ns // step) * step, to_ns, step))

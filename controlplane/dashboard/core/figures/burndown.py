@@ -1,0 +1,116 @@
+"""An objective's page: the budget that is left, over its period, and what each hour took of it."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from controlplane.dashboard.core.figures.layout import INK, MUTED, Figure, layout, x_axis, y_axis
+from controlplane.slo.core.burndown import Point
+from controlplane.slo.core.period import SECOND_NS, Span
+
+PERCENT = {"tickformat": ".0%"}
+
+
+def burndown_figure(points: Sequence[Point], shown: Span, maintained: Sequence[Span], slug: str) -> Figure:
+    """A line of what is left, falling to zero; bars of bad events below it; planned maintenance as shaded times."""
+    steps_ms = [(after.start_s - one.start_s) * 1000 for one, after in pairwise(points)]
+    step_ms = min(steps_ms, default=3_600_000)
+    ends = [min(one.start_s * 1000 + step_ms, shown.to_ns // 1_000_000) for one in points]
+    left = [None if one.left_share is None else round(one.left_share, 5) for one in points]
+    lowest = min((value for value in left if value is not None), default=0.0)
+    return {
+        "data": [
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": "budget left",
+                "x": ends,
+                "y": left,
+                "connectgaps": False,
+                "marker": {"size": _alone(left), "color": "var(--accent)"},
+                "line": {"color": "var(--accent)", "width": 2, "shape": "hv"},
+                "fill": "tozeroy",
+                "fillcolor": "var(--heat-1)",
+                "hovertemplate": "%{y:.1%} left",
+            },
+            {
+                "type": "bar",
+                "name": "bad",
+                "x": [one.start_s * 1000 + step_ms / 2 for one in points],
+                "y": [one.bad for one in points],
+                "customdata": [one.total for one in points],
+                "width": step_ms,
+                "yaxis": "y2",
+                "marker": {"color": "var(--bad)"},
+                "hovertemplate": "%{y} bad of %{customdata}",
+            },
+        ],
+        "layout": layout(
+            height=340,
+            uirevision=slug,
+            hovermode="x unified",
+            hoversubplots="axis",
+            showlegend=False,
+            bargap=0,
+            xaxis=x_axis(
+                shown.from_ns,
+                shown.to_ns,
+                anchor="y2",
+                hoverformat="%a %Y-%m-%d %H:%M UTC",
+                title={"text": "UTC", "standoff": 2, "font": {"size": 11}},
+            ),
+            yaxis={**y_axis("budget left", 0.34, 1.0, **PERCENT), "range": [min(lowest * 1.05, -0.02), 1.02]},
+            yaxis2=y_axis("bad", 0.0, 0.24, nticks=3),
+            shapes=[_line_at_zero(), *map(_maintenance, maintained)],
+            annotations=[
+                {
+                    "text": "shaded: planned maintenance, not counted",
+                    "xref": "paper",
+                    "yref": "paper",
+                    "x": 1,
+                    "y": 1,
+                    "xanchor": "right",
+                    "yanchor": "bottom",
+                    "showarrow": False,
+                    "font": {"size": 11, "color": MUTED},
+                }
+            ]
+            if maintained
+            else [],
+            meta={"view": "burndown"},
+        ),
+    }
+
+
+def _alone(y: Sequence[float | None]) -> list[int]:
+    """Marker sizes: an hour between two gaps is no line, so it gets a dot."""
+    around = [None, *y, None]
+    return [6 if around[at] is None and around[at + 2] is None else 0 for at in range(len(y))]
+
+
+def _line_at_zero() -> Figure:
+    return {
+        "type": "line",
+        "xref": "paper",
+        "x0": 0,
+        "x1": 1,
+        "yref": "y",
+        "y0": 0,
+        "y1": 0,
+        "line": {"color": INK, "width": 1, "dash": "dot"},
+    }
+
+
+def _maintenance(span: Span) -> Figure:
+    return {
+        "type": "rect",
+        "xref": "x",
+        "x0": span.from_ns / SECOND_NS * 1000,
+        "x1": span.to_ns / SECOND_NS * 1000,
+        "yref": "paper",
+        "y0": 0,
+        "y1": 1,
+        "line": {"width": 0},
+        "fillcolor": "var(--mark)",
+        "opacity": 0.7,
+        "layer": "below",
+    }

@@ -1,0 +1,175 @@
+"""Burn rates against their thresholds over recorded history, what was left of the budget, and whom it would have told."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from controlplane.core import units
+from controlplane.dashboard.core.figures.layout import INK, MUTED, Figure, layout, x_axis, y_axis
+from controlplane.slo.replay.core.episodes import Replay
+from controlplane.slo.replay.core.judged import WindowJudged
+from controlplane.slo.replay.core.variant import Variant
+
+MOST_POINTS = 480
+LEAST_RATE = 0.01  # drawn at the bottom of a logarithmic axis
+COLOURS = ("var(--series-1)", "var(--series-2)", "var(--series-3)", "var(--series-4)")
+DASHES = ("solid", "dash", "dot", "dashdot")
+LANES = {"ticket": ("var(--warn)", 5), "page": ("var(--bad)", 11)}
+
+
+def replay_figure(variants: Sequence[Variant], from_s: int, to_s: int, key: str) -> Figure:
+    """The first variant's rates; a lane of incidents for each. `key`: what is shown, so that a zoom outlives a refresh."""
+    shown = variants[0].worst
+    lanes = 0.08 * len(variants) + 0.02
+    figure_layout = layout(
+        height=430 + 26 * len(variants),
+        uirevision=key,
+        showlegend=False,
+        hovermode="x unified",
+        hoversubplots="axis",
+        xaxis=x_axis(
+            from_s * 10**9,
+            to_s * 10**9,
+            anchor="y3",
+            hoverformat="%Y-%m-%d %H:%M UTC",
+            title={"text": "UTC", "standoff": 2, "font": {"size": 11}},
+        ),
+        yaxis={**y_axis("burn rate", lanes + 0.30, 1.0, type="log", rangemode="normal", dtick=1), "nticks": None},
+        yaxis2=y_axis("budget left", lanes + 0.05, lanes + 0.24, tickformat=".0%", nticks=3, rangemode="normal"),
+        yaxis3={
+            **y_axis("", 0.0, lanes, showgrid=False),
+            "tickvals": list(range(len(variants))),
+            "ticktext": [one.name for one in reversed(variants)],
+            "range": [-0.6, len(variants) - 0.4],
+        },
+        annotations=_labels(shown),
+        meta={"view": "replay"},
+    )
+    figure_layout["margin"]["l"] = 84
+    traces = [*(_rates(shown) if shown else []), *(_left(shown) if shown else [])]
+    for lane, variant in enumerate(reversed(variants)):
+        traces += _incidents(variant, lane)
+    return {"data": traces, "layout": figure_layout}
+
+
+def _lengths(found: Replay) -> dict[int, WindowJudged]:
+    """A line for each long window; of two with the same the one with the lower threshold."""
+    return {one.window.long_s: one for one in sorted(found.judged.windows, key=lambda one: -one.window.budget_share)}
+
+
+def _rates(found: Replay) -> list[Figure]:
+    times, cut = _steps(found)
+    traces: list[Figure] = []
+    for number, (long_s, one) in enumerate(sorted(_lengths(found).items())):
+        colour, dash = COLOURS[number % 4], DASHES[number // 4 % 4]
+        name = units.length(long_s)
+        rates = _highest(one.long, cut)
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": f"over {name}",
+                "x": times,
+                "y": [None if np.isnan(rate) else round(max(float(rate), LEAST_RATE), 4) for rate in rates],
+                "line": {"color": colour, "width": 1.6, "dash": dash},
+                "connectgaps": False,
+                "hovertemplate": "%{y:.3~g} ×",
+            }
+        )
+        threshold = _highest(one.threshold, cut)
+        ends = [0, len(threshold) - 1] if len(set(threshold.tolist())) == 1 else list(range(len(threshold)))
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": f"{one.window.severity} above, over {name}",
+                "x": [times[at] for at in ends] if times else [],
+                "y": [round(float(threshold[at]), 4) for at in ends] if times else [],
+                "line": {"color": colour, "width": 1, "dash": "dash"},
+                "hoverinfo": "skip",
+            }
+        )
+    return traces
+
+
+def _left(found: Replay) -> list[Figure]:
+    times, cut = _steps(found)
+    left = -_highest(-found.judged.left_share, cut)
+    return [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "budget left",
+            "x": times,
+            "y": [round(max(float(share), -1.0), 4) for share in left],
+            "yaxis": "y2",
+            "line": {"color": INK, "width": 1.4},
+            "hovertemplate": "%{y:.1%}",
+        }
+    ]
+
+
+def _incidents(variant: Variant, lane: int) -> list[Figure]:
+    """Bars: thin where a ticket is open, thick where a page is."""
+    spans: dict[str, list[tuple[int, int]]] = {"ticket": [], "page": []}
+    for one in variant.replays.values():
+        spans["ticket"] += [(each.opened_s, each.closed_s or one.to_s) for each in one.episodes]
+        spans["page"] += [(each.opened_s, each.closed_s or one.to_s) for each in one.pages]
+    traces = []
+    for severity, (colour, width) in LANES.items():
+        x: list[float | None] = []
+        for opened_s, closed_s in spans[severity]:
+            x += [opened_s * 1000, closed_s * 1000, None]
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": f"{variant.name}: {severity}",
+                "x": x,
+                "y": [None if at is None else lane for at in x],
+                "yaxis": "y3",
+                "line": {"color": colour, "width": width},
+                "marker": {"size": 5 if severity == "ticket" else 9, "color": colour, "symbol": "square"},
+                "connectgaps": False,
+                "hovertemplate": f"{severity} open",
+            }
+        )
+    return traces
+
+
+def _steps(found: Replay) -> tuple[list[float], npt.NDArray[np.int64]]:
+    """When each drawn point ends, ms, and the steps that points begin with."""
+    history = found.history
+    steps = history.steps - history.first
+    if steps <= 0:
+        return [], np.zeros(0, np.int64)
+    width = -(-steps // MOST_POINTS)
+    cut = np.arange(history.first, history.steps, width)
+    return [history.at_s(min(int(at) + width, history.steps) - 1) * 1000.0 for at in cut], cut
+
+
+def _highest(values: npt.NDArray[np.float64], cut: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+    """Of each drawn point's steps: a spike stays to be seen. nan only where all of them are."""
+    if not len(cut):
+        return np.zeros(0)
+    found: npt.NDArray[np.float64] = np.fmax.reduceat(values, cut)
+    return found
+
+
+def _labels(found: Replay | None) -> list[Figure]:
+    labels = [_label("burn rate over each window, and the rate it tells above (dashed)", MUTED, 0)]
+    shift = 0.0
+    for number, (long_s, _) in enumerate(sorted(_lengths(found).items()) if found else []):
+        text = units.length(long_s)
+        labels.append(_label(f"<b>{text}</b>", COLOURS[number % 4], 380 + shift))
+        shift += 6.8 * len(text) + 14
+    return labels
+
+
+def _label(text: str, colour: str, shift_px: float) -> Figure:
+    return {
+        "text": text,
+        "xref": "paper", "yref": "paper", "x": 0, "y": 1, "xanchor": "left", "yanchor": "bottom", "yshift": 2, "xshift": shift_px,
+        "showarrow": False, "font": {"size": 11, "color": colour},
+    }  # fmt: skip

@@ -1,0 +1,96 @@
+"""A metric's series over time: a line each, a gap where nothing was seen, a mark where a counter began again, a diamond for an exemplar."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from controlplane.dashboard.core.figures.latency import series_colour
+from controlplane.dashboard.core.figures.layout import INK, PANEL, Figure, layout, x_axis, y_axis
+from controlplane.telemetry.query.core.metric_question import Drawn, Signal
+from controlplane.telemetry.query.core.question import written
+
+
+@dataclass(frozen=True, slots=True)
+class Diamond:
+    """An exemplar on the chart: `text` is its value with its unit, `href` its trace."""
+
+    time_ns: int
+    value: float
+    text: str
+    href: str
+
+
+@dataclass(frozen=True, slots=True)
+class Diamonds:
+    """`axis` is the title of the axis that they have of their own, on the right; empty where they stand on the lines'."""
+
+    axis: str
+    shown: Sequence[Diamond]
+
+
+def signal_figure(
+    drawn: Drawn, labels: Sequence[str], signal: Signal, unit: str, diamonds: Diamonds | None = None
+) -> Figure:
+    """`labels`: the lines' names, in order."""
+    window = signal.range.window
+    middles = [(start + drawn.step_ns / 2) / 1e6 for start in drawn.starts]
+    title = f"{unit or 'value'}{' per second' if drawn.shown == 'rate' else ''}"
+    traces: list[Figure] = []
+    for number, (line, label) in enumerate(zip(drawn.lines, labels, strict=True)):
+        y = [None if step is None else float(f"{step.value:.6g}") for step in line.steps]
+        colour = series_colour(number)
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": label,
+                "x": middles,
+                "y": y,
+                "connectgaps": False,
+                "line": {"color": colour, "width": 1.5, "dash": "dash" if number >= 4 else "solid"},
+                "marker": {"color": colour, "size": _sizes(y, [step.resets if step else 0 for step in line.steps])},
+                "hovertemplate": "%{y:.4~s}",
+            }
+        )
+    axes = {"xaxis": x_axis(window.from_ns, window.to_ns), "yaxis": y_axis(title, 0.0, 1.0, tickformat="~s")}
+    if diamonds:
+        traces.append(_diamonds(diamonds))
+        if diamonds.axis:
+            axes["yaxis2"] = y_axis(
+                diamonds.axis, 0.0, 1.0, tickformat="~s", overlaying="y", side="right", showgrid=False, tickmode="auto"
+            )
+            axes["margin"] = {"l": 56, "r": 60, "t": 22, "b": 46}
+    return {
+        "data": traces,
+        "layout": layout(
+            height=360,
+            uirevision=written(signal.pairs()),
+            hovermode="x unified",
+            showlegend=False,
+            meta={"step_ms": drawn.step_ns / 1e6},
+            **axes,
+        ),
+    }
+
+
+def _diamonds(diamonds: Diamonds) -> Figure:
+    """The page makes each a link: `customdata` is where it leads, and what it says."""
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": "exemplar",
+        "x": [one.time_ns / 1e6 for one in diamonds.shown],
+        "y": [one.value for one in diamonds.shown],
+        "customdata": [[one.href, one.text] for one in diamonds.shown],
+        "yaxis": "y2" if diamonds.axis else "y",
+        "marker": {"symbol": "diamond", "size": 10, "color": INK, "line": {"color": PANEL, "width": 1.5}},
+        "hovertemplate": "%{customdata[1]}, click for its trace",
+    }
+
+
+def _sizes(y: Sequence[float | None], resets: Sequence[int]) -> list[int]:
+    """A point between two gaps is no line, and a counter that began again is marked: both get a dot."""
+    around = [None, *y, None]
+    return [
+        7 if resets[index] else 5 if around[index] is None and around[index + 2] is None else 0
+        for index in range(len(y))
+    ]

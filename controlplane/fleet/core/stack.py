@@ -1,0 +1,249 @@
+"""The serving stack as the overview shows it: what was observed, and what the ledger saw, merged by pure functions.
+
+Nothing is healthy by default. What was never observed is `unknown`, what was observed too long ago is `stale`; neither
+shows figures: a number on the page is true now.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal, Protocol
+
+State = Literal["up", "degraded", "down", "stale", "unknown"]
+
+SHOWN_AS = {
+    "gateway": "Gateway",
+    "redis": "Redis",
+    "telemetry": "Telemetry",
+    "worker": "Worker",
+    "controller": "Controller",
+}
+PROCESSES = (
+    ("gateway", "gateway"),
+    ("redis", "cache"),
+    ("telemetry", "telemetry"),
+    ("worker", "worker"),
+    ("controller", "controller"),
+)
+"""Component and kind of what every installation has, in the order in which a request meets them."""
+
+RATE_FIGURES = {"cache": "commands_per_s", "telemetry": "spans_per_s"}
+"""The figure that says how much a kind of component does; `requests_per_s` for the others."""
+
+
+class Traffic(Protocol):
+    """What the ledger saw of one pool or replica in a window (`controlplane.telemetry.core.query_types.Health`)."""
+
+    @property
+    def requests(self) -> int: ...
+    @property
+    def errors(self) -> int: ...
+    @property
+    def p95_ms(self) -> float | None: ...
+    @property
+    def newest_ns(self) -> int | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    component: str
+    state: Literal["up", "degraded", "down"]
+    observed_at: datetime
+    figures: Mapping[str, float] = field(default_factory=dict)
+    error: str = ""
+    up_at: datetime | None = None  # last seen up or degraded
+    down_since: datetime | None = None  # first seen down; None while it is not
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaEntry:
+    name: str
+    enabled: bool = True
+    has_http: bool = True  # without an address for health checks it cannot be observed
+
+
+@dataclass(frozen=True, slots=True)
+class PoolEntry:
+    name: str
+    model: str
+    variant: str
+    region: str
+    enabled: bool = True
+    replicas: tuple[ReplicaEntry, ...] = ()
+    owner: str = ""  # the team of the model
+
+
+@dataclass(frozen=True, slots=True)
+class PoolServer:
+    """What a pool's replicas call the model, and the addresses of their metrics by replica's name (empty: none)."""
+
+    pool: str
+    model_name: str
+    replicas: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What the ledger saw in the last `window_s` seconds, or since its first request where that is later; None for the whole where it
+    cannot be asked."""
+
+    window_s: float
+    overall: Traffic | None
+    pools: Mapping[str, Traffic]
+    replicas: Mapping[tuple[str, str], Traffic]  # by pool and replica, as spans name them: the attempts made at it
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the overview. None is "not known", and drawn so: never as zero."""
+
+    component: str  # unique: "gateway", "pool:chat-large-local", "chat-large-local/triton-0"
+    name: str  # as people read it
+    kind: str  # "gateway", "cache", "telemetry", "worker", "pool", "replica"
+    state: State
+    rate_per_s: float | None = None
+    errors_per_s: float | None = None
+    p95_ms: float | None = None
+    age_s: float | None = None  # of the observation behind `state`
+    traffic_age_s: float | None = None  # of the newest request that the ledger saw
+    detail: str = ""
+    figures: Mapping[str, float] = field(default_factory=dict)
+    pool: str = ""  # of a replica
+
+
+def rows(
+    pools: Iterable[PoolEntry],
+    observed: Iterable[Observed],
+    ledger: Ledger | None,
+    now: datetime,
+    stale_after_s: float,
+) -> list[Row]:
+    """The processes in the order in which a request meets them, then each pool followed by its replicas."""
+    seen = {one.component: one for one in observed}
+    found = [_process(name, kind, seen.get(name), ledger, now, stale_after_s) for name, kind in PROCESSES]
+    for pool in sorted(pools, key=lambda one: one.name):
+        replicas = [
+            _replica(pool, replica, seen.get(f"{pool.name}/{replica.name}"), ledger, now, stale_after_s)
+            for replica in sorted(pool.replicas, key=lambda one: one.name)
+            if replica.enabled
+        ]
+        found += [_pool(pool, replicas, ledger, now), *replicas]
+    return found
+
+
+def judge(observed: Observed | None, now: datetime, stale_after_s: float) -> tuple[State, float | None]:
+    """What an observation still says, and its age in seconds."""
+    if observed is None:
+        return "unknown", None
+    age_s = max(0.0, (now - observed.observed_at).total_seconds())
+    return ("stale" if age_s > stale_after_s else observed.state), age_s
+
+
+def overall(states: Sequence[State]) -> State:
+    """A pool's state from its replicas'. What we do not know of some of them never makes it better than degraded."""
+    if not states:
+        return "unknown"
+    if all(state == states[0] for state in states):
+        return states[0]
+    if any(state in ("up", "degraded") for state in states):
+        return "degraded"
+    return "down" if "down" in states else "stale"
+
+
+def _process(
+    name: str, kind: str, observed: Observed | None, ledger: Ledger | None, now: datetime, stale_after_s: float
+) -> Row:
+    state, age_s = judge(observed, now, stale_after_s)
+    figures = observed.figures if observed and state in ("up", "degraded") else {}
+    traffic = ledger.overall if ledger and name == "gateway" else None
+    return Row(
+        component=name,
+        name=SHOWN_AS[name],
+        kind=kind,
+        state=state,
+        rate_per_s=figures.get(RATE_FIGURES.get(kind, "requests_per_s")),
+        errors_per_s=figures.get("errors_per_s"),
+        p95_ms=traffic.p95_ms if traffic else None,
+        age_s=age_s,
+        traffic_age_s=_age_s(traffic, now),
+        detail=_detail(observed, state, watcher=name if name == "controller" else "worker"),
+        figures=figures,
+    )
+
+
+def _replica(
+    pool: PoolEntry,
+    replica: ReplicaEntry,
+    observed: Observed | None,
+    ledger: Ledger | None,
+    now: datetime,
+    stale_after_s: float,
+) -> Row:
+    state, age_s = judge(observed, now, stale_after_s)
+    figures = observed.figures if observed and state in ("up", "degraded") else {}
+    traffic = ledger.replicas.get((pool.name, replica.name)) if ledger else None
+    detail = _detail(observed, state)
+    if not replica.has_http:
+        detail = "it has no HTTP address: add one, and it is observed"
+    return Row(
+        component=f"{pool.name}/{replica.name}",
+        name=replica.name,
+        kind="replica",
+        state=state,
+        # The server's own count, which has its other clients' too. Gateways say what failed: a server that is gone counts nothing.
+        rate_per_s=figures.get("requests_per_s"),
+        errors_per_s=_per_s(ledger, traffic, "errors"),
+        p95_ms=traffic.p95_ms if traffic else None,
+        age_s=age_s,
+        traffic_age_s=_age_s(traffic, now),
+        detail=detail,
+        figures=figures,
+        pool=pool.name,
+    )
+
+
+def _pool(pool: PoolEntry, replicas: Sequence[Row], ledger: Ledger | None, now: datetime) -> Row:
+    traffic = ledger.pools.get(pool.name) if ledger else None
+    healthy = sum(row.state == "up" for row in replicas)
+    ages = [row.age_s for row in replicas if row.age_s is not None]
+    serves = f"{pool.variant} of {pool.model} in {pool.region}"
+    if not pool.enabled:
+        detail = f"disabled · {serves}"
+    elif not replicas:
+        detail = f"no replica: add one in the admin · {serves}"
+    else:
+        detail = f"{healthy} of {len(replicas)} replicas up · {serves}"
+    return Row(
+        component=f"pool:{pool.name}",
+        name=pool.name,
+        kind="pool",
+        state=overall([row.state for row in replicas]),
+        rate_per_s=_per_s(ledger, traffic, "requests"),
+        errors_per_s=_per_s(ledger, traffic, "errors"),
+        p95_ms=traffic.p95_ms if traffic else None,
+        age_s=max(ages) if ages else None,
+        traffic_age_s=_age_s(traffic, now),
+        detail=detail,
+    )
+
+
+def _per_s(ledger: Ledger | None, traffic: Traffic | None, what: Literal["requests", "errors"]) -> float | None:
+    """A pool that the ledger does not mention had no requests; a ledger that cannot be asked says nothing."""
+    if ledger is None or ledger.window_s <= 0:
+        return None
+    return float(getattr(traffic, what)) / ledger.window_s if traffic else 0.0
+
+
+def _age_s(traffic: Traffic | None, now: datetime) -> float | None:
+    if traffic is None or traffic.newest_ns is None:
+        return None
+    return max(0.0, now.timestamp() - traffic.newest_ns / 1e9)
+
+
+def _detail(observed: Observed | None, state: State, watcher: str = "worker") -> str:
+    """The controller says itself how it is; the worker looks at everything else."""
+    if observed is None:
+        return f"not observed yet: does the {watcher} run?"
+    if state == "stale":
+        return f"last seen {observed.state}; the {watcher} has not looked since"
+    return observed.error

@@ -1,0 +1,85 @@
+"""One of our own processes (gateway, telemetry) by its /readyz and /metrics, as a reading."""
+
+import json
+from dataclasses import dataclass
+
+from controlplane.fleet.observe.core.prometheus_text import Page, families, known, total
+from controlplane.fleet.observe.core.reading import Reading
+
+OK = 200
+LONGEST_REASON = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """A counter of the process: `metric` summed over the series with one of `statuses`, or over all of them."""
+
+    name: str
+    metric: str
+    statuses: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The process serves, but not as it should, while a series of `metric` shows `value`. `text` may name its labels."""
+
+    metric: str
+    value: float
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Which of a process's metrics say what it does."""
+
+    counts: tuple[Count, ...]
+    gauges: tuple[tuple[str, str], ...] = ()  # figure, metric
+    faults: tuple[Fault, ...] = ()
+    notes: tuple[Fault, ...] = ()  # said too, and nothing is wrong
+
+
+def reading(ready_status: int, ready_text: str, metrics_status: int, metrics_text: str, names: Names) -> Reading:
+    """Not ready is degraded: it answers, and says what it lacks. A process that hides its metrics is up without figures.
+
+    Raises ValueError where the metrics are not in Prometheus' text format.
+    """
+    unready = "" if ready_status == OK else _reason(ready_text) or f"/readyz answers {ready_status}"
+    if metrics_status != OK:
+        return Reading(
+            "degraded" if unready else "up", error=unready or f"/metrics answers {metrics_status}: no figures"
+        )
+    page = families(metrics_text)
+    faults = [text for fault in names.faults for text in _found(page, fault)]
+    if unready:
+        faults.insert(0, unready)
+    counts = {
+        count.name: total(page, count.metric, lambda labels, of=count.statuses: not of or labels.get("status") in of)  # type: ignore[misc]
+        for count in names.counts
+    }
+    return Reading(
+        "degraded" if faults else "up",
+        figures=known(**{figure: total(page, metric) for figure, metric in names.gauges}),
+        counters=known(**counts),
+        error="; ".join([*faults, *(text for note in names.notes for text in _found(page, note))]),
+    )
+
+
+def _found(page: Page, fault: Fault) -> list[str]:
+    """What there is to say of each series that shows the fault."""
+    family = page.get(fault.metric)
+    samples = family.samples if family is not None else ()
+    return [fault.text.format(**sample.labels) for sample in samples if sample.value == fault.value]
+
+
+def _reason(text: str) -> str:
+    """What the body of a 503 says: its `reason`, or all of it."""
+    try:
+        body = json.loads(text)
+    except ValueError:
+        return text.strip()[:LONGEST_REASON]
+    if not isinstance(body, dict):
+        return ""
+    said = body.get("reason") or ", ".join(
+        f"{key}: {value}" for key, value in body.items() if value not in (True, False)
+    )
+    return str(said)[:LONGEST_REASON]

@@ -1,0 +1,35 @@
+"""Redis' INFO as a reading."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.fleet.observe.core.prometheus_text import known
+from controlplane.fleet.observe.core.reading import Reading
+
+
+def reading(info: Mapping[str, Any]) -> Reading:
+    """`info` is what the client made of INFO. A Redis that loads its data answers, but not to everything: degraded."""
+    loading = bool(info.get("loading"))
+    return Reading(
+        state="degraded" if loading else "up",
+        figures=known(
+            commands_per_s=_number(info, "instantaneous_ops_per_sec"),
+            memory_bytes=_number(info, "used_memory"),
+            max_memory_bytes=_number(info, "maxmemory"),
+            clients=_number(info, "connected_clients"),
+            uptime_s=_number(info, "uptime_in_seconds"),
+        ),
+        counters=known(
+            hits=_number(info, "keyspace_hits"),
+            misses=_number(info, "keyspace_misses"),
+            errors=_number(info, "total_error_replies"),
+            evicted_keys=_number(info, "evicted_keys"),
+            rejected_connections=_number(info, "rejected_connections"),
+        ),
+        error="it is loading its data" if loading else "",
+    )
+
+
+def _number(info: Mapping[str, Any], name: str) -> float | None:
+    value = info.get(name)
+    return float(value) if isinstance(value, int | float) else None

@@ -1,0 +1,118 @@
+"""What people do with an incident, here or in PagerDuty: acknowledge, resolve, open again, write notes.
+
+Each answers whether it changed anything, so that the same event heard twice is told once.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from django.db import transaction
+
+from controlplane.incidents import rows
+from controlplane.incidents.decide.core.steps import RULES
+from controlplane.incidents.models import Entry, Incident
+from controlplane.incidents.notify import live, notices
+
+LONGEST_NOTE = 10_000  # characters
+UNDO_FOR = timedelta(minutes=5)
+BY_ITSELF = "weir"
+"""`resolved_by` of what no person resolved."""
+
+
+def acknowledge(key: str, by: str, at: datetime, note: str = "", via: str = "") -> bool:
+    """Somebody is on it. `key` is the notice's; `via` is the kind of destination that it was done in, such as
+    "pagerduty": the others are told."""
+
+    def change(incident: Incident) -> bool:
+        if incident.status != Incident.Status.OPEN:
+            return False
+        incident.status = Incident.Status.ACKNOWLEDGED
+        incident.acknowledged_at, incident.acknowledged_by = at, by[:200]
+        _enter(incident, Entry.Kind.ACKNOWLEDGED, by, at, note, via)
+        if incident.told:
+            notices.acknowledge(incident, at, known_to=via)
+        return True
+
+    return _changed(key, change)
+
+
+def resolve(key: str, by: str, at: datetime, note: str = "", via: str = "", cools: bool = True) -> bool:
+    """It is over, somebody says. Where it fires still after the cool-down, a new incident opens; without one (`cools`), at once."""
+
+    def change(incident: Incident) -> bool:
+        if not incident.is_open:
+            return False
+        incident.status = Incident.Status.RESOLVED
+        incident.resolved_at, incident.resolved_by = at, by[:200]
+        if cools and incident.signal != Incident.Signal.QUIET:
+            incident.cool_until = at + RULES.cool_down
+        _enter(incident, Entry.Kind.RESOLVED, by, at, note, via)
+        if incident.told:
+            notices.resolve(incident, at, f"resolved by {by}", known_to=via)
+        return True
+
+    return _changed(key, change)
+
+
+def why_not_reopened(incident: Incident, now: datetime) -> str:
+    """Why nobody can open it again, as a sentence; empty where somebody can."""
+    if incident.is_open:
+        return "It is open."
+    if incident.resolved_at is None or incident.resolved_by == BY_ITSELF:
+        return "It resolved by itself. If it fires again, a new incident opens."
+    other = Incident.objects.exclude(status=Incident.Status.RESOLVED).filter(alert_key=incident.alert_key).first()
+    if other is not None:
+        return f"#{other.pk} is open for the same."
+    cools = incident.cool_until is not None and now < incident.cool_until
+    if not cools and now - incident.resolved_at > UNDO_FOR:
+        return "It was resolved too long ago. If it fires, a new incident opens."
+    return ""
+
+
+def reopen(key: str, by: str, at: datetime, note: str = "") -> bool:
+    """Take back that somebody resolved it: for UNDO_FOR, and for as long as it cools down, which is while it still fires.
+
+    It is open and told of to nobody: the next tick sends it, under a new key, since what was resolved outside stays resolved there.
+    """
+
+    def change(incident: Incident) -> bool:
+        if why_not_reopened(incident, at):
+            return False
+        said = f"It had been resolved by {incident.resolved_by}. The next tick sends it again, if it still fires."
+        incident.status, incident.told = Incident.Status.OPEN, ""
+        incident.resolved_at, incident.resolved_by, incident.cool_until = None, "", None
+        incident.acknowledged_at, incident.acknowledged_by = None, ""
+        incident.withheld = incident.withheld_by = ""
+        incident.eased_since = incident.gone_since = None
+        incident.quiet_since = at if incident.signal == Incident.Signal.QUIET else None
+        incident.earlier_keys = [*incident.earlier_keys, incident.notice_key]
+        incident.notice_key, incident.sequence = rows.new_notice_key(incident), 0
+        _enter(incident, Entry.Kind.REOPENED, by, at, " ".join(part for part in (said, note.strip()) if part), "")
+        return True
+
+    return _changed(key, change)
+
+
+def note(key: str, by: str, at: datetime, text: str) -> bool:
+    """Add to the timeline, of closed incidents too."""
+
+    def change(incident: Incident) -> bool:
+        if text.strip():
+            _enter(incident, Entry.Kind.NOTE, by, at, text.strip(), "")
+        return bool(text.strip())
+
+    return _changed(key, change)
+
+
+@transaction.atomic
+def _changed(key: str, change: Callable[[Incident], bool]) -> bool:
+    incident = Incident.objects.select_for_update().filter(notice_key=key).first()
+    if incident is None or not change(incident):
+        return False
+    incident.save()
+    live.changed()
+    return True
+
+
+def _enter(incident: Incident, kind: Entry.Kind, by: str, at: datetime, text: str, via: str) -> None:
+    incident.entries.create(kind=kind, by=by[:200], at=at, text=text[:LONGEST_NOTE], via=via[:50])

@@ -1,0 +1,124 @@
+"""PagerDuty's V3 webhooks: what people do there shows here.
+
+Open to the internet and without login: the signature over the raw body is what lets an event in. Everything here is a few writes,
+well within the 5 s in which PagerDuty wants an answer.
+"""
+
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+import structlog
+from django.contrib.auth.decorators import login_not_required
+from django.db import transaction
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_POST
+
+from controlplane.incidents.act import actions
+from controlplane.incidents.notify.delivery.core.encryption import SealError
+from controlplane.incidents.notify.delivery.destinations.pagerduty.inbound import Event, is_signed, parse
+from controlplane.incidents.notify.delivery.models import HookEvent, HookSecret
+
+log = structlog.get_logger(__name__)
+
+LARGEST_BYTES = 1 << 20
+TOO_OLD = timedelta(days=7)
+"""PagerDuty retries for hours. Beyond this an event says nothing of now, and ids are remembered for longer (`delivery.prune`)."""
+VIA = "pagerduty"
+
+TOLD_AS_NOTE = {
+    "incident.reopened": "Reopened in PagerDuty.",
+    "incident.unacknowledged": "No longer acknowledged in PagerDuty.",
+    "incident.escalated": "Escalated in PagerDuty.",
+    "incident.reassigned": "Reassigned in PagerDuty.",
+}
+
+
+@csrf_exempt
+@login_not_required
+@require_POST
+def pagerduty(request: HttpRequest) -> HttpResponse:
+    """202 for whatever is signed and is JSON, whether it means something to us or not: only then is it not sent again."""
+    if int(request.headers.get("Content-Length") or 0) > LARGEST_BYTES:
+        return HttpResponse(f"more than {LARGEST_BYTES} bytes\n", status=413, content_type="text/plain")
+    body = request.body
+    secrets, why_not = _secrets()
+    if not is_signed(body, request.headers.get("X-PagerDuty-Signature", ""), secrets):
+        if why_not:
+            log.error("a PagerDuty webhook cannot be checked; PagerDuty sends it again", reason=why_not)
+            return HttpResponse("try again later\n", status=503, content_type="text/plain")
+        log.warning("a PagerDuty webhook is not signed with any of our secrets", secrets=len(secrets))
+        return HttpResponse("not signed\n", status=401, content_type="text/plain")
+    try:
+        event = parse(json.loads(body))
+    except ValueError as error:
+        log.warning("a PagerDuty webhook cannot be read", error=str(error))
+        return HttpResponse(f"{error}\n", status=400, content_type="text/plain")
+    take(event, request.headers.get("X-Webhook-Id", "")[:100], timezone.now())
+    return HttpResponse(status=202)
+
+
+def _secrets() -> tuple[list[str], str]:
+    """Those that can be opened, and why others cannot; empty where all can."""
+    found, why_not = [], ""
+    for row in HookSecret.objects.filter(enabled=True):
+        try:
+            found.append(row.secret)
+        except SealError as error:
+            why_not = f"{row.name}: {error}"
+    return found, why_not
+
+
+@transaction.atomic
+def take(event: Event, webhook_id: str, now: datetime) -> None:
+    """Do what the event says, once. The event's own id counts, which is signed, beside the webhook's, which is not."""
+    if webhook_id and HookEvent.objects.filter(webhook_id=webhook_id).exists():
+        return
+    key = event.key or _key_of(event.incident_id)
+    record, is_new = HookEvent.objects.get_or_create(
+        event_id=event.id,
+        defaults={
+            "webhook_id": webhook_id,
+            "event_type": event.type,
+            "incident_id": event.incident_id,
+            "key": key,
+            "occurred_at": event.occurred_at,
+            "received_at": now,
+        },
+    )
+    if is_new:
+        record.outcome = _outcome(event, key, now)
+        record.save(update_fields=["outcome"])
+
+
+def _key_of(incident_id: str) -> str:
+    """Some events carry PagerDuty's id of the incident alone: another event told us which key that is."""
+    known = (
+        HookEvent.objects.filter(incident_id=incident_id).exclude(key="") if incident_id else HookEvent.objects.none()
+    )
+    return known.values_list("key", flat=True).first() or ""
+
+
+def _outcome(event: Event, key: str, now: datetime) -> str:
+    at = min(event.occurred_at, now)
+    if now - at > TOO_OLD:
+        return "too old"
+    if not key:
+        return "no key"
+    changed = _changes(event, key, at)
+    return "ignored" if changed is None else "done" if changed() else "changes nothing, or is not ours"
+
+
+def _changes(event: Event, key: str, at: datetime) -> Callable[[], bool] | None:
+    match event.type:
+        case "incident.acknowledged":
+            return lambda: actions.acknowledge(key, event.by, at, via=VIA)
+        case "incident.resolved":
+            return lambda: actions.resolve(key, event.by, at, via=VIA)
+        case "incident.annotated":
+            return lambda: actions.note(key, event.by, at, event.text)
+        case known if known in TOLD_AS_NOTE:
+            return lambda: actions.note(key, event.by, at, TOLD_AS_NOTE[known])
+    return None

@@ -1,0 +1,157 @@
+"""What the store says of one alert's burning, as JSON to be frozen."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, cast
+
+from controlplane.incidents.attribution.core.since import since_ns
+from controlplane.incidents.decide.core import alert_record
+from controlplane.slo.core.alert import Alert
+from controlplane.slo.core.count_plan import cut
+from controlplane.slo.core.sli import NS_PER_MS, Latency
+from controlplane.telemetry.core.query_types import Dimension, Filters, Window
+from controlplane.telemetry.query.causes import known
+from controlplane.telemetry.query.core.explain import Explanation, Finding, Split, explain
+from controlplane.telemetry.query.core.explain.figures import Serving
+from controlplane.telemetry.query.core.question import Question
+from controlplane.telemetry.query.core.slow import Slow
+from controlplane.telemetry.query.core.timerange import TimeRange
+from controlplane.telemetry.store import Store
+
+SECOND_NS = 10**9
+SHORTEST_STEP_S = 60
+PRESENT_S = 300  # the shortest window by which objectives are judged
+MOST_STEPS = 360
+AROUND = 1 / 4  # of the window, before it: what the chart shows of the time when all was well
+MOST_FINDINGS = 6
+MOST_CAUSES = 3
+HOLDS_NEARLY_ALL = 0.9
+SIDES: tuple[Dimension, ...] = (
+    "model", "pool", "variant", "region", "replica", "tier", "tenant", "prompt_bucket", "cache",
+)  # fmt: skip
+"""From the general to the particular; a value that is the same requests as an earlier one is told under the earlier name."""
+
+
+def asked(store: Store, alert: Alert) -> dict[str, Any] | None:
+    """None where no counted request is bad, or where the ledger
+    cannot tell. Raises StoreUnavailable and StoreError."""
+    judged = cut(alert.objective.indicator)
+    if judged is None:
+        return None
+    length_s = alert_record.looked_back_s(alert)
+    to_ns = alert.at_ns + SECOND_NS
+    looked = Window(to_ns - length_s * SECOND_NS, to_ns)
+    step_s = max(SHORTEST_STEP_S, -(-length_s // MOST_STEPS // 60) * 60)
+    wide = Window(looked.from_ns - int(length_s * AROUND) * SECOND_NS, to_ns)
+    steps = store.burned_series(wide, filters(alert), judged, step_s)
+    inside = [one for one in steps if one.start_ns + step_s * SECOND_NS > looked.from_ns]
+    began = since_ns(inside, alert_record.quantile(alert.objective), step_s * SECOND_NS)
+    window = Window(began if began is not None else looked.from_ns, to_ns)
+    dimensions = [name for name in SIDES if name not in alert.scope]
+    total, split = store.burned_splits(looked, filters(alert), judged, dimensions)
+    if not total.chosen.requests:
+        return None
+    found = explain(total, split, MOST_FINDINGS)
+    unit = NS_PER_MS if isinstance(alert.objective.indicator, Latency) else 1
+    value = store.burned_value(window, filters(alert), judged, alert_record.quantile(alert.objective))
+    return {
+        "from_ns": looked.from_ns,
+        "to_ns": to_ns,
+        "since_ns": began,
+        "value": value,
+        "bad": total.chosen.requests,
+        "total": total.chosen.requests + total.rest.requests,
+        "stages": stages(found, total),
+        "segments": [segment(one) for one in found.findings] + where(found.findings, split),
+        "explain": means(found, unit),
+        "traces": store.burned_traces(window, filters(alert), judged),
+        "causes": [],
+        "step_s": step_s,
+        "steps": [[one.start_ns, one.bad, one.total] for one in steps],
+    }
+
+
+def value(store: Store, alert: Alert) -> float | None:
+    """What is measured now: as `asked` has it, over PRESENT_S up to the alert. None where nothing was counted. Raises StoreUnavailable
+    and StoreError."""
+    judged = cut(alert.objective.indicator)
+    if judged is None:
+        return None
+    to_ns = alert.at_ns + SECOND_NS
+    window = Window(to_ns - PRESENT_S * SECOND_NS, to_ns)
+    return store.burned_value(window, filters(alert), judged, alert_record.quantile(alert.objective))
+
+
+def stages(found: Explanation, total: Split) -> list[dict[str, Any]]:
+    """Shares of what the bad requests took beyond the good ones, in those stages where they took longer, the greatest first.
+    Where there is no good one to compare with, of all that they took."""
+    spent = {one.stage: one.ns for one in found.stages} if found.stages else dict(_means(total))
+    longer = {stage: ns for stage, ns in spent.items() if ns > 0}
+    whole = sum(longer.values())
+    ranked = sorted(longer.items(), key=lambda item: (-item[1], item[0]))
+    return [{"stage": stage, "share": ns / whole, "ns": ns} for stage, ns in ranked]
+
+
+def _means(total: Split) -> Iterator[tuple[str, float]]:
+    for stage in total.chosen.stage_ns:
+        yield stage, total.chosen.mean_ns(stage)
+
+
+def causes(alert: Alert, serving: Mapping[str, Serving]) -> list[dict[str, Any]]:
+    """Known causes of latency that show in the pools concerned, the costliest first. `serving`: what is known of their servers."""
+    if not isinstance(alert.objective.indicator, Latency):
+        return []
+    to_ns = alert.at_ns + SECOND_NS
+    window = Window(to_ns - alert_record.looked_back_s(alert) * SECOND_NS, to_ns)
+    question = Question(TimeRange("", "", window), filters(alert))
+    return [
+        {"pool": one.pool, "name": one.cause.name, "summary": one.cause.summary, "cost_ms": one.cost_ms}
+        for one in known(question, Slow(), serving).named[:MOST_CAUSES]
+    ]
+
+
+def filters(alert: Alert) -> Filters:
+    return cast(Filters, {name: (value,) for name, value in alert.scope.items()})
+
+
+def segment(found: Finding) -> dict[str, Any]:
+    return {**asdict(found), "exemplars": list(found.exemplars), "same_as": [list(pair) for pair in found.same_as]}
+
+
+def where(told: Sequence[Finding], split: dict[str, dict[str, Split]]) -> list[dict[str, Any]]:
+    """The pool that holds nearly all of the bad requests, though it may hold the others too: somebody has to look there."""
+    named = {name for one in told for name in (one.dimension, *(dimension for dimension, _ in one.same_as))}
+    pools = split.get("pool", {})
+    bad = sum(one.chosen.requests for one in pools.values())
+    good = sum(one.rest.requests for one in pools.values())
+    if named & {"pool", "replica"} or not bad:
+        return []
+    value, most = max(pools.items(), key=lambda item: item[1].chosen.requests)
+    if not value or most.chosen.requests < HOLDS_NEARLY_ALL * bad:
+        return []
+    return [
+        {
+            "dimension": "pool",
+            "value": value,
+            "accounts_for": 0.0,
+            "chosen": most.chosen.requests,
+            "rest": most.rest.requests,
+            "chosen_share": most.chosen.requests / bad,
+            "rest_share": most.rest.requests / good if good else 0.0,
+            "lift": None,
+            "stage": "",
+            "stage_ns": 0.0,
+            "exemplars": list(most.exemplars),
+            "same_as": [],
+        }
+    ]
+
+
+def means(found: Explanation, unit: int) -> dict[str, Any]:
+    return {
+        "bad": found.chosen,
+        "good": found.rest,
+        "bad_mean": found.chosen_mean_ns / unit,
+        "good_mean": found.rest_mean_ns / unit,
+        "dimensions": [{"dimension": one.dimension, "share": one.share} for one in found.dimensions],
+    }

@@ -1,0 +1,86 @@
+"""Objectives that cannot be judged for too long, as one alert for each owner. Pure."""
+
+import re
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from controlplane.incidents.components.core.alert import ComponentAlert, key_of
+from controlplane.slo.core.alert import State
+
+STALE_AFTER_S = 60.0
+"""Age from which a state is not believed: the controller writes each at least every 15 s."""
+MOST_NAMED = 8
+MOST_REASONS = 3
+MOST_REASON = 160
+
+EXPLAINED_BY = tuple(map(key_of, ("telemetry", "gateway", "controller")))
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectiveSeen:
+    """The latest state of an objective in one scope. `why`: why it is unknown."""
+
+    name: str
+    owner: str
+    is_unknown: bool
+    since: datetime  # of the state
+    at: datetime  # when the controller wrote it
+    why: str = ""
+
+
+def alerts(
+    objectives: Iterable[ObjectiveSeen], known: Container[str], now: datetime, after_s: float
+) -> list[ComponentAlert]:
+    """`after_s`: for how long an objective may be unknown, s. An owner's incident that is open lasts until all are judged."""
+    by_owner: dict[str, list[ObjectiveSeen]] = {}
+    for one in objectives:
+        by_owner.setdefault(one.owner, []).append(one)
+    return [_alert(owner, found, known, now, after_s) for owner, found in sorted(by_owner.items())]
+
+
+def _alert(
+    owner: str, objectives: Sequence[ObjectiveSeen], known: Container[str], now: datetime, after_s: float
+) -> ComponentAlert:
+    component = f"objectives:{owner}" if owner else "objectives"
+    fresh = [one for one in objectives if now - one.at <= timedelta(seconds=STALE_AFTER_S)]
+    unknown = [one for one in fresh if one.is_unknown]
+    long = [one for one in unknown if now - one.since >= timedelta(seconds=after_s)]
+    told = unknown if key_of(component) in known else long
+    state: State = "firing" if told else "unknown" if unknown or not fresh else "quiet"
+    return ComponentAlert(
+        component=component,
+        name=f"Objectives of {owner}" if owner else "Objectives without an owner",
+        kind="objectives",
+        state=state,
+        severity="page",
+        at_ns=int(now.timestamp() * 1e6) * 1000,
+        since=min((one.since for one in told), default=None),
+        error="; ".join(reasons(told)),
+        explained_by=EXPLAINED_BY,
+        owner=owner,
+        up=len(fresh) - len(unknown),
+        of=len(fresh),
+        names=named(told),
+    )
+
+
+def named(objectives: Iterable[ObjectiveSeen]) -> tuple[str, ...]:
+    """At most MOST_NAMED, then how many more."""
+    names = sorted({one.name for one in objectives})
+    return (*names[:MOST_NAMED], *([f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []))
+
+
+def reasons(objectives: Sequence[ObjectiveSeen]) -> list[str]:
+    """Each once, with how many it is of, the most frequent first. Reasons that differ in their figures alone are one."""
+    groups: dict[str, list[ObjectiveSeen]] = {}
+    for one in objectives:
+        groups.setdefault(re.sub(r"\d[\d.,]*", "#", one.why), []).append(one)
+    ranked = sorted(groups.values(), key=lambda group: -len(group))
+    if len(ranked) == 1:
+        return [_why(ranked[0][0])]
+    return [f"{len(group)} because {_why(group[0])}" for group in ranked[:MOST_REASONS]]
+
+
+def _why(one: ObjectiveSeen) -> str:
+    return (one.why or "the controller gives no reason")[:MOST_REASON]

@@ -1,0 +1,46 @@
+"""What the worker observed and the controller wrote down, from the database."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from controlplane.config import Config
+from controlplane.fleet.inventory import observations, pool_entries
+from controlplane.incidents.components.core.judge import Limits, Observations
+from controlplane.incidents.components.core.unjudged import ObjectiveSeen
+from controlplane.slo.models import ObjectiveState
+from controlplane.slo.models.planned_maintenance import planned
+
+
+def limits(config: Config) -> Limits:
+    return Limits(
+        page_after_s=config.component_page_after_s,
+        ticket_after_s=config.component_ticket_after_s,
+        start_s=config.component_start_s,
+        stale_after_s=config.stale_after_s,
+        unknown_after_s=config.objectives_unknown_after_s,
+    )
+
+
+def read(watching_since: datetime) -> Observations:
+    return Observations(
+        pools=pool_entries(),
+        components={one.component: one for one in observations()},
+        objectives=list(_objectives()),
+        planned=planned(),
+        watching_since=watching_since,
+    )
+
+
+def _objectives() -> Iterator[ObjectiveSeen]:
+    states = ObjectiveState.objects.filter(objective__enabled=True).select_related("objective__owner")
+    for one in states:
+        scope = " · ".join(f"{name} {value or 'unknown'}" for name, value in sorted(one.scope.items()))
+        split = one.objective.slug != one.key and len(one.scope) > 0
+        yield ObjectiveSeen(
+            name=f"{one.objective.name} ({scope})" if split else one.objective.name,
+            owner=one.objective.owner.name if one.objective.owner else "",
+            is_unknown=one.state == ObjectiveState.State.UNKNOWN,
+            since=one.since,
+            at=one.at,
+            why=str(one.document.get("why") or ""),
+        )

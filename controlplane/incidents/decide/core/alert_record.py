@@ -1,0 +1,81 @@
+"""An alert's objective and figures as JSON: what an incident keeps of the moment. Pure."""
+
+import math
+from typing import Any
+
+from controlplane.slo.core.alert import Alert
+from controlplane.slo.core.burn import Verdict, worst
+from controlplane.slo.core.objective import Objective, Rolling, Timeslices
+from controlplane.slo.core.sli import Availability, Cost, Histogram, Latency
+
+
+def promise(objective: Objective) -> dict[str, Any]:
+    """What is promised: kind (latency, availability, cost, or the indicator's own name), thresholds with their units, target."""
+    return {
+        **indicator(objective),
+        "target": objective.target,
+        "quantile": quantile(objective),
+        "period_s": objective.period.period_s if isinstance(objective.period, Rolling) else None,
+        "revision": objective.revision,
+        "description": objective.description,
+    }
+
+
+def quantile(objective: Objective) -> float:
+    """The share of requests that must be good, 0..1, exclusive: of timeslices, within each slice."""
+    method = objective.method
+    return min(method.slice_target, 1 - 1e-6) if isinstance(method, Timeslices) else objective.target
+
+
+def indicator(objective: Objective) -> dict[str, Any]:
+    match objective.indicator:
+        case Latency() as one:
+            return {
+                "kind": "latency",
+                "measure": one.measure,
+                "threshold_ms": one.threshold_ms,
+                "ttft_definition": one.ttft_definition if one.measure == "ttft" else "",
+            }
+        case Availability():
+            return {"kind": "availability"}
+        case Cost() as one:
+            return {"kind": "cost", "usd_per_1k_tokens": one.usd_per_1k_tokens}
+        case Histogram() as one:
+            return {"kind": "histogram", "metric": one.metric, "threshold": one.threshold}
+
+
+def burning(alert: Alert) -> dict[str, Any]:
+    """Burn rates and the budget at `at_ns`; what is not known is None, and `forever` says that nothing burns."""
+    return {
+        "at_ns": alert.at_ns,
+        "state": alert.state,
+        "severity": alert.severity,
+        "windows": [verdict(one) for one in alert.verdicts],
+        "left_share": alert.budget.left_share if alert.budget else None,
+        "bad": alert.budget.bad if alert.budget else None,
+        "allowed": alert.budget.allowed if alert.budget else None,
+        "lasts_s": finite(alert.lasts_s),
+        "forever": alert.lasts_s is not None and math.isinf(alert.lasts_s),
+    }
+
+
+def verdict(one: Verdict) -> dict[str, Any]:
+    return {
+        "severity": one.window.severity,
+        "long_s": one.window.long_s,
+        "short_s": one.window.short_s,
+        "threshold": one.threshold,
+        "long": finite(one.long),
+        "short": finite(one.short),
+        "fires": one.fires,
+    }
+
+
+def looked_back_s(alert: Alert) -> int:
+    """The long window of the verdict to tell of, s: how far back the burning may have begun."""
+    found = worst(list(alert.verdicts))
+    return found.window.long_s if found else 3600
+
+
+def finite(value: float | None) -> float | None:
+    return None if value is None or not math.isfinite(value) else value

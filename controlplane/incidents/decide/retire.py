@@ -1,0 +1,22 @@
+"""Incidents that nothing judges any more: their objective was deleted, or is disabled."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from django.db import transaction
+
+from controlplane.incidents.act import actions
+from controlplane.incidents.models import Incident
+from controlplane.slo.models import StoredObjective
+
+BY = "weir"
+WHY = "Its objective was deleted or disabled: nothing judges it any more."
+
+
+@transaction.atomic
+def retire(now: datetime, fence: Callable[[], None] = lambda: None) -> int:
+    """Resolve them, and tell whoever was told: else they would stay open for ever. How many there were. `fence`: as in `engine.observe`."""
+    fence()
+    judged = StoredObjective.objects.filter(enabled=True).values("slug")
+    left = Incident.objects.filter(component="").exclude(status=Incident.Status.RESOLVED).exclude(objective__in=judged)
+    return sum(actions.resolve(key, BY, now, WHY, cools=False) for key in left.values_list("notice_key", flat=True))

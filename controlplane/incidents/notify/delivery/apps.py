@@ -1,0 +1,13 @@
+from django.apps import AppConfig
+
+
+class DeliveryConfig(AppConfig):
+    name = "controlplane.incidents.notify.delivery"
+    label = "delivery"
+    verbose_name = "Paging"
+
+    def ready(self) -> None:
+        from controlplane.incidents.notify.delivery.health import metrics
+        from controlplane.incidents.notify.delivery.secrets import checks  # noqa: F401  (registers a check)
+
+        metrics.register()

@@ -1,0 +1,68 @@
+"""When nothing judges the objectives, no page comes, and all looks well: this pages then. Pure."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from controlplane.incidents.notify.core.notice import Link, Notice
+
+Step = Literal["trigger", "resolve"]
+
+SOURCE = "weir"
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What is known of the controller's ticks. `judged_at` is the last in which anything could be judged, or where none could,
+    the oldest that is known; None: it never ticked."""
+
+    judged_at: datetime | None
+    ticked_at: datetime | None = None
+    error: str = ""  # of the latest tick
+
+
+def stopped(evaluation: Evaluation, now: datetime, after_s: float, is_paged: bool) -> bool:
+    """A controller that never ran has not stopped: the overview says that it is missing. Nor has one whose ticks are gone come back."""
+    if evaluation.judged_at is None:
+        return is_paged
+    return now - evaluation.judged_at > timedelta(seconds=after_s)
+
+
+def step(is_stopped: bool, is_paged: bool) -> Step | None:
+    if is_stopped == is_paged:
+        return None
+    return "trigger" if is_stopped else "resolve"
+
+
+def key(now: datetime) -> str:
+    """Of the page, and by it of one stop: the next stop has another."""
+    return f"weir-evaluation-stopped-{int(now.timestamp())}"
+
+
+def notice(action: Step, page_key: str, evaluation: Evaluation, now: datetime, url: str) -> Notice:
+    since = f"{evaluation.judged_at:%H:%M:%S} UTC" if evaluation.judged_at else "an unknown time"
+    why = evaluation.error or (
+        "the controller does not tick: is its process running, and does its database answer?"
+        if evaluation.ticked_at == evaluation.judged_at
+        else "the controller ticks, and can judge nothing"
+    )
+    summary = (
+        f"Objectives have not been judged since {since}: no page comes until they are. {why[:1].upper()}{why[1:]}"
+        if action == "trigger"
+        else f"Objectives are judged again; they were not, until {evaluation.judged_at:%H:%M:%S} UTC"
+        if evaluation.judged_at
+        else "Objectives are judged again"
+    )
+    return Notice(
+        action=action,
+        key=page_key,
+        sequence=1 if action == "trigger" else 2,
+        at=now,
+        summary=summary,
+        severity="critical",
+        source=SOURCE,
+        component="controller",
+        kind="evaluation stopped",
+        details={"last judged": since, "why": why, "what to do": "Start the controller; its log says why it stopped."},
+        links=(Link(url, "Weir"),),
+    )

@@ -1,0 +1,58 @@
+"""A notice as the outbox keeps it: JSON, and back. Pure."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from controlplane.incidents.notify.core.notice import Change, Link, Notice
+
+LONGEST_KEY = 255
+
+
+def checked(notice: Notice | Change) -> None:
+    """Raises ValueError for what no destination could be told."""
+    if notice.at.tzinfo is None:
+        raise ValueError(f"at={notice.at!r} has no time zone: give an aware datetime")
+    if not notice.summary.strip():
+        raise ValueError("summary is empty: say what happened")
+    if isinstance(notice, Notice):
+        if not 0 < len(notice.key) <= LONGEST_KEY:
+            raise ValueError(f"key={notice.key[:40]!r}… has {len(notice.key)} characters: use 1 to {LONGEST_KEY}")
+        if notice.sequence < 0:
+            raise ValueError(f"sequence={notice.sequence} is negative: count from 0 or 1")
+
+
+def to_json(notice: Notice | Change) -> dict[str, Any]:
+    """Only what every database and every destination takes: no NaN, no NUL, and text for what JSON does not know."""
+    found: dict[str, Any] = _json({**asdict(notice), "at": notice.at.isoformat()})
+    return found
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.replace("\0", "").encode("utf-8", "replace").decode()
+    if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    if isinstance(value, Mapping):
+        return {_json(str(name)): _json(item) for name, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_json(item) for item in value]
+    return _json(str(value))
+
+
+def notice_of(stored: dict[str, Any]) -> Notice:
+    return Notice(**_plain(stored))
+
+
+def change_of(stored: dict[str, Any]) -> Change:
+    return Change(**_plain(stored))
+
+
+def _plain(stored: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **stored,
+        "at": datetime.fromisoformat(stored["at"]),
+        "links": tuple(Link(**link) for link in stored["links"]),
+    }

@@ -1,0 +1,90 @@
+"""PagerDuty Events v2 (https://developer.pagerduty.com/docs/events-api-v2): trigger, acknowledge, resolve, and change events."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from controlplane.incidents.notify.core.notice import Change, Link, Notice
+from controlplane.incidents.notify.delivery.destinations.message import Message, Post, absolute, shortened
+
+EVENTS_URL = "https://events.pagerduty.com"
+ROUTING_KEY_CHARACTERS = 32
+LONGEST_SUMMARY = 1024
+LARGEST_EVENT_BYTES = 512 * 1024
+LONGEST_FIELD = 1024  # source, component, group, class, a link's text: not limited by themselves, but by the whole
+LONGEST_HREF = 2048
+MOST_LINKS = 50
+STATEMENT_BYTES = 8 * 1024
+"""Room for saying what is left out."""
+SHORTENED = "shortened by Weir"
+
+
+def render(message: Message) -> Post:
+    event = change(message) if isinstance(message.notice, Change) else incident(message.notice, message.secret)
+    path = "/v2/change/enqueue" if isinstance(message.notice, Change) else "/v2/enqueue"
+    url = (message.url or EVENTS_URL).rstrip("/") + path
+    return Post(url, encoded(event), {"Content-Type": "application/json"})
+
+
+def incident(notice: Notice, routing_key: str) -> dict[str, Any]:
+    """What follows a trigger carries its key alone: PagerDuty knows the rest."""
+    event: dict[str, Any] = {"routing_key": routing_key, "event_action": notice.action, "dedup_key": notice.key}
+    if notice.action != "trigger":
+        return event
+    links = _links(notice.links)
+    payload = {
+        "summary": shortened(notice.summary, LONGEST_SUMMARY),
+        "source": shortened(notice.source or "weir", LONGEST_FIELD),
+        "severity": notice.severity,
+        "timestamp": notice.at.isoformat(timespec="milliseconds"),
+        "component": shortened(notice.component, LONGEST_FIELD),
+        "group": shortened(notice.group, LONGEST_FIELD),
+        "class": shortened(notice.kind, LONGEST_FIELD),
+        "custom_details": dict(notice.details),
+    }
+    event |= {"client": "Weir", "links": links, "payload": {name: value for name, value in payload.items() if value}}
+    if links:
+        event["client_url"] = links[0]["href"]
+    return fitted(event)
+
+
+def change(message: Message) -> dict[str, Any]:
+    notice = message.notice
+    payload: dict[str, Any] = {
+        "summary": shortened(notice.summary, LONGEST_SUMMARY),
+        "source": shortened(notice.source or "weir", LONGEST_FIELD),
+        "timestamp": notice.at.isoformat(timespec="milliseconds"),
+        "custom_details": dict(notice.details),
+    }
+    return fitted({"routing_key": message.secret, "payload": payload, "links": _links(notice.links)})
+
+
+def encoded(event: Mapping[str, Any]) -> bytes:
+    return json.dumps(event, ensure_ascii=False, separators=(",", ":"), default=str).encode("utf-8", "replace")
+
+
+def fitted(event: dict[str, Any]) -> dict[str, Any]:
+    """The event within LARGEST_EVENT_BYTES: details are left out from the largest on, and the event says which."""
+    size = len(encoded(event))
+    details: dict[str, Any] = event["payload"].get("custom_details", {})
+    if size <= LARGEST_EVENT_BYTES:
+        return event
+    sizes = {name: len(encoded({name: value})) for name, value in details.items()}
+    left_out: list[str] = []
+    for name in sorted(sizes, key=sizes.__getitem__, reverse=True):
+        if size <= LARGEST_EVENT_BYTES - STATEMENT_BYTES:
+            break
+        size -= sizes[name] - 1  # its braces were never there, a comma was
+        left_out.append(name)
+    gone = set(left_out)
+    kept = {name: value for name, value in details.items() if name not in gone}
+    names = shortened(", ".join(left_out[:20]), 1_000)
+    kept[SHORTENED] = (
+        f"{len(left_out)} of {len(details)} details were too large to send: {names}. Weir's page has them."
+    )
+    return {**event, "payload": {**event["payload"], "custom_details": kept}}
+
+
+def _links(links: tuple[Link, ...]) -> list[dict[str, str]]:
+    found = [link for link in absolute(links) if len(link.href) <= LONGEST_HREF][:MOST_LINKS]
+    return [{"href": link.href, "text": shortened(link.text or link.href, LONGEST_FIELD)} for link in found]

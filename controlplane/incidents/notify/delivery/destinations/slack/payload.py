@@ -1,0 +1,39 @@
+"""A message for Slack's incoming webhooks, and for whoever understands them (Mattermost, Rocket.Chat): text in mrkdwn."""
+
+import json
+from typing import Any
+
+from controlplane.incidents.notify.core.notice import Notice
+from controlplane.incidents.notify.delivery.destinations.message import Message, Post, absolute, shortened
+
+MOST_DETAILS = 10
+LONGEST_DETAIL = 300
+LONGEST_TEXT = 3_000
+WORDS = {"acknowledge": "acknowledged", "resolve": "resolved"}
+
+
+def render(message: Message) -> Post:
+    """The address is the secret: whoever has it can write to the channel."""
+    notice = message.notice
+    head = WORDS.get(notice.action, notice.severity) if isinstance(notice, Notice) else "changed"
+    lines = [f"*{head.upper()}* {escaped(notice.summary)}"]
+    if not isinstance(notice, Notice) or notice.action == "trigger":
+        details = [(name, plain(value)) for name, value in list(notice.details.items())[:MOST_DETAILS]]
+        lines += [f"• {escaped(name)}: {escaped(shortened(text, LONGEST_DETAIL))}" for name, text in details if text]
+    text = shortened("\n".join(lines), LONGEST_TEXT)
+    links = " · ".join(f"<{_href(link.href)}|{escaped(link.text or 'open')}>" for link in absolute(notice.links)[:10])
+    body = json.dumps({"text": f"{text}\n{links}" if links else text}).encode()
+    return Post(message.secret, body, {"Content-Type": "application/json"})
+
+
+def escaped(text: str) -> str:
+    """The three characters that mrkdwn gives a meaning (so no text pings a channel with <!here>)."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def plain(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _href(href: str) -> str:
+    return escaped(href).replace("|", "%7C")

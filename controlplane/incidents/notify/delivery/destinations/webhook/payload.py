@@ -1,0 +1,53 @@
+"""A signed webhook, as Standard Webhooks 1.0 lays down: any of its libraries verifies it (https://www.standardwebhooks.com)."""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import secrets
+
+from controlplane.incidents.notify.core.notice import Notice
+from controlplane.incidents.notify.delivery.core.stored_notice import to_json
+from controlplane.incidents.notify.delivery.destinations.message import Message, Post
+
+PREFIX = "whsec_"
+KEY_BYTES = 32
+
+
+def new_secret() -> str:
+    return PREFIX + base64.b64encode(secrets.token_bytes(KEY_BYTES)).decode()
+
+
+def render(message: Message) -> Post:
+    """The id is the delivery's, the same in every attempt: receivers see by it that they had one before."""
+    notice = message.notice
+    event = f"incident.{notice.action}" if isinstance(notice, Notice) else "change"
+    body = json.dumps(
+        {"type": event, "timestamp": notice.at.isoformat(), "data": to_json(notice)}, separators=(",", ":"), default=str
+    ).encode()
+    headers = {
+        "Content-Type": "application/json",
+        "webhook-id": message.id,
+        "webhook-timestamp": str(message.now_s),
+        "webhook-signature": signature(message.secret, message.id, message.now_s, body),
+    }
+    return Post(message.url, body, headers)
+
+
+def signature(secret: str, message_id: str, now_s: int, body: bytes) -> str:
+    signed = f"{message_id}.{now_s}.".encode() + body
+    return "v1," + base64.b64encode(hmac.new(key(secret), signed, hashlib.sha256).digest()).decode()
+
+
+def key(secret: str) -> bytes:
+    """Raises ValueError where the secret is not `whsec_` and base64 of 24 to 64 bytes."""
+    try:
+        found = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
+    except binascii.Error:
+        found = b""
+    if not secret.startswith(PREFIX) or not 24 <= len(found) <= 64:
+        raise ValueError(
+            f"the secret is not {PREFIX} followed by base64 of 24 to 64 bytes: leave it empty for a new one"
+        )
+    return found

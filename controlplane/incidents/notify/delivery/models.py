@@ -1,0 +1,228 @@
+"""Where pages go, and the outbox that they wait in."""
+
+from django.db import models
+from django.db.models import F, Q
+from django.utils import timezone
+
+from controlplane.fleet.models import Team
+from controlplane.incidents.notify.delivery.core.encryption import Keys
+from controlplane.incidents.notify.delivery.secrets import keyring
+
+SEVERITIES = ("critical", "error", "warning", "info")
+
+
+def every_severity() -> list[str]:
+    return list(SEVERITIES)
+
+
+class Kind(models.TextChoices):
+    PAGERDUTY = "pagerduty", "PagerDuty (Events v2)"
+    WEBHOOK = "webhook", "Signed webhook"
+    SLACK = "slack", "Slack-compatible webhook"
+
+
+class Sealed(models.Model):
+    """A row with a secret: encrypted in the database, open as `secret`, never shown, never logged."""
+
+    sealed = models.TextField(editable=False)
+
+    class Meta:
+        abstract = True
+
+    @property
+    def secret(self) -> str:
+        """Raises SealError where the keys do not open it."""
+        return keyring.to_open().open(self.sealed)
+
+    @secret.setter
+    def secret(self, text: str) -> None:
+        """Raises SealError where the keys are lost or wrong."""
+        self.seal(keyring.to_seal(anything_sealed), text)
+
+    def seal(self, keys: Keys, text: str) -> None:
+        self.sealed = keys.seal(text)
+
+
+def anything_sealed() -> bool:
+    return Endpoint.objects.exists() or HookSecret.objects.exists()
+
+
+class Endpoints(models.Manager["Endpoint"]):
+    def at(self, kind: str, url: str, secret: str) -> "Endpoint":
+        """The one of that address and secret, made where there is none. Raises SealError."""
+        keys = keyring.to_seal(anything_sealed)
+        digests = keys.digests(secret)
+        known = self.filter(kind=kind, url=url, digest__in=digests).order_by("id").first()
+        if known is not None:
+            return known
+        made, _ = self.get_or_create(kind=kind, url=url, digest=digests[0], defaults={"sealed": keys.seal(secret)})
+        return made
+
+
+class Endpoint(Sealed):
+    """An address with its secret, immutable: a destination that changes gets another, and what was opened here is resolved here.
+
+    Two destinations with the same address and secret share it, and so one order of delivery.
+    """
+
+    kind = models.CharField(max_length=20, choices=Kind.choices)
+    url = models.CharField(max_length=500, blank=True)
+    digest = models.CharField(max_length=64, editable=False)  # of the secret, keyed (`sealing`)
+    created_at = models.DateTimeField(auto_now_add=True)
+    held_until = models.DateTimeField(null=True, blank=True)  # it asked for a pause (429)
+
+    objects = Endpoints()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["kind", "url", "digest"], name="one_endpoint_per_address")]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()}, since {self.created_at:%Y-%m-%d}"
+
+    def seal(self, keys: Keys, text: str) -> None:
+        super().seal(keys, text)
+        self.digest = keys.digests(text)[0]
+
+
+class Destination(models.Model):
+    """Somebody to tell. A team's notices go to the team's destinations, or to the default ones if it has none."""
+
+    name = models.CharField(max_length=100, unique=True)
+    kind = models.CharField(max_length=20, choices=Kind.choices)
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+", editable=False)
+    team = models.ForeignKey(
+        Team,
+        null=True,
+        blank=True,
+        on_delete=models.CASCADE,
+        related_name="destinations",
+        help_text="Empty: a default destination, for teams that have none of their own.",
+    )
+    enabled = models.BooleanField(
+        default=True, help_text="A disabled one opens no new pages; those open there are still resolved."
+    )
+    severities = models.JSONField(default=every_severity, help_text="Severities that it takes.")
+    takes_changes = models.BooleanField(
+        "takes changes", default=True, help_text="Is told of policy revisions and deployments, too."
+    )
+    fallback = models.ForeignKey(
+        "self",
+        null=True,
+        blank=True,
+        on_delete=models.SET_NULL,
+        related_name="+",
+        help_text="Who is told when a page cannot be delivered here.",
+    )
+    fallback_after_s = models.PositiveIntegerField(
+        "fall back after, s", default=60, help_text="How long a page may fail here before the fallback gets it too."
+    )
+
+    class Meta:
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def point_at(self, url: str, secret: str) -> None:
+        """Send what is opened from now on there. Unsaved; makes the endpoint's row. Raises SealError."""
+        self.endpoint = Endpoint.objects.at(self.kind, url, secret)
+
+
+class Delivery(models.Model):
+    """One notice for one endpoint. Of one endpoint and key only the earliest pending one is ever on its way."""
+
+    class State(models.TextChoices):
+        PENDING = "pending", "Pending"
+        DELIVERED = "delivered", "Delivered"
+        DEAD = "dead", "Refused"
+        DROPPED = "dropped", "Not needed"
+
+    destination = models.ForeignKey(
+        Destination, null=True, blank=True, on_delete=models.SET_NULL, related_name="deliveries"
+    )
+    endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="deliveries")
+    key = models.CharField(max_length=255)
+    sequence = models.PositiveBigIntegerField()
+    action = models.CharField(max_length=20, help_text="trigger, acknowledge, resolve or change")
+    is_page = models.BooleanField(help_text="Pages go before changes.")
+    notice = models.JSONField()
+    state = models.CharField(max_length=20, choices=State.choices, default=State.PENDING)
+    enqueued_at = models.DateTimeField(default=timezone.now)
+    due_at = models.DateTimeField(default=timezone.now)
+    attempts = models.PositiveIntegerField(default=0)
+    claim = models.CharField(max_length=36, blank=True, help_text="The sender's mark while it is on its way.")
+    claimed_until = models.DateTimeField(null=True, blank=True)
+    settled_at = models.DateTimeField(null=True, blank=True)
+    status = models.PositiveSmallIntegerField(null=True, blank=True, help_text="HTTP status of the latest answer.")
+    error = models.CharField(max_length=500, blank=True)
+    stands_in_for = models.ForeignKey(
+        "self", null=True, blank=True, on_delete=models.SET_NULL, related_name="fallbacks"
+    )
+
+    class Meta:
+        verbose_name_plural = "deliveries"
+        ordering = ["-id"]
+        constraints = [
+            models.UniqueConstraint(fields=["endpoint", "key", "sequence"], name="one_delivery_per_step"),
+            models.CheckConstraint(
+                condition=Q(state="pending", settled_at=None) | (~Q(state="pending") & Q(settled_at__isnull=False)),
+                name="settled_when_no_longer_pending",
+            ),
+        ]
+        indexes = [
+            models.Index(F("is_page").desc(), F("due_at"), name="pending_deliveries", condition=Q(state="pending")),
+            models.Index(fields=["key", "sequence"], name="deliveries_of_a_key"),
+            models.Index(fields=["settled_at"], name="settled_deliveries"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.action} {self.key} #{self.sequence}"
+
+
+class HookSecret(Sealed):
+    """What PagerDuty signs its webhooks with. Several may hold at once: a new one is added before the old one goes."""
+
+    name = models.CharField(max_length=100, unique=True, help_text="Such as the webhook subscription's name.")
+    enabled = models.BooleanField(default=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name = "PagerDuty webhook secret"
+        ordering = ["name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class HookEvent(models.Model):
+    """An event that PagerDuty told us of: each changes something once, however often it is sent."""
+
+    event_id = models.CharField(max_length=100, unique=True, help_text="The event's own, which the signature covers.")
+    webhook_id = models.CharField(max_length=100, db_index=True, help_text="X-Webhook-Id: the same for each resend.")
+    event_type = models.CharField(max_length=100)
+    incident_id = models.CharField(max_length=100, blank=True, db_index=True, help_text="PagerDuty's id.")
+    key = models.CharField(max_length=255, blank=True)
+    occurred_at = models.DateTimeField()
+    received_at = models.DateTimeField(default=timezone.now, db_index=True)
+    outcome = models.CharField(max_length=200, blank=True)
+
+    class Meta:
+        ordering = ["-received_at"]
+
+    def __str__(self) -> str:
+        return f"{self.event_type} {self.key}"
+
+
+class Heartbeat(models.Model):
+    """Who was last seen at work, and the key of the page that says that it stopped."""
+
+    SENDER = "sender"
+    EVALUATION = "evaluation"
+    COMPONENTS = "components"
+
+    name = models.CharField(max_length=20, primary_key=True)
+    at = models.DateTimeField()
+    open_key = models.CharField(max_length=255, blank=True)
+
+    def __str__(self) -> str:
+        return self.name

@@ -1,0 +1,131 @@
+"""The outbox: what is to be told is written in the transaction that makes it true."""
+
+from collections.abc import Collection, Mapping, Sequence
+from uuid import uuid4
+
+import structlog
+from django.db import transaction
+
+from controlplane.incidents.notify.core.notice import Change, Notice
+from controlplane.incidents.notify.delivery.core import route, stored_notice
+from controlplane.incidents.notify.delivery.core.reach import NOBODY, Reach, Sent, reach
+from controlplane.incidents.notify.delivery.models import Delivery, Destination, Endpoint
+from controlplane.incidents.notify.delivery.send import key_lock
+
+log = structlog.get_logger(__name__)
+
+
+@transaction.atomic
+def put(notice: Notice | Change) -> bool:
+    """See `controlplane.incidents.notify.delivery.enqueue`."""
+    if isinstance(notice, Change):
+        targets = route.change_targets(notice.team, candidates())
+    else:
+        key_lock.hold(notice.key)
+        targets = route.targets(notice.action, notice.severity, notice.team, candidates(), steps(notice.key))
+    write(notice, targets, _told_already(notice, targets))
+    return bool(targets)
+
+
+def catch_up(key: str) -> list[str]:
+    """Send an open page to destinations that take it now and were never sent it; their names. Call inside a transaction.
+
+    They get its newest trigger, under the same sequence: what follows it goes to all.
+    """
+    key_lock.hold(key)
+    newest = Delivery.objects.filter(key=key).order_by("-sequence").first()
+    trigger = newest if newest is None or newest.action == "trigger" else _newest_trigger(key)
+    if newest is None or trigger is None or newest.action == "resolve":
+        return []
+    notice = stored_notice.notice_of(trigger.notice)
+    targets = route.missing(notice.severity, notice.team, candidates(), steps(key))
+    write(notice, targets)
+    names = [str(one) for one in Destination.objects.filter(pk__in=[target.destination for target in targets])]
+    if names:
+        log.info("page.sent_to_new_destinations", key=key, destinations=names)
+    return names
+
+
+def _newest_trigger(key: str) -> Delivery | None:
+    return Delivery.objects.filter(key=key, action="trigger").order_by("-sequence").first()
+
+
+def destinations(key: str) -> list[str]:
+    """Names of those that the key's notices were written for, and that are still there."""
+    found = Delivery.objects.filter(key=key, destination__isnull=False)
+    return sorted(set(found.values_list("destination__name", flat=True)))
+
+
+def reach_of(keys: Collection[str]) -> Mapping[str, Reach]:
+    """What became of each key's triggers; of a key that has none, that nobody was told."""
+    found: dict[str, list[Sent]] = {}
+    rows = Delivery.objects.filter(key__in=keys, action="trigger").select_related("destination")
+    for row in rows:
+        name = row.destination.name if row.destination else "a removed destination"
+        found.setdefault(row.key, []).append(
+            Sent(name, row.state, row.settled_at or row.enqueued_at, row.attempts, row.error)
+        )
+    return {key: reach(found[key]) if key in found else NOBODY for key in keys}
+
+
+def _told_already(notice: Notice | Change, targets: Sequence[route.Target]) -> int | None:
+    """The one endpoint in which it was done, where nothing else is to be said of the key.
+
+    With two of that kind nobody knows which it was, and a trigger that still waits would open it again: then all are told, and what
+    one knows already changes nothing there.
+    """
+    if isinstance(notice, Change) or not notice.known_to:
+        return None
+    ids = [target.endpoint for target in targets]
+    found = list(Endpoint.objects.filter(id__in=ids, kind=notice.known_to).values_list("id", flat=True))
+    waits = Delivery.objects.filter(endpoint__in=found, key=notice.key, state=Delivery.State.PENDING).exists()
+    return found[0] if len(found) == 1 and not waits else None
+
+
+def write(notice: Notice | Change, targets: Sequence[route.Target], told_already: int | None = None) -> None:
+    """One delivery for each target, whatever it takes; one that is not to be sent for the endpoint that knows. Raises as `enqueue`
+    does."""
+    stored_notice.checked(notice)
+    Delivery.objects.bulk_create(_row(notice, target, target.endpoint == told_already) for target in targets)
+
+
+def _row(notice: Notice | Change, target: route.Target, is_known: bool) -> Delivery:
+    row = Delivery(
+        destination_id=target.destination,
+        endpoint_id=target.endpoint,
+        key=notice.key if isinstance(notice, Notice) else f"change-{uuid4()}",
+        sequence=notice.sequence if isinstance(notice, Notice) else 0,
+        action=notice.action if isinstance(notice, Notice) else "change",
+        is_page=isinstance(notice, Notice),
+        notice=stored_notice.to_json(notice),
+    )
+    if is_known:
+        row.state, row.settled_at, row.error = Delivery.State.DROPPED, row.enqueued_at, "it was done there"
+    return row
+
+
+def candidates(lock: bool = False) -> list[route.Candidate]:
+    """`lock`: no destination changes until the transaction ends."""
+    found = Destination.objects.select_related("team")
+    if lock:
+        found = found.select_for_update(of=("self",), no_key=True)
+    return [
+        route.Candidate(
+            one.id,
+            one.endpoint_id,
+            one.team.name if one.team else "",
+            one.enabled,
+            tuple(one.severities),
+            one.takes_changes,
+        )
+        for one in found
+    ]
+
+
+def steps(key: str) -> list[route.Step]:
+    """What each endpoint was told of the key or is about to be, in order."""
+    rows = Delivery.objects.filter(key=key).order_by("sequence", "id")
+    return [
+        route.Step(endpoint, destination, action, state == Delivery.State.DEAD)
+        for endpoint, destination, action, state in rows.values_list("endpoint_id", "destination_id", "action", "state")
+    ]

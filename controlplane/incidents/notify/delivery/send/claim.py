@@ -1,0 +1,128 @@
+"""Claiming what is due, and settling what came of it. Any number of senders may do so at once, and be killed at any point.
+
+Of one endpoint and key only the earliest pending delivery can be claimed, and a claim ends after its lease: so the order holds
+without any sender knowing of another, and what a killed one held is sent again.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import structlog
+from django.db import transaction
+from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.utils import timezone
+
+from controlplane.incidents.notify.delivery.core.retry import Answer, Policy, classify, next_attempt_s, pause_s
+from controlplane.incidents.notify.delivery.models import Delivery, Endpoint
+from controlplane.incidents.notify.delivery.send import fallback, key_lock
+
+log = structlog.get_logger(__name__)
+
+PENDING = Delivery.State.PENDING
+TOO_MANY = 429
+CHANGE_USEFUL_FOR = timedelta(hours=1)
+"""A change event that comes later explains nothing any more. Pages never grow too old: their resolves must arrive."""
+
+
+def claim(now: datetime, policy: Policy, free: int, per_endpoint: int, busy: Mapping[int, int]) -> list[Delivery]:
+    """Up to `free` deliveries that are due, marked as ours until the lease ends; pages first, then whoever waits longest.
+
+    `busy` counts what the caller already has on its way by endpoint: none gets more than `per_endpoint`, so that one that
+    hangs holds up nobody else.
+    """
+    full = [endpoint for endpoint, count in busy.items() if count >= per_endpoint]
+    due = heads(now).exclude(endpoint_id__in=full).order_by("-is_page", "due_at", "id")
+    chosen = choose(due.values_list("id", "endpoint_id")[: free * 4], free, per_endpoint, busy)
+    if not chosen:
+        return []
+    mark = str(uuid4())
+    with transaction.atomic():
+        now = timezone.now()  # the lock may have been waited for, and the lease counts from here
+        free_now = Delivery.objects.filter(_unclaimed(now), id__in=chosen, state=PENDING)
+        free_now.update(claim=mark, claimed_until=now + timedelta(seconds=policy.lease_s))
+        mine = Delivery.objects.filter(claim=mark, state=PENDING).select_related("endpoint", "destination")
+        return [one for one in mine if not _drop_needless(one, now)]
+
+
+def heads(now: datetime) -> QuerySet[Delivery]:
+    """What may be claimed: due, nobody's, its endpoint not pausing, and the earliest pending of its key there."""
+    earlier = Delivery.objects.filter(
+        endpoint=OuterRef("endpoint"), key=OuterRef("key"), sequence__lt=OuterRef("sequence"), state=PENDING
+    )
+    return (
+        Delivery.objects.filter(_unclaimed(now), state=PENDING, due_at__lte=now)
+        .filter(Q(endpoint__held_until=None) | Q(endpoint__held_until__lte=now))
+        .filter(~Exists(earlier))
+    )
+
+
+def _unclaimed(now: datetime) -> Q:
+    return Q(claimed_until=None) | Q(claimed_until__lte=now)
+
+
+def choose(due: Iterable[tuple[int, int]], free: int, per_endpoint: int, busy: Mapping[int, int]) -> list[int]:
+    """Of `due` (id, endpoint) the first `free` that leave no endpoint with more than `per_endpoint`."""
+    taken = Counter(busy)
+    chosen: list[int] = []
+    for delivery, endpoint in due:
+        if len(chosen) < free and taken[endpoint] < per_endpoint:
+            taken[endpoint] += 1
+            chosen.append(delivery)
+    return chosen
+
+
+def _drop_needless(delivery: Delivery, now: datetime) -> bool:
+    reason = _needless(delivery, now)
+    if reason:
+        delivery.state, delivery.error, delivery.settled_at = Delivery.State.DROPPED, reason, now
+        delivery.claim, delivery.claimed_until = "", None
+        delivery.save(update_fields=["state", "error", "settled_at", "claim", "claimed_until"])
+    return bool(reason)
+
+
+def _needless(delivery: Delivery, now: datetime) -> str:
+    """Why nobody misses it; empty where somebody would."""
+    if delivery.action == "change":
+        return "too late to explain anything" if now - delivery.enqueued_at > CHANGE_USEFUL_FOR else ""
+    same = Delivery.objects.filter(endpoint=delivery.endpoint_id, key=delivery.key)
+    if delivery.action == "trigger":
+        following = same.filter(sequence__gt=delivery.sequence, state=PENDING).order_by("sequence")
+        action, sequence = following.values_list("action", "sequence").first() or ("", 0)
+        return f"#{sequence} says the same, and more recently" if action == "trigger" else ""
+    return "" if fallback.told(delivery) else "nothing is open there: its trigger was never delivered"
+
+
+@transaction.atomic
+def settle(delivery: Delivery, answer: Answer, now: datetime, policy: Policy, chance: float) -> None:
+    """Write down what came of an attempt, if the claim is still ours: whoever took it over will settle it."""
+    key_lock.hold(delivery.key)
+    verdict = classify(answer)
+    attempts = delivery.attempts + 1
+    values: dict[str, Any] = {"claim": "", "claimed_until": None, "attempts": attempts, "status": answer.status}
+    if verdict == "again":
+        wait_s = next_attempt_s(attempts, answer, policy, chance)
+        values |= {"due_at": now + timedelta(seconds=wait_s), "error": _why(answer)}
+        if answer.status == TOO_MANY and answer.retry_after_s:
+            until = now + timedelta(seconds=pause_s(answer.retry_after_s, policy))
+            Endpoint.objects.filter(pk=delivery.endpoint_id).update(held_until=until)
+    else:
+        state = Delivery.State.DELIVERED if verdict == "delivered" else Delivery.State.DEAD
+        values |= {"state": state, "settled_at": now, "error": "" if verdict == "delivered" else _why(answer)}
+    if not Delivery.objects.filter(pk=delivery.pk, claim=delivery.claim, state=PENDING).update(**values):
+        return
+    if verdict == "refused":
+        about = {"delivery": delivery.pk, "key": delivery.key, "action": delivery.action}
+        log.error(
+            "a page was refused, and is not sent again",
+            **about,
+            destination=str(delivery.destination),
+            reason=_why(answer),
+        )
+        fallback.fall_through(delivery)
+
+
+def _why(answer: Answer) -> str:
+    return " ".join(part for part in (str(answer.status or ""), answer.error.strip()) if part)[:500]

@@ -1,0 +1,174 @@
+"""Notices of an incident, put into the outbox in the caller's transaction: with it they are kept, without it they never were."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, cast
+from urllib.parse import urlencode
+
+from django.conf import settings
+from django.urls import reverse
+
+from controlplane.core import text_units
+from controlplane.incidents import rows
+from controlplane.incidents.components.core import page_text as component_text
+from controlplane.incidents.components.core.alert import ComponentAlert
+from controlplane.incidents.decide.core import machine
+from controlplane.incidents.decide.core.silences import silencing
+from controlplane.incidents.decide.core.steps import RULES, SENT_AS
+from controlplane.incidents.models import Entry, Incident
+from controlplane.incidents.notify.core import page_text
+from controlplane.incidents.notify.core.notice import Link, Notice, NoticeAction
+from controlplane.incidents.notify.delivery import enqueue, outbox
+from controlplane.incidents.notify.delivery.core import route
+from controlplane.slo.core.windows import Severity
+from controlplane.telemetry.query.core.question import UNKNOWN
+
+MOST_TRACES = 3
+AROUND_NS = 600 * 10**9
+
+
+def facts(incident: Incident) -> page_text.Facts:
+    found = page_text.Facts(
+        name=incident.objective_name,
+        promise=incident.promise,
+        scope=incident.scope,
+        burning=incident.burning,
+        attribution=incident.attribution,
+        missing=incident.attribution_missing,
+        owner=incident.owner,
+        runbook=incident.runbook,
+        labels=incident.labels,
+    )
+    if not incident.is_open:
+        return found
+    if incident.component:
+        up_for = text_units.duration(settings.CONFIG.component_up_for_s)
+        return replace(found, resolves=component_text.resolves(found, up_for))
+    quiet_for = text_units.duration(RULES.hold.total_seconds())
+    return replace(found, resolves=f"resolves once no window has burned too fast for {quiet_for}")
+
+
+def takes(known: Mapping[str, Incident], lock: bool = False) -> machine.Takes:
+    """By the destinations as they are now, and with `lock` until the transaction ends. `known`: open incidents by alert key; of
+    others, the owner of the objective or the component counts."""
+    candidates = outbox.candidates(lock)
+
+    def any_takes(alert: machine.Signal, severity: Severity) -> bool:
+        owner = alert.owner if isinstance(alert, ComponentAlert) else alert.objective.owner
+        if alert.key in known:
+            owner = known[alert.key].owner
+        return bool(route.takers_of(SENT_AS[severity], owner, candidates))
+
+    return any_takes
+
+
+def catch_up(incidents: Iterable[Incident], now: datetime) -> bool:
+    """Send what is open to destinations that are new, or take it only since; whether there were any.
+
+    Nothing is sent of what is acknowledged or silenced.
+    """
+    told = [one for one in incidents if one.status == Incident.Status.OPEN and one.told == one.severity]
+    silences = rows.silences(now) if told else []
+    sent = False
+    for incident in told:
+        if silencing(silences, rows.subject(incident), now) is not None:
+            continue
+        names = outbox.catch_up(incident.notice_key)
+        if names:
+            said = f"As a {incident.severity}, for {', '.join(names)}: new, enabled or changed since it opened."
+            incident.entries.create(at=now, kind=Entry.Kind.TOLD, text=said)
+            sent = True
+    return sent
+
+
+def whom(incident: Incident) -> str:
+    """The destinations that its notice was put into the outbox for."""
+    names = outbox.destinations(incident.notice_key)
+    return ", ".join(names) if names else "nobody"
+
+
+def trigger(incident: Incident, at: datetime) -> None:
+    found = facts(incident)
+    incident.summary = page_text.summary(found)
+    _send(incident, "trigger", at, incident.summary, found)
+
+
+def acknowledge(incident: Incident, at: datetime, known_to: str = "") -> None:
+    _send(
+        incident,
+        "acknowledge",
+        at,
+        f"{incident.acknowledged_by} acknowledged: {incident.summary}",
+        facts(incident),
+        known_to,
+    )
+
+
+def resolve(incident: Incident, at: datetime, why: str, known_to: str = "") -> None:
+    found = facts(incident)
+    incident.summary = page_text.summary(found)
+    said = incident.summary if incident.summary.startswith(why) else f"{page_text.sentence(why)}: {incident.summary}"
+    _send(incident, "resolve", at, page_text.sentence(said), found, known_to)
+
+
+def _send(
+    incident: Incident, action: NoticeAction, at: datetime, summary: str, found: page_text.Facts, known_to: str = ""
+) -> None:
+    """The caller saves the incident, whose sequence grows."""
+    incident.sequence += 1
+    enqueue(
+        Notice(
+            action=action,
+            key=incident.notice_key,
+            sequence=incident.sequence,
+            at=at,
+            summary=page_text.shortened(summary),
+            severity=SENT_AS[cast(Severity, incident.severity)],
+            source="weir",
+            team=incident.owner,
+            component=incident.component or page_text.component(incident.scope),
+            group=incident.group,
+            kind=page_text.quantity(incident.promise),
+            details=page_text.details(found),
+            links=links(incident, found),
+            known_to=known_to,
+        )
+    )
+
+
+def links(incident: Incident, found: page_text.Facts) -> tuple[Link, ...]:
+    """Absolute: the incident's page, the runbook, the latency at that time, the worst traces."""
+    return page_text.links(
+        page_url(incident),
+        found,
+        latency_url(incident.scope, incident.attribution or {}),
+        [(trace, absolute(reverse("trace", args=[trace]))) for trace in traces(incident)],
+    )
+
+
+def traces(incident: Incident) -> list[str]:
+    return list((incident.attribution or {}).get("traces") or [])[:MOST_TRACES]
+
+
+def page_url(incident: Incident) -> str:
+    return absolute(reverse("incident", args=[incident.pk]))
+
+
+def latency_url(scope: Mapping[str, str], attribution: Mapping[str, Any]) -> str:
+    path = latency_path(scope, attribution)
+    return absolute(path) if path else ""
+
+
+def latency_path(scope: Mapping[str, str], attribution: Mapping[str, Any]) -> str:
+    """The latency page of the scope, from before the burning began until it was looked at; empty where nobody knows when."""
+    if "to_ns" not in attribution:
+        return ""
+    from_ns = (attribution.get("since_ns") or attribution["from_ns"]) - AROUND_NS
+    pairs = [("from", str(from_ns)), ("to", str(attribution["to_ns"]))]
+    pairs += [(name, value or UNKNOWN) for name, value in sorted(scope.items())]
+    return f"{reverse('latency')}?{urlencode(pairs)}"
+
+
+def absolute(path: str) -> str:
+    return f"{settings.CONFIG.public_url.rstrip('/')}{path}"

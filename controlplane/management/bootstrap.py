@@ -1,0 +1,108 @@
+"""First set-up, safe to repeat: a user, an API token, gateway keys, the seeded fleet, objectives to begin with, the snapshot.
+
+A secret lives in one file of WEIR_HOME. On a later run the file's secret is kept; where the file is lost a new secret
+is issued, because the old one can be read nowhere. A secret that an owner has revoked stays revoked.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.contrib.auth.models import User
+from django.db import transaction
+
+from controlplane.accounts.models import TOKEN_PREFIX, ApiToken
+from controlplane.config.secrets import new_secret, read_secret, write_secret
+from controlplane.fleet import seed
+from controlplane.fleet.models import GatewayKey, StageBudgets, Tenant, Tier
+from controlplane.fleet.models.traffic import KEY_PREFIX
+from controlplane.fleet.publish import publish
+from controlplane.slo import seed as objectives
+
+ADMIN = "admin"
+TIERS = {"premium": 1, "standard": 2, "batch": 3}
+"""Priority by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoTenant:
+    name: str
+    tier: str
+    key_file: str
+
+
+TENANTS = (
+    DemoTenant("demo", "standard", "gateway-key"),
+    DemoTenant("demo-premium", "premium", "gateway-key-premium"),
+    DemoTenant("demo-batch", "batch", "gateway-key-batch"),
+)
+
+
+def bootstrap(home: Path, fleet_file: Path | None, demo: bool = False) -> list[str]:
+    """Do what is missing and say what was done, a line each; secrets are named by their file. `demo` adds tenants to try the gateway with.
+
+    Raises seed.SeedError.
+    """
+    sown = seed.read(fleet_file) if fleet_file else None
+    with transaction.atomic():
+        done = [*_admin(home), *_api_token(home), *_tiers(), *(_tenants(home) if demo else [])]
+        if sown:
+            done += seed.sow(sown)
+        done += objectives.sow()
+    revision = publish()
+    return [*done, f"policy snapshot is at version {revision.version}"]
+
+
+def _secret(path: Path, prefix: str = "") -> tuple[str, bool]:
+    """The file's secret and whether it is new."""
+    found = read_secret(path)
+    if found:
+        path.chmod(0o600)
+        return found, False
+    made = new_secret(prefix)
+    write_secret(path, made)
+    return made, True
+
+
+def _admin(home: Path) -> list[str]:
+    path = home / "admin-password"
+    password, is_new = _secret(path)
+    user = User.objects.filter(username=ADMIN).first()
+    if user is None:
+        User.objects.create_superuser(ADMIN, password=password)
+        return [f"made user {ADMIN!r}, its password is in {path}"]
+    if not is_new:
+        return []  # perhaps changed since; the owner's password stands
+    user.set_password(password)
+    user.save(update_fields=["password"])
+    return [f"gave user {ADMIN!r} a new password, it is in {path}"]
+
+
+def _api_token(home: Path) -> list[str]:
+    path = home / "api-token"
+    text, _ = _secret(path, TOKEN_PREFIX)
+    _, made = ApiToken.objects.adopt(User.objects.get(username=ADMIN), path.name, text)
+    return [f"made an API token, it is in {path}"] if made else []
+
+
+def _tiers() -> list[str]:
+    StageBudgets.objects.get_or_create(pk=StageBudgets.ONLY)
+    made = [
+        name
+        for name, priority in TIERS.items()
+        if Tier.objects.get_or_create(name=name, defaults={"priority": priority})[1]
+    ]
+    return [f"made tier {name}" for name in made]
+
+
+def _tenants(home: Path) -> list[str]:
+    done = []
+    for demo in TENANTS:
+        path = home / demo.key_file
+        text, _ = _secret(path, KEY_PREFIX)
+        tenant, made_tenant = Tenant.objects.get_or_create(
+            name=demo.name, defaults={"tier": Tier.objects.get(name=demo.tier)}
+        )
+        _, made_key = GatewayKey.objects.adopt(tenant, path.name, text)
+        done += [f"made tenant {tenant}"] if made_tenant else []
+        done += [f"made a gateway key for {tenant}, it is in {path}"] if made_key else []
+    return done

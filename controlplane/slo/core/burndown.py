@@ -1,0 +1,63 @@
+"""An objective's budget over time, from the hours that were counted. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from controlplane.slo.core.burn import error_budget
+from controlplane.slo.core.objective import Objective, Rolling
+from controlplane.slo.core.period import SECOND_NS, Span, period_at
+
+HOUR_S = 3_600
+MOST_POINTS = 800
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """At the end of a step: what was left of the budget, and what the step itself held."""
+
+    start_s: int
+    left_share: float | None  # 1 untouched, 0 gone; None before anything was counted
+    bad: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hours:
+    """Bad and total by hour since the epoch."""
+
+    counts: Mapping[int, tuple[int, int]]
+
+
+def range_of(objective: Objective, now_ns: int) -> Span:
+    """What the chart shows: the last period, or the calendar's present one so far."""
+    period = period_at(objective.period, now_ns)
+    return Span(period.from_ns, now_ns)
+
+
+def needed(objective: Objective, now_ns: int) -> tuple[int, int]:
+    """The hours that the chart is made of, since the epoch: of a rolling period twice as many as it shows."""
+    shown = range_of(objective, now_ns)
+    back_s = objective.period.period_s if isinstance(objective.period, Rolling) else 0
+    return (shown.from_ns // SECOND_NS - back_s) // HOUR_S, now_ns // SECOND_NS // HOUR_S + 1
+
+
+def burndown(objective: Objective, hours: Hours, now_ns: int) -> list[Point]:
+    """By whole hours; by more than one where there would be more than MOST_POINTS."""
+    first, last = needed(objective, now_ns)
+    begin = range_of(objective, now_ns).from_ns // SECOND_NS // HOUR_S
+    counts = np.array([hours.counts.get(hour, (0, 0)) for hour in range(first, last)], np.int64).reshape(-1, 2)
+    summed = np.concatenate([np.zeros((1, 2), np.int64), counts.cumsum(axis=0)])
+    rolls = objective.period.period_s // HOUR_S if isinstance(objective.period, Rolling) else None
+    allowed_share = error_budget(objective.target)
+    width = max(1, -(-(last - begin) // MOST_POINTS))
+    points = []
+    for start in range(begin, last, width):
+        end = min(start + width, last)
+        since = begin if rolls is None else max(end - rolls, first)
+        bad, total = (summed[end - first] - summed[since - first]).tolist()
+        step_bad, step_total = (summed[end - first] - summed[start - first]).tolist()
+        left = None if total == 0 else 1 - bad / (allowed_share * total)
+        points.append(Point(start * HOUR_S, left, step_bad, step_total))
+    return points

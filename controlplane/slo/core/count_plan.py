@@ -1,0 +1,238 @@
+"""What to ask the ledger for a set of objectives, and how its answer becomes good and bad events of each. Pure.
+
+The ledger is asked once for all of them (`Classes`); what follows here is proportional to what each objective matches.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+
+import numpy as np
+import numpy.typing as npt
+
+from controlplane.slo.core.document import document
+from controlplane.slo.core.maintenance_windows import Planned
+from controlplane.slo.core.objective import Objective, Timeslices
+from controlplane.slo.core.period import SECOND_NS, Span
+from controlplane.slo.core.sli import Cost, Histogram, Indicator, Latency
+from controlplane.telemetry.core.objective_counts import Classes, Cut
+
+GRID_S = 10
+"""Requests are counted by steps of this length, s: the finest that a window's edge can lie on."""
+
+Split = tuple[str, ...]
+Block = npt.NDArray[np.int32]
+"""Bad and total (axis 0) by step of GRID_S (axis 1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    objective: Objective
+    definition: str
+    cut: int
+    place: int  # of its threshold among the cut's
+
+
+def definition(objective: Objective) -> str:
+    """A digest of what is counted: while it stays, what has been counted stays true."""
+    whole = document(objective)
+    parts = {name: whole[name] for name in ("slug", "indicator", "scope", "split_by", "method")}
+    return blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=8).hexdigest()
+
+
+def scope_of(objective: Objective, split: Split) -> dict[str, str]:
+    return {**objective.scope, **dict(zip(objective.split_by, split, strict=True))}
+
+
+class Plan:
+    """Of objectives that are judged by requests: those on histograms are counted elsewhere."""
+
+    def __init__(
+        self, objectives: Iterable[Objective], planned: Sequence[Planned] = (), definitions: Sequence[str] = ()
+    ) -> None:
+        """`definitions`: those of the objectives, where they are known already."""
+        counted = [one for one in objectives if not isinstance(one.indicator, Histogram)]
+        names = definitions or [definition(one) for one in counted]
+        thresholds: dict[tuple[str, str], set[float]] = {}
+        for one in counted:
+            thresholds.setdefault(_measure(one.indicator), set()).update(_threshold(one.indicator))
+        measures = sorted(thresholds)
+        places = {measure: at for at, measure in enumerate(measures)}
+        self.planned = tuple(planned)
+        self.cuts = tuple(Cut(name, tuple(sorted(thresholds[name, ttft])), ttft) for name, ttft in measures)
+        self.dimensions = _dimensions(counted, planned)
+        self.tasks = [
+            Task(one, name, at := places[_measure(one.indicator)], self._place(at, one.indicator))
+            for one, name in zip(counted, names, strict=True)
+        ]
+
+    def _place(self, cut: int, indicator: Indicator) -> int:
+        return next((self.cuts[cut].thresholds.index(threshold) for threshold in _threshold(indicator)), 0)
+
+    def count(self, found: Classes, from_s: int, to_s: int) -> Iterator[tuple[Task, dict[Split, Block]]]:
+        """Each task with its events, by what it is split by; one that is not split has the split `()` alone.
+
+        Times are s since the epoch, on the grid; slices (Timeslices) must lie wholly between them.
+        """
+        counting = self.counting(found, from_s, to_s)
+        for task in self.tasks:
+            yield task, {split: sliced(block, task.objective) for split, block in counting.requests(task).items()}
+
+    def counting(self, found: Classes, from_s: int, to_s: int) -> "Counting":
+        """The same, for one task at a time."""
+        return Counting(self, found, from_s, to_s)
+
+
+def sliced(block: Block, objective: Objective) -> Block:
+    """Slices as events, each in its first step; requests as they are where they are the events."""
+    method = objective.method
+    if not isinstance(method, Timeslices):
+        return block
+    steps = method.slice_s // GRID_S
+    bad, total = block.reshape(2, -1, steps).sum(axis=2)
+    judged = total > 0
+    events = np.zeros_like(block)
+    events[0, ::steps] = judged & (total - bad < method.slice_target * total)
+    events[1, ::steps] = judged
+    return events
+
+
+class Counting:
+    """What was found between two times, to be counted task by task: one that fails ends no other."""
+
+    def __init__(self, plan: Plan, found: Classes, from_s: int, to_s: int) -> None:
+        self._table = _Table(found, from_s // GRID_S, to_s // GRID_S, len(plan.cuts))
+        span = Span(from_s * SECOND_NS, to_s * SECOND_NS)
+        self._maintained = [
+            (one, self._table.during(one, spans)) for one in plan.planned if (spans := one.occurrences(span))
+        ]
+
+    def requests(self, task: Task) -> dict[Split, Block]:
+        """Bad and total requests by what the task is split by."""
+        left_out = [rows for one, rows in self._maintained if one.concerns(task.objective.slug)]
+        return self._table.blocks(task, np.logical_or.reduce(left_out) if left_out else None)
+
+
+class _Table:
+    """The classes, ordered by cut and by combination of dimensions, so that a task finds its own as a few slices."""
+
+    def __init__(self, found: Classes, from_step: int, to_step: int, cuts: int) -> None:
+        self.first_step, self.steps = from_step, to_step - from_step
+        names = list(found.dimensions)
+        columns = [np.unique(found.dimensions[name].astype(str), return_inverse=True) for name in names]
+        code = np.zeros(len(found.step), np.int64)
+        for values, inverse in columns:
+            code = code * (len(values) + 1) + inverse
+        _, first, combination = np.unique(code, return_index=True, return_inverse=True)
+        key = found.cut * max(len(first), 1) + combination
+        order = np.argsort(key, kind="stable")
+        self.combinations = [{name: str(found.dimensions[name][at]) for name in names} for at in first.tolist()]
+        self.values = {name: np.array([one[name] for one in self.combinations], dtype=str) for name in names}
+        self.edges = np.searchsorted(key[order], np.arange(cuts * max(len(first), 1) + 1))
+        self.step = (found.step - from_step)[order]
+        self.combination = combination[order]
+        self.place, self.bound, self.requests = found.place[order], found.bound[order], found.requests[order]
+
+    def during(self, planned: Planned, spans: Sequence[Span]) -> npt.NDArray[np.bool_]:
+        """Which rows lie in the spans, and in what is maintained then. A step that it touches is in it."""
+        inside = np.zeros(self.steps, bool)
+        for span in spans:
+            low, high = self._steps_of(span)
+            inside[max(0, low) : max(0, high)] = True
+        here = np.ones(len(self.combinations), bool)
+        for name, value in planned.scope.items():
+            here &= self.values[name] == value
+        rows: npt.NDArray[np.bool_] = inside[self.step] & here[self.combination]
+        return rows
+
+    def _steps_of(self, span: Span) -> tuple[int, int]:
+        first = self.first_step * GRID_S * SECOND_NS
+        grid = GRID_S * SECOND_NS
+        return (span.from_ns - first) // grid, -(-(span.to_ns - first) // grid)
+
+    def blocks(self, task: Task, left_out: npt.NDArray[np.bool_] | None) -> dict[Split, Block]:
+        matching = np.ones(len(self.combinations), bool)
+        for name, value in task.objective.scope.items():
+            matching &= self.values[name] == value
+        groups: dict[Split, list[int]] = {} if task.objective.split_by else {(): []}
+        for at in np.flatnonzero(matching).tolist():
+            groups.setdefault(tuple(self.combinations[at][name] for name in task.objective.split_by), []).append(at)
+        return {split: self._block(task, at, left_out) for split, at in groups.items()}
+
+    def _block(self, task: Task, combinations: list[int], left_out: npt.NDArray[np.bool_] | None) -> Block:
+        base = task.cut * max(len(self.combinations), 1)
+        if not combinations:
+            return np.zeros((2, self.steps), np.int32)
+        rows = np.concatenate([np.arange(self.edges[base + at], self.edges[base + at + 1]) for at in combinations])
+        if left_out is not None:
+            rows = rows[~left_out[rows]]
+        bad = self.place[rows] > task.place
+        counted = bad | ~self.bound[rows]
+        step, requests = self.step[rows], self.requests[rows]
+        return np.stack(
+            [
+                np.bincount(step, weights=requests * bad, minlength=self.steps),
+                np.bincount(step, weights=requests * counted, minlength=self.steps),
+            ]
+        ).astype(np.int32)
+
+
+def parts(objective: Objective, name: str, late_s: int) -> dict[str, Callable[[Block, int], Block]]:
+    """The series that an objective's events are kept as, and how each is made of its requests and of when they begin, s.
+
+    `name`, its definition: events. Of slices also the requests that they are made of, which the guard for low traffic counts.
+    `late_s`: a calendar's period begins so many seconds after the hour; of each hour what comes after that is kept by itself.
+    """
+    found: dict[str, Callable[[Block, int], Block]] = {name: lambda block, from_s: sliced(block, objective)}
+    if isinstance(objective.method, Timeslices):
+        found[requests_of(name)] = lambda block, from_s: block
+    if late_s:
+        found[late_of(name, late_s)] = lambda block, from_s: _late(sliced(block, objective), from_s, late_s)
+    return found
+
+
+def requests_of(name: str) -> str:
+    """The series of the requests under a definition's slices."""
+    return f"{name}/requests"
+
+
+def late_of(name: str, late_s: int) -> str:
+    """The series of what comes `late_s` seconds after each full hour, or later in it."""
+    return f"{name}/after-{late_s}"
+
+
+def _late(block: Block, from_s: int, late_s: int) -> Block:
+    into_hour_s = (from_s + GRID_S * np.arange(block.shape[1])) % 3_600
+    return np.where(into_hour_s >= late_s, block, 0).astype(np.int32)
+
+
+def cut(indicator: Indicator) -> Cut | None:
+    """What tells bad requests of one indicator; None where it is not single requests that are judged."""
+    if isinstance(indicator, Histogram):
+        return None
+    measure, ttft_definition = _measure(indicator)
+    return Cut(measure, _threshold(indicator), ttft_definition)
+
+
+def _measure(indicator: Indicator) -> tuple[str, str]:
+    if isinstance(indicator, Latency):
+        return indicator.measure, indicator.ttft_definition if indicator.measure == "ttft" else ""
+    return ("cost", "") if isinstance(indicator, Cost) else ("availability", "")
+
+
+def _threshold(indicator: Indicator) -> tuple[float, ...]:
+    if isinstance(indicator, Latency):
+        return (float(indicator.threshold_ms),)
+    return (float(indicator.usd_per_1k_tokens),) if isinstance(indicator, Cost) else ()
+
+
+def _dimensions(objectives: Sequence[Objective], planned: Sequence[Planned]) -> dict[str, frozenset[str] | None]:
+    """The dimensions that matter, with the values to tell apart; None where something is split by it."""
+    told: dict[str, set[str]] = {}
+    scopes: list[Mapping[str, str]] = [*(one.scope for one in objectives), *(one.scope for one in planned)]
+    for scope in scopes:
+        for name, value in scope.items():
+            told.setdefault(name, set()).add(value)
+    found: dict[str, frozenset[str] | None] = {name: frozenset(values) for name, values in told.items()}
+    return dict(sorted((found | {name: None for one in objectives for name in one.split_by}).items()))

@@ -1,0 +1,176 @@
+"""From counts to what is said about an objective: verdicts, budget, state. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from controlplane.slo.core.alert import Alert, State
+from controlplane.slo.core.budget import budget
+from controlplane.slo.core.burn import Verdict, judge, worst
+from controlplane.slo.core.counts import Counts
+from controlplane.slo.core.maintenance_windows import Planned
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.period import SECOND_NS, Span, period_at
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """An alert with what its page shows beside it."""
+
+    alert: Alert
+    counts: Counts  # of the period so far
+    period: Span
+    why: str = ""  # it is unknown, in words; empty unless it is
+    counted_since_s: int = 0  # the oldest hour that is counted without a gap, s since the epoch
+    note: str = ""  # what is not judged, in words
+    recorded_since_s: int | None = None  # since when requests are recorded, s since the epoch
+
+    def document(self) -> dict[str, Any]:
+        """As JSON."""
+        alert = self.alert
+        return {
+            "verdicts": [
+                {
+                    **asdict(verdict.window),
+                    "threshold": verdict.threshold,
+                    "long": verdict.long,
+                    "short": verdict.short,
+                    "enough_events": verdict.enough_events,
+                    "fires": verdict.fires,
+                }
+                for verdict in alert.verdicts
+            ],
+            "budget": None
+            if alert.budget is None
+            else {"allowed": alert.budget.allowed, "bad": alert.budget.bad, "left_share": alert.budget.left_share},
+            "lasts_s": None if alert.lasts_s is None or alert.lasts_s == float("inf") else alert.lasts_s,
+            "bad": self.counts.bad,
+            "total": self.counts.total,
+            "sli": None if self.counts.total == 0 else self.counts.good / self.counts.total,
+            "period_from_ns": self.period.from_ns,
+            "period_to_ns": self.period.to_ns,
+            "counted_since_s": self.counted_since_s,
+            "recorded_since_s": self.recorded_since_s,
+            "revision": alert.objective.revision,
+            "why": self.why,
+            "note": self.note,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What was counted of one objective in one scope."""
+
+    windows: Mapping[int, Counts]  # by length, s
+    period: Counts
+    since_s: int  # from which on nothing is missing
+    recorded_s: int | None = None  # since when requests are recorded, s since the epoch; None: not known
+    requests: Mapping[int, Counts] | None = None  # of slices: the requests that they are made of, of the long windows
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.period.total and not any(counts.total for counts in self.windows.values())
+
+
+def evaluate(
+    objective: Objective,
+    scope: Mapping[str, str],
+    counted: Counted,
+    at_ns: int,
+    planned: Iterable[Planned],
+    why: str = "",
+) -> Evaluation:
+    """`why` says that counts cannot be believed now: then nothing fires and nothing is quiet.
+
+    A window that reaches into hours that are still being counted says nothing; a fire in another is one all the same. What was
+    before anything was recorded had no events.
+    """
+    period = period_at(objective.period, at_ns)
+    reaches = {length: counted.since_s * SECOND_NS <= at_ns - length * SECOND_NS for length in counted.windows}
+    windows = {length: counts if reaches[length] else Counts() for length, counts in counted.windows.items()}
+    verdicts = judge(windows, objective.target, period.length_s, objective.windows, objective.minimum, counted.requests)
+    firing = worst(verdicts)
+    state: State = "unknown" if why else "firing" if firing else "quiet"
+    if state == "quiet" and not all(reaches.values()):
+        state, why = "unknown", "its history is still being counted"
+    left = budget(counted.period, objective.target)
+    rate = _rate(verdicts, firing)
+    return Evaluation(
+        Alert(
+            objective=objective,
+            scope=scope,
+            at_ns=at_ns,
+            state=state,
+            severity=firing.window.severity if firing and state == "firing" else None,
+            verdicts=tuple(verdicts),
+            budget=left,
+            lasts_s=None if why else left.lasts_s(rate, period.length_s, elapsed_s(period, at_ns, counted.recorded_s)),
+            maintenance=any(
+                one.covers(objective.slug, scope) and one.occurrences(Span(at_ns, at_ns + 1)) for one in planned
+            ),
+        ),
+        counted.period,
+        period,
+        why,
+        counted.since_s,
+        recorded_since_s=counted.recorded_s,
+    )
+
+
+def elapsed_s(period: Span, at_ns: int, recorded_s: int | None) -> int:
+    """How much of the period is behind us and was recorded, s."""
+    from_ns = max(period.from_ns, (recorded_s or 0) * SECOND_NS)
+    return max(0, min(at_ns, period.to_ns) - from_ns) // SECOND_NS
+
+
+def unjudged(objective: Objective, scope: Mapping[str, str], at_ns: int, why: str) -> Evaluation:
+    """Of an objective that could not be evaluated at all."""
+    try:
+        period = period_at(objective.period, at_ns)
+    except ValueError:
+        period = Span(at_ns, at_ns)
+    return Evaluation(Alert(objective, scope, at_ns, "unknown", None, (), None, None), Counts(), period, why)
+
+
+def _rate(verdicts: Sequence[Verdict], firing: Verdict | None) -> float | None:
+    """Of the worst window that fires; of the longest where none does."""
+    if firing is not None:
+        return firing.long
+    return max(verdicts, key=lambda one: one.window.long_s).long if verdicts else None
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """What is known of the way that requests take into the ledger."""
+
+    newest_s: float | None  # since the newest request in it ended
+    telemetry: str  # "up", "degraded", "down", "stale", "unknown": as the worker saw it
+    gateway: str
+    gateway_per_s: float | None  # requests that the gateway itself counts
+    behind_s: float | None  # how far telemetry is behind, by its own account
+
+
+def missing(seen: Freshness, patience_s: float) -> str:
+    """Why the ledger cannot be believed about the last minutes, in words; empty where it can.
+
+    Requests that ended lately and are in it prove that the way is whole. Without any, no traffic is believed only where somebody
+    who sees traffic says so: the gateway counts requests as they end, so long answers under way are no reason for doubt.
+    """
+    if seen.behind_s is not None and seen.behind_s > patience_s:
+        return f"telemetry is {seen.behind_s:.0f} s behind: the newest requests are not in the ledger yet"
+    if seen.newest_s is not None and seen.newest_s <= patience_s:
+        return ""
+    age = "it has none of the last day" if seen.newest_s is None else f"the newest ended {seen.newest_s:.0f} s ago"
+    if seen.telemetry == "down":
+        return f"telemetry is down: no request reaches the ledger ({age})"
+    if seen.gateway == "down":
+        return f"the gateway is down: nobody is served, and nothing is counted ({age})"
+    if seen.gateway_per_s:
+        return f"the gateway ends {seen.gateway_per_s:.1f} requests/s, and the ledger gets none ({age})"
+    if (
+        seen.newest_s is not None
+        and "up" not in (seen.telemetry, seen.gateway)
+        and "degraded" not in (seen.telemetry, seen.gateway)
+    ):
+        return f"nobody has seen telemetry or the gateway lately, and the ledger gets no requests ({age})"
+    return ""

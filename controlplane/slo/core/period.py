@@ -1,0 +1,107 @@
+"""When an objective's period begins and ends: rolling, or on the calendar of a place. Pure."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from dateutil.relativedelta import relativedelta
+
+from controlplane.slo.core.objective import SLICES_S, Calendar, Objective, Rolling, Timeslices
+from controlplane.slo.core.windows import DAY_S, HOUR_S
+
+SECOND_NS = 1_000_000_000
+_APPROXIMATE_S = {"day": 86_400, "week": 7 * 86_400, "month": 2_629_746, "quarter": 7_889_238, "year": 31_556_952}
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+_DAYS = {"day": 1, "week": 7}
+_LONGEST_S = {"day": DAY_S, "week": 7 * DAY_S, "month": 31 * DAY_S, "quarter": 92 * DAY_S, "year": 366 * DAY_S}
+LONGEST_PERIOD_S = 395 * DAY_S
+"""Counts are kept for 13 months."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Half-open, ns since the Unix epoch."""
+
+    from_ns: int
+    to_ns: int
+
+    @property
+    def length_s(self) -> int:
+        return (self.to_ns - self.from_ns) // SECOND_NS
+
+
+def zone(name: str) -> ZoneInfo:
+    """Raises ValueError."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise ValueError(f"zone={name!r} is not a time zone: use an IANA name, such as Europe/Berlin") from None
+
+
+def period_at(period: Rolling | Calendar, at_ns: int) -> Span:
+    """The period that holds `at_ns`. A rolling one ends there; a calendar's ends when the next begins. Raises ValueError."""
+    if isinstance(period, Rolling):
+        return Span(at_ns - period.period_s * SECOND_NS, at_ns)
+    if period.count < 1:
+        raise ValueError(f"calendar_count={period.count} is below 1: use 1 for every {period.unit}")
+    number = int(
+        (at_ns / SECOND_NS - wall_ns(period.start, period.zone) / SECOND_NS)
+        // (_APPROXIMATE_S[period.unit] * period.count)
+    )
+    while _starts(period, number) > at_ns:
+        number -= 1
+    while _starts(period, number + 1) <= at_ns:
+        number += 1
+    return Span(_starts(period, number), _starts(period, number + 1))
+
+
+def longest_s(period: Rolling | Calendar) -> int:
+    """The length of its longest period without changes of clocks, s: months have 31 days."""
+    return period.period_s if isinstance(period, Rolling) else period.count * _LONGEST_S[period.unit]
+
+
+def horizon_s(objective: Objective) -> int:
+    """How far back counts are needed at any time, s: clocks that are set back make a period an hour longer."""
+    lengths = [objective.counted_s(one.long_s) for one in objective.windows]
+    return max(longest_s(objective.period) + HOUR_S, *lengths, HOUR_S) + HOUR_S
+
+
+def check(objective: Objective) -> None:
+    """Whether periods and windows can be judged. Raises ValueError, which names the field, the value and the remedy."""
+    if isinstance(objective.period, Calendar) and objective.period.unit not in _LONGEST_S:
+        raise ValueError(f"calendar_unit={objective.period.unit!r} is unknown: use {', '.join(_LONGEST_S)}")
+    length_s = longest_s(objective.period)
+    period_at(objective.period, 0)
+    if length_s > LONGEST_PERIOD_S:
+        field = "period_s" if isinstance(objective.period, Rolling) else "calendar_count"
+        value = length_s if isinstance(objective.period, Rolling) else objective.period.count
+        raise ValueError(f"{field}={value} is too long a period: use at most 13 months, for which counts are kept")
+    if isinstance(method := objective.method, Timeslices):
+        if method.slice_s not in SLICES_S:
+            raise ValueError(
+                f"slice_s={method.slice_s} does not fit an hour: use one of {', '.join(map(str, SLICES_S))}"
+            )
+        if not 0 < method.slice_target <= 1:
+            raise ValueError(f"slice_target={method.slice_target} is not above 0 and at most 1: use 0.95 for 95 %")
+    if not objective.windows:
+        raise ValueError("windows=[] is empty: give at least one burn window")
+    for window in objective.windows:
+        if window.long_s > length_s:
+            raise ValueError(
+                f"period_s={length_s} is shorter than the window of {window.long_s} s: use shorter windows"
+            )
+
+
+@lru_cache(maxsize=2048)
+def _starts(period: Calendar, number: int) -> int:
+    """Counted from the very first, so that a month begun on the 31st ends on a shorter month's last day, and only there."""
+    steps = number * period.count
+    if period.unit in _MONTHS:
+        return wall_ns(period.start + relativedelta(months=steps * _MONTHS[period.unit]), period.zone)
+    return wall_ns(period.start + relativedelta(days=steps * _DAYS[period.unit]), period.zone)
+
+
+def wall_ns(wall: datetime, zone_name: str) -> int:
+    """A wall time of a place as ns since the epoch. Of one that occurs twice the first; one that clocks skip is as far after the skip."""
+    return int(wall.replace(tzinfo=zone(zone_name)).astimezone(UTC).timestamp()) * SECOND_NS

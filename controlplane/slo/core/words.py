@@ -1,0 +1,148 @@
+"""An objective in words, as its page and table say it. Pure."""
+
+import math
+from collections.abc import Mapping
+
+from controlplane.slo.core.burn import highest_burn_rate
+from controlplane.slo.core.objective import DIMENSIONS, Calendar, Objective, Timeslices
+from controlplane.slo.core.sli import Availability, Cost, Histogram, Indicator, Latency
+from controlplane.slo.core.windows import BurnWindow
+
+SHOWN_AS = {"ttft": "time to first token", "itl": "gap between tokens", "e2e": "whole request"}
+
+
+def percent(target: float) -> str:
+    """`99.9 %`: as many digits as it has, and no float's noise."""
+    return f"{round(target * 100, 6):g} %"
+
+
+def indicator(found: Indicator) -> str:
+    match found:
+        case Availability():
+            return "requests are answered"
+        case Latency():
+            of = f" ({found.ttft_definition})" if found.measure == "ttft" else ""
+            return f"{SHOWN_AS.get(found.measure, f'{found.measure} time')}{of} is at most {duration_ms(found.threshold_ms)}"
+        case Cost():
+            return f"1,000 tokens cost at most ${found.usd_per_1k_tokens:g}"
+        case Histogram():
+            return f"{found.metric} is at most {found.threshold:g}"
+
+
+def promise(objective: Objective) -> str:
+    slices = ""
+    if isinstance(objective.method, Timeslices):
+        slices = f" of {duration(objective.method.slice_s)} slices, in each of which {percent(objective.method.slice_target)} count"
+    return f"{percent(objective.target)}{slices}: {indicator(objective.indicator)}, over {period(objective)}"
+
+
+def period(objective: Objective) -> str:
+    found = objective.period
+    if isinstance(found, Calendar):
+        return f"each {found.unit}" if found.count == 1 else f"each {found.count} {found.unit}s"
+    return f"the last {duration(found.period_s)}"
+
+
+def scope(found: Mapping[str, str]) -> str:
+    """`model chat-large · no pool`, in the order of DIMENSIONS: a database may keep another."""
+    ordered = [(name, found[name]) for name in DIMENSIONS if name in found]
+    said = (f"{_name(name)} {value}" if value else f"no {_name(name)}" for name, value in ordered)
+    return " · ".join(said) or "all traffic"
+
+
+def nowhere(found: Mapping[str, str]) -> str:
+    """Which requests a scope has that names no value of something; empty where it names all."""
+    without = [name for name in DIMENSIONS if found.get(name) == ""]
+    if not without:
+        return ""
+    reached = [_name(name) for name in without if name in ("pool", "variant", "region")]
+    named = [_name(name) for name in without if name not in ("pool", "variant", "region")]
+    parts = (
+        [f"reached no {' and no '.join(reached)}: answered by the cache, refused, or failed before"] if reached else []
+    )
+    parts += [f"say no {' and no '.join(named)}"] if named else []
+    return f"Requests that {', and '.join(parts)}."
+
+
+def _name(dimension: str) -> str:
+    return dimension.replace("_", " ")
+
+
+def silent_window(window: BurnWindow, target: float, period_s: int) -> str:
+    """Why a burn window never fires, and what to do."""
+    highest = highest_burn_rate(target)
+    return (
+        f"the {window.severity} window of {duration(window.long_s)} and {duration(window.short_s)} never fires: it wants a burn rate "
+        f"above {times(window.burn_rate(period_s))}, and with {percent(target)} promised a total outage burns at {times(highest)}; "
+        f"give it a share of the budget below {_rounded_down(highest * window.long_s / period_s):g}, or leave it out"
+    )
+
+
+def coarse_window(window: BurnWindow, slice_s: int) -> str:
+    """What a burn window that is shorter than a slice says, and what to do."""
+    return (
+        f"the {window.severity} window of {duration(window.long_s)} and {duration(window.short_s)} is shorter than a slice of "
+        f"{duration(slice_s)}: it says no more than the slice that runs, so an alert may end when the next begins; "
+        f"use slices of at most {duration(window.short_s)}, or longer windows"
+    )
+
+
+def _rounded_down(value: float) -> float:
+    """To two significant digits."""
+    unit = math.pow(10, math.floor(math.log10(value)) - 1)
+    return round(math.floor(value / unit) * unit, 12)
+
+
+def history(recorded_s: int | None, period_from_s: int, at_s: int) -> str:
+    """How much of the period is recorded, such as `31 min of 30 days`; empty where all of it is. Times are s since the epoch."""
+    so_far_s = at_s - period_from_s
+    recorded = so_far_s if recorded_s is None else at_s - max(recorded_s, period_from_s)
+    if recorded >= so_far_s - 60:
+        return ""
+    return f"{duration(max(recorded, 0))} of {duration(so_far_s)}"
+
+
+def no_requests(objective: Objective) -> str:
+    """Why there is nothing to say: no event in the whole period."""
+    over = "so far in this period" if isinstance(objective.period, Calendar) else f"in {period(objective)}"
+    each = (
+        f"; each {' and '.join(map(_name, objective.split_by))} is judged once it has one" if objective.split_by else ""
+    )
+    return f"no request of it {over}{each}"
+
+
+def duration(seconds: float) -> str:
+    """In its largest unit that says it: `30 days`, `6 h`, `5 min`, `90 s`."""
+    for unit, length in (("days", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= length and (seconds % length == 0 or seconds >= 10 * length):
+            value = seconds / length
+            return f"{value:.0f} {'day' if unit == 'days' and round(value) == 1 else unit}"
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 600
+        else f"{seconds / 60:.0f} min"
+        if seconds < 36_000
+        else f"{seconds / 3600:.0f} h"
+    )
+
+
+def duration_ms(value: float) -> str:
+    return f"{value / 1000:g} s" if value >= 1_000 else f"{value:g} ms"
+
+
+def lasts(seconds: float | None, left: float | None) -> str:
+    """When the budget is gone at this rate."""
+    if left is not None and left <= 0:
+        return "gone"
+    return "" if seconds is None else f"gone in {duration(max(seconds, 60))} at this rate"
+
+
+def rate(value: float | None) -> str:
+    """A burn rate: `2.3×`; None is not known."""
+    return "–" if value is None else times(value)
+
+
+def times(value: float) -> str:
+    if value >= 99.5:
+        return f"{value:.0f}×"
+    return f"{value:.1f}×" if value >= 9.95 else f"{value:.2g}×"

@@ -1,0 +1,70 @@
+"""Hours that were counted, in the store: so a restart needs no recount, and a budget outlives the ledger."""
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from controlplane.slo.core.tallies import Tallies
+from controlplane.telemetry.store import Store
+from controlplane.telemetry.store.read.objectives import TALLY_SCHEMA
+
+Found = tuple[tuple[str, int, int], ...]
+"""Split as JSON, bad and total of each series of an hour."""
+
+
+class KeptHours:
+    """What the store has, as far as this process wrote it. Not thread-safe."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._written: dict[str, dict[int, int]] = {}  # a hash of what was written, by definition and hour
+        self.oldest: int | None = None  # the oldest hour with events that was loaded
+
+    def load(self, tallies: Tallies, names: Sequence[str], from_hour: int, to_hour: int) -> dict[str, frozenset[int]]:
+        """Put what was counted before this process began into the tallies; which hours, by definition. Raises StoreUnavailable."""
+        if not names:
+            return {}
+        table = self._store.tallies(list(names), from_hour, to_hour)
+        found: dict[str, set[int]] = {}
+        columns = (table[name].to_pylist() for name in ("definition", "hour", "splits", "bad", "total"))
+        for name, hour, splits, bad, total in zip(*columns, strict=True):
+            found.setdefault(name, set()).add(hour)
+            if any(total):
+                self.oldest = hour if self.oldest is None else min(hour, self.oldest)
+            for split, bad_, total_ in zip(splits, bad, total, strict=True):
+                tallies.put_hours((name, tuple(json.loads(split))), hour, bad_, total_)
+        return {name: frozenset(hours) for name, hours in found.items()}
+
+    def keep(self, tallies: Tallies, names: Iterable[str], hour: int) -> None:
+        """Write down an hour that is over, where the store has it not, or otherwise.
+
+        Raises StoreUnavailable and StoreError: then it counts as not written.
+        """
+        counts: dict[str, list[tuple[str, int, int]]] = {name: [] for name in names}
+        bad, total = tallies.hours.sums(hour, hour + 1)
+        for (name, split), row in tallies.rows.items():
+            if name in counts and (total[row] or not split):
+                counts[name].append((json.dumps(split), int(bad[row]), int(total[row])))
+        hashes = {name: hash(tuple(found)) for name, found in counts.items()}
+        changed = [name for name in counts if self._written.get(name, {}).get(hour) != hashes[name]]
+        if not changed:
+            return
+        columns: dict[str, list[object]] = {name: [] for name in TALLY_SCHEMA.names}
+        for name in changed:
+            splits, bads, totals = zip(*counts[name], strict=True) if counts[name] else ((), (), ())
+            for column, value in zip(columns.values(), (name, hour, time.time_ns(), splits, bads, totals), strict=True):
+                column.append(value)
+        self._store.insert_tallies(pa.table(columns, schema=TALLY_SCHEMA))
+        for name in changed:
+            hours = self._written.setdefault(name, {})
+            hours[hour] = hashes[name]
+            if len(hours) > 2 * tallies.hours.capacity:  # those that are in memory no longer are not counted again
+                oldest = tallies.hours.head - tallies.hours.capacity
+                self._written[name] = {at: found for at, found in hours.items() if at >= oldest}
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Remember only what was written of these definitions."""
+        known = frozenset(names)
+        self._written = {name: hours for name, hours in self._written.items() if name in known}

@@ -1,0 +1,118 @@
+"""Writes down what a tick found, for the pages of other processes."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+import structlog
+from django.db import DataError, transaction
+
+from controlplane.slo.core.alert import LONGEST_KEY
+from controlplane.slo.core.evaluation import Evaluation
+from controlplane.slo.models import ObjectiveState, StoredObjective, Tick
+
+log = structlog.get_logger(__name__)
+
+FRESH = timedelta(seconds=15)
+"""What has not changed is written again after this."""
+KEPT = timedelta(days=1)
+STALE = timedelta(seconds=60)
+"""Age from which a state is not believed any more: four writings missed."""
+
+_FIELDS = ["objective", "scope", "at", "state", "severity", "maintenance", "since", "document"]
+
+
+@transaction.atomic
+def write(evaluations: Sequence[Evaluation], now: datetime, broken: Mapping[str, str] | None = None) -> None:
+    """The latest state of each; those of objectives that are no longer evaluated are removed.
+
+    `broken`: why a row is no objective, by slug.
+    """
+    broken = broken or {}
+    ids = dict(StoredObjective.objects.values_list("slug", "pk"))
+    before = {row.key: row for row in ObjectiveState.objects.defer("document")}
+    rows = [
+        row
+        for one in evaluations
+        if one.alert.objective.slug in ids
+        and (row := _row(one, ids[one.alert.objective.slug], before.get(one.alert.key), now)) is not None
+    ]
+    rows += [_unknown(slug, ids[slug], {}, why, before.get(slug), now) for slug, why in broken.items() if slug in ids]
+    others = _put(rows, before, now)
+    if gone := before.keys() - {one.alert.key for one in evaluations} - broken.keys() - others:
+        ObjectiveState.objects.filter(key__in=list(gone)).delete()
+
+
+def _put(rows: Sequence[ObjectiveState], before: Mapping[str, ObjectiveState], now: datetime) -> set[str]:
+    """All at once; where the database refuses that, one by one: one that it cannot keep is `unknown`, and stops no other.
+
+    The keys of those, which may differ from their own.
+    """
+    try:
+        with transaction.atomic():
+            _upsert(rows)
+    except (DataError, ValueError) as error:
+        log.warning("states.refused_together", error=str(error))
+        return _put_each(rows, before, now)
+    return set()
+
+
+def _put_each(rows: Sequence[ObjectiveState], before: Mapping[str, ObjectiveState], now: datetime) -> set[str]:
+    others = set()
+    for row in rows:
+        try:
+            with transaction.atomic():
+                _upsert([row])
+        except (DataError, ValueError) as error:
+            log.warning("state.refused", key=row.key[:200], error=str(error))
+            why = f"what was found cannot be written down: {error}"
+            key = row.key.replace("\0", "␀")[:LONGEST_KEY]
+            _upsert([_unknown(key, row.objective_id, {}, why.replace("\0", "␀"), before.get(key), now)])
+            others.add(key)
+    return others
+
+
+def _upsert(rows: Sequence[ObjectiveState]) -> None:
+    ObjectiveState.objects.bulk_create(
+        rows, update_conflicts=True, unique_fields=["key"], update_fields=_FIELDS, batch_size=100
+    )
+
+
+def _unknown(
+    key: str, objective: int, scope: Mapping[str, str], why: str, before: ObjectiveState | None, now: datetime
+) -> ObjectiveState:
+    since = before.since if before is not None and before.state == "unknown" else now
+    return ObjectiveState(
+        objective_id=objective,
+        key=key,
+        scope=dict(scope),
+        at=now,
+        state="unknown",
+        since=since,
+        document={"why": why},
+    )
+
+
+def beat(tick: Tick) -> None:
+    """The heartbeat of a tick; old ones go."""
+    tick.save()
+    Tick.objects.filter(at__lt=tick.at - KEPT).delete()
+
+
+def _row(one: Evaluation, objective: int, before: ObjectiveState | None, now: datetime) -> ObjectiveState | None:
+    alert = one.alert
+    looks = (alert.state, alert.severity or "", alert.maintenance)
+    same = before is not None and (before.state, before.severity, before.maintenance) == looks
+    lasts = before is not None and (same or alert.state == before.state == "unknown")
+    if before is not None and same and now - before.at < FRESH:
+        return None
+    return ObjectiveState(
+        objective_id=objective,
+        key=alert.key,
+        scope=dict(alert.scope),
+        at=now,
+        state=alert.state,
+        severity=alert.severity or "",
+        maintenance=alert.maintenance,
+        since=before.since if before is not None and lasts else now,
+        document=one.document(),
+    )

@@ -1,0 +1,87 @@
+"""Planned maintenance as owners write it down."""
+
+import time
+from datetime import datetime
+from functools import partial
+
+import structlog
+from django.core.exceptions import ValidationError
+from django.db import models
+
+from controlplane.slo.core.maintenance_windows import Planned
+from controlplane.slo.core.period import Span
+from controlplane.slo.evaluate.isolation import alone, reason
+from controlplane.slo.models.objective import StoredObjective
+
+log = structlog.get_logger(__name__)
+_REFUSED: set[tuple[int, str]] = set()
+"""What was logged: once in each process."""
+
+
+class Maintenance(models.Model):
+    """Minutes that count for nothing. `Planned` is its meaning."""
+
+    name = models.CharField(max_length=200, help_text="Such as “Driver update, GPU nodes”.")
+    start = models.CharField(
+        max_length=19, help_text="Wall time, such as 2026-11-22T02:00:00; of a recurring one, the first."
+    )
+    zone = models.CharField(max_length=64, default="UTC", help_text="IANA name, such as Europe/Berlin.")
+    duration_s = models.PositiveIntegerField("duration, s", default=3_600)
+    rule = models.CharField(
+        max_length=300, blank=True, help_text="RFC 5545, such as FREQ=WEEKLY;BYDAY=SU. Empty: once."
+    )
+    scope = models.JSONField(
+        default=dict, blank=True, help_text='Of requests, such as {"model": "chat-large"}; empty is all traffic.'
+    )
+    objectives = models.ManyToManyField(
+        StoredObjective, blank=True, related_name="maintenance", help_text="None chosen: all of them."
+    )
+    reason = models.CharField(max_length=500)
+    author = models.CharField(max_length=150, editable=False)
+    enabled = models.BooleanField(default=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    updated_at = models.DateTimeField(auto_now=True)
+
+    class Meta:
+        verbose_name = "maintenance window"
+        ordering = ["-start", "name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+    def to_planned(self, slugs: frozenset[str] = frozenset()) -> Planned:
+        """Raises ValueError. `slugs` are those of `objectives`, which a list of many reads at once."""
+        try:
+            start = datetime.fromisoformat(self.start)
+        except ValueError:
+            raise ValueError(f"start={self.start!r} is not a time: write 2026-11-22T02:00:00") from None
+        if start.tzinfo is not None:
+            raise ValueError(f"start={self.start!r} has an offset: give wall time, and the zone beside it")
+        return Planned(self.name, start, self.zone, self.duration_s, self.rule, dict(self.scope), slugs)
+
+    def clean(self) -> None:
+        try:
+            self.to_planned()
+        except (ValueError, TypeError) as error:
+            field = str(error).partition("=")[0]
+            known = {one.name for one in self._meta.fields}
+            raise ValidationError({field: str(error)} if field in known else str(error)) from None
+
+
+def planned() -> list[Planned]:
+    """All that are enabled; rows written past validation, and those whose time nobody can tell, are left out and logged."""
+    now_ns = time.time_ns()
+    today = Span(now_ns, now_ns + 1)
+    found = []
+    for row in Maintenance.objects.filter(enabled=True).prefetch_related("objectives"):
+        slugs = frozenset(objective.slug for objective in row.objectives.all())
+        value = alone(partial(row.to_planned, slugs))
+        why = reason(value) if isinstance(value, Exception) else value.refusal(today)
+        if why and (row.pk, why) not in _REFUSED:
+            log.warning("maintenance.refused", maintenance=row.pk, error=why)
+            _REFUSED.add((row.pk, why))
+        if why:
+            continue
+        if isinstance(value, Planned):
+            found.append(value)
+    return found

@@ -1,0 +1,52 @@
+"""OpenSLO's duration shorthand: a positive whole number and one letter, such as `5m`, `4w`, `1M`."""
+
+import re
+from typing import Literal, cast
+
+from controlplane.slo.core.windows import DAY_S, HOUR_S, MINUTE_S
+
+Unit = Literal["m", "h", "d", "w", "M", "Q", "Y"]
+SECONDS: dict[Unit, int] = {
+    "m": MINUTE_S,
+    "h": HOUR_S,
+    "d": DAY_S,
+    "w": 7 * DAY_S,
+    "M": 30 * DAY_S,
+    "Q": 90 * DAY_S,
+    "Y": 365 * DAY_S,
+}
+"""Of a rolling window; months and longer as OpenSLO's go-sdk counts them."""
+NAMES: dict[Unit, str] = {
+    "m": "minutes",
+    "h": "hours",
+    "d": "days",
+    "w": "weeks",
+    "M": "months",
+    "Q": "quarters",
+    "Y": "years",
+}
+SHORTHAND = re.compile(r"([1-9][0-9]{0,8})([mhdwMQY])")
+REMEDY = "write a whole number and one of m, h, d, w, M, Q, Y, such as 30d"
+
+
+def parts(text: str) -> tuple[int, Unit]:
+    """Its number and unit. Raises ValueError."""
+    found = SHORTHAND.fullmatch(text)
+    if not found:
+        raise ValueError(f"is no duration: {REMEDY}")
+    return int(found[1]), cast(Unit, found[2])
+
+
+def seconds(text: str) -> int:
+    """Raises ValueError."""
+    number, unit = parts(text)
+    return number * SECONDS[unit]
+
+
+def shorthand(length_s: int) -> str:
+    """The shortest way to say it in days, hours or minutes. Raises ValueError for parts of a minute."""
+    for unit in ("d", "h", "m"):
+        number, rest = divmod(length_s, SECONDS[unit])
+        if number and not rest:
+            return f"{number}{unit}"
+    raise ValueError(f"{length_s} s is not a whole number of minutes")

@@ -1,0 +1,70 @@
+"""A YAML value whose every part knows where it stands."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from controlplane.slo.openslo.core.problem import Mark
+
+Scalar = str | int | float | bool | None
+Plain = Scalar | list["Plain"] | dict[str, "Plain"]
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """`keys` are the positions of a mapping's keys. `size` counts scalars and containers, aliases at their full size."""
+
+    value: "Scalar | Mapping[str, Node] | Sequence[Node]"
+    mark: Mark
+    keys: Mapping[str, Mark] = field(default_factory=dict)
+    size: int = 1
+
+    @property
+    def plain(self) -> Plain:
+        """The value alone, as `json` would have it; the order of keys is kept."""
+        if isinstance(self.value, Mapping):
+            return {key: node.plain for key, node in self.value.items()}
+        if isinstance(self.value, Sequence) and not isinstance(self.value, str):
+            return [node.plain for node in self.value]
+        return self.value
+
+    @property
+    def mapping(self) -> "Mapping[str, Node]":
+        """Its fields; none where it is no mapping."""
+        return self.value if isinstance(self.value, Mapping) else {}
+
+    @property
+    def items(self) -> "Sequence[Node]":
+        """Its entries; none where it is no list."""
+        return self.value if isinstance(self.value, Sequence) and not isinstance(self.value, str) else ()
+
+    @property
+    def text(self) -> str:
+        """Its text; empty where it is something else."""
+        return self.value if isinstance(self.value, str) else ""
+
+    def at(self, *path: str | int) -> "Node | None":
+        """The part under `path`, or None."""
+        found: Node | None = self
+        for step in path:
+            if found is None:
+                return None
+            if isinstance(step, str):
+                found = found.mapping.get(step)
+            elif step < len(found.items):
+                found = found.items[step]
+            else:
+                return None
+        return found
+
+    def of_key(self, key: str) -> Mark:
+        """Where to point at for a field of this mapping: its key where it is there, else the mapping."""
+        return self.keys.get(key, self.mark)
+
+
+def walk(node: Node, path: str = "") -> Iterator[tuple[str, Node]]:
+    """Every part with its path, outermost first."""
+    yield path, node
+    for key, child in node.mapping.items():
+        yield from walk(child, f"{path}.{key}" if path else key)
+    for number, child in enumerate(node.items):
+        yield from walk(child, f"{path}[{number}]")

@@ -1,0 +1,249 @@
+"""From YAML text to documents with positions.
+
+Values follow YAML 1.2's core schema, as OpenSLO's own tools read them: `yes`, `12:30` and `2022-01-01 12:00:00` are text. The tree is built
+from parser events and not by the library's composer, which recurses without bound on hostile nesting and says nothing of a key given twice.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from controlplane.slo.openslo.core.node import Node, Plain, Scalar
+from controlplane.slo.openslo.core.problem import Mark, Problem, shown
+from controlplane.slo.openslo.core.writing import written
+
+MOST_BYTES = 2 * 1024 * 1024
+MOST_DEPTH = 40
+MOST_NODES = 200_000  # with every alias at its full size
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+NULLS = ("", "~", "null", "Null", "NULL")
+INTEGER = re.compile(r"[-+]?[0-9]{1,30}")
+OTHER_BASES = re.compile(r"0o[0-7]{1,30}|0x[0-9a-fA-F]{1,30}")
+FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+LINE = re.compile(
+    "[^\\n\\r\\x85\\u2028\\u2029]*(?:\\r\\n|[\\n\\r\\x85\\u2028\\u2029])|[^\\n\\r\\x85\\u2028\\u2029]+\\Z"
+)
+SEPARATOR = re.compile(r"(---|\.\.\.)(?=\s|$)")
+TAGS = {"tag:yaml.org,2002:str": str, "tag:yaml.org,2002:int": int, "tag:yaml.org,2002:float": float}
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One object. `text` is what it was written as, its comments too; an entry of a list stands in it as a document of its own."""
+
+    source: str
+    node: Node
+    text: str
+
+    @property
+    def kind(self) -> str:
+        found = self.node.at("kind")
+        return found.text if found else ""
+
+    @property
+    def name(self) -> str:
+        found = self.node.at("metadata", "name")
+        return found.text if found else ""
+
+    @property
+    def plain(self) -> Plain:
+        return self.node.plain
+
+
+class UnreadableError(Exception):
+    def __init__(self, mark: Mark, message: str, rule: str = "yaml") -> None:
+        super().__init__(message)
+        self.mark, self.rule = mark, rule
+
+
+def read(text: str, source: str = "<text>") -> tuple[list[Document], list[Problem]]:
+    """The documents of a text of one or several, and of those whose root is a list of objects. What precedes a fault is kept."""
+    if len(text.encode("utf-8", "replace")) > MOST_BYTES:
+        message = f"{source} is larger than {MOST_BYTES // 1024} KiB: split it into several files"
+        return [], [Problem(source, Mark(1, 1), "error", "size", "", message)]
+    found: list[Document] = []
+    lines = LINE.findall(text)
+    try:
+        for node in _roots(text):
+            found += _documents(node, lines, source)
+    except UnreadableError as error:
+        return found, [Problem(source, error.mark, "error", error.rule, "", str(error))]
+    return found, []
+
+
+def value_of(text: str) -> Plain:
+    """The one value of a text. Raises UnreadableError."""
+    return next(iter(_roots(text)), Node(None, Mark(1, 1))).plain
+
+
+def _documents(root: Node, lines: Sequence[str], source: str) -> Iterator[Document]:
+    if root.value is None:
+        return
+    if root.items:
+        for number, node in enumerate(root.items):
+            following = root.items[number + 1] if number + 1 < len(root.items) else None
+            yield Document(source, node, _kept(_entry(node, following, root, lines), node))
+    else:
+        start, end = _region(root.mark.line, lines)
+        yield Document(source, root, _kept("".join(lines[start:end]), root))
+
+
+def _region(line: int, lines: Sequence[str]) -> tuple[int, int]:
+    """Of the document around a line (from 1), without its separators. No content of YAML starts a line with one."""
+    start = line - 1
+    if SEPARATOR.match(lines[start]):  # `--- {kind: SLO}`
+        return start, start + 1
+    while start > 0 and not SEPARATOR.match(lines[start - 1]) and not lines[start - 1].startswith("%"):
+        start -= 1
+    end = line
+    while end < len(lines) and not SEPARATOR.match(lines[end]):
+        end += 1
+    return start, end
+
+
+def _entry(node: Node, following: Node | None, root: Node, lines: Sequence[str]) -> str:
+    """A list's entry with the comments above it, moved to the left margin."""
+    indent = node.mark.column - 1
+    first, last = _with_comments(node.mark.line - 1, lines), _region(root.mark.line, lines)[1]
+    if following is not None:
+        last = _with_comments(following.mark.line - 1, lines)
+    kept = []
+    for number in range(first, last):
+        line = lines[number]
+        if number == node.mark.line - 1:
+            line = line[indent:]
+        elif line[:indent].strip() == "":
+            line = line[indent:] if line.strip() else line.lstrip(" ")
+        else:
+            line = line.lstrip(" ")
+        kept.append(line)
+    return "".join(kept)
+
+
+def _with_comments(line: int, lines: Sequence[str]) -> int:
+    while line > 0 and lines[line - 1].lstrip().startswith("#"):
+        line -= 1
+    return line
+
+
+def _kept(text: str, node: Node) -> str:
+    """The text, if it says by itself what it said in its place: an alias may have lost its anchor."""
+    try:
+        same = value_of(text) == node.plain
+    except UnreadableError:
+        same = False
+    return text if same else written(node.plain)
+
+
+def _roots(text: str) -> Iterator[Node]:
+    events: Any = None
+    try:
+        events = yaml.parse(text, Loader=LOADER)
+        anchors: dict[str, Node] = {}
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                anchors = {}
+                yield _node(next(events), events, anchors, 0)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        at = Mark(mark.line + 1, mark.column + 1) if mark else Mark(1, 1)
+        raise UnreadableError(at, f"not YAML: {error.problem or error.context}") from None
+    except yaml.reader.ReaderError as error:
+        before = text[: error.position]
+        at = Mark(before.count("\n") + 1, len(before) - before.rfind("\n"))
+        raise UnreadableError(at, f"not YAML: {error.reason}") from None
+
+
+def _node(event: Any, events: Iterator[Any], anchors: dict[str, Node], depth: int) -> Node:
+    mark = Mark(event.start_mark.line + 1, event.start_mark.column + 1)
+    if depth > MOST_DEPTH:
+        raise UnreadableError(mark, f"nested more than {MOST_DEPTH} deep")
+    if isinstance(event, yaml.AliasEvent):
+        if event.anchor not in anchors:
+            raise UnreadableError(
+                mark, f"alias *{event.anchor} has no anchor before it: write &{event.anchor} at what it means"
+            )
+        target = anchors[event.anchor]
+        return Node(target.value, mark, target.keys, target.size)
+    if isinstance(event, yaml.ScalarEvent):
+        node = Node(_scalar(event, mark), mark)
+    elif isinstance(event, yaml.SequenceStartEvent):
+        node = _sequence(mark, events, anchors, depth)
+    else:
+        node = _mapping(mark, events, anchors, depth)
+    if node.size > MOST_NODES:
+        raise UnreadableError(mark, f"more than {MOST_NODES} values: split it into several files")
+    if event.anchor:
+        anchors[event.anchor] = node
+    return node
+
+
+def _sequence(mark: Mark, events: Iterator[Any], anchors: dict[str, Node], depth: int) -> Node:
+    items, size = [], 1
+    for event in events:
+        if isinstance(event, yaml.SequenceEndEvent):
+            break
+        items.append(_node(event, events, anchors, depth + 1))
+        size += items[-1].size
+        _bound(size, mark)
+    return Node(items, mark, size=size)
+
+
+def _mapping(mark: Mark, events: Iterator[Any], anchors: dict[str, Node], depth: int) -> Node:
+    fields: dict[str, Node] = {}
+    keys: dict[str, Mark] = {}
+    size = 1
+    for event in events:
+        if isinstance(event, yaml.MappingEndEvent):
+            break
+        at = Mark(event.start_mark.line + 1, event.start_mark.column + 1)
+        if not isinstance(event, yaml.ScalarEvent):
+            raise UnreadableError(at, "a key is a list or a mapping: use text")
+        key = event.value
+        if key in fields:
+            raise UnreadableError(
+                at, f"{shown(key)} is given twice, first on line {keys[key].line}: keep one", "duplicate-key"
+            )
+        fields[key], keys[key] = _node(next(events), events, anchors, depth + 1), at
+        size += fields[key].size
+        _bound(size, mark)
+    return Node(fields, mark, keys, size)
+
+
+def _bound(size: int, mark: Mark) -> None:
+    if size > MOST_NODES:
+        raise UnreadableError(mark, f"more than {MOST_NODES} values: split it into several files")
+
+
+def _scalar(event: Any, mark: Mark) -> Scalar:
+    text: str = event.value
+    if event.tag is not None and event.tag != "!":
+        if event.tag not in TAGS:
+            raise UnreadableError(mark, f"tag {shown(event.tag)} is not known: leave it out")
+        if TAGS[event.tag] is str:
+            return text
+    elif not event.implicit[0]:  # quoted, or a block
+        return text
+    return plain_scalar(text, mark)
+
+
+def plain_scalar(text: str, mark: Mark) -> Scalar:
+    """What an unquoted scalar means. Raises UnreadableError for numbers that are none."""
+    if text in NULLS:
+        return None
+    if text in BOOLEANS:
+        return BOOLEANS[text]
+    if INTEGER.fullmatch(text):
+        return int(text)
+    if OTHER_BASES.fullmatch(text):
+        return int(text, 0)
+    if NOT_FINITE.fullmatch(text) or (FLOAT.fullmatch(text) and not math.isfinite(float(text))):
+        raise UnreadableError(mark, f"{shown(text)} is not a finite number")
+    return float(text) if FLOAT.fullmatch(text) else text

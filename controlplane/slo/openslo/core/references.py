@@ -1,0 +1,90 @@
+"""Who refers to whom among documents, and to nobody. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from controlplane.slo.openslo.core.node import Node, walk
+from controlplane.slo.openslo.core.problem import Problem, Severity
+from controlplane.slo.openslo.core.reading import Document
+
+FIELDS: dict[str, tuple[str, Severity]] = {
+    "indicatorRef": ("SLI", "error"),
+    "alertPolicyRef": ("AlertPolicy", "error"),
+    "conditionRef": ("AlertCondition", "error"),
+    "targetRef": ("AlertNotificationTarget", "warning"),
+    "metricSourceRef": ("DataSource", "warning"),
+}
+"""The kind each field names, and how bad it is if there is none: whom others notify, and where they measure, may be known elsewhere."""
+INLINE = ("AlertPolicy", "AlertCondition", "AlertNotificationTarget", "SLI")
+
+
+class Reference(NamedTuple):
+    kind: str
+    name: str
+    node: Node
+    path: str
+    field: str
+
+
+def index(documents: Iterable[Document]) -> dict[tuple[str, str], Document]:
+    """By kind and name; of two the first."""
+    found: dict[tuple[str, str], Document] = {}
+    for document in documents:
+        found.setdefault((document.kind, document.name), document)
+    return found
+
+
+def references(document: Document) -> Iterator[Reference]:
+    """Not those inside a metric source's own `spec`, which is somebody else's language."""
+    for path, node in walk(document.node):
+        if ".metricSource.spec" in path or "connectionDetails" in path:
+            continue
+        for field, (kind, _) in FIELDS.items():
+            if (found := node.at(field)) is not None and found.text:
+                yield Reference(kind, found.text, found, f"{path}.{field}" if path else field, field)
+
+
+def unknown(documents: Sequence[Document], known: Iterable[Document]) -> list[Problem]:
+    """References of `documents` to what is neither among them nor among `known`."""
+    names = {*index(documents), *index(known)}
+    names |= {(kind, name) for document in documents for kind, name in _inline(document)}
+    services = {name for kind, name in names if kind == "Service"}
+    found = []
+    for document in documents:
+        for one in references(document):
+            if (one.kind, one.name) not in names:
+                message = f"{one.path}={one.name!r} is no {one.kind} that is known: add it, or correct the name"
+                severity = FIELDS[one.field][1]
+                found.append(Problem(document.source, one.node.mark, severity, "unknown-reference", one.path, message))
+        service = document.node.at("spec", "service") if document.kind == "SLO" else None
+        if service is not None and services and service.text not in services:
+            message = f"spec.service={service.plain!r} is no Service that is known: use one of {', '.join(sorted(services)[:10])}"
+            found.append(
+                Problem(document.source, service.mark, "warning", "unknown-reference", "spec.service", message)
+            )
+    return found
+
+
+def _inline(document: Document) -> Iterator[tuple[str, str]]:
+    """Objects written inside others can be named from elsewhere."""
+    for path, node in walk(document.node):
+        kind, name = node.at("kind"), node.at("metadata", "name")
+        if path and kind is not None and name is not None and kind.text in INLINE:
+            yield kind.text, name.text
+
+
+def duplicates(documents: Sequence[Document]) -> list[Problem]:
+    """Objects of one kind and name: which of them is meant cannot be known."""
+    first: dict[tuple[str, str], Document] = {}
+    found = []
+    for document in documents:
+        key = document.kind, document.name
+        if not all(key):
+            continue
+        other = first.setdefault(key, document)
+        if other is not document:
+            node = document.node.mapping["metadata"].mapping["name"]
+            place = f"{other.source}:{other.node.mapping['metadata'].mapping['name'].mark.line}"
+            message = f"metadata.name={document.name!r} is a second {document.kind} of that name, first at {place}: rename one"
+            found.append(Problem(document.source, node.mark, "error", "duplicate", "metadata.name", message))
+    return found

@@ -1,0 +1,69 @@
+"""What OpenSLO has no field for: Weir's metric source, and annotations."""
+
+import math
+import re
+from collections.abc import Sequence
+
+from controlplane.slo.core.windows import BurnWindow, Severity
+from controlplane.slo.openslo.core.durations import SECONDS
+
+SOURCE = "weir"
+"""`metricSource.type` of indicators that Weir measures itself."""
+
+PREFIX = "weir.slo/"
+OWNER = PREFIX + "owner"
+RUNBOOK = PREFIX + "runbook"
+SPLIT_BY = PREFIX + "split-by"
+MINIMUM_EVENTS = PREFIX + "minimum-events"
+MINIMUM_BAD_EVENTS = PREFIX + "minimum-bad-events"
+WINDOWS = PREFIX + "windows"
+EXACT = PREFIX + "exact"
+"""JSON with the fields of an objective that OpenSLO's own fields cannot hold, such as a period of 90 seconds."""
+MEANT = (OWNER, RUNBOOK, SPLIT_BY, MINIMUM_EVENTS, MINIMUM_BAD_EVENTS, WINDOWS, EXACT)
+
+NONE = "none"
+WINDOW = re.compile(r"(page|ticket) (\d{1,7}[smhd])/(\d{1,7}[smhd]) (\S{1,30})")
+REMEDY = "write such as 'page 1h/5m 0.02, ticket 3d/6h 0.1': severity, long/short window, share of the budget"
+
+
+def windows_text(windows: Sequence[BurnWindow]) -> str:
+    """`page 1h/5m 0.02, …`: severity, long and short window, and the share of the whole budget that may burn in the long one."""
+    return (
+        NONE
+        if not windows
+        else ", ".join(
+            f"{one.severity} {length(one.long_s)}/{length(one.short_s)} {one.budget_share!r}" for one in windows
+        )
+    )
+
+
+def windows_of(text: str) -> tuple[BurnWindow, ...]:
+    """The inverse. Raises ValueError."""
+    if text.strip() == NONE:
+        return ()
+    found = []
+    for part in text.split(","):
+        match = WINDOW.fullmatch(part.strip())
+        if not match:
+            raise ValueError(f"{part.strip()!r} is no window: {REMEDY}")
+        severity: Severity = "page" if match[1] == "page" else "ticket"
+        try:
+            share = float(match[4])
+        except ValueError:
+            share = math.nan
+        if not 0 < share <= 1:
+            raise ValueError(f"{match[4]!r} is no share of the budget: use 0.02 for 2 %")
+        found.append(BurnWindow(severity, length_s(match[2]), length_s(match[3]), share))
+    return tuple(found)
+
+
+def length(seconds: int) -> str:
+    for unit in ("d", "h", "m"):
+        if seconds % SECONDS[unit] == 0:
+            return f"{seconds // SECONDS[unit]}{unit}"
+    return f"{seconds}s"
+
+
+def length_s(text: str) -> int:
+    units = {"s": 1, "m": SECONDS["m"], "h": SECONDS["h"], "d": SECONDS["d"]}
+    return int(text[:-1]) * units[text[-1]]

@@ -1,0 +1,147 @@
+"""From verdicts to what people would have noticed: incidents, the pages within them, and how early each came."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from controlplane.slo.core.budget import Budget
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.windows import BurnWindow, Severity
+from controlplane.slo.replay.core.history import History
+from controlplane.slo.replay.core.judged import Bools, Floats, Judged, judged
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """From when its windows fire until they no longer do. Times are s since the epoch."""
+
+    opened_s: int
+    closed_s: int | None  # None: still open where history ends
+    window: BurnWindow  # the fastest that fires at its opening
+    rate: float  # burn rate over its long window, then
+    left_share: float  # of the budget, then
+    lasts_s: float  # until the budget would be gone at that rate; 0 when it is
+    gone_s: int | None  # when it was gone, at or after the opening; None: never
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One incident: anything fires, without a break."""
+
+    severity: Severity
+    opened_s: int
+    closed_s: int | None
+    windows: tuple[int, ...]  # indices of the objective's windows that fired in it
+    pages: tuple[Page, ...]
+    worst_rate: float  # the highest burn rate of a window that fires
+
+    def length_s(self, end_s: int) -> int:
+        return (self.closed_s or end_s) - self.opened_s
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """What an objective would have done to people between `from_s` and `to_s`."""
+
+    objective: Objective
+    history: History
+    judged: Judged
+    episodes: tuple[Episode, ...]
+
+    @property
+    def from_s(self) -> int:
+        return min(max(self.history.since_s, self.history.judged_from_s), self.history.end_s)
+
+    @property
+    def to_s(self) -> int:
+        return self.history.end_s
+
+    @property
+    def pages(self) -> list[Page]:
+        return [page for episode in self.episodes for page in episode.pages]
+
+    @property
+    def tickets(self) -> list[Episode]:
+        """Incidents that never paged."""
+        return [episode for episode in self.episodes if not episode.pages]
+
+    @property
+    def paged_s(self) -> int:
+        """How long a page was open, all in all."""
+        return sum((page.closed_s or self.to_s) - page.opened_s for page in self.pages)
+
+    @property
+    def left_share(self) -> float:
+        """Of the budget at the end."""
+        return float(self.judged.left_share[-1]) if self.history.steps else 1.0
+
+    @property
+    def gone_s(self) -> int | None:
+        """When the budget was first gone."""
+        step = _first(self.judged.left_share[self.history.first :] <= 0)
+        return None if step is None else self.history.at_s(self.history.first + step)
+
+    @property
+    def warning_s(self) -> int | None:
+        """From the first page until the budget was gone, below 0 where it came too late; None where one of them never was."""
+        gone, pages = self.gone_s, self.pages
+        return None if gone is None or not pages else gone - pages[0].opened_s
+
+
+def replay(history: History, objective: Objective) -> Replay:
+    """Raises ValueError where the objective cannot be judged."""
+    found = judged(history, objective)
+    page = found.any_of("page", history.steps)
+    firing = page | found.any_of("ticket", history.steps)
+    gone = np.flatnonzero(found.left_share <= 0)
+    pages = [_page(history, found, gone, opened, closed) for opened, closed in _runs(page, history.first)]
+    episodes = tuple(_episode(history, found, pages, opened, closed) for opened, closed in _runs(firing, history.first))
+    return Replay(objective, history, found, episodes)
+
+
+def _runs(fires: Bools, first: int) -> list[tuple[int, int | None]]:
+    """(first step, step after the last or None where history ends in it) of each unbroken run, from `first` on."""
+    told = fires[first:]
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], told]).astype(np.int8)))
+    steps: list[int] = (edges + first).tolist()
+    closed: list[int | None] = [*steps[1::2], *([None] if len(steps) % 2 else [])]
+    return list(zip(steps[::2], closed, strict=True))
+
+
+def _page(history: History, found: Judged, gone: Any, opened: int, closed: int | None) -> Page:
+    firing = [one for one in found.windows if one.window.severity == "page" and one.fires[opened]]
+    worst = max(firing, key=lambda one: float(one.threshold[opened]))
+    rate, left = float(worst.long[opened]), float(found.left_share[opened])
+    at = int(np.searchsorted(gone, opened))
+    lasts = Budget(0.0, 0, left).lasts_s(rate, int(found.period_s[opened]), int(found.elapsed_s[opened]))
+    return Page(
+        opened_s=history.at_s(opened),
+        closed_s=None if closed is None else history.at_s(closed),
+        window=worst.window,
+        rate=rate,
+        left_share=left,
+        lasts_s=lasts if lasts is not None else 0.0,
+        gone_s=history.at_s(int(gone[at])) if at < len(gone) else None,
+    )
+
+
+def _episode(history: History, found: Judged, pages: list[Page], opened: int, closed: int | None) -> Episode:
+    steps = slice(opened, history.steps if closed is None else closed)
+    opened_s, closed_s = history.at_s(opened), None if closed is None else history.at_s(closed)
+    inside = tuple(one for one in pages if one.opened_s >= opened_s and (closed_s is None or one.opened_s < closed_s))
+    fired = tuple(number for number, one in enumerate(found.windows) if one.fires[steps].any())
+    rates: list[Floats] = [found.windows[number].long[steps][found.windows[number].fires[steps]] for number in fired]
+    return Episode(
+        severity="page" if inside else "ticket",
+        opened_s=opened_s,
+        closed_s=closed_s,
+        windows=fired,
+        pages=inside,
+        worst_rate=max(float(rate.max()) for rate in rates),
+    )
+
+
+def _first(where: Bools) -> int | None:
+    found = int(where.argmax()) if len(where) else 0
+    return found if len(where) and where[found] else None

@@ -1,0 +1,63 @@
+"""One way to write an objective, and what replaying it says. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from controlplane.slo.core.count_plan import Split, scope_of
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.replay.core.episodes import Episode, Page, Replay
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """One way to write the objective, replayed for each value it is split by (one that is not split has one)."""
+
+    name: str
+    objective: Objective
+    replays: Mapping[Split, Replay]
+    left_out: int  # values of the split beyond the most that are replayed
+
+    @property
+    def episodes(self) -> list[tuple[Mapping[str, str], Episode]]:
+        """With the scope each is of; by time."""
+        found = [
+            (scope_of(self.objective, split), episode)
+            for split, one in self.replays.items()
+            for episode in one.episodes
+        ]
+        return sorted(found, key=lambda each: each[1].opened_s)
+
+    @property
+    def by_scope(self) -> list[tuple[dict[str, str], Replay]]:
+        """The one with the most pages first."""
+        found = [(scope_of(self.objective, split), one) for split, one in self.replays.items()]
+        return sorted(found, key=lambda each: (-len(each[1].pages), each[1].left_share))
+
+    @property
+    def pages(self) -> list[Page]:
+        return sorted((page for one in self.replays.values() for page in one.pages), key=lambda page: page.opened_s)
+
+    @property
+    def tickets(self) -> list[Episode]:
+        return [episode for one in self.replays.values() for episode in one.tickets]
+
+    @property
+    def paged_s(self) -> int:
+        return sum(one.paged_s for one in self.replays.values())
+
+    @property
+    def events(self) -> tuple[int, int]:
+        """Bad and total in the range that is told."""
+        found = [one.judged.events for one in self.replays.values()]
+        return sum(bad for bad, _ in found), sum(total for _, total in found)
+
+    @property
+    def worst(self) -> Replay | None:
+        """The one with the least budget left: what a chart shows."""
+        return min(self.replays.values(), key=lambda one: one.left_share, default=None)
+
+    @property
+    def recorded_from_s(self) -> int | None:
+        """From when on anything is known, as far as it was looked at; None where nothing is."""
+        known = [one.history.since_s for one in self.replays.values() if one.history.steps]
+        return min(known, default=None)

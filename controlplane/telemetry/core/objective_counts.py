@@ -1,0 +1,39 @@
+"""What the store is asked to count for objectives, and what it answers: plain values. Pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A measure and the thresholds that cut it, ascending: ms of latency, USD per 1,000 tokens of cost, none of availability."""
+
+    measure: str  # "availability", "cost", "ttft", "itl", "e2e", or one of STAGES
+    thresholds: tuple[float, ...] = ()
+    ttft_definition: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """Requests by step of entry time, values of the dimensions, cut, and class. Columns of one length.
+
+    `place` is how many thresholds the value is above; of availability 0 is good and 1 is bad. `bound`: a cancelled request, of
+    which only a lower bound is known, so it is bad below its place and not counted from there on.
+    """
+
+    step: npt.NDArray[np.int64]  # steps since the epoch
+    dimensions: Mapping[str, npt.NDArray[np.object_]]
+    cut: npt.NDArray[np.int64]  # index
+    place: npt.NDArray[np.int64]
+    bound: npt.NDArray[np.bool_]
+    requests: npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    start_ns: int
+    bad: int
+    total: int

@@ -1,0 +1,355 @@
+"""Spans of one body, by the many: as columns for the store, and as values for the ledger, once their trace is complete.
+
+Two kinds of them: `Scanned`, which the compiled kernel read, and `Listed`, made of single spans (JSON, and what the kernel leaves to
+the parser).
+"""
+
+import threading
+from collections.abc import Sequence
+from struct import Struct
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from controlplane.telemetry.core.spans import Span
+from controlplane.telemetry.store.write.arrow_columns import SPAN_SCHEMA, attribute_text, span_table
+
+from . import kernel, rejoin
+from .faults import ANY, MAX_SPAN_BYTES, REASONS, Bounds
+from .pairs import parsed
+from .rejoin import Home, Homes, home_of, moved
+from .values import Known, Values
+
+_ATTRIBUTE = rejoin.ATTRIBUTE.encode()
+_DOUBLE = Struct("<d").unpack_from
+_MOST_SPANS, _MOST_BYTES = 4096, 2**20  # read at once
+
+
+class Part(NamedTuple):
+    """What a body holds of one trace: `first` to `last` in the order of `Spans.of`."""
+
+    trace_id: bytes
+    first: int
+    last: int
+    size: int  # on the wire, bytes
+    earliest_ns: int  # start of its first span
+
+
+class Spans(Protocol):
+    """Spans of one body."""
+
+    size: int
+    """On the wire, bytes."""
+
+    def __len__(self) -> int: ...
+
+    def table(self) -> pa.Table:
+        """As columns, in the store's shape."""
+
+    def parts(self) -> list[Part]:
+        """By trace."""
+
+    def of(self, part: Part) -> list[Span]:
+        """One trace's spans as values. Spans may share their attributes: nobody changes those."""
+
+    def named_homes(self) -> dict[bytes, Home]:
+        """Lost traces that say in here where they belong, by their ids (see `rejoin`)."""
+
+    def move(self, homes: Homes) -> None:
+        """Put the spans of lost traces where they belong: before anything else is asked."""
+
+
+class Listed:
+    """Spans that are values already, each with its size."""
+
+    def __init__(self, spans: Sequence[tuple[Span, int]]) -> None:
+        self._spans = sorted(spans, key=lambda pair: pair[0].trace_id)
+        self.size = sum([size for _, size in spans])
+
+    def __len__(self) -> int:
+        return len(self._spans)
+
+    def table(self) -> pa.Table:
+        return span_table([span for span, _ in self._spans])
+
+    def parts(self) -> list[Part]:
+        found: list[Part] = []
+        first, spans = 0, self._spans
+        for last in range(1, len(spans) + 1):
+            if last == len(spans) or spans[last][0].trace_id != spans[first][0].trace_id:
+                own = spans[first:last]
+                size, earliest_ns = sum([size for _, size in own]), min([span.start_ns for span, _ in own])
+                found.append(Part(own[0][0].trace_id, first, last, size, earliest_ns))
+                first = last
+        return found
+
+    def of(self, part: Part) -> list[Span]:
+        return [span for span, _ in self._spans[part.first : part.last]]
+
+    def named_homes(self) -> dict[bytes, Home]:
+        found: dict[bytes, Home] = {}
+        for span, _ in self._spans:
+            if home := home_of(span.trace_id, span.attributes.get(rejoin.ATTRIBUTE)):
+                found[span.trace_id] = home
+        return found
+
+    def move(self, homes: Homes) -> None:
+        found = [(homes.get(span.trace_id), span, size) for span, size in self._spans]
+        if any(home for home, _, _ in found):
+            at_home = [(moved(span, home) if home else span, size) for home, span, size in found]
+            self._spans = sorted(at_home, key=lambda pair: pair[0].trace_id)
+
+
+_known = Known()
+
+
+class Scanned:
+    """Spans as the kernel's arrays."""
+
+    def __init__(
+        self,
+        data: bytes,
+        groups: Sequence[tuple[str, str]],
+        ids: kernel.Bytes,
+        spans: kernel.Numbers,
+        pairs: kernel.Numbers,
+        events: kernel.Numbers,
+        event_pairs: kernel.Numbers,
+    ) -> None:
+        """`groups` are services and scopes."""
+        self._data, self._bytes, self._groups = data, np.frombuffer(data, np.uint8), groups
+        self._ids, self._spans, self._pairs, self._events, self._event_pairs = ids, spans, pairs, events, event_pairs
+        self.size = int(spans[kernel.SIZE].sum())
+        self._order: list[int] = []
+        self._values: Values | None = None
+
+    def __len__(self) -> int:
+        return int(self._spans.shape[1])
+
+    def table(self) -> pa.Table:
+        spans, ids, number = self._spans, self._ids, len(self)
+        start_ns = spans[kernel.START]
+        group = spans[kernel.GROUP]
+        return pa.table(
+            [
+                _binary(ids[:, :16]),
+                _binary(ids[:, 16:24]),
+                _binary(ids[:, 24:]),
+                pa.array(start_ns.view(np.uint64)),
+                pa.array((spans[kernel.END] - start_ns).view(np.uint64)),
+                pa.array(spans[kernel.KIND].astype(np.uint8)),
+                pa.array(spans[kernel.STATUS].astype(np.uint8)),
+                self._text(spans[kernel.NAME_AT], spans[kernel.NAME_END]),
+                pa.array([service for service, _ in self._groups], pa.string()).take(pa.array(group)),
+                pa.array([scope for _, scope in self._groups], pa.string()).take(pa.array(group)),
+                self._maps(_offsets(spans[kernel.PAIR_LAST], number), self._pairs),
+                *self._event_columns(number),
+            ],
+            schema=SPAN_SCHEMA,
+        )
+
+    def parts(self) -> list[Part]:
+        number = len(self)
+        table = np.full(1 << (2 * number - 1).bit_length(), -1, np.int64)
+        order, offsets, sums = (
+            np.empty(number, np.int64),
+            np.empty(number + 1, np.int64),
+            np.empty((number, 2), np.int64),
+        )
+        traces = kernel.group(self._ids.view(np.uint64), self._spans, number, table, order, offsets, sums)
+        firsts = self._ids[order[offsets[:traces]], :16].tobytes()
+        self._order = order.tolist()
+        at = offsets[: traces + 1].tolist()
+        return [
+            Part(firsts[16 * trace : 16 * trace + 16], at[trace], at[trace + 1], size, earliest_ns)
+            for trace, (size, earliest_ns) in enumerate(sums[:traces].tolist())
+        ]
+
+    def of(self, part: Part) -> list[Span]:
+        if self._values is None:
+            spans, where = self._spans, kernel.PAIR_END + 1
+            self._values = Values(
+                _known,
+                self._data,
+                spans[: kernel.SIZE].T.ravel().tolist(),
+                self._ids.tobytes(),
+                [self._groups[group] for group in spans[kernel.GROUP].tolist()],
+                self._events.ravel().tolist(),
+                self._pairs[:, :where].ravel().tolist(),
+                self._event_pairs[:, :where].ravel().tolist(),
+            )
+        return self._values.spans(part.trace_id, self._order[part.first : part.last])
+
+    def named_homes(self) -> dict[bytes, Home]:
+        pairs, found = self._pairs, dict[bytes, Home]()
+        fits = (pairs[:, kernel.KEY_END] - pairs[:, kernel.KEY_AT] == len(_ATTRIBUTE)) & (
+            pairs[:, kernel.VALUE_END] - pairs[:, kernel.VALUE] == rejoin.SIZE
+        )
+        for pair in np.flatnonzero(fits).tolist():
+            key_at, key_end, kind, value, value_end = pairs[pair, kernel.KEY_AT :].tolist()
+            if kind != kernel.TEXT or self._data[key_at:key_end] != _ATTRIBUTE:
+                continue
+            row = int(np.searchsorted(self._spans[kernel.PAIR_LAST], pair, "right"))
+            trace_id = self._ids[row, :16].tobytes()
+            if home := home_of(trace_id, self._data[value:value_end].decode()):
+                found[trace_id] = home
+        return found
+
+    def move(self, homes: Homes) -> None:
+        for row in homes.among(self._ids.view(np.uint64)[:, 0]):
+            if home := homes.get(self._ids[row, :16].tobytes()):
+                self._ids[row, :16] = np.frombuffer(home.trace_id, np.uint8)
+                if not self._ids[row, 24:].any():
+                    self._ids[row, 24:] = np.frombuffer(home.parent_id, np.uint8)
+
+    def _event_columns(self, number: int) -> tuple[pa.Array, pa.Array, pa.Array]:
+        spans, events = self._spans, self._events
+        last = spans[kernel.EVENT_LAST]
+        of_span = np.repeat(spans[kernel.START], last - spans[kernel.EVENT_FIRST])
+        offsets = _offsets(last, number)
+        return (
+            pa.ListArray.from_arrays(offsets, pa.array(events[:, kernel.EVENT_NS] - of_span)),
+            pa.ListArray.from_arrays(
+                offsets, self._text(events[:, kernel.EVENT_NAME_AT], events[:, kernel.EVENT_NAME_END])
+            ),
+            pa.ListArray.from_arrays(
+                offsets, self._maps(_offsets(events[:, kernel.EVENT_PAIR_LAST], len(events)), self._event_pairs)
+            ),
+        )
+
+    def _text(self, starts: kernel.Numbers, ends: kernel.Numbers) -> pa.Array:
+        offsets = np.empty(len(starts) + 1, np.int32)
+        out = np.empty(int((ends - starts).sum()), np.uint8)
+        kernel.gather(self._bytes, starts, ends, offsets, out)
+        return pa.StringArray.from_buffers(len(starts), pa.py_buffer(offsets), pa.py_buffer(out))
+
+    def _maps(self, offsets: pa.Array, pairs: kernel.Numbers) -> pa.Array:
+        number = len(pairs)
+        keys = self._text(pairs[:, kernel.KEY_AT], pairs[:, kernel.KEY_END])
+        kinds = pairs[:, kernel.TYPE]
+        told = [self._told(row) for row in pairs[kinds >= kernel.DOUBLE].tolist()]
+        written = np.frombuffer(b"".join(told), np.uint8)
+        written_at = np.cumsum([0, *map(len, told)], dtype=np.int64)
+        room = int((pairs[:, kernel.VALUE_END] - pairs[:, kernel.VALUE])[kinds == kernel.TEXT].sum())
+        out = np.empty(room + 20 * number + len(written), np.uint8)
+        value_offsets = np.empty(number + 1, np.int32)
+        size = kernel.texts(self._bytes, pairs, number, written, written_at, value_offsets, out)
+        values = pa.StringArray.from_buffers(number, pa.py_buffer(value_offsets), pa.py_buffer(out[:size].copy()))
+        return pa.MapArray.from_arrays(offsets, keys, values)
+
+    def _told(self, pair: list[int]) -> bytes:
+        """The text of a value that compiled code does not write."""
+        if pair[kernel.TYPE] == kernel.DOUBLE:
+            return attribute_text(_DOUBLE(self._data, pair[kernel.VALUE])[0]).encode()
+        _, value = _known.pairs.read(self._data[pair[kernel.PAIR_AT] : pair[kernel.PAIR_END]])
+        return attribute_text(value).encode()
+
+
+def _binary(ids: kernel.Bytes) -> pa.Array:
+    number, size = ids.shape
+    return pa.FixedSizeBinaryArray.from_buffers(
+        pa.binary(size), number, [None, pa.py_buffer(np.ascontiguousarray(ids))]
+    )
+
+
+def _offsets(lasts: kernel.Numbers, number: int) -> pa.Array:
+    offsets = np.empty(number + 1, np.int32)
+    offsets[0] = 0
+    offsets[1:] = lasts
+    return pa.array(offsets)
+
+
+class Found(NamedTuple):
+    """Where the spans of a body lie, and in which resources and scopes."""
+
+    places: kernel.Numbers
+    groups: kernel.Numbers
+
+
+class _Room(threading.local):
+    """Arrays to write into, as large as they were ever needed: one set per thread."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, kernel.Numbers] = {}
+
+    def rows(self, name: str, rows: int, columns: int) -> kernel.Numbers:
+        held = self._held.get(name)
+        if held is None or len(held) < rows:
+            held = self._held[name] = np.empty((rows, columns), np.int64)
+        return held
+
+
+_room = _Room()
+
+
+def find(body: bytes) -> Found | None:
+    """None where only the parser can say."""
+    places = np.empty((kernel.PLACE_ROWS, len(body) // 32 + 16), np.int64)
+    groups = np.empty((len(body) // 64 + 16, kernel.GROUP_COLUMNS), np.int64)
+    number, held = kernel.find(np.frombuffer(body, np.uint8), places, groups)
+    return None if number < 0 else Found(places[:, :number].copy(), groups[:held].copy())
+
+
+def chunks(found: Found) -> list[tuple[int, int]]:
+    """Spans to be read at once, first and last: so that memory is bounded whatever the body's size."""
+    ends = found.places[kernel.PLACE_END]
+    cuts, first = [], 0
+    while first < len(ends):
+        fit = int(np.searchsorted(ends, found.places[kernel.PLACE_AT, first] + _MOST_BYTES, "right"))
+        last = max(first + 1, min(first + _MOST_SPANS, fit))
+        cuts.append((first, last))
+        first = last
+    return cuts
+
+
+def read(
+    body: bytes,
+    found: Found,
+    first: int,
+    last: int,
+    groups: Sequence[tuple[str, str]],
+    shard: int = 0,
+    shards: int = 1,
+    within: Bounds = ANY,
+) -> Scanned | None:
+    """Spans `first` to `last` of a body that are fine and of this shard; None where only the parser can say. Raises Malformed."""
+    read = _read(body, found, first, last, within, shard, shards)
+    if read is None:
+        return None
+    _, ids, spans, pairs, events, event_pairs = read
+    return Scanned(body, groups, ids, spans.copy(), pairs.copy(), events.copy(), event_pairs.copy())
+
+
+def judge(body: bytes, found: Found, first: int, last: int, within: Bounds = ANY) -> dict[str, int] | None:
+    """Which of these spans are refused, and why; None where only the parser can say. Raises Malformed."""
+    read = _read(body, found, first, last, within, 0, 1)
+    if read is None:
+        return None
+    counts = read[0]
+    return {reason: int(number) for reason, number in zip(REASONS, counts[kernel.FAULTS :], strict=True) if number}
+
+
+def _read(
+    body: bytes, found: Found, first: int, last: int, within: Bounds, shard: int, shards: int
+) -> tuple[kernel.Numbers, kernel.Bytes, kernel.Numbers, kernel.Numbers, kernel.Numbers, kernel.Numbers] | None:
+    size = min(
+        int((found.places[kernel.PLACE_END] - found.places[kernel.PLACE_AT])[first:last].sum()), 8 * MAX_SPAN_BYTES
+    )
+    number = last - first
+    counts = np.empty(kernel.COUNTS, np.int64)
+    ids, spans = np.empty((number, 32), np.uint8), np.empty((kernel.SPAN_ROWS, number), np.int64)
+    pairs = _room.rows("pairs", size // 8 + 16, kernel.PAIR_COLUMNS)
+    events = _room.rows("events", size // 16 + 16, kernel.EVENT_COLUMNS)
+    event_pairs = _room.rows("event pairs", size // 8 + 16, kernel.PAIR_COLUMNS)
+    written = kernel.read(
+        np.frombuffer(body, np.uint8), found.places, first, last, MAX_SPAN_BYTES, within.earliest_ns, within.latest_ns, shard, shards,
+        ids, spans, pairs, events, event_pairs, counts,
+    )  # fmt: skip
+    if written < 0:
+        return None
+    pairs, event_pairs = pairs[: counts[kernel.PAIRS]], event_pairs[: counts[kernel.EVENT_PAIRS]]
+    for held in (pairs, event_pairs):
+        for row in held[held[:, kernel.TYPE] == kernel.ODD].tolist():
+            parsed(body[row[kernel.PAIR_AT] : row[kernel.PAIR_END]])
+    return counts, ids[:written], spans[:, :written], pairs, events[: counts[kernel.EVENTS]], event_pairs

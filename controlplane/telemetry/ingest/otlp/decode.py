@@ -1,0 +1,66 @@
+"""OTLP bodies as values: spans for the pipeline, counts for the answer to the sender.
+
+What `check` accepts, `spans` reads: a body that was acknowledged never fails later.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span
+
+from controlplane.telemetry.ingest.spool.frame import Kind
+
+from . import from_json, from_protobuf
+from .columnar import Listed, Spans
+from .faults import ANY, Bounds, bounds
+from .malformed import Malformed
+
+Rejected = Counter[str]
+"""How many spans were refused, by reason."""
+
+_AT_ONCE = 2_000
+_EXAMPLE = ExportTraceServiceRequest(
+    resource_spans=[
+        ResourceSpans(
+            scope_spans=[
+                ScopeSpans(
+                    spans=[Span(trace_id=b"t" * 16, span_id=b"s" * 8, start_time_unix_nano=1, end_time_unix_nano=2)]
+                )
+            ]
+        )
+    ]
+).SerializeToString()
+
+__all__ = ["Malformed", "Rejected", "Spans", "bounds", "check", "count_log_records", "read"]
+
+
+def prepare() -> None:
+    """Have compiled what reading takes: seconds the first time ever on a machine. Else the first request pays for it."""
+    check(Kind.TRACES_PROTOBUF, _EXAMPLE)
+    for spans in read(Kind.TRACES_PROTOBUF, _EXAMPLE):
+        spans.table(), spans.parts()
+
+
+def check(kind: Kind, body: bytes, within: Bounds = ANY) -> Rejected:
+    """The spans that would be refused. Raises Malformed where the body as a whole cannot be read."""
+    return from_protobuf.check(body, within) if kind is Kind.TRACES_PROTOBUF else from_json.check(body, within)
+
+
+def read(kind: int, body: bytes, shard: int = 0, shards: int = 1, within: Bounds = ANY) -> Iterator[Spans]:
+    """The body's spans without those that `check` refuses, some thousand at a time: the traces of one shard alone.
+
+    A trace is its last byte's, modulo `shards`; `within` is what they were judged by. Raises Malformed where `check` does.
+    """
+    if kind == Kind.TRACES_PROTOBUF:
+        yield from from_protobuf.read(body, shard, shards, within)
+        return
+    spans = (pair for pair in from_json.spans(body, within) if pair[0].trace_id[15] % shards == shard)
+    while some := list(islice(spans, _AT_ONCE)):
+        yield Listed(some)
+
+
+def count_log_records(body: bytes, *, json: bool) -> int:
+    """How many log records the body holds. Raises Malformed."""
+    return from_json.count_log_records(body) if json else from_protobuf.count_log_records(body)

@@ -1,0 +1,186 @@
+"""ExportTraceServiceRequest in protobuf: read by the compiled kernel, and by upb, span by span, where that meets something unusual."""
+
+from collections import Counter
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
+from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
+
+from controlplane.telemetry.core.spans import Event, Span
+
+from . import columnar
+from .any_value import attributes
+from .columnar import Listed, Spans
+from .faults import ANY, LATEST_NS, MAX_SPAN_BYTES, TOO_LARGE, Bounds, fault
+from .malformed import Malformed
+from .wire import count, fields
+
+_Message = TypeVar("_Message", bound=Message)
+_Place = tuple[int, int, str, str]
+_NO_PARENT = bytes(8)
+_LISTED_AT_ONCE = 2_000
+
+
+def check(body: bytes, within: Bounds = ANY) -> Counter[str]:
+    rejected: Counter[str] = Counter()
+    found = columnar.find(body)
+    if found is None:
+        _check(body, walk(body), within, rejected)
+        return rejected
+    groups = _groups(body, found)
+    for first, last in columnar.chunks(found):
+        faults = columnar.judge(body, found, first, last, within)
+        if faults is None:
+            _check(body, _places(found, first, last, groups), within, rejected)
+        else:
+            rejected.update(faults)
+    return rejected
+
+
+def read(body: bytes, shard: int = 0, shards: int = 1, within: Bounds = ANY) -> Iterator[Spans]:
+    found = columnar.find(body)
+    if found is None:
+        yield from _listed(body, walk(body), shard, shards, within)
+        return
+    groups = _groups(body, found)
+    for first, last in columnar.chunks(found):
+        scanned = columnar.read(body, found, first, last, groups, shard, shards, within)
+        if scanned is None:
+            yield from _listed(body, _places(found, first, last, groups), shard, shards, within)
+        elif len(scanned):
+            yield scanned
+
+
+def _check(body: bytes, places: Iterator[_Place], within: Bounds, rejected: Counter[str]) -> None:
+    for start, end, _, _ in places:
+        if end - start > MAX_SPAN_BYTES:
+            rejected[TOO_LARGE] += 1
+            continue
+        span = _parse(WireSpan, body[start:end])
+        if reason := fault(
+            span.trace_id,
+            span.span_id,
+            span.parent_span_id,
+            span.start_time_unix_nano,
+            span.end_time_unix_nano,
+            within,
+        ):
+            rejected[reason] += 1
+
+
+def _listed(body: bytes, places: Iterator[_Place], shard: int, shards: int, within: Bounds) -> Iterator[Spans]:
+    some: list[tuple[Span, int]] = []
+    for start, end, service, scope in places:
+        if end - start > MAX_SPAN_BYTES:
+            continue
+        span = span_of(_parse(WireSpan, body[start:end]), service, scope)
+        if fault(span.trace_id, span.span_id, span.parent_id, span.start_ns, span.end_ns, within):
+            continue
+        if span.trace_id[15] % shards == shard:
+            some.append((span if span.end_ns >= span.start_ns else span._replace(end_ns=span.start_ns), end - start))
+        if len(some) == _LISTED_AT_ONCE:
+            yield Listed(some)
+            some = []
+    if some:
+        yield Listed(some)
+
+
+def _places(found: columnar.Found, first: int, last: int, groups: list[tuple[str, str]]) -> Iterator[_Place]:
+    return ((start, end, *groups[group]) for start, end, group in found.places[:, first:last].T.tolist())
+
+
+def _groups(body: bytes, found: columnar.Found) -> list[tuple[str, str]]:
+    """The service and scope of each group. Raises Malformed."""
+    groups = []
+    for resource_at, resource_end, scope_at, scope_end in found.groups.tolist():
+        if max(resource_end - resource_at, scope_end - scope_at) > MAX_SPAN_BYTES:
+            raise _too_large()
+        groups.append((_service_in(body[resource_at:resource_end]), _scope_in(body[scope_at:scope_end])))
+    return groups
+
+
+@lru_cache(256)
+def _service_in(resource: bytes) -> str:
+    return _service(_parse(Resource, resource))
+
+
+@lru_cache(256)
+def _scope_in(scope: bytes) -> str:
+    return str(_parse(InstrumentationScope, scope).name)
+
+
+def count_log_records(body: bytes) -> int:
+    return count(body, 1, 2, 2)
+
+
+def walk(body: bytes) -> Iterator[tuple[int, int, str, str]]:
+    """Where each span lies in the body, with the service and the scope it belongs to. Raises Malformed."""
+    for resource in _inner(body, (0, len(body)), 1):
+        service = _service(_head(Resource, body, resource))
+        for scope in _inner(body, resource, 2):
+            name = _head(InstrumentationScope, body, scope).name
+            for start, end in _inner(body, scope, 2):
+                yield start, end, service, name
+
+
+def _inner(body: bytes, outer: tuple[int, int], wanted: int) -> Iterator[tuple[int, int]]:
+    return ((start, end) for number, start, end in fields(body, *outer) if number == wanted)
+
+
+def _head(kind: type[_Message], body: bytes, outer: tuple[int, int]) -> _Message:
+    """Field 1 of ResourceSpans or ScopeSpans: wherever it stands among the others, merged where it stands twice."""
+    head = bytearray()
+    for start, end in _inner(body, outer, 1):
+        head += body[start:end]
+        if len(head) > MAX_SPAN_BYTES:
+            raise _too_large()
+    return _parse(kind, bytes(head))
+
+
+def _too_large() -> Malformed:
+    return Malformed(f"a resource or scope is larger than {MAX_SPAN_BYTES} bytes")
+
+
+def _parse(kind: type[_Message], data: bytes) -> _Message:
+    try:
+        return kind.FromString(data)
+    except DecodeError as error:
+        raise Malformed(f"the body is not protobuf: a {kind.DESCRIPTOR.name} that cannot be read") from error
+
+
+def _service(resource: Resource) -> str:
+    service = ""
+    for pair in resource.attributes:
+        if pair.key == "service.name":
+            service = pair.value.string_value
+    return service
+
+
+def span_of(span: WireSpan, service: str, scope: str) -> Span:
+    """What the parser took, as a value: valid or not."""
+    trace_id, span_id, parent_id = span.trace_id, span.span_id, span.parent_span_id
+    start_ns, end_ns = span.start_time_unix_nano, span.end_time_unix_nano
+    kind, status = span.kind, span.status.code
+    return Span(
+        trace_id,
+        span_id,
+        b"" if parent_id == _NO_PARENT else parent_id,
+        span.name,
+        kind if 0 <= kind <= 5 else 0,
+        start_ns,
+        end_ns,
+        status if 0 <= status <= 2 else 0,
+        service,
+        scope,
+        attributes(span.attributes),
+        tuple(
+            [
+                Event(min(event.time_unix_nano, LATEST_NS - 1), event.name, attributes(event.attributes))
+                for event in span.events
+            ]
+        ),
+    )

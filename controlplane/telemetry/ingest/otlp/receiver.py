@@ -1,0 +1,133 @@
+"""What both transports share: take a body, judge it, make it durable, say what became of it."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from typing import ParamSpec, TypeVar
+
+from controlplane.telemetry.ingest.spool.frame import Kind
+from controlplane.telemetry.ingest.spool.writer import SpoolFull, SpoolWriter
+from controlplane.telemetry.metrics import otlp as metrics
+from controlplane.telemetry.metrics.batch import Builder
+from controlplane.telemetry.metrics.intake import Intake
+
+from . import contract, decode
+from .contract import Encoding, Refused, Signal, Taken
+from .malformed import Malformed
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_AT_ONCE_BYTES = 256 * 1024
+"""Bodies up to this size are judged on the event loop; a larger one would hold everybody else up."""
+
+NOT_STORED = "Weir does not store logs: turn this exporter off"
+
+
+@dataclass
+class Counts:
+    """What the receiver did since it started."""
+
+    requests: dict[tuple[str, str], int] = field(default_factory=dict)  # by (transport, outcome)
+    received_bytes: int = 0
+    acknowledged: int = 0  # requests with spans in them, durable
+    rejected: dict[str, int] = field(default_factory=dict)  # spans by reason
+
+    def request(self, transport: str, outcome: str) -> None:
+        self.requests[transport, outcome] = self.requests.get((transport, outcome), 0) + 1
+
+
+class Receiver:
+    """Takes requests while fewer than `inflight_bytes` of bodies are in memory, and refuses the rest at once."""
+
+    def __init__(
+        self,
+        spool: SpoolWriter,
+        *,
+        max_body_bytes: int,
+        inflight_bytes: int,
+        max_series: int = 200_000,
+        retention_days: int = 30,
+    ) -> None:
+        decode.prepare()
+        self._spool = spool
+        self._retention_ns = retention_days * 86_400 * 10**9
+        self.metrics = Intake(spool, max_series=max_series, retention_days=retention_days)
+        self.max_body_bytes = max_body_bytes
+        self._inflight_bytes, self.inflight = inflight_bytes, 0
+        self.counts = Counts()
+        self._large = ThreadPoolExecutor(
+            1, thread_name_prefix="judge"
+        )  # one, so that one large body is parsed at a time
+
+    def close(self) -> None:
+        self._large.shutdown(wait=True, cancel_futures=True)
+
+    def admit(self) -> None:
+        """Refuse early, before a body is read, what could not be stored anyway. Raises Refused."""
+        if reason := self._spool.refusal():
+            raise contract.unavailable(reason, SpoolFull(reason).retry_after_s)
+        if self.inflight >= self._inflight_bytes:
+            raise self._overloaded()
+
+    def grow(self, size: int) -> None:
+        """Account for `size` more bytes of bodies in memory; negative when they are let go. Raises Refused when it is too much."""
+        self.inflight += size
+        if size > 0:
+            self.counts.received_bytes += size
+            if self.inflight > self._inflight_bytes:
+                raise self._overloaded()
+
+    async def take(self, signal: Signal, encoding: Encoding, body: bytes) -> Taken:
+        """Returns once what was accepted would survive a kill. Raises Refused."""
+        try:
+            if signal is Signal.METRICS:
+                samples = await self.judged(len(body), self._samples, encoding, body)
+                await self.metrics.keep(samples)
+                return contract.summary(samples.rejected, "data points", samples.exemplars.faults)
+            received_ns = time.time_ns()
+            taken = await self.judged(len(body), self._judge, signal, encoding, body, received_ns)
+            return await self._keep(taken, signal, encoding, body, received_ns)
+        except Malformed as error:
+            raise contract.bad_data(str(error)) from error
+        except SpoolFull as full:
+            raise contract.unavailable(str(full), full.retry_after_s) from full
+
+    async def judged(self, size: int, judge: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
+        """What `judge` finds in a body of `size` bytes: here and now where it is small, else beside the event loop, one at a time."""
+        if size <= _AT_ONCE_BYTES:
+            return judge(*arguments, **named)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._large, partial(judge, *arguments, **named))
+
+    def _samples(self, encoding: Encoding, body: bytes) -> Builder:
+        builder = self.metrics.builder()
+        (metrics.read_json if encoding is Encoding.JSON else metrics.read_protobuf)(body, builder)
+        return builder
+
+    def _judge(self, signal: Signal, encoding: Encoding, body: bytes, received_ns: int) -> Taken:
+        json = encoding is Encoding.JSON
+        if signal is Signal.LOGS:
+            return contract.summary({NOT_STORED: decode.count_log_records(body, json=json)}, "log records")
+        rejected = decode.check(_kind(encoding), body, decode.bounds(received_ns, self._retention_ns))
+        for reason, count in rejected.items():
+            self.counts.rejected[reason] = self.counts.rejected.get(reason, 0) + count
+        return contract.summary(rejected)
+
+    async def _keep(self, taken: Taken, signal: Signal, encoding: Encoding, body: bytes, received_ns: int) -> Taken:
+        if signal is Signal.TRACES and body:
+            await asyncio.wrap_future(self._spool.append(_kind(encoding), body, received_ns))
+            self.counts.acknowledged += 1
+        return taken
+
+    def _overloaded(self) -> Refused:
+        return contract.overloaded(
+            f"more than {self._inflight_bytes} bytes are being received at once (WEIR_OTLP_INFLIGHT_BYTES)"
+        )
+
+
+def _kind(encoding: Encoding) -> Kind:
+    return Kind.TRACES_JSON if encoding is Encoding.JSON else Kind.TRACES_PROTOBUF

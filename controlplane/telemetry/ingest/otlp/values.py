@@ -1,0 +1,115 @@
+"""Spans as values, out of what the kernel found: for the ledger, one trace at a time."""
+
+from controlplane.telemetry.core.spans import AttrValue, Event, Span
+
+from .pairs import Pairs
+
+_NO_PARENT = bytes(8)
+_NOTHING: dict[str, AttrValue] = {}
+_MOST_KNOWN, _LARGEST_BLOCK, _LONGEST_NAME = 16_384, 8, 256
+
+
+class Known:
+    """What was read before and comes again: names, attributes, and whole blocks of them. Not thread-safe."""
+
+    def __init__(self) -> None:
+        self.pairs = Pairs()
+        self._names: dict[bytes, str] = {}
+        self._blocks: dict[bytes, dict[str, AttrValue]] = {}
+
+    def name(self, data: bytes) -> str:
+        known = self._names.get(data)
+        if known is None:
+            known = data.decode()
+            if len(data) <= _LONGEST_NAME:
+                if len(self._names) >= _MOST_KNOWN:
+                    self._names.clear()
+                self._names[data] = known
+        return known
+
+    def block(self, data: bytes) -> dict[str, AttrValue] | None:
+        return self._blocks.get(data)
+
+    def keep(self, data: bytes, attributes: dict[str, AttrValue]) -> None:
+        if len(self._blocks) >= _MOST_KNOWN:
+            self._blocks.clear()
+        self._blocks[data] = attributes
+
+
+class Values:
+    """A chunk's spans, from plain lists of what `kernel` names: 12 numbers a span (START to EVENT_LAST) one after the other, 32 bytes
+    of ids a span, 5 numbers an event, and where each attribute's bytes begin and end."""
+
+    def __init__(
+        self,
+        known: Known,
+        data: bytes,
+        rows: list[int],
+        ids: bytes,
+        groups: list[tuple[str, str]],
+        events: list[int],
+        pairs: list[int],
+        event_pairs: list[int],
+    ) -> None:
+        """`groups` are each span's service and scope."""
+        self._known, self._data, self._rows, self._ids, self._groups = known, data, rows, ids, groups
+        self._events, self._pairs, self._event_pairs = events, pairs, event_pairs
+
+    def spans(self, trace_id: bytes, wanted: list[int]) -> list[Span]:
+        data, ids, rows, known = self._data, self._ids, self._rows, self._known
+        found: list[Span] = []
+        for row in wanted:
+            at = 12 * row
+            pair_first, pair_last, block_at, block_end = rows[at + 6], rows[at + 7], rows[at + 8], rows[at + 9]
+            if pair_first == pair_last:
+                attributes = _NOTHING
+            elif block_end < 0 or pair_last - pair_first > _LARGEST_BLOCK:
+                attributes = self._attributes(self._pairs, pair_first, pair_last)
+            else:
+                block = data[block_at:block_end]
+                before = known.block(block)
+                if before is None:
+                    attributes = self._attributes(self._pairs, pair_first, pair_last)
+                    known.keep(block, attributes)
+                else:
+                    attributes = before
+            id_at = 32 * row
+            parent_id = ids[id_at + 24 : id_at + 32]
+            service, scope = self._groups[row]
+            found.append(
+                Span(
+                    trace_id,
+                    ids[id_at + 16 : id_at + 24],
+                    b"" if parent_id == _NO_PARENT else parent_id,
+                    known.name(data[rows[at + 4] : rows[at + 5]]),
+                    rows[at + 2],
+                    rows[at],
+                    rows[at + 1],
+                    rows[at + 3],
+                    service,
+                    scope,
+                    attributes,
+                    self._events_of(rows[at + 10], rows[at + 11]),
+                )
+            )
+        return found
+
+    def _attributes(self, pairs: list[int], first: int, last: int) -> dict[str, AttrValue]:
+        data, read = self._data, self._known.pairs
+        attributes: dict[str, AttrValue] = {}
+        for pair in range(2 * first, 2 * last, 2):
+            key, value = read.read(data[pairs[pair] : pairs[pair + 1]])
+            attributes[key] = value
+        return attributes
+
+    def _events_of(self, first: int, last: int) -> tuple[Event, ...]:
+        if first == last:
+            return ()
+        events, found = self._events, list[Event]()
+        for at in range(5 * first, 5 * last, 5):
+            pair_first, pair_last = events[at + 3], events[at + 4]
+            attributes = (
+                _NOTHING if pair_first == pair_last else self._attributes(self._event_pairs, pair_first, pair_last)
+            )
+            found.append(Event(events[at], self._known.name(self._data[events[at + 1] : events[at + 2]]), attributes))
+        return tuple(found)

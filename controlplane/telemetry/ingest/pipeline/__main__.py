@@ -1,0 +1,39 @@
+"""`python -m controlplane.telemetry.ingest.pipeline --shard 0 --shards 1`, started by `controlplane.telemetry` alone."""
+
+import argparse
+import gc
+import logging
+
+from controlplane.telemetry import native
+
+native.use()  # before anything of it is imported
+
+from controlplane.telemetry.config import load  # noqa: E402
+from controlplane.telemetry.ingest.pipeline.process import run  # noqa: E402
+from controlplane.telemetry.ingest.pipeline.traces import Limits  # noqa: E402
+from controlplane.telemetry.ingest.pipeline.worker import BatchLimits  # noqa: E402
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m controlplane.telemetry.ingest.pipeline", description=__doc__)
+    parser.add_argument("--shard", type=int, default=0)
+    parser.add_argument("--shards", type=int, default=1)
+    arguments = parser.parse_args()
+    for library in ("urllib3", "clickhouse_connect"):
+        logging.getLogger(library).setLevel(logging.CRITICAL)  # what they would say, `sink` says once
+    gc.set_threshold(50_000, 20, 100)  # hundreds of thousands of spans are alive, and few cycles: look less often
+    config = load()
+    run(
+        config.home / "spool",
+        config.store_dsn,
+        config.snapshot_file,
+        shard=arguments.shard,
+        shards=arguments.shards,
+        limits=Limits(config.trace_quiet_s, config.trace_open_s, config.pending_bytes),
+        batches=BatchLimits(config.batch_age_s, config.batch_spans),
+        retention_days=config.retention_days,
+    )
+
+
+if __name__ == "__main__":
+    main()

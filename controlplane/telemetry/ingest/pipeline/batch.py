@@ -1,0 +1,96 @@
+"""What goes into the store at once, and what is true once it is in there."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import structlog
+
+from controlplane.telemetry.core.spans import Span
+from controlplane.telemetry.ingest.otlp.decode import Spans
+from controlplane.telemetry.ingest.otlp.rejoin import Home
+from controlplane.telemetry.ingest.spool.frame import Position
+from controlplane.telemetry.ledger import LedgerRow, close
+from controlplane.telemetry.metrics.batch import Batch as Samples
+
+from .model_names import named
+
+log = structlog.get_logger(__name__)
+
+_NOWHERE = Position(0, 0)
+NEVER_NS = 2**63
+Refuse = Callable[[Sequence[object], str], None]
+"""Keeps items that cannot be stored, and why, where people find them."""
+
+
+@dataclass(slots=True)
+class Batch:
+    """Spans first, then rows: a row in the store always has its spans there."""
+
+    spans: list[Spans] = field(default_factory=list)
+    rows: list[LedgerRow] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)  # of the rows, see `version_of`
+    amend: list[bytes] = field(default_factory=list)  # traces to be closed again with what the store knows of them
+    closed: list[bytes] = field(default_factory=list)  # all traces that it closes, `amend` among them
+    homes: dict[bytes, Home] = field(default_factory=dict)  # of lost traces, `closed` among them
+    since_ns: int = NEVER_NS  # when the first of these began, or was received: ns since the Unix epoch
+    samples: list[Samples] = field(default_factory=list)  # metrics
+    checkpoint: Position = _NOWHERE  # before it, everything is in the store once this batch is
+    oldest_ns: int = 0  # receipt of the oldest record that is new in it, ns since the Unix epoch; 0 without any
+
+
+def parts(batch: Batch) -> Iterator[Batch]:
+    """The batch's contents one by one, spans first: for when it fails as a whole. They carry no checkpoint."""
+    for spans in batch.spans:
+        yield Batch(spans=[spans])
+    for samples in batch.samples:
+        yield Batch(samples=[samples])
+    rows: dict[str, list[tuple[LedgerRow, int]]] = {}
+    for row, version in zip(batch.rows, batch.versions, strict=True):
+        rows.setdefault(row.trace_id, []).append((row, version))
+    amend = set(batch.amend)
+    for trace_id in batch.closed:
+        own = rows.get(trace_id.hex(), [])
+        yield Batch(
+            rows=[row for row, _ in own],
+            versions=[version for _, version in own],
+            amend=[trace_id] if trace_id in amend else [],
+            closed=[trace_id],
+            homes={trace_id: batch.homes[trace_id]} if trace_id in batch.homes else {},
+            since_ns=batch.since_ns,
+        )
+
+
+def contents(part: Batch) -> list[object]:
+    """What is in one of `parts`, as it is kept when it cannot be stored."""
+    return [
+        *(span for spans in part.spans for some in spans.parts() for span in spans.of(some)),
+        *part.samples,
+        *({"trace_id": trace_id.hex(), "rows": part.rows} for trace_id in part.closed),
+    ]
+
+
+def version_of(spans: list[Span], known: int = 0) -> int:
+    """The version of a row that was made of these spans of its trace: twice as many as there are distinct ones.
+
+    It grows with what is known, whoever closes the trace and however often: what was concluded from more spans counts, in whatever
+    order conclusions are written. `known` is how many there are where `spans` are only the earliest of them.
+    """
+    return 2 * max(known, len({span.span_id for span in spans}))
+
+
+def withdrawal_of(spans: list[Span], known: int = 0) -> int:
+    """The version at which a row is taken back that is no request by these spans: it hides what was made of as many or fewer."""
+    return version_of(spans, known) + 1
+
+
+def rows_of(
+    spans: list[Span], names: Mapping[str, str], refused: Refuse = lambda items, reason: None
+) -> list[LedgerRow] | None:
+    """The trace's requests, with models' names from `names`; None, and said so, where closing fails: one trace must not stop the others."""
+    try:
+        return named(close(spans), names)
+    except Exception as error:
+        trace_id = spans[0].trace_id.hex()
+        log.exception("pipeline.trace_not_closed", trace_id=trace_id, spans=len(spans), kept_in="refused.jsonl")
+        refused([{"trace_id": trace_id, "spans": len(spans)}], f"{type(error).__name__}: {error}")
+        return None

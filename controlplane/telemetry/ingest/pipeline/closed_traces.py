@@ -1,0 +1,132 @@
+"""Remembers which traces were closed, in bounded memory and across restarts: a later span amends, a new trace costs no query.
+
+Two Bloom filters in files mapped into memory, so that they outlive a kill: the younger is added to, and when it is full the older is
+forgotten. What they wrongly believe to know costs one needless read of the store; what they know is never missed.
+"""
+
+import mmap
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from controlplane.telemetry.ingest.otlp.compiled import compiled
+
+SLACK_NS = 5 * 10**9
+"""How much later than the memory's beginning a trace must have started to be surely new: clocks differ, traces last."""
+
+FILTER_BYTES = 8 * 2**20
+_BITS_PER_TRACE = 10  # with seven probes: 0.8 % false positives when full
+_PROBES = 7
+_HEADER = struct.Struct("<QQ")  # since when, ns since the Unix epoch; how many traces are in it
+
+Words = NDArray[np.uint64]
+"""Trace ids, two numbers each."""
+
+
+@compiled
+def _mixed(word: np.uint64) -> np.uint64:
+    """splitmix64's finalizer (Steele, Lea, Flood 2014): ids need not be random."""
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@compiled
+def _add(bits: NDArray[np.uint8], words: Words) -> None:
+    size = np.uint64(len(bits) * 8)
+    for row in range(words.shape[0]):
+        one = _mixed(words[row, 0] + np.uint64(0x9E3779B97F4A7C15))
+        step = _mixed(words[row, 1] ^ one) | np.uint64(1)
+        for _ in range(_PROBES):
+            probe = one % size
+            bits[probe >> np.uint64(3)] |= np.uint8(1) << np.uint8(probe & np.uint64(7))
+            one += step
+
+
+@compiled
+def _has(bits: NDArray[np.uint8], words: Words, found: NDArray[np.bool_]) -> None:
+    """Set `found` where the id may be in there."""
+    size = np.uint64(len(bits) * 8)
+    for row in range(words.shape[0]):
+        one = _mixed(words[row, 0] + np.uint64(0x9E3779B97F4A7C15))
+        step = _mixed(words[row, 1] ^ one) | np.uint64(1)
+        all_set = True
+        for _ in range(_PROBES):
+            probe = one % size
+            if not (bits[probe >> np.uint64(3)] >> np.uint8(probe & np.uint64(7))) & 1:
+                all_set = False
+                break
+            one += step
+        if all_set:
+            found[row] = True
+
+
+class _Filter:
+    def __init__(self, path: Path, since_ns: int, size: int) -> None:
+        """Continue the file, or begin it at `since_ns`."""
+        fresh = not path.exists() or path.stat().st_size != _HEADER.size + size
+        with path.open("w+b" if fresh else "r+b") as file:
+            if fresh:
+                file.truncate(_HEADER.size + size)
+            self._map = mmap.mmap(file.fileno(), _HEADER.size + size)
+        self._bits: NDArray[np.uint8] = np.frombuffer(self._map, np.uint8, offset=_HEADER.size)
+        if fresh:
+            self._note(since_ns, 0)
+        self.since_ns, self.count = _HEADER.unpack_from(self._map)
+
+    def add(self, words: Words) -> None:
+        _add(self._bits, words)
+        self._note(self.since_ns, self.count + len(words))
+
+    def mark(self, words: Words, found: NDArray[np.bool_]) -> None:
+        _has(self._bits, words, found)
+
+    def close(self) -> None:
+        self._bits = np.empty(0, np.uint8)  # the map cannot be closed while something looks into it
+        self._map.close()
+
+    def _note(self, since_ns: int, count: int) -> None:
+        self.since_ns, self.count = since_ns, count
+        _HEADER.pack_into(self._map, 0, since_ns, count)
+
+
+class Recent:
+    """`since_ns` is what to write down where there are no files yet: the time since which everything closed is known."""
+
+    def __init__(self, folder: Path, name: str, since_ns: int, size: int = FILTER_BYTES) -> None:
+        self._young_path, self._old_path = folder / f"{name}.young", folder / f"{name}.old"
+        self._size, self._capacity = size, size * 8 // _BITS_PER_TRACE
+        self._old = _Filter(self._old_path, since_ns, size)
+        self._young = _Filter(self._young_path, since_ns, size)
+
+    def add(self, trace_ids: Sequence[bytes], now_ns: int) -> None:
+        """Ids of 16 bytes."""
+        left = _words(trace_ids)
+        while len(left):
+            if self._young.count >= self._capacity:
+                self._old.close()
+                self._young_path.replace(self._old_path)
+                self._old, self._young = self._young, _Filter(self._young_path, now_ns, self._size)
+            fit = self._capacity - self._young.count
+            self._young.add(left[:fit])
+            left = left[fit:]
+
+    def may_know(self, trace_ids: Sequence[bytes], earliest_ns: Sequence[int]) -> list[bool]:
+        """Of each trace, whether spans of it may be in the store already; `earliest_ns` is when its earliest one at hand started."""
+        words = _words(trace_ids)
+        found = np.zeros(len(words), np.bool_)
+        self._young.mark(words, found)
+        self._old.mark(words, found)
+        surely_ns = self._old.since_ns + SLACK_NS if self._old.since_ns else 0
+        return [known or at_ns < surely_ns for known, at_ns in zip(found.tolist(), earliest_ns, strict=True)]
+
+    def close(self) -> None:
+        self._young.close()
+        self._old.close()
+
+
+def _words(trace_ids: Sequence[bytes]) -> Words:
+    return np.frombuffer(b"".join(trace_ids), np.uint64).reshape(-1, 2)

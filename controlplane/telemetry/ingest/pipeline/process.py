@@ -1,0 +1,110 @@
+"""One pipeline process: told on standard input how far the spool is committed, it reports on standard output what is stored."""
+
+import os
+import select
+import sys
+import time
+from pathlib import Path
+
+import structlog
+
+from controlplane.telemetry.ingest.otlp import decode
+from controlplane.telemetry.ingest.spool import checkpoint, damaged, segment_files
+from controlplane.telemetry.ingest.spool.frame import Position
+from controlplane.telemetry.ingest.spool.reader import Damage, SpoolReader
+
+from .assembly import identity
+from .batch import Batch
+from .closed_traces import Recent
+from .model_names import ModelNames
+from .report import BEAT_S, Folder, Reporter
+from .sink import Sink
+from .status import Status
+from .store_port import StoreAdapter
+from .traces import Limits
+from .worker import BatchLimits, Worker
+
+log = structlog.get_logger(__name__)
+
+
+class Frontier:
+    """How far the spool is committed, as the lines `SEGMENT OFFSET` on a pipe say; the last one counts."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe, self._rest = pipe, b""
+        self.position = Position(0, 0)
+        self.ended = False  # the other end is gone
+
+    def wait(self, seconds: float) -> None:
+        """Until it moves, or for so long."""
+        ready, _, _ = select.select([self._pipe], [], [], seconds)
+        if not ready:
+            return
+        data = os.read(self._pipe, 65536)
+        self.ended = not data
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if lines:
+            segment, offset = lines[-1].split()
+            self.position = Position(int(segment), int(offset))
+
+
+def run(
+    folder: Path,
+    dsn: str,
+    snapshot: Path,
+    *,
+    shard: int,
+    shards: int,
+    limits: Limits,
+    batches: BatchLimits,
+    retention_days: int,
+) -> None:
+    """Until standard input ends."""
+    names = ModelNames(snapshot)
+    decode.prepare()
+    frontier = Frontier(sys.stdin.fileno())
+    reporter = Reporter(sys.stdout.fileno(), shard, lambda: worker.pending_traces)
+    own = Folder(folder, reporter)
+    store = StoreAdapter(dsn, retention_days)
+
+    def lost(damage: Damage) -> None:
+        if shard == 0:  # each shard reads the whole spool
+            damaged.set_aside(folder, damage.at.segment)
+            reporter.send(Status(damaged=1, lost_bytes=damage.lost_bytes))
+
+    def stored(batch: Batch, status: Status) -> None:
+        if own.patiently(lambda: checkpoint.save(folder, shard, shards, batch.checkpoint)):
+            reporter.send(status)
+
+    reader = SpoolReader(folder, checkpoint.load(folder, shard, shards), lost)
+    untouched = reader.position == segment_files.start_of(1)  # nothing was ever closed here
+    recent = Recent(folder, f"closed.{shard}-of-{shards}", 0 if untouched else time.time_ns())
+    sink = Sink(store, identity(), stored, own.refuse, away=reporter.store_away, names=names, waiting=reporter.beat)
+    worker = Worker(
+        reader,
+        sink,
+        recent,
+        lambda: frontier.position,
+        names=names,
+        shard=shard,
+        shards=shards,
+        limits=limits,
+        batches=batches,
+        retention_days=retention_days,
+        refused=own.refuse,
+    )
+    sink.start()
+    try:
+        wait_s = 0.0
+        while not frontier.ended:
+            if not sink.alive:
+                sys.exit("the writing thread ended")  # and said why; we are started again
+            frontier.wait(min(wait_s, BEAT_S))
+            wait_s = worker.step()
+            reporter.beat()
+    finally:
+        own.end()
+        sink.stop()
+        reader.close()
+        store.close()
+        recent.close()

@@ -1,0 +1,312 @@
+"""Writes batches in order, and never gives up: while the store is away they wait, and what feeds them waits too."""
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+import pyarrow as pa
+import structlog
+
+from controlplane.telemetry.core.spans import ROW_SPANS, Span
+from controlplane.telemetry.ingest.otlp.decode import Spans
+from controlplane.telemetry.ledger import LedgerRow
+from controlplane.telemetry.store import StoreError, StoreUnavailable
+from controlplane.telemetry.store.write.arrow_columns import SPAN_SCHEMA, span_table, table_spans
+
+from .assembly import MOST_TRACES, Closing, Shared, groups
+from .batch import Batch, contents, parts
+from .status import Status, added
+from .store_port import TraceStore
+
+log = structlog.get_logger(__name__)
+
+_LONGEST_WAIT_S = 5.0
+ENVIRONMENT = frozenset({8, 10, 16, 47, 60, 62, 81, 115, 164, 192, 193, 194, 497, 516})
+"""ClickHouse codes for a missing table, column or database, a wrong user, password or grant: nothing is wrong with the data."""
+
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class _Written:
+    """What became of a batch's traces."""
+
+    rows: int = 0
+    amended: int = 0  # traces closed again with what the store had
+    withdrawn: int = 0
+    newest_ns: int = 0
+    oversized: int = 0  # traces with more spans than a row is made of
+
+
+class Sink:
+    """`put` blocks while two batches wait. `stored(batch, status)` is called from the writing thread after each one."""
+
+    def __init__(
+        self,
+        store: TraceStore,
+        process: int,
+        stored: Callable[[Batch, Status], None],
+        refused: Callable[[Sequence[object], str], None],
+        away: Callable[[str], None] = lambda reason: None,
+        names: Callable[[], Mapping[str, str]] = dict,
+        waiting: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`process` is who we are among all that write into this store (see `assembly.identity`). `refused` gets what the store will
+        never take, and why, to keep it elsewhere; `away` why it takes nothing now; `names` are models' (see `naming`). `waiting` is called
+        now and then while `put` waits."""
+        self._names = names
+        self._store, self._process = store, process
+        self._stored, self._refused, self._tell_away, self._waiting = stored, refused, away, waiting
+        self._batches: queue.Queue[Batch] = queue.Queue(maxsize=2)
+        self._stop = threading.Event()
+        self._shares_traces = False  # whether another pipeline had a share of a trace when it was last asked
+        self._away: str | None = None  # None until the store has been tried
+        self._thread = threading.Thread(target=self._run, name="sink", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """False once its thread has ended, which without `stop` is a fault."""
+        return self._thread.is_alive()
+
+    def put(self, batch: Batch) -> None:
+        """Returns without having taken it once the sink is stopped."""
+        while not self._stop.is_set() and self.alive:
+            try:
+                self._batches.put(batch, timeout=0.2)
+            except queue.Full:
+                self._waiting()
+                continue
+            return
+
+    def stop(self) -> None:
+        """Finish the statement that runs; batches that wait are left to the next start."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        self._patiently(self._store.prepare)
+        while not self._stop.is_set():
+            try:
+                batch = self._batches.get(timeout=0.2)
+            except queue.Empty:
+                continue
+            if status := self._written(batch):
+                self._stored(batch, status)
+
+    def _written(self, batch: Batch) -> Status | None:
+        """Write a batch, and where that fails for a reason nobody foresaw, its parts one by one: what fails by itself is set aside."""
+        try:
+            return self._write(batch)
+        except Exception:
+            log.exception("pipeline.batch_failed", remedy="its parts are tried one by one")
+        whole = Status()
+        for part in parts(batch):
+            try:
+                status = self._write(part)
+            except Exception as error:
+                log.exception("pipeline.part_refused", kept_in="refused.jsonl")
+                self._refused(contents(part), f"{type(error).__name__}: {error}")
+                continue
+            if status is None:
+                return None
+            whole = added(whole, status)
+        return msgspec.structs.replace(whole, checkpoint=batch.checkpoint, lag_s=_lag_s(batch))
+
+    def _write(self, batch: Batch) -> Status | None:
+        """None where the sink was stopped before all of it was in the store."""
+        spans = self._columns(batch.spans)
+        if not self._insert(self._store.insert_span_columns, spans):
+            return None
+        if not self._insert(self._store.insert_samples, batch.samples):
+            return None
+        written = _Written()
+        if batch.closed and not self._close(batch, written):
+            return None
+        return Status(
+            spans=len(spans),
+            requests=written.rows,
+            amended=written.amended,
+            withdrawn=written.withdrawn,
+            samples=sum(map(len, batch.samples)),
+            exemplars=sum(len(one.exemplars) for one in batch.samples),
+            newest_ns=written.newest_ns,
+            oversized=written.oversized,
+            lag_s=_lag_s(batch),
+            checkpoint=batch.checkpoint,
+        )
+
+    def _close(self, batch: Batch, written: "_Written", at_home: bool = False) -> bool:
+        """Write the rows of the batch's traces, in the order that `assembly` explains. False where the sink was stopped first.
+
+        `at_home` says that none of them is a lost trace.
+        """
+        shared, number = Shared(batch), time.time_ns()
+        if not self._patiently(lambda: self._store.insert_homes(batch.homes)):
+            return False
+        if not self._patiently(lambda: self._store.insert_shares(self._process, number, shared.shares)):
+            return False
+        again = self._shared(shared, number) if self._shares_traces else set()  # spares rows of parts
+        if again is None:
+            return False
+        again |= set(batch.amend)
+        rows = list(zip(batch.rows, batch.versions, strict=True))
+        if again:
+            names = {trace_id.hex() for trace_id in again}
+            rows = [pair for pair in rows if pair[0].trace_id not in names]
+        if not self._insert_rows(rows, written):
+            return False
+        while True:
+            trace_ids = sorted(again)
+            counts = self._counts(trace_ids)
+            if counts is None:
+                return False
+            for some in groups(trace_ids, counts):
+                if not self._close_again(some, counts, written, at_home):
+                    return False
+            again = self._shared(shared, number)
+            if not again:
+                return again is not None
+
+    def _shared(self, shared: Shared, number: int) -> set[bytes] | None:
+        """Traces of the batch of which others have shares that were not seen before. None where the sink was stopped first."""
+        found: list[dict[int, int]] = []
+
+        def ask() -> None:
+            found.append(self._store.shared(self._process, number, shared.age_s(time.time_ns())))
+
+        if not self._patiently(ask):
+            return None
+        self._shares_traces = bool(found[0])
+        return shared.new(found[0])
+
+    def _take_home(self, spans: list[Span], written: "_Written") -> bool:
+        """Store the spans of lost traces where they belong, and close those traces. False where the sink was stopped first."""
+        if not self._insert(self._store.insert_span_columns, span_table(spans)):
+            return False
+        homes = list({span.trace_id: None for span in spans})
+        since_ns = min(span.start_ns for span in spans)
+        return self._close(Batch(closed=homes, amend=homes, since_ns=since_ns), written, at_home=True)
+
+    def _counts(self, trace_ids: list[bytes]) -> dict[bytes, int] | None:
+        """How many spans the store has of each. None where the sink was stopped first."""
+        counts: dict[bytes, int] = {}
+
+        def ask(some: list[bytes]) -> None:
+            counts.update(self._store.span_counts(some))
+
+        for at in range(0, len(trace_ids), MOST_TRACES):
+            if not self._patiently(partial(ask, trace_ids[at : at + MOST_TRACES])):
+                return None
+        return counts
+
+    def _close_again(
+        self, trace_ids: list[bytes], counts: dict[bytes, int], written: "_Written", at_home: bool
+    ) -> bool:
+        """Close these traces with all that the store has of them, and take back rows that are no requests."""
+        known: list[Closing] = []
+        oversized = sum(counts.get(trace_id, 0) > ROW_SPANS for trace_id in trace_ids)
+
+        def ask() -> None:
+            spans = self._store.known_spans(trace_ids, ROW_SPANS if oversized else None)
+            homes = {} if at_home else self._store.homes(trace_ids)
+            known.append(
+                Closing(spans, self._store.request_keys(trace_ids), homes, self._names(), counts, self._refused)
+            )
+
+        if not self._patiently(ask):
+            return False
+        closing = known[0]
+        if closing.moved and not self._take_home(closing.moved, written):
+            return False
+        if not self._insert_rows(list(zip(closing.rows, closing.versions, strict=True)), written):
+            return False
+        if closing.withdrawn and not self._patiently(
+            lambda: self._store.withdraw_requests(closing.withdrawn, closing.withdrawals)
+        ):
+            return False
+        written.amended += len(trace_ids)
+        written.oversized += oversized
+        written.withdrawn += len(closing.withdrawn)
+        return True
+
+    def _insert_rows(self, rows: list[tuple[LedgerRow, int]], written: "_Written") -> bool:
+        def insert(some: list[tuple[LedgerRow, int]]) -> None:
+            self._store.insert_requests([row for row, _ in some], [version for _, version in some])
+
+        written.rows += len(rows)
+        written.newest_ns = max(written.newest_ns, max((row.end_ns for row, _ in rows), default=0))
+        return self._insert(insert, rows)
+
+    def _columns(self, batch: list[Spans]) -> pa.Table:
+        """All spans in one piece; one that does not fit its column is set aside."""
+        tables = [SPAN_SCHEMA.empty_table()]
+        for spans in batch:
+            try:
+                tables.append(spans.table())
+            except Exception:
+                log.exception("pipeline.columns_not_made", spans=len(spans), remedy="each is tried by itself")
+                for span in [span for part in spans.parts() for span in spans.of(part)]:
+                    try:
+                        tables.append(span_table([span]))
+                    except Exception as error:  # noqa: BLE001  (whatever it is, it is this span's)
+                        self._refused([span], str(error))
+        return pa.concat_tables(tables).combine_chunks()
+
+    def _insert(self, insert: Callable[[Any], None], items: list[T] | pa.Table) -> bool:
+        """Insert all; what the store refuses for itself alone is set aside. False where the sink was stopped first."""
+        if not len(items):
+            return True
+        try:
+            return self._patiently(lambda: insert(items))
+        except Exception as error:
+            if len(items) == 1:
+                log.exception("pipeline.refused", kind=type(items[0]).__name__, kept_in="refused.jsonl")
+                self._refused(table_spans(items) if isinstance(items, pa.Table) else items, str(error))
+                return True
+        half = len(items) // 2
+        return self._insert(insert, items[:half]) and self._insert(insert, items[half:])
+
+    def _patiently(self, call: Callable[[], None]) -> bool:
+        """Call until the store answers; False where the sink was stopped first. Raises what is wrong with the data."""
+        wait_s = 0.1
+        while not self._stop.is_set():
+            try:
+                call()
+            except StoreUnavailable as error:
+                self._say(str(error))
+                wait_s = min(_LONGEST_WAIT_S, max(error.retry_after_s, wait_s * 2))
+            except StoreError as error:
+                if error.code not in ENVIRONMENT:
+                    raise
+                self._say(str(error))
+                wait_s = _LONGEST_WAIT_S
+            else:
+                self._say("")
+                return True
+            self._stop.wait(wait_s)
+        return False
+
+    def _say(self, away: str) -> None:
+        """Say that the store went away, or came back: once each."""
+        if away and self._away is None:
+            log.info("store.awaited", reason=away)
+        elif away and not self._away:
+            log.error("store.away", reason=away, remedy="spans wait in the spool until it answers")
+        elif self._away and not away:
+            log.info("store.back")
+        if bool(away) != bool(self._away) or self._away is None:
+            self._tell_away(away)
+        self._away = away
+
+
+def _lag_s(batch: Batch) -> float:
+    return max(0.0, (time.time_ns() - batch.oldest_ns) / 1e9) if batch.oldest_ns else 0.0

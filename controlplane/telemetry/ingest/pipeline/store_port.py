@@ -1,0 +1,62 @@
+"""What the pipeline asks of a store. `controlplane.telemetry.store.Store` answers it."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from controlplane.telemetry.core.spans import Span
+from controlplane.telemetry.ingest.otlp.rejoin import Home
+from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.metrics.batch import Batch as Samples
+from controlplane.telemetry.metrics.sample_columns import sample_tables
+from controlplane.telemetry.store import Store, migrate
+from controlplane.telemetry.store.write.withdraw import RequestKey
+
+
+class TraceStore(Protocol):
+    """Every method may raise StoreUnavailable (the same call works later) or StoreError (this data is refused)."""
+
+    def prepare(self) -> None:
+        """Bring the tables to this version's shape."""
+
+    def insert_span_columns(self, columns: pa.Table) -> None: ...
+
+    def insert_requests(self, rows: Sequence[LedgerRow], version: Sequence[int]) -> None: ...
+
+    def insert_samples(self, batches: Sequence[Samples]) -> None: ...
+
+    def known_spans(self, trace_ids: Sequence[bytes], most: int | None = None) -> list[list[Span]]:
+        """All spans of each of these traces that is there; with `most`, so many of the earliest."""
+
+    def span_counts(self, trace_ids: Sequence[bytes]) -> dict[bytes, int]:
+        """How many spans of each are there."""
+
+    def request_keys(self, trace_ids: Sequence[bytes]) -> set[RequestKey]: ...
+
+    def withdraw_requests(self, keys: Sequence[RequestKey], version: Sequence[int]) -> None: ...
+
+    def insert_shares(self, process: int, batch: int, shares: Sequence[int]) -> None: ...
+
+    def shared(self, process: int, batch: int, age_s: int) -> dict[int, int]: ...
+
+    def insert_homes(self, homes: Mapping[bytes, Home]) -> None: ...
+
+    def homes(self, trace_ids: Sequence[bytes]) -> dict[bytes, Home]: ...
+
+
+class StoreAdapter(Store):
+    """The real one, with raw trace ids."""
+
+    def __init__(self, dsn: str, retention_days: int) -> None:
+        super().__init__(dsn)
+        self._address, self._retention_days = dsn, retention_days
+
+    def prepare(self) -> None:
+        migrate(self._address, self._retention_days)
+
+    def insert_samples(self, batches: Sequence[Samples]) -> None:
+        self.insert_metric_columns(**sample_tables(batches))
+
+    def known_spans(self, trace_ids: Sequence[bytes], most: int | None = None) -> list[list[Span]]:
+        return list(self.spans_of([trace_id.hex() for trace_id in trace_ids], most).values())

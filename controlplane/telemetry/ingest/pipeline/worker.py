@@ -1,0 +1,171 @@
+"""The loop of one pipeline process: read what is committed, decode, group, close, hand on."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from controlplane.telemetry.ingest.otlp import decode
+from controlplane.telemetry.ingest.otlp.columnar import Spans
+from controlplane.telemetry.ingest.otlp.rejoin import Homes
+from controlplane.telemetry.ingest.spool.frame import Kind, Position, Record
+from controlplane.telemetry.ingest.spool.reader import SpoolReader
+from controlplane.telemetry.metrics import batch as metrics
+
+from .assembly import oldest_ns
+from .batch import Batch, rows_of, version_of
+from .closed_traces import Recent
+from .sink import Sink
+from .traces import Limits, OpenTrace, Traces
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """A batch goes when it is this old or this large, whichever comes first."""
+
+    age_s: float = 0.5
+    spans: int = 20_000
+    bytes: int = 16 * 2**20
+
+
+class Worker:
+    """One shard: the traces whose id's last byte is `shard` modulo `shards`. `frontier()` is how far the spool is committed."""
+
+    def __init__(
+        self,
+        reader: SpoolReader,
+        sink: Sink,
+        recent: Recent,
+        frontier: Callable[[], Position],
+        *,
+        names: Callable[[], Mapping[str, str]] = dict,
+        shard: int = 0,
+        shards: int = 1,
+        limits: Limits | None = None,
+        batches: BatchLimits | None = None,
+        retention_days: int = 30,
+        refused: Callable[[Sequence[object], str], None] = lambda items, reason: None,
+    ) -> None:
+        """`retention_days` is what the receiver judged spans by; `refused` gets what cannot be read or closed, and why."""
+        self._reader, self._sink, self._frontier = reader, sink, frontier
+        self._shard, self._shards = shard, shards
+        self._batches = batches or BatchLimits()
+        self._retention_ns, self._refused = retention_days * 86_400 * 10**9, refused
+        self._traces = Traces(limits or Limits())
+        self._recent = recent
+        self._homes = Homes()
+        self._names = names
+        self._added = reader.position  # everything before it is in `_traces` or done with
+        self._batch = Batch(checkpoint=reader.position)
+        self._spans = self._bytes = 0  # of the batch, on the wire
+        self._since_s: float | None = None  # when the batch got something to write
+
+    @property
+    def pending_traces(self) -> int:
+        return len(self._traces)
+
+    def step(self) -> float:
+        """Work off some of what is there. How long to wait then, in seconds, unless the frontier moves before."""
+        records = self._reader.read(self._frontier())
+        for record in records:
+            self._add(record)
+        self._added = self._reader.position
+        now_s = time.monotonic()
+        if due := self._traces.due(now_s):
+            self._since_s = self._since_s or now_s
+            self._close(due)
+        if self._full or (self._since_s is not None and now_s - self._since_s >= self._batches.age_s):
+            self._hand_on()
+        if records:
+            return 0.0
+        at_s = [self._since_s + self._batches.age_s] if self._since_s is not None else []
+        if (due_s := self._traces.next_due_s()) is not None:
+            at_s.append(due_s)
+        return max(0.01, min(at_s) - now_s) if at_s else 1.0
+
+    @property
+    def _full(self) -> bool:
+        return self._spans >= self._batches.spans or self._bytes >= self._batches.bytes
+
+    def _add(self, record: Record) -> None:
+        """A record that cannot be read is set aside: the receiver has judged it, so that is another version's, or a fault of ours."""
+        if self._since_s is None:
+            self._since_s = time.monotonic()
+        try:
+            if record.kind == Kind.SAMPLES:
+                self._add_samples(record)
+            else:
+                self._add_spans(record)
+        except Exception as error:
+            log.exception("pipeline.record_refused", position=record.start, kept_in="refused.jsonl")
+            if not self._shard or record.kind != Kind.SAMPLES:
+                self._refused([record._asdict()], f"{type(error).__name__}: {error}")
+
+    def _add_spans(self, record: Record) -> None:
+        within = decode.bounds(record.received_ns, self._retention_ns)
+        for spans in decode.read(record.kind, record.payload, self._shard, self._shards, within):
+            self._rejoin(spans, record.received_ns)
+            self._traces.add(spans, record.start, time.monotonic(), record.received_ns)
+            self._batch.oldest_ns = self._batch.oldest_ns or record.received_ns
+            self._batch.spans.append(spans)
+            self._spans += len(spans)
+            self._bytes += spans.size
+            if self._full:
+                self._added = record.start  # the rest of this record may still come
+                self._hand_on()
+
+    def _rejoin(self, spans: Spans, received_ns: int) -> None:
+        """Put the spans of lost traces where they belong, and note of each new one where that is, for those that come later."""
+        lost = self._homes.learn(spans.named_homes())
+        spans.move(self._homes)
+        if lost:
+            trace_ids = list(lost)
+            closed = self._recent.may_know(trace_ids, [received_ns] * len(trace_ids))
+            self._batch.homes |= lost
+            self._batch.amend += [trace_id for trace_id, already in zip(trace_ids, closed, strict=True) if already]
+            self._shares(trace_ids, received_ns)
+
+    def _shares(self, trace_ids: list[bytes], since_ns: int) -> None:
+        """Of these traces we have a share, and another pipeline may have one since then."""
+        self._batch.closed += trace_ids
+        self._batch.since_ns = min(self._batch.since_ns, since_ns)
+        self._recent.add(trace_ids, time.time_ns())
+
+    def _add_samples(self, record: Record) -> None:
+        """Metrics are the first shard's; the others only move their checkpoint."""
+        if self._shard:
+            return
+        self._batch.oldest_ns = self._batch.oldest_ns or record.received_ns
+        self._batch.samples.append(metrics.decode(record.payload))
+        self._bytes += len(record.payload)
+        if self._full:
+            self._added = record.end
+            self._hand_on()
+
+    def _close(self, due: list[tuple[bytes, OpenTrace]]) -> None:
+        batch, trace_ids = self._batch, [trace_id for trace_id, _ in due]
+        names, too_old_ns = self._names(), oldest_ns(time.time_ns())
+        known = self._recent.may_know(trace_ids, [trace.earliest_ns for _, trace in due])
+        for (trace_id, trace), doubtful in zip(due, known, strict=True):
+            if doubtful or trace.large or trace.received_ns < too_old_ns:
+                batch.amend.append(trace_id)
+                continue
+            try:
+                spans = trace.spans()
+                rows = rows_of(spans, names, self._refused) or []
+            except Exception as error:
+                log.exception("pipeline.trace_refused", trace_id=trace_id.hex(), kept_in="refused.jsonl")
+                self._refused([{"trace_id": trace_id.hex(), "spans": trace.count}], f"{type(error).__name__}: {error}")
+                continue
+            batch.rows += rows
+            batch.versions += [version_of(spans)] * len(rows)
+        self._shares(trace_ids, min(min(trace.earliest_ns, trace.received_ns) for _, trace in due))
+
+    def _hand_on(self) -> None:
+        """Blocks while the store does not keep up."""
+        batch, self._batch, self._spans, self._bytes, self._since_s = self._batch, Batch(), 0, 0, None
+        batch.checkpoint = self._traces.checkpoint(self._added)
+        self._sink.put(batch)

@@ -1,0 +1,116 @@
+"""The processes beside the receiver: started again whenever they die, and told about through pipes."""
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from asyncio.subprocess import PIPE, Process
+from collections import deque
+from collections.abc import Callable, Mapping
+
+import structlog
+
+log = structlog.get_logger(__name__)
+
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
+_STEADY_S = 30.0  # a child that lived this long is started again at once
+_LINE_BYTES = 2**20
+_OFTEN, _OFTEN_S = 3, 60.0
+
+
+class Child:
+    """A module of ours as a process. `line` is called with each line that it prints, `started` after each start."""
+
+    def __init__(
+        self,
+        name: str,
+        command: Callable[[], list[str]],
+        *,
+        line: Callable[[bytes], None],
+        environment: Mapping[str, str] | None = None,
+        started: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.name, self._command, self._line, self._started = name, command, line, started
+        self._environment = dict(environment or {})
+        self._process: Process | None = None
+        self.restarts = 0
+        self.started_s = time.monotonic()  # when it was started last
+        self._ended: deque[float] = deque(maxlen=_OFTEN)
+
+    @property
+    def pid(self) -> int | None:
+        """None while it is not running."""
+        return self._process.pid if self._process is not None and self._process.returncode is None else None
+
+    @property
+    def keeps_ending(self) -> bool:
+        """Whether it has ended several times within the last minute: starting it again does not help."""
+        return len(self._ended) == _OFTEN and time.monotonic() - self._ended[0] < _OFTEN_S
+
+    def kill(self) -> None:
+        """What hangs hears nothing else. It is started again as after any other end."""
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+    async def run(self) -> None:
+        """Keep it running until cancelled; then it is stopped before this returns."""
+        wait_s = _FIRST_WAIT_S
+        try:
+            while True:
+                began = time.monotonic()
+                code = await self._live()
+                self._ended.append(time.monotonic())
+                wait_s = _FIRST_WAIT_S if time.monotonic() - began > _STEADY_S else min(_LONGEST_WAIT_S, wait_s * 2)
+                log.error("child.died", child=self.name, code=code, restart_in_s=wait_s)
+                await asyncio.sleep(wait_s)
+                self.restarts += 1
+        finally:
+            await asyncio.shield(self._stop())
+
+    def tell(self, text: bytes) -> bool:
+        """Write to its standard input; False where it is not there or has not read the last thing yet."""
+        pipe = self._process and self._process.stdin
+        if not pipe or pipe.is_closing() or pipe.transport.get_write_buffer_size():
+            return False
+        pipe.write(text)
+        return True
+
+    async def _live(self) -> int:
+        self.started_s = time.monotonic()
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "controlplane.telemetry.process.child",
+            str(os.getpid()),
+            *self._command(),
+            stdin=PIPE,
+            stdout=PIPE,
+            limit=_LINE_BYTES,
+            env={**os.environ, **self._environment},
+        )
+        self._started()
+        assert self._process.stdout is not None
+        while line := await self._process.stdout.readline():
+            try:
+                self._line(line)
+            except Exception:
+                log.exception("child.line_not_understood", child=self.name, bytes=len(line))
+        return await self._process.wait()
+
+    async def _stop(self) -> None:
+        """Close its input, which it takes for the end; then ask, then kill."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()
+        for ask, patience_s in ((None, 3.0), (process.terminate, 5.0), (process.kill, 5.0)):
+            with contextlib.suppress(ProcessLookupError):
+                if ask:
+                    ask()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(patience_s):
+                    await process.wait()
+                    return

@@ -1,0 +1,257 @@
+"""What the telemetry process knows of itself, and how it says so: readiness, and figures for Prometheus."""
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from ..core.spans import ROW_SPANS
+from ..ingest.otlp.receiver import Receiver
+from ..ingest.pipeline.status import NOT_REACHED, Status
+from ..ingest.spool.frame import Position
+from ..ingest.spool.writer import SpoolWriter
+from .children import Child
+
+SILENT_S = 15.0
+"""A pipeline gives a sign of life every second, wherever it is in its work. One that has given none for so long hangs."""
+HUNG_S, HUNG_AT_START_S = 60.0, 300.0
+"""After so long it is killed, to be started again; at its start, while it loads and compiles, after longer."""
+CATCHING_UP_S = 10.0
+"""Work that is older than this is a backlog: a trace waits up to 10 s for its last spans."""
+STALLED_S = 15.0
+"""A store that hangs refuses nothing, and a statement may take a minute before it is given up: after so long without anything stored,
+with something there to store, it is away."""
+
+
+@dataclass
+class Shard:
+    """What one pipeline process said last, and all it said so far."""
+
+    checkpoint: Position
+    store_away: str = NOT_REACHED
+    reached: bool = False  # the store has answered once
+    away_since_s: float = field(default_factory=time.monotonic)
+    moved_s: float = field(default_factory=time.monotonic)  # when it last had something in the store
+    heard_s: float = -math.inf  # when it last gave a sign of life
+    spans: int = 0
+    requests: int = 0
+    amended: int = 0
+    withdrawn: int = 0
+    samples: int = 0
+    exemplars: int = 0
+    lag_s: float = 0.0
+    pending_traces: int = 0
+    damaged: int = 0
+    lost_bytes: int = 0
+    refused: int = 0
+    oversized: int = 0
+
+    def take(self, status: Status) -> None:
+        self.heard_s = time.monotonic()
+        if self.reached and status.store_away == NOT_REACHED:  # it was started again, and says nothing of the store yet
+            status = msgspec.structs.replace(status, store_away=self.store_away)
+        if bool(status.store_away) != bool(self.store_away):
+            self.away_since_s = time.monotonic()
+        self.store_away = status.store_away
+        self.reached = self.reached or not status.store_away
+        self.pending_traces = status.pending_traces
+        if status.checkpoint.segment:
+            self.moved_s = time.monotonic()
+            self.checkpoint, self.lag_s = status.checkpoint, status.lag_s
+        self.spans += status.spans
+        self.requests += status.requests
+        self.amended += status.amended
+        self.withdrawn += status.withdrawn
+        self.samples += status.samples
+        self.exemplars += status.exemplars
+        self.damaged += status.damaged
+        self.lost_bytes += status.lost_bytes
+        self.refused += status.refused
+        self.oversized += status.oversized
+
+
+class Commits:
+    """When what was committed: enough to say how old the oldest record is that is not worked off yet."""
+
+    def __init__(self, every_s: float = 0.5) -> None:
+        self._every_s, self._marks = every_s, deque[tuple[float, Position]]()
+
+    def add(self, position: Position, now_s: float) -> None:
+        """A mark stands for what is committed within `every_s` of its time."""
+        if self._marks and now_s - self._marks[-1][0] < self._every_s:
+            now_s = self._marks.pop()[0]
+        self._marks.append((now_s, position))
+
+    def begin(self, age_s: float, position: Position, now_s: float) -> None:
+        """What an earlier run left: everything before `position` is this old at most. In order of position, before anything else."""
+        self._marks.append((now_s - age_s, position))
+
+    def behind_s(self, done: Position, now_s: float) -> float:
+        while self._marks and self._marks[0][1] <= done:
+            self._marks.popleft()
+        return now_s - self._marks[0][0] if self._marks else 0.0
+
+
+@dataclass(eq=False)
+class State:
+    receiver: Receiver
+    spool: SpoolWriter
+    shards: list[Shard]
+    commits: Commits = field(default_factory=Commits)
+    children: Callable[[], Sequence[Child]] = lambda: ()
+    pipelines: Sequence[Child] = ()  # in order of shards
+
+    @property
+    def done(self) -> Position:
+        """Before it, every shard has everything in the store."""
+        return min(shard.checkpoint for shard in self.shards)
+
+    @property
+    def behind_s(self) -> float:
+        return self.commits.behind_s(self.done, time.monotonic())
+
+    @property
+    def away(self) -> tuple[str, float] | None:
+        """Why the store takes nothing, and for how long, s; None where it does."""
+        now_s = time.monotonic()
+        refused = [shard for shard in self.shards if shard.store_away]
+        if refused:
+            return refused[0].store_away, now_s - min(shard.away_since_s for shard in refused)
+        if not all(shard.reached for shard in self.shards):
+            return None  # it is starting
+        stuck_s = min(self.behind_s, now_s - min(shard.moved_s for shard in self.shards))
+        return (f"nothing was stored for {stuck_s:.0f} s", stuck_s) if stuck_s > STALLED_S else None
+
+    def silent_s(self, number: int) -> float:
+        """For how long a pipeline has given no sign of life, or has been starting."""
+        started_s = self.pipelines[number].started_s if number < len(self.pipelines) else 0.0
+        return time.monotonic() - max(self.shards[number].heard_s, started_s)
+
+    def hung(self) -> list[Child]:
+        """Pipelines that are to be killed."""
+        return [
+            child
+            for number, child in enumerate(self.pipelines)
+            if self.silent_s(number) > (HUNG_S if self.shards[number].heard_s > child.started_s else HUNG_AT_START_S)
+        ]
+
+    @property
+    def stuck(self) -> str:
+        """Why what is received is not worked off, where that is our own doing; empty where it is."""
+        for child in self.children():
+            if child.keeps_ending:
+                return f"{child.name} keeps ending ({child.restarts} restarts): its errors are in the log, before child.died"
+        for number, child in enumerate(self.pipelines):
+            if (silent_s := self.silent_s(number)) > SILENT_S:
+                return f"{child.name} has given no sign of life for {silent_s:.0f} s"
+        return ""
+
+    @property
+    def catching_up(self) -> bool:
+        """Whether it works off a backlog: all is well, and the newest requests are not in the ledger yet."""
+        return not self.away and not self.stuck and self.behind_s > CATCHING_UP_S
+
+    def readiness(self) -> tuple[bool, dict[str, object]]:
+        """Ready is: takes spans, works them off, and has reached the store once. A store that went away since is said, and survived."""
+        away = self.away
+        starting = not all(shard.reached for shard in self.shards)
+        refusal, stuck = self.spool.refusal(), self.stuck
+        said: dict[str, object] = {
+            "receiving": f"refusing: {refusal}" if refusal else "ok",
+            "store": "starting" if starting else "away" if away else "ok",
+            "work": stuck or ("catching up" if self.catching_up else "ok"),
+            "spool_bytes": self.spool.backlog,
+            "behind_s": round(self.behind_s, 1),
+        }
+        if away and not starting:
+            said["store_away_s"] = round(away[1], 1)
+            said["store_reason"] = away[0][:200]
+        if reason := refusal or stuck or ("it has not reached its store yet" if starting else ""):
+            said["reason"] = reason
+        return not reason, said
+
+    def collect(self) -> Iterator[Metric]:
+        """prometheus_client's collector protocol."""
+        counts = self.receiver.counts
+        requests = CounterMetricFamily(
+            "weir_ingest_requests", "OTLP requests answered.", labels=["transport", "outcome"]
+        )
+        for (transport, outcome), number in sorted(counts.requests.items()):
+            requests.add_metric([transport, outcome], number)
+        rejected = CounterMetricFamily("weir_ingest_rejected_spans", "Spans refused one by one.", labels=["reason"])
+        for reason, number in sorted(counts.rejected.items()):
+            rejected.add_metric([reason], number)
+        refused = CounterMetricFamily("weir_ingest_rejected_samples", "Metric samples refused.", labels=["reason"])
+        for reason, number in sorted(self.receiver.metrics.rejected.items()):
+            refused.add_metric([reason], number)
+        dropped = CounterMetricFamily("weir_ingest_dropped_exemplars", "Exemplars not kept.", labels=["reason"])
+        for reason, number in sorted(self.receiver.metrics.dropped.items()):
+            dropped.add_metric([reason], number)
+        yield from (refused, dropped)
+        yield GaugeMetricFamily(
+            "weir_ingest_active_series", "Metric series of the last hour or two.", len(self.receiver.metrics.admission)
+        )
+        restarts = CounterMetricFamily("weir_ingest_child_restarts", "Processes started again.", labels=["child"])
+        for child in self.children():
+            restarts.add_metric([child.name], child.restarts)
+        yield from (requests, rejected, restarts)
+        yield CounterMetricFamily(
+            "weir_ingest_acknowledged_requests", "Requests with spans, durable in the spool.", counts.acknowledged
+        )
+        yield CounterMetricFamily("weir_ingest_received_bytes", "Bodies, decompressed.", counts.received_bytes)
+        yield CounterMetricFamily("weir_ingest_stored_spans", "Spans inserted.", sum(s.spans for s in self.shards))
+        yield CounterMetricFamily(
+            "weir_ingest_stored_requests", "Request rows inserted.", sum(s.requests for s in self.shards)
+        )
+        yield CounterMetricFamily(
+            "weir_ingest_stored_samples", "Metric samples inserted.", sum(s.samples for s in self.shards)
+        )
+        yield CounterMetricFamily(
+            "weir_ingest_stored_exemplars", "Exemplars inserted.", sum(s.exemplars for s in self.shards)
+        )
+        yield CounterMetricFamily(
+            "weir_ingest_amended_traces", "Traces closed again after late spans.", sum(s.amended for s in self.shards)
+        )
+        yield CounterMetricFamily(
+            "weir_ingest_withdrawn_requests",
+            "Rows taken back: later spans showed them to be part of a request.",
+            sum(s.withdrawn for s in self.shards),
+        )
+        yield CounterMetricFamily(
+            "weir_ingest_refused_items",
+            "Records, traces, spans, rows and samples that cannot be stored: they are kept in refused.jsonl.",
+            sum(s.refused for s in self.shards),
+        )
+        yield CounterMetricFamily(
+            "weir_ingest_oversized_traces",
+            f"Closings of traces with more than {ROW_SPANS} spans: their rows are made of the earliest.",
+            sum(s.oversized for s in self.shards),
+        )
+        yield GaugeMetricFamily(
+            "weir_ingest_silent_seconds",
+            "Since the last sign of life of a pipeline, of the one that was silent longest.",
+            max((self.silent_s(number) for number in range(len(self.pipelines))), default=0.0),
+        )
+        yield GaugeMetricFamily("weir_ingest_catching_up", "1 while a backlog is worked off.", int(self.catching_up))
+        yield GaugeMetricFamily("weir_ingest_inflight_bytes", "Bodies in memory.", self.receiver.inflight)
+        yield GaugeMetricFamily(
+            "weir_ingest_pending_traces", "Traces still coming in.", sum(s.pending_traces for s in self.shards)
+        )
+        yield GaugeMetricFamily(
+            "weir_ingest_lag_seconds", "From receipt to rows, of the last batch.", max(s.lag_s for s in self.shards)
+        )
+        yield GaugeMetricFamily("weir_ingest_behind_seconds", "Age of the oldest record not worked off.", self.behind_s)
+        yield GaugeMetricFamily("weir_spool_bytes", "Spool on disk.", self.spool.size)
+        yield GaugeMetricFamily("weir_spool_backlog_bytes", "Of it, what is not in the store.", self.spool.backlog)
+        yield CounterMetricFamily(
+            "weir_spool_damaged_records",
+            "Stretches of the spool that could not be read back: one or more records each.",
+            sum(s.damaged for s in self.shards),
+        )
+        yield CounterMetricFamily("weir_spool_lost_bytes", "Bytes in them.", sum(s.lost_bytes for s in self.shards))
+        yield GaugeMetricFamily("weir_spool_accepting", "1 while it takes more.", int(not self.spool.refusal()))
+        yield GaugeMetricFamily("weir_store_reachable", "1 while the store takes inserts.", int(self.away is None))

@@ -1,0 +1,188 @@
+"""Questions put to the store of this process. Raises StoreUnavailable and StoreInputError as the store does."""
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import ParamSpec, TypeVar
+
+from django.conf import settings
+
+from controlplane.telemetry.core.query_types import (
+    Dimension,
+    Failure,
+    Group,
+    Health,
+    HeatmapCell,
+    LatencyPoint,
+    LatencyReport,
+    Order,
+    Region,
+    ReplicaHealth,
+    RequestPage,
+    Totals,
+    Window,
+)
+from controlplane.telemetry.core.spans import ROW_SPANS, Span
+from controlplane.telemetry.ledger.path_segments import Segment, paths, segments
+from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.query.core.errors import BadQuestion
+from controlplane.telemetry.query.core.explain import Explanation
+from controlplane.telemetry.query.core.question import DIMENSIONS, Question
+from controlplane.telemetry.query.core.slow import Slow
+from controlplane.telemetry.query.core.timerange import SECOND_NS
+from controlplane.telemetry.store import Store, StoreInputError
+from controlplane.telemetry.store.read.export import Format
+from controlplane.telemetry.store.read.presorted import Asked, Known
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+AT_ONCE = 8
+"""Questions that are asked beside each other, by all pages of this process."""
+MOST_EXPORTED = 2_000_000
+"""Rows of one export: about half a gigabyte of CSV. More is refused, rather than cut off unnoticed."""
+
+
+@functools.cache
+def store() -> Store:
+    """Connects at first use; safe to share between threads."""
+    return Store(settings.CONFIG.store_dsn, pool=2 * AT_ONCE)  # some questions are two queries beside each other
+
+
+_asking = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="ask")
+
+
+def beside(ask: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> Future[R]:
+    """Ask one of these beside the caller's own: a page waits for the slowest of its questions, not for their sum.
+
+    Not the store's own `beside`, in whose lanes each of them puts queries: those who wait there for others could fill it."""
+    return _asking.submit(ask, *arguments, **named)
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """`spans` are those that its requests are made of: of a trace with more than ROW_SPANS the first by start, and `span_count` says how
+    many there are. `rows`: the requests in it, as the store has them."""
+
+    spans: list[Span]
+    rows: list[LedgerRow]
+    span_count: int
+
+    def segments(self, row: LedgerRow | None) -> list[Segment]:
+        """The critical path of one of the rows."""
+        return segments(self.spans, row.request_id) if row else []
+
+    def paths(self) -> dict[str, list[Segment]]:
+        """The critical paths of all rows, by request id."""
+        return paths(self.spans)
+
+
+def known(question: Question) -> Known | None:
+    """What a report, a series and groups of the same question have in common, to be read once; None where that is nothing."""
+    return store().known(question.range.window, question.filters)
+
+
+def report(question: Question, known: Asked = "not asked") -> LatencyReport:
+    return store().latency(question.range.window, question.filters, known)
+
+
+def failures(question: Question) -> list[Failure]:
+    """Why requests failed, the most frequent reason first."""
+    return store().failures(question.range.window, question.filters)
+
+
+def totals(question: Question) -> Totals:
+    return store().totals(question.range.window, question.filters)
+
+
+def groups(question: Question, dimension: Dimension, known: Asked = "not asked") -> dict[str, Group]:
+    """The most frequent value first."""
+    return store().groups(question.range.window, question.filters, dimension, known)
+
+
+def report_by(question: Question, dimension: Dimension) -> dict[str, LatencyReport]:
+    """The same with the quantiles of every stage."""
+    return dict(store().latency_by(question.range.window, question.filters, dimension))
+
+
+def series(question: Question, step_ns: int, known: Asked = "not asked") -> list[LatencyPoint]:
+    """`step_ns` is a whole number of seconds."""
+    return store().latency_series(question.range.window, question.filters, step_ns // 1_000_000_000, known)
+
+
+def explained(question: Question, slow: Slow, limit: int = 10) -> tuple[Region, Explanation]:
+    """What sets the slow requests apart from the rest of the question's, and which ones they were taken to be."""
+    window, filters = question.range.window, question.filters
+    region = slow.region or store().slowest(window, filters, int(slow.above[1:]) / 100)
+    return region, store().explain(window, filters, region, limit)
+
+
+def heatmap(question: Question, step_ns: int) -> list[HeatmapCell]:
+    """`step_ns` is a whole number of seconds."""
+    return store().heatmap(question.range.window, question.filters, step_ns // 1_000_000_000)
+
+
+def requests(
+    question: Question,
+    order: Order,
+    limit: int,
+    cursor: str | None = None,
+    min_e2e_ns: int = 0,
+    max_e2e_ns: int | None = None,
+) -> RequestPage:
+    """A page of rows. Raises BadQuestion for a cursor that is not of this order."""
+    try:
+        return store().requests(question.range.window, question.filters, order, limit, cursor, min_e2e_ns, max_e2e_ns)
+    except StoreInputError as error:
+        raise BadQuestion("cursor", cursor or "", str(error), "Leave it out to begin at the first page") from None
+
+
+def export(question: Question, form: Format) -> Iterator[bytes]:
+    """All rows as pieces of one file. Raises BadQuestion where there are more than MOST_EXPORTED."""
+    window, filters = question.range.window, question.filters
+    count = store().count(window, filters)
+    if count > MOST_EXPORTED:
+        reason = f"has {count:,} requests, more than the {MOST_EXPORTED:,} of one export"
+        raise BadQuestion("from", question.range.from_text, reason, "Ask for a shorter range, or filter")
+    return store().export(window, filters, form)
+
+
+def trace(trace_id: str) -> Trace | None:
+    """Of 32 hex digits; None where there is neither a span nor a request."""
+    spans, rows = store().traced(trace_id)
+    number = len(spans)
+    if number >= ROW_SPANS:
+        raw = bytes.fromhex(trace_id)
+        number = max(number, store().span_counts([raw]).get(raw, 0))
+    return Trace(spans, rows, number) if spans or rows else None
+
+
+def values(window: Window, dimensions: Sequence[Dimension] = DIMENSIONS) -> dict[Dimension, list[str]]:
+    """What each filter may choose from in this window, the most frequent first."""
+    asked = {dimension: beside(store().values, window, dimension) for dimension in dimensions}
+    return {dimension: found.result() for dimension, found in asked.items()}
+
+
+def health(window: Window, dimension: Dimension) -> dict[str, Health]:
+    return {found.value: found for found in store().health(window, dimension)}
+
+
+def replicas(window: Window) -> list[ReplicaHealth]:
+    """By pool and replica: the attempts made at each."""
+    return store().replicas(window)
+
+
+def newest_ns() -> int | None:
+    """When the newest request of the whole ledger ended."""
+    return store().newest()
+
+
+def covered_ns(window: Window, now_ns: int) -> int:
+    """How much of a window the ledger can know of: from its first request on, and until now; at least a second, 0 where it knows nothing.
+    Rates are over this time: before it, nobody counted."""
+    oldest_ns = store().oldest()
+    if oldest_ns is None or oldest_ns >= window.to_ns:
+        return 0
+    end_ns = min(window.to_ns, now_ns)
+    return max(end_ns - max(window.from_ns, oldest_ns), min(SECOND_NS, window.to_ns - window.from_ns))

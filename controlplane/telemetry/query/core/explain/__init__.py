@@ -1,0 +1,45 @@
+"""What is different about the slow requests, and which known cause that looks like. Pure: the store brings the figures."""
+
+from controlplane.telemetry.query.core.explain.causes import Cause, Evidence, known_causes
+from controlplane.telemetry.query.core.explain.difference import (
+    Account,
+    Explanation,
+    Finding,
+    Side,
+    Split,
+    StageDifference,
+    explain,
+)
+from controlplane.telemetry.query.core.explain.nothing import nothing
+from controlplane.telemetry.query.core.explain.observation import (
+    Batching,
+    Cache,
+    ColdStarts,
+    Observation,
+    PromptMix,
+    Regions,
+    Replica,
+    Tokenizer,
+)
+
+__all__ = [
+    "Account",
+    "Batching",
+    "Cache",
+    "Cause",
+    "ColdStarts",
+    "Evidence",
+    "Explanation",
+    "Finding",
+    "Observation",
+    "PromptMix",
+    "Regions",
+    "Replica",
+    "Side",
+    "Split",
+    "StageDifference",
+    "Tokenizer",
+    "explain",
+    "known_causes",
+    "nothing",
+]

@@ -1,0 +1,41 @@
+"""Known causes of slowness, each a pure rule over an `Observation`: what it says, it says with its evidence."""
+
+from collections.abc import Callable
+
+from controlplane.telemetry.query.core.explain.causes.cause import Cause, Evidence
+from controlplane.telemetry.query.core.explain.causes.replicas import cold_replica, no_replica_up, sick_replica
+from controlplane.telemetry.query.core.explain.causes.scheduling import (
+    busy_gpus_empty_queue,
+    deep_queue_idle_gpus,
+    long_batching_window,
+)
+from controlplane.telemetry.query.core.explain.causes.traffic import (
+    cache_collapse,
+    cross_region_traffic,
+    long_prompts_block_short,
+    tokenizer_saturation,
+)
+from controlplane.telemetry.query.core.explain.observation import Observation
+
+__all__ = ["RULES", "Cause", "Evidence", "known_causes"]
+
+RULES: tuple[Callable[[Observation], Cause | None], ...] = (
+    no_replica_up,
+    cold_replica,
+    long_batching_window,
+    deep_queue_idle_gpus,
+    busy_gpus_empty_queue,
+    cache_collapse,
+    cross_region_traffic,
+    tokenizer_saturation,
+    long_prompts_block_short,
+    sick_replica,
+)
+
+
+def known_causes(seen: Observation) -> list[Cause]:
+    """Every known cause that the observation shows: those that cost answers first, then the costliest. None without requests."""
+    if not seen.requests:
+        return [cause] if (cause := no_replica_up(seen)) else []
+    found = (cause for rule in RULES if (cause := rule(seen)))
+    return sorted(found, key=lambda cause: (-cause.failed, -cause.impact_ms, cause.name))

@@ -1,0 +1,100 @@
+"""Causes in what is asked, from where, and what is done before the model."""
+
+from math import sqrt
+
+from controlplane.telemetry.query.core.explain.causes.cause import Cause, Evidence
+from controlplane.telemetry.query.core.explain.observation import Observation
+
+COLLAPSE = 0.5  # of the share of hits before
+CACHE_LOOKUPS = 100  # in either window: fewer say nothing of a share
+SIGNIFICANT = 3.0  # standard errors
+FAR_SHARE = 0.05  # of requests
+FAR_FACTOR = 2.0  # this many times the network time of those served at home
+TELLING_MS = 10.0
+SATURATED = 2.0  # times the time per token before
+TOKENIZER_BUSY = 0.9
+TELLING = 0.05  # of E2E
+BLOCKED = 2.0  # times the wait of those with no long prompt before them
+BLOCKED_REQUESTS = 20
+
+
+def cache_collapse(seen: Observation) -> Cause | None:
+    """The share of hits fell to less than half of what it was, by more than chance."""
+    cache = seen.cache
+    if cache is None or min(cache.lookups, cache.lookups_before) < CACHE_LOOKUPS:
+        return None
+    now, before = cache.hits / cache.lookups, cache.hits_before / cache.lookups_before
+    pooled = (cache.hits + cache.hits_before) / (cache.lookups + cache.lookups_before)
+    error = sqrt(pooled * (1 - pooled) * (1 / cache.lookups + 1 / cache.lookups_before))
+    if now >= COLLAPSE * before or before - now < SIGNIFICANT * error:
+        return None
+    skipped = (Evidence("lookups given up", cache.skipped, "requests", 0),) if cache.skipped else ()
+    return Cause(
+        "cache-collapse",
+        f"the cache of {seen.pool} answers {now:.0%} of lookups, {before:.0%} before",
+        (before - now) * seen.e2e_ms,
+        (Evidence("hits", 100 * now, "%", 100 * before), Evidence("lookups", cache.lookups, "requests"), *skipped),
+    )
+
+
+def cross_region_traffic(seen: Observation) -> Cause | None:
+    """A telling share of requests is served far from where it comes from, and pays for the way."""
+    far = seen.regions
+    if far is None or not seen.requests or far.requests < FAR_SHARE * seen.requests:
+        return None
+    extra_ms = far.network_ms - far.local_network_ms
+    if far.network_ms < FAR_FACTOR * far.local_network_ms or extra_ms < TELLING_MS:
+        return None
+    return Cause(
+        "cross-region-traffic",
+        f"{far.requests / seen.requests:.0%} of the requests of {seen.pool} are served in another region, {extra_ms:.0f} ms away",
+        extra_ms * far.requests / seen.requests,
+        (
+            Evidence("served in another region", 100 * far.requests / seen.requests, "%", 0),
+            Evidence("their network time", far.network_ms, "ms", far.local_network_ms),
+        ),
+    )
+
+
+def tokenizer_saturation(seen: Observation) -> Cause | None:
+    """Tokenising takes much longer per token than before (not: longer prompts), or its threads are all busy."""
+    tokenizer, spent_ms = seen.tokenizer, seen.stage_ms.get("tokenizer")
+    if tokenizer is None or spent_ms is None or spent_ms < TELLING * seen.e2e_ms:
+        return None
+    slower = 0 < tokenizer.us_per_token_before * SATURATED <= tokenizer.us_per_token
+    if not slower and (tokenizer.busy is None or tokenizer.busy < TOKENIZER_BUSY):
+        return None
+    busy = () if tokenizer.busy is None else (Evidence("tokenizer threads busy", 100 * tokenizer.busy, "%"),)
+    usual = tokenizer.us_per_token_before / tokenizer.us_per_token if slower else 0.0
+    return Cause(
+        "tokenizer-saturation",
+        f"requests of {seen.pool} spend {spent_ms:.0f} ms in the tokenizer",
+        spent_ms * (1 - usual),
+        (
+            Evidence("time per token", tokenizer.us_per_token, "µs/token", tokenizer.us_per_token_before),
+            Evidence("tokenizer stage", spent_ms, "ms"),
+            *busy,
+        ),
+    )
+
+
+def long_prompts_block_short(seen: Observation) -> Cause | None:
+    """Short prompts wait much longer when a long one is being prefilled before them."""
+    mix = seen.prompts
+    if mix is None or mix.short_requests < BLOCKED_REQUESTS:
+        return None
+    extra_ms = mix.short_queue_with_long_ms - mix.short_queue_alone_ms
+    if mix.short_queue_with_long_ms < BLOCKED * mix.short_queue_alone_ms or extra_ms < TELLING_MS:
+        return None
+    return Cause(
+        "long-prompts-block-short",
+        f"short prompts of {seen.pool} wait {extra_ms:.0f} ms longer behind long ones",
+        extra_ms * mix.short_requests / max(seen.requests, mix.short_requests),
+        (
+            Evidence(
+                "wait of short prompts behind a long one", mix.short_queue_with_long_ms, "ms", mix.short_queue_alone_ms
+            ),
+            Evidence("short prompts that met one", mix.short_requests, "requests"),
+            Evidence("long prompts", 100 * mix.long_share, "%"),
+        ),
+    )

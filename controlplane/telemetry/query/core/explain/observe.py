@@ -1,0 +1,278 @@
+"""From what the store measured to what the rules for known causes look at. Pure; what nobody measured stays None."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import fmean
+
+from controlplane.telemetry.query.core.explain.figures import (
+    AttemptFigures,
+    Measured,
+    MixFigures,
+    PoolFigures,
+    Serving,
+)
+from controlplane.telemetry.query.core.explain.observation import (
+    Batching,
+    Cache,
+    ColdStarts,
+    Observation,
+    PromptMix,
+    Regions,
+    Replica,
+    Tokenizer,
+)
+
+GAUGES = (
+    "nv_inference_pending_request_count", "vllm:num_requests_waiting", "weir_gateway_pool_waiting", "nv_gpu_utilization",
+    "DCGM_FI_DEV_GPU_UTIL",
+)  # fmt: skip
+COUNTERS = (
+    "nv_inference_count", "nv_inference_exec_count", "nv_cache_num_hits_per_model", "nv_cache_num_misses_per_model",
+    "redis_keyspace_hits_total", "redis_keyspace_misses_total",
+)  # fmt: skip
+CACHE_COUNTERS = COUNTERS[2:]
+NEAR_REQUESTS = 20  # fewer say nothing of a region's network
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sighting:
+    """Everything measured of a window, and of the one as long before it."""
+
+    now: Sequence[PoolFigures]
+    before: Sequence[PoolFigures] = ()
+    attempts: Sequence[AttemptFigures] = ()
+    mixes: Mapping[str, MixFigures] = field(default_factory=dict)
+    gauges: Sequence[Measured] = ()
+    counters: Sequence[Measured] = ()
+    counters_before: Sequence[Measured] = ()
+    serving: Mapping[str, Serving] = field(default_factory=dict)
+
+
+def observations(seen: Sighting) -> list[Observation]:
+    """One of each pool that had requests in the window, by name."""
+    now, before = _by_pool(seen.now), _by_pool(seen.before)
+    return [_observation(pool, groups, before.get(pool, []), seen) for pool, groups in sorted(now.items())]
+
+
+def _by_pool(groups: Iterable[PoolFigures]) -> dict[str, list[PoolFigures]]:
+    found: dict[str, list[PoolFigures]] = defaultdict(list)
+    for group in groups:
+        found[group.pool].append(group)
+    return found
+
+
+def _observation(pool: str, now: list[PoolFigures], before: list[PoolFigures], seen: Sighting) -> Observation:
+    requests = _sum(now, "requests")
+    serving = seen.serving.get(pool, Serving(pool=pool))
+    stages = {stage for group in now for stage in group.stage_ns}
+    return Observation(
+        pool=pool,
+        requests=requests,
+        e2e_ms=_ms(_sum(now, "e2e_ns"), requests) or 0.0,
+        stage_ms={
+            stage: sum(group.stage_ns.get(stage, 0) for group in now) / requests / 1e6
+            for stage in sorted(stages)
+            if requests
+        },
+        failed=_sum(now, "failed"),
+        refused=_sum(now, "refused"),
+        queue_depth=_queue_depth(serving, seen.gauges),
+        gpu_utilisation=_gpu(serving, seen.gauges),
+        cold_starts=_cold(now),
+        batching=_batching(serving, seen.counters),
+        cache=_cache(now, before, serving, seen),
+        regions=_regions(now, [*seen.now, *seen.before]),
+        tokenizer=_tokenizer(now, before),
+        prompts=_prompts(seen.mixes.get(pool)),
+        replicas=_attempted(pool, seen.attempts) or _replicas(now),
+    )
+
+
+def _sum(groups: Iterable[PoolFigures], name: str) -> int:
+    return sum(getattr(group, name) for group in groups)
+
+
+def _ms(ns: float, requests: int) -> float | None:
+    return ns / requests / 1e6 if requests else None
+
+
+def _cold(now: list[PoolFigures]) -> ColdStarts | None:
+    cold, own = _sum(now, "cold"), _sum(now, "own")
+    cold_ns = _sum(now, "cold_e2e_ns")
+    warm_ms = _ms(_sum(now, "own_e2e_ns") - cold_ns, own - cold)
+    if warm_ms is None:  # nothing warm to hold it against
+        return None
+    return ColdStarts(requests=cold, cold_e2e_ms=_ms(cold_ns, cold) or 0.0, warm_e2e_ms=warm_ms)
+
+
+def _attempted(pool: str, attempts: Sequence[AttemptFigures]) -> tuple[Replica, ...]:
+    """As the attempts made at each replica tell: also of one whose requests another one answered in the end."""
+    return tuple(
+        Replica(
+            name=one.replica,
+            requests=one.attempts,
+            errors=one.failed,
+            model_ms=_ms(one.model_ns, one.output_tokens) or 0.0,
+        )
+        for one in attempts
+        if one.pool == pool
+    )
+
+
+def _replicas(now: list[PoolFigures]) -> tuple[Replica, ...]:
+    """Those that name themselves and answered with tokens. One that only fails has no time per token: it counts by its failures."""
+    found: dict[str, list[PoolFigures]] = defaultdict(list)
+    for group in now:
+        if group.replica and group.own + group.own_failed:
+            found[group.replica].append(group)
+    return tuple(
+        Replica(
+            name=name,
+            requests=_sum(groups, "own") + _sum(groups, "own_failed"),
+            errors=_sum(groups, "own_failed"),
+            model_ms=_ms(_sum(groups, "model_ns"), _sum(groups, "output_tokens")) or 0.0,
+        )
+        for name, groups in sorted(found.items())
+    )
+
+
+def _tokenizer(now: list[PoolFigures], before: list[PoolFigures]) -> Tokenizer | None:
+    tokens, tokens_before = _sum(now, "tokenized"), _sum(before, "tokenized")
+    if not tokens or not tokens_before:
+        return None
+    return Tokenizer(
+        us_per_token=_sum(now, "tokenizer_ns") / tokens / 1e3,
+        us_per_token_before=_sum(before, "tokenizer_ns") / tokens_before / 1e3,
+    )
+
+
+def _prompts(mix: MixFigures | None) -> PromptMix | None:
+    if mix is None or mix.short_with_long_queue_ns is None or mix.short_alone_queue_ns is None:
+        return None
+    return PromptMix(
+        long_share=mix.long / mix.requests,
+        short_requests=mix.short_with_long,
+        short_queue_with_long_ms=mix.short_with_long_queue_ns / 1e6,
+        short_queue_alone_ms=mix.short_alone_queue_ns / 1e6,
+    )
+
+
+def _regions(now: list[PoolFigures], everywhere: Sequence[PoolFigures]) -> Regions | None:
+    """The pool's requests beside those of the region that is nearest for the same models, by the time spent on the network.
+
+    The ledger does not know where a request came from; the region with the shortest way is taken for it, also where it served only in
+    the window before (a fail-over). None where the models are served in one region alone, or this one is the nearest.
+    """
+    region, models = max(now, key=lambda group: group.requests).region, {group.model for group in now}
+    requests: dict[str, int] = defaultdict(int)
+    network: dict[str, int] = defaultdict(int)
+    for group in everywhere:
+        if group.model in models and group.region and group.own_network_ns:
+            requests[group.region] += group.own
+            network[group.region] += group.own_network_ns
+    means = {name: network[name] / requests[name] / 1e6 for name in requests if requests[name] >= NEAR_REQUESTS}
+    here = _ms(_sum(now, "own_network_ns"), _sum(now, "own"))
+    if region not in means or len(means) < 2 or here is None:
+        return None
+    nearest = min(means, key=lambda name: (means[name], name))
+    if nearest == region:
+        return None
+    return Regions(requests=_sum(now, "own"), network_ms=here, local_network_ms=means[nearest])
+
+
+def _cache(now: list[PoolFigures], before: list[PoolFigures], serving: Serving, seen: Sighting) -> Cache | None:
+    """As the ledger has it; where it knows of no lookups, Triton's own response cache, else Redis' keys."""
+    if lookups := _sum(now, "cache_lookups"):
+        return Cache(
+            lookups=lookups,
+            hits=_sum(now, "cache_hits"),
+            lookups_before=_sum(before, "cache_lookups"),
+            hits_before=_sum(before, "cache_hits"),
+            skipped=_sum(now, "cache_skipped"),
+        )
+    for hits, misses, ours in (
+        ("nv_cache_num_hits_per_model", "nv_cache_num_misses_per_model", True),
+        ("redis_keyspace_hits_total", "redis_keyspace_misses_total", False),
+    ):
+        counts = [
+            round(sum(one.value for one in measured if one.metric == name and (not ours or _is_of(serving, one))))
+            for measured in (seen.counters, seen.counters_before)
+            for name in (hits, misses)
+        ]
+        hit, missed, hit_before, missed_before = counts
+        if hit + missed:
+            return Cache(
+                lookups=hit + missed, hits=hit, lookups_before=hit_before + missed_before, hits_before=hit_before
+            )
+    return None
+
+
+def _batching(serving: Serving, counters: Sequence[Measured]) -> Batching | None:
+    inferences, executions = (
+        sum(one.value for one in counters if one.metric == name and _is_of(serving, one))
+        for name in ("nv_inference_count", "nv_inference_exec_count")
+    )
+    if serving.batch_window_ms is None or not serving.batch_max or executions <= 0:
+        return None
+    return Batching(max_delay_ms=serving.batch_window_ms, max_size=serving.batch_max, mean_size=inferences / executions)
+
+
+def _queue_depth(serving: Serving, gauges: Sequence[Measured]) -> float | None:
+    """Waiting at the replicas, and for them at the gateway."""
+    at_replicas: dict[str, float] = defaultdict(float)
+    for one in gauges:
+        if one.metric in GAUGES[:2] and _is_of(serving, one):
+            at_replicas[one.labels.get("instance", "")] += one.value
+    at_gateway = [one.value for one in gauges if one.metric == GAUGES[2] and one.labels.get("pool") == serving.pool]
+    replicas = len(at_replicas) or len(serving.instances)
+    if not replicas or not (at_replicas or at_gateway):
+        return None
+    return (sum(at_replicas.values()) + sum(at_gateway)) / replicas
+
+
+def _gpu(serving: Serving, gauges: Sequence[Measured]) -> float | None:
+    """0 to 1, the mean of the pool's GPUs: as Triton says, else as DCGM says of the replicas' hosts or of the pool in its labels."""
+    ours = [one.value for one in gauges if one.metric == "nv_gpu_utilization" and _is_of(serving, one)]
+    if ours:
+        return fmean(ours)
+    hosts = {_host(instance) for instance in serving.instances}
+    of_dcgm = [
+        one.value / 100
+        for one in gauges
+        if one.metric == "DCGM_FI_DEV_GPU_UTIL"
+        and (one.labels.get("pool", serving.pool) == serving.pool)
+        and ("pool" in one.labels or _host(one.labels.get("instance", "")) in hosts)
+    ]
+    return fmean(of_dcgm) if of_dcgm else None
+
+
+def _is_of(serving: Serving, one: Measured) -> bool:
+    """Whether a server's series is of the pool: by its address where that is known, else by its label; and of the pool's model."""
+    labels = one.labels
+    model = labels.get("model", labels.get("model_name", ""))
+    if model and serving.model_name and model != serving.model_name:
+        return False
+    if serving.instances:
+        return labels.get("instance") in serving.instances
+    return labels.get("pool") == serving.pool
+
+
+def _host(instance: str) -> str:
+    return instance.rpartition(":")[0]
+
+
+PARTS = {
+    "queue_depth": "queue depth",
+    "gpu_utilisation": "GPU utilisation",
+    "batching": "batch sizes and window",
+    "cache": "cache lookups",
+    "tokenizer": "tokenizer time per token",
+    "replicas": "replicas",
+}
+"""What an observation may lack that a rule needs, in words."""
+
+
+def unmeasured(seen: Sequence[Observation]) -> list[str]:
+    """What was measured of none of the pools: no cause that needs it can be named."""
+    return [words for part, words in PARTS.items() if seen and not any(getattr(one, part) for one in seen)]

@@ -1,0 +1,47 @@
+"""What to do about each known cause, read from `docs/causes.md`: one text for people who read it there, on the page and through the API."""
+
+import functools
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from controlplane.telemetry.query.core.explain.causes.cause import PAGE
+
+ROOT = Path(__file__).parents[3]
+COMPONENTS_PAGE = "docs/components.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """A cause's paragraph: what it is, and the steps."""
+
+    name: str
+    shown_by: str
+    steps: tuple[str, ...]
+
+
+@functools.cache
+def remedies() -> Mapping[str, Remedy]:
+    """By the cause's name, in the page's order."""
+    return parse((ROOT / PAGE).read_text(encoding="utf-8"))
+
+
+@functools.cache
+def of_components() -> Mapping[str, Remedy]:
+    """What to do about a component that is down, from `docs/components.md`; by the anchor that its incident leads to."""
+    return parse((ROOT / COMPONENTS_PAGE).read_text(encoding="utf-8"))
+
+
+def parse(page: str) -> Mapping[str, Remedy]:
+    """`## name`, a paragraph, and a list of steps; lines of each may be broken. Marks of code are left out. Pure."""
+    found = {}
+    for section in re.split(r"^## ", page.replace("`", ""), flags=re.MULTILINE)[1:]:
+        name, _, rest = section.partition("\n")
+        paragraph, *steps = re.split(r"^- ", rest, flags=re.MULTILINE)
+        found[name.strip()] = Remedy(name.strip(), _joined(paragraph), tuple(map(_joined, steps)))
+    return found
+
+
+def _joined(text: str) -> str:
+    return " ".join(text.split())

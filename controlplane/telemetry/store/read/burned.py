@@ -1,0 +1,97 @@
+"""Requests that let an objective down, beside those that kept it: when they began, what they spent their time on, which they are.
+
+An objective is told by its `Cut`: of one threshold, or of availability.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from controlplane.telemetry.core.objective_counts import Cut, Step
+from controlplane.telemetry.core.query_types import Dimension, Filters, Window
+from controlplane.telemetry.ledger.row import STAGES
+from controlplane.telemetry.query.core.explain import Split
+
+from ..errors import StoreInputError
+from ..write.arrow_columns import PARTS
+from .explain import ExplainReader
+from .judged import bad, measured
+from .latency import MAX_POINTS
+from .where import FAILED, Where, where
+
+
+class BurnedReader(ExplainReader):
+    """What an incident asks when it opens."""
+
+    def burned_series(self, window: Window, filters: Filters | None, cut: Cut, step_s: int) -> list[Step]:
+        """Bad and counted requests in each step that has any, in order of time; steps begin at multiples of `step_s`."""
+        if step_s < 1 or (window.to_ns - window.from_ns) // (step_s * 10**9) > MAX_POINTS:
+            raise StoreInputError(f"step {step_s} s is out of range; use 1 or more, and at most {MAX_POINTS} steps")
+        counted = _counted(window, filters, cut)
+        counted.parameters["step_ns"] = step_s * 10**9
+        rows = self.rows(
+            f"SELECT intDiv(entry_start_ns, {{step_ns:UInt64}}) AS step, countIf({bad(cut, counted.parameters)}), count()"
+            f" FROM requests FINAL WHERE {counted.sql} GROUP BY step ORDER BY step",
+            counted.parameters,
+        )
+        return [Step(step * step_s * 10**9, worse, total) for step, worse, total in rows]
+
+    def burned_value(self, window: Window, filters: Filters | None, cut: Cut, quantile: float) -> float | None:
+        """The measure at `quantile` (0 to 1) of the counted requests, in the threshold's unit; of availability, the share that
+        was answered. None where nothing was counted."""
+        if not 0 <= quantile <= 1:
+            raise StoreInputError(f"quantile {quantile} is out of range; use 0 to 1")
+        counted = _counted(window, filters, cut)
+        if cut.measure == "availability":
+            asked = f"1 - avg({bad(cut, counted.parameters)})"
+        else:
+            value = measured(cut, counted.parameters)
+            asked = f"quantileExactInclusive({quantile:f})(toFloat64(assumeNotNull({value})))"
+            counted.add(f"({value}) IS NOT NULL")
+        [(count, found)] = self.rows(
+            f"SELECT count(), {asked} FROM requests FINAL WHERE {counted.sql}", counted.parameters
+        )
+        return float(found) if count else None
+
+    def burned_splits(
+        self, window: Window, filters: Filters | None, cut: Cut, dimensions: Sequence[Dimension]
+    ) -> tuple[Split, dict[str, dict[str, Split]]]:
+        """The bad requests beside the good ones, for `controlplane.telemetry.query.core.explain`."""
+        whole = _counted(window, filters, cut)
+        return self._sides(whole, _bad(whole, cut), dimensions, _parts(cut))
+
+    def burned_traces(self, window: Window, filters: Filters | None, cut: Cut, limit: int = 3) -> list[str]:
+        """Trace ids of the worst, the worst first."""
+        worst = _bad(_counted(window, filters, cut), cut)
+        rows = self.rows(
+            f"SELECT trace_id FROM requests FINAL WHERE {worst.sql}"
+            f" ORDER BY {measured(cut, worst.parameters)} DESC, trace_id LIMIT {int(limit)}",
+            worst.parameters,
+        )
+        return [trace.hex() for (trace,) in rows]
+
+
+def _counted(window: Window, filters: Filters | None, cut: Cut) -> Where:
+    condition = where(window, filters)
+    condition.add(f"({bad(cut, condition.parameters)}) IS NOT NULL")
+    return condition
+
+
+def _bad(counted: Where, cut: Cut) -> Where:
+    found = Where(list(counted.conditions), dict(counted.parameters))
+    found.add(bad(cut, found.parameters))
+    return found
+
+
+def _parts(cut: Cut) -> Mapping[str, str]:
+    """SQL of what the excess is made of, by stage. Up to the first token, prefill is all of the model, and egress comes after.
+    Of failures, the stage that each failed in."""
+    if cut.measure == "availability":
+        known = ", ".join(f"'{stage}'" for stage in STAGES)
+        stages = {stage: f"toUInt64({FAILED} AND error_stage = '{stage}')" for stage in STAGES}
+        return {**stages, "unattributed": f"toUInt64({FAILED} AND error_stage NOT IN ({known}))"}
+    if cut.measure == "ttft":
+        return {**PARTS, "model": "prefill_ns", "egress": "toUInt64(0)"}
+    if cut.measure == "itl":
+        return {"model": "decode_ns"}
+    if cut.measure == "cost":
+        return {"model": "toUInt64(ifNull(cost_usd, 0) * 1e9)"}
+    return PARTS if cut.measure == "e2e" else {cut.measure: PARTS[cut.measure]}

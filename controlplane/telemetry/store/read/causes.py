@@ -1,0 +1,157 @@
+"""Figures for the known causes: pools by replica out of the ledger, short prompts beside long ones, and means and growth of metrics."""
+
+from collections.abc import Sequence
+
+from controlplane.telemetry.core.query_types import Filters, Window
+from controlplane.telemetry.query.core.explain.figures import AttemptFigures, Measured, MixFigures, PoolFigures
+
+from ..client import Connection
+from ..write.arrow_columns import PARTS
+from .where import ANSWERED, FAILED, OWN, Where, where
+
+LONG_TOKENS = 4096
+"""A prompt from which on its prefill takes a pool of today's GPUs for long enough to be noticed by others."""
+SHORT_TOKENS = 1024
+MAX_GROUPS = 20_000
+
+_TOKENIZED = "stage_tokenizer > 0 AND prompt_tokens > 0"
+_GENERATED = f"{ANSWERED} AND {OWN} AND stage_model > 0 AND output_tokens > 0"
+_SUMS = ", ".join(f"sumIf({part}, {ANSWERED})" for part in PARTS.values())
+_REFUSED = f"{FAILED} AND replica = '' AND error_stage = 'model' AND http_status = 503"
+"""Failed at the model without being sent to any replica: none was up."""
+
+
+class CauseReader(Connection):
+    """What the rules for known causes are told."""
+
+    def pool_figures(self, window: Window, filters: Filters | None = None) -> list[PoolFigures]:
+        """Of every pool that has one of the requests asked for: all its requests in the window, by model, region and replica."""
+        condition = where(window)
+        if filters:
+            asked = where(window, filters)
+            condition.parameters |= asked.parameters
+            condition.add(f"pool IN (SELECT pool FROM requests WHERE {asked.sql} AND withdrawn = 0)")
+        return self._pool_figures(condition)
+
+    def _pool_figures(self, condition: Where) -> list[PoolFigures]:
+        rows = self.rows(
+            f"SELECT toString(pool), toString(model), toString(region), toString(replica), countIf({ANSWERED}),"
+            f" sumIf(e2e_ns, {ANSWERED}), [{_SUMS}],"
+            f" countIf({OWN} AND {ANSWERED}), countIf({OWN} AND {FAILED}), countIf({FAILED}), countIf({_REFUSED}),"
+            f" sumIf(e2e_ns, {OWN} AND {ANSWERED}), sumIf(stage_network, {OWN} AND {ANSWERED}),"
+            f" countIf(cold_start AND {OWN} AND {ANSWERED}), sumIf(e2e_ns, cold_start AND {OWN} AND {ANSWERED}),"
+            " countIf(cache_outcome IN ('hit', 'coalesced')), countIf(cache_outcome IN ('hit', 'coalesced', 'miss')),"
+            " countIf(cache_outcome = 'skipped'),"
+            f" sumIf(stage_tokenizer, {_TOKENIZED}), sumIf(ifNull(prompt_tokens, 0), {_TOKENIZED}),"
+            f" sumIf(stage_model, {_GENERATED}), sumIf(ifNull(output_tokens, 0), {_GENERATED})"
+            f" FROM requests FINAL WHERE {condition.sql} AND pool != '' GROUP BY pool, model, region, replica"
+            f" ORDER BY count() DESC LIMIT {MAX_GROUPS}",
+            condition.parameters,
+        )
+        return [
+            PoolFigures(
+                pool=pool,
+                model=model,
+                region=region,
+                replica=replica,
+                requests=requests,
+                e2e_ns=e2e,
+                stage_ns=dict(zip(PARTS, stages, strict=True)),
+                own=own,
+                own_failed=own_failed,
+                failed=failed,
+                refused=refused,
+                own_e2e_ns=own_e2e,
+                own_network_ns=network,
+                cold=cold,
+                cold_e2e_ns=cold_e2e,
+                cache_hits=hits,
+                cache_lookups=lookups,
+                cache_skipped=skipped,
+                tokenizer_ns=tokenizer,
+                tokenized=tokenized,
+                model_ns=model_ns,
+                output_tokens=output,
+            )
+            for (
+                pool, model, region, replica, requests, e2e, stages, own, own_failed, failed, refused, own_e2e, network, cold, cold_e2e,
+                hits, lookups, skipped, tokenizer, tokenized, model_ns, output,
+            ) in rows
+        ]  # fmt: skip
+
+    def attempt_figures(self, window: Window, pools: Sequence[str]) -> list[AttemptFigures]:
+        """Of each of the pools, by replica: the attempts made at it, those that failed, and the model time of those that answered."""
+        if not pools:
+            return []
+        condition = where(window)
+        rows = self.rows(
+            "SELECT toString(one.1) AS its_pool, toString(one.2) AS its_replica, count(), countIf(one.3 = 'error'),"
+            " sumIf(one.4, one.3 = 'ok' AND tokens > 0), sumIf(tokens, one.3 = 'ok') FROM"
+            " (SELECT ifNull(output_tokens, 0) AS tokens, arrayJoin(arrayZip(attempt_pool, attempt_replica, attempt_outcome,"
+            f" attempt_model_ns)) AS one FROM requests FINAL WHERE {condition.sql} AND {OWN})"
+            " WHERE one.1 IN {pools:Array(String)} GROUP BY its_pool, its_replica ORDER BY its_pool, its_replica",
+            {**condition.parameters, "pools": list(pools)},
+        )
+        return [AttemptFigures(*row) for row in rows]
+
+    def prompt_mixes(self, window: Window, pools: Sequence[str]) -> dict[str, MixFigures]:
+        """Of each of the pools: how long prompts of less than SHORT_TOKENS waited in the queue, by whether one of at least LONG_TOKENS was
+        being prefilled on their replica when their wait began."""
+        if not pools:
+            return {}
+        condition = where(window, {"pool": tuple(pools)})
+        condition.add(OWN)
+        condition.add("replica != ''")
+        rows = self.rows(
+            "SELECT toString(pool), count(), countIf(long), countIf(short AND met),"
+            " avgIf(queue, short AND met), avgIf(queue, short AND NOT met)"
+            " FROM (SELECT pool, long, short, queue, max(until) OVER"
+            " (PARTITION BY pool, replica ORDER BY at ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) > at AND NOT long AS met"
+            " FROM (SELECT pool, replica, stage_queue AS queue,"
+            f" ifNull(prompt_tokens, 0) >= {LONG_TOKENS} AS long, prompt_tokens < {SHORT_TOKENS} AND {ANSWERED} AS short,"
+            " entry_start_ns + stage_gateway + stage_cache + stage_tokenizer AS waits, waits + queue AS begins,"
+            " if(long, begins, waits) AS at, if(long, begins + if(prefill_ns > 0, prefill_ns, stage_model), 0) AS until"
+            f" FROM requests FINAL WHERE {condition.sql})) GROUP BY pool",
+            condition.parameters,
+        )
+        return {
+            pool: MixFigures(
+                requests=requests,
+                long=long,
+                short_with_long=met,
+                short_with_long_queue_ns=with_long if with_long == with_long else None,  # NaN: of none
+                short_alone_queue_ns=alone if alone == alone else None,
+            )
+            for pool, requests, long, met, with_long, alone in rows
+        }
+
+    def gauge_means(self, metrics: Sequence[str], window: Window) -> list[Measured]:
+        """The mean of each series' samples in the window. Those without one are left out."""
+        return self._measured(
+            "SELECT series, avg(value) AS amount FROM samples FINAL WHERE {samples} GROUP BY series", metrics, window
+        )
+
+    def counter_growth(self, metrics: Sequence[str], window: Window) -> list[Measured]:
+        """By how much each counter grew between its samples in the window; where it began again, by the whole new value."""
+        return self._measured(
+            "SELECT series, sum(multiIf(series IN (SELECT series FROM series WHERE delta AND metric IN {metrics:Array(String)}), value,"
+            " isNaN(before), 0, value < before OR start_ns > started AND start_ns >= sampled_ns, value, value - before)) AS amount"
+            " FROM (SELECT series, value, start_ns, lagInFrame(value, 1, nan) OVER earlier AS before,"
+            " lagInFrame(start_ns) OVER earlier AS started, lagInFrame(time_ns) OVER earlier AS sampled_ns"
+            " FROM samples FINAL WHERE {samples}"
+            " WINDOW earlier AS (PARTITION BY series ORDER BY time_ns ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING))"
+            " GROUP BY series",
+            metrics,
+            window,
+        )
+
+    def _measured(self, sql: str, metrics: Sequence[str], window: Window) -> list[Measured]:
+        ours = "series IN (SELECT series FROM series WHERE metric IN {metrics:Array(String)})"
+        inside = f"{ours} AND time_ns > {{from_ns:Int64}} AND time_ns <= {{to_ns:Int64}} AND NOT isNaN(value)"
+        rows = self.rows(
+            "SELECT metric, labels, amount FROM"
+            " (SELECT metric, series, labels FROM series FINAL WHERE metric IN {metrics:Array(String)}) AS known"
+            f" INNER JOIN ({sql.replace('{samples}', inside)}) AS figures USING series ORDER BY metric, series",
+            {"metrics": list(metrics), "from_ns": window.from_ns, "to_ns": window.to_ns},
+        )
+        return [Measured(metric, labels, amount) for metric, labels, amount in rows]

@@ -1,0 +1,131 @@
+"""Figures for "what is different about these requests?", and the heatmap to choose them from. All are of answered requests (latency.py)."""
+
+from collections.abc import Mapping, Sequence
+from typing import get_args
+
+from controlplane.telemetry.core.query_types import HEATMAP_EDGES_NS, Dimension, Filters, HeatmapCell, Region, Window
+from controlplane.telemetry.query.core.explain import Explanation, Side, Split, explain
+
+from ..client import Connection
+from ..errors import StoreInputError
+from ..write.arrow_columns import PARTS
+from .latency import MAX_POINTS
+from .where import ANSWERED, Where, column, where
+
+EXEMPLARS = 3
+DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
+
+
+class ExplainReader(Connection):
+    """What the explain panel asks."""
+
+    def heatmap(self, window: Window, filters: Filters | None, step_s: int) -> list[HeatmapCell]:
+        """Requests by step of entry time and by E2E (see HEATMAP_EDGES_NS), in order of both."""
+        if step_s < 1 or (window.to_ns - window.from_ns) // (step_s * 10**9) > MAX_POINTS:
+            raise StoreInputError(
+                f"step {step_s} s is out of range; use 1 or more, and at most {MAX_POINTS} steps a chart"
+            )
+        condition = where(window, filters)
+        condition.parameters |= {"step_ns": step_s * 10**9, "edges": list(HEATMAP_EDGES_NS)}
+        found = self.rows(
+            "SELECT intDiv(entry_start_ns, {step_ns:UInt64}) AS step, roundDown(e2e_ns, {edges:Array(UInt64)}) AS low,"
+            f" count() FROM requests FINAL WHERE {condition.sql} AND {ANSWERED} GROUP BY step, low ORDER BY step, low",
+            condition.parameters,
+        )
+        above = dict(zip(HEATMAP_EDGES_NS, (*HEATMAP_EDGES_NS[1:], None), strict=True))
+        return [HeatmapCell(step * step_s * 10**9, low, above[low], requests) for step, low, requests in found]
+
+    def explain(
+        self, window: Window, filters: Filters | None = None, region: Region | None = None, limit: int = 10
+    ) -> Explanation:
+        """What sets the requests of a region apart from the others of the window, in at most `limit` findings; without a
+        region, those above its p95."""
+        return explain(*self.splits(window, filters, region), limit)
+
+    def splits(
+        self,
+        window: Window,
+        filters: Filters | None = None,
+        region: Region | None = None,
+        dimensions: Sequence[Dimension] = DIMENSIONS,
+    ) -> tuple[Split, dict[str, dict[str, Split]]]:
+        """Requests and time by stage inside and outside a region: in total, and by each value of each dimension.
+
+        Both sides count exactly. The few trace ids with each value are a random choice of the region's.
+        """
+        condition = where(window, filters)
+        condition.add(ANSWERED)
+        return self._sides(condition, _within(condition, region or self.slowest(window, filters)), dimensions, PARTS)
+
+    def _sides(
+        self, whole: Where, part: Where, dimensions: Sequence[Dimension], parts: Mapping[str, str]
+    ) -> tuple[Split, dict[str, dict[str, Split]]]:
+        """The requests of `part` beside the others of `whole`; `parts`: what is summed of each, by name."""
+        everything = self.beside(self._by_value, whole, dimensions, parts)
+        chosen = self._by_value(part, dimensions, parts)
+        total, split = Split(Side(), Side()), dict[str, dict[str, Split]]((name, {}) for name in dimensions)
+        for (dimension, value), (count, sums, _) in everything.result().items():
+            inside, inside_sums, traces = chosen.get((dimension, value), (0, [0] * len(parts), []))
+            outside = max(count - inside, 0)  # rows may have come between the two queries
+            found = Split(
+                Side(inside, dict(zip(parts, inside_sums, strict=True))),
+                Side(
+                    outside,
+                    {name: max(all_ - in_, 0) for name, all_, in_ in zip(parts, sums, inside_sums, strict=True)},
+                ),
+                tuple(trace.hex() for trace in traces),
+            )
+            if dimension:
+                split[dimension][value] = found
+            else:
+                total = found
+        return total, split
+
+    def slowest(self, window: Window, filters: Filters | None = None, quantile: float = 0.95) -> Region:
+        """The region above a quantile (0 to 1) of E2E, exact; of no requests, everything."""
+        if not 0 <= quantile <= 1:
+            raise StoreInputError(f"quantile {quantile} is out of range; use 0 to 1")
+        condition = where(window, filters)
+        [(bound, count)] = self.rows(
+            f"SELECT toUInt64(quantileExact({quantile:f})(e2e_ns)), count() FROM requests FINAL"
+            f" WHERE {condition.sql} AND {ANSWERED}",
+            condition.parameters,
+        )
+        return Region(bound + 1 if count else 0)
+
+    def _by_value(
+        self, condition: Where, dimensions: Sequence[Dimension], parts: Mapping[str, str]
+    ) -> dict[tuple[str, str], tuple[int, list[int], Sequence[bytes]]]:
+        """By (dimension, value), and by ("", "") for all: count, sums of `parts`, some trace ids."""
+        names = [column(dimension) for dimension in dimensions]
+        sets = ", ".join(f"({name})" for name in names)
+        sums = ", ".join(f"sum({part})" for part in parts.values())
+        rows = self.rows(
+            f"SELECT [{', '.join(f'toString({name})' for name in names)}], grouping({', '.join(names)}),"
+            f" count(), [{sums}], groupArraySample({EXEMPLARS}, 1)(trace_id)"
+            f" FROM requests FINAL WHERE {condition.sql} GROUP BY GROUPING SETS ({sets}, ())",
+            condition.parameters,
+        )
+        return {_key(dimensions, values, bits): (count, sums, traces) for values, bits, count, sums, traces in rows}
+
+
+def _key(dimensions: Sequence[Dimension], values: Sequence[str], bits: int) -> tuple[str, str]:
+    """ClickHouse's `grouping` sets the bit of each column that a row is not grouped by, the first column's highest."""
+    for at, dimension in enumerate(reversed(dimensions)):
+        if not bits >> at & 1:
+            return dimension, values[len(dimensions) - 1 - at]
+    return "", ""
+
+
+def _within(condition: Where, region: Region) -> Where:
+    inside = Where(list(condition.conditions), dict(condition.parameters))
+    inside.add("e2e_ns >= {region_low:UInt64}", region_low=region.min_e2e_ns)
+    if region.max_e2e_ns is not None:
+        inside.add("e2e_ns < {region_high:UInt64}", region_high=region.max_e2e_ns)
+    if region.window is not None:
+        inside.add(
+            "entry_start_ns >= {region_from:UInt64} AND entry_start_ns < {region_to:UInt64}",
+            region_from=region.window.from_ns,
+            region_to=region.window.to_ns,
+        )
+    return inside

@@ -1,0 +1,121 @@
+"""Request rows on their way out: batch by batch, as CSV or Parquet, in memory that does not grow with the window."""
+
+import io
+from collections.abc import Iterable, Iterator
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from controlplane.telemetry.core.query_types import Filters, Window
+from controlplane.telemetry.ledger.row import STAGES
+
+from ..client import Connection
+from ..write.arrow_columns import REQUEST_COLUMNS
+from .where import where
+
+Format = Literal["csv", "parquet"]
+CONTENT_TYPES: dict[Format, str] = {"csv": "text/csv; charset=utf-8", "parquet": "application/vnd.apache.parquet"}
+BATCH_ROWS = 20_000
+
+_IDS = ("trace_id", "request_id")
+COLUMNS = (
+    *_IDS,
+    *(
+        name
+        for name in REQUEST_COLUMNS
+        if name not in (*_IDS, "critical_path") and not name.startswith(("stage_", "attempt_"))
+    ),
+    *(f"stage_{stage}" for stage in STAGES),
+    "prompt_bucket",
+)
+"""In this order; times in ns, ids as hex, `stage_NAME` and `unattributed_ns` sum to `e2e_ns`."""
+
+
+class Exporter(Connection):
+    """Hands out request rows in bulk."""
+
+    def export(self, window: Window, filters: Filters | None = None, form: Format = "csv") -> Iterator[bytes]:
+        """All requests of the window by entry time, as pieces of one CSV or Parquet file. Each row that was there from the
+        start comes exactly once, whatever arrives meanwhile."""
+        batches = self.export_batches(window, filters)
+        return _csv(batches) if form == "csv" else _parquet(batches)
+
+    def count(self, window: Window, filters: Filters | None = None) -> int:
+        """How many rows an export would have now."""
+        condition = where(window, filters)
+        [(count,)] = self.rows(f"SELECT count() FROM requests FINAL WHERE {condition.sql}", condition.parameters)
+        return int(count)
+
+    def export_batches(
+        self, window: Window, filters: Filters | None = None, rows: int = BATCH_ROWS
+    ) -> Iterator[pa.Table]:
+        """The same as Arrow tables of at most `rows` rows; at least one, perhaps empty, so that the columns are known."""
+        chosen = ", ".join(f"lower(hex({name})) AS {name}_hex" if name in _IDS else name for name in COLUMNS)
+        at: tuple[int, str, str] | None = None
+        while True:
+            condition = where(window, filters)
+            if at is not None:
+                condition.add(
+                    "entry_start_ns >= {at:UInt64} AND (entry_start_ns, trace_id, request_id) >"
+                    " ({at:UInt64}, toFixedString(unhex({at_trace:String}), 16), toFixedString(unhex({at_request:String}), 8))",
+                    **dict(zip(("at", "at_trace", "at_request"), at, strict=True)),
+                )
+            found = self.arrow(
+                f"SELECT {chosen} FROM requests FINAL WHERE {condition.sql}"
+                f" ORDER BY entry_start_ns, trace_id, request_id LIMIT {rows}",
+                condition.parameters,
+            ).rename_columns(list(COLUMNS))
+            if at is None or found.num_rows:
+                yield found
+            if found.num_rows < rows:
+                return
+            last = found.slice(found.num_rows - 1).to_pylist()[0]
+            at = last["entry_start_ns"], last["trace_id"], last["request_id"]
+
+
+def _csv(tables: Iterable[pa.Table]) -> Iterator[bytes]:
+    for number, table in enumerate(tables):
+        piece = io.BytesIO()
+        pyarrow.csv.write_csv(table, piece, pyarrow.csv.WriteOptions(include_header=number == 0))
+        yield piece.getvalue()
+
+
+def _parquet(tables: Iterable[pa.Table]) -> Iterator[bytes]:
+    """One row group to a table; the writer's sink is emptied after each."""
+    sink = _Pieces()
+    writer: pyarrow.parquet.ParquetWriter | None = None
+    for table in tables:
+        if writer is None:
+            writer = pyarrow.parquet.ParquetWriter(sink, table.schema, compression="zstd")
+        writer.write_table(table)
+        yield sink.taken()
+    if writer is not None:
+        writer.close()
+    yield sink.taken()
+
+
+class _Pieces(io.RawIOBase):
+    """A file that is only written to and remembers how far it is; what was written can be taken away."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._pieces: list[bytes] = []
+        self._position = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: object) -> int:
+        piece = bytes(data)  # type: ignore[call-overload]
+        self._pieces.append(piece)
+        self._position += len(piece)
+        return len(piece)
+
+    def tell(self) -> int:
+        return self._position
+
+    def taken(self) -> bytes:
+        pieces, self._pieces = self._pieces, []
+        return b"".join(pieces)

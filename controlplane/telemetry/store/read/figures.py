@@ -1,0 +1,199 @@
+"""Counts, quantiles and sums as what pages show, whether requests or sorted pieces told them. Definitions are in latency.py. Pure."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from controlplane.telemetry.core.query_types import (
+    Group,
+    LatencyPoint,
+    LatencyReport,
+    Quantiles,
+    StageFigures,
+    StageShare,
+    Totals,
+)
+
+from ..write.arrow_columns import PARTS
+from .presorted import Sorted
+from .rank_bins import Weighed
+
+BANDS = {"p50": (0.4, 0.6), "p95": (0.925, 0.975), "p99": (0.985, 0.995)}
+EDGES = tuple(edge for band in BANDS.values() for edge in band)
+LEVELS = (0.5, 0.95, 0.99)
+CUTS = (*LEVELS, 0.4, 0.6)
+EMPTY = LatencyReport(requests=0, errors=0, e2e_ms=None, ttft_ms={}, ttft_count={}, stages={}, newest_ns=None)
+NOTHING = Totals(requests=0, errors=0, e2e_ms=None, newest_ns=None)
+"""No request in the window."""
+
+_NS_PER_MS = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    requests: int
+    errors: int
+    cancelled: int
+    unmeasured: int
+    newest_ns: int
+    e2e_ns: Sequence[float]  # of the answered, at CUTS; not-a-number where there are none
+
+    @property
+    def answered(self) -> int:
+        return self.requests - self.errors - self.cancelled
+
+    @property
+    def e2e_ms(self) -> Quantiles | None:
+        return ms(self.e2e_ns[:3]) if self.answered else None
+
+
+Sums = dict[str, tuple[int, Sequence[int]]]
+"""By class ("below", "middle", "above", and "both" for the upper half of the middle): count, ns in each of PARTS."""
+
+
+def totals_of(found: Sorted) -> Totals:
+    requests, errors, cancelled = _counted(found, 0, int(found.e2e.sizes[0]))
+    return Totals(requests, errors, ms(found.e2e.quantiles(LEVELS)[0]), found.newest_ns, cancelled)
+
+
+def _counted(found: Sorted, key: int, answered: int) -> tuple[int, int, int]:
+    """Requests, errors and cancelled ones of a key."""
+    errors, cancelled = found.errors[key], found.cancelled[key]
+    return answered + errors + cancelled, errors, cancelled
+
+
+def _unanswered(found: Sorted) -> list[int]:
+    """The keys of which no request was answered."""
+    return sorted((found.errors.keys() | found.cancelled.keys()) - set(found.e2e.keys.tolist()))
+
+
+def report_of(found: Sorted) -> LatencyReport:
+    cuts = found.e2e.quantiles(CUTS)[0].tolist()
+    [(_, weighed)] = found.e2e.weighed()
+    return report(
+        Total(*_counted(found, 0, int(found.e2e.sizes[0])), found.unmeasured[0], found.newest_ns, cuts),
+        {part: ms(one.quantiles(LEVELS)[0]) for part, one in found.parts.items()},
+        _classes(weighed, cuts),
+        {name: (int(one.sizes[0]), ms(one.quantiles(LEVELS)[0])) for name, one in found.ttft.items()},
+    )
+
+
+def groups_of(found: Sorted) -> dict[str, Group]:
+    """By model, the most frequent first."""
+
+    def group(key: int, answered: int, e2e: Quantiles | None, sums: Sums) -> Group:
+        requests, errors, cancelled = _counted(found, key, answered)
+        return Group(requests, errors, e2e, shares(sums), cancelled)
+
+    groups = {
+        found.models[key]: group(key, int(size), ms(cuts[:3]), _classes(weighed, cuts))
+        for (key, weighed), size, cuts in zip(
+            found.e2e.weighed(), found.e2e.sizes, found.e2e.quantiles(CUTS).tolist(), strict=True
+        )
+    }
+    groups |= {found.models[key]: group(key, 0, None, {}) for key in _unanswered(found)}
+    return dict(sorted(groups.items(), key=lambda one: (-one[1].requests, one[0])))
+
+
+def points_of(found: Sorted, step_ns: int) -> list[LatencyPoint]:
+    e2e = found.e2e
+    ttft: dict[int, dict[str, Quantiles]] = defaultdict(dict)
+    for name, one in found.ttft.items():
+        for key, quantiles in zip(one.keys.tolist(), one.quantiles(LEVELS), strict=True):
+            ttft[key][name] = ms(quantiles)
+    asked = zip(e2e.weighed(), e2e.sizes, e2e.quantiles(LEVELS), e2e.ranked(EDGES), strict=True)
+
+    def point(key: int, answered: int, e2e: Quantiles | None, stacks: dict[str, dict[str, float]]) -> LatencyPoint:
+        requests, errors, cancelled = _counted(found, key, answered)
+        return LatencyPoint(key * step_ns, requests, errors, e2e, ttft.get(key, {}), stacks, cancelled)
+
+    points = [
+        point(
+            key,
+            int(size),
+            ms(quantiles),
+            stacks_of([mean for at in range(0, len(edges), 2) for mean in _band(weighed, *edges[at : at + 2])]),
+        )
+        for (key, weighed), size, quantiles, edges in asked
+    ]
+    points += [point(key, 0, None, {}) for key in _unanswered(found)]
+    return sorted(points, key=lambda point: point.start_ns)
+
+
+def _classes(weighed: Weighed, cuts: Sequence[float]) -> Sums:
+    median, low, high = cuts[0], cuts[3], cuts[4]
+    middle, above = (weighed.values >= low) & (weighed.values <= high), weighed.values > median
+    classes = {"both": middle & above, "middle": middle & ~above, "above": above & ~middle, "below": ~above & ~middle}
+    return {name: weighed.sums(chosen) for name, chosen in classes.items() if chosen.any()}
+
+
+def _band(weighed: Weighed, low: float, high: float) -> list[float]:
+    """Mean ns by part of the requests between two E2E, both included."""
+    first, last = np.searchsorted(weighed.values, low, side="left"), np.searchsorted(weighed.values, high, side="right")
+    count, sums = weighed.sums(slice(first, last))
+    return [part / count for part in sums]
+
+
+def ms(nanoseconds: Sequence[float]) -> Quantiles:
+    p50, p95, p99 = (value / _NS_PER_MS for value in nanoseconds)
+    return Quantiles(p50, p95, p99)
+
+
+def stacks_of(means: Sequence[float]) -> dict[str, dict[str, float]]:
+    """`means` are ns by band, then by part."""
+    size = len(PARTS)
+    return {
+        band: {part: value / _NS_PER_MS for part, value in zip(PARTS, means[at * size : (at + 1) * size], strict=True)}
+        for at, band in enumerate(BANDS)
+    }
+
+
+def _mean(sums: Sums, *classes: str) -> list[float] | None:
+    """Mean ns by part over some classes; None where no request is in them."""
+    chosen = [sums[name] for name in classes if name in sums]
+    count = sum(number for number, _ in chosen)
+    return [sum(parts) / count for parts in zip(*(parts for _, parts in chosen), strict=True)] if count else None
+
+
+def _excess(sums: Sums) -> list[float]:
+    """By part, its share of what requests above the median take longer than the middle fifth."""
+    above, middle = _mean(sums, "above", "both"), _mean(sums, "middle", "both") or _mean(sums, *sums)
+    if above is None or middle is None:
+        return [0.0] * len(PARTS)
+    more = [high - usual for high, usual in zip(above, middle, strict=True)]
+    return [part / sum(more) for part in more] if sum(more) else [0.0] * len(PARTS)
+
+
+def shares(sums: Sums) -> dict[str, StageShare]:
+    """Nothing where no request was answered."""
+    if not sums:
+        return {}
+    means = _mean(sums, *sums) or [0.0] * len(PARTS)
+    whole = sum(means)
+    return {
+        name: StageShare(mean / _NS_PER_MS, mean / whole if whole else 0.0, above)
+        for name, mean, above in zip(PARTS, means, _excess(sums), strict=True)
+    }
+
+
+def report(
+    total: Total, stages: Mapping[str, Quantiles], sums: Sums, ttft: Mapping[str, tuple[int, Quantiles]]
+) -> LatencyReport:
+    return LatencyReport(
+        requests=total.requests,
+        errors=total.errors,
+        cancelled=total.cancelled,
+        unmeasured=total.unmeasured,
+        e2e_ms=total.e2e_ms,
+        ttft_ms={name: quantiles for name, (_, quantiles) in ttft.items()},
+        ttft_count={name: number for name, (number, _) in ttft.items()},
+        stages={
+            name: StageFigures(
+                stages[name].p50, stages[name].p95, stages[name].p99, of.mean_ms, of.share, of.share_above_median
+            )
+            for name, of in shares(sums).items()
+        },
+        newest_ns=total.newest_ns,
+    )

@@ -1,0 +1,87 @@
+"""Good, bad and not counted, in SQL over `requests`: what controlplane/slo/core/sli.py says of a row. Tests hold the two together."""
+
+import math
+import struct
+from collections.abc import Sequence
+
+from controlplane.telemetry.core.objective_counts import Cut
+from controlplane.telemetry.ledger.row import RATE_LIMITED, STAGES
+
+from ..errors import StoreInputError
+
+NS_PER_MS = 1_000_000
+_TOKENS = "(ifNull(prompt_tokens, 0) + ifNull(output_tokens, 0))"
+_COST = f"(cost_usd IS NOT NULL AND {_TOKENS} != 0)", f"assumeNotNull(cost_usd) / {_TOKENS} * 1000"
+"""Whether a request has a cost per 1,000 tokens, and its value in USD."""
+
+
+def code(cut: Cut, index: int, parameters: dict[str, object]) -> str:
+    """`place * 2 + bound`, or -1 where the request is not counted. Mirrors the `good` of one indicator each.
+
+    `place` is how many thresholds the value is above (of availability 1 is bad); `bound`, that only a lower bound is known.
+    """
+    if cut.measure == "availability":
+        parameters["rate_limited"] = RATE_LIMITED
+        return "multiIf(status = 'cancelled' OR error_type = {rate_limited:String}, -1, status = 'ok', 0, 2)"
+    if cut.measure == "cost":
+        known, value = _COST
+        return f"if(status = 'ok' AND {known}, 2 * {_place(value, _floats(cut.thresholds, index, parameters))}, -1)"
+    known, value, waited = _latency(cut, index, parameters)
+    thresholds = (
+        _floats([t * NS_PER_MS for t in cut.thresholds], index, parameters)
+        if cut.measure == "itl"
+        else _integers([t * NS_PER_MS for t in cut.thresholds], index, parameters)
+    )
+    bound = f"if({waited[0]} AND {_place(waited[1], thresholds)} > 0, 2 * {_place(waited[1], thresholds)} + 1, -1)"
+    return (
+        f"multiIf(status = 'ok', if({known}, 2 * {_place(value, thresholds)}, -1), status = 'cancelled', {bound}, -1)"
+    )
+
+
+def bad(cut: Cut, parameters: dict[str, object]) -> str:
+    """Of a cut with one threshold, or of availability: 1, 0, or NULL where the request is not counted."""
+    coded = code(cut, 0, parameters)
+    return f"if(({coded}) < 0, NULL, ({coded}) > 1)"
+
+
+def measured(cut: Cut, parameters: dict[str, object]) -> str:
+    """What is compared with the threshold, in its unit, or NULL where it was not measured; of availability, the E2E."""
+    if cut.measure == "cost":
+        known, value = _COST
+        return f"if({known}, {value}, NULL)"
+    known, value, _ = _latency(Cut("e2e") if cut.measure == "availability" else cut, 0, parameters)
+    return f"if({known}, ({value}) / {NS_PER_MS}, NULL)"
+
+
+def _latency(cut: Cut, index: int, parameters: dict[str, object]) -> tuple[str, str, tuple[str, str]]:
+    """Whether a request has the measure, its value in ns; and the same of how long one that went away had waited."""
+    if cut.measure == "e2e":
+        return "1", "e2e_ns", ("1", "e2e_ns")
+    if cut.measure == "ttft":
+        parameters[f"definition_{index}"] = cut.ttft_definition
+        known = f"(ttft_ns IS NOT NULL AND ttft_definition = {{definition_{index}:String}})"
+        value = "assumeNotNull(ttft_ns)"
+        return known, value, (f"(ttft_ns IS NULL OR {known})", "ifNull(ttft_ns, e2e_ns)")
+    if cut.measure == "itl":
+        known, value = "ifNull(output_tokens, 0) > 1", "decode_ns / (toInt64(ifNull(output_tokens, 0)) - 1)"
+        return known, value, (known, value)
+    if cut.measure in STAGES:
+        return "1", f"stage_{cut.measure}", ("1", f"stage_{cut.measure}")
+    raise StoreInputError(f"measure {cut.measure!r} is unknown; use availability, cost, ttft, itl, e2e or a stage")
+
+
+def _place(value: str, thresholds: str) -> str:
+    """How many of the thresholds the value is above. Not-a-number is above all, as no number is at least it."""
+    return f"toInt32(arrayCount(t -> NOT ({value} <= t), {thresholds}))"
+
+
+def _floats(thresholds: Sequence[float], index: int, parameters: dict[str, object]) -> str:
+    """Their bits, because text need not come back as the same float."""
+    parameters[f"cut_{index}"] = [struct.unpack("<Q", struct.pack("<d", one))[0] for one in thresholds]
+    return f"arrayMap(bits -> reinterpretAsFloat64(bits), {{cut_{index}:Array(UInt64)}})"
+
+
+def _integers(thresholds: Sequence[float], index: int, parameters: dict[str, object]) -> str:
+    """Whole ns are at most a threshold where they are at most its floor."""
+    parameters[f"cut_{index}"] = [2**64 - 1 if one >= 2**64 else math.floor(one) for one in thresholds]
+    return f"{{cut_{index}:Array(UInt64)}}"

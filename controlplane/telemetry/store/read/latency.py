@@ -1,0 +1,238 @@
+"""Latency figures out of request rows: exact quantiles, shares of time, and the stacks of the chart.
+
+Definitions (each is tested against numpy on the same rows):
+
+- Latency is of requests that were answered (status `ok`). An error may be fast or slow, and what a client waited before it left is the
+  client's choice: neither is a latency. Both are counted beside it.
+- Quantiles are linear between the two nearest ranks (`quantileExactInclusive`; numpy's default method).
+- An error is a request that ended in `error` or was `rejected`; a client's cancellation is none.
+- `share` of a stage: its time over all answered requests, divided by their end-to-end time.
+- `share_above_median`: let A be the answered requests whose E2E is above the median and M the middle fifth, those whose E2E lies
+  between the 0.4 and 0.6 quantiles, both included (all requests, where none lies there: fewer than five). A stage's share
+  is (its mean in A - its mean in M) / (mean E2E in A - mean E2E in M); all are 0 where no request is above the median.
+- A stack's band around a quantile: answered requests whose E2E is between those at ranks floor(low n) and floor(high n), from 0, both
+  included: 0.40..0.60 for p50, 0.925..0.975 for p95, 0.985..0.995 for p99. It always holds at least one request.
+
+A report is four queries: two independent ones run beside the two that follow one another, so that a page waits for half. Long ones
+are answered out of sorted pieces instead (ranked.py), to the same figures.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from controlplane.telemetry.core.query_types import (
+    Dimension,
+    Filters,
+    Group,
+    LatencyPoint,
+    LatencyReport,
+    Quantiles,
+    Totals,
+    Window,
+)
+
+from ..errors import StoreInputError
+from ..write.arrow_columns import PARTS
+from .figures import (
+    BANDS,
+    CUTS,
+    EDGES,
+    EMPTY,
+    LEVELS,
+    NOTHING,
+    Sums,
+    Total,
+    groups_of,
+    ms,
+    points_of,
+    report,
+    report_of,
+    shares,
+    stacks_of,
+    totals_of,
+)
+from .presorted import PIECE_NS, Asked, RankedReader
+from .rank_bins import E2E
+from .where import ANSWERED, CANCELLED, FAILED, UNMEASURED, Where, column, where
+
+MAX_POINTS = 5000
+
+_QUANTILES = f"quantilesExactInclusive({', '.join(map(str, LEVELS))})"
+_QUANTILES_ANSWERED = f"quantilesExactInclusiveIf({', '.join(map(str, LEVELS))})(e2e_ns, {ANSWERED})"
+_Ttft = Mapping[Any, dict[str, tuple[int, Quantiles]]]
+
+
+class LatencyReader(RankedReader):
+    """What the latency page shows."""
+
+    def latency(self, window: Window, filters: Filters | None = None, known: Asked = "not asked") -> LatencyReport:
+        """One report over all requests of the window. `known` is what `known` said of it, where that was asked before."""
+        asked = {E2E: (CUTS, ()), "part": (LEVELS, ()), "ttft": (LEVELS, ())}
+        if found := self.sorted(self.asked(known, window, filters), asked):
+            return report_of(found)
+        return dict(self._reports("''", where(window, filters))).get("", EMPTY)
+
+    def latency_by(
+        self, window: Window, filters: Filters | None, dimension: Dimension
+    ) -> list[tuple[str, LatencyReport]]:
+        """A report for each value of a dimension, the most frequent first."""
+        return self._reports(f"toString({column(dimension)})", where(window, filters))
+
+    def latency_series(
+        self, window: Window, filters: Filters | None, step_s: int, known: Asked = "not asked"
+    ) -> list[LatencyPoint]:
+        """A point for each step that has requests, in order of time; steps begin at multiples of `step_s` since the epoch."""
+        if step_s < 1 or (window.to_ns - window.from_ns) // (step_s * 10**9) > MAX_POINTS:
+            raise StoreInputError(
+                f"step {step_s} s is out of range; use 1 or more, and at most {MAX_POINTS} steps a chart"
+            )
+        step_ns = step_s * 10**9
+        if step_ns % PIECE_NS == 0:
+            asked = {E2E: (LEVELS, EDGES), "ttft": (LEVELS, ())}
+            if found := self.sorted(self.asked(known, window, filters), asked, step_ns):
+                return points_of(found, step_ns)
+        condition = where(window, filters)
+        condition.parameters["step_ns"] = step_ns
+        key = "intDiv(entry_start_ns, {step_ns:UInt64})"
+        ttft = self.beside(self._ttft, key, condition)
+        points = self.rows(
+            f"SELECT {key} AS key, count(), countIf({FAILED}), countIf({CANCELLED}), {_QUANTILES_ANSWERED},"
+            f" quantilesExactIf({', '.join(map(str, EDGES))})(e2e_ns, {ANSWERED})"
+            f" FROM requests FINAL WHERE {condition.sql} GROUP BY key ORDER BY key",
+            condition.parameters,
+        )
+        answered = {row[0] for row in points if row[1] > row[2] + row[3]}
+        stacks = self._bands(key, condition, {row[0]: row[5] for row in points if row[0] in answered})
+        definitions = ttft.result()
+        return [
+            LatencyPoint(
+                start_ns=key * step_ns,
+                requests=count,
+                errors=errors,
+                cancelled=cancelled,
+                e2e_ms=ms(e2e) if key in answered else None,
+                ttft_ms={name: quantiles for name, (_, quantiles) in definitions.get(key, {}).items()},
+                stack_ms=stacks_of(stacks[key]) if key in answered else {},
+            )
+            for key, count, errors, cancelled, e2e, _ in points
+            if key in stacks or key not in answered  # a row may have come between the queries
+        ]
+
+    def _bands(self, key: str, condition: Where, cuts: Mapping[int, Sequence[int]]) -> Mapping[int, Sequence[float]]:
+        """By step: mean ns by band, then by part. `cuts` has each step's bands, lower and upper E2E of one after the other."""
+        if not cuts:
+            return {}
+        steps = range(min(cuts), max(cuts) + 1)
+        nothing = [1, 0] * len(BANDS)
+        parameters = {**condition.parameters, "first": steps.start}
+        for at, band in enumerate(BANDS):
+            for side in range(2):
+                parameters[f"{band}_{side}"] = [cuts.get(step, nothing)[2 * at + side] for step in steps]
+        place = f"{key} - {{first:UInt64}} + 1"
+        within = ", ".join(
+            f"e2e_ns BETWEEN {{{band}_0:Array(UInt64)}}[{place}] AND {{{band}_1:Array(UInt64)}}[{place}] AS {band}"
+            for band in BANDS
+        )
+        means = ", ".join(f"avgIf({part}, {band})" for band in BANDS for part in PARTS.values())
+        rows = self.rows(
+            f"SELECT {key} AS key, [{means}] FROM (SELECT *, {within} FROM requests FINAL WHERE {condition.sql} AND {ANSWERED})"
+            f" WHERE {' OR '.join(BANDS)} GROUP BY key",
+            parameters,
+        )
+        return dict(rows)
+
+    def totals(self, window: Window, filters: Filters | None = None) -> Totals:
+        """How many, how slow, how fresh."""
+        if by_rank := self.sorted(self.known(window, filters), {E2E: (LEVELS, ())}):
+            return totals_of(by_rank)
+        found = self._totals("''", where(window, filters)).get("")
+        return (
+            Totals(found.requests, found.errors, found.e2e_ms, found.newest_ns, found.cancelled) if found else NOTHING
+        )
+
+    def groups(
+        self, window: Window, filters: Filters | None, dimension: Dimension, known: Asked = "not asked"
+    ) -> dict[str, Group]:
+        """Where the time went for each value of a dimension, the most frequent first: a report without quantiles of single stages."""
+        if dimension == "model" and (
+            by_model := self.sorted(self.asked(known, window, filters), {E2E: (CUTS, ())}, by_model=True)
+        ):
+            return groups_of(by_model)
+        key, condition = f"toString({column(dimension)})", where(window, filters)
+        totals = self._totals(key, condition)
+        sums = self._sums(key, condition, totals)
+        return {
+            value: Group(found.requests, found.errors, found.e2e_ms, shares(sums.get(value, {})), found.cancelled)
+            for value, found in totals.items()
+            if value in sums or not found.answered  # a row may have come between the queries
+        }
+
+    def _reports(self, key: str, condition: Where) -> list[tuple[str, LatencyReport]]:
+        ttft = self.beside(self._ttft, key, condition)
+        by_part = self.beside(self._by_part, key, condition)
+        totals = self._totals(key, condition)
+        sums = self._sums(key, condition, totals)
+        stages, definitions = by_part.result(), ttft.result()
+        return [
+            (value, report(found, stages.get(value, {}), sums.get(value, {}), definitions.get(value, {})))
+            for value, found in totals.items()
+            if (value in sums and value in stages) or not found.answered  # a row may have come between the queries
+        ]
+
+    def _totals(self, key: str, condition: Where) -> dict[str, "Total"]:
+        """By key, the most frequent first."""
+        rows = self.rows(
+            f"SELECT {key} AS key, count() AS n, countIf({FAILED}), countIf({CANCELLED}), countIf({UNMEASURED}), max(end_ns),"
+            f" quantilesExactInclusiveIf({', '.join(map(str, CUTS))})(e2e_ns, {ANSWERED})"
+            f" FROM requests FINAL WHERE {condition.sql} GROUP BY key ORDER BY n DESC, key",
+            condition.parameters,
+        )
+        return {row[0]: Total(*row[1:]) for row in rows}
+
+    def _by_part(self, key: str, condition: Where) -> dict[str, dict[str, Quantiles]]:
+        """By key, by part."""
+        rows = self.rows(
+            f"SELECT {key} AS key, [{', '.join(f'{_QUANTILES}({part})' for part in PARTS.values())}]"
+            f" FROM requests FINAL WHERE {condition.sql} AND {ANSWERED} GROUP BY key",
+            condition.parameters,
+        )
+        return {value: dict(zip(PARTS, map(ms, quantiles), strict=True)) for value, quantiles in rows}
+
+    def _sums(self, key: str, condition: Where, totals: Mapping[str, "Total"]) -> Mapping[str, "Sums"]:
+        """By key: how many were answered, and the time in each part, of those below, in and above the middle."""
+        totals = {value: found for value, found in totals.items() if found.answered}
+        cut = {
+            name: f"transform({key}, {{cut_keys:Array(String)}}, {{cut_{name}:Array(Float64)}}, toFloat64(0))"
+            for name in ("median", "low", "high")
+        }
+        rows = self.rows(
+            f"SELECT {key} AS key,"
+            f" multiIf(e2e_ns BETWEEN {cut['low']} AND {cut['high']}, if(e2e_ns > {cut['median']}, 'both', 'middle'),"
+            f" e2e_ns > {cut['median']}, 'above', 'below') AS class,"
+            f" count(), [{', '.join(f'sum({part})' for part in PARTS.values())}]"
+            f" FROM requests FINAL WHERE {condition.sql} AND {ANSWERED} GROUP BY key, class",
+            {
+                **condition.parameters,
+                "cut_keys": list(totals),
+                "cut_median": [one.e2e_ns[0] for one in totals.values()],
+                "cut_low": [one.e2e_ns[3] for one in totals.values()],
+                "cut_high": [one.e2e_ns[4] for one in totals.values()],
+            },
+        )
+        sums: dict[str, Sums] = defaultdict(dict)
+        for value, name, count, parts in rows:
+            sums[value][name] = (count, parts)
+        return sums
+
+    def _ttft(self, key: str, condition: Where) -> _Ttft:
+        """By key, by definition: how many answered requests have a TTFT, and its quantiles."""
+        rows = self.rows(
+            f"SELECT {key} AS key, ttft_definition, count(), {_QUANTILES}(assumeNotNull(ttft_ns))"
+            f" FROM requests FINAL WHERE {condition.sql} AND {ANSWERED} AND ttft_ns IS NOT NULL GROUP BY key, ttft_definition",
+            condition.parameters,
+        )
+        found: dict[Any, dict[str, tuple[int, Quantiles]]] = defaultdict(dict)
+        for value, definition, count, quantiles in rows:
+            found[value][definition] = (count, ms(quantiles))
+        return found

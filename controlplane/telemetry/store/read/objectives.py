@@ -1,0 +1,119 @@
+"""Counting requests for objectives: one scan judges all of them. Semantics are those of `controlplane.slo.core.sli`, row by row.
+
+A request has one value of a measure, and the thresholds of all objectives on that measure cut the values into classes. Counting
+requests by class answers every threshold at once and exactly, and costs the same for ten objectives as for a thousand.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from controlplane.telemetry.core.objective_counts import Classes, Cut
+from controlplane.telemetry.core.query_types import Window
+from controlplane.telemetry.ingest.limits import LONGEST_VALUE
+
+from ..client import Connection
+from ..errors import StoreInputError
+from .judged import code
+from .where import column, where
+
+CLOCKS_DIFFER_NS = 10 * 10**9
+OTHER = "\x00"
+"""Stands for every value of a dimension that nobody asked for."""
+TALLY_SCHEMA = pa.schema(
+    [
+        pa.field("definition", pa.string()),
+        pa.field("hour", pa.uint32()),
+        pa.field("version", pa.uint64()),
+        pa.field("splits", pa.list_(pa.string())),
+        pa.field("bad", pa.list_(pa.uint32())),
+        pa.field("total", pa.list_(pa.uint32())),
+    ]
+)
+
+
+class ObjectiveReader(Connection):
+    """What the evaluation of objectives asks."""
+
+    def classes(
+        self, window: Window, cuts: Sequence[Cut], dimensions: Mapping[str, frozenset[str] | None], step_s: int
+    ) -> Classes:
+        """Count the window's requests. `dimensions` names the values to tell apart, None all; others are `OTHER`."""
+        if step_s < 1:
+            raise StoreInputError(f"step_s={step_s} is below 1: use 10")
+        condition = where(window)
+        condition.parameters["step_ns"] = step_s * 10**9
+        codes = [code(cut, index, condition.parameters) for index, cut in enumerate(cuts)]
+        told = [_told(name, values, condition.parameters) for name, values in dimensions.items()]
+        columns = "".join(f", {expression} AS d_{name}" for name, expression in zip(dimensions, told, strict=True))
+        names = "".join(f", d_{name}" for name in dimensions)
+        table = self.arrow(
+            f"SELECT step{names}, cut, code, count() AS requests FROM ("
+            f"SELECT toInt64(intDiv(entry_start_ns, {{step_ns:UInt64}})) AS step{columns}, [{', '.join(codes)}] AS codes"
+            f" FROM requests FINAL WHERE {condition.sql}"
+            f") ARRAY JOIN codes AS code, arrayEnumerate(codes) AS cut WHERE code >= 0 GROUP BY step{names}, cut, code",
+            condition.parameters,
+        )
+        coded = _whole(table, "code")
+        return Classes(
+            step=_whole(table, "step"),
+            dimensions={name: table[f"d_{name}"].to_numpy().astype(object) for name in dimensions},
+            cut=_whole(table, "cut") - 1,
+            place=coded >> 1,
+            bound=(coded & 1).astype(bool),
+            requests=_whole(table, "requests"),
+        )
+
+    def oldest_entry(self) -> int | None:
+        """When the oldest request kept began, ns; None in an empty store. Read off the parts' index."""
+        [(count, oldest)] = self.rows("SELECT count(), min(entry_start_ns) FROM requests")
+        return oldest if count else None
+
+    def newest_end(self, now_ns: int) -> int | None:
+        """When the newest request ended, ns, of those that began in the day before `now_ns`; None where there is none.
+
+        Spans that are dated after `now_ns`, by more than clocks differ, are no news.
+        """
+        for back_ns in (60 * 10**9, 3_600 * 10**9, 86_400 * 10**9):  # most often the first is enough
+            [(count, newest)] = self.rows(
+                "SELECT count(), max(end_ns) FROM requests WHERE entry_start_ns >= {from_ns:UInt64}"
+                " AND entry_start_ns < {to_ns:UInt64} AND end_ns < {to_ns:UInt64}",
+                {"from_ns": max(now_ns - back_ns, 0), "to_ns": now_ns + CLOCKS_DIFFER_NS},
+            )
+            if count:
+                return int(newest)
+        return None
+
+    def tallies(self, definitions: Sequence[str], from_hour: int, to_hour: int) -> pa.Table:
+        """Stored hours (since the epoch), `from_hour <= hour < to_hour`, in the shape of TALLY_SCHEMA without the version."""
+        return self.arrow(
+            "SELECT toString(definition) AS definition, hour, splits, bad, total FROM tallies FINAL"
+            " WHERE definition IN {definitions:Array(String)} AND hour >= {from_hour:UInt32} AND hour < {to_hour:UInt32}"
+            " ORDER BY definition, hour",
+            {"definitions": list(definitions), "from_hour": max(from_hour, 0), "to_hour": to_hour},
+        )
+
+    def insert_tallies(self, columns: pa.Table) -> None:
+        """Append hours, in the shape of TALLY_SCHEMA; of those of one definition and hour the highest version counts."""
+        if len(columns):
+            self.insert_arrow("tallies", columns)
+
+
+def _told(name: str, values: frozenset[str] | None, parameters: dict[str, object]) -> str:
+    if values is None:
+        return _bounded(f"toString({column(name)})")
+    parameters[f"told_{name}"] = sorted(values)
+    return f"if({column(name)} IN {{told_{name}:Array(String)}}, toString({column(name)}), '{OTHER}')"
+
+
+def _bounded(value: str) -> str:
+    """Spans may hold texts of any length, and NUL, which PostgreSQL cannot keep: neither reaches keys and scopes."""
+    shown = f"replaceAll({value}, '\\0', '␀')"
+    cut = f"concat(substringUTF8({shown}, 1, 140), '… [cut: ', toString(length({value})), ' bytes, ', lower(hex(sipHash64({value}))), ']')"
+    return f"if(lengthUTF8({value}) > {LONGEST_VALUE}, {cut}, {shown})"
+
+
+def _whole(table: pa.Table, name: str) -> npt.NDArray[np.int64]:
+    return table[name].to_numpy().astype(np.int64)  # type: ignore[no-any-return]

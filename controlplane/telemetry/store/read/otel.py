@@ -1,0 +1,110 @@
+"""Spans that an OpenTelemetry Collector wrote with its ClickHouse exporter: a second source, read where it lies.
+
+Table `otel_traces` (and `otel_traces_trace_id_ts`, which says when a trace was) as the exporter makes them. The exporter writes every
+attribute as text: what reads as an integer, a float, `true`, `false` or a JSON list is taken for one, so that the ledger's adapters
+see what was sent. A text that looks like a number is taken for one too.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from controlplane.telemetry.core.query_types import Window
+from controlplane.telemetry.core.spans import AttrValue, Event, Span
+
+from ..client import Connection
+from ..errors import StoreInputError
+
+MAX_TRACES = 10_000
+
+_KINDS = {"INTERNAL": 1, "SERVER": 2, "CLIENT": 3, "PRODUCER": 4, "CONSUMER": 5}
+_STATUSES = {"OK": 1, "ERROR": 2}
+_INTEGER = re.compile(r"-?(0|[1-9]\d{0,18})")
+_FLOAT = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")  # no leading zeros: 007 is a name
+_COLUMNS = (
+    "lower(TraceId), lower(SpanId), lower(ParentSpanId), SpanName, SpanKind, StatusCode, ServiceName, ScopeName,"
+    " toUnixTimestamp64Nano(Timestamp), toUInt64(Duration), SpanAttributes,"
+    " arrayMap(at -> toUnixTimestamp64Nano(at), `Events.Timestamp`), `Events.Name`, `Events.Attributes`"
+)
+
+
+class OtelReader(Connection):
+    """Reads the exporter's tables where the DSN names them (`?otel=otel_traces`, or `?otel=database.table`)."""
+
+    def otel_spans_of(self, trace_ids: Sequence[str]) -> dict[str, list[Span]]:
+        """The spans of these traces by trace id, each by start, a span that was sent twice once. Empty where no table is named.
+
+        Raises StoreInputError where there are more than 10,000.
+        """
+        table = self.dsn.otel
+        if not table or not trace_ids:
+            return {}
+        if len(trace_ids) > MAX_TRACES:
+            raise StoreInputError(f"{len(trace_ids)} traces are too many for one query; ask for at most {MAX_TRACES}")
+        ids = "TraceId IN {traces:Array(String)}"
+        found = self.rows(
+            f"SELECT {_COLUMNS} FROM {table} WHERE {ids}"
+            f" AND Timestamp >= (SELECT min(Start) FROM {table}_trace_id_ts WHERE {ids})"
+            f" AND Timestamp <= (SELECT max(End) + 1 FROM {table}_trace_id_ts WHERE {ids})"
+            " ORDER BY Duration DESC LIMIT 1 BY TraceId, SpanId",
+            {"traces": list(trace_ids)},
+        )
+        traces: dict[str, list[Span]] = {}
+        for span in sorted(map(span_of, found), key=lambda span: (span.start_ns, span.span_id)):
+            traces.setdefault(span.trace_id.hex(), []).append(span)
+        return traces
+
+    def otel_trace_ids(self, window: Window, limit: int = MAX_TRACES) -> list[str]:
+        """Traces with a span that started in the window: what a reader that closes ledgers over them asks, window by window."""
+        if not self.dsn.otel:
+            return []
+        found = self.rows(
+            f"SELECT DISTINCT lower(TraceId) AS id FROM {self.dsn.otel}"
+            " WHERE Timestamp >= fromUnixTimestamp64Nano({from_ns:Int64}) AND Timestamp < fromUnixTimestamp64Nano({to_ns:Int64})"
+            f" ORDER BY id LIMIT {int(limit)}",
+            {"from_ns": window.from_ns, "to_ns": window.to_ns},
+        )
+        return [trace_id for (trace_id,) in found]
+
+
+def span_of(row: Sequence[Any]) -> Span:
+    """A row of `_COLUMNS` as a Span. Pure."""
+    trace_id, span_id, parent_id, name, kind, status, service, scope, start_ns, duration_ns = row[:10]
+    attributes, event_times, event_names, event_attributes = row[10:]
+    return Span(
+        trace_id=bytes.fromhex(trace_id),
+        span_id=bytes.fromhex(span_id),
+        parent_id=bytes.fromhex(parent_id),
+        name=name,
+        kind=_KINDS.get(kind.upper().removeprefix("SPAN_KIND_"), 0),
+        start_ns=start_ns,
+        end_ns=start_ns + duration_ns,
+        status_code=_STATUSES.get(status.upper().removeprefix("STATUS_CODE_"), 0),
+        service=service,
+        scope=scope,
+        attributes=_typed(attributes),
+        events=tuple(
+            Event(time_ns, event, _typed(held))
+            for time_ns, event, held in zip(event_times, event_names, event_attributes, strict=True)
+        ),
+    )
+
+
+def _typed(attributes: Mapping[str, str]) -> dict[str, AttrValue]:
+    return {key: _value(text) for key, text in attributes.items()}
+
+
+def _value(text: str) -> AttrValue:
+    if text in ("true", "false"):
+        return text == "true"
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    if text.startswith("[") and text.endswith("]"):
+        try:
+            return tuple(item if isinstance(item, str | int | float) else json.dumps(item) for item in json.loads(text))
+        except ValueError:
+            return text
+    return text

@@ -1,0 +1,143 @@
+"""Request rows: a page of them, one trace's, and the trace's spans."""
+
+from collections.abc import Sequence
+from typing import get_args
+
+from controlplane.telemetry.core.query_types import Filters, Order, RequestPage, Window
+from controlplane.telemetry.core.spans import ROW_SPANS, Span
+from controlplane.telemetry.ledger.row import LedgerRow
+
+from ..errors import StoreInputError
+from ..write import arrow_columns
+from .cursor import Position, decode, encode
+from .otel import OtelReader
+from .where import where
+
+MAX_PAGE = 1000
+MAX_TRACES = 10_000
+_SORT: dict[Order, str] = {"slowest": "e2e_ns", "newest": "entry_start_ns"}
+_IN_TRACES = "trace_id IN (SELECT toFixedString(unhex(arrayJoin({traces:Array(String)})), 16))"
+_ROW = ", ".join(arrow_columns.REQUEST_COLUMNS)
+_SPAN = ", ".join(arrow_columns.SPAN_COLUMNS)
+
+
+class RequestReader(OtelReader):
+    """What the list of requests and the trace page show."""
+
+    def requests(
+        self,
+        window: Window,
+        filters: Filters | None = None,
+        order: Order = "slowest",
+        limit: int = 50,
+        cursor: str | None = None,
+        min_e2e_ns: int = 0,
+        max_e2e_ns: int | None = None,
+    ) -> RequestPage:
+        """A page of at most `limit` rows, of `min_e2e_ns <= e2e < max_e2e_ns`.
+
+        Following the cursors gives each row that was there from the start exactly once,
+        whatever arrives meanwhile; a row amended meanwhile may move."""
+        if order not in get_args(Order):
+            raise StoreInputError(f"order {order!r} is unknown; use one of {', '.join(_SORT)}")
+        if not 1 <= limit <= MAX_PAGE:
+            raise StoreInputError(f"limit {limit} is out of range; use 1 to {MAX_PAGE}")
+        sort = _SORT[order]
+        condition = where(window, filters)
+        if min_e2e_ns > 0:
+            condition.add("e2e_ns >= {min_e2e:UInt64}", min_e2e=min_e2e_ns)
+        if max_e2e_ns is not None:
+            condition.add("e2e_ns < {max_e2e:UInt64}", max_e2e=max_e2e_ns)
+        if cursor:
+            last = decode(cursor, order)
+            condition.add(
+                f"({sort}, trace_id, request_id) < ({{at:UInt64}}, toFixedString(unhex({{at_trace:String}}), 16),"
+                " toFixedString(unhex({at_request:String}), 8))",
+                at=last.value, at_trace=last.trace_id, at_request=last.request_id,
+            )  # fmt: skip
+        # First the keys, over all that is in question; then whole rows, of those alone. Reading in the key's order pays only
+        # where nearly every row qualifies: a rare value would be looked for one small block after another.
+        in_order = int(not any((filters or {}).values()) and min_e2e_ns <= 0 and max_e2e_ns is None)
+        found = self.rows(
+            f"SELECT {_ROW} FROM requests WHERE (entry_start_ns, trace_id, request_id) IN"
+            f" (SELECT entry_start_ns, trace_id, request_id FROM requests FINAL WHERE {condition.sql}"
+            f" ORDER BY {sort} DESC, trace_id DESC, request_id DESC LIMIT {limit + 1})"
+            f" ORDER BY version DESC LIMIT 1 BY entry_start_ns, trace_id, request_id SETTINGS optimize_read_in_order = {in_order}",
+            condition.parameters,
+        )
+        ordered = sorted(
+            map(arrow_columns.request, found),
+            key=lambda row: (getattr(row, sort), row.trace_id, row.request_id),
+            reverse=True,
+        )
+        rows = ordered[:limit]
+        if len(found) <= limit:
+            return RequestPage(rows, None)
+        end = rows[-1]
+        return RequestPage(rows, encode(Position(order, getattr(end, sort), end.trace_id, end.request_id)))
+
+    def request_rows(self, trace_id: str) -> list[LedgerRow]:
+        """The requests of a trace (32 hex digits), by start; empty where there is none."""
+        found = self.rows(
+            f"SELECT {_ROW} FROM"
+            f" (SELECT {_ROW}, withdrawn FROM requests WHERE trace_id = toFixedString(unhex({{trace:String}}), 16)"
+            " ORDER BY version DESC LIMIT 1 BY entry_start_ns, request_id) WHERE withdrawn = 0",
+            {"trace": _hex(trace_id)},
+        )
+        return sorted(map(arrow_columns.request, found), key=lambda row: (row.start_ns, row.request_id))
+
+    def trace(self, trace_id: str) -> list[Span]:
+        """The spans of a trace (32 hex digits), by start, the first ROW_SPANS of them; empty where there is none. What is not ours is
+        looked for with the collector's exporter, where the DSN names its table."""
+        name = _hex(trace_id).lower()
+        return self.spans_of([name], ROW_SPANS).get(name) or self.otel_spans_of([name]).get(name, [])
+
+    def traced(self, trace_id: str) -> tuple[list[Span], list[LedgerRow]]:
+        """`trace` and `request_rows`, asked side by side."""
+        rows = self.beside(self.request_rows, trace_id)
+        return self.trace(trace_id), rows.result()
+
+    def spans_of(self, trace_ids: Sequence[str], most: int | None = None) -> dict[str, list[Span]]:
+        """The spans of several traces at once, by trace id; a trace without spans is absent. For amendments by late spans.
+
+        With `most`, so many of each trace's earliest: what one trace costs is bounded, however many it has."""
+        if len(trace_ids) > MAX_TRACES:
+            raise StoreInputError(f"{len(trace_ids)} traces are too many for one query; ask for at most {MAX_TRACES}")
+        if not trace_ids:
+            return {}
+        source = f"SELECT {_SPAN} FROM spans WHERE {_IN_TRACES}"
+        if (
+            most is not None
+        ):  # in the table's order, so that no more than these are held; a span sent again stands twice
+            source += f" ORDER BY trace_id, start_ns, span_id LIMIT {2 * most} BY trace_id"
+        found = self.rows(
+            f"SELECT {_SPAN} FROM ({source}) ORDER BY duration_ns DESC LIMIT 1 BY trace_id, span_id",
+            {"traces": [_hex(trace_id) for trace_id in trace_ids]},
+        )
+        traces: dict[str, list[Span]] = {}
+        for span in sorted(map(arrow_columns.span, found), key=_by_start):
+            spans = traces.setdefault(span.trace_id.hex(), [])
+            if most is None or len(spans) < most:
+                spans.append(span)
+        return traces
+
+    def span_counts(self, trace_ids: Sequence[bytes]) -> dict[bytes, int]:
+        """How many spans there are of each of these traces (raw ids); one without spans is absent."""
+        found = self.rows(
+            f"SELECT trace_id, uniqExact(span_id) FROM spans WHERE {_IN_TRACES} GROUP BY trace_id",
+            {"traces": [trace_id.hex() for trace_id in trace_ids]},
+        )
+        return {bytes(trace_id): int(count) for trace_id, count in found}
+
+
+def _by_start(span: Span) -> tuple[int, bytes]:
+    return span.start_ns, span.span_id
+
+
+def _hex(trace_id: str) -> str:
+    try:
+        if len(bytes.fromhex(trace_id)) == 16:
+            return trace_id
+    except ValueError:
+        pass
+    raise StoreInputError(f"trace id {trace_id[:40]!r} is not 32 hexadecimal digits")

@@ -1,0 +1,82 @@
+"""Windows and filters as conditions with bound parameters. Dimensions come from a list; nothing a caller gives is put into SQL."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import get_args
+
+from controlplane.telemetry.core.query_types import Dimension, Filters, Window
+from controlplane.telemetry.ledger.attribute_index import is_label, token
+
+from ..errors import StoreInputError
+from ..write.arrow_columns import label_column
+
+COLUMNS: dict[str, str] = {name: name for name in get_args(Dimension)} | {"cache": "cache_outcome"}
+MAX_VALUES = 200
+ANSWERED = "status = 'ok'"
+"""Latency is of these alone: how soon a request failed, or when its client left, says nothing of how long an answer takes."""
+FAILED = "status IN ('error', 'rejected')"
+CANCELLED = "status = 'cancelled'"
+UNMEASURED = "status = 'ok' AND unmeasured"
+OWN = "cache_outcome NOT IN ('hit', 'coalesced')"
+"""Requests that were sent to a replica themselves."""
+
+
+@dataclass(slots=True)
+class Where:
+    """Conditions joined by AND, with their parameters."""
+
+    conditions: list[str] = field(default_factory=list)
+    parameters: dict[str, object] = field(default_factory=dict)
+
+    def add(self, condition: str, **parameters: object) -> None:
+        self.conditions.append(condition)
+        self.parameters.update(parameters)
+
+    @property
+    def sql(self) -> str:
+        return " AND ".join(self.conditions) or "1"
+
+
+def column(dimension: str) -> str:
+    """The column of a dimension. Raises StoreInputError for any other name."""
+    try:
+        return COLUMNS[dimension]
+    except KeyError:
+        raise StoreInputError(f"dimension {dimension!r} is unknown; use one of {', '.join(COLUMNS)}") from None
+
+
+def where(window: Window, filters: Filters | None = None) -> Where:
+    """Requests whose entry span starts in the window and that have one of each filter's values."""
+    if not 0 <= window.from_ns <= window.to_ns < 2**64:
+        raise StoreInputError(
+            f"window {window.from_ns}..{window.to_ns} is not a range of nanoseconds; give from_ns <= to_ns"
+        )
+    found = Where()
+    found.add(
+        "entry_start_ns >= {from_ns:UInt64} AND entry_start_ns < {to_ns:UInt64}",
+        from_ns=window.from_ns,
+        to_ns=window.to_ns,
+    )
+    for dimension, values in (filters or {}).items():
+        if not values:
+            continue
+        if len(values) > MAX_VALUES:
+            raise StoreInputError(f"filter {dimension!r} has {len(values)} values; give at most {MAX_VALUES}")
+        if dimension == "attribute":
+            _having(found, values)
+            continue
+        allowed = f"{column(dimension)} IN {{in_{dimension}:Array(String)}}"
+        if dimension == "replica":  # also one that failed, before another answered
+            allowed = f"({allowed} OR hasAny(attempt_replica, {{in_replica:Array(String)}}))"
+        found.add(allowed, **{f"in_{dimension}": list(values)})
+    return found
+
+
+def _having(found: Where, attributes: Sequence[str]) -> None:
+    for number, attribute in enumerate(attributes):
+        key, equals, value = attribute.partition("=")
+        if not key or not equals:
+            raise StoreInputError(f"attribute {attribute!r} is not one; write key=value, such as user.id=42")
+        sought = token(key, value)
+        tokens = label_column(sought) if is_label(key, value) else "attributes"
+        found.add(f"has({tokens}, {{attribute_{number}:UInt64}})", **{f"attribute_{number}": sought})

@@ -1,0 +1,39 @@
+"""Which pipelines closed which traces: how one learns that another has spans of the same trace."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from ..client import Connection
+
+KEPT_H = 6
+"""Hours for which a share is kept."""
+
+
+def share_of(trace_ids: Sequence[bytes]) -> list[int]:
+    """The 64 bits by which `shares` knows each trace (16 raw bytes). Two traces with the same bits are closed once more than needed."""
+    words = np.frombuffer(b"".join(trace_ids), np.uint64).reshape(-1, 2)
+    found: list[int] = (words[:, 0] ^ words[:, 1]).tolist()
+    return found
+
+
+class Sharer(Connection):
+    """Each call raises StoreUnavailable or StoreError. Repeating it is harmless."""
+
+    def insert_shares(self, process: int, batch: int, shares: Sequence[int]) -> None:
+        """Note that `process` closed these traces (see `share_of`) in its batch `batch`."""
+        if shares:
+            columns = {"process": [process] * len(shares), "batch": [batch] * len(shares), "trace": shares}
+            self.insert_arrow("shares", pa.table({name: pa.array(of, pa.uint64()) for name, of in columns.items()}))
+
+    def shared(self, process: int, batch: int, age_s: int) -> dict[int, int]:
+        """Of the traces in this batch, those that others closed within the last `age_s` seconds, and how often they did."""
+        found = self.rows(
+            "SELECT trace, count() FROM shares"
+            " WHERE process != {process:UInt64} AND taken_at >= now() - {age_s:UInt32}"
+            " AND trace IN (SELECT trace FROM shares WHERE process = {process:UInt64} AND batch = {batch:UInt64})"
+            " GROUP BY trace",
+            {"process": process, "batch": batch, "age_s": age_s},
+        )
+        return dict(found)

@@ -1,0 +1,53 @@
+"""Takes back request rows that later spans have shown to be no requests: say Triton's, seen before the gateway's around it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from controlplane.telemetry.ledger.row import LedgerRow
+
+from ..client import Connection
+
+_IN_TRACES = "trace_id IN (SELECT toFixedString(unhex(arrayJoin({traces:Array(String)})), 16))"
+
+
+class RequestKey(NamedTuple):
+    """A request row's identity. Ids are raw: 16 and 8 bytes."""
+
+    entry_start_ns: int
+    trace_id: bytes
+    request_id: bytes
+
+
+def key_of(row: LedgerRow) -> RequestKey:
+    return RequestKey(row.entry_start_ns, bytes.fromhex(row.trace_id), bytes.fromhex(row.request_id))
+
+
+class Withdrawer(Connection):
+    """Each call raises StoreUnavailable or StoreError. Repeating it is harmless."""
+
+    def request_keys(self, trace_ids: Sequence[bytes]) -> set[RequestKey]:
+        """The requests that the store has of these traces."""
+        if not trace_ids:
+            return set()
+        found = self.rows(
+            "SELECT entry_start_ns, trace_id, request_id FROM requests"
+            f" WHERE {_IN_TRACES} GROUP BY entry_start_ns, trace_id, request_id HAVING argMax(withdrawn, version) = 0",
+            {"traces": [trace_id.hex() for trace_id in trace_ids]},
+        )
+        return {RequestKey(start_ns, bytes(trace_id), bytes(request_id)) for start_ns, trace_id, request_id in found}
+
+    def withdraw_requests(self, keys: Sequence[RequestKey], version: int | Sequence[int]) -> None:
+        """Hide these rows in every version up to `version`, one for all or one for each, whenever they are written: a row of a higher
+        version shows again. Costs one small insert."""
+        if not keys:
+            return
+        columns = {
+            "entry_start_ns": pa.array([key.entry_start_ns for key in keys], pa.uint64()),
+            "trace_id": pa.array([key.trace_id for key in keys], pa.binary(16)),
+            "request_id": pa.array([key.request_id for key in keys], pa.binary(8)),
+            "version": pa.array([version] * len(keys) if isinstance(version, int) else version, pa.uint64()),
+            "withdrawn": pa.array([1] * len(keys), pa.uint8()),
+        }
+        self.insert_arrow("requests", pa.table(columns))

@@ -1,0 +1,264 @@
+"""The policy snapshot: the one document the gateway obeys. Written whole by the control plane, swapped whole by the
+gateway.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeVar
+
+import msgspec
+
+from inference.core.address import parse_address
+
+TOKENIZERS = ("tekken",)
+"""The names that `Model.tokenizer` may have: `inference/request/tokenize.py` loads them."""
+
+
+class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One replica of a pool. `grpc` is host:port of Triton's gRPC service."""
+
+    replica: str
+    grpc: str
+
+
+class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The replicas of a variant in one region. `model_name` is what Triton calls the model."""
+
+    name: str
+    variant: str
+    region: str
+    model_name: str
+    model_version: str
+    endpoints: tuple[Endpoint, ...]
+    max_concurrency: int = 64  # requests in flight over all replicas, seen from one gateway process
+    max_queue: int = 256  # requests waiting for one of those places; more get 429
+    protocol: Literal["triton"] = "triton"
+
+
+class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pool: str
+    weight: int = 100
+
+
+class CacheRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`deterministic` caches temperature 0 or a fixed seed; `always` whatever the sampling; `never` nothing.
+
+    `scope` `tenant` keeps each tenant's answers to itself; `all` shares them, which lets a tenant learn by timing
+    what others asked.
+    """
+
+    mode: Literal["deterministic", "always", "never"] = "deterministic"
+    ttl_s: int = 3600
+    coalesce: bool = True  # identical requests in flight at the same moment cost one inference
+    scope: Literal["tenant", "all"] = "tenant"
+
+
+class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a client asks for. `prompt_version` is part of the cache key: bump it to start afresh."""
+
+    name: str
+    routes: tuple[Route, ...]
+    tokenizer: str = "tekken"
+    max_prompt_tokens: int = 32_768
+    max_output_tokens: int = 4_096
+    prompt_version: str = "1"
+    cache: CacheRule = CacheRule()
+    usd_per_1k_prompt_tokens: float = 0.0
+    usd_per_1k_output_tokens: float = 0.0
+
+
+class Tier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`priority` 1 is served first, in the gateway's queue and in Triton's."""
+
+    name: str
+    priority: int = 2
+    requests_per_minute: int = 0  # per tenant, seen from one gateway process; 0 means no limit
+    tokens_per_minute: int = 0  # prompt and output, likewise
+
+
+class Tenant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`key_sha256` are hex digests of the API keys; the keys themselves are never stored."""
+
+    name: str
+    tier: str
+    key_sha256: tuple[str, ...]
+
+
+class Budgets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How long each stage may take, ms. A stage over budget fails fast and names itself; the cache is skipped
+    instead.
+    """
+
+    cache_ms: int = 25
+    tokenizer_ms: int = 500
+    queue_ms: int = 10_000
+    first_token_ms: int = 60_000
+    model_ms: int = 300_000
+    egress_ms: int = 30_000
+
+
+class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    version: int
+    models: tuple[Model, ...]
+    pools: tuple[Pool, ...]
+    tiers: tuple[Tier, ...]
+    tenants: tuple[Tenant, ...]
+    budgets: Budgets = Budgets()
+    degradation_level: int = 0
+
+
+class SnapshotError(ValueError):
+    """The document is not one to obey; the message names the field, the value and the remedy."""
+
+
+class Fault(NamedTuple):
+    """A part of the document that cannot be obeyed, and why."""
+
+    kind: Literal["model", "pool", "tier", "tenant"]
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name!r}: {self.reason}"
+
+
+class Checked(NamedTuple):
+    """What of a document can be obeyed, and the faults for which the rest cannot."""
+
+    snapshot: Snapshot
+    faults: tuple[Fault, ...]
+
+
+class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The document before its parts are read: each is read alone."""
+
+    version: int
+    models: tuple[msgspec.Raw, ...]
+    pools: tuple[msgspec.Raw, ...]
+    tiers: tuple[msgspec.Raw, ...]
+    tenants: tuple[msgspec.Raw, ...]
+    budgets: Budgets = Budgets()
+    degradation_level: int = 0
+
+
+class _Named(msgspec.Struct):
+    name: str
+
+
+_Part = TypeVar("_Part", Model, Pool, Tier, Tenant)
+
+
+def key_digest(api_key: str) -> str:
+    """Hex SHA-256 of an API key. Keys carry 256 random bits, so a plain digest is enough and costs a microsecond."""
+    return hashlib.sha256(api_key.encode()).hexdigest()
+
+
+def check(raw: bytes) -> Checked:
+    """Parse a snapshot, and leave out the parts that cannot be obeyed: a model's mistake harms that model alone.
+
+    Raises SnapshotError where the document cannot be read, or where nothing of what it serves is left.
+    """
+    try:
+        document = msgspec.json.decode(raw, type=_Document)
+    except msgspec.DecodeError as error:
+        raise SnapshotError(f"not a policy snapshot: {error}") from error
+    faults: list[Fault] = []
+    pools = _parts("pool", document.pools, Pool, lambda pool: _pool(pool, faults), faults)
+    models = _parts("model", document.models, Model, lambda model: _model(model, set(pools), faults), faults)
+    tiers = _parts("tier", document.tiers, Tier, lambda tier: tier, faults)
+    tenants = _parts("tenant", document.tenants, Tenant, lambda tenant: _tenant(tenant, set(tiers)), faults)
+    for what, given, left in (("model", document.models, models), ("tenant", document.tenants, tenants)):
+        if given and not left:
+            raise SnapshotError(f"no {what} of it can be served: {next(f for f in faults if f.kind == what)}")
+    snapshot = Snapshot(
+        document.version,
+        tuple(models.values()),
+        tuple(pools.values()),
+        tuple(tiers.values()),
+        tuple(tenants.values()),
+        document.budgets,
+        document.degradation_level,
+    )
+    return Checked(snapshot, tuple(faults))
+
+
+def decode(raw: bytes) -> Snapshot:
+    """What of a snapshot can be obeyed. Raises SnapshotError as `check` does."""
+    return check(raw).snapshot
+
+
+def _parts(
+    kind: Literal["model", "pool", "tier", "tenant"],
+    raws: Iterable[msgspec.Raw],
+    type_: type[_Part],
+    checked: Callable[[_Part], _Part],
+    faults: list[Fault],
+) -> dict[str, _Part]:
+    """Those that can be obeyed, by name."""
+    parts: dict[str, _Part] = {}
+    for number, raw in enumerate(raws):
+        try:
+            part = msgspec.json.decode(raw, type=type_)
+            if part.name in parts:
+                raise SnapshotError("there are two of this name: rename or remove one")
+            parts[part.name] = checked(part)
+        except (msgspec.DecodeError, SnapshotError) as error:
+            faults.append(Fault(kind, _name(raw) or f"number {number + 1}", str(error)))
+    return parts
+
+
+def _name(raw: msgspec.Raw) -> str:
+    try:
+        return msgspec.json.decode(raw, type=_Named).name
+    except msgspec.DecodeError:
+        return ""
+
+
+def _pool(pool: Pool, faults: list[Fault]) -> Pool:
+    """Without the replicas that nobody can reach."""
+    endpoints = []
+    for endpoint in pool.endpoints:
+        try:
+            parse_address(endpoint.grpc)
+            endpoints.append(endpoint)
+        except ValueError as error:
+            faults.append(Fault("pool", pool.name, f"replica {endpoint.replica!r}: {error}"))
+    return pool if len(endpoints) == len(pool.endpoints) else msgspec.structs.replace(pool, endpoints=tuple(endpoints))
+
+
+def _model(model: Model, pools: set[str], faults: list[Fault]) -> Model:
+    """Without the routes that lead nowhere. Raises SnapshotError."""
+    if model.tokenizer not in TOKENIZERS:
+        raise SnapshotError(f"tokenizer {model.tokenizer!r} is not one of {', '.join(TOKENIZERS)}: choose one of them")
+    routes = tuple(route for route in model.routes if route.pool in pools)
+    lost = [route.pool for route in model.routes if route.pool not in pools]
+    if not routes:
+        what = f"its routes lead to {', '.join(map(repr, lost))}, which `pools` does not have" if lost else "no route"
+        raise SnapshotError(f"{what}: add a route to one of the pools")
+    for pool in lost:
+        faults.append(Fault("model", model.name, f"a route leads to pool {pool!r}, which `pools` does not have"))
+    return msgspec.structs.replace(model, routes=routes) if lost else model
+
+
+def _tenant(tenant: Tenant, tiers: set[str]) -> Tenant:
+    """Raises SnapshotError."""
+    if tenant.tier not in tiers:
+        raise SnapshotError(f"tier {tenant.tier!r} is not one of {', '.join(sorted(tiers)) or 'none'}: choose another")
+    return tenant
+
+
+def encode(snapshot: Snapshot) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(snapshot), indent=2)
+
+
+def write(path: Path, snapshot: Snapshot) -> None:
+    write_text(path, encode(snapshot))
+
+
+def write_text(path: Path, text: bytes) -> None:
+    """Replace the file whole: a reader sees the old text or the new one, never half of either."""
+    temporary = path.with_suffix(".tmp")
+    temporary.touch(mode=0o600)
+    temporary.write_bytes(text)
+    temporary.replace(path)

@@ -1,3 +1,0 @@
-"""Triton wants a model of its own here; every chat model is the same program with other parameters."""
-
-from inference.models.chat import TritonPythonModel as TritonPythonModel

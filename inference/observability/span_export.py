@@ -1,0 +1,154 @@
+"""Sends spans to an OTLP receiver over HTTP, in batches, off the path of requests. What the receiver cannot take in
+time is dropped and counted.
+"""
+
+import asyncio
+import gzip
+import socket
+import time
+from collections import deque
+from contextlib import suppress
+
+import aiohttp
+import structlog
+
+from inference.observability import otlp
+from inference.observability.spans import Trace, Written, encode_trace, encode_write, now_ns
+from inference.tasks import keep
+
+_log = structlog.get_logger()
+_BATCH = 512  # traces in one request: about half a megabyte
+_SLICE = 32  # traces encoded before the event loop gets its turn: under a millisecond
+_RETRY_STATUS = frozenset((429, 502, 503, 504))
+_BACKOFF_FIRST_S = 0.5
+_BACKOFF_MOST_S = 5.0
+_TIMEOUT_S = 10.0
+_LAST_TRY_S = 0.05  # between tries while closing
+_ANCHOR_DRIFT_NS = 1_000_000  # the wall clock was set, or drifted: take a new anchor past a millisecond
+
+
+class SpanExport:
+    """`endpoint` is the receiver's base URL; empty exports nothing. `submit` never waits."""
+
+    def __init__(self, endpoint: str, *, interval_s: float, queue: int, compress: bool) -> None:
+        self.exported = 0  # traces
+        self.dropped = 0
+        self._url = endpoint.rstrip("/") + "/v1/traces" if endpoint else ""
+        self._interval_s = interval_s
+        self._most = queue
+        self._compress = compress
+        self._queue: deque[Trace | Written] = deque()
+        self._offset_ns = _wall_offset_ns()
+        self._task: asyncio.Task[None] | None = None
+        self._session: aiohttp.ClientSession | None = None
+        self._closing = asyncio.Event()
+        self._told = False
+        self._resource = (("service.name", "weir-gateway"), ("service.instance.id", socket.gethostname()))
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue)
+
+    def submit(self, item: Trace | Written) -> None:
+        if not self._url:
+            return
+        if len(self._queue) >= self._most:
+            self.dropped += 1
+            return
+        self._queue.append(item)
+
+    def start(self) -> None:
+        if self._url:
+            self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=_TIMEOUT_S))
+            self._task = keep("spans", self._run)
+
+    async def close(self, timeout_s: float) -> None:
+        """Send what is left, for at most `timeout_s`."""
+        if self._task is None or self._session is None:
+            return
+        self._closing.set()
+        done, _ = await asyncio.wait([self._task], timeout=timeout_s)
+        if not done:
+            self._task.cancel()
+            _log.warning("spans.lost", reason="the receiver did not take them before the end")
+        await self._session.close()
+
+    async def _run(self) -> None:
+        while self._queue or not self._closing.is_set():
+            await self._pause(self._interval_s)
+            offset_ns = _wall_offset_ns()
+            if abs(offset_ns - self._offset_ns) > _ANCHOR_DRIFT_NS:
+                self._offset_ns = offset_ns
+            while self._queue:
+                await self._send_batch()
+
+    async def _pause(self, seconds: float) -> None:
+        """Sleep, but not through the end."""
+        if self._closing.is_set():
+            await asyncio.sleep(min(seconds, _LAST_TRY_S))
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._closing.wait()
+
+    async def _send_batch(self) -> None:
+        queue, spans = self._queue, list[bytes]()
+        size = min(_BATCH, len(queue))
+        for number in range(size):
+            item = queue.popleft()
+            encode = (
+                encode_trace(item, self._offset_ns) if isinstance(item, Trace) else encode_write(item, self._offset_ns)
+            )
+            spans.append(encode)
+            if number % _SLICE == _SLICE - 1:
+                await asyncio.sleep(0)
+        body = otlp.request(spans, "weir.gateway", self._resource)
+        headers = {"Content-Type": "application/x-protobuf"}
+        if self._compress:
+            body = await asyncio.get_running_loop().run_in_executor(None, gzip.compress, body, 1)
+            headers["Content-Encoding"] = "gzip"
+        if await self._post(body, headers):
+            self.exported += size
+        else:
+            self.dropped += size
+
+    async def _post(self, body: bytes, headers: dict[str, str]) -> bool:
+        """Whether the receiver took it. Tries again as OTLP asks, for as long as there is room for what arrives
+        meanwhile.
+        """
+        assert self._session is not None
+        backoff_s = _BACKOFF_FIRST_S
+        while True:
+            wait_s = backoff_s
+            try:
+                async with self._session.post(self._url, data=body, headers=headers) as response:
+                    if response.status == 200:
+                        if self._told:
+                            _log.info("spans.flowing")
+                        self._told = False
+                        return True
+                    reason = f"HTTP {response.status}"
+                    if response.status not in _RETRY_STATUS:
+                        _log.error("spans.refused", reason=reason, dropped=True)
+                        return False
+                    wait_s = _retry_after_s(response.headers.get("Retry-After")) or backoff_s
+            except (aiohttp.ClientError, OSError, TimeoutError) as error:
+                reason = str(error) or type(error).__name__
+            if not self._told:
+                _log.warning("spans.waiting", reason=reason, retry_s=wait_s)
+                self._told = True
+            if len(self._queue) >= self._most:
+                return False
+            await self._pause(wait_s)
+            backoff_s = min(_BACKOFF_MOST_S, backoff_s * 2)
+
+
+def _retry_after_s(header: str | None) -> float:
+    return min(60.0, float(header)) if header and header.isdigit() else 0.0
+
+
+def _wall_offset_ns() -> int:
+    """Wall clock minus monotonic clock. The largest of a few readings: the one least interrupted between its two
+    halves.
+    """
+    return max(time.time_ns() - now_ns() for _ in range(5))

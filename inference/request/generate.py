@@ -1,0 +1,186 @@
+"""The work of one inference: count the prompt's tokens, wait for a place, ask a replica, and pass its tokens on."""
+
+import asyncio
+import time
+from typing import NamedTuple
+
+import structlog
+
+from inference.backends.fleet import PoolState, Replica
+from inference.backends.triton import Inference
+from inference.core.normalise import Question
+from inference.core.openai import errors
+from inference.core.snapshot import Budgets, Model
+from inference.observability.spans import ADMIT, INFER, TOKENIZE, Mark, now_ns, span_id
+from inference.request.admit import QueueFullError
+from inference.request.coalesce import Flight
+from inference.request.tokenize import Tokenizer
+from inference.wires.grpc import GrpcError, RefusedError, Status, UnreachableError
+
+_log = structlog.get_logger()
+_RETRY_AFTER_S = 1.0  # a replica is asked again within two seconds at most; a model takes longer to load than that
+_ATTEMPTS = 2
+_MAX_ANSWER_CHARS = 4 << 20  # of one answer, kept whole for those who share it: some 30 times the longest a model gives
+
+
+class Work(NamedTuple):
+    question: Question
+    model: Model
+    pool: PoolState
+    tokenizer: Tokenizer
+    budgets: Budgets
+    priority: int
+    trace_id: bytes
+    flags: bytes
+
+
+async def generate(work: Work, flight: Flight) -> None:
+    """Fill `flight`. Whatever goes wrong lands in it as an ApiError; cancelling this stops the model."""
+    flight.marks.append(Mark(TOKENIZE, now_ns()))
+    try:
+        flight.prompt_tokens = await _count(work)
+        flight.marks.append(Mark(ADMIT, now_ns()))
+        await _admit(work)
+        flight.admitted = True
+        if flight.metered:
+            flight.tell()
+        try:
+            await _infer(work, flight)
+        finally:
+            work.pool.admission.release()
+    except errors.ApiError as error:
+        flight.land(error=error)
+
+
+async def _count(work: Work) -> int:
+    prompt, limit = work.question.prompt, work.model.max_prompt_tokens
+    param = "messages" if work.question.operation == "chat" else "prompt"
+    budget_ms = work.budgets.tokenizer_ms
+    try:
+        tokens = work.tokenizer.count_short(prompt)
+        if tokens is None:
+            async with asyncio.timeout(budget_ms / 1000):
+                tokens = await work.tokenizer.count(prompt, limit)
+    except TimeoutError:
+        raise errors.stage_timeout("tokenizer", budget_ms) from None
+    if tokens > limit:
+        raise errors.context_length(tokens, limit, param)
+    return tokens
+
+
+async def _admit(work: Work) -> None:
+    admission = work.pool.admission
+    if admission.try_acquire():
+        return
+    try:
+        await admission.acquire(work.priority, work.budgets.queue_ms / 1000)
+    except QueueFullError:
+        raise errors.overloaded(work.model.name, _RETRY_AFTER_S) from None
+    except TimeoutError:
+        raise errors.stage_timeout("queue", work.budgets.queue_ms) from None
+
+
+async def _infer(work: Work, flight: Flight) -> None:
+    tried: list[Replica] = []
+    again: Replica | None = None  # refused the last call though it lives: better than nobody
+    for attempt in range(1, _ATTEMPTS + 1):
+        replica = work.pool.choose(tried) or again
+        if replica is None:
+            # Each that was tried was alive and refused, or has just gone: either way a moment may mend it.
+            what = "is not answering" if tried else "has no replica that is ready"
+            raise errors.unavailable(f"The model {work.model.name!r} {what}. Try again in a moment.", _RETRY_AFTER_S)
+        tried.append(replica)
+        again = None
+        replica.in_flight += 1
+        try:
+            await _ask(work, flight, replica, attempt)
+        except RefusedError:
+            replica.doubted()
+            again = replica
+        except UnreachableError as error:
+            replica.failed(error.message)
+            if flight.texts:
+                raise errors.unavailable(
+                    "The model's replica was lost in the middle of the answer.", _RETRY_AFTER_S
+                ) from None
+        except GrpcError as error:
+            replica.health.call_failed(time.monotonic())
+            if error.status is not Status.UNAVAILABLE:
+                _log.warning("model.failed", model=work.model.name, replica=replica.name, reason=str(error))
+                raise errors.model_failed(error.message) from None
+            replica.doubted()  # its queue is full, or its model is being loaded
+            if flight.texts:
+                message = "The model stopped in the middle of the answer."
+                raise errors.unavailable(message, _RETRY_AFTER_S, detail=error.message) from None
+        except errors.ApiError as error:
+            if error.stage == "model":
+                replica.health.call_failed(time.monotonic())
+            raise
+        else:
+            replica.health.call_answered(time.monotonic())
+            return
+        finally:
+            replica.in_flight -= 1
+    raise errors.unavailable(f"The model {work.model.name!r} is not answering. Try again in a moment.", _RETRY_AFTER_S)
+
+
+async def _ask(work: Work, flight: Flight, replica: Replica, attempt: int) -> None:
+    """One attempt, which is one span."""
+    mark = Mark(INFER, now_ns(), replica.name, replica.pool, attempt)
+    mark.id = span_id()
+    if attempt > 1:
+        flight.marks[-1].retried = True
+    flight.marks.append(mark)
+    flight.replica, flight.cold_start = replica.name, replica.served == 0
+    replica.served += 1
+    traceparent = b"00-%s-%s-%s" % (work.trace_id.hex().encode(), mark.id.hex().encode(), work.flags)
+    inference: Inference | None = None
+    stage, budget_ms = "model", work.budgets.first_token_ms
+    room = _MAX_ANSWER_CHARS
+    loop = asyncio.get_running_loop()
+    start_s = loop.time()
+    try:
+        async with asyncio.timeout_at(start_s + budget_ms / 1000) as budget:
+            inference = await replica.model.infer(work.question, flight.prompt_tokens, work.priority, traceparent)
+            if inference.waiting:
+                # Every replica's server has as many calls as it takes at once: one more stage of the queue.
+                mark.stage, stage, budget_ms = ADMIT, "queue", work.budgets.queue_ms
+                budget.reschedule(start_s + budget_ms / 1000)
+                await inference.sent()
+                mark = mark.again(INFER, now_ns())
+                flight.marks.append(mark)
+                stage, budget_ms, start_s = "model", work.budgets.first_token_ms, loop.time()
+                budget.reschedule(start_s + budget_ms / 1000)
+            while (chunk := await inference.next()) is not None:
+                if not mark.first_token_ns:
+                    mark.first_token_ns = now_ns()
+                    budget_ms = work.budgets.model_ms
+                    budget.reschedule(start_s + budget_ms / 1000)
+                if chunk.text:
+                    flight.texts.append(chunk.text)
+                    room -= len(chunk.text)
+                    if room < 0:
+                        mark.error = "answer_too_long"
+                        raise errors.model_failed(f"its answer is longer than {_MAX_ANSWER_CHARS} characters")
+                if chunk.finish_reason:
+                    flight.land(chunk.finish_reason)
+                    return
+                flight.tell()
+        mark.error = "no_finish_reason"
+        raise errors.model_failed("it ended its answer without saying why")
+    except TimeoutError:
+        mark.error = "timeout"
+        raise errors.stage_timeout(stage, budget_ms) from None
+    except UnreachableError as error:
+        mark.error = "refused" if isinstance(error, RefusedError) else "unreachable"
+        raise
+    except GrpcError as error:
+        mark.error = error.status.name.lower()
+        raise
+    except asyncio.CancelledError:
+        mark.error = "cancelled"
+        raise
+    finally:
+        mark.end_ns = flight.end_ns if flight.done else now_ns()
+        if inference is not None and not flight.done:
+            inference.cancel()

@@ -1,0 +1,478 @@
+"""One HTTP/2 connection to a gRPC server: calls with one request message and any number of responses."""
+
+import asyncio
+from bisect import insort, insort_left
+from collections import deque
+from collections.abc import Callable
+from typing import cast
+
+from inference.wires.grpc import frames as h2
+from inference.wires.grpc.errors import GrpcError, RefusedError, Status, UnreachableError
+
+_WINDOW = (
+    4 << 20
+)  # bytes a server may send before it must hear from us, per call and in all: far above any answer's text
+_MAX_MESSAGE = 16 << 20  # bytes; a larger response is refused
+_LAST_STREAM = (1 << 31) - 1
+_REFUSED_PAUSE_S = (
+    0.01  # after a refusal at the limit: the server has yet to count a call as ended that it has answered
+)
+
+
+class Call:
+    """A call. `read` gives each response message, then None when the server said OK; it raises GrpcError otherwise.
+
+    While the server has as many calls as it takes at once, a new one waits here: the lowest `priority` first, and then
+    first come.
+    """
+
+    __slots__ = (
+        "_buffer",
+        "_connection",
+        "_credit",
+        "_error",
+        "_messages",
+        "_request",
+        "_unsent",
+        "_waiter",
+        "closed",
+        "priority",
+        "stream",
+        "window",
+    )
+
+    def __init__(self, connection: "Connection", priority: int) -> None:
+        self.stream = 0  # until it is sent
+        self.window = 0  # bytes we may still send on this call
+        self.priority = priority
+        self.closed = False
+        self._request = (b"", b"", b"")  # path, body and metadata: sent once it has waited, and again once refused
+        self._connection = connection
+        self._messages: deque[bytes] = deque()
+        self._buffer = bytearray()
+        self._credit = 0  # received bytes not yet given back to the server
+        self._unsent: memoryview | None = None
+        self._error: GrpcError | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it has not been sent, because the server takes no more calls."""
+        return not self.stream and not self.closed
+
+    async def sent(self) -> None:
+        """Wait until it is. Raises UnreachableError."""
+        while self.waiting:
+            await self._changed()
+        if self._error is not None:
+            raise self._error
+
+    async def read(self) -> bytes | None:
+        while not self._messages:
+            if self._error is not None:
+                raise self._error
+            if self.closed:
+                return None
+            await self._changed()
+        return self._messages.popleft()
+
+    async def _changed(self) -> None:
+        self._waiter = self._connection.loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def cancel(self) -> None:
+        """Tell the server to stop, now. Harmless once the call has ended."""
+        if not self.closed:
+            self._connection.cancel(self)
+
+    # What the connection calls --------------------------------------------------------------------
+
+    def feed(self, data: bytes) -> None:
+        buffer = self._buffer
+        if not buffer and len(data) >= 5 and len(data) == 5 + int.from_bytes(data[1:5], "big"):
+            self._message(data[0], data[5:])  # one whole message in one frame: the usual case
+        else:
+            buffer += data
+            while len(buffer) >= 5:
+                size = int.from_bytes(buffer[1:5], "big")
+                if size > _MAX_MESSAGE:
+                    raise h2.ProtocolError(f"a response of {size} bytes, more than {_MAX_MESSAGE}")
+                if len(buffer) < 5 + size:
+                    break
+                self._message(buffer[0], bytes(buffer[5 : 5 + size]))
+                del buffer[: 5 + size]
+        self._wake()
+
+    def _message(self, compressed: int, body: bytes) -> None:
+        if compressed:
+            raise h2.ProtocolError("a compressed response, though we accept none")
+        self._messages.append(body)
+
+    def end(self, error: GrpcError | None) -> None:
+        if not self.closed:
+            self.closed = True
+            self._error = error
+            self._unsent = None
+            self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class Connection(asyncio.Protocol):
+    """Made by `loop.create_connection`; `ready` is set once the server's settings are known."""
+
+    def __init__(self, authority: str, on_lost: Callable[["Connection"], None]) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.ready: asyncio.Future[None] = self.loop.create_future()
+        self.draining = False  # no more calls here
+        self.heard = 0  # how often the server sent something
+        self._on_lost = on_lost
+        self._transport: asyncio.Transport | None = None
+        self._authority = authority.encode()
+        self._calls: dict[int, Call] = {}
+        self._waiting: list[Call] = []  # for one of those to end; by priority, and then in order
+        self._next_stream = 1
+        self._received = bytearray()
+        self._out: list[bytes] = []
+        self._credit = 0
+        self._window = h2.DEFAULT_WINDOW
+        self._initial_window = h2.DEFAULT_WINDOW
+        self._max_frame = h2.DEFAULT_MAX_FRAME
+        self._max_calls = _LAST_STREAM
+        self._pause: asyncio.TimerHandle | None = None  # no call begins before its end
+        self._headers_of: tuple[int, int, bytearray] | None = None  # stream, flags and block of headers still going on
+        self._prefixes: dict[bytes, bytes] = {}
+
+    @property
+    def calls(self) -> int:
+        return len(self._calls)
+
+    @property
+    def usable(self) -> bool:
+        return self._transport is not None and not self.draining
+
+    @property
+    def full(self) -> bool:
+        """Whether another call would have to wait for one of those in flight to end."""
+        return len(self._calls) >= self._max_calls or self._pause is not None
+
+    def start(self, path: bytes, body: bytes, metadata: bytes = b"", priority: int = 1) -> Call:
+        """Send a call's request, or have it wait while the server takes no more (`Call.waiting`). `metadata` is headers
+        already encoded by `frames.literal`. Raises UnreachableError.
+        """
+        if self._transport is None or self.draining:
+            raise UnreachableError("the connection is closing")
+        call = Call(self, priority)
+        call._request = (path, body, metadata)
+        if not self.full:
+            self._begin(call)
+        else:
+            insort(self._waiting, call, key=_priority)
+        return call
+
+    def _begin(self, call: Call) -> None:
+        path, body, metadata = call._request
+        call.stream = stream = self._next_stream
+        call.window = self._initial_window
+        self._next_stream += 2
+        if self._next_stream > _LAST_STREAM:
+            self.draining = True
+        self._calls[stream] = call
+        head = h2.frame(h2.HEADERS, h2.END_HEADERS, stream, self._prefix(path) + metadata)
+        data = h2.message(body)
+        if len(data) <= self._max_frame and len(data) <= self._window and len(data) <= call.window:
+            self._window -= len(data)
+            self._write(head + h2.frame(h2.DATA, h2.END_STREAM, stream, data))
+        else:
+            self._write(head)
+            call._unsent = memoryview(data)
+            self._send(call)
+
+    def _begin_waiting(self) -> None:
+        """Send those that waited, as far as the server takes them."""
+        while self._waiting and not self.full and self._next_stream <= _LAST_STREAM:
+            call = self._waiting.pop(0)
+            self._begin(call)
+            call._wake()
+
+    def _wait_again(self, call: Call) -> None:
+        """The server refused it at its limit of calls, without having looked at it. It goes before those of its priority that wait."""
+        del self._calls[call.stream]
+        call.stream, call._unsent = 0, None
+        insort_left(self._waiting, call, key=_priority)
+        if self._pause is None:
+            self._pause = self.loop.call_later(_REFUSED_PAUSE_S, self._resume)
+
+    def _resume(self) -> None:
+        self._pause = None
+        self._begin_waiting()
+
+    def _refuse_waiting(self, message: str) -> None:
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            call.end(RefusedError(message))
+
+    def cancel(self, call: Call) -> None:
+        if call.waiting:
+            self._waiting.remove(call)
+            call.end(GrpcError(Status.CANCELLED, "cancelled here"))
+            return
+        self._calls.pop(call.stream, None)
+        call.end(GrpcError(Status.CANCELLED, "cancelled here"))
+        self._write(h2.reset(call.stream, h2.CANCEL))
+        self._one_less()
+
+    def close(self) -> None:
+        """No more calls; the connection ends with the last of those in flight."""
+        self.draining = True
+        self._close_if_drained()
+
+    def abort(self) -> None:
+        """End at once; calls in flight fail as UnreachableError."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _one_less(self) -> None:
+        """A call has ended: another takes its place, or the connection ends with the last of them."""
+        if self._waiting:
+            self._begin_waiting()
+        if self.draining:
+            self._close_if_drained()
+
+    def _close_if_drained(self) -> None:
+        if not self._calls and self._transport is not None:
+            self._refuse_waiting("the connection is closing")
+            self._flush()
+            self._transport.close()
+
+    def _prefix(self, path: bytes) -> bytes:
+        """The headers every call to `path` begins with, encoded once."""
+        prefix = self._prefixes.get(path)
+        if prefix is None:
+            prefix = b"".join(
+                h2.literal(name, value)
+                for name, value in (
+                    (b":method", b"POST"),
+                    (b":scheme", b"http"),
+                    (b":path", path),
+                    (b":authority", self._authority),
+                    (b"te", b"trailers"),
+                    (b"content-type", b"application/grpc"),
+                    (b"user-agent", b"weir-gateway"),
+                )
+            )
+            self._prefixes[path] = prefix
+        return prefix
+
+    def _send(self, call: Call) -> None:
+        """Send as much of a call's request as the windows allow."""
+        rest = call._unsent
+        while rest is not None and self._transport is not None:
+            size = min(len(rest), self._max_frame, self._window, call.window)
+            if size <= 0:
+                return
+            last = size == len(rest)
+            self._write(h2.frame(h2.DATA, h2.END_STREAM if last else 0, call.stream, bytes(rest[:size])))
+            self._window -= size
+            call.window -= size
+            rest = call._unsent = None if last else rest[size:]
+
+    def _send_unsent(self) -> None:
+        for call in list(self._calls.values()):
+            if call._unsent is not None:
+                self._send(call)
+
+    # asyncio.Protocol -----------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
+        transport = self._transport
+        hello = ((h2.HEADER_TABLE_SIZE, 0), (h2.ENABLE_PUSH, 0), (h2.INITIAL_WINDOW_SIZE, _WINDOW))
+        transport.write(h2.PREFACE + h2.settings(hello) + h2.window_update(0, _WINDOW - h2.DEFAULT_WINDOW))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._transport = None
+        self.draining = True
+        calls, self._calls = self._calls, {}
+        waiting, self._waiting = self._waiting, []
+        for call in (*calls.values(), *waiting):
+            call.end(UnreachableError(f"connection lost: {error or 'closed by the server'}"))
+        if not self.ready.done():
+            self.ready.set_exception(UnreachableError(f"no HTTP/2 server answered: {error or 'connection closed'}"))
+            self.ready.exception()  # nobody may be waiting any more
+        self._on_lost(self)
+
+    def data_received(self, data: bytes) -> None:
+        self.heard += 1
+        received = self._received
+        buffer: bytes | bytearray = data
+        if received:
+            received += data
+            buffer = received
+        at, end = 0, len(buffer)
+        try:
+            while end - at >= h2.HEAD_BYTES:
+                size, kind, flags, stream = h2.parse_head(buffer, at)
+                if size > h2.DEFAULT_MAX_FRAME:
+                    raise h2.ProtocolError(f"a frame of {size} bytes")
+                start = at + h2.HEAD_BYTES
+                if end - start < size:
+                    break
+                at = start + size
+                self._frame(kind, flags, stream, bytes(buffer[start:at]))
+        except (h2.ProtocolError, IndexError) as error:
+            self._fail(error)
+            return
+        if buffer is received:
+            del received[:at]
+        elif at < end:
+            received += data[at:]
+
+    def _fail(self, error: Exception) -> None:
+        calls, self._calls = self._calls, {}
+        for call in calls.values():
+            call.end(GrpcError(Status.INTERNAL, f"HTTP/2: {error}"))
+        self.abort()  # and those that wait have lost their connection
+
+    def _frame(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
+        if self._headers_of is not None and kind != h2.CONTINUATION:
+            raise h2.ProtocolError("headers were interrupted")
+        if kind == h2.DATA:
+            self._on_data(flags, stream, payload)
+        elif kind == h2.HEADERS:
+            block = h2.unpad(flags, payload) if flags & (h2.PADDED | h2.PRIORITY) else payload
+            if flags & h2.END_HEADERS:
+                self._on_headers(flags, stream, block)
+            else:
+                self._headers_of = (stream, flags, bytearray(block))
+        elif kind == h2.CONTINUATION:
+            self._on_continuation(flags, stream, payload)
+        elif kind == h2.RST_STREAM:
+            self._on_reset(stream, h2.u32(payload))
+        elif kind == h2.SETTINGS:
+            self._on_settings(flags, payload)
+        elif kind == h2.PING:
+            if not flags & h2.ACK:
+                self._write(h2.frame(h2.PING, h2.ACK, 0, payload))
+        elif kind == h2.GOAWAY:
+            self._on_goaway(payload)
+        elif kind == h2.WINDOW_UPDATE:
+            self._on_window(stream, h2.u32(payload) & 0x7FFFFFFF)
+        elif kind == h2.PUSH_PROMISE:
+            raise h2.ProtocolError("a push, though we allow none")
+
+    def _write(self, data: bytes) -> None:
+        """Send with whatever else this turn of the event loop has to send: one system call for all calls' frames."""
+        if not self._out:
+            self.loop.call_soon(self._flush)
+        self._out.append(data)
+
+    def _flush(self) -> None:
+        out, self._out = self._out, []
+        if self._transport is not None and out:
+            self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+
+    def _on_data(self, flags: int, stream: int, payload: bytes) -> None:
+        self._credit += len(payload)
+        if self._credit >= _WINDOW // 2:
+            self._write(h2.window_update(0, self._credit))
+            self._credit = 0
+        call = self._calls.get(stream)
+        if call is None:
+            return  # cancelled: what was under way still arrives
+        call._credit += len(payload)
+        if call._credit >= _WINDOW // 2 and not flags & h2.END_STREAM:
+            self._write(h2.window_update(stream, call._credit))
+            call._credit = 0
+        if payload:
+            call.feed(h2.unpad(flags & h2.PADDED, payload) if flags & h2.PADDED else payload)
+        if flags & h2.END_STREAM:
+            self._finish(call, GrpcError(Status.UNKNOWN, "the answer ended without a status"))
+
+    def _on_continuation(self, flags: int, stream: int, payload: bytes) -> None:
+        if self._headers_of is None or self._headers_of[0] != stream:
+            raise h2.ProtocolError("a CONTINUATION of nothing")
+        _, first_flags, block = self._headers_of
+        block += payload
+        if len(block) > h2.DEFAULT_MAX_FRAME * 4:
+            raise h2.ProtocolError("headers without end")
+        if flags & h2.END_HEADERS:
+            self._headers_of = None
+            self._on_headers(first_flags, stream, bytes(block))
+
+    def _on_headers(self, flags: int, stream: int, block: bytes) -> None:
+        call = self._calls.get(stream)
+        if call is None:
+            return
+        headers = h2.decode_headers(block)
+        http_status = headers.get(b":status", b"200")
+        if http_status != b"200":
+            self._finish(call, GrpcError(Status.UNAVAILABLE, f"HTTP status {http_status.decode('ascii', 'replace')}"))
+        elif flags & h2.END_STREAM:
+            code = headers.get(b"grpc-status", b"2")
+            if code == b"0":
+                self._finish(call, None)
+            else:
+                status = Status(int(code)) if code.isdigit() and int(code) <= 16 else Status.UNKNOWN
+                self._finish(call, GrpcError(status, h2.grpc_message(headers.get(b"grpc-message", b""))))
+
+    def _on_reset(self, stream: int, code: int) -> None:
+        call = self._calls.get(stream)
+        if call is None:
+            return
+        if code != h2.REFUSED_STREAM:
+            self._finish(call, GrpcError(Status.INTERNAL, f"reset, code {code}"))
+        elif len(self._calls) >= self._max_calls and not self.draining:
+            self._wait_again(call)
+        else:
+            self._finish(call, RefusedError("the server refused the call"))
+
+    def _on_settings(self, flags: int, payload: bytes) -> None:
+        if flags & h2.ACK:
+            return
+        for key, value in h2.parse_settings(payload):
+            if key == h2.INITIAL_WINDOW_SIZE:
+                for call in self._calls.values():
+                    call.window += value - self._initial_window
+                self._initial_window = value
+            elif key == h2.MAX_FRAME_SIZE:
+                self._max_frame = value
+            elif key == h2.MAX_CONCURRENT_STREAMS:
+                self._max_calls = value
+        self._write(h2.frame(h2.SETTINGS, h2.ACK, 0))
+        if not self.ready.done():
+            self.ready.set_result(None)
+        self._send_unsent()
+        self._begin_waiting()
+
+    def _on_goaway(self, payload: bytes) -> None:
+        self.draining = True
+        last = h2.u32(payload) & 0x7FFFFFFF
+        self._refuse_waiting("the server is going away")
+        for call in [call for call in self._calls.values() if call.stream > last]:
+            self._finish(call, RefusedError("the server is going away"))
+        self._close_if_drained()
+
+    def _on_window(self, stream: int, increment: int) -> None:
+        if stream == 0:
+            self._window += increment
+            self._send_unsent()
+        elif (call := self._calls.get(stream)) is not None:
+            call.window += increment
+            self._send(call)
+
+    def _finish(self, call: Call, error: GrpcError | None) -> None:
+        self._calls.pop(call.stream, None)
+        if call._unsent is not None:  # answered before it had heard all: stop sending
+            self._write(h2.reset(call.stream, h2.NO_ERROR))
+        call.end(error)
+        self._one_less()
+
+
+def _priority(call: Call) -> int:
+    return call.priority

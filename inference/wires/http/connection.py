@@ -1,0 +1,315 @@
+"""One client's connection: httptools parses, this keeps the order and the limits, and writes.
+
+A client that leaves is noticed at once, whatever its request is doing: the request's task is cancelled. A client that
+does not read is not read from either, so that what waits for it stays bounded; `inference.wires.http.server` ends it after a while.
+"""
+
+import asyncio
+import time
+from collections import deque
+from typing import TYPE_CHECKING, cast
+
+import structlog
+
+from inference.core.openai import errors
+from inference.wires.http.exchange import Headers, Request, head
+from inference.wires.http.reader import Reader
+
+if TYPE_CHECKING:
+    from inference.wires.http.server import Server
+
+_log = structlog.get_logger()
+_READ_AHEAD = 8  # requests waiting for their turn, from which on the connection is not read
+_MAX_WAITING = 128  # where more than that came with the end of a body
+_PIECE_BYTES = 2048  # parsed at a time
+_UNREAD_BYTES = 64 << 10  # past this a client is reading too slowly: its requests wait, and it is not read from
+_DISCARD_BYTES = 16 << 20  # of what comes after the last request, before the connection is cut
+
+
+class Connection(asyncio.Protocol):
+    """Requests one after the other; those that came early wait their turn. Implements `http.Exchange`."""
+
+    def __init__(self, server: "Server") -> None:
+        self._server = server
+        self._loop = server.loop
+        self._reader = Reader(server.max_body_bytes, self._admit, self._hold, self._go_on, self._received)
+        self._transport: asyncio.Transport | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._ready: deque[Request | errors.ApiError] = deque()
+        self._drain: asyncio.Future[None] | None = None  # while the client reads too slowly
+        self._blocked_bytes = 0  # counted as held because of that
+        self._paused = False
+        self._rest = b""  # read and not parsed yet
+        self._deaf = False  # no more requests are taken: what still comes is thrown away
+        self._discarded_bytes = 0
+        self._keep_alive = True
+        self._version = "1.1"
+        self._chunked = False
+        self._head_only = False
+        self._pending = b""  # the head of a stream that has no data yet
+        self._sent_bytes = 0
+        self._due_bytes, self._due_since_s = 0, 0.0  # what is to leave, and since when
+        self._finished_s = 0.0  # when the last answer was written; 0 before that
+        self.held_bytes = 0  # of requests that are being read, wait or are answered
+        self._idle_since_s = 0.0  # since the last answer
+        self.started = False
+        self.known = False
+
+    # asyncio.Protocol -----------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=_UNREAD_BYTES)
+        self._server.opened(self)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._hold(-self.held_bytes)
+        self._transport = None
+        self._ready.clear()
+        self._server.lost(self)
+        self.resume_writing()
+        if self._task is not None:
+            self._task.cancel()
+
+    def eof_received(self) -> bool:
+        return False  # a client that will send no more has left: close, which cancels what it asked for
+
+    def pause_writing(self) -> None:
+        self._drain = self._loop.create_future()
+        self._blocked_bytes = self.unread_bytes
+        self._server.hold(self._blocked_bytes)
+        self._pace()
+
+    def resume_writing(self) -> None:
+        self._server.hold(-self._blocked_bytes)
+        self._blocked_bytes = 0
+        if self._drain is not None and not self._drain.done():
+            self._drain.set_result(None)
+        self._drain = None
+        self._pace()
+
+    def data_received(self, data: bytes) -> None:
+        if self._deaf:
+            self._discarded_bytes += len(data)
+            if self._discarded_bytes > _DISCARD_BYTES:
+                self.abort()
+            return
+        if self._rest:
+            self._hold(len(data))
+            self._rest += data  # this was read before reading was paused
+        else:
+            self._take(data)
+
+    def _take(self, data: bytes) -> None:
+        """Parse, in small pieces while there are heads in it, so that no more than a few requests are read ahead."""
+        while data and not self._deaf:
+            if len(self._ready) >= _READ_AHEAD:
+                self._hold(len(data))
+                self._rest = data
+                self._pace()
+                return
+            piece, data = (data[:_PIECE_BYTES], data[_PIECE_BYTES:]) if self._reader.in_head else (data, b"")
+            try:
+                data = self._reader.feed(piece) + data
+            except errors.ApiError as error:
+                self._refuse(error)
+            except Exception:  # noqa: BLE001  (a bug, whatever it is)
+                _log.exception("edge.failed")
+                self.abort()
+                return
+            if self._reader.over:
+                self._deaf = True
+
+    def _go_on(self) -> None:
+        """Let a client that waits for it send its body; one that has sent requests ahead waits as long as it likes."""
+        if self._task is None:
+            self._send(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    def _admit(self, headers: dict[bytes, bytes]) -> None:
+        self._server.admit(headers)
+        self.known = True
+
+    # Serving --------------------------------------------------------------------------------------
+
+    @property
+    def reading(self) -> bool:
+        """Whether a request is expected: the first one, or the rest of one that has begun."""
+        return self._reader.reading
+
+    @property
+    def since_s(self) -> float:
+        """Since when it is in the state it is in: idle, or reading a request."""
+        return max(self._idle_since_s, self._reader.since_s)
+
+    @property
+    def busy(self) -> bool:
+        return self._task is not None
+
+    def _received(self, request: Request) -> None:
+        if len(self._ready) >= _MAX_WAITING:
+            raise errors.invalid(f"More than {_MAX_WAITING} requests sent ahead at once.", code="bad_request")
+        self._queue(request)
+
+    def _queue(self, item: Request | errors.ApiError) -> None:
+        self._ready.append(item)
+        if self._task is None:
+            self._task = self._loop.create_task(self._serve())
+
+    def _refuse(self, error: errors.ApiError) -> None:
+        """Say so to a request that could not be read, once those before it have their answers; take no more."""
+        if self._transport is not None:
+            self._deaf = True
+            self._queue(error)
+
+    async def _serve(self) -> None:
+        try:
+            while self._ready and self._transport is not None:
+                if self._drain is not None:
+                    await self._drain
+                    continue
+                item = self._ready.popleft()
+                self.started = False
+                if isinstance(item, errors.ApiError):
+                    self._keep_alive = self._head_only = False
+                    self.respond(item.status, [(b"content-type", b"application/json")], item.body())
+                else:
+                    self._keep_alive, self._version = item.keep_alive, item.version
+                    self._head_only = item.method == "HEAD"
+                    await self._server.app(item, self)
+                    if item.held_bytes:
+                        self._hold(-item.held_bytes)
+                if not self._keep_alive:
+                    self.finish()
+                elif self._paused and len(self._ready) < _READ_AHEAD:
+                    self._pace()
+        except Exception:  # noqa: BLE001  (a bug, whatever it is: said once, and the client is not left waiting)
+            _log.exception("edge.failed")
+            self.abort()
+        finally:
+            self._task = None
+            self._idle_since_s = time.monotonic()
+
+    def _hold(self, size: int) -> None:
+        if self._transport is not None:
+            self.held_bytes += size
+            self._server.hold(size)
+
+    def _pace(self) -> None:
+        """Read on or not: not while the client does not read, and not far ahead of the answers."""
+        if self._transport is None:
+            return
+        pause = not self._deaf and (self._drain is not None or len(self._ready) >= _READ_AHEAD)
+        if pause is self._paused:
+            return
+        self._paused = pause
+        if pause:
+            self._transport.pause_reading()
+            return
+        self._transport.resume_reading()
+        if self._rest:
+            data, self._rest = self._rest, b""
+            self._hold(-len(data))
+            self._take(data)
+
+    # The end --------------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """End it once all that was written has gone out, and the client has closed or some seconds have passed.
+
+        Until then what still comes is read and thrown away: closing with bytes unread would make the kernel reset the
+        connection, and could take the answer with it (RFC 9112, 9.6).
+        """
+        if self._transport is None or self._finished_s:
+            return
+        self._finished_s = time.monotonic()
+        self._deaf = True
+        self._ready.clear()
+        self._pace()
+        if not self._transport.is_closing():
+            self._transport.write_eof()
+
+    def close(self) -> None:
+        """Close one that waits for nothing."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Cut it, with what has not gone out."""
+        if self._transport is not None:
+            self._hold(-self.held_bytes)
+            transport, self._transport = self._transport, None
+            transport.abort()
+
+    @property
+    def kept_bytes(self) -> int:
+        """All that is kept for it: requests, those too small to be counted one by one, and answers not read."""
+        return self.held_bytes + (len(self._ready) << 10) + self.unread_bytes
+
+    @property
+    def unread_bytes(self) -> int:
+        """What was written and has not gone out yet."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    def is_unread(self, now_s: float, limit_s: float) -> bool:
+        """Whether something written `limit_s` ago or earlier has still not gone out. Ask it every second or so."""
+        if self._sent_bytes - self.unread_bytes >= self._due_bytes:
+            self._due_bytes, self._due_since_s = self._sent_bytes, now_s
+            return False
+        return now_s - self._due_since_s > limit_s
+
+    def is_over(self, now_s: float, limit_s: float) -> bool:
+        """Whether the last answer went out, and `limit_s` have passed for the client to close."""
+        return bool(self._finished_s) and not self.unread_bytes and now_s - self._finished_s > limit_s
+
+    # http.Exchange --------------------------------------------------------------------------------
+
+    @property
+    def peer(self) -> str:
+        address = self._transport.get_extra_info("peername") if self._transport is not None else None
+        return str(address[0]) if address else ""
+
+    @property
+    def blocked(self) -> bool:
+        return self._drain is not None
+
+    async def drained(self, timeout_s: float) -> None:
+        if self._drain is not None:
+            async with asyncio.timeout(timeout_s):
+                await asyncio.shield(self._drain)
+
+    def respond(self, status: int, headers: Headers, body: bytes) -> None:
+        self.started = True
+        ends = b"content-length: %d\r\n" % len(body)
+        self._send(head(status, headers, ends, *self._connection_header()) + (b"" if self._head_only else body))
+
+    def start_stream(self, headers: Headers) -> None:
+        """Begin a 200 whose length is not known. The head goes out with the first data."""
+        self.started = True
+        self._chunked = self._version != "1.0"
+        if not self._chunked:
+            self._keep_alive = False
+        framing = (b"transfer-encoding: chunked\r\n",) if self._chunked else ()
+        self._pending = head(200, headers, *framing, *self._connection_header())
+
+    def write(self, data: bytes) -> None:
+        chunk = b"%x\r\n%s\r\n" % (len(data), data) if self._chunked else data
+        if self._pending:
+            chunk, self._pending = self._pending + chunk, b""
+        self._send(chunk)
+
+    def end_stream(self, data: bytes = b"") -> None:
+        """The last data, if any, and the end."""
+        if self._chunked:
+            data = b"%x\r\n%s\r\n0\r\n\r\n" % (len(data), data) if data else b"0\r\n\r\n"
+        data, self._pending = self._pending + data, b""
+        self._send(data)
+
+    def _send(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._sent_bytes += len(data)
+            self._transport.write(data)
+
+    def _connection_header(self) -> tuple[bytes, ...]:
+        if self._server.closing:
+            self._keep_alive = False
+        return () if self._keep_alive else (b"connection: close\r\n",)

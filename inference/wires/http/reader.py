@@ -1,0 +1,169 @@
+"""Requests out of bytes: httptools parses, this keeps the limits of one request."""
+
+import time
+from collections.abc import Callable
+
+import httptools
+
+from inference.core.openai import errors
+from inference.core.openai.errors import ApiError
+from inference.observability.spans import now_ns
+from inference.wires.http.exchange import Request
+
+_MAX_HEAD_BYTES = 64 << 10
+_MAX_HEADERS = 128
+_TOLD_BYTES = 4 << 10  # less is not counted: there are few such requests at once, and counting takes time
+_UNKNOWN_BODY_BYTES = 64 << 10  # a longer body is kept only for a client whose key is known
+_ONCE = frozenset((b"authorization", b"host", b"transfer-encoding"))  # sent twice, two readers may take different ones
+
+
+class Reader:
+    """Reads the requests of one connection.
+
+    `admit` looks at the headers of a request with a large body and refuses it with ApiError; `hold` is told of bytes
+    that are kept; `go_on` of a client that waits until it may send its body; `received` gets each request.
+    """
+
+    def __init__(
+        self,
+        max_body_bytes: int,
+        admit: Callable[[dict[bytes, bytes]], object],
+        hold: Callable[[int], None],
+        go_on: Callable[[], None],
+        received: Callable[[Request], None],
+    ) -> None:
+        self._max_body_bytes = max_body_bytes
+        self._admit, self._hold, self._go_on, self._received = admit, hold, go_on, received
+        self._parser = httptools.HttpRequestParser(self)
+        self._version = "1.1"
+        self.over = False  # the last request said that it is the last
+        self.since_s = time.monotonic()  # the request being read began
+        self.reading = True  # the first request is expected at once
+        self._reset()
+
+    def _reset(self) -> None:
+        self._url = b""
+        self._headers: dict[bytes, bytes] = {}
+        self._silent_bytes = 0  # received since a head, a body's part or a request began or ended
+        self._body: bytes | bytearray = b""
+        self.in_head = True
+        self._kept_bytes = self._told_bytes = 0
+        self._upgrading = False
+
+    def feed(self, data: bytes) -> bytes:
+        """Parse; the bytes to be read next, before any others: none as a rule. Raises ApiError where it cannot be a request."""
+        self._silent_bytes += len(data)
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            return self._without_upgrade() + data[upgrade.args[0] :]
+        except httptools.HttpParserCallbackError as error:
+            raise (error.__context__ or error) from None
+        except httptools.HttpParserError as error:
+            if not self.over:  # to the parser, bytes after the last request are an error
+                raise errors.invalid(f"Not an HTTP/1.1 request: {error}", code="bad_request") from None
+        if self._silent_bytes > _MAX_HEAD_BYTES and not self.over:
+            raise _headers_too_large()
+        return b""
+
+    def _without_upgrade(self) -> bytes:
+        """Go on as RFC 9110, 7.8 allows: as if the client had not asked for another protocol.
+
+        The parser stops at such a head and would take the body for the next request, so a new one reads the same head
+        without the field.
+        """
+        kept = ((name, value) for name, value in self._headers.items() if name != b"upgrade")
+        start = b"%s %s HTTP/%s\r\n" % (self._parser.get_method(), self._url, self._version.encode())
+        self._parser = httptools.HttpRequestParser(self)
+        self.in_head = True
+        return start + b"".join(b"%s: %s\r\n" % header for header in kept) + b"\r\n"
+
+    def _keep(self, size: int) -> None:
+        self._kept_bytes += size
+        new = self._kept_bytes - self._told_bytes
+        if new >= _TOLD_BYTES:
+            self._told_bytes += new
+            self._hold(new)
+
+    # httptools ------------------------------------------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        self._reset()
+        self.reading = True
+        self.since_s = time.monotonic()
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if not self.in_head:
+            return  # a trailer: it may be ignored (RFC 9110, 6.5.1), and must not pass for a header
+        headers, name = self._headers, name.lower()
+        if name in headers:
+            if name in _ONCE:
+                raise errors.invalid(f"The header {name.decode()} is sent twice.", code="bad_request")
+        elif len(headers) >= _MAX_HEADERS:
+            raise _headers_too_large()
+        headers[name] = value
+
+    def on_headers_complete(self) -> None:
+        self.in_head = False
+        head_bytes, self._silent_bytes = self._silent_bytes, 0
+        self._version = version = self._parser.get_http_version()
+        if version not in ("1.1", "1.0"):
+            raise errors.wrong_version(version)
+        headers = self._headers
+        if b"transfer-encoding" in headers:
+            if version == "1.0":
+                raise errors.invalid("HTTP/1.0 has no Transfer-Encoding.", code="bad_request")
+            if headers[b"transfer-encoding"].lower() != b"chunked":
+                raise errors.unknown_coding()
+        if self._parser.should_upgrade():
+            if self._parser.get_method() == b"CONNECT":
+                raise errors.method_not_allowed("CONNECT", self._url.decode("ascii", "replace"))
+            self._upgrading = True
+            return
+        self._keep(head_bytes)
+        length = headers.get(b"content-length", b"0")
+        size = int(length) if length.isdigit() else 0
+        if size > self._max_body_bytes:
+            raise errors.body_too_large(self._max_body_bytes)
+        if size > _UNKNOWN_BODY_BYTES:
+            self._admit(headers)
+        if headers.get(b"expect", b"").lower() == b"100-continue" and version == "1.1":
+            self._go_on()
+
+    def on_body(self, body: bytes) -> None:
+        self._silent_bytes = 0
+        before = len(self._body)
+        after = before + len(body)
+        if after > self._max_body_bytes:
+            raise errors.body_too_large(self._max_body_bytes)
+        if before <= _UNKNOWN_BODY_BYTES < after:
+            self._admit(self._headers)
+        self._keep(len(body))
+        if not before:
+            self._body = body
+        elif isinstance(self._body, bytearray):
+            self._body += body
+        else:
+            self._body = bytearray(self._body) + body
+
+    def on_message_complete(self) -> None:
+        if self._upgrading:
+            return
+        received_ns = now_ns()
+        self.reading = False
+        self._silent_bytes, self.in_head = 0, True
+        path = self._url.split(b"?", 1)[0].decode("ascii", "replace")
+        body = self._body if isinstance(self._body, bytes) else bytes(self._body)
+        method, keep_alive = self._parser.get_method().decode("ascii"), self._parser.should_keep_alive()
+        self._body = b""
+        self.over = not keep_alive
+        self._received(
+            Request(method, path, self._headers, body, received_ns, keep_alive, self._version, self._told_bytes)
+        )
+
+
+def _headers_too_large() -> ApiError:
+    return errors.headers_too_large(_MAX_HEAD_BYTES, _MAX_HEADERS)

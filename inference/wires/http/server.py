@@ -1,0 +1,226 @@
+"""Listens, keeps the connections within their bounds of number, time and memory, and ends them.
+
+Why not a server out of the box: docs/gateway.md has the figures.
+"""
+
+import asyncio
+import resource
+import socket
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import asdict, replace
+from typing import TypeVar
+
+import structlog
+
+from inference.wires.http.connection import Connection
+from inference.wires.http.exchange import EdgeCounts, Request
+
+_log = structlog.get_logger()
+_BACKLOG = 1024
+_SEND_BUFFER_BYTES = (
+    64 << 10
+)  # the kernel doubles it, and else lets it grow to megabytes for each client that does not read
+_SWEEP_S = 1.0
+_FINISH_S = 5.0  # how long a client may take to close after its last answer, and to read that while we shut down
+_QUIET_S = 1.0  # an idle connection is closed for shutdown after that: a request may be on its way on a younger one
+_OTHER_FILES = 256  # open files for everything that is no client
+
+T = TypeVar("T")
+App = Callable[[Request, Connection], Awaitable[None]]
+
+
+class Server:
+    """`admit` looks at the headers of a request with a large body before that is read, and refuses it with ApiError.
+
+    Of `max_buffered_bytes`, connections whose client has not shown a key that we know may hold a quarter.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        admit: Callable[[dict[bytes, bytes]], object],
+        *,
+        max_body_bytes: int,
+        max_connections: int,
+        max_buffered_bytes: int,
+        read_timeout_s: float,
+        write_timeout_s: float,
+        idle_timeout_s: float,
+        counts: EdgeCounts,
+    ) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.app = app
+        self.admit = admit
+        self.max_body_bytes = max_body_bytes
+        self.connections: set[Connection] = set()
+        self.closing = False
+        self.held_bytes = 0
+        self._max_connections = max_connections
+        self._max_buffered_bytes = max_buffered_bytes
+        self._shed_above_bytes = max_buffered_bytes // 4
+        self._read_timeout_s, self._idle_timeout_s = read_timeout_s, idle_timeout_s
+        self._write_timeout_s = write_timeout_s
+        self._counts = counts
+        self._full_until_s = 0.0
+        self._listener: asyncio.Server | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; the port, which is the one asked for unless that was 0. Raises OSError."""
+        self._max_connections = _room_for(self._max_connections)
+        self._listener = await self.loop.create_server(lambda: Connection(self), host, port, backlog=_BACKLOG)
+        for listening in self._listener.sockets:  # what they accept inherits it
+            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
+        self._sweeper = self.loop.create_task(self._sweep())
+        return int(self._listener.sockets[0].getsockname()[1])
+
+    # What connections tell ------------------------------------------------------------------------
+
+    def opened(self, connection: Connection) -> None:
+        if len(self.connections) >= self._max_connections and not self._make_room():
+            self._counts.refused += 1
+            connection.abort()
+            return
+        self.connections.add(connection)
+
+    def lost(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+
+    def hold(self, size: int) -> None:
+        """`size` bytes more (or fewer) are kept for a client."""
+        self.held_bytes += size
+        if size > 0 and self.held_bytes > self._shed_above_bytes:
+            self._shed()
+
+    # Bounds ---------------------------------------------------------------------------------------
+
+    def _make_room(self) -> bool:
+        """End some of those that wait without having shown a key, the longest first; False if there is none."""
+        now_s = time.monotonic()
+        if now_s < self._full_until_s:
+            return False
+        waiting = [one for one in self.connections if not one.known and not one.busy]
+        waiting.sort(key=lambda one: one.since_s)
+        for connection in waiting[: max(1, self._max_connections // 16)]:
+            self._counts.evicted += 1
+            self.connections.discard(connection)
+            connection.abort()
+        if not waiting:
+            self._full_until_s = now_s + _SWEEP_S  # looking at thousands for each newcomer would be work for nothing
+        return bool(waiting)
+
+    def _shed(self) -> None:
+        """Cut those that hold most, if all together hold too much."""
+        sizes = [(one, one.known, one.kept_bytes) for one in self.connections]
+        for connection in too_much(sizes, self._max_buffered_bytes):
+            self._counts.shed += 1
+            self.connections.discard(connection)
+            connection.abort()
+        quarter = self._max_buffered_bytes // 4
+        self._shed_above_bytes = max(quarter, self.held_bytes + quarter // 8)  # not again for each byte
+
+    async def _sweep(self) -> None:
+        while True:
+            before = replace(self._counts)
+            await asyncio.sleep(_SWEEP_S)
+            now_s = time.monotonic()
+            for connection in list(self.connections):
+                self._look_at(connection, now_s)
+            self._shed()
+            self._shed_above_bytes = self._max_buffered_bytes // 4
+            if (self._counts.refused, self._counts.evicted, self._counts.shed) != (
+                before.refused,
+                before.evicted,
+                before.shed,
+            ):
+                _log.warning("edge.overrun", connections=len(self.connections), **asdict(self._counts))
+
+    def _look_at(self, connection: Connection, now_s: float) -> None:
+        """End it if it takes too long: to read an answer, to send a request, or to have another one."""
+        if connection.is_unread(now_s, self._write_timeout_s):
+            self._counts.unread += 1
+            connection.abort()
+        elif connection.is_over(now_s, _FINISH_S):
+            connection.abort()
+        elif not connection.busy:
+            limit_s = self._read_timeout_s if connection.reading else self._idle_timeout_s
+            if now_s - connection.since_s > limit_s:
+                self._counts.timed_out += 1
+                connection.close()
+
+    # The end --------------------------------------------------------------------------------------
+
+    async def close(self, lame_duck_s: float, timeout_s: float, hurry: asyncio.Event) -> None:
+        """End within `lame_duck_s` + `timeout_s`: first answer as before, with `Connection: close`, so that balancers
+        can see that we leave; then accept no more, let requests in flight finish and their answers go out; then cut
+        what is left. `hurry` ends the first two at once.
+        """
+        self.closing = True
+        await _pause(hurry, lame_duck_s)
+        if self._listener is not None:
+            self._listener.close()
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        until_s = time.monotonic() + timeout_s
+        while self.connections and not hurry.is_set() and (now_s := time.monotonic()) < until_s:
+            for connection in list(self.connections):
+                self._finish(connection, now_s)
+            await _pause(hurry, 0.02)
+        if self.connections:
+            _log.warning("edge.cut", connections=len(self.connections), busy=sum(one.busy for one in self.connections))
+        for connection in list(self.connections):
+            connection.abort()
+        while self.connections:  # noqa: ASYNC110  (the loop tells each of them in its next turn)
+            await asyncio.sleep(0.01)
+
+    @staticmethod
+    def _finish(connection: Connection, now_s: float) -> None:
+        if connection.is_unread(now_s, _FINISH_S) or connection.is_over(now_s, _QUIET_S):
+            connection.abort()
+        elif not connection.busy and now_s - connection.since_s > (_FINISH_S if connection.reading else _QUIET_S):
+            connection.finish()
+
+
+def too_much(sizes: Iterable[tuple[T, bool, int]], limit_bytes: int) -> list[T]:
+    """Which connections to cut, given each with whether its client is known and how much it holds.
+
+    Nobody is cut while all together hold at most `limit_bytes`, and those unknown at most a quarter of that. Else the
+    unknown go first, the largest before the smaller, until half of their quarter or three quarters of the whole is left.
+    """
+    ranked = sorted((one for one in sizes if one[2]), key=lambda one: (one[1], -one[2]))
+    total = sum(size for _, _, size in ranked)
+    unknown = sum(size for _, known, size in ranked if not known)
+    keep = limit_bytes * 3 // 4 if total > limit_bytes else total
+    keep_unknown = limit_bytes // 8 if unknown > limit_bytes // 4 else unknown
+    out: list[T] = []
+    for connection, known, size in ranked:
+        if total <= keep and (known or unknown <= keep_unknown):
+            break
+        out.append(connection)
+        total -= size
+        unknown -= 0 if known else size
+    return out
+
+
+async def _pause(hurry: asyncio.Event, seconds: float) -> None:
+    """Sleep, unless there is a hurry."""
+    try:
+        async with asyncio.timeout(seconds):
+            await hurry.wait()
+    except TimeoutError:
+        pass
+
+
+def _room_for(connections: int) -> int:
+    """How many connections there can be, of those wanted, after asking the system for enough open files."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + _OTHER_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return connections
+    room = max(1, soft - _OTHER_FILES)
+    _log.warning("edge.connections_limited", wanted=connections, possible=room, open_files=soft)
+    return room

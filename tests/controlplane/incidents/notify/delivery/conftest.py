@@ -1,0 +1,43 @@
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from pytest_django import Settings
+
+from controlplane.incidents.notify.delivery.core.retry import Policy
+from controlplane.incidents.notify.delivery.send.sender import Sender
+from tests.controlplane.incidents.notify.delivery.pagerduty import PagerDuty
+from tests.controlplane.served import away
+
+__all__ = ["QUICK", "away", "stand_in", "start_sender"]
+
+QUICK = Policy(first_s=0.02, longest_s=0.3, longest_pause_s=0.2, timeout_s=0.5, lease_s=1.5)
+"""As in earnest, and impatient."""
+
+StartSender = Callable[..., Sender]
+
+
+@pytest.fixture
+def stand_in(shared_dir: Path, settings: Settings) -> Iterator[PagerDuty]:
+    settings.CONFIG = settings.CONFIG.model_copy(update={"outbound_allow": ["127.0.0.1"]})
+    with PagerDuty(shared_dir / "fixtures" / "pagerduty" / "events-v2.openapi.json") as running:
+        yield running
+
+
+@pytest.fixture
+def start_sender(transactional_db: None, home: Path) -> Iterator[StartSender]:
+    """Starts a sender as the worker does; stopped with the test, before its database is."""
+    running: list[Sender] = []
+
+    def start(policy: Policy = QUICK) -> Sender:
+        sender = Sender(policy, poll_s=0.05)
+        running.append(sender)
+        sender.start()
+        return sender
+
+    yield start
+    for sender in running:
+        sender.stop()
+    for sender in running:
+        sender.join(30)
+        assert not sender.is_alive()

@@ -1,0 +1,166 @@
+"""What people do in PagerDuty shows here: signed, once, in whatever order it comes."""
+
+import hashlib
+import hmac
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from django.http import HttpResponse
+from django.test import Client
+from django.utils import timezone
+
+from controlplane.incidents.models import Incident
+from controlplane.incidents.notify.delivery.models import HookEvent, HookSecret
+
+pytestmark = pytest.mark.django_db(transaction=True)
+SECRET = "a-secret-that-pagerduty-showed-once"
+KEY = "weir-premium-1"
+
+
+@pytest.fixture(autouse=True)
+def secret() -> HookSecret:
+    return HookSecret.objects.create(name="subscription", secret=SECRET)
+
+
+@pytest.fixture(autouse=True)
+def incident() -> Incident:
+    return Incident.objects.create(
+        alert_key="premium", notice_key=KEY, objective="premium", group="g", severity="page", opened_at=timezone.now()
+    )
+
+
+def event(kind: str, number: int = 1, at: datetime | None = None, **data: Any) -> dict[str, Any]:
+    return {
+        "event": {
+            "id": f"event-{number}",
+            "event_type": kind,
+            "resource_type": "incident",
+            "occurred_at": (at or timezone.now()).isoformat().replace("+00:00", "Z"),
+            "agent": {"id": "P1", "type": "user_reference", "summary": "Ann Oncall"},
+            "client": None,
+            "data": {"id": "Q1", "type": "incident", "incident_key": KEY, "status": "triggered", **data},
+        }
+    }
+
+
+def signature(body: bytes, secret: str = SECRET) -> str:
+    return "v1=" + hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+
+
+def send(document: Any, webhook: str = "", signed: str | None = None, client: Client | None = None) -> HttpResponse:
+    body = document if isinstance(document, bytes) else json.dumps(document).encode()
+    headers = {"X-PagerDuty-Signature": signature(body) if signed is None else signed, "X-Webhook-Id": webhook}
+    found: HttpResponse = (client or Client(enforce_csrf_checks=True)).post(
+        "/hooks/pagerduty", body, content_type="application/json", headers=headers
+    )
+    return found
+
+
+def status() -> tuple[str, list[str]]:
+    found = Incident.objects.get(notice_key=KEY)
+    return found.status, [f"{one.kind} {one.by} {one.via}".strip() for one in found.entries.all()]
+
+
+def test_an_acknowledge_there_is_an_acknowledge_here() -> None:
+    assert send(event("incident.acknowledged")).status_code == 202
+    assert status() == ("acknowledged", ["acknowledged Ann Oncall pagerduty"])
+
+
+def test_a_resolve_there_is_a_resolve_here_whatever_comes_after_it() -> None:
+    send(event("incident.resolved", 2))
+    send(event("incident.acknowledged", 1))
+    assert status() == ("resolved", ["resolved Ann Oncall pagerduty"])
+
+
+def test_an_event_counts_once_however_often_and_under_whatever_id_it_comes() -> None:
+    once = event("incident.annotated", type="incident_note", content="looking", incident={"id": "Q1"})
+    send(event("incident.triggered", 9))
+    for webhook in ("w1", "w1", "w2", ""):
+        assert send(once, webhook).status_code == 202
+    assert status() == ("open", ["note Ann Oncall"])
+    assert (
+        send(
+            event("incident.annotated", 3, type="incident_note", content="again", incident={"id": "Q1"}), "w1"
+        ).status_code
+        == 202
+    )
+    assert len(status()[1]) == 1, "the same webhook id is a resend, whatever it holds"
+
+
+def test_a_webhook_of_last_week_changes_nothing() -> None:
+    assert send(event("incident.resolved", at=timezone.now() - timedelta(days=8))).status_code == 202
+    assert status() == ("open", [])
+    assert HookEvent.objects.get().outcome == "too old"
+
+
+def test_a_replayed_acknowledge_does_not_undo_a_resolve() -> None:
+    send(event("incident.acknowledged", 1), "w1")
+    send(event("incident.resolved", 2), "w2")
+    send(event("incident.acknowledged", 1), "w3")
+    assert status()[0] == "resolved"
+
+
+@pytest.mark.parametrize("kind", ["pagey.ping", "incident.priority_updated", "service.updated", "incident.from_2031"])
+def test_what_means_nothing_to_us_is_taken_and_ignored(kind: str) -> None:
+    assert send(event(kind)).status_code == 202
+    assert status() == ("open", [])
+
+
+def test_an_incident_that_is_not_ours_is_taken_and_ignored() -> None:
+    assert send(event("incident.resolved", incident_key="somebody-else")).status_code == 202
+    assert status() == ("open", [])
+
+
+@pytest.mark.parametrize(
+    "signed",
+    ["", "v1=", "v1=" + "0" * 64, "v2=" + "0" * 64, "v1=é", ",".join(["v1=" + "0" * 64] * 1_000)],
+)
+def test_what_is_not_signed_by_pagerduty_changes_nothing(signed: str) -> None:
+    assert send(event("incident.resolved"), signed=signed).status_code == 401
+    assert status() == ("open", [])
+    assert not HookEvent.objects.exists()
+
+
+def test_a_changed_body_is_not_what_was_signed() -> None:
+    body = json.dumps(event("incident.acknowledged")).encode()
+    assert send(body.replace(b"acknowledged", b"resolved"), signed=signature(body)).status_code == 401
+
+
+def test_a_secret_is_rotated_without_a_gap() -> None:
+    HookSecret.objects.create(name="next", secret="the-next-one")
+    body = json.dumps(event("incident.acknowledged")).encode()
+    both = f"{signature(body, 'unknown')},{signature(body, 'the-next-one')}"
+    assert send(body, signed=both).status_code == 202
+    HookSecret.objects.filter(name="subscription").update(enabled=False)
+    assert send(event("incident.resolved", 2)).status_code == 401
+    assert status()[0] == "acknowledged"
+
+
+def test_without_a_secret_nobody_gets_in() -> None:
+    HookSecret.objects.all().delete()
+    body = json.dumps(event("incident.resolved")).encode()
+    assert send(body, signed=signature(body, "")).status_code == 401
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b"{}", b"not json", b'{"event": {"id": 1}}', b'{"event": {"id": "a", "event_type": "b"}}']
+)
+def test_what_is_no_event_is_refused_even_when_it_is_signed(body: bytes) -> None:
+    assert send(body).status_code == 400
+
+
+def test_a_body_without_end_is_refused() -> None:
+    assert send(b" " * (1 << 20) + b"{}").status_code == 413
+
+
+def test_only_post_is_answered(outsider: Client) -> None:
+    assert outsider.get("/hooks/pagerduty").status_code == 405
+
+
+def test_no_event_is_in_the_future(incident: Incident) -> None:
+    send(event("incident.acknowledged", at=datetime(2099, 1, 1, tzinfo=UTC)))
+    incident.refresh_from_db()
+    assert incident.acknowledged_at
+    assert incident.acknowledged_at <= timezone.now()

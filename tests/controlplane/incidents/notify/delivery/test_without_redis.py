@@ -1,0 +1,30 @@
+"""Pages go out while Redis is away, from the worker's first moment on."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from deploy.local.process import ROOT, Command
+from tests.conftest import Start
+from tests.controlplane.incidents.notify.delivery.pagerduty import PagerDuty
+
+PAGE = """
+from controlplane.incidents.delivery.models import Destination, Kind
+from controlplane.incidents.delivery.admin import send_test
+destination = Destination(name="stand-in", kind=Kind.PAGERDUTY)
+destination.point_at({url!r}, "0" * 32)
+destination.save()
+send_test(destination, "olga")
+"""
+
+
+def test_the_worker_pages_without_a_broker(home: Path, shared_dir: Path, start: Start) -> None:
+    env = {"WEIR_HOME": str(home), "WEIR_REDIS_URL": "redis://127.0.0.1:1/0", "WEIR_OUTBOUND_ALLOW": "127.0.0.1"}
+    with PagerDuty(shared_dir / "fixtures" / "pagerduty" / "events-v2.openapi.json") as stand_in:
+        for arguments in (("migrate", "-v0"), ("shell", "--no-imports", "-c", PAGE.format(url=stand_in.url))):
+            subprocess.run([sys.executable, "manage.py", *arguments], cwd=ROOT, env=env, check=True)
+        celery = (sys.executable, "-m", "celery", "-A", "controlplane.celery", "worker", "-B")
+        worker = start(Command("worker", celery, env=env))
+        told = stand_in.wait(lambda it: any(alert.state == "resolved" for alert in it.alerts.values()), 60)
+        assert told, worker.log_tail()
+        assert stand_in.violations == []

@@ -1,0 +1,137 @@
+"""Spans ahead of the receiver's clock, or older than what is kept, are refused by themselves, whatever they come as."""
+
+import json
+import time
+from collections.abc import Callable
+
+import pytest
+from google.protobuf.json_format import MessageToDict
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
+    ExportTraceServiceRequest,
+    ExportTraceServiceResponse,
+)
+
+from controlplane.telemetry.ingest.otlp import decode, faults
+from controlplane.telemetry.ingest.otlp.faults import AHEAD, OLD, bounds
+from controlplane.telemetry.ingest.otlp.malformed import Malformed
+from controlplane.telemetry.ingest.spool.frame import Kind
+from tests.controlplane.telemetry.conftest import Run
+from tests.controlplane.telemetry.running import Running, eventually
+
+from .payloads import MS, request, spans_in
+from .test_grpc import EXPORT, connected
+
+DAY_NS = 86_400 * 10**9
+NOW_NS = 1_800_000_000 * 10**9
+WITHIN = bounds(NOW_NS, 30 * DAY_NS)
+MINUTES_NS = 60 * 10**9
+
+
+def moved(*shifts_ns: tuple[int, int], now_ns: int = NOW_NS) -> ExportTraceServiceRequest:
+    """One span for each pair: how far its start and its end lie from now."""
+    made = request(len(shifts_ns))
+    for span, (start_ns, end_ns) in zip(made.resource_spans[0].scope_spans[0].spans, shifts_ns, strict=True):
+        span.start_time_unix_nano, span.end_time_unix_nano = now_ns + start_ns, now_ns + end_ns
+    return made
+
+
+def as_json(made: ExportTraceServiceRequest) -> bytes:
+    said = MessageToDict(made)
+    for span in said["resourceSpans"][0]["scopeSpans"][0]["spans"]:
+        span["kind"] = 2
+    for span, given in zip(
+        said["resourceSpans"][0]["scopeSpans"][0]["spans"], made.resource_spans[0].scope_spans[0].spans, strict=True
+    ):
+        span["traceId"], span["spanId"] = given.trace_id.hex(), given.span_id.hex()
+        span["parentSpanId"] = given.parent_span_id.hex()
+    return json.dumps(said).encode()
+
+
+def unusual(made: ExportTraceServiceRequest) -> bytes:
+    """With a link, which the kernel leaves to the parser."""
+    made.resource_spans[0].scope_spans[0].spans[0].links.add(trace_id=b"l" * 16, span_id=b"l" * 8)
+    return made.SerializeToString()
+
+
+WAYS: dict[str, tuple[Kind, Callable[[ExportTraceServiceRequest], bytes]]] = {
+    "kernel": (Kind.TRACES_PROTOBUF, lambda made: made.SerializeToString()),
+    "parser": (Kind.TRACES_PROTOBUF, unusual),
+    "json": (Kind.TRACES_JSON, as_json),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_lies_ahead_or_too_far_back_is_refused_and_the_rest_read(way: str) -> None:
+    kind, written = WAYS[way]
+    body = written(
+        moved(
+            (-MS, 0),
+            (9 * MINUTES_NS, 10 * MINUTES_NS),
+            (0, 10 * MINUTES_NS + 1),
+            (11 * MINUTES_NS, 0),
+            (30 * DAY_NS, 30 * DAY_NS),
+            (-30 * DAY_NS, -29 * DAY_NS),
+            (-30 * DAY_NS - 1, 0),
+        )
+    )
+    assert decode.check(kind, body, WITHIN) == {AHEAD: 3, OLD: 1}
+    read = [
+        span.start_ns - NOW_NS
+        for spans in decode.read(kind, body, within=WITHIN)
+        for part in spans.parts()
+        for span in spans.of(part)
+    ]
+    assert sorted(read) == [-30 * DAY_NS, -MS, 9 * MINUTES_NS]
+    assert not decode.check(kind, body) and len(spans_in(body, kind)) == 7, "without bounds all are taken"
+
+
+def test_bounds_never_leave_what_can_be_stored() -> None:
+    assert bounds(5, 10) == (1, 5 + faults.AHEAD_NS)
+    assert bounds(2**63 - 1, 1).latest_ns == faults.LATEST_NS - 1
+
+
+def test_a_sender_is_told_and_the_ledger_does_not_look_fresh(run: Run) -> None:
+    telemetry = run(retention_days=30).ready()
+    now_ns = time.time_ns()
+    bad = moved((30 * DAY_NS, 30 * DAY_NS), (-40 * DAY_NS, -40 * DAY_NS), now_ns=now_ns)
+    good = request(1)
+    bad.resource_spans[0].scope_spans[0].spans.append(good.resource_spans[0].scope_spans[0].spans[0])
+    answers: list[ExportTraceServiceResponse] = []
+    code, said, _ = telemetry.post(bad.SerializeToString())
+    assert code == 200
+    answers.append(ExportTraceServiceResponse.FromString(said))
+    with connected(telemetry) as channel:
+        export = channel.unary_unary(EXPORT)
+        answers.append(ExportTraceServiceResponse.FromString(export(bad.SerializeToString())))
+    for answer in answers:
+        assert answer.partial_success.rejected_spans == 2
+        assert AHEAD in answer.partial_success.error_message and OLD in answer.partial_success.error_message
+    code, said, _ = telemetry.post(as_json(bad), Content_Type="application/json")
+    assert code == 200 and json.loads(said)["partialSuccess"]["rejectedSpans"] == "2"
+    assert telemetry.metric("weir_ingest_rejected_spans_total") == 6
+    eventually(lambda: telemetry.metric("weir_ingest_stored_spans_total") >= 1, "the good span is stored")
+    with telemetry.store() as store:
+        trace_id = good.resource_spans[0].scope_spans[0].spans[0].trace_id.hex()
+        eventually(lambda: len(store.request_rows(trace_id)) == 1, "it has its row")
+        [[newest]] = store.rows("SELECT max(start_ns) FROM spans", {})
+        assert newest <= time.time_ns()
+
+
+def nested(depth: int) -> bytes:
+    value = '{"arrayValue":{"values":[' * depth + '{"stringValue":"x"}' + "]}}" * depth
+    made = json.loads(as_json(moved((-MS, 0))))
+    made["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["attributes"] = [{"key": "k", "value": "HERE"}]
+    return json.dumps(made).replace('"HERE"', value).encode()
+
+
+def test_an_attribute_that_nests_too_deeply_is_refused_wherever_it_is_read() -> None:
+    """What the receiver takes the pipeline must be able to read, however deep its own stack is."""
+    assert not decode.check(Kind.TRACES_JSON, nested(48))
+    with pytest.raises(Malformed, match="nests more than 48"):
+        decode.check(Kind.TRACES_JSON, nested(49))
+
+
+def test_a_deep_attribute_is_400_and_not_500(telemetry: Running) -> None:
+    for depth in (60, 300, 900):
+        assert telemetry.post(nested(depth), Content_Type="application/json")[0] == 400
+    assert telemetry.get("/readyz")[0] == 200

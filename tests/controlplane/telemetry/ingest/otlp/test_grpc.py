@@ -1,0 +1,111 @@
+"""OTLP over gRPC against the running process."""
+
+import gzip
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import pytest
+from google.rpc.error_details_pb2 import RetryInfo
+from google.rpc.status_pb2 import Status
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2_grpc import LogsServiceStub
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import MetricsServiceStub
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
+
+from tests.controlplane.telemetry.conftest import Run
+from tests.controlplane.telemetry.running import Running, eventually
+
+from .payloads import request
+
+EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+
+
+@pytest.fixture
+def channel(telemetry: Running) -> Iterator[grpc.Channel]:
+    with connected(telemetry) as opened:
+        yield opened
+
+
+def connected(telemetry: Running) -> grpc.Channel:
+    return grpc.insecure_channel(f"127.0.0.1:{telemetry.grpc_port}", options=[("grpc.max_send_message_length", -1)])
+
+
+def refusal(call: Any, *arguments: Any, **options: Any) -> grpc.RpcError:
+    with pytest.raises(grpc.RpcError) as caught:
+        call(*arguments, timeout=60, **options)
+    return caught.value
+
+
+@pytest.mark.parametrize("compression", [grpc.Compression.NoCompression, grpc.Compression.Gzip])
+def test_spans_are_taken_and_stored(telemetry: Running, channel: grpc.Channel, compression: grpc.Compression) -> None:
+    made = request(3)
+    answer = TraceServiceStub(channel).Export(made, compression=compression)
+    assert not answer.HasField("partial_success")
+    trace_id = made.resource_spans[0].scope_spans[0].spans[0].trace_id.hex()
+    with telemetry.store() as store:
+        eventually(lambda: len(store.trace(trace_id)) == 3, "the spans are in the store")
+
+
+def test_an_empty_request_is_a_success(channel: grpc.Channel) -> None:
+    assert not TraceServiceStub(channel).Export(ExportTraceServiceRequest()).HasField("partial_success")
+
+
+def test_what_is_not_valid_is_counted(channel: grpc.Channel) -> None:
+    made = request(2)
+    made.resource_spans[0].scope_spans[0].spans[1].span_id = b""
+    partial = TraceServiceStub(channel).Export(made).partial_success
+    assert (partial.rejected_spans, "span_id" in partial.error_message) == (1, True)
+
+
+def test_metrics_and_logs_that_are_not_stored_are_told_so(channel: grpc.Channel) -> None:
+    metrics = ExportMetricsServiceRequest()
+    metrics.resource_metrics.add().scope_metrics.add().metrics.add().sum.data_points.add(as_int=1)
+    assert MetricsServiceStub(channel).Export(metrics).partial_success.rejected_data_points == 1
+    logs = ExportLogsServiceRequest()
+    logs.resource_logs.add().scope_logs.add().log_records.add()
+    assert LogsServiceStub(channel).Export(logs).partial_success.rejected_log_records == 1
+
+
+@pytest.mark.parametrize(
+    "message", [b"\x0a\xff\xff", b"hello", gzip.compress(b"hello", mtime=0), gzip.compress(b"x" * 9999, mtime=0)[:-9]]
+)
+def test_a_message_that_cannot_be_read_is_an_invalid_argument(channel: grpc.Channel, message: bytes) -> None:
+    error = refusal(channel.unary_unary(EXPORT), message)
+    assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
+    assert "RetryInfo" not in repr(details(error))
+
+
+def test_a_message_over_the_limit_is_refused_for_good(channel: grpc.Channel) -> None:
+    assert refusal(channel.unary_unary(EXPORT), bytes(65 * 2**20)).code() == grpc.StatusCode.RESOURCE_EXHAUSTED
+
+
+def test_another_method_is_not_there(channel: grpc.Channel) -> None:
+    assert refusal(channel.unary_unary("/x.Y/Z"), b"").code() == grpc.StatusCode.UNIMPLEMENTED
+
+
+def test_back_pressure_is_unavailable_and_says_when_to_come_again(run: Run) -> None:
+    telemetry = run(spool_max_bytes=2**20, store_dsn="clickhouse://weir:x@127.0.0.1:1/weir")
+    body = request(20_000).SerializeToString()
+    assert telemetry.post(body)[0] == 200
+    with connected(telemetry) as channel:
+        error = refusal(channel.unary_unary(EXPORT), body)
+    assert error.code() == grpc.StatusCode.UNAVAILABLE
+    retry = RetryInfo()
+    assert details(error).details[0].Unpack(retry) and retry.retry_delay.seconds > 0
+
+
+def test_a_wrong_token_is_unauthenticated(run: Run) -> None:
+    telemetry = run(otlp_token="open sesame", store_dsn="clickhouse://weir:x@127.0.0.1:1/weir")
+    with connected(telemetry) as channel:
+        call = channel.unary_unary(EXPORT)
+        for metadata in ([], [("authorization", "Bearer wrong")], [("authorization", "open sesame")]):
+            assert refusal(call, b"", metadata=metadata).code() == grpc.StatusCode.UNAUTHENTICATED
+        assert call(b"", metadata=[("authorization", "Bearer open sesame")]) == b""
+
+
+def details(error: grpc.RpcError) -> Status:
+    held = dict(error.trailing_metadata())
+    return Status.FromString(held["grpc-status-details-bin"])

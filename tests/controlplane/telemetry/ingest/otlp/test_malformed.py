@@ -1,0 +1,145 @@
+"""Malformed input, by the thousand: always one of the contract's answers, never a traceback, and what is taken can be read."""
+
+import json
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+
+import grpc
+import pytest
+from google.protobuf.message import DecodeError
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from controlplane.telemetry.ingest.otlp import decode
+from controlplane.telemetry.ingest.otlp.decode import Malformed
+from controlplane.telemetry.ingest.spool.frame import Kind
+from controlplane.telemetry.store.write.arrow_columns import span_table, table_spans
+from tests.controlplane.telemetry.running import Running
+
+from .payloads import request
+from .test_grpc import EXPORT, connected
+
+EXAMPLES = int(os.environ.get("WEIR_EXAMPLES", "300"))
+GENTLE = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+KEYS = (
+    "traceId",
+    "spanId",
+    "parentSpanId",
+    "name",
+    "kind",
+    "startTimeUnixNano",
+    "endTimeUnixNano",
+    "attributes",
+    "events",
+    "status",
+)
+
+
+def judge(kind: Kind, body: bytes) -> None:
+    """`check` and `read` agree: both read the body or neither does (an attribute when it is wanted), and what is read fits the store."""
+    try:
+        decode.check(kind, body)
+    except Malformed:
+        with pytest.raises(Malformed):
+            for spans in decode.read(kind, body):
+                spans.table()
+    else:
+        for spans in decode.read(kind, body):
+            values = [span for part in spans.parts() for span in spans.of(part)]
+            assert sorted(map(repr, table_spans(spans.table()))) == sorted(map(repr, table_spans(span_table(values))))
+
+
+def mutated(body: bytes, source: random.Random) -> bytes:
+    """A few bytes flipped, cut out, doubled or put in."""
+    data = bytearray(body)
+    for _ in range(source.randint(1, 4)):
+        at = source.randrange(len(data) + 1)
+        match source.randrange(4):
+            case 0:
+                data[at : at + 1] = source.randbytes(1)
+            case 1:
+                del data[at : at + source.randint(1, 9)]
+            case 2:
+                data[at:at] = data[at : at + source.randint(1, 30)]
+            case _:
+                data[at:at] = source.randbytes(source.randint(1, 5))
+    return bytes(data)
+
+
+@GENTLE
+@given(st.binary(max_size=200))
+@example(b"\x0a\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01")
+def test_any_bytes_are_judged_alike_twice(body: bytes) -> None:
+    judge(Kind.TRACES_PROTOBUF, body)
+    judge(Kind.TRACES_JSON, body)
+
+
+@GENTLE
+@given(st.dictionaries(st.sampled_from(KEYS), json_values))
+def test_any_json_in_place_of_a_span_is_judged_alike_twice(span: dict[str, object]) -> None:
+    judge(Kind.TRACES_JSON, json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span]}]}]}).encode())
+
+
+@GENTLE
+@given(st.integers())
+def test_mutated_requests_are_judged_alike_twice(seed: int) -> None:
+    body = mutated(request(3).SerializeToString(), random.Random(seed))
+    judge(Kind.TRACES_PROTOBUF, body)
+    try:
+        decode.check(Kind.TRACES_PROTOBUF, body)
+    except Malformed:
+        return
+    try:
+        ExportTraceServiceRequest.FromString(body)
+    except DecodeError:
+        pytest.fail("taken, although a protobuf parser refuses it")
+
+
+def test_deep_nesting_is_refused_and_not_followed() -> None:
+    for body in (b'{"resourceSpans":' + b"[" * 100_000, b'{"x":' + b'{"x":' * 100_000):
+        with pytest.raises(Malformed):
+            decode.check(Kind.TRACES_JSON, body)
+
+
+def bodies(shared_dir: Path, count: int) -> Iterator[tuple[bytes, str]]:
+    """Mutated real requests of both encodings."""
+    source = random.Random(7)
+    recorded = [path.read_bytes() for path in sorted((shared_dir / "fixtures").glob("*/otlp-*.json"))]
+    for number in range(count):
+        if number % 2:
+            yield mutated(source.choice(recorded), source), "application/json"
+        else:
+            yield mutated(request(4).SerializeToString(), source), "application/x-protobuf"
+
+
+def test_the_process_answers_mutated_requests_by_contract_and_logs_no_traceback(
+    telemetry: Running, shared_dir: Path
+) -> None:
+    answers: set[int] = set()
+    for body, content_type in bodies(shared_dir, EXAMPLES):
+        code, answer, headers = telemetry.post(body, Content_Type=content_type)
+        assert headers["Content-Type"].partition(";")[0] == content_type
+        if content_type == "application/json":
+            json.loads(answer)
+        answers.add(code)
+    assert answers == {200, 400}
+    codes: set[grpc.StatusCode] = set()
+    with connected(telemetry) as channel:
+        call = channel.unary_unary(EXPORT)
+        for body, _ in bodies(shared_dir, EXAMPLES):
+            try:
+                call(body)
+            except grpc.RpcError as error:
+                codes.add(error.code())
+    assert codes == {grpc.StatusCode.INVALID_ARGUMENT}
+    assert "Traceback" not in telemetry.log.read_text()
+    assert telemetry.metric("weir_ingest_inflight_bytes") == 0

@@ -1,0 +1,162 @@
+"""Spans that Triton put into a trace of its own come back into the caller's, from JSON and from protobuf."""
+
+import json
+import os
+from collections.abc import Iterable
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from controlplane.telemetry.core.spans import SERVER, AttrValue, Span
+from controlplane.telemetry.ingest.otlp import columnar, decode
+from controlplane.telemetry.ingest.otlp.columnar import Scanned
+from controlplane.telemetry.ingest.otlp.rejoin import MOST_HOMES, Home, Homes, home_of
+from controlplane.telemetry.ingest.spool.frame import Kind
+from controlplane.telemetry.store.write.arrow_columns import table_spans
+
+from .payloads import pair
+
+CALLER = bytes.fromhex("4bf92f3577b34da6a3ce929d0e0e4736")
+CALL = bytes.fromhex("00f067aa0ba902b7")
+OWN = bytes(15) + b"\x07"
+NAMED = f"00-{CALLER.hex()}-{CALL.hex()}-01"
+
+
+def span(name: str, span_id: int, parent_id: int = 0, trace_id: bytes = OWN, **attributes: str) -> Span:
+    named: dict[str, AttrValue] = {f"triton.{key}": value for key, value in attributes.items()}
+    parent = parent_id.to_bytes(8, "big") if parent_id else b""
+    return Span(trace_id, span_id.to_bytes(8, "big"), parent, name, SERVER, 1, 2, 0, "triton", "", named)
+
+
+def triton_request(request_id: str, trace_id: bytes = OWN) -> list[Span]:
+    return [
+        span("compute", 3, 2, trace_id),
+        span("chat_small", 2, 1, trace_id, model_name="chat_small", request_id=request_id),
+        span("InferRequest", 1, 0, trace_id),
+    ]
+
+
+def as_json(spans: Iterable[Span]) -> bytes:
+    held = [
+        {
+            "traceId": span.trace_id.hex(), "spanId": span.span_id.hex(), "parentSpanId": span.parent_id.hex(), "name": span.name,
+            "kind": span.kind, "startTimeUnixNano": str(span.start_ns), "endTimeUnixNano": str(span.end_ns),
+            "attributes": [{"key": key, "value": {"stringValue": value}} for key, value in span.attributes.items()],
+        }
+        for span in spans
+    ]  # fmt: skip
+    service = [{"key": "service.name", "value": {"stringValue": "triton"}}]
+    return json.dumps(
+        {"resourceSpans": [{"resource": {"attributes": service}, "scopeSpans": [{"spans": held}]}]}
+    ).encode()
+
+
+def as_protobuf(spans: Iterable[Span]) -> bytes:
+    made = ExportTraceServiceRequest()
+    resource = made.resource_spans.add()
+    resource.resource.attributes.append(pair("service.name", "triton"))
+    scope = resource.scope_spans.add()
+    for span in spans:
+        scope.spans.add(
+            trace_id=span.trace_id, span_id=span.span_id, parent_span_id=span.parent_id, name=span.name, kind=SERVER,
+            start_time_unix_nano=span.start_ns, end_time_unix_nano=span.end_ns,
+            attributes=[pair(*item) for item in span.attributes.items()],
+        )  # fmt: skip
+    return made.SerializeToString()
+
+
+def body(kind: Kind, spans: Iterable[Span]) -> bytes:
+    return as_json(spans) if kind is Kind.TRACES_JSON else as_protobuf(spans)
+
+
+def rejoined(kind: Kind, spans: Iterable[Span], homes: Homes) -> list[Span]:
+    """The spans of one export where they belong, as the ledger and as the store get them."""
+    values, columns = list[Span](), list[Span]()
+    for read in decode.read(kind, body(kind, spans)):
+        homes.learn(read.named_homes())
+        read.move(homes)
+        columns += table_spans(read.table())
+        for part in read.parts():
+            assert {one.trace_id for one in read.of(part)} == {part.trace_id}
+            values += read.of(part)
+    assert sorted(values) == sorted(columns)
+    return values
+
+
+BOTH = pytest.mark.parametrize("kind", [Kind.TRACES_JSON, Kind.TRACES_PROTOBUF])
+
+
+@BOTH
+def test_it_moves_all_of_a_lost_request_under_the_call_it_names(kind: Kind) -> None:
+    moved = {one.name: one for one in rejoined(kind, triton_request(NAMED), Homes())}
+    assert {one.trace_id for one in moved.values()} == {CALLER}
+    assert moved["InferRequest"].parent_id == CALL
+    assert moved["chat_small"].parent_id == (1).to_bytes(8, "big")
+    assert moved["compute"].parent_id == (2).to_bytes(8, "big")
+
+
+@BOTH
+def test_it_leaves_spans_that_are_where_they_belong(kind: Kind) -> None:
+    spans = triton_request(NAMED, CALLER)
+    assert sorted(rejoined(kind, spans, Homes())) == sorted(spans)
+
+
+@BOTH
+def test_it_leaves_other_traces_of_the_same_export_alone(kind: Kind) -> None:
+    other = triton_request("7", OWN[:8] + os.urandom(8))
+    found = rejoined(kind, [*triton_request(NAMED), *other], Homes())
+    assert sorted(one for one in found if one.trace_id != CALLER) == sorted(other)
+    assert len(found) == 6
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "said",
+    [
+        "",
+        "abc",
+        f"00-{'0' * 32}-{CALL.hex()}-01",
+        f"00-{CALLER.hex()}-{'0' * 16}-01",
+        f"x0-{CALLER.hex()}-{CALL.hex()}-01",
+        f"{NAMED} ",
+    ],
+)
+def test_it_believes_only_a_whole_traceparent(kind: Kind, said: str) -> None:
+    spans = triton_request(said)
+    assert sorted(rejoined(kind, spans, Homes())) == sorted(spans)
+
+
+@BOTH
+def test_it_remembers_a_lost_trace_for_the_spans_that_end_later(kind: Kind) -> None:
+    homes = Homes()
+    *inner, outer = triton_request(NAMED)
+    rejoined(kind, inner, homes)
+    [moved] = rejoined(kind, [outer], homes)
+    assert (moved.trace_id, moved.parent_id) == (CALLER, CALL)
+
+
+def test_protobuf_is_rejoined_without_the_parser() -> None:
+    [read] = decode.read(Kind.TRACES_PROTOBUF, as_protobuf(triton_request(NAMED)))
+    assert isinstance(read, Scanned)
+    assert read.named_homes() == {OWN: Home(CALLER, CALL)}
+    assert columnar.find(as_protobuf(triton_request(NAMED))) is not None
+
+
+def test_a_number_is_no_home() -> None:
+    assert home_of(OWN, 55) is None and home_of(OWN, None) is None
+    assert home_of(OWN, NAMED) == Home(CALLER, CALL)
+
+
+def test_it_says_once_that_a_trace_is_lost() -> None:
+    homes, named = Homes(), {OWN: Home(CALLER, CALL)}
+    assert homes.learn(named) == named
+    assert homes.learn(named) == {}
+
+
+def test_it_remembers_only_so_many_and_the_newest() -> None:
+    homes = Homes()
+    ids = [number.to_bytes(16, "little") for number in range(1, MOST_HOMES + 11)]
+    for trace_id in ids:
+        homes.learn({trace_id: Home(CALLER, CALL)})
+    assert len(homes) == MOST_HOMES
+    assert homes.get(ids[0]) is None and homes.get(ids[-1]) == Home(CALLER, CALL)

@@ -1,0 +1,147 @@
+"""Known causes: each is named where it shows, and nowhere else."""
+
+import re
+from dataclasses import fields, replace
+from pathlib import Path
+
+import pytest
+
+from controlplane.telemetry.query.core.explain import (
+    Batching,
+    Cache,
+    ColdStarts,
+    Observation,
+    PromptMix,
+    Regions,
+    Replica,
+    Tokenizer,
+    known_causes,
+)
+from controlplane.telemetry.query.core.explain.causes import RULES
+
+PAGE = Path(__file__).parents[5] / "docs" / "causes.md"
+
+HEALTHY = Observation(
+    pool="chat/eu",
+    requests=1000,
+    e2e_ms=400.0,
+    stage_ms={"queue": 5.0, "model": 380.0, "tokenizer": 3.0, "network": 10.0},
+    queue_depth=0.2,
+    gpu_utilisation=0.7,
+    cold_starts=ColdStarts(requests=0, cold_e2e_ms=0.0, warm_e2e_ms=400.0),
+    batching=Batching(max_delay_ms=5.0, max_size=16, mean_size=9.0),
+    cache=Cache(lookups=1000, hits=300, lookups_before=1000, hits_before=310),
+    regions=Regions(requests=10, network_ms=60.0, local_network_ms=10.0),
+    tokenizer=Tokenizer(us_per_token=3.0, us_per_token_before=3.1, busy=0.2),
+    prompts=PromptMix(long_share=0.05, short_requests=300, short_queue_with_long_ms=6.0, short_queue_alone_ms=5.0),
+    replicas=tuple(Replica(name=f"chat-{i}", requests=330, errors=1, model_ms=9.0 + i) for i in range(3)),
+)
+
+SHOWN: dict[str, Observation] = {
+    "no-replica-up": replace(HEALTHY, failed=120, refused=118),
+    "cold-replica": replace(HEALTHY, cold_starts=ColdStarts(requests=40, cold_e2e_ms=6000.0, warm_e2e_ms=380.0)),
+    "batching-window-too-long": replace(
+        HEALTHY,
+        stage_ms=dict(HEALTHY.stage_ms) | {"queue": 95.0},
+        batching=Batching(max_delay_ms=100.0, max_size=16, mean_size=1.4),
+    ),
+    "queue-deep-gpus-idle": replace(HEALTHY, queue_depth=6.0, gpu_utilisation=0.2),
+    "gpus-busy-queue-empty": replace(
+        HEALTHY, queue_depth=0.0, gpu_utilisation=0.97, batching=Batching(max_delay_ms=0.0, max_size=16, mean_size=1.1)
+    ),
+    "cache-collapse": replace(HEALTHY, cache=Cache(lookups=1000, hits=40, lookups_before=1000, hits_before=310)),
+    "cross-region-traffic": replace(HEALTHY, regions=Regions(requests=300, network_ms=120.0, local_network_ms=10.0)),
+    "tokenizer-saturation": replace(
+        HEALTHY,
+        stage_ms=dict(HEALTHY.stage_ms) | {"tokenizer": 60.0},
+        tokenizer=Tokenizer(us_per_token=30.0, us_per_token_before=3.0, busy=0.99),
+    ),
+    "long-prompts-block-short": replace(
+        HEALTHY,
+        prompts=PromptMix(
+            long_share=0.05, short_requests=300, short_queue_with_long_ms=700.0, short_queue_alone_ms=5.0
+        ),
+    ),
+    "sick-replica": replace(
+        HEALTHY, replicas=(*HEALTHY.replicas[:2], Replica(name="chat-2", requests=330, errors=1, model_ms=40.0))
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+def test_it_is_named_where_it_shows_and_alone(name: str) -> None:
+    (cause,) = known_causes(SHOWN[name])
+    assert cause.name == name
+    assert 0 < cause.impact_ms <= SHOWN[name].e2e_ms + 220 or cause.failed == SHOWN[name].refused > 0
+    assert cause.evidence
+    assert "chat" in cause.summary
+
+
+def test_a_healthy_pool_has_none() -> None:
+    assert known_causes(HEALTHY) == []
+
+
+@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize(
+    "part",
+    [field.name for field in fields(Observation) if field.default is None or field.name in ("stage_ms", "replicas")],
+)
+def test_what_was_not_measured_names_no_cause(name: str, part: str) -> None:
+    nothing: object = {"stage_ms": {}, "replicas": ()}.get(part)
+    seen = replace(SHOWN[name], **{part: nothing})  # type: ignore[arg-type]
+    assert {cause.name for cause in known_causes(seen)} <= {name}
+
+
+def test_nothing_is_said_of_a_pool_nobody_asked() -> None:
+    assert known_causes(Observation(pool="chat/eu", requests=0, e2e_ms=0.0)) == []
+
+
+def test_a_replica_that_fails_is_sick_too() -> None:
+    failing = Replica(name="chat-2", requests=330, errors=60, model_ms=9.0)
+    (cause,) = known_causes(replace(HEALTHY, replicas=(*HEALTHY.replicas[:2], failing)))
+    assert cause.name == "sick-replica"
+    assert "chat-2" in cause.summary and "18%" in cause.summary
+
+
+def test_a_replica_alone_has_nothing_to_be_compared_with() -> None:
+    assert (
+        known_causes(replace(HEALTHY, replicas=(Replica(name="chat-0", requests=900, errors=500, model_ms=900.0),)))
+        == []
+    )
+
+
+def test_few_requests_say_nothing() -> None:
+    few = replace(
+        HEALTHY,
+        cache=Cache(lookups=50, hits=0, lookups_before=1000, hits_before=310),
+        prompts=PromptMix(long_share=0.05, short_requests=5, short_queue_with_long_ms=700.0, short_queue_alone_ms=5.0),
+        replicas=(*HEALTHY.replicas, Replica(name="chat-3", requests=3, errors=3, model_ms=400.0)),
+    )
+    assert known_causes(few) == []
+
+
+def test_a_full_batch_is_worth_its_wait_and_a_busy_gpu_explains_it() -> None:
+    seen = SHOWN["batching-window-too-long"]
+    assert seen.batching is not None
+    assert known_causes(replace(seen, batching=replace(seen.batching, mean_size=12.0))) == []
+    assert known_causes(replace(seen, gpu_utilisation=0.95)) == []
+
+
+def test_the_costliest_comes_first() -> None:
+    both = replace(SHOWN["cold-replica"], cache=SHOWN["cache-collapse"].cache)
+    assert [cause.name for cause in known_causes(both)] == ["cold-replica", "cache-collapse"]
+
+
+def test_what_costs_answers_comes_before_what_costs_time_and_is_said_of_a_pool_that_answered_nothing() -> None:
+    both = replace(SHOWN["no-replica-up"], cold_starts=SHOWN["cold-replica"].cold_starts)
+    assert [cause.name for cause in known_causes(both)] == ["no-replica-up", "cold-replica"]
+    (cause,) = known_causes(Observation(pool="chat/eu", requests=0, e2e_ms=0.0, failed=9, refused=9))
+    assert (cause.failed, cause.impact_ms) == (9, 0.0)
+    assert "for 9 of 9 requests" in cause.summary
+
+
+def test_each_has_a_paragraph_that_says_what_to_do() -> None:
+    headings = set(re.findall(r"^## (.+)$", PAGE.read_text(), re.MULTILINE))
+    assert headings == set(SHOWN)
+    assert len(RULES) == len(SHOWN)
+    assert all(cause.doc == f"docs/causes.md#{cause.name}" for seen in SHOWN.values() for cause in known_causes(seen))

@@ -1,0 +1,207 @@
+"""The chat models as a real Triton serves them: the contract of docs/models.md."""
+
+import json
+import time
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+
+from deploy.local.ports import free_ports
+from deploy.local.process import Managed
+from deploy.local.triton import Triton, load, triton
+from tests.conftest import Start
+from tests.deploy.models.triton_client import Stream, ask
+
+PATIENCE_S = 20.0
+EXPORT_S = 5.0  # Triton sends its spans every 0.2 s
+LARGE, SMALL = "chat_large", "chat_small"
+
+
+def metric(server: Triton, name: str, model: str) -> float:
+    """Summed over the model's instances."""
+    connection = HTTPConnection(server.metrics, timeout=5)
+    connection.request("GET", "/metrics")
+    lines = connection.getresponse().read().decode().splitlines()
+    connection.close()
+    return sum(
+        float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"{name}{{") and f'model="{model}"' in line
+    )
+
+
+def eventually(server: Triton, name: str, model: str, value: float) -> bool:
+    deadline = time.monotonic() + PATIENCE_S
+    while metric(server, name, model) != value:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+@pytest.fixture(scope="module")
+def slow(start_once: Start) -> Triton:
+    """Models twenty times slower than the GPUs whose timing they have: whatever is asked is still running when it is looked at."""
+    grpc, http, metrics = free_ports(3)
+    server = triton((grpc, http, metrics), name="slow-triton", env={"WEIR_MODEL_TIME_SCALE": "20"})
+    start_once(server.command)
+    return server
+
+
+def test_an_answer_comes_token_by_token_and_ends_with_its_reason(session_triton: Triton) -> None:
+    answer = ask(session_triton, SMALL, "Tell me about birds", max_tokens=500)
+    assert len(answer.texts) > 5
+    assert answer.text.startswith("Birds")
+    assert answer.finish_reason == "stop"
+
+
+def test_an_answer_is_no_longer_than_asked(session_triton: Triton) -> None:
+    answer = ask(session_triton, LARGE, "Tell me about birds", max_tokens=7)
+    assert len(answer.texts) == 7
+    assert answer.finish_reason == "length"
+
+
+def test_both_models_say_the_same_at_temperature_0(session_triton: Triton) -> None:
+    assert ask(session_triton, LARGE, "What is a weir?").text == ask(session_triton, SMALL, "What is a weir?").text
+
+
+def test_a_seed_repeats_a_sampled_answer(session_triton: Triton) -> None:
+    one, other = (ask(session_triton, SMALL, "What is a weir?", temperature=1.0, seed=3) for _ in range(2))
+    assert one.texts == other.texts
+
+
+def test_many_run_side_by_side(session_triton: Triton) -> None:
+    streams = [Stream(session_triton, SMALL, f"question {number}", max_tokens=30) for number in range(24)]
+    for answer in [stream.all() for stream in streams]:
+        assert answer.finish_reason in {"stop", "length"}
+
+
+def test_a_parameter_makes_the_model_fail_mid_stream(own_triton: tuple[Triton, Managed]) -> None:
+    server, _ = own_triton
+    load(server, SMALL, fail_after_tokens="3")
+    answer = ask(server, SMALL, "Tell me about birds")
+    assert len(answer.texts) == 3
+    assert "fail_after_tokens" in answer.error
+    assert not ask(server, LARGE, "Tell me about birds").error
+
+
+@pytest.mark.parametrize(
+    "prompt_tokens", [pytest.param(1, id="while decoding"), pytest.param(30_000, id="during prefill")]
+)
+def test_computing_stops_when_the_client_cancels(slow: Triton, prompt_tokens: int) -> None:
+    stopped = metric(slow, "weir_model_cancelled_total", SMALL)
+    stream = Stream(slow, SMALL, "Tell me about birds", prompt_tokens=prompt_tokens, max_tokens=500)
+    if prompt_tokens == 1:
+        stream.next()
+    else:
+        time.sleep(
+            1
+        )  # Triton shows nothing of a prefill under way, which takes half a minute here: give it a moment to begin
+    stream.cancel()
+    assert eventually(slow, "weir_model_cancelled_total", SMALL, stopped + 1)
+    assert eventually(slow, "weir_model_active_sequences", SMALL, 0)
+
+
+def test_the_queue_serves_a_premium_request_before_those_that_came_earlier(own_triton: tuple[Triton, Managed]) -> None:
+    server, _ = own_triton
+    load(
+        server, SMALL, max_sequences="4", time_scale="10"
+    )  # 4 is a batch: then one batch at a time runs in each instance
+    running = [Stream(server, SMALL, "Tell me about birds", max_tokens=500) for _ in range(8)]
+    waiting = [Stream(server, SMALL, f"batch {number}", max_tokens=500, priority=3) for number in range(8)]
+    assert waits(server, 8)
+    premium = Stream(server, SMALL, "premium", priority=1, max_tokens=500)
+    assert waits(server, 9)
+    for stream in running:
+        stream.cancel()
+    premium.next()
+    behind = sum(stream.arrived.empty() for stream in waiting)
+    assert behind > 0
+    for stream in (premium, *waiting):
+        stream.cancel()
+
+
+def waits(server: Triton, at_least: int) -> bool:
+    deadline = time.monotonic() + PATIENCE_S
+    while metric(server, "nv_inference_pending_request_count", SMALL) < at_least:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def test_a_full_queue_refuses(own_triton: tuple[Triton, Managed]) -> None:
+    server, _ = own_triton
+    load(server, SMALL, max_sequences="4", time_scale="1000")
+    stream = Stream(server, SMALL, "the first", max_tokens=500)
+    for number in range(150):  # more than the queue's 128 and what both instances take
+        stream.ask(f"question {number}", max_tokens=500)
+    with pytest.raises(RuntimeError, match=r"(?i)exceeds maximum queue size"):
+        stream.next()
+    stream.cancel()
+
+
+class Spans:
+    """An OTLP receiver of ours: what Triton sent, by name."""
+
+    def __init__(self) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        spans = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                spans.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def three_of(self, trace_id: str) -> dict[str, dict[str, Any]]:
+        """The trace's spans, once as many have come as Triton makes of a request; empty where none come."""
+        deadline = time.monotonic() + EXPORT_S
+        while len(found := self.of(trace_id)) < 3 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return found
+
+    def of(self, trace_id: str) -> dict[str, dict[str, Any]]:
+        return {
+            span["name"]: span
+            for body in list(self.bodies)
+            for resource in body["resourceSpans"]
+            for scope in resource["scopeSpans"]
+            for span in scope["spans"]
+            if span["traceId"] == trace_id
+        }
+
+
+@pytest.fixture
+def spans() -> Iterator[Spans]:
+    receiver = Spans()
+    yield receiver
+    receiver.server.shutdown()
+    receiver.server.server_close()
+
+
+def test_the_trace_covers_the_stream_as_the_docs_say(start: Start, spans: Spans) -> None:
+    grpc, http, metrics = free_ports(3)
+    server = triton(
+        (grpc, http, metrics), otlp_endpoint=f"http://127.0.0.1:{spans.server.server_port}", models=(SMALL,)
+    )
+    start(server.command)
+    for attempt in range(1, 6):  # Triton now and then ignores the caller's trace context, see docs/models.md
+        trace_id = f"{attempt:032x}"
+        answer = Stream(server, SMALL, "Tell me about birds", traceparent=f"00-{trace_id}-{'cd' * 8}-01").all()
+        if found := spans.three_of(trace_id):
+            break
+    assert set(found) == {"InferRequest", SMALL, "compute"}
+    request, compute = found["InferRequest"], found["compute"]
+    assert request["parentSpanId"] == "cd" * 8
+    sent = [int(event["timeUnixNano"]) for event in request["events"] if event["name"] == "GRPC_SEND_START"]
+    assert len(sent) == len(answer.texts)
+    assert int(compute["endTimeUnixNano"]) < sent[-1] <= int(request["endTimeUnixNano"])
