@@ -12,8 +12,8 @@ from pathlib import Path
 
 from tests.bench.figures import Figure, say
 from tests.bench.processes import ROOT, BenchError
-from tests.controlplane.incidents.notify.delivery.pagerduty import PagerDuty
-from tests.deploy.outage import (
+from tests.deploy.test_run import Run
+from tests.support.deploy.outage import (
     FAULTS,
     Fault,
     break_everything,
@@ -25,7 +25,7 @@ from tests.deploy.outage import (
     running,
     since_of,
 )
-from tests.deploy.test_run import Run
+from tests.support.incidents.pagerduty import PagerDuty
 
 PATIENCE_S = 300.0
 STEADY_S = 30.0

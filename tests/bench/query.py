@@ -20,7 +20,7 @@ from controlplane.telemetry.query.core.timerange import step_ns
 from controlplane.telemetry.store import Store
 from tests.bench.figures import Figure, percentile, say
 from tests.bench.processes import BenchError, start
-from tests.controlplane.telemetry.store.synthetic import SPANS_PER_REQUEST, load
+from tests.support.telemetry.synthetic import SPANS_PER_REQUEST, load
 
 SIZES = {"_1m": 1_000_000, "": 10_000_000}
 ROUNDS = 20

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests import need
 from tests.browser.conftest import EXPECTED, SCREENSHOTS
-from tests.browser.drill import DRILLS, SETTINGS, Down, Drill
-from tests.controlplane.incidents.notify.delivery.pagerduty import PagerDuty
-from tests.deploy.outage import broken, page_of, running, since_of, tell
 from tests.deploy.test_run import Run
+from tests.support import need
+from tests.support.browser.drill import DRILLS, SETTINGS, Down, Drill
+from tests.support.deploy.outage import broken, page_of, running, since_of, tell
+from tests.support.incidents.pagerduty import PagerDuty
 
 SINCE_WITHIN_S = 10.0
 PATIENCE_S = 90.0

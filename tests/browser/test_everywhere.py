@@ -7,9 +7,9 @@ import brotli
 import pytest
 from playwright.sync_api import Browser, Page, Response, expect
 
-from tests.browser import pages
 from tests.browser.conftest import ROOT
-from tests.browser.site import Site
+from tests.support.browser import pages
+from tests.support.browser.site import Site
 
 Shoot = Callable[[str], None]
 AXE = ROOT / "build" / "vendor" / "axe.min.js"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.site import Site
 from tests.browser.test_everywhere import AXE
+from tests.support.browser.site import Site
 
 Shoot = Callable[[str], None]
 

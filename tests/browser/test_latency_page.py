@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, WebSocketRoute, expect
 
-from tests.browser import pages
 from tests.browser.conftest import expect_status
-from tests.browser.site import Site
+from tests.support.browser import pages
+from tests.support.browser.site import Site
 
 Shoot = Callable[[str], None]
 

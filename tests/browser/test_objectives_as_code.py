@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser import pages
 from tests.browser.test_everywhere import AXE
-from tests.controlplane.slo.openslo.files_of import FOREIGN, slo
+from tests.support.browser import pages
+from tests.support.slo.openslo_files import FOREIGN, slo
 
 Shoot = Callable[[str], None]
 FILE = slo("chat-large-first", 100).replace("    weir.slo/owner: serving\n", "").replace(", tier: premium", "")

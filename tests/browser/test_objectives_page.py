@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser import pages
-from tests.browser.site import ROOT, Site
+from tests.support.browser import pages
+from tests.support.browser.site import ROOT, Site
 
 Shoot = Callable[[str], None]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser import pages
+from tests.support.browser import pages
 
 Shoot = Callable[[str], None]
 METRIC = "/signals?metric=nv_inference_request_success"

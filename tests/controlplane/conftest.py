@@ -9,7 +9,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from controlplane.web.health import _answers
-from tests.controlplane.people import on_call
+from tests.support.web.people import on_call
 
 
 @pytest.fixture(scope="session")

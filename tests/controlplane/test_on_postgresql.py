@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from deploy.local.process import ROOT
-from tests import need
+from tests.support import need
 
 PARTS = (
     "accounts/test_api_tokens.py",
@@ -22,11 +22,11 @@ PARTS = (
     "fleet/test_publish.py",
     "fleet/test_seed.py",
     "fleet/observe/test_record.py",
-    "incidents/delivery/test_key_lock.py",
-    "incidents/delivery/test_outbox.py",
-    "incidents/delivery/test_sealed.py",
-    "incidents/delivery/test_sender.py",
-    "incidents/delivery/test_storm.py",
+    "incidents/notify/delivery/test_key_lock.py",
+    "incidents/notify/delivery/test_outbox.py",
+    "incidents/notify/delivery/test_sealed.py",
+    "incidents/notify/delivery/test_sender.py",
+    "incidents/notify/delivery/test_storm.py",
     "incidents/test_engine.py",
     "incidents/test_reopen.py",
     "incidents/test_silencing.py",

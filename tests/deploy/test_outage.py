@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane.incidents.notify.delivery.pagerduty import PagerDuty
-from tests.deploy.outage import (
+from tests.deploy.test_run import Run
+from tests.support.deploy.outage import (
     FAULTS,
     break_everything,
     broken,
@@ -18,7 +18,7 @@ from tests.deploy.outage import (
     running,
     since_of,
 )
-from tests.deploy.test_run import Run
+from tests.support.incidents.pagerduty import PagerDuty
 
 SINCE_WITHIN_S = 10.0
 

@@ -8,8 +8,8 @@ from deploy.local.ports import free_ports
 from deploy.local.triton import Triton, load, triton
 from inference.core.snapshot import Snapshot
 from tests.conftest import Start
-from tests.inference.running import Gateway, Receiver, a_snapshot, gateway_command, small_only
-from tests.inference.triton_double import TritonDouble
+from tests.support.gateway.process import Gateway, Receiver, a_snapshot, gateway_command, small_only
+from tests.support.gateway.triton_double import TritonDouble
 
 StartGateway = Callable[..., Gateway]
 StartDouble = Callable[..., Awaitable[TritonDouble]]

@@ -17,16 +17,7 @@ from deploy.local.ports import LOOPBACK
 from deploy.local.triton import Triton
 from inference.core.snapshot import Snapshot
 from tests.inference.conftest import StartGateway
-from tests.inference.running import (
-    KEY,
-    SMALL,
-    Gateway,
-    small_only,
-    unique,
-    with_pool,
-    within,
-    within_async,
-)
+from tests.support.gateway.process import KEY, SMALL, Gateway, small_only, unique, with_pool, within, within_async
 
 SOON_S = 1.0  # the promise is 100 ms; this also allows for the metrics pages it is read from, on a busy machine
 

@@ -12,9 +12,9 @@ from deploy.local.ports import LOOPBACK
 from inference.config import ConfigError, load
 from inference.core.snapshot import Snapshot
 from tests.conftest import Start
-from tests.inference.balancer import Balancer
 from tests.inference.conftest import StartGateway
-from tests.inference.running import KEY, LARGE, SMALL, Gateway, gateway_command, unique, within, within_async
+from tests.support.gateway.balancer import Balancer
+from tests.support.gateway.process import KEY, LARGE, SMALL, Gateway, gateway_command, unique, within, within_async
 
 ASK = json.dumps({"model": SMALL, "messages": unique(), "max_tokens": 2})
 

@@ -13,7 +13,7 @@ from deploy.local.redis import Redis
 from deploy.local.triton import Triton, load
 from inference.core.snapshot import Snapshot, Tier
 from tests.inference.conftest import StartGateway
-from tests.inference.running import (
+from tests.support.gateway.process import (
     LARGE,
     SMALL,
     Gateway,

@@ -10,7 +10,7 @@ import pytest
 from deploy.local.ports import LOOPBACK
 from inference.core.snapshot import Snapshot
 from tests.inference.conftest import StartGateway
-from tests.inference.running import KEY, SMALL, Gateway, unique, within
+from tests.support.gateway.process import KEY, SMALL, Gateway, unique, within
 
 AUTH = f"authorization: Bearer {KEY}\r\n"
 

@@ -9,7 +9,7 @@ import pytest
 
 from inference.core.snapshot import CacheRule, Snapshot, Tier
 from tests.inference.conftest import StartDouble, StartGateway
-from tests.inference.running import (
+from tests.support.gateway.process import (
     KEY,
     OTHER_KEY,
     SMALL,
@@ -21,7 +21,7 @@ from tests.inference.running import (
     with_pool,
     within_async,
 )
-from tests.inference.triton_double import TritonDouble
+from tests.support.gateway.triton_double import TritonDouble
 
 
 def ask(gateway: Gateway, key: str = KEY, messages: Any = None, **options: Any) -> asyncio.Task[Any]:

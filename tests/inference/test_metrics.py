@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from inference.app import may_read_metrics
 from inference.core.snapshot import Snapshot
 from tests.inference.conftest import StartGateway
-from tests.inference.running import KEY, SMALL, Gateway, unique
+from tests.support.gateway.process import KEY, SMALL, Gateway, unique
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 

@@ -7,7 +7,7 @@ import pytest
 
 from inference.core.snapshot import Snapshot
 from tests.inference.conftest import StartGateway
-from tests.inference.running import SMALL, Gateway, unique, with_model
+from tests.support.gateway.process import SMALL, Gateway, unique, with_model
 
 
 async def test_it_answers_a_chat(gateway: Gateway) -> None:

@@ -15,7 +15,7 @@ from deploy.local.redis import Redis, redis
 from inference.request.cache import Answer, Cache
 from inference.wires.redis import RedisConnection
 from tests.conftest import Start
-from tests.inference.running import within_async
+from tests.support.gateway.process import within_async
 
 ANSWER = Answer("one", "stop", 1, 1)
 

@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from tests.inference.conftest import StartDouble, StartGateway
-from tests.inference.running import (
+from tests.support.gateway.process import (
     LARGE,
     OTHER_KEY,
     SMALL,
@@ -20,7 +20,7 @@ from tests.inference.running import (
     with_budgets,
     within_async,
 )
-from tests.inference.triton_double import TritonDouble
+from tests.support.gateway.triton_double import TritonDouble
 
 
 async def ask(gateway: Gateway, model: str = SMALL, key: str = "", trace_id: str = "") -> str:

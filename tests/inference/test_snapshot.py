@@ -14,7 +14,7 @@ from deploy.local.triton import Triton
 from inference.core import snapshot as policy
 from inference.core.snapshot import Endpoint, Snapshot, Tenant
 from tests.inference.conftest import StartGateway
-from tests.inference.running import (
+from tests.support.gateway.process import (
     KEY,
     LARGE,
     SMALL,

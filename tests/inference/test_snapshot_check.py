@@ -10,7 +10,7 @@ from inference.core import snapshot
 from inference.core.address import parse_address
 from inference.core.snapshot import SnapshotError, check
 from inference.request import tokenize
-from tests.inference.running import LARGE, SMALL, a_snapshot
+from tests.support.gateway.process import LARGE, SMALL, a_snapshot
 
 
 def document(change: Callable[[Any], None]) -> bytes:

@@ -22,7 +22,7 @@ from inference.core.snapshot import Snapshot
 from inference.observability import otlp, spans
 from inference.observability.spans import Mark, Trace
 from tests.inference.conftest import StartGateway
-from tests.inference.running import (
+from tests.support.gateway.process import (
     LARGE,
     SMALL,
     Gateway,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from controlplane.api.app import api
-from tests.controlplane.served import Filled
+from tests.support.web.served import Filled
 
 SCHEMA: dict[str, Any] = api.get_openapi_schema()
 ENDPOINTS = sorted(

@@ -15,7 +15,7 @@ from schemathesis.config import SchemathesisConfig
 
 from controlplane.accounts.models import ApiToken
 from controlplane.api.app import api
-from tests.controlplane.served import Filled
+from tests.support.web.served import Filled
 
 schema = schemathesis.openapi.from_dict(api.get_openapi_schema(), config=SchemathesisConfig())
 schema.app = get_wsgi_application()

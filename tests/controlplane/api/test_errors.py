@@ -3,7 +3,7 @@
 import pytest
 from django.test import Client
 
-from tests.controlplane.served import Filled
+from tests.support.web.served import Filled
 
 PROBLEM = "application/problem+json"
 

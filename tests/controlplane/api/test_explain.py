@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from django.test import Client
 
-from tests.controlplane.served import Filled
+from tests.support.web.served import Filled
 
 
 def get(client: Client, **parameters: Any) -> Any:

@@ -12,7 +12,7 @@ from django.test.client import AsyncRequestFactory
 
 from controlplane.api.endpoints.export import aside, exported
 from controlplane.telemetry.query import answers
-from tests.controlplane.served import Filled
+from tests.support.web.served import Filled
 
 
 def body(client: Client, path: str, **parameters: str) -> bytes:

@@ -12,8 +12,8 @@ from controlplane.accounts.models import ApiToken
 from controlplane.incidents.decide import engine
 from controlplane.incidents.models import Incident, SilenceRecord
 from controlplane.incidents.notify.delivery.models import Delivery, Destination, Endpoint
-from tests.controlplane.incidents.alerts import NOW, UP, alert
-from tests.controlplane.served import Filled
+from tests.support.incidents.alerts import NOW, UP, alert
+from tests.support.web.served import Filled
 
 pytestmark = pytest.mark.django_db
 

@@ -11,9 +11,9 @@ from django.test import Client
 from controlplane.fleet.models import LLMModel, Observation, Pool, Region, Replica, Variant
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
-from tests.controlplane.served import Filled
-from tests.controlplane.telemetry.store.metrics import write
-from tests.controlplane.telemetry.store.samples import S, row
+from tests.support.telemetry.samples import S, row
+from tests.support.telemetry.stored_metrics import write
+from tests.support.web.served import Filled
 
 HOUR = 3600 * S
 

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from controlplane.telemetry.ledger.row import STAGES
-from tests.controlplane.served import Filled
+from tests.support.web.served import Filled
 
 
 def get(client: Client, path: str = "", **parameters: Any) -> Any:

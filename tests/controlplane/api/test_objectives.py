@@ -13,7 +13,7 @@ from controlplane.controller.loop import Controller
 from controlplane.fleet.models import Team
 from controlplane.slo.models import Maintenance, StoredObjective
 from controlplane.telemetry.query import answers
-from tests.controlplane.served import Filled
+from tests.support.web.served import Filled
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -9,7 +9,7 @@ from django.test import Client
 from controlplane.accounts.models import ApiToken
 from controlplane.fleet.models import Team
 from controlplane.slo.models import StoredObjective
-from tests.controlplane.slo.openslo.files_of import FOREIGN, slo
+from tests.support.slo.openslo_files import FOREIGN, slo
 
 
 @pytest.fixture

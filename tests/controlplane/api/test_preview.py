@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from controlplane.slo.models import StoredObjective
-from tests.controlplane.served import Filled
+from tests.support.web.served import Filled
 
 SLOW = {"indicator": {"kind": "latency", "measure": "e2e", "threshold_ms": 1.0}, "target": 0.9}
 QUICK = [{"severity": "page", "long_s": 120, "short_s": 60, "budget_share": 0.0001}]

@@ -6,7 +6,7 @@ from typing import Any
 from django.test import Client
 
 from controlplane.telemetry.ledger.row import STAGES
-from tests.controlplane.served import Filled
+from tests.support.web.served import Filled
 
 
 def get(client: Client, **parameters: Any) -> Any:

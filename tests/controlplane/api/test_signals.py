@@ -11,8 +11,8 @@ import pytest
 from django.test import Client
 
 from controlplane.telemetry.store import Store
-from tests.controlplane import signals
-from tests.controlplane.served import Filled
+from tests.support.web import signals
+from tests.support.web.served import Filled
 
 S = 10**9
 

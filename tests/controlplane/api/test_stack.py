@@ -4,7 +4,7 @@ from django.test import Client
 from django.utils import timezone
 
 from controlplane.fleet.models import Observation
-from tests.controlplane.served import Filled
+from tests.support.web.served import Filled
 
 
 def rows(client: Client) -> dict[str, dict[str, object]]:

@@ -2,7 +2,7 @@
 
 from django.test import Client
 
-from tests.controlplane.served import Filled
+from tests.support.web.served import Filled
 
 
 def test_a_trace_has_its_spans_and_the_ledger_of_its_request(caller: Client, served: Filled) -> None:

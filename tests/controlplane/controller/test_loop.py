@@ -22,7 +22,7 @@ from controlplane.slo.models import ObjectiveState, StoredObjective, Tick
 from controlplane.slo.save import save_objective
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store
-from tests.controlplane.slo.ledger_rows import rows
+from tests.support.slo.ledger_rows import rows
 
 pytestmark = pytest.mark.django_db
 UP = Objective("up", "Up", Availability(), 0.999)

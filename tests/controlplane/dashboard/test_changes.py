@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from django.test import Client
 
-from tests.controlplane.served import Filled
+from tests.support.web.served import Filled
 
 
 def test_a_change_posted_by_api_is_marked_on_the_latency_chart(caller: Client, reader: Client, served: Filled) -> None:

@@ -6,7 +6,7 @@ import re
 import pytest
 from django.test import Client
 
-from tests.controlplane.served import Filled
+from tests.support.web.served import Filled
 
 
 def panel(reader: Client, **parameters: str | int) -> str:

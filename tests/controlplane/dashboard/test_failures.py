@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from controlplane.telemetry.store import Store
-from tests.controlplane.telemetry.store.samples import S, row
+from tests.support.telemetry.samples import S, row
 
 FROM_NS = time.time_ns() - 9 * 3600 * S
 FAST = {"stages": {"queue": 0, "model": 0, "gateway": 100_000}, "status": "error", "http_status": 503}

@@ -9,8 +9,8 @@ import pytest
 from django.test import Client
 
 from controlplane.telemetry.store import Store
-from tests.controlplane.served import Filled
-from tests.controlplane.telemetry.store.samples import S, row
+from tests.support.telemetry.samples import S, row
+from tests.support.web.served import Filled
 
 
 def shown(reader: Client, path: str, **parameters: object) -> str:

@@ -11,7 +11,7 @@ from controlplane.dashboard.core.figures.heatmap import bottom, heatmap_figure, 
 from controlplane.telemetry.core.query_types import HEATMAP_EDGES_NS, HeatmapCell, Region, Window
 from controlplane.telemetry.query.core.question import Question
 from controlplane.telemetry.query.core.timerange import TimeRange
-from tests.controlplane.served import Filled
+from tests.support.web.served import Filled
 
 MINUTE = 60 * 10**9
 START = 1_795_000_020 * 10**9

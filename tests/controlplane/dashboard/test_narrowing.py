@@ -8,8 +8,8 @@ from urllib.parse import parse_qsl
 from django.test import Client
 
 from controlplane.telemetry.store import Store
-from tests.controlplane.served import Filled
-from tests.controlplane.telemetry.store.samples import S, row
+from tests.support.telemetry.samples import S, row
+from tests.support.web.served import Filled
 
 
 def page(reader: Client, path: str, **parameters: str | int) -> str:

@@ -8,7 +8,7 @@ from django.test import Client
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Latency
 from controlplane.slo.save import save_objective
-from tests.controlplane.served import Filled
+from tests.support.web.served import Filled
 
 PROMISE = Objective("large", "Large model", Latency("e2e", 1.0), 0.9, {"model": "chat-large"})
 QUICK = "page 2m/1m 0.0001"

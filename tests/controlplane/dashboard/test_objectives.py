@@ -14,7 +14,7 @@ from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Availability, Histogram, Latency
 from controlplane.slo.models import ObjectiveState, StoredObjective, Tick
 from controlplane.slo.save import save_objective
-from tests.controlplane.served import Filled
+from tests.support.web.served import Filled
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SLOW = Objective("chat-fast", "Large chat is fast", Latency("e2e", 1.0), 0.9, {"model": "chat-large"}, owner="serving")

@@ -6,8 +6,8 @@ from django.test import Client
 
 from controlplane.fleet.models import Team
 from controlplane.slo.models import StoredObjective
-from tests.controlplane.served import Filled
-from tests.controlplane.slo.openslo.files_of import FOREIGN, slo
+from tests.support.slo.openslo_files import FOREIGN, slo
+from tests.support.web.served import Filled
 
 PATH = "/objectives/import"
 

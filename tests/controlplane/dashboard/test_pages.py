@@ -7,7 +7,7 @@ import pytest
 from django.test import Client
 
 from controlplane.dashboard.urls import urlpatterns
-from tests.controlplane.served import Filled
+from tests.support.web.served import Filled
 
 ROOT = Path(__file__).parents[3]
 PAGES = ["/", "/latency", "/requests"]

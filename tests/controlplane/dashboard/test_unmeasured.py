@@ -9,7 +9,7 @@ from django.test import Client
 
 from controlplane.telemetry.ledger.row import Attempt
 from controlplane.telemetry.store import Store
-from tests.controlplane.telemetry.store.samples import S, row
+from tests.support.telemetry.samples import S, row
 
 FROM_NS = time.time_ns() - 7 * 3600 * S
 FAILED = Attempt("small-eu", "one", "error", "unavailable", retried=True, ns=5_970_000_000, model_ns=5_970_000_000)

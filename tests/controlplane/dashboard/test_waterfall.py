@@ -11,7 +11,7 @@ from controlplane.dashboard.core.waterfall import ticks, waterfall
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger.close import close
 from controlplane.telemetry.ledger.path_segments import segments
-from tests.controlplane import traffic
+from tests.support.web import traffic
 
 START = 1_795_000_000 * 10**9
 MISS = traffic.request(random.Random(5), START, busy=0.5, model="chat-large")

@@ -1,3 +1,3 @@
-from tests.controlplane.served import away, caller, filled, reader, served
+from tests.support.web.served import away, caller, filled, reader, served
 
 __all__ = ["away", "caller", "filled", "reader", "served"]

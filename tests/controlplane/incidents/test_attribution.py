@@ -19,9 +19,8 @@ from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Availability, Cost, Indicator, Latency
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
-from tests.controlplane.served import Filled
-
-from .alerts import TTFT, alert
+from tests.support.incidents.alerts import TTFT, alert
+from tests.support.web.served import Filled
 
 SLOW = replace(TTFT, indicator=Latency("ttft", 1500), scope={"model": "chat-large"})
 INDICATORS: list[Indicator] = [

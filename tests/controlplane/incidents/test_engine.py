@@ -18,9 +18,8 @@ from controlplane.incidents.notify.core.notice import Change, Notice
 from controlplane.incidents.notify.delivery.models import Delivery, Destination, Endpoint
 from controlplane.slo.core.alert import Alert
 from controlplane.slo.core.windows import Severity
-from tests.controlplane.incidents.notify.delivery.notices import pagerduty
-
-from .alerts import NOW, TTFT, after, alert, outage
+from tests.support.incidents.alerts import NOW, TTFT, after, alert, outage
+from tests.support.incidents.notices import pagerduty
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("away")]
 

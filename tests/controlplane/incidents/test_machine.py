@@ -28,8 +28,7 @@ from controlplane.incidents.decide.core.steps import (
 )
 from controlplane.slo.core.alert import Alert
 from controlplane.slo.core.windows import DAY_S, HOUR_S, Severity
-
-from .alerts import NOW, TTFT, UP, alert, outage
+from tests.support.incidents.alerts import NOW, TTFT, UP, alert, outage
 
 OTHER = replace(TTFT, slug="other-ttft", scope={"model": "chat-small"})
 KEYS = {made.key: made.objective for made in (alert(), alert(UP), alert(OTHER))}

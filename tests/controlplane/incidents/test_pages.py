@@ -15,11 +15,11 @@ from controlplane.incidents.decide.core.machine import subject
 from controlplane.incidents.models import Entry, Incident, SilenceRecord
 from controlplane.incidents.notify.delivery import enqueue
 from controlplane.slo.models import Tick
-from tests.controlplane.incidents.notify.delivery.notices import notice, pagerduty
-from tests.controlplane.people import on_call
-from tests.controlplane.served import Filled
+from tests.support.incidents.alerts import NOW, TTFT, UP, alert
+from tests.support.incidents.notices import notice, pagerduty
+from tests.support.web.people import on_call
+from tests.support.web.served import Filled
 
-from .alerts import NOW, TTFT, UP, alert
 from .test_attribution import SLOW, at_the_end
 
 pytestmark = pytest.mark.django_db

@@ -9,9 +9,8 @@ from controlplane.incidents.act import actions
 from controlplane.incidents.decide import engine
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.delivery.models import Delivery
-from tests.controlplane.incidents.notify.delivery.notices import pagerduty
-
-from .alerts import NOW, after, alert
+from tests.support.incidents.alerts import NOW, after, alert
+from tests.support.incidents.notices import pagerduty
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("away")]
 

@@ -8,8 +8,7 @@ from controlplane.incidents.decide.retire import WHY, retire
 from controlplane.incidents.models import Incident
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.save import save_objective
-
-from .alerts import NOW, TTFT, after, alert
+from tests.support.incidents.alerts import NOW, TTFT, after, alert
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("away")]
 

@@ -5,8 +5,7 @@ from datetime import timedelta
 import pytest
 
 from controlplane.incidents.decide.core.silences import Matcher, Silence, Subject, matcher, silencing
-
-from .alerts import NOW
+from tests.support.incidents.alerts import NOW
 
 CHAT = Subject("chat-ttft", "serving", "page", {"model": "chat-large", "tier": "premium"}, {"service": "chat"})
 

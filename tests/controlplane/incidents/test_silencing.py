@@ -9,9 +9,8 @@ from django.utils import timezone
 from controlplane.incidents.decide import engine
 from controlplane.incidents.models import Incident, SilenceRecord
 from controlplane.incidents.notify.delivery.models import Delivery
-from tests.controlplane.incidents.notify.delivery.notices import pagerduty
-
-from .alerts import UP, alert
+from tests.support.incidents.alerts import UP, alert
+from tests.support.incidents.notices import pagerduty
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("away")]
 FORM = {"matchers": "objective=chat-ttft", "length": "2h", "reason": "load test"}

@@ -8,8 +8,7 @@ import pytest
 from controlplane.incidents.decide.core import alert_record
 from controlplane.incidents.notify.core import page_text
 from controlplane.slo.core.sli import Availability, Cost, Latency
-
-from .alerts import NOW, TTFT, UP, alert
+from tests.support.incidents.alerts import NOW, TTFT, UP, alert
 
 AT = int(NOW.timestamp()) * 10**9
 MINUTE = 60 * 10**9

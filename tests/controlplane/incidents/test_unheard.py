@@ -15,9 +15,8 @@ from controlplane.incidents.notify import unnotified
 from controlplane.incidents.notify.delivery.health.evaluation_watch import Watch, look
 from controlplane.incidents.notify.delivery.models import Delivery, Destination, Heartbeat
 from controlplane.slo.models import Tick
-from tests.controlplane.incidents.notify.delivery.notices import pagerduty
-
-from .alerts import NOW, TTFT, UP, after, alert, outage
+from tests.support.incidents.alerts import NOW, TTFT, UP, after, alert, outage
+from tests.support.incidents.notices import pagerduty
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("away")]
 NO_CRITICAL = "nobody was notified: no enabled destination takes critical pages"

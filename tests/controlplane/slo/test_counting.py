@@ -15,7 +15,7 @@ from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.ledger.row import STAGES, LedgerRow
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.write.withdraw import key_of
-from tests.controlplane.slo.ledger_rows import MODELS, REGIONS, TIERS, rows
+from tests.support.slo.ledger_rows import MODELS, REGIONS, TIERS, rows
 
 NS = 10**9
 HOUR = 500_000  # hours since the epoch

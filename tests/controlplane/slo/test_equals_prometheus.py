@@ -30,8 +30,8 @@ from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store
 from deploy.local.ports import free_port
 from deploy.local.process import Command, Managed, http_ok
-from tests import need
-from tests.controlplane.slo.ledger_rows import rows
+from tests.support import need
+from tests.support.slo.ledger_rows import rows
 
 MINUTE_S = 60
 NOW_S = int(time.time()) // (2 * HOUR_S) * 2 * HOUR_S - 2 * HOUR_S  # whole blocks, all of them past

@@ -18,7 +18,7 @@ from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store, StoreError
 from controlplane.telemetry.store.write.withdraw import key_of
-from tests.controlplane.slo.ledger_rows import rows
+from tests.support.slo.ledger_rows import rows
 
 NS = 10**9
 NOW_S = 500_000 * HOUR_S + 1_234

@@ -21,8 +21,8 @@ from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.slo.models import Maintenance, ObjectiveState, StoredObjective
 from controlplane.slo.save import save_objective
 from controlplane.telemetry.store import Store, StoreError, StoreUnavailable
-from tests.controlplane.slo.ledger_rows import rows
 from tests.controlplane.slo.test_evaluator import NOW_S, NS, UP, assert_equals_the_ledger, swept
+from tests.support.slo.ledger_rows import rows
 
 
 def window(severity: str = "page", long_s: object = 3600) -> dict[str, object]:

@@ -10,8 +10,8 @@ from controlplane.slo.core.evaluation import Evaluation
 from controlplane.slo.core.objective import Timeslices
 from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.telemetry.store import Store
-from tests.controlplane.slo.ledger_rows import rows
 from tests.controlplane.slo.test_evaluator import NOW_S, NS, UP, swept
+from tests.support.slo.ledger_rows import rows
 
 
 def judged(store: Store, slice_s: int, bad: int, good: int, minimum_total: int = 10) -> Evaluation:

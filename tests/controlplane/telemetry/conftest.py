@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from .running import Running
+from tests.support.telemetry.process import Running
 
 Run = Callable[..., Running]
 

@@ -19,10 +19,10 @@ from controlplane.telemetry.core.spans import CLIENT, INTERNAL, SERVER
 from controlplane.telemetry.ingest.otlp.rejoin import Home, moved
 from controlplane.telemetry.ledger import LedgerRow, close
 from controlplane.telemetry.store import Store
+from tests.support.telemetry.otlp_payloads import MS, pair, spans_in
+from tests.support.telemetry.process import Running, eventually
 
 from .conftest import Run
-from .ingest.otlp.payloads import MS, pair, spans_in
-from .running import Running, eventually
 from .store.conftest import dsn_of, start
 
 KILLS = int(os.environ.get("WEIR_KILLS", "4"))

@@ -13,10 +13,10 @@ import psutil
 
 from controlplane.telemetry.core.spans import ROW_SPANS
 from controlplane.telemetry.ingest.spool import checkpoint
+from tests.support.telemetry.otlp_payloads import MS, request
+from tests.support.telemetry.process import Running, eventually
 
 from .conftest import Run
-from .ingest.otlp.payloads import MS, request
-from .running import Running, eventually
 from .test_process import has_row
 
 

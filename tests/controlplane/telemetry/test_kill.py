@@ -12,10 +12,10 @@ import urllib.error
 from http.client import HTTPException
 
 from controlplane.telemetry.core.query_types import Window
+from tests.support.telemetry.otlp_payloads import request
+from tests.support.telemetry.process import Running, eventually
 
 from .conftest import Run
-from .ingest.otlp.payloads import request
-from .running import Running, eventually
 
 KILLS = int(os.environ.get("WEIR_KILLS", "4"))
 SEED = int(os.environ.get("WEIR_KILL_SEED", time.time_ns() % 10**6))

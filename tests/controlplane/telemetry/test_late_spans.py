@@ -10,10 +10,10 @@ from controlplane.telemetry.core.spans import CLIENT, SERVER
 from controlplane.telemetry.ledger import LedgerRow
 from inference.core import snapshot
 from inference.core.snapshot import Model, Pool, Route, Snapshot
+from tests.support.telemetry.otlp_payloads import MS, pair, request
+from tests.support.telemetry.process import Running, eventually
 
 from .conftest import Run
-from .ingest.otlp.payloads import MS, pair, request
-from .running import Running, eventually
 
 
 def span(

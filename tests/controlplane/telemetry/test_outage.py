@@ -22,9 +22,9 @@ from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
 from deploy.local.ports import free_port
+from tests.support.telemetry.process import Running, eventually
 
 from .conftest import Run
-from .running import Running, eventually
 from .store.conftest import dsn_of, start
 from .test_kill import SPANS_OF_A_TRACE, Sender
 

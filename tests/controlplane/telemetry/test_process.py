@@ -11,10 +11,10 @@ import psutil
 import pytest
 
 from controlplane.telemetry.core.query_types import Window
+from tests.support.telemetry.otlp_payloads import request
+from tests.support.telemetry.process import Running, eventually
 
 from .conftest import Run
-from .ingest.otlp.payloads import request
-from .running import Running, eventually
 
 
 def trace_of(body: bytes) -> str:

@@ -8,10 +8,10 @@ import pytest
 
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
+from tests.support.telemetry.otlp_payloads import request
+from tests.support.telemetry.process import eventually
 
 from .conftest import Run
-from .ingest.otlp.payloads import request
-from .running import eventually
 from .store.conftest import dsn_of, start
 
 

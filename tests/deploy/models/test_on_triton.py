@@ -14,7 +14,7 @@ from deploy.local.ports import free_ports
 from deploy.local.process import Managed
 from deploy.local.triton import Triton, load, triton
 from tests.conftest import Start
-from tests.deploy.models.triton_client import Stream, ask
+from tests.support.gateway.triton_client import Stream, ask
 
 PATIENCE_S = 20.0
 EXPORT_S = 5.0  # Triton sends its spans every 0.2 s

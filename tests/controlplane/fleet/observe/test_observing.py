@@ -17,7 +17,7 @@ from deploy.local.ports import free_port, free_ports
 from deploy.local.process import Command, http_ok
 from deploy.local.triton import Triton
 from tests.conftest import Start
-from tests.inference.running import serves, within
+from tests.support.gateway.process import serves, within
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

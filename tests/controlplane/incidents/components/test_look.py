@@ -15,9 +15,8 @@ from controlplane.incidents.decide.retire import retire
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify import notices
 from controlplane.incidents.notify.core.notice import Change, Notice
-from tests.controlplane.incidents.notify.delivery.notices import pagerduty
-
-from ..alerts import TTFT, UP, alert, outage
+from tests.support.incidents.alerts import TTFT, UP, alert, outage
+from tests.support.incidents.notices import pagerduty
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("away")]
 

@@ -11,7 +11,7 @@ from controlplane.slo.openslo.core.writing import joined
 from controlplane.slo.openslo.export import export_all, export_one
 from controlplane.slo.openslo.models import AppliedDocument
 from controlplane.slo.save import save_objective
-from tests.controlplane.slo.openslo.files_of import FOREIGN, slo
+from tests.support.slo.openslo_files import FOREIGN, slo
 
 pytestmark = pytest.mark.django_db
 

@@ -9,7 +9,7 @@ from django.core.management import CommandError, call_command
 
 from controlplane.fleet.models import Team
 from controlplane.slo.models import StoredObjective
-from tests.controlplane.slo.openslo.files_of import FOREIGN, slo
+from tests.support.slo.openslo_files import FOREIGN, slo
 
 pytestmark = pytest.mark.django_db
 

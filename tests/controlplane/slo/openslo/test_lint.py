@@ -7,7 +7,7 @@ import pytest
 from controlplane.slo.openslo.core.lint import RULES, lint
 from controlplane.slo.openslo.core.problem import Problem
 from deploy.local.process import ROOT
-from tests.controlplane.slo.openslo.files_of import slo
+from tests.support.slo.openslo_files import slo
 
 POLICY = """
   alertPolicies:

@@ -10,7 +10,7 @@ from controlplane.slo.openslo.core.exported import exported
 from controlplane.slo.openslo.core.imported import Context, objective_of
 from controlplane.slo.openslo.core.kinds import validate
 from controlplane.slo.openslo.core.reading import read
-from tests.controlplane.slo.openslo.objectives import objectives
+from tests.support.slo.openslo_objectives import objectives
 
 many = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 

@@ -19,7 +19,7 @@ from controlplane.slo.replay.preview import preview
 from controlplane.slo.replay.recorded import histories
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store
-from tests.controlplane.slo.ledger_rows import rows
+from tests.support.slo.ledger_rows import rows
 
 NS = 10**9
 FROM_S = 490_000 * HOUR_S

@@ -7,7 +7,7 @@ import pytest
 from controlplane.telemetry.core.spans import CLIENT, SERVER, AttrValue, Span
 from controlplane.telemetry.ledger import close
 from controlplane.telemetry.ledger.row import Attempt
-from tests.controlplane.telemetry.ledger.traces import assert_closes, gateway, gateway_trace, span, spent
+from tests.support.telemetry.ledger_traces import assert_closes, gateway, gateway_trace, span, spent
 
 ERROR = 2
 

@@ -4,7 +4,7 @@ import pytest
 
 from controlplane.telemetry.core.spans import CLIENT, SERVER, AttrValue
 from controlplane.telemetry.ledger import close
-from tests.controlplane.telemetry.ledger.traces import assert_closes, gateway, gateway_trace, span
+from tests.support.telemetry.ledger_traces import assert_closes, gateway, gateway_trace, span
 
 INT64 = 2**63 - 1
 NONSENSE: list[AttrValue] = [float("nan"), float("inf"), -1, -0.5, 10**30, 1e300, True, "", "7", (), (1, "x"), "weir"]

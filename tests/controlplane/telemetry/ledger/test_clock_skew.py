@@ -2,7 +2,7 @@
 
 from controlplane.telemetry.core.spans import CLIENT, SERVER
 from controlplane.telemetry.ledger import close
-from tests.controlplane.telemetry.ledger.traces import assert_closes, gateway, gateway_trace, span, spent
+from tests.support.telemetry.ledger_traces import assert_closes, gateway, gateway_trace, span, spent
 
 
 def test_a_server_whose_clock_runs_ahead_is_centred_in_its_client_with_all_beneath_it() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from controlplane.telemetry.core.spans import CLIENT, INTERNAL, SERVER, AttrValue
 from controlplane.telemetry.ledger import LedgerRow, close
-from tests.controlplane.telemetry.ledger.traces import span, spent
+from tests.support.telemetry.ledger_traces import span, spent
 
 GENERATIONS = {
     "up to 1.36": {

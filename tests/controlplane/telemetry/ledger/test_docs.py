@@ -8,7 +8,7 @@ import pytest
 from controlplane.telemetry.ledger import close
 from controlplane.telemetry.ledger.row import PROMPT_BUCKET_EDGES, STAGES, prompt_bucket
 from tests.controlplane.telemetry.ledger.test_triton import in_gateway
-from tests.controlplane.telemetry.ledger.traces import spent
+from tests.support.telemetry.ledger_traces import spent
 
 PAGE = (Path(__file__).parents[4] / "docs" / "ledger.md").read_text()
 DEFINITIONS = ("gateway", "otel-server", "vllm-arrival", "vllm-scheduled", "triton-first-response", "client")

@@ -2,7 +2,7 @@
 
 from controlplane.telemetry.core.spans import CLIENT, SERVER
 from controlplane.telemetry.ledger import close
-from tests.controlplane.telemetry.ledger.traces import assert_closes, gateway, gateway_trace, span, spent
+from tests.support.telemetry.ledger_traces import assert_closes, gateway, gateway_trace, span, spent
 
 
 def test_every_stage_gets_the_time_of_its_span_and_gaps_are_unattributed() -> None:

@@ -5,7 +5,7 @@ import pytest
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger.critical_path import critical_path
 from controlplane.telemetry.ledger.tree import build
-from tests.controlplane.telemetry.ledger.traces import span
+from tests.support.telemetry.ledger_traces import span
 
 CONSUMER = 5
 Drawn = tuple[str, str, int, int]  # name, parent's name, start, end

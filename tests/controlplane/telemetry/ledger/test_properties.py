@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from controlplane.telemetry.core.spans import CLIENT, INTERNAL, SERVER, AttrValue, Event, Span
 from controlplane.telemetry.ledger import close
-from tests.controlplane.telemetry.ledger.traces import TRACE, assert_closes
+from tests.support.telemetry.ledger_traces import TRACE, assert_closes
 
 NAN = float("nan")
 

@@ -4,8 +4,8 @@ import itertools
 
 from controlplane.telemetry.core.spans import CLIENT, SERVER, Span
 from controlplane.telemetry.ledger import close
-from tests.controlplane.telemetry.ledger.recorded import recorded
-from tests.controlplane.telemetry.ledger.traces import assert_closes, gateway_trace, span, spent
+from tests.support.telemetry.ledger_traces import assert_closes, gateway_trace, span, spent
+from tests.support.telemetry.recorded_traces import recorded
 
 ABSENT = b"\x07" * 8
 

@@ -10,7 +10,7 @@ from controlplane.telemetry.ledger import close
 from controlplane.telemetry.ledger.path_segments import segments
 from tests.controlplane.telemetry.ledger.test_properties import traces
 from tests.controlplane.telemetry.ledger.test_triton import in_gateway
-from tests.controlplane.telemetry.ledger.traces import gateway_trace, span
+from tests.support.telemetry.ledger_traces import gateway_trace, span
 
 
 def test_they_follow_one_another_from_start_to_end() -> None:

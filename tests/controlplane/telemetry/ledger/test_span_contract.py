@@ -16,8 +16,8 @@ from inference.observability.spans import (
     encode_trace,
     encode_write,
 )
-from tests.controlplane.telemetry.ingest.otlp.payloads import spans_in
-from tests.controlplane.telemetry.ledger.traces import assert_closes, spent
+from tests.support.telemetry.ledger_traces import assert_closes, spent
+from tests.support.telemetry.otlp_payloads import spans_in
 
 WALL = 1_800_000_000_000_000_000
 

@@ -2,8 +2,8 @@
 
 from controlplane.telemetry.core.spans import SERVER, Span
 from controlplane.telemetry.ledger import close
-from tests.controlplane.telemetry.ledger.recorded import by_trace, recorded
-from tests.controlplane.telemetry.ledger.traces import assert_closes, gateway_trace, span, spent
+from tests.support.telemetry.ledger_traces import assert_closes, gateway_trace, span, spent
+from tests.support.telemetry.recorded_traces import by_trace, recorded
 
 ENSEMBLE = "aaaabbbbccccddddeeeeffff00001111"
 STREAM_PREFIX = "7aec4675"

@@ -4,7 +4,7 @@ import pytest
 
 from controlplane.telemetry.core.spans import CLIENT, SERVER, AttrValue
 from controlplane.telemetry.ledger import LedgerRow, close
-from tests.controlplane.telemetry.ledger.traces import assert_closes, gateway_trace, span, spent
+from tests.support.telemetry.ledger_traces import assert_closes, gateway_trace, span, spent
 
 S = 1_000_000_000
 

@@ -17,10 +17,10 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import Me
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Gauge, NumberDataPoint
 
 from controlplane.telemetry.metrics.stale import stale
+from tests.support.telemetry.metric_reading import series, stored
+from tests.support.telemetry.process import Running, eventually
 
 from ..conftest import Run
-from ..running import Running, eventually
-from .reading import series, stored
 
 DELTA, CUMULATIVE = 1, 2
 S = 10**9

@@ -19,12 +19,12 @@ from controlplane.telemetry.metrics.remote_write.messages import Request1, Reque
 from controlplane.telemetry.metrics.stale import STALE, stale
 from controlplane.telemetry.store import Store
 from deploy.local.ports import free_port
-from tests import need
+from tests.support import need
+from tests.support.telemetry.metric_reading import ALL, series, stored
+from tests.support.telemetry.process import Running, eventually
+from tests.support.telemetry.process import request as http
 
 from ..conftest import Run
-from ..running import Running, eventually
-from ..running import request as http
-from .reading import ALL, series, stored
 
 V1, V2 = "application/x-protobuf", "application/x-protobuf;proto=io.prometheus.write.v2.Request"
 NOW_MS = time.time_ns() // 1_000_000

@@ -20,10 +20,10 @@ from controlplane.telemetry.metrics.scrape.targets import FILE
 from controlplane.telemetry.metrics.stale import stale
 from deploy.local.ports import free_port
 from deploy.local.triton import Triton
+from tests.support.telemetry.metric_reading import ALL, series, stored
+from tests.support.telemetry.process import Running, eventually
 
 from ..conftest import Run
-from ..running import Running, eventually
-from .reading import ALL, series, stored
 
 
 class Exposer:

@@ -8,7 +8,7 @@ from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.tasks import sort_pieces
 from controlplane.telemetry.store import Store
 from tests.controlplane.telemetry.store.conftest import dsn, front_dsn, store
-from tests.controlplane.telemetry.store.samples import random_rows
+from tests.support.telemetry.samples import random_rows
 
 __all__ = ["dsn", "front_dsn", "store"]
 

@@ -15,8 +15,7 @@ from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.maintenance import migrate
 from controlplane.telemetry.store.write.arrow_columns import label_columns, request_table
 from controlplane.telemetry.store.write.withdraw import key_of
-
-from .samples import HOUR, random_rows, row
+from tests.support.telemetry.samples import HOUR, random_rows, row
 
 Attributes = dict[str, AttrValue]
 OLDER = import_module("controlplane.telemetry.store.maintenance.migrate")

@@ -14,9 +14,8 @@ from controlplane.telemetry.query.core.explain.figures import Serving
 from controlplane.telemetry.query.core.question import Question, parse
 from controlplane.telemetry.query.core.slow import Slow
 from controlplane.telemetry.store import Store
-
-from .metrics import write
-from .samples import NOON_NS, S, row
+from tests.support.telemetry.samples import NOON_NS, S, row
+from tests.support.telemetry.stored_metrics import write
 
 MS = 1_000_000
 LENGTH = 900 * S

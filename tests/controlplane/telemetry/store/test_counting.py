@@ -8,8 +8,7 @@ from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.maintenance import migrate
 from controlplane.telemetry.store.write.withdraw import key_of
-
-from .samples import FEW, NOON_NS, S, row, span, spans
+from tests.support.telemetry.samples import FEW, NOON_NS, S, row, span, spans
 
 LONG = Window(NOON_NS - 3 * 86400 * S, NOON_NS + 3 * 86400 * S)
 

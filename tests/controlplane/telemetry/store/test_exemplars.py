@@ -2,9 +2,8 @@
 
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
-
-from .metrics import linked, write
-from .samples import S
+from tests.support.telemetry.samples import S
+from tests.support.telemetry.stored_metrics import linked, write
 
 FROM = 1_700_000_000 * S
 WINDOW = Window(FROM, FROM + 100 * S)

@@ -10,8 +10,7 @@ from controlplane.telemetry.ledger.row import STAGES, LedgerRow
 from controlplane.telemetry.query.core.explain import Side
 from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.read.explain import DIMENSIONS
-
-from .samples import HOUR, NOON_NS, S, answered, random_rows, row
+from tests.support.telemetry.samples import HOUR, NOON_NS, S, answered, random_rows, row
 
 ROWS = random_rows(600, seed=11)
 HALF = Window(NOON_NS, NOON_NS + 1800 * S)

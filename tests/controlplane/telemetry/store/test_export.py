@@ -9,8 +9,7 @@ import pytest
 from controlplane.telemetry.ledger.row import STAGES
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.read.export import COLUMNS
-
-from .samples import HOUR, NOON_NS, random_rows, row
+from tests.support.telemetry.samples import HOUR, NOON_NS, random_rows, row
 
 ROWS = sorted(random_rows(120, seed=21) + [row(800 + n, entry_start_ns=NOON_NS + 5) for n in range(30)],
               key=lambda row: (row.entry_start_ns, row.trace_id))  # fmt: skip

@@ -25,9 +25,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from controlplane.telemetry.store import Store, StoreError, StoreUnavailable
 from controlplane.telemetry.store.dsn import parse_dsn
+from tests.support.telemetry.samples import HOUR, random_rows
 
 from .conftest import dsn_of, start
-from .samples import HOUR, random_rows
 
 
 class Raw:

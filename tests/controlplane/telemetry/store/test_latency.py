@@ -12,8 +12,7 @@ from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.read.figures import BANDS
 from controlplane.telemetry.store.read.latency import MAX_POINTS
 from controlplane.telemetry.store.write.arrow_columns import PARTS
-
-from .samples import HOUR, NOON_NS, S, answered, random_rows, row
+from tests.support.telemetry.samples import HOUR, NOON_NS, S, answered, random_rows, row
 
 
 def part(rows: Sequence[LedgerRow], name: str) -> np.ndarray:

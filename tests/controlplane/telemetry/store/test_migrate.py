@@ -9,8 +9,7 @@ from controlplane.telemetry.store.dsn import parse_dsn
 from controlplane.telemetry.store.maintenance import migrate
 from controlplane.telemetry.store.maintenance import migrate as public
 from controlplane.telemetry.store.maintenance.migrate import migrations, render
-
-from .samples import HOUR, random_rows
+from tests.support.telemetry.samples import HOUR, random_rows
 
 VERSIONS = [version for version, _, _ in migrations()]
 

@@ -6,8 +6,7 @@ from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.core.spans import Event, Span
 from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.dsn import parse_dsn
-
-from .samples import NOON_NS, S, span
+from tests.support.telemetry.samples import NOON_NS, S, span
 
 TRACE = "0123456789abcdef" * 2
 

@@ -8,8 +8,7 @@ from controlplane.telemetry.core.query_types import Filters, Order
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.read.cursor import Position, encode
-
-from .samples import HOUR, NOON_NS, S, random_rows, row
+from tests.support.telemetry.samples import HOUR, NOON_NS, S, random_rows, row
 
 
 def follow(store: Store, order: Order, limit: int, between: Any = lambda: None, **given: Any) -> list[LedgerRow]:

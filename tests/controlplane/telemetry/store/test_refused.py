@@ -2,8 +2,7 @@
 
 from controlplane.telemetry.ledger.row import Attempt
 from controlplane.telemetry.store import Store
-
-from .samples import HOUR, row
+from tests.support.telemetry.samples import HOUR, row
 
 GONE = {"status": "error", "http_status": 503, "error_type": "service_unavailable", "error_stage": "model"}
 

@@ -9,8 +9,7 @@ from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger.row import Attempt
 from controlplane.telemetry.store import Store
-
-from .samples import FEW, HOUR, NOON_NS, TEXT, U64, S, random_rows, row, spans
+from tests.support.telemetry.samples import FEW, HOUR, NOON_NS, TEXT, U64, S, random_rows, row, spans
 
 _numbers = count(1)
 

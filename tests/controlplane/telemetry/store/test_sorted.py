@@ -12,8 +12,8 @@ from controlplane.telemetry.store.maintenance import presort
 from controlplane.telemetry.store.read import presorted
 from controlplane.telemetry.store.read.presorted import PIECE_NS
 from controlplane.telemetry.store.write.withdraw import key_of
+from tests.support.telemetry.samples import S, answered, random_rows, row
 
-from .samples import S, answered, random_rows, row
 from .test_latency import assert_quantiles, assert_report, assert_stacks
 
 PIECES = 8

@@ -6,8 +6,8 @@ from pytest_django import Settings
 
 from controlplane.incidents.notify.delivery.core.retry import Policy
 from controlplane.incidents.notify.delivery.send.sender import Sender
-from tests.controlplane.incidents.notify.delivery.pagerduty import PagerDuty
-from tests.controlplane.served import away
+from tests.support.incidents.pagerduty import PagerDuty
+from tests.support.web.served import away
 
 __all__ = ["QUICK", "away", "stand_in", "start_sender"]
 

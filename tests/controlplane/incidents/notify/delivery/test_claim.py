@@ -11,7 +11,7 @@ from controlplane.incidents.notify.delivery import enqueue
 from controlplane.incidents.notify.delivery.core.retry import Answer, Policy
 from controlplane.incidents.notify.delivery.models import Delivery
 from controlplane.incidents.notify.delivery.send.claim import choose, claim, heads, settle
-from tests.controlplane.incidents.notify.delivery.notices import change, notice, pagerduty
+from tests.support.incidents.notices import change, notice, pagerduty
 
 pytestmark = pytest.mark.django_db(transaction=True)
 POLICY = Policy()

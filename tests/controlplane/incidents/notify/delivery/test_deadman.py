@@ -12,8 +12,8 @@ from controlplane.incidents.notify.delivery.health.evaluation_watch import Watch
 from controlplane.incidents.notify.delivery.models import Delivery, Heartbeat
 from controlplane.slo.models import Tick
 from tests.controlplane.incidents.notify.delivery.conftest import StartSender
-from tests.controlplane.incidents.notify.delivery.notices import pagerduty
-from tests.controlplane.incidents.notify.delivery.pagerduty import PagerDuty
+from tests.support.incidents.notices import pagerduty
+from tests.support.incidents.pagerduty import PagerDuty
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

@@ -16,7 +16,7 @@ from controlplane.incidents.notify.delivery import enqueue
 from controlplane.incidents.notify.delivery.core.encryption import Keys
 from controlplane.incidents.notify.delivery.health.health import Figures, health, judge
 from controlplane.incidents.notify.delivery.models import Delivery, Heartbeat
-from tests.controlplane.incidents.notify.delivery.notices import notice, pagerduty, routing_key
+from tests.support.incidents.notices import notice, pagerduty, routing_key
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WELL = Figures(0, None, 10, 10, 0, 2.0, 1, accepted_age_s=180.0, accepted_by="all")

@@ -13,7 +13,7 @@ from controlplane.incidents.notify.delivery.core.retry import Answer, Policy
 from controlplane.incidents.notify.delivery.models import Delivery, Destination
 from controlplane.incidents.notify.delivery.send import fallback, resend
 from controlplane.incidents.notify.delivery.send.claim import settle
-from tests.controlplane.incidents.notify.delivery.notices import notice, pagerduty
+from tests.support.incidents.notices import notice, pagerduty
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BLOCKED_S = 1.0

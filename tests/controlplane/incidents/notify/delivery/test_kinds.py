@@ -17,8 +17,8 @@ from controlplane.incidents.notify.delivery.destinations import RENDER
 from controlplane.incidents.notify.delivery.destinations.message import Message
 from controlplane.incidents.notify.delivery.destinations.pagerduty import payload
 from controlplane.incidents.notify.delivery.destinations.webhook import payload as webhook
-from tests.controlplane.incidents.notify.delivery.notices import AT, change, notice, routing_key
-from tests.controlplane.incidents.notify.delivery.pagerduty import PagerDuty
+from tests.support.incidents.notices import AT, change, notice, routing_key
+from tests.support.incidents.pagerduty import PagerDuty
 
 JSON = some.recursive(
     some.none() | some.booleans() | some.integers() | some.floats() | some.text(max_size=40),

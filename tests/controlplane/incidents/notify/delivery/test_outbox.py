@@ -7,7 +7,7 @@ from django.utils import timezone
 from controlplane.fleet.models import Team
 from controlplane.incidents.notify.delivery import enqueue
 from controlplane.incidents.notify.delivery.models import Delivery
-from tests.controlplane.incidents.notify.delivery.notices import change, notice, pagerduty
+from tests.support.incidents.notices import change, notice, pagerduty
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

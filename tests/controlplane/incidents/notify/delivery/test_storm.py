@@ -25,8 +25,8 @@ from controlplane.incidents.notify.delivery import enqueue
 from controlplane.incidents.notify.delivery.models import Delivery
 from deploy.local.process import ROOT
 from tests.controlplane.incidents.notify.delivery.conftest import QUICK
-from tests.controlplane.incidents.notify.delivery.notices import notice, pagerduty
-from tests.controlplane.incidents.notify.delivery.pagerduty import PagerDuty, Storm
+from tests.support.incidents.notices import notice, pagerduty
+from tests.support.incidents.pagerduty import PagerDuty, Storm
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -61,7 +61,7 @@ def zygote(home: Path) -> Iterator["subprocess.Popen[str]"]:
         else f"postgresql://{database['USER']}@{str(database['HOST']).replace('/', '%2F')}/{database['NAME']}"
     )
     environment = {**os.environ, "WEIR_DATABASE_URL": url, "WEIR_HOME": str(home), "WEIR_OUTBOUND_ALLOW": "127.0.0.1"}
-    command = [sys.executable, "-m", "tests.controlplane.incidents.notify.delivery.zygote", dumps(asdict(QUICK))]
+    command = [sys.executable, "-m", "tests.support.incidents.sender_zygote", dumps(asdict(QUICK))]
     with (
         (home / "senders.log").open("w") as log,
         subprocess.Popen(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from deploy.local.process import ROOT, Command
 from tests.conftest import Start
-from tests.controlplane.incidents.notify.delivery.pagerduty import PagerDuty
+from tests.support.incidents.pagerduty import PagerDuty
 
 PAGE = """
 from controlplane.incidents.delivery.models import Destination, Kind

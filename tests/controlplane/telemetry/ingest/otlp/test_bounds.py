@@ -16,9 +16,9 @@ from controlplane.telemetry.ingest.otlp.faults import AHEAD, OLD, bounds
 from controlplane.telemetry.ingest.otlp.malformed import Malformed
 from controlplane.telemetry.ingest.spool.frame import Kind
 from tests.controlplane.telemetry.conftest import Run
-from tests.controlplane.telemetry.running import Running, eventually
+from tests.support.telemetry.otlp_payloads import MS, request, spans_in
+from tests.support.telemetry.process import Running, eventually
 
-from .payloads import MS, request, spans_in
 from .test_grpc import EXPORT, connected
 
 DAY_NS = 86_400 * 10**9

@@ -8,7 +8,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import SpanKind
 
-from tests.controlplane.telemetry.running import Running, eventually
+from tests.support.telemetry.process import Running, eventually
 
 
 @pytest.mark.parametrize("compression", [Compression.NoCompression, Compression.Gzip])

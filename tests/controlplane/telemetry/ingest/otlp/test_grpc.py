@@ -16,9 +16,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
 from tests.controlplane.telemetry.conftest import Run
-from tests.controlplane.telemetry.running import Running, eventually
-
-from .payloads import request
+from tests.support.telemetry.otlp_payloads import request
+from tests.support.telemetry.process import Running, eventually
 
 EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
 

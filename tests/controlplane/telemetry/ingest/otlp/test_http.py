@@ -8,10 +8,9 @@ import pytest
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from tests.controlplane.telemetry.running import Running, eventually
-from tests.controlplane.telemetry.running import request as http
-
-from .payloads import request
+from tests.support.telemetry.otlp_payloads import request
+from tests.support.telemetry.process import Running, eventually
+from tests.support.telemetry.process import request as http
 
 JSON = "application/json"
 PROTOBUF = "application/x-protobuf"

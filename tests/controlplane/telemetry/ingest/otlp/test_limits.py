@@ -15,9 +15,9 @@ from google.rpc.status_pb2 import Status
 
 from controlplane.telemetry.ingest.otlp.from_json import MAX_OBJECTS
 from tests.controlplane.telemetry.conftest import Run
-from tests.controlplane.telemetry.running import Running
+from tests.support.telemetry.otlp_payloads import request
+from tests.support.telemetry.process import Running
 
-from .payloads import request
 from .test_grpc import EXPORT, connected, refusal
 
 MIB = 2**20

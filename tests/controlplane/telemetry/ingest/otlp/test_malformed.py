@@ -17,9 +17,9 @@ from controlplane.telemetry.ingest.otlp import decode
 from controlplane.telemetry.ingest.otlp.decode import Malformed
 from controlplane.telemetry.ingest.spool.frame import Kind
 from controlplane.telemetry.store.write.arrow_columns import span_table, table_spans
-from tests.controlplane.telemetry.running import Running
+from tests.support.telemetry.otlp_payloads import request
+from tests.support.telemetry.process import Running
 
-from .payloads import request
 from .test_grpc import EXPORT, connected
 
 EXAMPLES = int(os.environ.get("WEIR_EXAMPLES", "300"))

@@ -13,8 +13,7 @@ from controlplane.telemetry.ingest.otlp.columnar import Scanned
 from controlplane.telemetry.ingest.otlp.rejoin import MOST_HOMES, Home, Homes, home_of
 from controlplane.telemetry.ingest.spool.frame import Kind
 from controlplane.telemetry.store.write.arrow_columns import table_spans
-
-from .payloads import pair
+from tests.support.telemetry.otlp_payloads import pair
 
 CALLER = bytes.fromhex("4bf92f3577b34da6a3ce929d0e0e4736")
 CALL = bytes.fromhex("00f067aa0ba902b7")

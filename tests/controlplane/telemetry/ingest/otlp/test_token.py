@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.telemetry.ingest.otlp.token import allowed, is_loopback, problem
 from tests.controlplane.telemetry.conftest import Run
-from tests.controlplane.telemetry.running import request
+from tests.support.telemetry.process import request
 
 AWAY = "clickhouse://weir:x@127.0.0.1:1/weir"
 

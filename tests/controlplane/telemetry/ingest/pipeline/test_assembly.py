@@ -20,7 +20,7 @@ from controlplane.telemetry.ledger import LedgerRow, close
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.write.shares import KEPT_H, share_of
 from controlplane.telemetry.store.write.withdraw import RequestKey, key_of
-from tests.controlplane.telemetry.ledger.traces import TRACE, gateway_trace, span
+from tests.support.telemetry.ledger_traces import TRACE, gateway_trace, span
 
 NS = 10**9
 NOW_NS = time.time_ns()

@@ -9,7 +9,7 @@ from controlplane.telemetry.ingest.pipeline.batch import rows_of
 from controlplane.telemetry.ingest.pipeline.model_names import ModelNames, names_of
 from inference.core import snapshot
 from inference.core.snapshot import Model, Pool, Route, Snapshot
-from tests.controlplane.telemetry.ledger.traces import gateway_trace, span
+from tests.support.telemetry.ledger_traces import gateway_trace, span
 
 
 def pool(name: str, triton_name: str) -> Pool:

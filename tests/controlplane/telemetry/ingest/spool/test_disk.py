@@ -10,7 +10,7 @@ import pytest
 from controlplane.telemetry.ingest.spool import checkpoint, segment_files
 from controlplane.telemetry.ingest.spool.frame import Position
 from controlplane.telemetry.ingest.spool.writer import SpoolFull, SpoolWriter
-from tests.controlplane.telemetry.running import eventually
+from tests.support.telemetry.process import eventually
 
 from .test_spool import KIND, append, opened, read_all
 

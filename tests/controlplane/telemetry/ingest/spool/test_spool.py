@@ -13,7 +13,7 @@ from controlplane.telemetry.ingest.spool import checkpoint, segment_files
 from controlplane.telemetry.ingest.spool.frame import MAGIC, Position, Record, Torn, frames, header
 from controlplane.telemetry.ingest.spool.reader import SpoolReader
 from controlplane.telemetry.ingest.spool.writer import SpoolFull, SpoolWriter
-from tests.controlplane.telemetry.running import eventually
+from tests.support.telemetry.process import eventually
 
 KIND = 1
 

@@ -4,7 +4,7 @@ shop whose latencies lead to traces."""
 from controlplane.telemetry.metrics.batch import Scrape
 from controlplane.telemetry.metrics.stale import STALE
 from controlplane.telemetry.store import Store
-from tests.controlplane.telemetry.store.metrics import linked, scraped, write
+from tests.support.telemetry.stored_metrics import linked, scraped, write
 
 S = 10**9
 EVERY = 15 * S

@@ -16,9 +16,9 @@ from controlplane.telemetry.store.maintenance import migrate
 from controlplane.telemetry.store.write.withdraw import key_of
 from deploy.local.ports import free_port
 from deploy.local.process import Command, Managed
-from tests.controlplane import traffic
-from tests.controlplane.embedded import embedded_store
-from tests.controlplane.people import on_call
+from tests.support.telemetry.embedded_store import embedded_store
+from tests.support.web import traffic
+from tests.support.web.people import on_call
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from tests.deploy.outage import FAULTS, Fault
+from tests.support.deploy.outage import FAULTS, Fault
 
 UP_FOR_S = 5
 """`WEIR_COMPONENT_UP_FOR_S` of the drill; the others are as short, so that it is over in minutes."""

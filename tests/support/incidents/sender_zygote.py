@@ -1,6 +1,6 @@
 """Makes senders to be killed: Django is set up once, and each line on standard input forks a process that sends. Prints its pid.
 
-`python -m tests.controlplane.incidents.notify.delivery.zygote`, configured by WEIR_* as any process is.
+`python -m tests.support.incidents.sender_zygote`, configured by WEIR_* as any process is.
 """
 
 import json

@@ -1,6 +1,6 @@
 """A whole Weir site for a browser: a real store, a real Redis, `web` under granian; traffic is written straight into the store.
 
-`python -m tests.browser.site` runs one with live traffic until Ctrl-C, to look at pages by hand.
+`python -m tests.support.browser.site` runs one with live traffic until Ctrl-C, to look at pages by hand.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from controlplane.telemetry.store.maintenance import migrate
 from deploy.local.ports import free_ports
 from deploy.local.process import ROOT, Command, Managed
 from deploy.local.redis import redis
-from tests.controlplane import signals, traffic
-from tests.controlplane.embedded import embedded_store
+from tests.support.telemetry.embedded_store import embedded_store
+from tests.support.web import signals, traffic
 
 STARTS_WITHIN_S = 120
 FLEET = {

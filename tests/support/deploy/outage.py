@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from deploy.local.process import ROOT
-from tests.controlplane.incidents.notify.delivery.pagerduty import PagerDuty
 from tests.deploy.test_run import PATIENCE_S, Run, eventually
+from tests.support.incidents.pagerduty import PagerDuty
 
 GOOD_S = 20.0
 """Traffic that is well, before it is not."""

@@ -3,7 +3,7 @@
 from controlplane.telemetry.core.metric_types import SampleSeries
 from controlplane.telemetry.core.query_types import Window
 
-from ..running import Running, eventually
+from .process import Running, eventually
 
 ALL = Window(0, 2**62)
 

@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.telemetry.core.spans import AttrValue, Event, Span
 
-FIXTURES = Path(__file__).parents[5] / "shared" / "fixtures"
+FIXTURES = Path(__file__).parents[4] / "shared" / "fixtures"
 
 
 def recorded(*names: str) -> list[Span]:
