@@ -1,0 +1,64 @@
+"""Holds the layout of the repository: small files, folders that one can read, helpers of tests in one place."""
+
+import ast
+import subprocess
+from pathlib import PurePath
+
+from deploy.local.process import ROOT
+
+MOST_LINES = 400
+MOST_MODULES = 20
+MOST_LOOSE_MODULES = 7
+LONGEST_LIST_OF_A_CONTRACT = 10
+
+
+def files() -> list[PurePath]:
+    listed = subprocess.run(
+        ("git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"),
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return [PurePath(line) for line in listed.stdout.splitlines() if (ROOT / line).exists()]
+
+
+def test_no_file_is_too_long() -> None:
+    lines = {
+        str(path): len((ROOT / path).read_text().splitlines()) for path in files() if "migrations" not in path.parts
+    }
+    assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_no_folder_has_too_many_modules() -> None:
+    modules: dict[str, int] = {}
+    for path in files():
+        if path.name != "__init__.py" and "migrations" not in path.parts:
+            modules[str(path.parent)] = modules.get(str(path.parent), 0) + 1
+    assert {folder: count for folder, count in modules.items() if count > MOST_MODULES} == {}
+    assert modules["controlplane"] <= MOST_LOOSE_MODULES
+
+
+def test_no_contract_lists_many_modules() -> None:
+    import tomllib
+
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    for contract in settings["tool"]["importlinter"]["contracts"]:
+        sources = contract.get("source_modules", contract.get("allowed_importers", []))
+        assert len(sources) <= LONGEST_LIST_OF_A_CONTRACT, contract["name"]
+
+
+def test_tests_import_helpers_from_support_alone() -> None:
+    faults = []
+    for path in files():
+        if path.parts[0] != "tests" or path.parts[1] in ("bench",):
+            continue
+        for node in ast.walk(ast.parse((ROOT / path).read_text())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                module = node.module.rpartition(".")[2]
+                names = [module, *(alias.name for alias in node.names)]
+                if (node.level or node.module.startswith("tests")) and any(
+                    name.startswith("test_") or name == "conftest" for name in names
+                ):
+                    faults.append(f"{path}:{node.lineno}: {node.module}")
+    assert faults == []
