@@ -13,7 +13,7 @@ from controlplane.incidents.notify.delivery.health import health as paging
 from controlplane.telemetry.core.query_types import Health, Totals, Window
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.explain.figures import Serving
-from controlplane.telemetry.store import StoreUnavailable
+from controlplane.telemetry.store import StoreUnavailableError
 
 log = structlog.get_logger(__name__)
 WINDOW_S = 300
@@ -54,7 +54,7 @@ def _ledger(now_ns: int) -> Ledger | None:
             answers.health(window, "pool"),
             {(found.pool, found.value): found for found in answers.replicas(window)},
         )
-    except StoreUnavailable as error:
+    except StoreUnavailableError as error:
         log.warning("store_unavailable", asked="serving stack", error=str(error))
         return None
 

@@ -14,8 +14,8 @@ from ninja.errors import AuthenticationError, HttpError
 
 from controlplane.api.document import PROBLEM, BadParameter, InvalidInput
 from controlplane.api.formats import REMEDIES
-from controlplane.telemetry.query.core.errors import BadQuestion
-from controlplane.telemetry.store import StoreInputError, StoreUnavailable
+from controlplane.telemetry.query.core.errors import BadQuestionError
+from controlplane.telemetry.store import StoreInputError, StoreUnavailableError
 
 log = structlog.get_logger(__name__)
 LONGEST_VALUE = 80
@@ -48,8 +48,8 @@ def register(api: NinjaAPI) -> None:
         detail = f"{field}={value!r}: {reason}. {remedy}."
         return problem(422, "Bad parameter", detail, field=field, value=value, remedy=remedy)
 
-    @api.exception_handler(BadQuestion)
-    def contradiction(request: HttpRequest, error: BadQuestion) -> HttpResponse:
+    @api.exception_handler(BadQuestionError)
+    def contradiction(request: HttpRequest, error: BadQuestionError) -> HttpResponse:
         return problem(409, "Contradiction", str(error), field=error.field, value=error.value, remedy=error.remedy)
 
     @api.exception_handler(Refused)
@@ -68,8 +68,8 @@ def register(api: NinjaAPI) -> None:
     def bad_input(request: HttpRequest, error: StoreInputError) -> HttpResponse:
         return problem(409, "Contradiction", str(error))
 
-    @api.exception_handler(StoreUnavailable)
-    def away(request: HttpRequest, error: StoreUnavailable) -> HttpResponse:
+    @api.exception_handler(StoreUnavailableError)
+    def away(request: HttpRequest, error: StoreUnavailableError) -> HttpResponse:
         log.warning("store_unavailable", path=request.path, error=str(error))
         retry_s = max(1, round(error.retry_after_s))
         return problem(

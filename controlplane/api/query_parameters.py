@@ -8,5 +8,5 @@ from controlplane.telemetry.query.core.question import Question, parse
 
 
 def asked(request: HttpRequest) -> Question:
-    """Raises BadQuestion."""
+    """Raises BadQuestionError."""
     return parse(dict(request.GET.lists()), time.time_ns())

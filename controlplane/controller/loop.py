@@ -31,7 +31,7 @@ from controlplane.slo.evaluate.freshness import Doubt
 from controlplane.slo.evaluate.isolation import alone, reason
 from controlplane.slo.models import StoredObjective, Tick
 from controlplane.slo.models.planned_maintenance import planned
-from controlplane.telemetry.store import Store, StoreError, StoreUnavailable
+from controlplane.telemetry.store import Store, StoreError, StoreUnavailableError
 
 log = structlog.get_logger(__name__)
 
@@ -134,7 +134,7 @@ class Controller:
         now_ns = int(now.timestamp() * 1e9)
         try:
             found = self.evaluator.tick(objectives, planned(), now_ns, lambda store: self._doubt.about(store, now))
-        except (StoreUnavailable, StoreError) as error:
+        except (StoreUnavailableError, StoreError) as error:
             why = f"the ledger cannot be read: {error}"
             return _unknown(objectives, self._last, now_ns, why), why
         self._last = found
@@ -198,7 +198,7 @@ class Controller:
         while more and time.monotonic() < until and not stopping.is_set():
             try:
                 more = self.evaluator.sweep(time.time_ns())
-            except (StoreUnavailable, StoreError):
+            except (StoreUnavailableError, StoreError):
                 return  # the next tick says so
         BEHIND.set(self.evaluator.behind)
 

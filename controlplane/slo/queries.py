@@ -75,7 +75,7 @@ def newest_tick() -> Tick | None:
 
 
 def history(objective: Objective, scope: dict[str, str], now_ns: int | None = None) -> list[Point]:
-    """The budget over its period. Raises StoreUnavailable, ValueError."""
+    """The budget over its period. Raises StoreUnavailableError, ValueError."""
     now_ns = now_ns or time.time_ns()
     first, last = needed(objective, now_ns)
     split = json.dumps([scope.get(name, "") for name in objective.split_by])

@@ -26,7 +26,7 @@ def requests_parquet(request: HttpRequest, parameters: Query[Asked]) -> Streamin
 
 
 def exported(request: HttpRequest, form: Format) -> StreamingHttpResponse:
-    """Never more than a batch of rows in memory. Raises BadQuestion, before anything is sent, where there are too many."""
+    """Never more than a batch of rows in memory. Raises BadQuestionError, before anything is sent, where there are too many."""
     pieces = answers.export(asked(request), form)
     content = aside(pieces) if isinstance(request, ASGIRequest) else pieces
     return StreamingHttpResponse(

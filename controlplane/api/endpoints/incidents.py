@@ -17,7 +17,7 @@ from controlplane.incidents.models import ChangeRecord, Incident, SilenceRecord
 from controlplane.incidents.notify import notices
 from controlplane.incidents.notify.core import page_text
 from controlplane.incidents.timeline import timeline
-from controlplane.telemetry.query.core.errors import BadQuestion
+from controlplane.telemetry.query.core.errors import BadQuestionError
 
 MOST = 500
 Row = TypeVar("Row", bound=Model)
@@ -263,7 +263,7 @@ def new_silence(request: HttpRequest, given: SilenceIn) -> Status[dict[str, Any]
     rights.require(request.user, rights.SILENCE)
     starts, ends = given.starts_at or timezone.now(), given.ends_at
     if ends <= timezone.now():
-        raise BadQuestion("ends_at", str(given.ends_at), "is over already", "Choose a time to come")
+        raise BadQuestionError("ends_at", str(given.ends_at), "is over already", "Choose a time to come")
     try:
         made = silencing.add(given.matchers, starts, ends, request.user.get_username(), given.reason)
     except ValidationError as error:
@@ -349,6 +349,6 @@ def _page(query: QuerySet[Row], before: int | None, limit: int) -> tuple[list[Ro
     return found[:limit], found[limit - 1].pk if len(found) > limit else None
 
 
-def _refused(error: ValidationError) -> BadQuestion:
+def _refused(error: ValidationError) -> BadQuestionError:
     field, found = next(iter(error.message_dict.items()))
-    return BadQuestion(field, "", "is refused", found[0].rstrip("."))
+    return BadQuestionError(field, "", "is refused", found[0].rstrip("."))

@@ -10,7 +10,7 @@ from controlplane.api import render
 from controlplane.api.query_parameters import asked
 from controlplane.api.schemas.common import AskedLatency, AskedSeries, LatencyOut, SeriesOut
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.query.core.errors import BadQuestion
+from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.timerange import SECOND_NS, step_ns
 
 router = Router(tags=["latency"])
@@ -40,7 +40,7 @@ def series(request: HttpRequest, parameters: Query[AskedSeries]) -> dict[str, An
     step = parameters.step_s * SECOND_NS if parameters.step_s else step_ns(question.range.window)
     if question.range.length_ns // step > MOST_POINTS:
         longer = -(-question.range.length_ns // SECOND_NS // MOST_POINTS)
-        raise BadQuestion(
+        raise BadQuestionError(
             "step_s", str(parameters.step_s), f"makes more than {MOST_POINTS} points", f"Use {longer} or more"
         )
     return {

@@ -20,7 +20,7 @@ from controlplane.slo.replay.core.variant import Variant
 from controlplane.slo.replay.preview import preview
 from controlplane.slo.replay.recorded import step_of
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.query.core.errors import BadQuestion
+from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.timerange import SECOND_NS, parse
 
 router = Router(tags=["objectives"])
@@ -79,7 +79,7 @@ def previewed(request: HttpRequest, body: Previewed) -> dict[str, Any]:
 
 
 def valid(document: dict[str, Any], prefix: str) -> Objective:
-    """As saving it would check it. Raises BadQuestion, by field."""
+    """As saving it would check it. Raises BadQuestionError, by field."""
     try:
         objective = objective_of({"slug": "draft", "name": "Draft", **document})
         row = StoredObjective()
@@ -92,21 +92,21 @@ def valid(document: dict[str, Any], prefix: str) -> Objective:
         text = " ".join(errors[0].messages)
         if "=" in text:
             raise refused(text, prefix) from None
-        raise BadQuestion(prefix + field, str(document.get(field, ""))[:80], text, "Correct it") from None
+        raise BadQuestionError(prefix + field, str(document.get(field, ""))[:80], text, "Correct it") from None
     except (ValueError, TypeError) as error:
         raise refused(str(error), prefix) from None
     return objective
 
 
-def refused(text: str, prefix: str) -> BadQuestion:
+def refused(text: str, prefix: str) -> BadQuestionError:
     """From a message such as `target=1.2 is not between 0 and 1: use 0.999`."""
     field, _, rest = text.partition("=")
     what, _, remedy = rest.partition(": ")
     value, _, reason = what.partition(" ")
     known = field.replace(".", "").replace("_", "").isalnum() and rest
     if not known:
-        return BadQuestion(prefix + "objective", "", text, "Correct it")
-    return BadQuestion(prefix + field, value.strip("'"), reason, remedy[:1].upper() + remedy[1:] or "Correct it")
+        return BadQuestionError(prefix + "objective", "", text, "Correct it")
+    return BadQuestionError(prefix + field, value.strip("'"), reason, remedy[:1].upper() + remedy[1:] or "Correct it")
 
 
 def variant_json(found: Variant) -> dict[str, Any]:

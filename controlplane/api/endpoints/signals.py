@@ -22,7 +22,7 @@ from controlplane.api.schemas.common import (
 from controlplane.telemetry.core.metric_types import SeriesInfo, TargetState
 from controlplane.telemetry.query import exemplars, signals
 from controlplane.telemetry.query.core import metric_question
-from controlplane.telemetry.query.core.errors import BadQuestion
+from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.metric_question import Signal
 from controlplane.telemetry.query.core.timerange import SECOND_NS
 
@@ -75,7 +75,7 @@ def points(request: HttpRequest, parameters: Query[AskedPoints]) -> dict[str, An
     found = signals.newest(signal)
     if len(found) > MOST_SERIES:
         reason = f"has {len(found)} series in this range, more than {MOST_SERIES}"
-        raise BadQuestion("metric", signal.metric, reason, "Narrow them with match=label=value")
+        raise BadQuestionError("metric", signal.metric, reason, "Narrow them with match=label=value")
     if not found:
         nothing = {"metric": signal.metric, "as": signal.shown or "value", "step_s": 0, "series": []}
         return nothing | _exemplars(signal)
@@ -146,7 +146,7 @@ def _asked(request: HttpRequest) -> tuple[Signal, int]:
 def _named(request: HttpRequest) -> tuple[Signal, int]:
     signal, now_ns = _asked(request)
     if not signal.metric:
-        raise BadQuestion("metric", "", "is missing", "Name one; GET series/metrics lists them")
+        raise BadQuestionError("metric", "", "is missing", "Name one; GET series/metrics lists them")
     return signal, now_ns
 
 

@@ -15,9 +15,9 @@ from controlplane.dashboard import links
 from controlplane.dashboard.core.freshness import freshness
 from controlplane.telemetry.core.query_types import Dimension, Filter
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.query.core.errors import BadQuestion
+from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.question import DIMENSIONS, UNKNOWN, Question, parse, written
-from controlplane.telemetry.store import StoreUnavailable
+from controlplane.telemetry.store import StoreUnavailableError
 
 log = structlog.get_logger(__name__)
 View = Callable[..., HttpResponse]
@@ -42,9 +42,9 @@ def page(view: View) -> View:
     def answered(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         try:
             response = view(request, *args, **kwargs)
-        except BadQuestion as error:
+        except BadQuestionError as error:
             response = trouble(request, 400, {"error": error, "default": request.path})
-        except StoreUnavailable as error:
+        except StoreUnavailableError as error:
             log.warning("store_unavailable", path=request.path, error=str(error))
             response = trouble(request, 503, {"away": True})
             response["Retry-After"] = str(max(1, round(error.retry_after_s)))
@@ -71,7 +71,7 @@ def is_refresh(request: HttpRequest) -> bool:
 
 
 def ask(request: HttpRequest) -> tuple[Question, int]:
-    """The question in the URL and the moment it is asked, ns. Raises BadQuestion."""
+    """The question in the URL and the moment it is asked, ns. Raises BadQuestionError."""
     now_ns = time.time_ns()
     return parse(dict(request.GET.lists()), now_ns), now_ns
 

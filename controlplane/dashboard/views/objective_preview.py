@@ -28,7 +28,7 @@ from controlplane.slo.replay.draft import DraftError, differing, drafted
 from controlplane.slo.replay.preview import preview
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.query.core.errors import BadQuestion
+from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.question import DIMENSIONS, Question, written
 from controlplane.telemetry.query.core.timerange import SECOND_NS, TimeRange, parse
 
@@ -62,7 +62,7 @@ def objective_preview(request: HttpRequest) -> HttpResponse:
     except DraftError as error:
         context["wrong"] = error.fields
     except ValueError as error:
-        if isinstance(error, BadQuestion):
+        if isinstance(error, BadQuestionError):
             raise
         context["wrong"] = {"": [str(error)]}
     else:
@@ -72,12 +72,12 @@ def objective_preview(request: HttpRequest) -> HttpResponse:
 
 
 def stored(slug: str) -> StoredObjective | None:
-    """Raises BadQuestion."""
+    """Raises BadQuestionError."""
     if not slug:
         return None
     found = StoredObjective.objects.select_related("owner").filter(slug=slug).first()
     if found is None:
-        raise BadQuestion("saved", slug, "is no objective", "Choose one at /objectives, or leave it out")
+        raise BadQuestionError("saved", slug, "is no objective", "Choose one at /objectives, or leave it out")
     return found
 
 

@@ -21,7 +21,7 @@ from controlplane.slo.core.objective import Objective
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.queries import Told
 from controlplane.telemetry.query.core.question import UNKNOWN, Question, choice, parse, written
-from controlplane.telemetry.store import StoreUnavailable
+from controlplane.telemetry.store import StoreUnavailableError
 
 SHOWN_STATES = ("firing", "unknown", "quiet", "disabled")
 
@@ -151,7 +151,7 @@ def _chart(promise: Objective, shown: Told) -> dict[str, Any]:
     }
     try:
         points = queries.history(promise, shown.scope, now_ns)
-    except StoreUnavailable:
+    except StoreUnavailableError:
         return context | {"store_away": True}
     counted = [one for one in points if one.total]
     if not counted:

@@ -25,7 +25,7 @@ from controlplane.telemetry.core.query_types import Dimension, Failure, Health, 
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.question import Question, parse
 from controlplane.telemetry.query.core.timerange import SECOND_NS, step_ns
-from controlplane.telemetry.store import StoreUnavailable
+from controlplane.telemetry.store import StoreUnavailableError
 
 POINTS = 30
 MOST_INCIDENTS = 5
@@ -67,7 +67,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         covered_ns = answers.covered_ns(question.range.window, now_ns)
         context["numbers"] = numbers(question, report, series.result(), by_cache.result(), failed, step, covered_ns)
         context |= ledger_freshness(question, report.newest_ns, now_ns)
-    except StoreUnavailable:
+    except StoreUnavailableError:
         context["away"] = True
     name = "dashboard/overview.html#data" if is_fragment(request) else "dashboard/overview.html"
     return render(request, name, context)

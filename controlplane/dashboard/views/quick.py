@@ -13,7 +13,7 @@ from controlplane.slo.models import StoredObjective
 from controlplane.telemetry.core.query_types import Dimension, Window
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.question import Question
-from controlplane.telemetry.store import StoreUnavailable
+from controlplane.telemetry.store import StoreUnavailableError
 
 MOST = 12
 DAY_NS = 86_400 * 1_000_000_000
@@ -33,7 +33,7 @@ def quick(request: HttpRequest) -> HttpResponse:
     question, now_ns = ask(request)
     try:
         values = answers.values(Window(now_ns - DAY_NS, now_ns), SOUGHT)
-    except StoreUnavailable:
+    except StoreUnavailableError:
         values = {}
     return render(request, "dashboard/_quick.html", {"places": places(text, question, values), "text": text})
 

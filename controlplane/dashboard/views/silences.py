@@ -15,7 +15,7 @@ from django.views.decorators.http import require_POST
 from controlplane.incidents.act import rights, silencing
 from controlplane.incidents.decide.core.silences import FIELDS
 from controlplane.incidents.models import Incident, SilenceRecord
-from controlplane.telemetry.query.core.errors import BadQuestion
+from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.timerange import UNIT_S
 
 LENGTHS = ("30m", "1h", "2h", "4h", "8h", "1d", "3d", "7d")
@@ -87,7 +87,7 @@ def _made(request: HttpRequest, form: dict[str, str]) -> SilenceRecord:
 def _length(text: str) -> timedelta:
     try:
         return timedelta(seconds=int(text[:-1]) * UNIT_S[text[-1]])
-    except (ValueError, KeyError, IndexError, OverflowError, BadQuestion):
+    except (ValueError, KeyError, IndexError, OverflowError, BadQuestionError):
         raise ValidationError({"length": [f"{text[:20]!r} is not a length: use 30m, 4h or 2d."]}) from None
 
 

@@ -17,7 +17,7 @@ from controlplane.serving_stack import pools_served
 from controlplane.slo.core.alert import Alert
 from controlplane.slo.core.count_plan import cut
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.store import StoreError, StoreUnavailable
+from controlplane.telemetry.store import StoreError, StoreUnavailableError
 
 log = structlog.get_logger(__name__)
 
@@ -61,7 +61,7 @@ def _ask(alert: Alert) -> Found:
         return Found(missing=NO_REQUESTS)
     try:
         attribution = asked(answers.store(), alert)
-    except StoreUnavailable:
+    except StoreUnavailableError:
         return Found(missing=AWAY)
     except StoreError as error:
         log.warning("attribution refused by the store", key=alert.key, error=str(error))
@@ -73,7 +73,7 @@ def _causes(key: str, future: "Future[list[dict[str, Any]]]", until: float) -> l
     """Nice to have: a page does without."""
     try:
         return future.result(max(0.0, until - time.monotonic()))
-    except (TooLate, StoreUnavailable, StoreError):
+    except (TooLate, StoreUnavailableError, StoreError):
         future.cancel()
     except Exception:
         log.exception("no known causes", key=key)
@@ -114,7 +114,7 @@ def present(rows: Sequence[Incident], judged: Mapping[str, Alert], now_ns: int) 
     for key, future in running.items():
         try:
             found[key] = future.result(max(0.0, until - time.monotonic()))
-        except (TooLate, StoreUnavailable, StoreError):
+        except (TooLate, StoreUnavailableError, StoreError):
             future.cancel()
         except Exception:
             log.exception("present.not_measured", key=key)

@@ -34,7 +34,7 @@ SIDES: tuple[Dimension, ...] = (
 
 def asked(store: Store, alert: Alert) -> dict[str, Any] | None:
     """None where no counted request is bad, or where the ledger
-    cannot tell. Raises StoreUnavailable and StoreError."""
+    cannot tell. Raises StoreUnavailableError and StoreError."""
     judged = cut(alert.objective.indicator)
     if judged is None:
         return None
@@ -72,7 +72,7 @@ def asked(store: Store, alert: Alert) -> dict[str, Any] | None:
 
 
 def value(store: Store, alert: Alert) -> float | None:
-    """What is measured now: as `asked` has it, over PRESENT_S up to the alert. None where nothing was counted. Raises StoreUnavailable
+    """What is measured now: as `asked` has it, over PRESENT_S up to the alert. None where nothing was counted. Raises StoreUnavailableError
     and StoreError."""
     judged = cut(alert.objective.indicator)
     if judged is None:

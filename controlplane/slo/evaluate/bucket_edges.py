@@ -14,7 +14,7 @@ from controlplane.telemetry.core.metric_types import Matcher, SampleSeries
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.metrics.stale import stale
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.store import Store, StoreUnavailable
+from controlplane.telemetry.store import Store, StoreUnavailableError
 
 LOOK_BACK_S = 300
 """A counter's last value before what is asked for is looked for so far back."""
@@ -41,7 +41,7 @@ def refusal(indicator: Histogram, edges: Sequence[float]) -> str:
 
 
 def known_edges(store: Store, indicator: Histogram) -> list[float]:
-    """Upper bounds that the store has, ascending, infinity among them. Raises StoreUnavailable."""
+    """Upper bounds that the store has, ascending, infinity among them. Raises StoreUnavailableError."""
     return sorted({_edge(info.labels) for info in store.series(_name(indicator), _matchers(indicator))})
 
 
@@ -49,7 +49,7 @@ def judged_by(indicator: Histogram) -> None:
     """Raises ValueError where what the store has cannot judge it. A store that is away refuses nothing: the evaluation will say so."""
     if not settings.CONFIG.store_dsn:
         return
-    with suppress(StoreUnavailable):
+    with suppress(StoreUnavailableError):
         if reason := refusal(indicator, known_edges(answers.store(), indicator)):
             raise ValueError(reason)
 
@@ -57,7 +57,7 @@ def judged_by(indicator: Histogram) -> None:
 def grown(store: Store, indicator: Histogram, from_s: int, to_s: int) -> Block:
     """Bad and total observations by step of GRID_S, each at the time of the sample that first shows it.
 
-    Raises ValueError where the threshold is not a bound, StoreUnavailable and StoreError.
+    Raises ValueError where the threshold is not a bound, StoreUnavailableError and StoreError.
     """
     series = store.series(_name(indicator), _matchers(indicator))
     if reason := refusal(indicator, [_edge(info.labels) for info in series]):

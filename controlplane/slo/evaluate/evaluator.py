@@ -59,7 +59,7 @@ class Evaluator:
     ) -> list[Evaluation]:
         """How each objective does at `now_ns`. `doubt` asks the store, and says why the ledger is not to be believed.
 
-        Raises StoreUnavailable and StoreError where the ledger cannot be read.
+        Raises StoreUnavailableError and StoreError where the ledger cannot be read.
         """
         now_s = now_ns // SECOND_NS
         self._take(objectives, tuple(planned), now_s)
@@ -116,7 +116,7 @@ class Evaluator:
         return [one.slice_s for one in methods if isinstance(one, Timeslices)]
 
     def _take(self, objectives: Iterable[Objective], planned: tuple[Planned, ...], now_s: int) -> None:
-        """Let what is counted follow what is asked for. Raises StoreUnavailable: then nothing was taken, and the next tick does."""
+        """Let what is counted follow what is asked for. Raises StoreUnavailableError: then nothing was taken, and the next tick does."""
         wanted = {one.slug: one for one in objectives}
         same = planned == self._planned and wanted == {slug: one.objective for slug, one in self._known.items()}
         if same and not any(self._turned(one, now_s) for one in self._counted()):

@@ -21,7 +21,7 @@ class Doubt:
         self._since: datetime | None = None
 
     def about(self, store: Store, now: datetime) -> str:
-        """Why the ledger is not to be believed, in words; empty where it is. Raises StoreUnavailable and StoreError."""
+        """Why the ledger is not to be believed, in words; empty where it is. Raises StoreUnavailableError and StoreError."""
         newest_ns = store.newest_end(int(now.timestamp() * 1e9))
         seen = {one.component: one for one in observations()}
         why = missing(

@@ -3,16 +3,16 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from controlplane.telemetry.store import StoreUnavailable
+from controlplane.telemetry.store import StoreUnavailableError
 
 T = TypeVar("T")
 
 
 def alone(work: Callable[[], T]) -> T | Exception:
-    """What `work` returns, or why it failed. Raises StoreUnavailable alone, because then it is no one's failure."""
+    """What `work` returns, or why it failed. Raises StoreUnavailableError alone, because then it is no one's failure."""
     try:
         return work()
-    except StoreUnavailable:
+    except StoreUnavailableError:
         raise
     except Exception as error:  # noqa: BLE001  (the one place where any failure of one objective is held)
         return error

@@ -23,7 +23,7 @@ class KeptHours:
         self.oldest: int | None = None  # the oldest hour with events that was loaded
 
     def load(self, tallies: Tallies, names: Sequence[str], from_hour: int, to_hour: int) -> dict[str, frozenset[int]]:
-        """Put what was counted before this process began into the tallies; which hours, by definition. Raises StoreUnavailable."""
+        """Put what was counted before this process began into the tallies; which hours, by definition. Raises StoreUnavailableError."""
         if not names:
             return {}
         table = self._store.tallies(list(names), from_hour, to_hour)
@@ -40,7 +40,7 @@ class KeptHours:
     def keep(self, tallies: Tallies, names: Iterable[str], hour: int) -> None:
         """Write down an hour that is over, where the store has it not, or otherwise.
 
-        Raises StoreUnavailable and StoreError: then it counts as not written.
+        Raises StoreUnavailableError and StoreError: then it counts as not written.
         """
         counts: dict[str, list[tuple[str, int, int]]] = {name: [] for name in names}
         bad, total = tallies.hours.sums(hour, hour + 1)

@@ -33,7 +33,7 @@ class Asking:
     ) -> Iterator[tuple[Known, dict[Split, Block] | Exception]]:
         """Bad and total requests of each between two times, s since the epoch; or why there are none.
 
-        Raises StoreUnavailable, where the store is away for all.
+        Raises StoreUnavailableError, where the store is away for all.
         """
         requests = [one for one in chosen if not isinstance(one.objective.indicator, Histogram)]
         search = _Search()

@@ -20,7 +20,7 @@ def preview(
 ) -> list[Variant]:
     """Each by its name, in their order. What counts the same requests is counted once.
 
-    Raises ValueError where a window is longer than the period or a histogram cannot judge it, StoreUnavailable and StoreError.
+    Raises ValueError where a window is longer than the period or a histogram cannot judge it, StoreUnavailableError and StoreError.
     """
     known: dict[tuple[str, object], dict[Split, History]] = {}
     found = []

@@ -27,7 +27,7 @@ def histories(
     """What was counted from `from_s` to `to_s`, and before it as far as windows and periods reach and requests are kept.
 
     By the values it is split by; without any split the key is `()`. Nothing recorded at all is a history without steps.
-    Raises ValueError where a histogram cannot judge it, StoreUnavailable and StoreError.
+    Raises ValueError where a histogram cannot judge it, StoreUnavailableError and StoreError.
     """
     step_s = step_of(objective)
     end_s = to_s // step_s * step_s

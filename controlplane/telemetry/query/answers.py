@@ -1,4 +1,4 @@
-"""Questions put to the store of this process. Raises StoreUnavailable and StoreInputError as the store does."""
+"""Questions put to the store of this process. Raises StoreUnavailableError and StoreInputError as the store does."""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ from controlplane.telemetry.core.query_types import (
 from controlplane.telemetry.core.spans import ROW_SPANS, Span
 from controlplane.telemetry.ledger.path_segments import Segment, paths, segments
 from controlplane.telemetry.ledger.row import LedgerRow
-from controlplane.telemetry.query.core.errors import BadQuestion
+from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.explain import Explanation
 from controlplane.telemetry.query.core.question import DIMENSIONS, Question
 from controlplane.telemetry.query.core.slow import Slow
@@ -131,20 +131,20 @@ def requests(
     min_e2e_ns: int = 0,
     max_e2e_ns: int | None = None,
 ) -> RequestPage:
-    """A page of rows. Raises BadQuestion for a cursor that is not of this order."""
+    """A page of rows. Raises BadQuestionError for a cursor that is not of this order."""
     try:
         return store().requests(question.range.window, question.filters, order, limit, cursor, min_e2e_ns, max_e2e_ns)
     except StoreInputError as error:
-        raise BadQuestion("cursor", cursor or "", str(error), "Leave it out to begin at the first page") from None
+        raise BadQuestionError("cursor", cursor or "", str(error), "Leave it out to begin at the first page") from None
 
 
 def export(question: Question, form: Format) -> Iterator[bytes]:
-    """All rows as pieces of one file. Raises BadQuestion where there are more than MOST_EXPORTED."""
+    """All rows as pieces of one file. Raises BadQuestionError where there are more than MOST_EXPORTED."""
     window, filters = question.range.window, question.filters
     count = store().count(window, filters)
     if count > MOST_EXPORTED:
         reason = f"has {count:,} requests, more than the {MOST_EXPORTED:,} of one export"
-        raise BadQuestion("from", question.range.from_text, reason, "Ask for a shorter range, or filter")
+        raise BadQuestionError("from", question.range.from_text, reason, "Ask for a shorter range, or filter")
     return store().export(window, filters, form)
 
 

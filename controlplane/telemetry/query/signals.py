@@ -16,7 +16,7 @@ from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.metrics.steps import Step, fitting, interval_ns, means, rates
 from controlplane.telemetry.metrics.triton import METRICS, ServerAverages, by_server
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.query.core.errors import BadQuestion
+from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.metric_question import Drawn, Line, Shown, Signal, written
 from controlplane.telemetry.query.core.timerange import SECOND_NS, STEPS_S, step_ns
 from controlplane.telemetry.store import StoreError, StoreInputError
@@ -91,15 +91,17 @@ def _since(window: Window) -> Window:
 
 
 def _asked(signal: Signal, ask: Callable[[], T]) -> T:
-    """What the store refuses of the question, in the question's terms. Raises BadQuestion."""
+    """What the store refuses of the question, in the question's terms. Raises BadQuestionError."""
     try:
         return ask()
     except StoreInputError as error:
-        raise BadQuestion("metric", signal.metric, str(error), "Narrow the labels by match, or the range") from None
+        raise BadQuestionError(
+            "metric", signal.metric, str(error), "Narrow the labels by match, or the range"
+        ) from None
     except StoreError as error:
         if error.code != BAD_EXPRESSION:
             raise
         texts = [written(matcher) for matcher in signal.matchers if "~" in matcher.operator]
-        raise BadQuestion(
+        raise BadQuestionError(
             "match", texts[0], "is not a regular expression that RE2 knows", "Leave out look-arounds"
         ) from None

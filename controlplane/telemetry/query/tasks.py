@@ -6,7 +6,7 @@ import structlog
 from celery import shared_task
 
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.store import StoreError, StoreUnavailable
+from controlplane.telemetry.store import StoreError, StoreUnavailableError
 
 log = structlog.get_logger(__name__)
 
@@ -19,7 +19,7 @@ def sort_pieces() -> None:
     """Sort the parts of the ledger that are over. Should it fail, long pages are slower until the next minute tries again."""
     try:
         done = answers.store().sort_pieces(time.time_ns(), MOST_S)
-    except (StoreUnavailable, StoreError) as error:
+    except (StoreUnavailableError, StoreError) as error:
         log.warning("ledger.not_sorted", reason=str(error), retry_after_s=60)
         return
     if done:

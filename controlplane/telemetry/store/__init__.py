@@ -3,7 +3,7 @@
 `Store(dsn)` reads and writes; `migrate(dsn, retention_days)` makes the tables; `front.serve_embedded(home)` is the embedded server.
 """
 
-from .errors import StoreError, StoreInputError, StoreUnavailable
+from .errors import StoreError, StoreInputError, StoreUnavailableError
 from .maintenance.migrate import migrate
 from .maintenance.presort import Sorter
 from .metrics import MetricReader, MetricWriter
@@ -21,7 +21,7 @@ from .write.homes import Homekeeper
 from .write.shares import Sharer
 from .write.withdraw import Withdrawer
 
-__all__ = ["Store", "StoreError", "StoreInputError", "StoreUnavailable", "migrate"]
+__all__ = ["Store", "StoreError", "StoreInputError", "StoreUnavailableError", "migrate"]
 
 
 class Store(
@@ -44,6 +44,6 @@ class Store(
 ):
     """The store at a DSN (`clickhouse://user:password@host:port/database`). Blocking and thread-safe; connects at first use.
 
-    Every method raises StoreUnavailable (try again after `retry_after_s`), StoreError (never will), or StoreInputError (a StoreError
+    Every method raises StoreUnavailableError (try again after `retry_after_s`), StoreError (never will), or StoreInputError (a StoreError
     and a ValueError: an argument that names its remedy). From asyncio, call it through `asyncio.to_thread`.
     """

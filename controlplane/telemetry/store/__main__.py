@@ -9,7 +9,7 @@ from pathlib import Path
 from controlplane.config import load
 
 from .embedded.front import serve_embedded
-from .errors import StoreError, StoreUnavailable
+from .errors import StoreError, StoreUnavailableError
 from .maintenance.migrate import migrate
 
 
@@ -34,7 +34,7 @@ def main() -> None:
     arguments = parser.parse_args()
     try:
         asyncio.run(_serve(arguments.home, arguments.port, arguments.retention_days))
-    except (StoreUnavailable, StoreError, OSError) as error:
+    except (StoreUnavailableError, StoreError, OSError) as error:
         sys.exit(f"the store does not start: {error}")
 
 

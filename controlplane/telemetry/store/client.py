@@ -16,7 +16,7 @@ from clickhouse_connect.driver.httputil import get_pool_manager
 from urllib3.exceptions import HTTPError
 
 from .dsn import parse_dsn
-from .errors import RETRYABLE_CODES, StoreError, StoreUnavailable
+from .errors import RETRYABLE_CODES, StoreError, StoreUnavailableError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -44,7 +44,7 @@ INSERT_SETTINGS: Mapping[str, object] = {
 class Connection:
     """Connects at first use, so that a process may start before the store does. Safe to share between threads.
 
-    Every call raises StoreUnavailable (come again) or StoreError (never will).
+    Every call raises StoreUnavailableError (come again) or StoreError (never will).
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class Connection:
         """Whether the store answers a query now."""
         try:
             return self.rows("SELECT 1") == [(1,)]
-        except StoreUnavailable:
+        except StoreUnavailableError:
             return False
 
     def rows(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Any]:
@@ -96,12 +96,12 @@ class Connection:
             self._connected().command(sql, parameters=dict(parameters or {}))
 
     def insert_arrow(self, table: str, data: pa.Table) -> None:
-        """Append `data`, whose columns are named as the table's. Sent again, rows replace themselves: repeat it after StoreUnavailable."""
+        """Append `data`, by column name. Rows sent twice replace themselves: send them again after StoreUnavailableError."""
         with _translated():
             self._connected().insert_arrow(table, data, settings=dict(INSERT_SETTINGS))
 
     def _probe(self) -> None:
-        """Raises StoreUnavailable where nothing at the address answers. Whatever answers will do: proxies know no /ping."""
+        """Raises StoreUnavailableError where nothing at the address answers. Whatever answers will do: proxies know no /ping."""
         if time.monotonic() - self._answered_s < PROBE_AFTER_S:
             return
         scheme, host = "https" if self.dsn.secure else "http", self.dsn.host
@@ -109,7 +109,7 @@ class Connection:
         try:
             self._pool.request("GET", url, timeout=PROBE_S, retries=False)
         except HTTPError as error:
-            raise StoreUnavailable(f"the store does not answer within {PROBE_S:g} s: {error}") from error
+            raise StoreUnavailableError(f"the store does not answer within {PROBE_S:g} s: {error}") from error
         self._answered_s = time.monotonic()
 
     def _connected(self) -> Client:
@@ -141,7 +141,7 @@ def _translated() -> Iterator[None]:
         code = getattr(error, "code", None)
         away = code in RETRYABLE_CODES if code else isinstance(error, OperationalError) or _BUSY.search(str(error))
         if away:
-            raise StoreUnavailable(f"the store does not answer now: {error}") from error
+            raise StoreUnavailableError(f"the store does not answer now: {error}") from error
         raise StoreError(f"the store refused: {error}", code=code) from error
     except OSError as error:
-        raise StoreUnavailable(f"the store cannot be reached: {error}") from error
+        raise StoreUnavailableError(f"the store cannot be reached: {error}") from error

@@ -1,8 +1,15 @@
-"""The store's two families of failure: retryable with a delay, and permanent. No client exception leaves this package."""
+"""The errors of the store, in two families. No exception of a client library leaves this package.
+
+StoreUnavailableError      retryable: the same call may succeed after `retry_after_s`
+StoreError                 permanent: the same call will fail again
+├── StoreInputError        an argument that no query can be made of
+├── StoreSchemaError       schema files that contradict each other
+└── EngineError            a statement that the embedded engine refused
+"""
 
 
-class StoreUnavailable(Exception):  # noqa: N818  (what it says, not what it is)
-    """The store did not take or answer this now; the same call may work after `retry_after_s` seconds."""
+class StoreUnavailableError(Exception):
+    """Retryable: the store is away, busy or full. The same call may succeed after `retry_after_s` seconds."""
 
     def __init__(self, message: str, retry_after_s: float = 1.0) -> None:
         super().__init__(message)
@@ -10,7 +17,7 @@ class StoreUnavailable(Exception):  # noqa: N818  (what it says, not what it is)
 
 
 class StoreError(Exception):
-    """The store refused this call and will refuse it again. `code` is ClickHouse's, where it gave one."""
+    """Permanent: the store refused this call and will refuse it again. `code` is ClickHouse's error code, if it sent one."""
 
     def __init__(self, message: str, code: int | None = None) -> None:
         super().__init__(message)
@@ -18,12 +25,12 @@ class StoreError(Exception):
 
 
 class StoreInputError(StoreError, ValueError):
-    """An argument (a dimension, a cursor, an identifier, a limit) that no query can be made of; names the field and the remedy."""
+    """Permanent: an argument (a dimension, a cursor, an identifier, a limit) is wrong. The message names it and the remedy."""
 
 
 RETRYABLE_CODES = frozenset(
     {
-        60,  # UNKNOWN_TABLE: our own tables, so they have not been made yet
+        60,  # UNKNOWN_TABLE: our own tables are not made yet
         81,  # UNKNOWN_DATABASE
         159,  # TIMEOUT_EXCEEDED
         202,  # TOO_MANY_SIMULTANEOUS_QUERIES
@@ -44,4 +51,4 @@ RETRYABLE_CODES = frozenset(
         999,  # KEEPER_EXCEPTION
     }
 )
-"""ClickHouse error codes that say "later", not "never"."""
+"""ClickHouse error codes after which the same call may succeed later."""

@@ -230,7 +230,7 @@ class MetricReader(Connection):
 
 
 class MetricWriter(Connection):
-    """Inserts columns in the shapes above. Repeating a batch is harmless. Raises StoreUnavailable or StoreError."""
+    """Inserts columns in the shapes above. Repeating a batch is harmless. Raises StoreUnavailableError or StoreError."""
 
     def insert_metric_columns(
         self,

@@ -20,7 +20,7 @@ from controlplane.slo.core.windows import DAY_S, HOUR_S, BurnWindow
 from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.slo.models import Maintenance, ObjectiveState, StoredObjective
 from controlplane.slo.save import save_objective
-from controlplane.telemetry.store import Store, StoreError, StoreUnavailable
+from controlplane.telemetry.store import Store, StoreError, StoreUnavailableError
 from tests.controlplane.slo.test_evaluator import NOW_S, NS, UP, assert_equals_the_ledger, swept
 from tests.support.slo.ledger_rows import rows
 
@@ -237,14 +237,14 @@ def test_an_hour_that_the_store_did_not_take_is_written_later(store: Store, monk
 
     def insert_tallies(columns: Any) -> None:
         if away[0]:
-            raise StoreUnavailable("not now")
+            raise StoreUnavailableError("not now")
         insert(columns)
 
     monkeypatch.setattr(store, "insert_tallies", insert_tallies)
     evaluator = Evaluator(store)
     evaluator.tick([UP], [], NOW_S * NS)
     for _ in range(8):
-        with pytest.raises(StoreUnavailable):
+        with pytest.raises(StoreUnavailableError):
             while evaluator.sweep(NOW_S * NS):
                 pass
     away[0] = False
@@ -284,7 +284,7 @@ def test_maintenance_planned_while_the_store_was_away_is_applied_once_it_is_back
     start_s = (NOW_S - 2 * HOUR_S) // 60 * 60
     planned = Planned("driver", datetime.fromtimestamp(start_s, UTC).replace(tzinfo=None), "UTC", HOUR_S)
     other = replace(UP, slug="other")
-    with monkeypatch.context() as patch, pytest.raises(StoreUnavailable):
+    with monkeypatch.context() as patch, pytest.raises(StoreUnavailableError):
         patch.setattr(store, "tallies", _away)
         evaluator.tick([UP, other], [planned], NOW_S * NS)
     evaluator.tick([UP], [planned], NOW_S * NS)
@@ -294,7 +294,7 @@ def test_maintenance_planned_while_the_store_was_away_is_applied_once_it_is_back
 
 
 def _away(*_: object) -> None:
-    raise StoreUnavailable("away")
+    raise StoreUnavailableError("away")
 
 
 def test_values_that_come_one_by_one_are_bounded_and_those_long_gone_make_room(

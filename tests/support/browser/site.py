@@ -19,8 +19,7 @@ from pathlib import Path
 
 from channels_redis.pubsub import RedisPubSubChannelLayer
 
-from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.maintenance import migrate
+from controlplane.telemetry.store import Store, migrate
 from deploy.local.ports import free_ports
 from deploy.local.process import ROOT, Command, Managed
 from deploy.local.redis import redis

@@ -17,8 +17,7 @@ import pyarrow as pa
 from controlplane.telemetry.core.spans import AttrValue, Span
 from controlplane.telemetry.ledger.attribute_index import tokens
 from controlplane.telemetry.ledger.row import PROMPT_BUCKET_EDGES, STAGES, prompt_bucket
-from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.maintenance import migrate
+from controlplane.telemetry.store import Store, migrate
 from controlplane.telemetry.store.write.arrow_columns import (
     ATTEMPT,
     REQUEST_SCHEMA,

@@ -11,8 +11,7 @@ from django.test import Client
 from controlplane.accounts.models import ApiToken
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.maintenance import migrate
+from controlplane.telemetry.store import Store, migrate
 from controlplane.telemetry.store.write.withdraw import key_of
 from deploy.local.ports import free_port
 from deploy.local.process import Command, Managed

@@ -15,7 +15,7 @@ import structlog
 from controlplane.telemetry.core.spans import ROW_SPANS, Span
 from controlplane.telemetry.ingest.otlp.decode import Spans
 from controlplane.telemetry.ledger import LedgerRow
-from controlplane.telemetry.store import StoreError, StoreUnavailable
+from controlplane.telemetry.store import StoreError, StoreUnavailableError
 from controlplane.telemetry.store.write.arrow_columns import SPAN_SCHEMA, span_table, table_spans
 
 from .assembly import MOST_TRACES, Closing, Shared, groups
@@ -281,7 +281,7 @@ class Sink:
         while not self._stop.is_set():
             try:
                 call()
-            except StoreUnavailable as error:
+            except StoreUnavailableError as error:
                 self._say(str(error))
                 wait_s = min(_LONGEST_WAIT_S, max(error.retry_after_s, wait_s * 2))
             except StoreError as error:

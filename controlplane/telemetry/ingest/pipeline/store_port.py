@@ -15,7 +15,7 @@ from controlplane.telemetry.store.write.withdraw import RequestKey
 
 
 class TraceStore(Protocol):
-    """Every method may raise StoreUnavailable (the same call works later) or StoreError (this data is refused)."""
+    """Every method may raise StoreUnavailableError (the same call works later) or StoreError (this data is refused)."""
 
     def prepare(self) -> None:
         """Bring the tables to this version's shape."""

@@ -1,12 +1,12 @@
-"""The one error of a question that cannot be understood."""
+"""The error of a question that cannot be understood."""
 
 import re
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-class BadQuestion(ValueError):  # noqa: N818  (as the standard library names what it is)
-    """Permanent: `field` holds `value`, which is wrong for `reason`; `remedy` says what to write instead."""
+class BadQuestionError(ValueError):
+    """Permanent: `value` of `field` is wrong for `reason`. `remedy` says what to write instead."""
 
     def __init__(self, field: str, value: str, reason: str, remedy: str) -> None:
         super().__init__(f"{field}={value[:80]!r}: {reason}. {remedy}.")
@@ -17,5 +17,5 @@ class BadQuestion(ValueError):  # noqa: N818  (as the standard library names wha
 
 
 def has_control_characters(text: str) -> bool:
-    """Whether it holds what no name, label or attribute of a question may hold."""
+    """Whether `text` has a control character: no name, label or attribute of a question may have one."""
     return _CONTROL.search(text) is not None

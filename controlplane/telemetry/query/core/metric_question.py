@@ -6,7 +6,7 @@ from typing import Literal, cast
 
 from controlplane.telemetry.core.metric_types import Matcher, Operator, SeriesInfo
 from controlplane.telemetry.metrics.steps import Step
-from controlplane.telemetry.query.core.errors import BadQuestion, has_control_characters
+from controlplane.telemetry.query.core.errors import BadQuestionError, has_control_characters
 from controlplane.telemetry.query.core.question import DEFAULT_FROM, DEFAULT_TO, Parameters, choice, one
 from controlplane.telemetry.query.core.timerange import TimeRange
 from controlplane.telemetry.query.core.timerange import parse as parse_range
@@ -77,10 +77,10 @@ def written(matcher: Matcher) -> str:
 
 
 def parse(parameters: Parameters, now_ns: int) -> Signal:
-    """Raises BadQuestion."""
+    """Raises BadQuestionError."""
     matches = [text for text in parameters.get("match", ()) if text]
     if len(matches) > MOST_MATCHES:
-        raise BadQuestion("match", matches[0], f"is one of {len(matches)}", f"Give at most {MOST_MATCHES}")
+        raise BadQuestionError("match", matches[0], f"is one of {len(matches)}", f"Give at most {MOST_MATCHES}")
     shown = choice(parameters, "as", ("", *SHOWN), "")
     return Signal(
         parse_range(one(parameters, "from", DEFAULT_FROM), one(parameters, "to", DEFAULT_TO), now_ns),
@@ -94,7 +94,7 @@ def parse(parameters: Parameters, now_ns: int) -> Signal:
 def _text(parameters: Parameters, name: str) -> str:
     text = one(parameters, name, "").strip()
     if len(text) > LONGEST_TEXT or has_control_characters(text):
-        raise BadQuestion(
+        raise BadQuestionError(
             name, text, "is not a name", f"Give text without control characters, of at most {LONGEST_TEXT} characters"
         )
     return text
@@ -103,7 +103,7 @@ def _text(parameters: Parameters, name: str) -> str:
 def _matcher(text: str) -> Matcher:
     found = _MATCH.fullmatch(text)
     if found is None or len(text) > LONGEST_MATCH or has_control_characters(text):
-        raise BadQuestion(
+        raise BadQuestionError(
             "match", text, "is no condition on a label", "Write label=value, label!=value or label=~expression"
         )
     label, operator, value = found.groups()
@@ -111,7 +111,7 @@ def _matcher(text: str) -> Matcher:
         try:
             re.compile(value)
         except re.error as error:
-            raise BadQuestion(
+            raise BadQuestionError(
                 "match", text, f"is not a regular expression ({error})", "Write one, or label=value"
             ) from None
     return Matcher(label, cast(Operator, operator), value)

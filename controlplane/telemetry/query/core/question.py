@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from controlplane.telemetry.core.query_types import Dimension, Filter, Filters
 from controlplane.telemetry.ledger.attribute_index import LONGEST_TEXT
-from controlplane.telemetry.query.core.errors import BadQuestion, has_control_characters
+from controlplane.telemetry.query.core.errors import BadQuestionError, has_control_characters
 from controlplane.telemetry.query.core.timerange import TimeRange
 from controlplane.telemetry.query.core.timerange import parse as parse_range
 
@@ -63,7 +63,7 @@ def written(pairs: Sequence[tuple[str, str]]) -> str:
 
 
 def parse(parameters: Parameters, now_ns: int) -> Question:
-    """Read a question. Unknown parameters are the caller's own. Raises BadQuestion."""
+    """Read a question. Unknown parameters are the caller's own. Raises BadQuestionError."""
     return Question(
         range=parse_range(one(parameters, "from", DEFAULT_FROM), one(parameters, "to", DEFAULT_TO), now_ns),
         filters=_filters(parameters),
@@ -72,28 +72,28 @@ def parse(parameters: Parameters, now_ns: int) -> Question:
 
 
 def choice(parameters: Parameters, field: str, allowed: Sequence[str], default: str) -> str:
-    """A parameter that must be one of a few words. Raises BadQuestion."""
+    """A parameter that must be one of a few words. Raises BadQuestionError."""
     value = one(parameters, field, default)
     if value not in allowed:
-        raise BadQuestion(field, value, "is not one of the values", f"Use one of {', '.join(allowed)}")
+        raise BadQuestionError(field, value, "is not one of the values", f"Use one of {', '.join(allowed)}")
     return value
 
 
 def whole(parameters: Parameters, field: str, default: int, low: int, high: int) -> int:
-    """A parameter that is a whole number in a range. Raises BadQuestion."""
+    """A parameter that is a whole number in a range. Raises BadQuestionError."""
     value = one(parameters, field, str(default))
     if not (value.isascii() and value.isdigit() and len(value) < 10 and low <= int(value) <= high):
-        raise BadQuestion(
+        raise BadQuestionError(
             field, value, f"is not a whole number from {low} to {high}", f"Use {default}, or leave it out"
         )
     return int(value)
 
 
 def one(parameters: Parameters, field: str, default: str) -> str:
-    """A parameter that may be given once; empty is as good as absent. Raises BadQuestion."""
+    """A parameter that may be given once; empty is as good as absent. Raises BadQuestionError."""
     values = [value for value in parameters.get(field, ()) if value]
     if len(values) > 1:
-        raise BadQuestion(field, values[1], "is given more than once", f"Keep one {field}")
+        raise BadQuestionError(field, values[1], "is given more than once", f"Keep one {field}")
     return values[0] if values else default
 
 
@@ -102,10 +102,10 @@ def _filters(parameters: Parameters) -> Filters:
     for name in DIMENSIONS:
         values = tuple(dict.fromkeys(value for value in parameters.get(name, ()) if value))
         if len(values) > MOST_VALUES:
-            raise BadQuestion(name, values[0], f"has {len(values)} values", f"Give at most {MOST_VALUES}")
+            raise BadQuestionError(name, values[0], f"has {len(values)} values", f"Give at most {MOST_VALUES}")
         for value in values:
             if len(value) > LONGEST_VALUE or has_control_characters(value):
-                raise BadQuestion(
+                raise BadQuestionError(
                     name,
                     value,
                     "is not a name",
@@ -122,10 +122,10 @@ def _attributes(parameters: Parameters) -> tuple[str, ...]:
     """`key=value` each; all must hold."""
     found = tuple(dict.fromkeys(text.strip() for text in parameters.get("attribute", ()) if text.strip()))
     if len(found) > MOST_ATTRIBUTES:
-        raise BadQuestion("attribute", found[0], f"is one of {len(found)}", f"Give at most {MOST_ATTRIBUTES}")
+        raise BadQuestionError("attribute", found[0], f"is one of {len(found)}", f"Give at most {MOST_ATTRIBUTES}")
     for text in found:
         key, equals, value = text.partition("=")
         if not (key and equals and value) or has_control_characters(text) or len(value) > LONGEST_TEXT:
             remedy = f"Write key=value, such as user.id=42, the value at most {LONGEST_TEXT} characters"
-            raise BadQuestion("attribute", text, "is not an attribute of a span", remedy)
+            raise BadQuestionError("attribute", text, "is not an attribute of a span", remedy)
     return found

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from controlplane.telemetry.core.query_types import Region, Window
-from controlplane.telemetry.query.core.errors import BadQuestion
+from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.question import QUANTILES, Parameters, Quantile, choice, one
 from controlplane.telemetry.query.core.timerange import instant_ns
 
@@ -29,15 +29,15 @@ class Slow:
 
 
 def parse_slow(parameters: Parameters, now_ns: int, default: Quantile = DEFAULT_ABOVE) -> Slow:
-    """`above`, or a region: `slower_than_ms`, or any of E2E from and to and entry from and to. Raises BadQuestion."""
+    """`above`, or a region: `slower_than_ms`, or any of E2E from and to and entry from and to. Raises BadQuestionError."""
     given = {name: text for name in REGION if (text := one(parameters, name, ""))}
     above = cast(Quantile, choice(parameters, "above", QUANTILES, default))
     if not given:
         return Slow(above)
     if one(parameters, "above", ""):
-        raise BadQuestion("above", above, f"says another thing than {next(iter(given))}", "Keep one of them")
+        raise BadQuestionError("above", above, f"says another thing than {next(iter(given))}", "Keep one of them")
     if "slower_than_ms" in given and len(given) > 1:
-        raise BadQuestion(
+        raise BadQuestionError(
             "slower_than_ms", given["slower_than_ms"], "cannot be joined with a region", "Write e2e_from_ms instead"
         )
     low = "slower_than_ms" if "slower_than_ms" in given else "e2e_from_ms"
@@ -50,7 +50,9 @@ def _high(given: dict[str, str], low: str) -> int | None:
         return None
     high = ms_as_ns("e2e_to_ms", given["e2e_to_ms"])
     if high <= ms_as_ns(low, given.get(low, "0")):
-        raise BadQuestion("e2e_to_ms", given["e2e_to_ms"], "is not above e2e_from_ms", "Give more, or leave it out")
+        raise BadQuestionError(
+            "e2e_to_ms", given["e2e_to_ms"], "is not above e2e_from_ms", "Give more, or leave it out"
+        )
     return high
 
 
@@ -61,21 +63,21 @@ def _window(given: dict[str, str], now_ns: int) -> Window | None:
         return None
     if not all(texts):
         missing = ends[texts.index("")]
-        raise BadQuestion(missing, "", "is missing beside the other end of the region", "Give both or neither")
+        raise BadQuestionError(missing, "", "is missing beside the other end of the region", "Give both or neither")
     from_ns, to_ns = (instant_ns(name, text, now_ns) for name, text in zip(ends, texts, strict=True))
     if to_ns <= from_ns:
-        raise BadQuestion("region_to", texts[1], f"is not after region_from={texts[0]}", "End later")
+        raise BadQuestionError("region_to", texts[1], f"is not after region_from={texts[0]}", "End later")
     return Window(from_ns, to_ns)
 
 
 def ms_as_ns(field: str, text: str) -> int:
-    """A parameter that is a number of milliseconds, in ns. Raises BadQuestion."""
+    """A parameter that is a number of milliseconds, in ns. Raises BadQuestionError."""
     try:
         value = float(text)
     except ValueError:
         value = -1.0
     if not 0 <= value <= LONGEST_MS:  # which NaN is not either
-        raise BadQuestion(
+        raise BadQuestionError(
             field, text, f"is not a number of milliseconds from 0 to {LONGEST_MS:.0f}", "Give one as 2000"
         )
     return round(value * MS_NS)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from controlplane.telemetry.core.query_types import Window
-from controlplane.telemetry.query.core.errors import BadQuestion
+from controlplane.telemetry.query.core.errors import BadQuestionError
 
 SECOND_NS = 1_000_000_000
 UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -54,16 +54,16 @@ class TimeRange:
 
 
 def parse(from_text: str, to_text: str, now_ns: int) -> TimeRange:
-    """The range from `from_text` to `to_text`. Raises BadQuestion, naming the field, the value and what to write instead."""
+    """The range from `from_text` to `to_text`. Raises BadQuestionError, naming the field, the value and what to write instead."""
     from_text, to_text = from_text.strip(), to_text.strip()
     from_ns = instant_ns("from", from_text, now_ns)
     to_ns = instant_ns("to", to_text, now_ns)
     if to_ns - from_ns < SHORTEST_NS:
-        raise BadQuestion(
+        raise BadQuestionError(
             "from", from_text, f"is not at least a second before to={to_text}", "Begin earlier, or end later"
         )
     if to_ns - from_ns > LONGEST_NS:
-        raise BadQuestion("from", from_text, "makes a range of more than 92 days", "Ask for a shorter range")
+        raise BadQuestionError("from", from_text, "makes a range of more than 92 days", "Ask for a shorter range")
     return TimeRange(from_text, to_text, Window(from_ns, to_ns))
 
 
@@ -80,7 +80,7 @@ def instant_ns(field: str, text: str, now_ns: int) -> int:
         reason = (
             "is not a time" if not _WRITTEN_DAY.match(text) else f"is not a day between {FIRST_YEAR} and {LATEST_YEAR}"
         )
-        raise BadQuestion(field, text, reason, _REMEDY)
+        raise BadQuestionError(field, text, reason, _REMEDY)
     moment = datetime.fromisoformat(text)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     seconds = int(moment.replace(microsecond=0).timestamp())

@@ -12,7 +12,7 @@ import chdb
 import structlog
 from chdb.state.sqlitelike import Connection
 
-from ..errors import StoreError, StoreUnavailable
+from ..errors import StoreError, StoreUnavailableError
 from .statement import Insert, Query, identifier, quote, settings_statement
 
 log = structlog.get_logger(__name__)
@@ -56,7 +56,7 @@ class Engine:
         try:
             first = Connection(path)
         except RuntimeError as error:
-            raise StoreUnavailable(
+            raise StoreUnavailableError(
                 f"the store in {path} cannot be opened: another process has it open, or it is damaged ({error}). "
                 "Stop the other telemetry process, or give this one its own WEIR_HOME.",
                 retry_after_s=5.0,

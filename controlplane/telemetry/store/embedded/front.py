@@ -233,7 +233,7 @@ async def serve_embedded(
 ) -> AsyncIterator[Front]:
     """Open `home`/store and serve it on the loopback interface until the block ends. Port 0 picks a free one.
 
-    Raises StoreUnavailable where another process has the folder open, OSError where the port is taken. Makes `home`/store-password
+    Raises StoreUnavailableError where another process has the folder open, OSError where the port is taken. Makes `home`/store-password
     (0600) where it is absent. Tables are made by `migrate`, not here.
     """
     password = access.password(home)

@@ -60,7 +60,7 @@ def render(template: str, dsn: Dsn, retention_days: int) -> list[str]:
 def migrate(dsn: str, retention_days: int = 30) -> list[int]:
     """Apply what is missing; returns the versions applied now. Running it again, or from two processes at once, changes nothing more.
 
-    Raises StoreUnavailable where the store does not answer, StoreError where the database is newer than this code.
+    Raises StoreUnavailableError where the store does not answer, StoreError where the database is newer than this code.
     """
     if not 1 <= retention_days <= MAX_RETENTION_DAYS:
         raise StoreInputError(f"retention {retention_days} days is out of range; use 1 to {MAX_RETENTION_DAYS}")

@@ -44,7 +44,7 @@ _RANKS = pa.schema(
 
 
 class Sorter(RankedReader):
-    """Raises StoreUnavailable or StoreError; what was begun is begun again the next time. Two at once do the work twice, harmlessly."""
+    """Raises StoreUnavailableError or StoreError; the next call starts again. Two processes at once do the work twice, harmlessly."""
 
     def sort_pieces(self, now_ns: int, most_s: float) -> int:
         """Sort what is due, the newest first, at least one piece and until `most_s` have passed; how many it was."""

@@ -44,7 +44,7 @@ class ExemplarsFound:
 
 
 class ExemplarReader(Connection):
-    """Raises StoreUnavailable or StoreError."""
+    """Raises StoreUnavailableError or StoreError."""
 
     def exemplars_of(self, series: Sequence[SeriesInfo], window: Window, limit: int = 100) -> ExemplarsFound:
         """At most `limit` of these series' exemplars with `from_ns < time <= to_ns`, spread over the window.

@@ -14,7 +14,7 @@ from .arrow_columns import request_table, span_table
 
 
 class Writer(Connection):
-    """Inserts. Each raises StoreUnavailable (send the same batch again later) or StoreError (it will never be taken)."""
+    """Inserts. Each raises StoreUnavailableError (send the same batch again later) or StoreError (it will never be taken)."""
 
     def insert_spans(self, spans: Sequence[Span]) -> None:
         """Append spans; one with a (trace_id, span_id) that is there replaces it."""

@@ -10,7 +10,7 @@ from ..client import Connection
 
 
 class Homekeeper(Connection):
-    """Each call raises StoreUnavailable or StoreError. Repeating it is harmless."""
+    """Each call raises StoreUnavailableError or StoreError. Repeating it is harmless."""
 
     def insert_homes(self, homes: Mapping[bytes, Home]) -> None:
         """Note the homes of these traces (16 raw bytes)."""

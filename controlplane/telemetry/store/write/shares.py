@@ -19,7 +19,7 @@ def share_of(trace_ids: Sequence[bytes]) -> list[int]:
 
 
 class Sharer(Connection):
-    """Each call raises StoreUnavailable or StoreError. Repeating it is harmless."""
+    """Each call raises StoreUnavailableError or StoreError. Repeating it is harmless."""
 
     def insert_shares(self, process: int, batch: int, shares: Sequence[int]) -> None:
         """Note that `process` closed these traces (see `share_of`) in its batch `batch`."""

@@ -25,7 +25,7 @@ def key_of(row: LedgerRow) -> RequestKey:
 
 
 class Withdrawer(Connection):
-    """Each call raises StoreUnavailable or StoreError. Repeating it is harmless."""
+    """Each call raises StoreUnavailableError or StoreError. Repeating it is harmless."""
 
     def request_keys(self, trace_ids: Sequence[bytes]) -> set[RequestKey]:
         """The requests that the store has of these traces."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.telemetry.query.core.errors import BadQuestion
+from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.question import DIMENSIONS, parse
 
 NOW = 1_795_000_000 * 10**9
@@ -56,7 +56,7 @@ def test_what_a_question_writes_reads_back_as_the_same_question(filters: dict[st
     ],
 )
 def test_a_bad_parameter_is_named(parameters: dict[str, list[str]], field: str) -> None:
-    with pytest.raises(BadQuestion) as refused:
+    with pytest.raises(BadQuestionError) as refused:
         parse(parameters, NOW)
     assert refused.value.field == field
     assert refused.value.remedy

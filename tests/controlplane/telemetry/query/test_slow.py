@@ -3,7 +3,7 @@
 import pytest
 
 from controlplane.telemetry.core.query_types import Region, Window
-from controlplane.telemetry.query.core.errors import BadQuestion
+from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.slow import Slow, parse_slow
 
 NOW_NS = 1_795_000_000 * 10**9
@@ -53,6 +53,6 @@ def test_a_region_is_written_as_it_was_read() -> None:
     ],
 )
 def test_what_cannot_be_understood_is_named(field: str, parameters: dict[str, str]) -> None:
-    with pytest.raises(BadQuestion) as caught:
+    with pytest.raises(BadQuestionError) as caught:
         parsed(**parameters)
     assert caught.value.field == field

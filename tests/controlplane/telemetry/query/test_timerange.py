@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.telemetry.core.query_types import Window
-from controlplane.telemetry.query.core.errors import BadQuestion
+from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.timerange import LONGEST_NS, SECOND_NS, STEPS_S, instant_ns, parse, step_ns
 
 NOW = 1_795_000_000 * SECOND_NS
@@ -61,7 +61,7 @@ def test_each_way_of_writing_an_instant_means_what_it_says(text: str, expected_n
     ],
 )
 def test_what_is_not_a_time_is_refused_with_the_field_the_value_and_the_remedy(text: str) -> None:
-    with pytest.raises(BadQuestion, match="now-15m") as refused:
+    with pytest.raises(BadQuestionError, match="now-15m") as refused:
         instant_ns("to", text, NOW)
     assert (refused.value.field, refused.value.value) == ("to", text)
 
@@ -70,7 +70,7 @@ def test_what_is_not_a_time_is_refused_with_the_field_the_value_and_the_remedy(t
     ("start", "end"), [("now", "now-15m"), ("now", "now"), ("now-100d", "now"), ("2026-01-01", "2026-11-01")]
 )
 def test_a_range_that_is_backwards_empty_or_too_long_is_refused(start: str, end: str) -> None:
-    with pytest.raises(BadQuestion) as refused:
+    with pytest.raises(BadQuestionError) as refused:
         parse(start, end, NOW)
     assert refused.value.field == "from"
 
@@ -79,7 +79,7 @@ def test_a_range_that_is_backwards_empty_or_too_long_is_refused(start: str, end:
 def test_no_text_whatever_raises_anything_but_a_bad_question(text: str) -> None:
     try:
         assert isinstance(instant_ns("from", text, NOW), int)
-    except BadQuestion as refused:
+    except BadQuestionError as refused:
         assert refused.remedy
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.maintenance import migrate
+from controlplane.telemetry.store import Store, migrate
 
 _numbers = count(1)
 

@@ -11,8 +11,7 @@ import pytest
 from controlplane.telemetry.core.spans import SERVER, AttrValue, Span
 from controlplane.telemetry.ledger.attribute_index import is_label, tokens, written
 from controlplane.telemetry.ledger.row import LedgerRow
-from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.maintenance import migrate
+from controlplane.telemetry.store import Store, migrate
 from controlplane.telemetry.store.write.arrow_columns import label_columns, request_table
 from controlplane.telemetry.store.write.withdraw import key_of
 from tests.support.telemetry.samples import HOUR, random_rows, row

@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.core.spans import Span
-from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.maintenance import migrate
+from controlplane.telemetry.store import Store, migrate
 from controlplane.telemetry.store.write.withdraw import key_of
 from tests.support.telemetry.samples import FEW, NOON_NS, S, row, span, spans
 

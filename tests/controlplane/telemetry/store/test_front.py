@@ -23,7 +23,7 @@ from clickhouse_connect.driver.client import Client
 from clickhouse_connect.driver.exceptions import DatabaseError
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from controlplane.telemetry.store import Store, StoreError, StoreUnavailable
+from controlplane.telemetry.store import Store, StoreError, StoreUnavailableError
 from controlplane.telemetry.store.dsn import parse_dsn
 from tests.support.telemetry.samples import HOUR, random_rows
 
@@ -250,9 +250,9 @@ def test_the_store_s_errors_are_of_two_families(store: Store, dsn: str) -> None:
     with pytest.raises(StoreError) as wrong:
         Store(dsn.replace(parse_dsn(dsn).password, "wrong")).newest()
     assert wrong.value.code == 516
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(StoreUnavailableError):
         store.rows("SELECT sleepEachRow(1) FROM numbers(30) SETTINGS max_execution_time = 1, max_block_size = 1")
-    with pytest.raises(StoreUnavailable):  # the tables are made by the telemetry process, perhaps later
+    with pytest.raises(StoreUnavailableError):  # the tables are made by the telemetry process, perhaps later
         Store(f"{dsn}_not_made").newest()
 
 
@@ -264,7 +264,7 @@ def test_a_store_that_is_away_is_unavailable_and_comes_back_by_itself(tmp_path: 
         process.terminate()
         assert process.wait() == 0
     assert not store.ping()
-    with pytest.raises(StoreUnavailable) as away:
+    with pytest.raises(StoreUnavailableError) as away:
         store.newest()
     assert away.value.retry_after_s > 0
     with start(tmp_path, "--port", str(parse_dsn(dsn).port)) as process:

@@ -4,10 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from controlplane.telemetry.store import Store, StoreError, StoreInputError
+from controlplane.telemetry.store import Store, StoreError, StoreInputError, migrate
+from controlplane.telemetry.store import migrate as public
 from controlplane.telemetry.store.dsn import parse_dsn
-from controlplane.telemetry.store.maintenance import migrate
-from controlplane.telemetry.store.maintenance import migrate as public
 from controlplane.telemetry.store.maintenance.migrate import migrations, render
 from tests.support.telemetry.samples import HOUR, random_rows
 

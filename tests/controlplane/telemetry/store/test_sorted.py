@@ -273,7 +273,7 @@ def test_a_piece_and_a_model_of_which_nothing_was_answered_have_their_errors_and
 
 
 def test_pieces_sorted_before_latency_was_of_answers_are_sorted_again(store: Store, dsn: str) -> None:
-    from controlplane.telemetry.store.maintenance import migrate
+    from controlplane.telemetry.store import migrate
 
     rows = traffic()
     store.insert_requests(rows, version=1)
@@ -326,7 +326,7 @@ def test_a_build_that_is_not_all_there_is_not_believed(store: Store) -> None:
 
 
 def test_rows_written_before_there_were_pieces_are_sorted_too(store: Store, dsn: str) -> None:
-    from controlplane.telemetry.store.maintenance import migrate
+    from controlplane.telemetry.store import migrate
 
     for table in ("touches", "touched", "ranked", "ranks"):
         store.command(f"DROP TABLE {table}")

@@ -13,7 +13,7 @@ from controlplane.telemetry.ingest.pipeline.sink import Sink
 from controlplane.telemetry.ingest.pipeline.status import Status
 from controlplane.telemetry.ingest.spool.frame import Position
 from controlplane.telemetry.ledger import LedgerRow
-from controlplane.telemetry.store import StoreError, StoreUnavailable
+from controlplane.telemetry.store import StoreError, StoreUnavailableError
 from controlplane.telemetry.store.write.arrow_columns import table_spans
 from controlplane.telemetry.store.write.withdraw import RequestKey
 
@@ -95,7 +95,7 @@ def test_batches_are_written_in_order_and_the_checkpoint_follows() -> None:
 
 
 def test_a_store_that_is_away_is_asked_again_until_it_answers() -> None:
-    store = MemoryStore(StoreUnavailable("gone", 0.01), StoreUnavailable("gone", 0.01))
+    store = MemoryStore(StoreUnavailableError("gone", 0.01), StoreUnavailableError("gone", 0.01))
     outcome = Outcome(store, ["a"], ["b"])
     assert (store.names, outcome.checkpoints, outcome.away) == (["a", "b"], [0, 1], ["", "gone", ""])
 
