@@ -18,13 +18,14 @@ BURN = """
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from controlplane.incidents import changes, engine, silencing
+from controlplane.incidents.act import changes, silencing
+from controlplane.incidents.decide import engine
 from controlplane.incidents.models import Incident
-from controlplane.slo.objective import Objective
-from controlplane.slo.sli import Availability, Latency
-from tests.controlplane.incidents.alerts import TTFT, alert
-from tests.controlplane.incidents.delivery.notices import pagerduty
-from controlplane.incidents.delivery.models import Destination
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.sli import Availability, Latency
+from tests.support.incidents.alerts import TTFT, alert
+from tests.support.incidents.notices import pagerduty
+from controlplane.incidents.notify.delivery.models import Destination
 Destination.objects.exists() or pagerduty("on call")
 now = datetime.now(UTC).replace(microsecond=0)
 changes.record("policy-revision/14", "policy revision 14", "policy", now - timedelta(minutes=5))
@@ -41,12 +42,12 @@ for tick in range(30):  # what a busy machine's store did not answer in time is 
         break
 """
 TAKES_WARNINGS = """
-from tests.controlplane.incidents.delivery.notices import pagerduty
+from tests.support.incidents.notices import pagerduty
 pagerduty("tickets only", severities=["warning"])
 """
 QUIET = """
 from controlplane.incidents.models import Incident, SilenceRecord
-from controlplane.incidents.delivery.models import Delivery, Destination
+from controlplane.incidents.notify.delivery.models import Delivery, Destination
 Incident.objects.all().delete()
 Delivery.objects.all().delete()
 Destination.objects.all().delete()

@@ -44,7 +44,7 @@ class AskedIncidents(Schema):
 
 class LinkOut(Schema):
     href: str
-    page_text: str
+    text: str
 
 
 class IncidentOut(Schema):
@@ -86,7 +86,7 @@ class EntryOut(Schema):
     kind: str
     by: str
     via: str
-    page_text: str
+    text: str
 
 
 class IncidentDetailOut(IncidentOut):

@@ -75,7 +75,7 @@ def _time(at: object) -> str:
 
 def _plain(text: str) -> str:
     """One line; what Markdown would read as markup stays text."""
-    joined = " ".join(str(page_text).split())
+    joined = " ".join(text.split())
     for character in "\\`*[]<>|":
         joined = joined.replace(character, f"\\{character}")
     return joined

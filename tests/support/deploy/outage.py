@@ -21,11 +21,11 @@ GOOD_S = 20.0
 """Traffic that is well, before it is not."""
 
 SET_UP = """
-from controlplane.incidents.delivery.models import Destination, Kind
+from controlplane.incidents.notify.delivery.models import Destination, Kind
 from controlplane.slo.models import StoredObjective
-from controlplane.slo.objective import Objective, Rolling
+from controlplane.slo.core.objective import Objective, Rolling
 from controlplane.slo.save import save_objective
-from controlplane.slo.sli import Availability
+from controlplane.slo.core.sli import Availability
 StoredObjective.objects.update(enabled=False)
 save_objective(Objective(slug="all-answered", name="Every request is answered", indicator=Availability(), target=0.999,
                          period=Rolling(30 * 86_400), owner=""), who="test")

@@ -9,8 +9,8 @@ from tests.conftest import Start
 from tests.support.incidents.pagerduty import PagerDuty
 
 PAGE = """
-from controlplane.incidents.delivery.models import Destination, Kind
-from controlplane.incidents.delivery.admin import send_test
+from controlplane.incidents.notify.delivery.models import Destination, Kind
+from controlplane.incidents.notify.delivery.admin import send_test
 destination = Destination(name="stand-in", kind=Kind.PAGERDUTY)
 destination.point_at({url!r}, "0" * 32)
 destination.save()
