@@ -14,7 +14,7 @@ from controlplane.fleet.models import (
     Region,
     Replica,
     SnapshotRevision,
-    StageBudgets,
+    StageTimeouts,
     Team,
     Tenant,
     Tier,
@@ -128,14 +128,14 @@ class GatewayKeyAdmin(ModelAdmin):
             self.message_user(request, f"Copy the key now, it is not shown again: {text}", messages.WARNING)
 
 
-@admin.register(StageBudgets)
-class StageBudgetsAdmin(ModelAdmin):
-    list_display = ["__str__", *(field.name for field in StageBudgets._meta.fields if field.name != "id")]
+@admin.register(StageTimeouts)
+class StageTimeoutsAdmin(ModelAdmin):
+    list_display = ["__str__", *(field.name for field in StageTimeouts._meta.fields if field.name != "id")]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        return not StageBudgets.objects.exists()
+        return not StageTimeouts.objects.exists()
 
-    def has_delete_permission(self, request: HttpRequest, obj: StageBudgets | None = None) -> bool:
+    def has_delete_permission(self, request: HttpRequest, obj: StageTimeouts | None = None) -> bool:
         return False
 
 

@@ -20,7 +20,7 @@ from controlplane.fleet.models import (
     Region,
     Replica,
     SnapshotRevision,
-    StageBudgets,
+    StageTimeouts,
     Tenant,
     Tier,
     Variant,
@@ -41,7 +41,7 @@ SOURCES: tuple[type[models.Model], ...] = (
     Tier,
     Tenant,
     GatewayKey,
-    StageBudgets,
+    StageTimeouts,
 )
 """Models whose rows the snapshot is made of."""
 

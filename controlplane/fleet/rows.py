@@ -1,14 +1,14 @@
 """The fleet's rows in the database as plain values. No judgement here: `snapshot.py` has it."""
 
 from controlplane.fleet.core.snapshot import FleetValues, ModelValue, PoolValue, ReplicaValue, TenantValue
-from controlplane.fleet.models import LLMModel, Pool, StageBudgets, Tenant, Tier
+from controlplane.fleet.models import LLMModel, Pool, StageTimeouts, Tenant, Tier
 from inference.core import snapshot
-from inference.core.snapshot import Budgets, CacheRule
+from inference.core.snapshot import CacheRule
 
 
 def fleet_values() -> FleetValues:
     """Everything the snapshot is made of, in seven queries. Read it inside a transaction that sees one moment."""
-    return FleetValues(models=_models(), pools=_pools(), tiers=_tiers(), tenants=_tenants(), budgets=_budgets())
+    return FleetValues(models=_models(), pools=_pools(), tiers=_tiers(), tenants=_tenants(), timeouts=_timeouts())
 
 
 def _models() -> tuple[ModelValue, ...]:
@@ -68,6 +68,7 @@ def _tenants() -> tuple[TenantValue, ...]:
     )
 
 
-def _budgets() -> Budgets:
-    row = StageBudgets.objects.first() or StageBudgets()
-    return Budgets(**{name: getattr(row, name) for name in Budgets.__struct_fields__})
+def _timeouts() -> snapshot.StageTimeouts:
+    row = StageTimeouts.objects.first() or StageTimeouts()
+    names = snapshot.StageTimeouts.__struct_fields__
+    return snapshot.StageTimeouts(**{name: getattr(row, name) for name in names})

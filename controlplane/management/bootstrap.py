@@ -13,7 +13,7 @@ from django.db import transaction
 from controlplane.accounts.models import TOKEN_PREFIX, ApiToken
 from controlplane.config.secrets import new_secret, read_secret, write_secret
 from controlplane.fleet import seed
-from controlplane.fleet.models import GatewayKey, StageBudgets, Tenant, Tier
+from controlplane.fleet.models import GatewayKey, StageTimeouts, Tenant, Tier
 from controlplane.fleet.models.traffic import KEY_PREFIX
 from controlplane.fleet.publish import publish
 from controlplane.slo import seed as objectives
@@ -85,7 +85,7 @@ def _api_token(home: Path) -> list[str]:
 
 
 def _tiers() -> list[str]:
-    StageBudgets.objects.get_or_create(pk=StageBudgets.ONLY)
+    StageTimeouts.objects.get_or_create(pk=StageTimeouts.ONLY)
     made = [
         name
         for name, priority in TIERS.items()

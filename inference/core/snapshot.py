@@ -85,9 +85,9 @@ class Tenant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     key_sha256: tuple[str, ...]
 
 
-class Budgets(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How long each stage may take, ms. A stage over budget fails fast and names itself; the cache is skipped
-    instead.
+class StageTimeouts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How long each stage may take, ms. The gateway ends a stage that takes longer with an error that names it. It skips
+    the cache instead.
     """
 
     cache_ms: int = 25
@@ -104,7 +104,7 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pools: tuple[Pool, ...]
     tiers: tuple[Tier, ...]
     tenants: tuple[Tenant, ...]
-    budgets: Budgets = Budgets()
+    timeouts: StageTimeouts = StageTimeouts()
     degradation_level: int = 0
 
 
@@ -138,7 +138,8 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pools: tuple[msgspec.Raw, ...]
     tiers: tuple[msgspec.Raw, ...]
     tenants: tuple[msgspec.Raw, ...]
-    budgets: Budgets = Budgets()
+    timeouts: StageTimeouts | None = None
+    budgets: StageTimeouts | None = None  # the former name of `timeouts`: a file written before an upgrade has it
     degradation_level: int = 0
 
 
@@ -177,7 +178,7 @@ def check(raw: bytes) -> Checked:
         tuple(pools.values()),
         tuple(tiers.values()),
         tuple(tenants.values()),
-        document.budgets,
+        document.timeouts or document.budgets or StageTimeouts(),
         document.degradation_level,
     )
     return Checked(snapshot, tuple(faults))

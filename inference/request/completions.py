@@ -184,7 +184,7 @@ class _Job:
         if cacheable:
             key = cache_key(question, model, pool, caller.tenant)
             trace.enter(LOOKUP)
-            answer, trace.outcome = await completions.look_up(key, snapshot.budgets.cache_ms / 1000)
+            answer, trace.outcome = await completions.look_up(key, snapshot.timeouts.cache_ms / 1000)
             if answer is not None:
                 trace.enter(RESPOND)
                 self._replay(writer, answer)
@@ -194,7 +194,7 @@ class _Job:
             model,
             state,
             served.tokenizer,
-            snapshot.budgets,
+            snapshot.timeouts,
             caller.tier.priority,
             trace.context.trace_id,
             trace.context.flags,
@@ -217,7 +217,7 @@ class _Job:
             trace.outcome = "coalesced"
             trace.coalesced_with = flight.leader
         if body.streams:
-            await self._stream(writer, flight, snapshot.budgets.egress_ms)
+            await self._stream(writer, flight, snapshot.timeouts.egress_ms)
         else:
             await self._whole(writer, flight)
 

@@ -10,7 +10,7 @@ from inference.backends.fleet import PoolState, Replica
 from inference.backends.triton import Inference
 from inference.core.normalise import Question
 from inference.core.openai import errors
-from inference.core.snapshot import Budgets, Model
+from inference.core.snapshot import Model, StageTimeouts
 from inference.observability.spans import ADMIT, INFER, TOKENIZE, Mark, now_ns, span_id
 from inference.request.admit import QueueFullError
 from inference.request.coalesce import Flight
@@ -28,7 +28,7 @@ class Work(NamedTuple):
     model: Model
     pool: PoolState
     tokenizer: Tokenizer
-    budgets: Budgets
+    timeouts: StageTimeouts
     priority: int
     trace_id: bytes
     flags: bytes
@@ -55,14 +55,14 @@ async def generate(work: Work, flight: Flight) -> None:
 async def _count(work: Work) -> int:
     prompt, limit = work.question.prompt, work.model.max_prompt_tokens
     param = "messages" if work.question.operation == "chat" else "prompt"
-    budget_ms = work.budgets.tokenizer_ms
+    timeout_ms = work.timeouts.tokenizer_ms
     try:
         tokens = work.tokenizer.count_short(prompt)
         if tokens is None:
-            async with asyncio.timeout(budget_ms / 1000):
+            async with asyncio.timeout(timeout_ms / 1000):
                 tokens = await work.tokenizer.count(prompt, limit)
     except TimeoutError:
-        raise errors.stage_timeout("tokenizer", budget_ms) from None
+        raise errors.stage_timeout("tokenizer", timeout_ms) from None
     if tokens > limit:
         raise errors.context_length(tokens, limit, param)
     return tokens
@@ -73,11 +73,11 @@ async def _admit(work: Work) -> None:
     if admission.try_acquire():
         return
     try:
-        await admission.acquire(work.priority, work.budgets.queue_ms / 1000)
+        await admission.acquire(work.priority, work.timeouts.queue_ms / 1000)
     except QueueFullError:
         raise errors.overloaded(work.model.name, _RETRY_AFTER_S) from None
     except TimeoutError:
-        raise errors.stage_timeout("queue", work.budgets.queue_ms) from None
+        raise errors.stage_timeout("queue", work.timeouts.queue_ms) from None
 
 
 async def _infer(work: Work, flight: Flight) -> None:
@@ -135,27 +135,27 @@ async def _ask(work: Work, flight: Flight, replica: Replica, attempt: int) -> No
     replica.served += 1
     traceparent = b"00-%s-%s-%s" % (work.trace_id.hex().encode(), mark.id.hex().encode(), work.flags)
     inference: Inference | None = None
-    stage, budget_ms = "model", work.budgets.first_token_ms
+    stage, timeout_ms = "model", work.timeouts.first_token_ms
     room = _MAX_ANSWER_CHARS
     loop = asyncio.get_running_loop()
     start_s = loop.time()
     try:
-        async with asyncio.timeout_at(start_s + budget_ms / 1000) as budget:
+        async with asyncio.timeout_at(start_s + timeout_ms / 1000) as timeout:
             inference = await replica.model.infer(work.question, flight.prompt_tokens, work.priority, traceparent)
             if inference.waiting:
                 # Every replica's server has as many calls as it takes at once: one more stage of the queue.
-                mark.stage, stage, budget_ms = ADMIT, "queue", work.budgets.queue_ms
-                budget.reschedule(start_s + budget_ms / 1000)
+                mark.stage, stage, timeout_ms = ADMIT, "queue", work.timeouts.queue_ms
+                timeout.reschedule(start_s + timeout_ms / 1000)
                 await inference.sent()
                 mark = mark.again(INFER, now_ns())
                 flight.marks.append(mark)
-                stage, budget_ms, start_s = "model", work.budgets.first_token_ms, loop.time()
-                budget.reschedule(start_s + budget_ms / 1000)
+                stage, timeout_ms, start_s = "model", work.timeouts.first_token_ms, loop.time()
+                timeout.reschedule(start_s + timeout_ms / 1000)
             while (chunk := await inference.next()) is not None:
                 if not mark.first_token_ns:
                     mark.first_token_ns = now_ns()
-                    budget_ms = work.budgets.model_ms
-                    budget.reschedule(start_s + budget_ms / 1000)
+                    timeout_ms = work.timeouts.model_ms
+                    timeout.reschedule(start_s + timeout_ms / 1000)
                 if chunk.text:
                     flight.texts.append(chunk.text)
                     room -= len(chunk.text)
@@ -170,7 +170,7 @@ async def _ask(work: Work, flight: Flight, replica: Replica, attempt: int) -> No
         raise errors.model_failed("it ended its answer without saying why")
     except TimeoutError:
         mark.error = "timeout"
-        raise errors.stage_timeout(stage, budget_ms) from None
+        raise errors.stage_timeout(stage, timeout_ms) from None
     except UnreachableError as error:
         mark.error = "refused" if isinstance(error, RefusedError) else "unreachable"
         raise

@@ -20,8 +20,8 @@ from tests.support.gateway.process import (
     a_snapshot,
     small_only,
     unique,
-    with_budgets,
     with_pool,
+    with_timeouts,
     within_async,
 )
 
@@ -54,23 +54,23 @@ async def test_a_failure_mid_stream_is_raised_by_the_client(
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_stage_over_budget_is_named(
+async def test_a_stage_over_its_timeout_is_named(
     start_gateway: StartGateway, own_triton: tuple[Triton, Managed], stream: bool
 ) -> None:
     triton, _ = own_triton
     load(triton, "chat_small", time_scale="20")
-    gateway = start_gateway(with_budgets(a_snapshot(triton.grpc), first_token_ms=20))
+    gateway = start_gateway(with_timeouts(a_snapshot(triton.grpc), first_token_ms=20))
     with pytest.raises(openai.InternalServerError) as caught:
         await gateway.client().chat.completions.create(model=SMALL, messages=unique(), stream=stream)
     assert (caught.value.status_code, caught.value.code, caught.value.param) == (504, "stage_timeout", "model")
     assert caught.value.response.headers["x-should-retry"] == "false"
     # Too long for the whole answer: the tokens so far have gone out, so it is told in the stream.
-    gateway.obey(with_budgets(with_budgets(a_snapshot(triton.grpc), first_token_ms=20_000), model_ms=1_000))
+    gateway.obey(with_timeouts(with_timeouts(a_snapshot(triton.grpc), first_token_ms=20_000), model_ms=1_000))
     with pytest.raises(openai.APIError) as late:
         await collect(gateway, max_tokens=500)
     assert (late.value.code, late.value.param) == ("stage_timeout", "model")
     # Waiting for the first, so long that waiting itself is too long.
-    narrow = with_pool(with_budgets(a_snapshot(triton.grpc), queue_ms=20), SMALL, max_concurrency=1)
+    narrow = with_pool(with_timeouts(a_snapshot(triton.grpc), queue_ms=20), SMALL, max_concurrency=1)
     gateway.obey(with_pool(narrow, SMALL))
     first = asyncio.ensure_future(collect(gateway))
     await within_async(5, lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_pool_in_flight") == 1))

@@ -8,7 +8,7 @@ import pytest
 
 from inference.backends.triton import Chunk
 from inference.core.openai.errors import ApiError
-from inference.core.snapshot import Budgets
+from inference.core.snapshot import StageTimeouts
 from inference.request import generate
 from inference.request.coalesce import Flight
 
@@ -32,7 +32,7 @@ class Endless:
 async def test_an_answer_without_end_is_ended() -> None:
     model, flight = Endless(), Flight(None, (b"", b""), 1)
     replica: Any = SimpleNamespace(name="r0", pool="p", served=0, model=model)
-    work: Any = SimpleNamespace(trace_id=b"\1" * 16, flags=b"01", budgets=Budgets(), question=None, priority=1)
+    work: Any = SimpleNamespace(trace_id=b"\1" * 16, flags=b"01", timeouts=StageTimeouts(), question=None, priority=1)
     with pytest.raises(ApiError, match="model_error") as caught:
         async with asyncio.timeout(20):
             await generate._ask(work, flight, replica, 1)

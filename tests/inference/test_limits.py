@@ -16,9 +16,9 @@ from tests.support.gateway.process import (
     Gateway,
     a_snapshot,
     unique,
-    with_budgets,
     with_model,
     with_pool,
+    with_timeouts,
     within_async,
 )
 from tests.support.gateway.triton_double import TritonDouble
@@ -45,14 +45,14 @@ def metered(double: TritonDouble) -> Snapshot:
 
 
 @pytest.mark.parametrize("mute", [True, False])
-@pytest.mark.parametrize("way", ["disconnect", "deadline", "budget", "error"])
+@pytest.mark.parametrize("way", ["disconnect", "deadline", "timeout", "error"])
 async def test_tokens_are_charged_whichever_way_a_request_ends(
     start_gateway: StartGateway, start_double: StartDouble, way: str, mute: bool
 ) -> None:
     double = await start_double()
     policy = metered(double)
-    if way == "budget":
-        policy = with_budgets(policy, **{"first_token_ms" if mute else "model_ms": 200})
+    if way == "timeout":
+        policy = with_timeouts(policy, **{"first_token_ms" if mute else "model_ms": 200})
     gateway = await asyncio.to_thread(start_gateway, policy)
     double.gate.clear()
     double.mute = mute

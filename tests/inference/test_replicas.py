@@ -17,7 +17,7 @@ from tests.support.gateway.process import (
     Receiver,
     a_snapshot,
     unique,
-    with_budgets,
+    with_timeouts,
     within_async,
 )
 from tests.support.gateway.triton_double import TritonDouble
@@ -92,12 +92,12 @@ async def test_the_higher_tier_waits_less_for_the_servers_limit(
     assert double.priorities == [2, 1, 2, 2]
 
 
-async def test_waiting_for_the_servers_limit_has_a_budget(
+async def test_waiting_for_the_servers_limit_has_a_timeout(
     start_gateway: StartGateway, start_double: StartDouble
 ) -> None:
     double = await start_double(max_calls=1)
     gateway = await begin(start_gateway, double)
-    await asyncio.to_thread(gateway.obey, with_budgets(a_snapshot(double.address), queue_ms=100))
+    await asyncio.to_thread(gateway.obey, with_timeouts(a_snapshot(double.address), queue_ms=100))
     double.gate.clear()
     first = asyncio.ensure_future(ask(gateway))
     await within_async(5, lambda: double.at_once == 1)

@@ -22,9 +22,9 @@ from tests.support.gateway.process import (
     a_snapshot,
     small_only,
     unique,
-    with_budgets,
     with_model,
     with_pool,
+    with_timeouts,
     within,
     within_async,
 )
@@ -109,7 +109,7 @@ async def test_a_request_that_has_chosen_its_pool_is_served_there_whatever_is_sw
 ) -> None:
     """It waits for a cache that hangs while two newer snapshots take its replica away."""
     server, process = own_redis
-    first = with_budgets(a_snapshot(session_triton.grpc), cache_ms=30_000)
+    first = with_timeouts(a_snapshot(session_triton.grpc), cache_ms=30_000)
     gateway = start_gateway(first, redis_url=server.url)
     await within_async(5, lambda: gateway.ready()["cache"] == "up")
     os.killpg(process.pid, signal.SIGSTOP)

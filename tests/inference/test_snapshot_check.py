@@ -8,7 +8,7 @@ import pytest
 
 from inference.core import snapshot
 from inference.core.address import parse_address
-from inference.core.snapshot import SnapshotError, check
+from inference.core.snapshot import SnapshotError, StageTimeouts, check
 from inference.request import tokenize
 from tests.support.gateway.process import LARGE, SMALL, a_snapshot
 
@@ -90,7 +90,7 @@ def test_a_bad_tier_takes_its_tenants_and_no_others() -> None:
             "no tenant of it can be served: tenant 'alice': tier 'standard' is not one of none",
         ),
         (lambda it: it.pop("models"), "not a policy snapshot: Object missing required field `models`"),
-        (lambda it: it["budgets"].update(cache_ms="soon"), "not a policy snapshot: Expected `int`, got `str`"),
+        (lambda it: it["timeouts"].update(cache_ms="soon"), "not a policy snapshot: Expected `int`, got `str`"),
     ],
 )
 def test_a_document_of_which_nothing_is_left_is_refused(change: Callable[[Any], None], reason: str) -> None:
@@ -102,6 +102,16 @@ def test_a_document_of_which_nothing_is_left_is_refused(change: Callable[[Any], 
 def test_a_good_document_comes_back_as_it_was() -> None:
     given = a_snapshot("127.0.0.1:8001", "[::1]:8001", "triton-0.chat_eu.svc:8001")
     assert check(snapshot.encode(given)) == (given, ())
+
+
+def test_a_document_that_names_timeouts_budgets_is_obeyed() -> None:
+    """Such a file was written before the upgrade."""
+
+    def change(it: Any) -> None:
+        it["budgets"] = it.pop("timeouts") | {"cache_ms": 7}
+
+    assert check(document(change)).snapshot.timeouts == StageTimeouts(cache_ms=7)
+    assert check(document(lambda it: it.pop("timeouts"))).snapshot.timeouts == StageTimeouts()
 
 
 @pytest.mark.parametrize("name", snapshot.TOKENIZERS)

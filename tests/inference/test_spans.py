@@ -31,7 +31,7 @@ from tests.support.gateway.process import (
     a_snapshot,
     small_only,
     unique,
-    with_budgets,
+    with_timeouts,
     within_async,
 )
 
@@ -198,7 +198,7 @@ async def test_an_attempt_that_failed_is_a_span_of_its_own_replica(
 
 
 @pytest.mark.parametrize(
-    ("headers", "budget_ms", "error", "status"),
+    ("headers", "timeout_ms", "error", "status"),
     [({}, 100, "timeout", otlp.ERROR), ({"x-stainless-read-timeout": "0.3"}, 60_000, "deadline_exceeded", otlp.ERROR)],
 )
 async def test_an_attempt_that_takes_too_long_says_so(
@@ -206,11 +206,11 @@ async def test_an_attempt_that_takes_too_long_says_so(
     receiver: Receiver,
     slow_triton: Triton,
     headers: dict[str, str],
-    budget_ms: int,
+    timeout_ms: int,
     error: str,
     status: int,
 ) -> None:
-    gateway = start_gateway(with_budgets(small_only(slow_triton), first_token_ms=budget_ms), otlp=receiver.url)
+    gateway = start_gateway(with_timeouts(small_only(slow_triton), first_token_ms=timeout_ms), otlp=receiver.url)
     trace_id = secrets.token_hex(16)
     with pytest.raises(openai.InternalServerError):
         await ask(gateway, unique(), {"traceparent": f"00-{trace_id}-{'1' * 16}-01", **headers})

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from inference.core.snapshot import Budgets, CacheRule, Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier
+from inference.core.snapshot import CacheRule, Endpoint, Model, Pool, Route, Snapshot, StageTimeouts, Tenant, Tier
 
-DEFAULT_BUDGETS = Budgets()
+DEFAULT_TIMEOUTS = StageTimeouts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class FleetValues:
     pools: tuple[PoolValue, ...] = ()
     tiers: tuple[Tier, ...] = ()
     tenants: tuple[TenantValue, ...] = ()
-    budgets: Budgets = DEFAULT_BUDGETS
+    timeouts: StageTimeouts = DEFAULT_TIMEOUTS
 
 
 def render(fleet: FleetValues, version: int) -> Snapshot:
@@ -93,7 +93,7 @@ def render(fleet: FleetValues, version: int) -> Snapshot:
             for tenant in sorted(fleet.tenants, key=lambda one: one.name)
             if tenant.enabled
         ),
-        budgets=fleet.budgets,
+        timeouts=fleet.timeouts,
     )
 
 

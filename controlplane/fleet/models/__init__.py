@@ -3,7 +3,7 @@
 from controlplane.fleet.models.observation import Observation
 from controlplane.fleet.models.revision import SnapshotRevision
 from controlplane.fleet.models.serving import LLMModel, Pool, Region, Replica, Team, Variant
-from controlplane.fleet.models.traffic import GatewayKey, StageBudgets, Tenant, Tier
+from controlplane.fleet.models.traffic import GatewayKey, StageTimeouts, Tenant, Tier
 
 __all__ = [
     "GatewayKey",
@@ -13,7 +13,7 @@ __all__ = [
     "Region",
     "Replica",
     "SnapshotRevision",
-    "StageBudgets",
+    "StageTimeouts",
     "Team",
     "Tenant",
     "Tier",

@@ -5,7 +5,8 @@ from django.db import models
 
 from controlplane.config.secrets import new_secret
 from controlplane.fleet.validators import validate_name
-from inference.core.snapshot import Budgets, key_digest
+from inference.core import snapshot
+from inference.core.snapshot import key_digest
 
 KEY_PREFIX = "weir_key_"
 SHOWN_CHARACTERS = len(KEY_PREFIX) + 6
@@ -88,28 +89,31 @@ class GatewayKey(models.Model):
         return text
 
 
-def _budget(default_ms: int, text: str) -> "models.PositiveIntegerField[int, int]":
+def _timeout(default_ms: int, text: str) -> "models.PositiveIntegerField[int, int]":
     return models.PositiveIntegerField(default=default_ms, validators=[MinValueValidator(1)], help_text=f"{text}, ms.")
 
 
-class StageBudgets(models.Model):
+_DEFAULT = snapshot.StageTimeouts()
+
+
+class StageTimeouts(models.Model):
     """How long each stage of a request may take before the gateway fails fast and names it. One row."""
 
     ONLY = 1
 
-    cache_ms = _budget(Budgets().cache_ms, "The lookup; over it, the cache is skipped")
-    tokenizer_ms = _budget(Budgets().tokenizer_ms, "Counting the prompt's tokens")
-    queue_ms = _budget(Budgets().queue_ms, "Waiting for a place in flight")
-    first_token_ms = _budget(Budgets().first_token_ms, "From the model's call to its first token")
-    model_ms = _budget(Budgets().model_ms, "The model's whole answer")
-    egress_ms = _budget(Budgets().egress_ms, "A client that does not read")
+    cache_ms = _timeout(_DEFAULT.cache_ms, "The lookup; over it, the cache is skipped")
+    tokenizer_ms = _timeout(_DEFAULT.tokenizer_ms, "Counting the prompt's tokens")
+    queue_ms = _timeout(_DEFAULT.queue_ms, "Waiting for a place in flight")
+    first_token_ms = _timeout(_DEFAULT.first_token_ms, "From the model's call to its first token")
+    model_ms = _timeout(_DEFAULT.model_ms, "The model's whole answer")
+    egress_ms = _timeout(_DEFAULT.egress_ms, "A client that does not read")
 
     class Meta:
-        verbose_name = verbose_name_plural = "stage budgets"
-        constraints = [models.CheckConstraint(condition=models.Q(id=1), name="one_row_of_stage_budgets")]
+        verbose_name = verbose_name_plural = "stage timeouts"
+        constraints = [models.CheckConstraint(condition=models.Q(id=1), name="one_row_of_stage_timeouts")]
 
     def __str__(self) -> str:
-        return "Stage budgets"
+        return "Stage timeouts"
 
     def save(self, *args: object, **kwargs: object) -> None:
         self.pk = self.ONLY

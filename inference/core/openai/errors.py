@@ -148,8 +148,8 @@ def unavailable(message: str, retry_after_s: float, stage: str = "model", detail
     )
 
 
-def stage_timeout(stage: str, budget_ms: int) -> ApiError:
-    message = f"The {stage} stage took longer than its budget of {budget_ms} ms."
+def stage_timeout(stage: str, timeout_ms: int) -> ApiError:
+    message = f"The {stage} stage took longer than its timeout of {timeout_ms} ms."
     return PermanentError(504, "server_error", "stage_timeout", message, stage, stage)
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 from django.test import Client
 
-from controlplane.fleet.models import GatewayKey, LLMModel, Pool, Region, Replica, StageBudgets, Tenant, Tier, Variant
+from controlplane.fleet.models import GatewayKey, LLMModel, Pool, Region, Replica, StageTimeouts, Tenant, Tier, Variant
 from inference.core import snapshot
 from inference.core.snapshot import key_digest
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-MODELS = ["team", "region", "llmmodel", "variant", "pool", "replica", "tier", "tenant", "gatewaykey", "stagebudgets"]
+MODELS = ["team", "region", "llmmodel", "variant", "pool", "replica", "tier", "tenant", "gatewaykey", "stagetimeouts"]
 
 
 @pytest.fixture
@@ -136,9 +136,9 @@ def test_an_owner_limits_a_tiers_tokens(owner: Client, home: Path) -> None:
     assert "Ensure this value is greater than or equal to 0" in page
 
 
-def test_there_is_one_row_of_stage_budgets(owner: Client) -> None:
-    budgets = dict.fromkeys(snapshot.Budgets.__struct_fields__, "1000")
-    owner.post("/admin/fleet/stagebudgets/add/", budgets)
-    StageBudgets(cache_ms=5).save()
-    assert StageBudgets.objects.get().cache_ms == 5
-    assert owner.get("/admin/fleet/stagebudgets/add/").status_code == 403
+def test_there_is_one_row_of_stage_timeouts(owner: Client) -> None:
+    timeouts = dict.fromkeys(snapshot.StageTimeouts.__struct_fields__, "1000")
+    owner.post("/admin/fleet/stagetimeouts/add/", timeouts)
+    StageTimeouts(cache_ms=5).save()
+    assert StageTimeouts.objects.get().cache_ms == 5
+    assert owner.get("/admin/fleet/stagetimeouts/add/").status_code == 403

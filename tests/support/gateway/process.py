@@ -64,9 +64,9 @@ def with_pool(snapshot: Snapshot, name: str, **changes: Any) -> Snapshot:
     return msgspec.structs.replace(snapshot, pools=tuple(pools), version=snapshot.version + 1)
 
 
-def with_budgets(snapshot: Snapshot, **changes: int) -> Snapshot:
-    budgets = msgspec.structs.replace(snapshot.budgets, **changes)
-    return msgspec.structs.replace(snapshot, budgets=budgets, version=snapshot.version + 1)
+def with_timeouts(snapshot: Snapshot, **changes: int) -> Snapshot:
+    timeouts = msgspec.structs.replace(snapshot.timeouts, **changes)
+    return msgspec.structs.replace(snapshot, timeouts=timeouts, version=snapshot.version + 1)
 
 
 def unique(text: str = "Tell me about rivers") -> list[Any]:
