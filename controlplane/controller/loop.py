@@ -30,7 +30,7 @@ from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.slo.evaluate.freshness import Doubt
 from controlplane.slo.evaluate.isolation import alone, reason
 from controlplane.slo.models import StoredObjective, Tick
-from controlplane.slo.models.planned_maintenance import planned
+from controlplane.slo.models.planned_maintenance import enabled_maintenance
 from controlplane.telemetry.store import Store, StoreError, StoreUnavailableError
 
 log = structlog.get_logger(__name__)
@@ -133,7 +133,9 @@ class Controller:
     def _evaluate(self, objectives: list[Objective], now: datetime) -> tuple[list[Evaluation], str]:
         now_ns = int(now.timestamp() * 1e9)
         try:
-            found = self.evaluator.tick(objectives, planned(), now_ns, lambda store: self._doubt.about(store, now))
+            found = self.evaluator.tick(
+                objectives, enabled_maintenance(), now_ns, lambda store: self._doubt.about(store, now)
+            )
         except (StoreUnavailableError, StoreError) as error:
             why = f"the ledger cannot be read: {error}"
             return _unknown(objectives, self._last, now_ns, why), why

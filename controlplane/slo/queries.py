@@ -11,19 +11,19 @@ from django.utils import timezone
 
 from controlplane.slo.core.burndown import Hours, Point, burndown, needed
 from controlplane.slo.core.count_plan import definition
-from controlplane.slo.core.maintenance_windows import Planned
+from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.period import Span
 from controlplane.slo.evaluate.states import STALE
 from controlplane.slo.models import ObjectiveState, StoredObjective, Tick
-from controlplane.slo.models.planned_maintenance import planned
+from controlplane.slo.models.planned_maintenance import enabled_maintenance
 from controlplane.telemetry.query import answers
 
 NOT_YET = "not judged yet: the controller does so within seconds, if it runs"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ObjectiveStatus:
     """One scope of an objective, as it is now. `state` is `unknown` where nobody has judged it lately."""
 
     row: StoredObjective
@@ -48,23 +48,23 @@ class Told:
         return None if found is None or self.document.get("total") == 0 else found["left_share"]
 
 
-def told(row: StoredObjective, states: Iterable[ObjectiveState], now: datetime) -> list[Told]:
+def statuses(row: StoredObjective, states: Iterable[ObjectiveState], now: datetime) -> list[ObjectiveStatus]:
     """One for each scope; one that says why where there is none."""
-    found = [_told(row, state, now) for state in states] if row.enabled else []
+    found = [_status(row, state, now) for state in states] if row.enabled else []
     if found:
         return found
     state, why = ("unknown", NOT_YET) if row.enabled else ("disabled", "disabled: nobody judges it")
-    return [Told(row, row.slug, dict(row.scope), state, "", None, None, False, why, {})]
+    return [ObjectiveStatus(row, row.slug, dict(row.scope), state, "", None, None, False, why, {})]
 
 
-def all_told(now: datetime | None = None) -> list[Told]:
+def all_statuses(now: datetime | None = None) -> list[ObjectiveStatus]:
     """Of every objective, the worst first."""
     now = now or timezone.now()
     rows = StoredObjective.objects.select_related("owner").prefetch_related("states")
-    return sorted((one for row in rows for one in told(row, row.states.all(), now)), key=urgency)
+    return sorted((one for row in rows for one in statuses(row, row.states.all(), now)), key=urgency)
 
 
-def urgency(one: Told) -> tuple[int, float, str]:
+def urgency(one: ObjectiveStatus) -> tuple[int, float, str]:
     rank = {"page": 0, "ticket": 1}.get(one.severity) if one.state == "firing" else None
     order = rank if rank is not None else {"unknown": 2, "quiet": 4 if one.is_empty else 3}.get(one.state, 5)
     return order, 2.0 if one.budget_left is None else one.budget_left, one.key
@@ -90,19 +90,21 @@ def history(objective: Objective, scope: dict[str, str], now_ns: int | None = No
     return burndown(objective, Hours(counts), now_ns)
 
 
-def maintained(objective: Objective, span: Span) -> list[tuple[Planned, Span]]:
+def maintenance_in(objective: Objective, span: Span) -> list[tuple[MaintenanceWindow, Span]]:
     """Planned maintenance that concerns an objective, in a span of time, in order."""
-    found = [(one, when) for one in planned() if one.concerns(objective.slug) for when in one.occurrences(span)]
+    found = [
+        (one, when) for one in enabled_maintenance() if one.concerns(objective.slug) for when in one.occurrences(span)
+    ]
     return sorted(found, key=lambda pair: pair[1].from_ns)
 
 
-def _told(row: StoredObjective, state: ObjectiveState, now: datetime) -> Told:
+def _status(row: StoredObjective, state: ObjectiveState, now: datetime) -> ObjectiveStatus:
     age = now - state.at
     document, why = dict(state.document), str(state.document.get("why", ""))
     judged, severity = state.state, state.severity
     if age > STALE:
         judged, severity = "unknown", ""
         why = f"nobody has judged it for {age.total_seconds() // 60:.0f} min: does the controller run?"
-    return Told(
+    return ObjectiveStatus(
         row, state.key, dict(state.scope), judged, severity, state.since, state.at, state.maintenance, why, document
     )

@@ -15,7 +15,7 @@ from controlplane.slo.core.burndown import range_of
 from controlplane.slo.core.document import document
 from controlplane.slo.core.document import objective as parsed
 from controlplane.slo.models import StoredObjective
-from controlplane.slo.queries import Told
+from controlplane.slo.queries import ObjectiveStatus
 from controlplane.slo.save import save_objective
 
 router = Router(tags=["objectives"])
@@ -30,7 +30,7 @@ def objectives(
     rows = StoredObjective.objects.select_related("owner").prefetch_related("states")
     found = []
     for row in rows:
-        told = [one for one in queries.told(row, row.states.all(), now) if state in (None, one.state)]
+        told = [one for one in queries.statuses(row, row.states.all(), now) if state in (None, one.state)]
         if told and owner in (None, row.owner.name if row.owner else "") and model in (None, row.scope.get("model")):
             found.append({**_out(row), "states": [_state(one) for one in told]})
     return {"judged_at": _judged_at(), "objectives": found}
@@ -80,7 +80,7 @@ def remove_objective(request: HttpRequest, slug: str) -> HttpResponse:
 @router.get("/{slug}/status", response=promises.StatusOut, summary="How it stands, in each scope")
 def objective_status(request: HttpRequest, slug: str) -> dict[str, Any]:
     row = _found(slug)
-    told = queries.told(row, row.states.all(), timezone.now())
+    told = queries.statuses(row, row.states.all(), timezone.now())
     return {"judged_at": _judged_at(), "states": [_state(one) for one in told]}
 
 
@@ -91,7 +91,7 @@ def objective_status(request: HttpRequest, slug: str) -> dict[str, Any]:
 )
 def objective_burndown(request: HttpRequest, slug: str, of: Name | None = None) -> dict[str, Any]:
     row = _found(slug)
-    told = queries.told(row, row.states.all(), timezone.now())
+    told = queries.statuses(row, row.states.all(), timezone.now())
     shown = next((one for one in told if one.key == of), told[0] if of is None else None)
     if shown is None:
         raise Http404(f"objective {slug!r} is not judged for {of!r}; /status lists its keys")
@@ -126,7 +126,7 @@ def _out(row: StoredObjective) -> dict[str, Any]:
     }
 
 
-def _state(one: Told) -> dict[str, Any]:
+def _state(one: ObjectiveStatus) -> dict[str, Any]:
     said = one.document
     return {
         "key": one.key,

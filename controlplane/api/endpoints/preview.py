@@ -14,7 +14,7 @@ from controlplane.slo.core.evaluation import elapsed_s
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.period import period_at
 from controlplane.slo.models import StoredObjective
-from controlplane.slo.models.planned_maintenance import planned
+from controlplane.slo.models.planned_maintenance import enabled_maintenance
 from controlplane.slo.replay.core.episodes import Episode, Page
 from controlplane.slo.replay.core.variant import Variant
 from controlplane.slo.replay.preview import preview
@@ -63,7 +63,7 @@ def previewed(request: HttpRequest, body: Previewed) -> dict[str, Any]:
     }
     from_s, to_s = asked.window.from_ns // SECOND_NS, asked.window.to_ns // SECOND_NS
     try:
-        found = preview(answers.store(), objectives, planned(), from_s, to_s)
+        found = preview(answers.store(), objectives, enabled_maintenance(), from_s, to_s)
     except ValueError as error:
         raise refused(str(error), "") from None
     recorded_s = min((one.recorded_from_s for one in found if one.recorded_from_s is not None), default=None)
@@ -126,7 +126,7 @@ def variant_json(found: Variant) -> dict[str, Any]:
                 "pages": len(one.pages),
                 "tickets": len(one.tickets),
                 "left_share": one.left_share,
-                "gone_s": one.gone_s,
+                "gone_s": one.exhausted_s,
                 "warning_s": one.warning_s,
             }
             for scope, one in found.by_scope
@@ -156,5 +156,5 @@ def page_json(found: Page) -> dict[str, Any]:
         "rate": found.rate,
         "left_share": found.left_share,
         "lasts_s": None if found.lasts_s == float("inf") else found.lasts_s,
-        "gone_s": found.gone_s,
+        "gone_s": found.exhausted_s,
     }

@@ -15,7 +15,7 @@ from controlplane.slo import queries
 from controlplane.slo.core import words
 from controlplane.slo.core.count_plan import cut
 from controlplane.slo.models import StoredObjective
-from controlplane.slo.queries import Told
+from controlplane.slo.queries import ObjectiveStatus
 from controlplane.telemetry.core.objective_counts import Cut
 from controlplane.telemetry.core.query_types import Dimension, Filters, Window
 from controlplane.telemetry.query import answers
@@ -32,7 +32,7 @@ def objective_burned(request: HttpRequest, slug: str) -> HttpResponse:
     """`?over=`: of how long. `?of=`: of which scope."""
     row = get_object_or_404(StoredObjective.objects.select_related("owner"), slug=slug)
     over = choice(dict(request.GET.lists()), "over", tuple(OVER), "24h")
-    told = queries.told(row, row.states.all(), timezone.now())
+    told = queries.statuses(row, row.states.all(), timezone.now())
     shown = next((one for one in told if one.key == request.GET.get("of")), told[0])
     promise = row.to_objective()
     judged = cut(promise.indicator)
@@ -53,7 +53,7 @@ def objective_burned(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "dashboard/_objective_burned.html", context | {"told": judged is not None})
 
 
-def burned(shown: Told, judged: Cut, over: str) -> dict[str, Any]:
+def burned(shown: ObjectiveStatus, judged: Cut, over: str) -> dict[str, Any]:
     now_ns = time.time_ns()
     window = Window(now_ns - OVER[over] * 10**9, now_ns)
     filters = cast(Filters, {name: (value,) for name, value in shown.scope.items()})

@@ -4,7 +4,7 @@ from typing import Any
 
 from controlplane.slo.core import words
 from controlplane.slo.core.burn import never_fires
-from controlplane.slo.queries import Told
+from controlplane.slo.queries import ObjectiveStatus
 
 STATE_LOOKS = {
     "page": ("▲", "bad", "burning, page"),
@@ -19,7 +19,7 @@ STATE_LOOKS = {
 INCIDENT_STATES = {"open": ("▲", "bad"), "acknowledged": ("◐", "warn"), "resolved": ("✓", "good")}
 
 
-def rates(one: Told) -> list[dict[str, Any]]:
+def rates(one: ObjectiveStatus) -> list[dict[str, Any]]:
     """Each burn window with its threshold and both rates, as people read them; `never` where even an outage stays below it."""
     return [
         {

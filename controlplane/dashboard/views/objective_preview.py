@@ -20,7 +20,7 @@ from controlplane.slo.core.period import period_at
 from controlplane.slo.core.sli import Latency
 from controlplane.slo.core.windows import WORKBOOK
 from controlplane.slo.models import StoredObjective
-from controlplane.slo.models.planned_maintenance import planned
+from controlplane.slo.models.planned_maintenance import enabled_maintenance
 from controlplane.slo.openslo.core import weir
 from controlplane.slo.replay.core.episodes import Episode
 from controlplane.slo.replay.core.variant import Variant
@@ -55,7 +55,7 @@ def objective_preview(request: HttpRequest) -> HttpResponse:
         variants = preview(
             answers.store(),
             beside(draft, saved),
-            planned(),
+            enabled_maintenance(),
             asked.window.from_ns // SECOND_NS,
             asked.window.to_ns // SECOND_NS,
         )
@@ -186,7 +186,9 @@ def summary(found: Variant) -> dict[str, Any]:
         "target": found.objective.target,
         "first": first,
         "first_at": minute(first.opened_s) if first else "",
-        "early": early(first.gone_s - first.opened_s) if first and first.gone_s is not None else "it never was",
+        "early": early(first.exhausted_s - first.opened_s)
+        if first and first.exhausted_s is not None
+        else "it never was",
         "lasts": lasting(first.lasts_s) if first else "",
         "left": worst.left_share if worst else None,
         "scopes": len(found.replays),

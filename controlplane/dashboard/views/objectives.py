@@ -19,7 +19,7 @@ from controlplane.slo.core import words
 from controlplane.slo.core.burndown import range_of
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.models import StoredObjective
-from controlplane.slo.queries import Told
+from controlplane.slo.queries import ObjectiveStatus
 from controlplane.telemetry.query.core.question import UNKNOWN, Question, choice, parse, written
 from controlplane.telemetry.store import StoreUnavailableError
 
@@ -32,7 +32,7 @@ def objectives(request: HttpRequest) -> HttpResponse:
     parameters = dict(request.GET.lists())
     state = choice(parameters, "state", ("", *SHOWN_STATES), "")
     owner, model = request.GET.get("owner", ""), request.GET.get("model", "")
-    every = queries.all_told()
+    every = queries.all_statuses()
     chosen = [
         one
         for one in every
@@ -63,7 +63,7 @@ def objectives(request: HttpRequest) -> HttpResponse:
 def objective(request: HttpRequest, slug: str) -> HttpResponse:
     """`?of=`: the key of the scope that is shown, of one that is split."""
     found = _found(slug)
-    told = sorted(queries.told(found, found.states.all(), timezone.now()), key=queries.urgency)
+    told = sorted(queries.statuses(found, found.states.all(), timezone.now()), key=queries.urgency)
     shown = next((one for one in told if one.key == request.GET.get("of")), told[0])
     promise = _promise(found)
     context: dict[str, Any] = {
@@ -71,7 +71,7 @@ def objective(request: HttpRequest, slug: str) -> HttpResponse:
         "one": row(shown),
         "others": [row(one) for one in told] if len(told) > 1 or (found.split_by and not shown.is_empty) else [],
         "objective": promise,
-        "promise": words.promise(promise) if promise else "",
+        "promise": words.summary(promise) if promise else "",
         "verdicts": rates(shown),
         "document": shown.document,
         "revisions": found.revisions.all()[:12],
@@ -87,7 +87,7 @@ def objective(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, name, context)
 
 
-def row(one: Told) -> dict[str, Any]:
+def row(one: ObjectiveStatus) -> dict[str, Any]:
     """A row with what a template cannot work out."""
     promise = _promise(one.row)
     look = "empty" if one.is_empty else one.severity if one.state == "firing" else one.state
@@ -107,7 +107,7 @@ def row(one: Told) -> dict[str, Any]:
         "why": one.why or (words.no_requests(promise) if one.is_empty and promise else ""),
         "history": _history(one),
         "target": words.percent(one.row.target),
-        "promise": words.promise(promise) if promise else "",
+        "promise": words.summary(promise) if promise else "",
         "sli": one.document.get("sli"),
         "left": left,
         "spent": words.times(1 - left) if left is not None and left < -0.05 else "",
@@ -122,7 +122,7 @@ def row(one: Told) -> dict[str, Any]:
     }
 
 
-def _history(one: Told) -> str:
+def _history(one: ObjectiveStatus) -> str:
     found = one.document
     if found.get("recorded_since_s") is None or one.at is None:
         return ""
@@ -137,11 +137,11 @@ def question(scope: Mapping[str, str], back: str) -> Question:
     )
 
 
-def _chart(promise: Objective, shown: Told) -> dict[str, Any]:
+def _chart(promise: Objective, shown: ObjectiveStatus) -> dict[str, Any]:
     """The burn-down; without the store, that it is away, and the rest of the page stays."""
     now_ns = time.time_ns()
     span = range_of(promise, now_ns)
-    maintained = queries.maintained(promise, span)
+    maintained = queries.maintenance_in(promise, span)
     context: dict[str, Any] = {
         "maintained": [
             {"planned": one, "from_ns": when.from_ns, "to_ns": when.to_ns} for one, when in reversed(maintained[-6:])
@@ -185,7 +185,7 @@ def _promise(found: StoredObjective) -> Objective | None:
         return None
 
 
-def _owner(one: Told) -> str:
+def _owner(one: ObjectiveStatus) -> str:
     return one.row.owner.name if one.row.owner else ""
 
 

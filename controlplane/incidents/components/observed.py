@@ -8,7 +8,7 @@ from controlplane.fleet.inventory import observations, pool_entries
 from controlplane.incidents.components.core.judge import Limits, Observations
 from controlplane.incidents.components.core.unjudged import ObjectiveSeen
 from controlplane.slo.models import ObjectiveState
-from controlplane.slo.models.planned_maintenance import planned
+from controlplane.slo.models.planned_maintenance import enabled_maintenance
 
 
 def limits(config: Config) -> Limits:
@@ -26,7 +26,7 @@ def read(watching_since: datetime) -> Observations:
         pools=pool_entries(),
         components={one.component: one for one in observations()},
         objectives=list(_objectives()),
-        planned=planned(),
+        planned=enabled_maintenance(),
         watching_since=watching_since,
     )
 

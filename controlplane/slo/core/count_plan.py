@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from controlplane.slo.core.document import document
-from controlplane.slo.core.maintenance_windows import Planned
+from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Objective, Timeslices
 from controlplane.slo.core.period import SECOND_NS, Span
 from controlplane.slo.core.sli import Cost, Histogram, Indicator, Latency
@@ -49,7 +49,10 @@ class Plan:
     """Of objectives that are judged by requests: those on histograms are counted elsewhere."""
 
     def __init__(
-        self, objectives: Iterable[Objective], planned: Sequence[Planned] = (), definitions: Sequence[str] = ()
+        self,
+        objectives: Iterable[Objective],
+        planned: Sequence[MaintenanceWindow] = (),
+        definitions: Sequence[str] = (),
     ) -> None:
         """`definitions`: those of the objectives, where they are known already."""
         counted = [one for one in objectives if not isinstance(one.indicator, Histogram)]
@@ -134,7 +137,7 @@ class _Table:
         self.combination = combination[order]
         self.place, self.bound, self.requests = found.place[order], found.bound[order], found.requests[order]
 
-    def during(self, planned: Planned, spans: Sequence[Span]) -> npt.NDArray[np.bool_]:
+    def during(self, planned: MaintenanceWindow, spans: Sequence[Span]) -> npt.NDArray[np.bool_]:
         """Which rows lie in the spans, and in what is maintained then. A step that it touches is in it."""
         inside = np.zeros(self.steps, bool)
         for span in spans:
@@ -227,7 +230,9 @@ def _threshold(indicator: Indicator) -> tuple[float, ...]:
     return (float(indicator.usd_per_1k_tokens),) if isinstance(indicator, Cost) else ()
 
 
-def _dimensions(objectives: Sequence[Objective], planned: Sequence[Planned]) -> dict[str, frozenset[str] | None]:
+def _dimensions(
+    objectives: Sequence[Objective], planned: Sequence[MaintenanceWindow]
+) -> dict[str, frozenset[str] | None]:
     """The dimensions that matter, with the values to tell apart; None where something is split by it."""
     told: dict[str, set[str]] = {}
     scopes: list[Mapping[str, str]] = [*(one.scope for one in objectives), *(one.scope for one in planned)]

@@ -8,7 +8,7 @@ from controlplane.slo.core.alert import Alert, State
 from controlplane.slo.core.budget import budget
 from controlplane.slo.core.burn import Verdict, judge, worst
 from controlplane.slo.core.counts import Counts
-from controlplane.slo.core.maintenance_windows import Planned
+from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.period import SECOND_NS, Span, period_at
 
@@ -77,7 +77,7 @@ def evaluate(
     scope: Mapping[str, str],
     counted: Counted,
     at_ns: int,
-    planned: Iterable[Planned],
+    planned: Iterable[MaintenanceWindow],
     why: str = "",
 ) -> Evaluation:
     """`why` says that counts cannot be believed now: then nothing fires and nothing is quiet.

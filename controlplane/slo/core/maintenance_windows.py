@@ -19,7 +19,7 @@ DAY_NS = 86_400 * SECOND_NS
 
 
 @dataclass(frozen=True)
-class Planned:
+class MaintenanceWindow:
     """Requests inside it that match `scope`, of the objectives named (or all), are not counted. Raises ValueError."""
 
     name: str
@@ -77,7 +77,7 @@ class Planned:
 
 
 @lru_cache(maxsize=512)
-def _between(planned: Planned, first_day: int, last_day: int) -> tuple[Span, ...]:
+def _between(planned: MaintenanceWindow, first_day: int, last_day: int) -> tuple[Span, ...]:
     """Days since the epoch, so that neighbouring questions have one answer."""
     try:
         return _spans(planned, first_day, last_day)
@@ -85,7 +85,7 @@ def _between(planned: Planned, first_day: int, last_day: int) -> tuple[Span, ...
         return ()
 
 
-def _spans(planned: Planned, first_day: int, last_day: int) -> tuple[Span, ...]:
+def _spans(planned: MaintenanceWindow, first_day: int, last_day: int) -> tuple[Span, ...]:
     length = timedelta(seconds=planned.duration_s)
     if planned.rule:
         low = datetime.fromtimestamp(first_day * 86_400, UTC).replace(tzinfo=None) - length - timedelta(days=1)

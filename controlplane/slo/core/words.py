@@ -29,7 +29,7 @@ def indicator(found: Indicator) -> str:
             return f"{found.metric} is at most {found.threshold:g}"
 
 
-def promise(objective: Objective) -> str:
+def summary(objective: Objective) -> str:
     slices = ""
     if isinstance(objective.method, Timeslices):
         slices = f" of {duration(objective.method.slice_s)} slices, in each of which {percent(objective.method.slice_target)} count"

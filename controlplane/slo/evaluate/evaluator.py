@@ -17,7 +17,7 @@ import structlog
 from controlplane.slo.core.count_plan import Block, Split, late_of, requests_of, scope_of
 from controlplane.slo.core.counts import Counts
 from controlplane.slo.core.evaluation import Counted, Evaluation, evaluate, unjudged
-from controlplane.slo.core.maintenance_windows import Planned
+from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Objective, Rolling, Timeslices
 from controlplane.slo.core.period import LONGEST_PERIOD_S, SECOND_NS, Span, period_at
 from controlplane.slo.core.sli import Histogram
@@ -45,7 +45,7 @@ class Evaluator:
         self._asking, self._kept = Asking(store), KeptHours(store)
         self._tallies = Tallies(24)
         self._known: dict[str, Known] = {}  # by slug
-        self._planned: tuple[Planned, ...] = ()
+        self._planned: tuple[MaintenanceWindow, ...] = ()
         self._recorded_s: int | None = None  # since when anything is recorded
         self._again: list[int] = []  # hours to count again
         self._round = 0
@@ -53,7 +53,7 @@ class Evaluator:
     def tick(
         self,
         objectives: Sequence[Objective],
-        planned: Sequence[Planned],
+        planned: Sequence[MaintenanceWindow],
         now_ns: int,
         doubt: Callable[[Store], str] = lambda store: "",
     ) -> list[Evaluation]:
@@ -115,7 +115,7 @@ class Evaluator:
         methods = [one.objective.method for one in self._counted()]
         return [one.slice_s for one in methods if isinstance(one, Timeslices)]
 
-    def _take(self, objectives: Iterable[Objective], planned: tuple[Planned, ...], now_s: int) -> None:
+    def _take(self, objectives: Iterable[Objective], planned: tuple[MaintenanceWindow, ...], now_s: int) -> None:
         """Let what is counted follow what is asked for. Raises StoreUnavailableError: then nothing was taken, and the next tick does."""
         wanted = {one.slug: one for one in objectives}
         same = planned == self._planned and wanted == {slug: one.objective for slug, one in self._known.items()}

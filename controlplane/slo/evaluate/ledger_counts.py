@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from controlplane.slo.core.count_plan import GRID_S, Block, Counting, Plan, Split
-from controlplane.slo.core.maintenance_windows import Planned
+from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.period import SECOND_NS, Span
 from controlplane.slo.core.sli import Histogram
 from controlplane.slo.evaluate.bucket_edges import grown
@@ -25,11 +25,11 @@ class Asking:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._plans: dict[tuple[tuple[str, ...], tuple[Planned, ...]], Plan] = {}
+        self._plans: dict[tuple[tuple[str, ...], tuple[MaintenanceWindow, ...]], Plan] = {}
         self._turn = 0
 
     def ask(
-        self, chosen: Sequence[Known], planned: tuple[Planned, ...], from_s: int, to_s: int
+        self, chosen: Sequence[Known], planned: tuple[MaintenanceWindow, ...], from_s: int, to_s: int
     ) -> Iterator[tuple[Known, dict[Split, Block] | Exception]]:
         """Bad and total requests of each between two times, s since the epoch; or why there are none.
 
@@ -48,7 +48,7 @@ class Asking:
                 yield one, alone(ask)
 
     def _group(
-        self, group: Sequence[Known], planned: tuple[Planned, ...], from_s: int, to_s: int, search: "_Search"
+        self, group: Sequence[Known], planned: tuple[MaintenanceWindow, ...], from_s: int, to_s: int, search: "_Search"
     ) -> Iterator[tuple[Known, dict[Split, Block] | Exception]]:
         """One question for all; where it fails, one for each half, until what fails is alone."""
         if not group:
@@ -68,13 +68,13 @@ class Asking:
             yield one, alone(partial(counting.requests, task))
 
     def _asked(
-        self, group: Sequence[Known], planned: tuple[Planned, ...], from_s: int, to_s: int
+        self, group: Sequence[Known], planned: tuple[MaintenanceWindow, ...], from_s: int, to_s: int
     ) -> tuple[Plan, Counting]:
         plan = self._plan(group, planned)
         window = Window(from_s * SECOND_NS, to_s * SECOND_NS)
         return plan, plan.counting(self._store.classes(window, plan.cuts, plan.dimensions, GRID_S), from_s, to_s)
 
-    def _plan(self, group: Sequence[Known], planned: tuple[Planned, ...]) -> Plan:
+    def _plan(self, group: Sequence[Known], planned: tuple[MaintenanceWindow, ...]) -> Plan:
         key = tuple(one.definition for one in group), planned
         found = self._plans.get(key)
         if found is None:
@@ -83,7 +83,7 @@ class Asking:
         return found
 
     def _histogram(
-        self, one: Known, indicator: Histogram, planned: tuple[Planned, ...], from_s: int, to_s: int
+        self, one: Known, indicator: Histogram, planned: tuple[MaintenanceWindow, ...], from_s: int, to_s: int
     ) -> dict[Split, Block]:
         block = grown(self._store, indicator, from_s, to_s)
         for each in planned:

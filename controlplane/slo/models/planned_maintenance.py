@@ -8,7 +8,7 @@ import structlog
 from django.core.exceptions import ValidationError
 from django.db import models
 
-from controlplane.slo.core.maintenance_windows import Planned
+from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.period import Span
 from controlplane.slo.evaluate.isolation import alone, reason
 from controlplane.slo.models.objective import StoredObjective
@@ -49,7 +49,7 @@ class Maintenance(models.Model):
     def __str__(self) -> str:
         return self.name
 
-    def to_planned(self, slugs: frozenset[str] = frozenset()) -> Planned:
+    def to_window(self, slugs: frozenset[str] = frozenset()) -> MaintenanceWindow:
         """Raises ValueError. `slugs` are those of `objectives`, which a list of many reads at once."""
         try:
             start = datetime.fromisoformat(self.start)
@@ -57,31 +57,31 @@ class Maintenance(models.Model):
             raise ValueError(f"start={self.start!r} is not a time: write 2026-11-22T02:00:00") from None
         if start.tzinfo is not None:
             raise ValueError(f"start={self.start!r} has an offset: give wall time, and the zone beside it")
-        return Planned(self.name, start, self.zone, self.duration_s, self.rule, dict(self.scope), slugs)
+        return MaintenanceWindow(self.name, start, self.zone, self.duration_s, self.rule, dict(self.scope), slugs)
 
     def clean(self) -> None:
         try:
-            self.to_planned()
+            self.to_window()
         except (ValueError, TypeError) as error:
             field = str(error).partition("=")[0]
             known = {one.name for one in self._meta.fields}
             raise ValidationError({field: str(error)} if field in known else str(error)) from None
 
 
-def planned() -> list[Planned]:
+def enabled_maintenance() -> list[MaintenanceWindow]:
     """All that are enabled; rows written past validation, and those whose time nobody can tell, are left out and logged."""
     now_ns = time.time_ns()
     today = Span(now_ns, now_ns + 1)
     found = []
     for row in Maintenance.objects.filter(enabled=True).prefetch_related("objectives"):
         slugs = frozenset(objective.slug for objective in row.objectives.all())
-        value = alone(partial(row.to_planned, slugs))
+        value = alone(partial(row.to_window, slugs))
         why = reason(value) if isinstance(value, Exception) else value.refusal(today)
         if why and (row.pk, why) not in _REFUSED:
             log.warning("maintenance.refused", maintenance=row.pk, error=why)
             _REFUSED.add((row.pk, why))
         if why:
             continue
-        if isinstance(value, Planned):
+        if isinstance(value, MaintenanceWindow):
             found.append(value)
     return found

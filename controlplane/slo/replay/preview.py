@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from controlplane.slo.core.count_plan import Split, definition
-from controlplane.slo.core.maintenance_windows import Planned
+from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.replay.core.episodes import replay
 from controlplane.slo.replay.core.history import History
@@ -16,7 +16,7 @@ MOST_SPLITS = 50
 
 
 def preview(
-    store: Store, objectives: Mapping[str, Objective], planned: Sequence[Planned], from_s: int, to_s: int
+    store: Store, objectives: Mapping[str, Objective], planned: Sequence[MaintenanceWindow], from_s: int, to_s: int
 ) -> list[Variant]:
     """Each by its name, in their order. What counts the same requests is counted once.
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from controlplane.slo.core.count_plan import GRID_S, Block, Plan, Split
-from controlplane.slo.core.maintenance_windows import Planned
+from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Objective, Timeslices
 from controlplane.slo.core.period import SECOND_NS, period_at
 from controlplane.slo.core.sli import Histogram
@@ -22,7 +22,7 @@ page may be up to a step older than is told."""
 
 
 def histories(
-    store: Store, objective: Objective, planned: Sequence[Planned], from_s: int, to_s: int
+    store: Store, objective: Objective, planned: Sequence[MaintenanceWindow], from_s: int, to_s: int
 ) -> dict[Split, History]:
     """What was counted from `from_s` to `to_s`, and before it as far as windows and periods reach and requests are kept.
 

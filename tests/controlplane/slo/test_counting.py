@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from controlplane.slo.core.count_plan import GRID_S, Plan, Split, definition
-from controlplane.slo.core.maintenance_windows import Planned
+from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Objective, Timeslices
 from controlplane.slo.core.sli import MEASURES, Availability, Cost, Indicator, Latency
 from controlplane.telemetry.core.query_types import Window
@@ -114,8 +114,8 @@ def test_planned_maintenance_counts_for_nothing_where_it_is_planned(store: Store
     store.insert_requests(ledger, 1)
     objectives = [Objective(slug, "", Availability(), 0.99) for slug in ("a", "b")]
     start = datetime.fromtimestamp(FROM_S + 600, UTC).replace(tzinfo=None)
-    model = Planned("driver", start, "UTC", 600, scope={"model": "chat-large"})
-    only_b = Planned("move", start.replace(minute=40), "UTC", 300, objectives=frozenset({"b"}))
+    model = MaintenanceWindow("driver", start, "UTC", 600, scope={"model": "chat-large"})
+    only_b = MaintenanceWindow("move", start.replace(minute=40), "UTC", 300, objectives=frozenset({"b"}))
 
     def counts(row: LedgerRow, slug: str) -> bool:
         minute = (row.entry_start_ns // NS - FROM_S) // 60

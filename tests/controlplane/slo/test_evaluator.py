@@ -10,7 +10,7 @@ import pytest
 from controlplane.slo.core.burn import judge
 from controlplane.slo.core.counts import Counts
 from controlplane.slo.core.evaluation import Evaluation
-from controlplane.slo.core.maintenance_windows import Planned
+from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Calendar, Objective, Rolling
 from controlplane.slo.core.sli import Availability, Latency
 from controlplane.slo.core.windows import DAY_S, HOUR_S, lengths_s
@@ -154,7 +154,7 @@ def test_maintenance_that_is_written_down_afterwards_takes_back_what_was_counted
     evaluator.tick([UP], [], NOW_S * NS)
     swept(evaluator)
     start_s = (NOW_S - 4 * HOUR_S) // 60 * 60
-    planned = Planned("driver", datetime.fromtimestamp(start_s, UTC).replace(tzinfo=None), "UTC", 2 * HOUR_S)
+    planned = MaintenanceWindow("driver", datetime.fromtimestamp(start_s, UTC).replace(tzinfo=None), "UTC", 2 * HOUR_S)
     evaluator.tick([UP], [planned], NOW_S * NS)
     swept(evaluator)
     [found] = evaluator.tick([UP], [planned], NOW_S * NS)

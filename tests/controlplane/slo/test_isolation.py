@@ -13,7 +13,7 @@ from django.conf import settings
 from controlplane.controller.loop import Controller, Fence
 from controlplane.slo.core.alert import Alert
 from controlplane.slo.core.count_plan import Plan
-from controlplane.slo.core.maintenance_windows import Planned
+from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Calendar, Objective, Rolling, Timeslices
 from controlplane.slo.core.sli import Availability, Cost, Latency
 from controlplane.slo.core.windows import DAY_S, HOUR_S, BurnWindow
@@ -282,7 +282,7 @@ def test_maintenance_planned_while_the_store_was_away_is_applied_once_it_is_back
     evaluator.tick([UP], [], NOW_S * NS)
     swept(evaluator)
     start_s = (NOW_S - 2 * HOUR_S) // 60 * 60
-    planned = Planned("driver", datetime.fromtimestamp(start_s, UTC).replace(tzinfo=None), "UTC", HOUR_S)
+    planned = MaintenanceWindow("driver", datetime.fromtimestamp(start_s, UTC).replace(tzinfo=None), "UTC", HOUR_S)
     other = replace(UP, slug="other")
     with monkeypatch.context() as patch, pytest.raises(StoreUnavailableError):
         patch.setattr(store, "tallies", _away)

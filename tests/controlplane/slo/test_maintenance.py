@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.slo.core.maintenance_windows import Planned
+from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.period import SECOND_NS, Span
 
 
@@ -14,11 +14,11 @@ def span(from_: str, to: str) -> Span:
     )
 
 
-SUNDAYS = Planned("drivers", datetime(2026, 3, 1, 2), "Europe/Berlin", 7_200, "FREQ=WEEKLY;BYDAY=SU")
+SUNDAYS = MaintenanceWindow("drivers", datetime(2026, 3, 1, 2), "Europe/Berlin", 7_200, "FREQ=WEEKLY;BYDAY=SU")
 
 
 def test_once_is_once() -> None:
-    once = Planned("move", datetime(2026, 3, 1, 2), "Europe/Berlin", 7_200)
+    once = MaintenanceWindow("move", datetime(2026, 3, 1, 2), "Europe/Berlin", 7_200)
     assert once.occurrences(span("2026-01-01", "2027-01-01")) == [span("2026-03-01T01:00", "2026-03-01T03:00")]
     assert once.occurrences(span("2026-03-01T03:00", "2027-01-01")) == []
 
@@ -39,7 +39,7 @@ def test_what_began_before_is_found_while_it_lasts() -> None:
 
 
 def test_a_rule_may_end() -> None:
-    ended = Planned("x", datetime(2026, 3, 1, 2), "UTC", 3_600, "FREQ=DAILY;COUNT=3")
+    ended = MaintenanceWindow("x", datetime(2026, 3, 1, 2), "UTC", 3_600, "FREQ=DAILY;COUNT=3")
     assert len(ended.occurrences(span("2026-01-01", "2027-01-01"))) == 3
 
 
@@ -57,11 +57,13 @@ def test_a_rule_may_end() -> None:
 def test_what_cannot_be_is_refused_with_the_remedy(given: dict[str, object], words: str) -> None:
     usual = {"name": "x", "start": datetime(2026, 3, 1, 2), "zone": "UTC", "duration_s": 3_600}
     with pytest.raises(ValueError, match=words):
-        Planned(**{**usual, **given})  # type: ignore[arg-type]
+        MaintenanceWindow(**{**usual, **given})  # type: ignore[arg-type]
 
 
 def test_it_covers_what_lies_wholly_in_it() -> None:
-    of_model = Planned("x", datetime(2026, 3, 1), "UTC", 3_600, scope={"model": "a"}, objectives=frozenset({"up"}))
+    of_model = MaintenanceWindow(
+        "x", datetime(2026, 3, 1), "UTC", 3_600, scope={"model": "a"}, objectives=frozenset({"up"})
+    )
     assert of_model.covers("up", {"model": "a", "tier": "premium"})
     assert not of_model.covers("up", {"tier": "premium"})
     assert not of_model.covers("down", {"model": "a"})

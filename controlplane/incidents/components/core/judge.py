@@ -14,7 +14,7 @@ from controlplane.incidents.components.core import unjudged
 from controlplane.incidents.components.core.alert import ComponentAlert, Kind, key_of
 from controlplane.incidents.components.core.unjudged import ObjectiveSeen
 from controlplane.slo.core.alert import State
-from controlplane.slo.core.maintenance_windows import Planned
+from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.period import Span
 from controlplane.slo.core.windows import Severity
 
@@ -51,7 +51,7 @@ class Observations:
     pools: Sequence[PoolEntry]
     components: Mapping[str, Observed]
     objectives: Sequence[ObjectiveSeen]
-    planned: Sequence[Planned]
+    planned: Sequence[MaintenanceWindow]
     watching_since: datetime
 
 
@@ -95,7 +95,7 @@ def ns(at: datetime) -> int:
     return int(at.timestamp() * 1e6) * 1000
 
 
-def _planned(alert: ComponentAlert, planned: Iterable[Planned], span: Span) -> bool:
+def _planned(alert: ComponentAlert, planned: Iterable[MaintenanceWindow], span: Span) -> bool:
     """A window for all objectives whose scope covers the component's is planned for the component too."""
     return any(not one.objectives and one.covers("", alert.scope) and one.occurrences(span) for one in planned)
 

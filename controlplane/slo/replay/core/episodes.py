@@ -22,7 +22,7 @@ class Page:
     rate: float  # burn rate over its long window, then
     left_share: float  # of the budget, then
     lasts_s: float  # until the budget would be gone at that rate; 0 when it is
-    gone_s: int | None  # when it was gone, at or after the opening; None: never
+    exhausted_s: int | None  # when it was gone, at or after the opening; None: never
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Replay:
         return float(self.judged.left_share[-1]) if self.history.steps else 1.0
 
     @property
-    def gone_s(self) -> int | None:
+    def exhausted_s(self) -> int | None:
         """When the budget was first gone."""
         step = _first(self.judged.left_share[self.history.first :] <= 0)
         return None if step is None else self.history.at_s(self.history.first + step)
@@ -85,7 +85,7 @@ class Replay:
     @property
     def warning_s(self) -> int | None:
         """From the first page until the budget was gone, below 0 where it came too late; None where one of them never was."""
-        gone, pages = self.gone_s, self.pages
+        gone, pages = self.exhausted_s, self.pages
         return None if gone is None or not pages else gone - pages[0].opened_s
 
 
@@ -122,7 +122,7 @@ def _page(history: History, found: Judged, gone: Any, opened: int, closed: int |
         rate=rate,
         left_share=left,
         lasts_s=lasts if lasts is not None else 0.0,
-        gone_s=history.at_s(int(gone[at])) if at < len(gone) else None,
+        exhausted_s=history.at_s(int(gone[at])) if at < len(gone) else None,
     )
 
 

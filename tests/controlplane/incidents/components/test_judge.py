@@ -11,7 +11,7 @@ from controlplane.fleet.core.stack import Observed, PoolEntry, ReplicaEntry
 from controlplane.incidents.components.core.alert import ComponentAlert, key_of
 from controlplane.incidents.components.core.judge import Limits, Observations, alerts
 from controlplane.incidents.components.core.unjudged import ObjectiveSeen
-from controlplane.slo.core.maintenance_windows import Planned
+from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 
 NOW = datetime(2026, 11, 21, 21, 50, tzinfo=UTC)
 LIMITS = Limits()
@@ -149,7 +149,7 @@ def test_a_controller_that_is_not_heard_of_is_a_page_that_telemetry_may_explain(
 
 
 def test_a_window_for_all_objectives_is_planned_for_the_components_in_its_scope() -> None:
-    window = Planned("update", datetime(2026, 11, 21, 21, 0), "UTC", 7200, scope={"model": "chat-large"})
+    window = MaintenanceWindow("update", datetime(2026, 11, 21, 21, 0), "UTC", 7200, scope={"model": "chat-large"})
     found = judged(planned=(window,))
     assert {name for name, one in found.items() if one.maintenance} == {"pool:large", "large/one", "large/two"}
     assert all(one.maintenance for one in judged(planned=(replace(window, scope={}),)).values())

@@ -9,7 +9,7 @@ import pytest
 
 from controlplane.slo.core.budget import timeslices
 from controlplane.slo.core.counts import Counts
-from controlplane.slo.core.maintenance_windows import Planned
+from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Objective, Rolling, Timeslices
 from controlplane.slo.core.sli import Availability, Latency
 from controlplane.slo.core.windows import DAY_S, HOUR_S, BurnWindow
@@ -79,7 +79,7 @@ def test_slices_are_events(store: Store, ledger: list[LedgerRow]) -> None:
 
 def test_planned_maintenance_does_not_count(store: Store, ledger: list[LedgerRow]) -> None:
     start = datetime.fromtimestamp(FROM_S + HOUR_S, UTC).replace(tzinfo=None)
-    [history] = histories(store, UP, [Planned("drivers", start, "UTC", HOUR_S)], FROM_S, TO_S).values()
+    [history] = histories(store, UP, [MaintenanceWindow("drivers", start, "UTC", HOUR_S)], FROM_S, TO_S).values()
     assert history.total[60:120].sum() == 0
     assert history.total[:60].sum() > 0
 

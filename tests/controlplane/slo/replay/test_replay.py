@@ -66,9 +66,9 @@ def test_what_is_left_and_for_how_long_is_told_at_the_page() -> None:
     bad[20 * DAY : 20 * DAY + 60] = total[20 * DAY : 20 * DAY + 60]
     found = replayed(bad, total)
     [page] = found.pages
-    gone = found.gone_s
+    gone = found.exhausted_s
     assert gone is not None
-    assert page.gone_s == gone
+    assert page.exhausted_s == gone
     # 20 days of 1,000 a minute leave room for 28,800 bad ones: 29 minutes of outage, the first of which pages.
     assert found.warning_s == gone - page.opened_s == 28 * MINUTE
     # 20 days of 30 are recorded: each second allows as much again, so what they leave is burned at the rate less 1.
@@ -147,7 +147,7 @@ def test_a_window_longer_than_the_period_is_refused() -> None:
 
 def test_no_history_is_no_incident() -> None:
     found = replayed(np.zeros(0, np.int64), np.zeros(0, np.int64))
-    assert (found.episodes, found.left_share, found.gone_s, found.warning_s) == ((), 1.0, None, None)
+    assert (found.episodes, found.left_share, found.exhausted_s, found.warning_s) == ((), 1.0, None, None)
 
 
 def test_more_bad_than_all_is_refused() -> None:
