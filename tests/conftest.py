@@ -1,19 +1,18 @@
 """Real components for every test, started in the same way as the supervisor starts them, and stopped at the end."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from deploy.local.ports import free_port, free_ports
-from deploy.local.process import ROOT, Command, Managed
+from deploy.local.process import ROOT, Managed
 from deploy.local.redis import Redis, redis
 from deploy.local.triton import Triton, triton
+from tests.support.start import Start, starter
 
 TIME_SCALE = "0.1"  # the session's models answer ten times as fast as the GPUs they take their timing from
-
-Start = Callable[[Command], Managed]
 
 
 @pytest.fixture(scope="session")
@@ -25,31 +24,16 @@ def shared_dir() -> Path:
     return folder
 
 
-def _starter(folder: Path) -> Iterator[Start]:
-    running: list[Managed] = []
-
-    def start(command: Command) -> Managed:
-        process = Managed(command, folder / f"{command.name}-{len(running)}.log")
-        running.append(process)
-        return process.start().wait_ready()
-
-    yield start
-    for process in running:
-        process.terminate()
-    for process in reversed(running):
-        process.stop()
-
-
 @pytest.fixture(scope="session")
 def start_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
     """Starts a command that lives as long as the session."""
-    yield from _starter(tmp_path_factory.mktemp("session"))
+    yield from starter(tmp_path_factory.mktemp("session"))
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
     """Starts a command that this test may kill; ended with the test."""
-    yield from _starter(tmp_path)
+    yield from starter(tmp_path)
 
 
 @pytest.fixture(scope="session")

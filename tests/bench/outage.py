@@ -12,7 +12,6 @@ from pathlib import Path
 
 from tests.bench.figures import Figure, say
 from tests.bench.processes import ROOT, BenchError
-from tests.deploy.test_run import Run
 from tests.support.deploy.outage import (
     FAULTS,
     Fault,
@@ -25,6 +24,7 @@ from tests.support.deploy.outage import (
     running,
     since_of,
 )
+from tests.support.deploy.run import Run
 from tests.support.incidents.pagerduty import PagerDuty
 
 PATIENCE_S = 300.0

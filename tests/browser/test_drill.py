@@ -13,10 +13,10 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 from tests.browser.conftest import EXPECTED, SCREENSHOTS
-from tests.deploy.test_run import Run
 from tests.support import need
 from tests.support.browser.drill import DRILLS, SETTINGS, Down, Drill
-from tests.support.deploy.outage import broken, page_of, running, since_of, tell
+from tests.support.deploy.outage import broken, in_shell, page_of, running, since_of
+from tests.support.deploy.run import Run
 from tests.support.incidents.pagerduty import PagerDuty
 
 SINCE_WITHIN_S = 10.0
@@ -82,7 +82,7 @@ publish()
 
 def test_a_full_queue_is_given_as_the_reason_of_what_failed(page: Page, site: System) -> None:
     """First in this file: nothing else has failed in the last 15 minutes."""
-    tell(site.run, FULL.format(places=1, waiting=0))
+    in_shell(site.run, FULL.format(places=1, waiting=0))
     try:
         page.goto("/")
         errors = page.locator("a.number", has_text="errors")
@@ -94,7 +94,7 @@ def test_a_full_queue_is_given_as_the_reason_of_what_failed(page: Page, site: Sy
         row.locator("[data-open-row]").click()
         expect(page.locator("main")).to_contain_text("queue_full in queue")
     finally:
-        tell(site.run, FULL.format(places=64, waiting=256))
+        in_shell(site.run, FULL.format(places=64, waiting=256))
 
 
 @pytest.mark.parametrize("name", DRILLS)

@@ -13,7 +13,7 @@ from controlplane.fleet.models import GatewayKey
 from controlplane.management.bootstrap import TENANTS
 from inference.core import snapshot
 from inference.core.snapshot import key_digest
-from tests.controlplane.fleet.test_seed import fleet
+from tests.support.fleet import fleet
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -3,8 +3,6 @@
 import sqlite3
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from urllib.error import HTTPError
@@ -13,9 +11,8 @@ from urllib.request import Request, urlopen
 from deploy.local.ports import free_port
 from deploy.local.process import ROOT, Command, Managed
 from deploy.local.redis import Redis
-from tests.conftest import Start
-
-WITHIN_S = 60.0
+from tests.support.start import Start
+from tests.support.wait import becomes
 
 
 def states(home: Path) -> dict[str, str]:
@@ -25,15 +22,6 @@ def states(home: Path) -> dict[str, str]:
 
 def log(worker: Managed) -> str:
     return worker.log_tail(100_000)
-
-
-def becomes(question: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + WITHIN_S
-    while time.monotonic() < deadline:
-        if question():
-            return True
-        time.sleep(0.1)
-    return False
 
 
 def test_the_worker_observes_beats_and_survives_its_broker(

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.deploy.test_run import Run
 from tests.support.deploy.outage import (
     FAULTS,
     break_everything,
@@ -18,6 +17,7 @@ from tests.support.deploy.outage import (
     running,
     since_of,
 )
+from tests.support.deploy.run import Run
 from tests.support.incidents.pagerduty import PagerDuty
 
 SINCE_WITHIN_S = 10.0

@@ -7,9 +7,9 @@ import pytest
 from deploy.local.ports import free_ports
 from deploy.local.triton import Triton, load, triton
 from inference.core.snapshot import Snapshot
-from tests.conftest import Start
 from tests.support.gateway.process import Gateway, Receiver, a_snapshot, gateway_command, small_only
 from tests.support.gateway.triton_double import TritonDouble
+from tests.support.start import Start
 
 StartGateway = Callable[..., Gateway]
 StartDouble = Callable[..., Awaitable[TritonDouble]]

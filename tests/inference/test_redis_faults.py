@@ -14,8 +14,8 @@ from deploy.local.process import Managed
 from deploy.local.redis import Redis, redis
 from inference.request.cache import Answer, Cache
 from inference.wires.redis import RedisConnection
-from tests.conftest import Start
 from tests.support.gateway.process import within_async
+from tests.support.start import Start
 
 ANSWER = Answer("one", "stop", 1, 1)
 

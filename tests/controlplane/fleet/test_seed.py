@@ -6,33 +6,9 @@ import pytest
 
 from controlplane.fleet import seed
 from controlplane.fleet.models import LLMModel, Pool, Replica
+from tests.support.fleet import fleet
 
 pytestmark = pytest.mark.django_db
-
-
-def replica(name: str, port: int) -> dict[str, str]:
-    return {"name": name} | {kind: f"127.0.0.1:{port + step}" for step, kind in enumerate(("grpc", "http", "metrics"))}
-
-
-def fleet(*replicas: tuple[str, int], **pool: Any) -> dict[str, Any]:
-    return {
-        "models": [
-            {
-                "name": "chat-large",
-                "pools": [
-                    {
-                        "name": "chat-large-local",
-                        "variant": "chat-large",
-                        "region": "local",
-                        "model_name": "chat_large",
-                        "model_version": "1",
-                        "replicas": [replica(*one) for one in replicas],
-                        **pool,
-                    }
-                ],
-            }
-        ]
-    }
 
 
 def sow(tmp_path: Path, document: Any) -> list[str]:

@@ -13,8 +13,8 @@ import pytest
 from deploy.local.ports import free_ports
 from deploy.local.process import Managed
 from deploy.local.triton import Triton, load, triton
-from tests.conftest import Start
 from tests.support.gateway.triton_client import Stream, ask
+from tests.support.start import Start
 
 PATIENCE_S = 20.0
 EXPORT_S = 5.0  # Triton sends its spans every 0.2 s

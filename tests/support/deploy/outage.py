@@ -14,50 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from deploy.local.process import ROOT
-from tests.deploy.test_run import PATIENCE_S, Run, eventually
+from tests.support.deploy.run import PATIENCE_S, Run
 from tests.support.incidents.pagerduty import PagerDuty
+from tests.support.wait import eventually
 
 GOOD_S = 20.0
 """Traffic that is well, before it is not."""
-
-SET_UP = """
-from controlplane.incidents.notify.delivery.models import Destination, Kind
-from controlplane.slo.models import StoredObjective
-from controlplane.slo.core.objective import Objective, Rolling
-from controlplane.slo.save import save_objective
-from controlplane.slo.core.sli import Availability
-StoredObjective.objects.update(enabled=False)
-save_objective(Objective(slug="all-answered", name="Every request is answered", indicator=Availability(), target=0.999,
-                         period=Rolling(30 * 86_400), owner=""), who="test")
-destination = Destination(name="stand-in", kind=Kind.PAGERDUTY)
-destination.point_at({url!r}, "0" * 32)
-destination.save()
-"""
-BREAK = """
-import time
-from controlplane.fleet.models import Replica
-from controlplane.fleet.publish import publish
-Replica.objects.update(grpc="127.0.0.1:1")
-print(time.time(), flush=True)
-publish()
-"""
-MEND = """
-import json
-from django.conf import settings
-from controlplane.fleet.models import Replica
-from controlplane.fleet.publish import publish
-for model in json.loads((settings.CONFIG.home / "run" / "fleet.json").read_text())["models"]:
-    for pool in model["pools"]:
-        for one in pool["replicas"]:
-            Replica.objects.filter(pool__name=pool["name"], name=one["name"]).update(grpc=one["grpc"])
-publish()
-"""
-RESOLVE = """
-from django.utils import timezone
-from controlplane.incidents import life
-from controlplane.incidents.models import Incident
-life.resolve({key!r}, "olga", timezone.now())
-"""
 
 
 @contextmanager
@@ -67,26 +29,22 @@ def running(folder: Path, stand_in: PagerDuty, **env: str) -> Iterator[Run]:
     run.env |= {"WEIR_OUTBOUND_ALLOW": "127.0.0.1", "WEIR_TRAFFIC_RPS": "5", **env}
     try:
         run.start()
-        tell(run, SET_UP.format(url=stand_in.url))
+        as_owner(run, f"set_up({stand_in.url!r})")
         eventually(lambda: bool(run.get("latency?from=now-5m&to=now")["requests"]), PATIENCE_S * 3)
         time.sleep(GOOD_S)
         yield run
     finally:
-        if run.launcher.poll() is None:
-            run.launcher.terminate()
-            run.launcher.wait(PATIENCE_S)
-        for process in run.processes():
-            process.kill()
+        run.end()
 
 
 def break_everything(run: Run) -> float:
     """No replica can be reached from now on; the Unix time of it."""
-    return float(tell(run, BREAK).strip().splitlines()[-1])
+    return float(as_owner(run, "break_everything()").strip().splitlines()[-1])
 
 
 def mend_everything(run: Run) -> None:
     """Every replica can be reached again."""
-    tell(run, MEND)
+    as_owner(run, "mend_everything()")
 
 
 @dataclass(frozen=True)
@@ -160,10 +118,15 @@ def since_of(summary: str, near: float) -> float:
 
 def resolve(run: Run, key: str) -> None:
     """As a person does it on the incident's page."""
-    tell(run, RESOLVE.format(key=key))
+    as_owner(run, f"resolve({key!r})")
 
 
-def tell(run: Run, code: str) -> str:
+def as_owner(run: Run, call: str) -> str:
+    """What a call of a function of `owner.py` prints."""
+    return in_shell(run, f"from tests.support.deploy import owner; owner.{call}")
+
+
+def in_shell(run: Run, code: str) -> str:
     """What `manage.py shell` prints, run as the owner of this home."""
     command = (sys.executable, "manage.py", "shell", "--no-imports", "-c", code)
     environment = {**os.environ, "WEIR_HOME": str(run.home)}

@@ -16,8 +16,8 @@ from controlplane.management.bootstrap import bootstrap
 from deploy.local.ports import free_port, free_ports
 from deploy.local.process import Command, http_ok
 from deploy.local.triton import Triton
-from tests.conftest import Start
 from tests.support.gateway.process import serves, within
+from tests.support.start import Start
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -9,9 +9,9 @@ from django.utils import timezone
 from controlplane.incidents.notify.delivery import enqueue
 from controlplane.incidents.notify.delivery.models import Delivery
 from tests.controlplane.incidents.notify.delivery.conftest import StartSender
-from tests.controlplane.test_worker import becomes
 from tests.support.incidents.notices import change, notice, pagerduty, routing_key
 from tests.support.incidents.pagerduty import PagerDuty, Storm
+from tests.support.wait import becomes
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

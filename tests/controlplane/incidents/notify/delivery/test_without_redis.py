@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from deploy.local.process import ROOT, Command
-from tests.conftest import Start
 from tests.support.incidents.pagerduty import PagerDuty
+from tests.support.start import Start
 
 PAGE = """
 from controlplane.incidents.notify.delivery.models import Destination, Kind
