@@ -15,8 +15,9 @@ from deploy.local.process import Managed
 from deploy.local.triton import Triton, load, triton
 from tests.bench.figures import Figure, say
 from tests.bench.processes import BenchError
-from tests.inference.test_disconnect import send, triton_metric
 from tests.support.gateway.process import SMALL, Gateway, gateway_command, small_only, with_pool
+from tests.support.gateway.sockets import send
+from tests.support.gateway.triton_client import triton_metric
 
 ROUNDS = 20
 AIM = "100 ms"

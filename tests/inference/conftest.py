@@ -1,4 +1,4 @@
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -7,12 +7,9 @@ import pytest
 from deploy.local.ports import free_ports
 from deploy.local.triton import Triton, load, triton
 from inference.core.snapshot import Snapshot
-from tests.support.gateway.process import Gateway, Receiver, a_snapshot, gateway_command, small_only
-from tests.support.gateway.triton_double import TritonDouble
+from tests.support.gateway.process import Gateway, Receiver, StartGateway, a_snapshot, gateway_command, small_only
+from tests.support.gateway.triton_double import StartDouble, TritonDouble
 from tests.support.start import Start
-
-StartGateway = Callable[..., Gateway]
-StartDouble = Callable[..., Awaitable[TritonDouble]]
 
 
 @pytest.fixture(scope="session")

@@ -263,3 +263,6 @@ def _plain(value: Any) -> Any:
     if kind == "array_value":
         return tuple(_plain(item) for item in value.array_value.values)
     return getattr(value, kind)
+
+
+StartGateway = Callable[..., Gateway]

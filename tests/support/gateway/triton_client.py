@@ -2,6 +2,7 @@
 
 import queue
 from dataclasses import dataclass, field
+from http.client import HTTPConnection
 from typing import Any
 
 import numpy as np
@@ -90,3 +91,12 @@ def _inputs(
         tensor.set_data_from_numpy(value)
         inputs.append(tensor)
     return inputs
+
+
+def triton_metric(triton: Triton, name: str, model: str) -> float:
+    connection = HTTPConnection(triton.metrics, timeout=5)
+    connection.request("GET", "/metrics")
+    page = connection.getresponse().read().decode()
+    connection.close()
+    lines = [line for line in page.splitlines() if line.startswith(f"{name}{{") and f'model="{model}"' in line]
+    return sum(float(line.rpartition(" ")[2]) for line in lines)  # one for each of the model's instances

@@ -5,7 +5,7 @@ For faults that a real Triton cannot be brought to show on demand; everything el
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 import grpc
@@ -84,3 +84,6 @@ def _response(text: str, finish_reason: str = "") -> Any:
         response.outputs.add(name=name, datatype="BYTES", shape=[1])
         response.raw_output_contents.append(len(value).to_bytes(4, "little") + value.encode())
     return pb.ModelStreamInferResponse(infer_response=response)
+
+
+StartDouble = Callable[..., Awaitable[TritonDouble]]

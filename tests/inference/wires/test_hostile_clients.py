@@ -11,9 +11,8 @@ import pytest
 from deploy.local.ports import LOOPBACK
 from inference.core.snapshot import Snapshot
 from inference.wires.http.server import too_much
-from tests.inference.conftest import StartGateway
-from tests.inference.test_http_edge import question, request, speak
-from tests.support.gateway.process import Gateway, within
+from tests.support.gateway.process import Gateway, StartGateway, within
+from tests.support.gateway.sockets import question, request, speak
 
 READY = b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n"
 MIB = 1 << 20

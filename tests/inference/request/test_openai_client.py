@@ -6,8 +6,7 @@ import openai
 import pytest
 
 from inference.core.snapshot import Snapshot
-from tests.inference.conftest import StartGateway
-from tests.support.gateway.process import SMALL, Gateway, unique, with_model
+from tests.support.gateway.process import SMALL, Gateway, StartGateway, unique, with_model
 
 
 async def test_it_answers_a_chat(gateway: Gateway) -> None:

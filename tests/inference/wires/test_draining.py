@@ -11,9 +11,18 @@ import pytest
 from deploy.local.ports import LOOPBACK
 from inference.config import ConfigError, load
 from inference.core.snapshot import Snapshot
-from tests.inference.conftest import StartGateway
 from tests.support.gateway.balancer import Balancer
-from tests.support.gateway.process import KEY, LARGE, SMALL, Gateway, gateway_command, unique, within, within_async
+from tests.support.gateway.process import (
+    KEY,
+    LARGE,
+    SMALL,
+    Gateway,
+    StartGateway,
+    gateway_command,
+    unique,
+    within,
+    within_async,
+)
 from tests.support.start import Start
 
 ASK = json.dumps({"model": SMALL, "messages": unique(), "max_tokens": 2})

@@ -8,8 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from inference.app import may_read_metrics
 from inference.core.snapshot import Snapshot
-from tests.inference.conftest import StartGateway
-from tests.support.gateway.process import KEY, SMALL, Gateway, unique
+from tests.support.gateway.process import KEY, SMALL, Gateway, StartGateway, unique
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 

@@ -12,11 +12,11 @@ from deploy.local.process import Managed
 from deploy.local.redis import Redis
 from deploy.local.triton import Triton, load
 from inference.core.snapshot import Snapshot, Tier
-from tests.inference.conftest import StartGateway
 from tests.support.gateway.process import (
     LARGE,
     SMALL,
     Gateway,
+    StartGateway,
     a_snapshot,
     small_only,
     unique,

@@ -6,8 +6,7 @@ from collections import Counter
 from typing import Any
 
 from inference.core.snapshot import CacheRule, Snapshot
-from tests.inference.conftest import StartGateway
-from tests.support.gateway.process import LARGE, SMALL, Gateway, unique, with_model, within_async
+from tests.support.gateway.process import LARGE, SMALL, Gateway, StartGateway, unique, with_model, within_async
 
 
 async def text(gateway: Gateway, messages: Any, stream: bool, model: str = SMALL) -> str:

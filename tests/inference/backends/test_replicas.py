@@ -8,19 +8,19 @@ import grpc
 import openai
 import pytest
 
-from tests.inference.conftest import StartDouble, StartGateway
 from tests.support.gateway.process import (
     LARGE,
     OTHER_KEY,
     SMALL,
     Gateway,
     Receiver,
+    StartGateway,
     a_snapshot,
     unique,
     with_timeouts,
     within_async,
 )
-from tests.support.gateway.triton_double import TritonDouble
+from tests.support.gateway.triton_double import StartDouble, TritonDouble
 
 
 async def ask(gateway: Gateway, model: str = SMALL, key: str = "", trace_id: str = "") -> str:

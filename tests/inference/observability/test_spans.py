@@ -21,13 +21,13 @@ from deploy.local.triton import Triton
 from inference.core.snapshot import Snapshot
 from inference.observability import otlp, spans
 from inference.observability.spans import Mark, Trace
-from tests.inference.conftest import StartGateway
 from tests.support.gateway.process import (
     LARGE,
     SMALL,
     Gateway,
     Received,
     Receiver,
+    StartGateway,
     a_snapshot,
     small_only,
     unique,

@@ -13,12 +13,12 @@ from deploy.local.redis import Redis
 from deploy.local.triton import Triton
 from inference.core import snapshot as policy
 from inference.core.snapshot import Endpoint, Snapshot, Tenant
-from tests.inference.conftest import StartGateway
 from tests.support.gateway.process import (
     KEY,
     LARGE,
     SMALL,
     Gateway,
+    StartGateway,
     a_snapshot,
     small_only,
     unique,

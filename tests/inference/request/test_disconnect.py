@@ -5,10 +5,8 @@ And nothing stays in flight.
 
 import asyncio
 import json
-import socket
 import time
 from collections.abc import Callable
-from http.client import HTTPConnection
 
 import msgspec
 import pytest
@@ -16,31 +14,21 @@ import pytest
 from deploy.local.ports import LOOPBACK
 from deploy.local.triton import Triton
 from inference.core.snapshot import Snapshot
-from tests.inference.conftest import StartGateway
-from tests.support.gateway.process import KEY, SMALL, Gateway, small_only, unique, with_pool, within, within_async
+from tests.support.gateway.process import (
+    KEY,
+    SMALL,
+    Gateway,
+    StartGateway,
+    small_only,
+    unique,
+    with_pool,
+    within,
+    within_async,
+)
+from tests.support.gateway.sockets import send
+from tests.support.gateway.triton_client import triton_metric
 
 SOON_S = 1.0  # the promise is 100 ms; this also allows for the metrics pages it is read from, on a busy machine
-
-
-def send(gateway: Gateway, model: str, *, stream: bool, max_tokens: int = 500) -> socket.socket:
-    """A request over a bare socket, which can be closed at any moment."""
-    body = json.dumps(
-        {"model": model, "messages": unique(), "stream": stream, "max_tokens": max_tokens, "temperature": 1}
-    ).encode()
-    head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n"
-    head += f"authorization: Bearer {KEY}\r\ncontent-length: {len(body)}\r\n\r\n"
-    connection = socket.create_connection((LOOPBACK, gateway.port))
-    connection.sendall(head.encode() + body)
-    return connection
-
-
-def triton_metric(triton: Triton, name: str, model: str) -> float:
-    connection = HTTPConnection(triton.metrics, timeout=5)
-    connection.request("GET", "/metrics")
-    page = connection.getresponse().read().decode()
-    connection.close()
-    lines = [line for line in page.splitlines() if line.startswith(f"{name}{{") and f'model="{model}"' in line]
-    return sum(float(line.rpartition(" ")[2]) for line in lines)  # one for each of the model's instances
 
 
 def stopping(triton: Triton, number: int) -> Callable[[], bool]:

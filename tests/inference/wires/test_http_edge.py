@@ -9,33 +9,8 @@ import pytest
 
 from deploy.local.ports import LOOPBACK
 from inference.core.snapshot import Snapshot
-from tests.inference.conftest import StartGateway
-from tests.support.gateway.process import KEY, SMALL, Gateway, unique, within
-
-AUTH = f"authorization: Bearer {KEY}\r\n"
-
-
-def speak(gateway: Gateway, *pieces: bytes, until_closed: bool = True) -> bytes:
-    """Send the pieces one by one; everything that comes back until the gateway closes."""
-    with socket.create_connection((LOOPBACK, gateway.port), timeout=20) as connection:
-        for piece in pieces:
-            connection.sendall(piece)
-        received = b""
-        while data := connection.recv(65536):
-            received += data
-            if not until_closed:
-                break
-        return received
-
-
-def request(body: bytes, *headers: str, version: str = "1.1") -> bytes:
-    lines = "".join(f"{header}\r\n" for header in headers)
-    head = f"POST /v1/chat/completions HTTP/{version}\r\nhost: x\r\n{AUTH}{lines}content-length: {len(body)}\r\n\r\n"
-    return head.encode() + body
-
-
-def question(**options: object) -> bytes:
-    return json.dumps({"model": SMALL, "messages": unique(), "max_tokens": 2, **options}).encode()
+from tests.support.gateway.process import Gateway, StartGateway, within
+from tests.support.gateway.sockets import AUTH, question, request, speak
 
 
 def test_a_request_may_come_byte_by_byte(gateway: Gateway) -> None:

@@ -9,8 +9,7 @@ import pytest
 from deploy.local.process import Managed
 from deploy.local.redis import Redis
 from inference.core.snapshot import CacheRule, Snapshot
-from tests.inference.conftest import StartGateway
-from tests.support.gateway.process import KEY, OTHER_KEY, SMALL, Gateway, unique, with_model, within_async
+from tests.support.gateway.process import KEY, OTHER_KEY, SMALL, Gateway, StartGateway, unique, with_model, within_async
 
 
 async def ask(gateway: Gateway, key: str = KEY, **options: Any) -> tuple[str, str]:

@@ -8,12 +8,12 @@ import openai
 import pytest
 
 from inference.core.snapshot import CacheRule, Snapshot, Tier
-from tests.inference.conftest import StartDouble, StartGateway
 from tests.support.gateway.process import (
     KEY,
     OTHER_KEY,
     SMALL,
     Gateway,
+    StartGateway,
     a_snapshot,
     unique,
     with_model,
@@ -21,7 +21,7 @@ from tests.support.gateway.process import (
     with_timeouts,
     within_async,
 )
-from tests.support.gateway.triton_double import TritonDouble
+from tests.support.gateway.triton_double import StartDouble, TritonDouble
 
 
 def ask(gateway: Gateway, key: str = KEY, messages: Any = None, **options: Any) -> asyncio.Task[Any]:
