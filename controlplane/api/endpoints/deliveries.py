@@ -8,6 +8,7 @@ from django.utils import timezone
 from ninja import Field, Query, Router, Schema
 
 from controlplane.api.formats import Name, Number
+from controlplane.incidents.notify.delivery.destinations import KINDS
 from controlplane.incidents.notify.delivery.health.health import Health, health
 from controlplane.incidents.notify.delivery.listing import listed
 from controlplane.incidents.notify.delivery.models import Delivery, Destination
@@ -65,7 +66,7 @@ class DeliveriesOut(Schema):
 
 class DestinationOut(Schema):
     name: str
-    kind: Literal["pagerduty", "webhook", "slack"]
+    kind: str = Field(json_schema_extra={"enum": list(KINDS)})
     team: str | None
     enabled: bool
     severities: list[str]

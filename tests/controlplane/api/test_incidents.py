@@ -177,7 +177,7 @@ def test_an_outsider_gets_nothing(outsider: Client, burning: Incident) -> None:
 def test_a_page_says_what_was_deployed_just_before(caller: Client, served: Filled) -> None:
     from datetime import UTC, datetime
 
-    from tests.controlplane.incidents.test_attribution import SLOW, at_the_end
+    from tests.support.incidents.burning import SLOW, at_the_end
 
     now = datetime.fromtimestamp(served.to_ns // 10**9, UTC)
     at = (now - timedelta(minutes=6)).isoformat()

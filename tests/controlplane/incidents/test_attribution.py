@@ -13,16 +13,14 @@ from controlplane.incidents.attribution import gather, questions
 from controlplane.incidents.decide import engine
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify import notices
-from controlplane.slo.core.alert import Alert
 from controlplane.slo.core.count_plan import cut
-from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Availability, Cost, Indicator, Latency
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
-from tests.support.incidents.alerts import TTFT, alert
+from tests.support.incidents.alerts import alert
+from tests.support.incidents.burning import SLOW, at_the_end
 from tests.support.web.served import Filled
 
-SLOW = replace(TTFT, indicator=Latency("ttft", 1500), scope={"model": "chat-large"})
 INDICATORS: list[Indicator] = [
     Availability(),
     Latency("ttft", 800),
@@ -32,10 +30,6 @@ INDICATORS: list[Indicator] = [
     Latency("ttft", 800, ttft_definition="client"),
     Cost(0.0004),
 ]
-
-
-def at_the_end(filled: Filled, objective: Objective) -> Alert:
-    return alert(objective, at=datetime.fromtimestamp(filled.to_ns // 10**9, UTC))
 
 
 @pytest.mark.parametrize("indicator", INDICATORS, ids=str)

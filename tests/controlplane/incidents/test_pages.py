@@ -16,11 +16,10 @@ from controlplane.incidents.models import Entry, Incident, SilenceRecord
 from controlplane.incidents.notify.delivery import enqueue
 from controlplane.slo.models import Tick
 from tests.support.incidents.alerts import NOW, TTFT, UP, alert
+from tests.support.incidents.burning import SLOW, at_the_end
 from tests.support.incidents.notices import notice, pagerduty
 from tests.support.web.people import on_call
 from tests.support.web.served import Filled
-
-from .test_attribution import SLOW, at_the_end
 
 pytestmark = pytest.mark.django_db
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from controlplane.incidents.notify.core.notice import Change, Notice, NoticeAction, NoticeSeverity
-from controlplane.incidents.notify.delivery.models import SEVERITIES, Destination, Kind
+from controlplane.incidents.notify.delivery.models import SEVERITIES, Destination
 
 AT = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)
 
@@ -24,7 +24,7 @@ def routing_key(number: int) -> str:
 
 def pagerduty(name: str, number: int = 1, url: str = "", **values: Any) -> Destination:
     destination = Destination(
-        name=name, kind=Kind.PAGERDUTY, severities=values.pop("severities", list(SEVERITIES)), **values
+        name=name, kind="pagerduty", severities=values.pop("severities", list(SEVERITIES)), **values
     )
     destination.point_at(url, routing_key(number))
     destination.save()

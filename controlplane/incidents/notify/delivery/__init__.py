@@ -1,8 +1,9 @@
-"""Telling the outside, once each and in order, whatever fails on the way.
+"""Delivers notices to destinations: in order, at least once, whatever fails on the way.
 
-`enqueue` writes what is to be told into the outbox (`outbox.py`), inside the caller's transaction; the sender (`sender.py`, in the
-worker) tells it. What decides is pure: `route.py` (to whom), `retry.py` (what an answer means, and when again), `address.py` (which
-addresses may be spoken to) and one renderer per kind of destination (`kinds/`). `http.py` alone speaks to the network.
+`enqueue` writes a notice into the outbox (`outbox.py`), inside the caller's transaction. The sender (`send/sender.py`, a thread of
+the worker) sends it. `core/` decides: `route.py` where a notice goes, `retry.py` what an answer means and when to try again,
+`outbound_address.py` where requests may go. `destinations/` has a folder for each kind of destination. `send/http_client.py` alone
+speaks to the network.
 """
 
 from controlplane.incidents.notify.core.notice import Change, Notice

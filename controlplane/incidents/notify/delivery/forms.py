@@ -1,4 +1,4 @@
-"""The admin's form of a destination: secrets go in, and never come out again."""
+"""The admin's forms of destinations and of webhook secrets. They take secrets, and never show one."""
 
 from typing import Any
 
@@ -6,18 +6,17 @@ from django import forms
 
 from controlplane.incidents.notify.delivery import reachable
 from controlplane.incidents.notify.delivery.core.encryption import SealError
-from controlplane.incidents.notify.delivery.destinations.pagerduty.payload import ROUTING_KEY_CHARACTERS
-from controlplane.incidents.notify.delivery.destinations.webhook.payload import key as webhook_key
-from controlplane.incidents.notify.delivery.destinations.webhook.payload import new_secret
-from controlplane.incidents.notify.delivery.models import SEVERITIES, Destination, HookSecret, Kind
+from controlplane.incidents.notify.delivery.destinations import KINDS
+from controlplane.incidents.notify.delivery.destinations.kind import RequestAddress
+from controlplane.incidents.notify.delivery.models import SEVERITIES, Destination, HookSecret
 
-KEY_HELP = (
-    "PagerDuty: the integration's routing key. Slack: the webhook's whole URL. Signed webhook: empty makes a secret, which is shown "
-    "once. When a destination is changed, empty keeps the one it has."
+SECRET_HELP = " ".join(
+    [
+        *(f"{kind.label}: {kind.credential_help}." for kind in KINDS.values()),
+        "When a destination is changed, empty keeps the secret it has.",
+    ]
 )
-URL_HELP = (
-    "PagerDuty: empty, or https://events.eu.pagerduty.com in the EU. Slack: empty. Signed webhook: where to send."
-)
+URL_HELP = " ".join(f"{kind.label}: {kind.url_help}." for kind in KINDS.values())
 
 
 class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
@@ -27,10 +26,10 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
         max_length=500,
         strip=True,
         widget=forms.PasswordInput(render_value=False, attrs={"autocomplete": "new-password"}),
-        help_text=KEY_HELP,
+        help_text=SECRET_HELP,
     )
     severities = forms.MultipleChoiceField(
-        choices=[(one, one) for one in SEVERITIES],
+        choices=[(severity, severity) for severity in SEVERITIES],
         initial=list(SEVERITIES),
         required=False,
         widget=forms.CheckboxSelectMultiple,
@@ -61,30 +60,31 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
             self.initial["url"] = self._had.url
 
     def clean(self) -> dict[str, Any]:
-        found = super().clean() or self.cleaned_data
-        kind, url = found.get("kind", ""), found.get("url", "")
-        secret = found.get("secret", "") or self._kept(kind)
+        values = super().clean() or self.cleaned_data
+        kind, url = KINDS.get(values.get("kind", "")), values.get("url", "")
+        secret = values.get("secret", "") or self._kept(kind.name if kind else "")
         if "secret" in self.errors:
-            return found
-        if kind == Kind.WEBHOOK and not secret:
-            secret = self.new_secret = new_secret()
-        problem = _problem(kind, url, secret)
-        if problem:
-            self.add_error(*problem)
-        elif kind and "url" not in self.errors:
-            self._check_address(kind, url, secret, bool(found.get("enabled")))
-        if found.get("fallback") is not None and found["fallback"].pk == self.instance.pk:
+            return values
+        if kind is not None:
+            if kind.new_secret is not None and not secret:
+                secret = self.new_secret = kind.new_secret()
+            problem = kind.problem(url, secret)
+            if problem is not None:
+                self.add_error(*problem)
+            elif "url" not in self.errors:
+                self._check_address(kind.address(url, secret), bool(values.get("enabled")))
+        fallback = values.get("fallback")
+        if fallback is not None and fallback.pk == self.instance.pk:
             self.add_error("fallback", "A destination cannot stand in for itself: choose another.")
-        found["secret"] = secret
-        return found
+        values["secret"] = secret
+        return values
 
-    def _check_address(self, kind: str, url: str, secret: str, enabled: bool) -> None:
-        """A destination that is disabled may be saved as it is, so that one whose address is refused can be disabled."""
-        address = reachable.spoken_to(kind, url, secret)
-        found = reachable.check(address)
-        if found.refused and enabled:
-            self.add_error(address.field, found.refused)
-        self.warning = found.warning or found.refused
+    def _check_address(self, address: RequestAddress, enabled: bool) -> None:
+        """A disabled destination is saved in any case, so that one whose address is refused can be disabled."""
+        checked = reachable.check(address)
+        if checked.refused and enabled:
+            self.add_error(address.field, checked.refused)
+        self.warning = checked.warning or checked.refused
 
     def _kept(self, kind: str) -> str:
         try:
@@ -94,7 +94,7 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
             return ""
 
     def _post_clean(self) -> None:
-        """The endpoint is made only where the form is right: it is a row."""
+        """The endpoint is a row, so it is made only where the form has no error."""
         if not self.errors:
             self.instance.kind = self.cleaned_data["kind"]
             try:
@@ -105,7 +105,7 @@ class DestinationForm(forms.ModelForm):  # type: ignore[type-arg]
 
 
 class HookSecretForm(forms.ModelForm):  # type: ignore[type-arg]
-    """`secret` is asked for once, when the row is made."""
+    """The secret is entered when the row is made, and never again."""
 
     secret = forms.CharField(
         max_length=200,
@@ -134,23 +134,3 @@ class HookSecretForm(forms.ModelForm):  # type: ignore[type-arg]
 
 def _sentence(error: Exception) -> str:
     return f"{str(error)[:1].upper()}{str(error)[1:]}."
-
-
-def _problem(kind: str, url: str, secret: str) -> tuple[str, str] | None:
-    if kind == Kind.PAGERDUTY and not (len(secret) == ROUTING_KEY_CHARACTERS and secret.isalnum()):
-        return (
-            "secret",
-            f"A routing key has {ROUTING_KEY_CHARACTERS} letters and digits: copy it from the integration's page.",
-        )
-    if kind == Kind.SLACK and not secret.startswith(("https://", "http://")):
-        return "secret", "Give the webhook's whole URL, such as https://hooks.slack.com/services/…."
-    if kind == Kind.SLACK and url:
-        return "url", "Leave it empty: Slack's URL is a secret, and goes into the field below."
-    if kind == Kind.WEBHOOK:
-        if not url:
-            return "url", "Say where to send, such as https://example.com/weir."
-        try:
-            webhook_key(secret)
-        except ValueError as error:
-            return "secret", _sentence(error)
-    return None

@@ -5,6 +5,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from controlplane.fleet.models import Team
+from controlplane.incidents.notify.delivery import destinations
 from controlplane.incidents.notify.delivery.core.encryption import Keys
 from controlplane.incidents.notify.delivery.secrets import keyring
 
@@ -13,12 +14,6 @@ SEVERITIES = ("critical", "error", "warning", "info")
 
 def every_severity() -> list[str]:
     return list(SEVERITIES)
-
-
-class Kind(models.TextChoices):
-    PAGERDUTY = "pagerduty", "PagerDuty (Events v2)"
-    WEBHOOK = "webhook", "Signed webhook"
-    SLACK = "slack", "Slack-compatible webhook"
 
 
 class Sealed(models.Model):
@@ -65,7 +60,7 @@ class Endpoint(Sealed):
     Two destinations with the same address and secret share it, and so one order of delivery.
     """
 
-    kind = models.CharField(max_length=20, choices=Kind.choices)
+    kind = models.CharField(max_length=20, choices=destinations.choices)
     url = models.CharField(max_length=500, blank=True)
     digest = models.CharField(max_length=64, editable=False)  # of the secret, keyed (`sealing`)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -88,7 +83,7 @@ class Destination(models.Model):
     """Somebody to tell. A team's notices go to the team's destinations, or to the default ones if it has none."""
 
     name = models.CharField(max_length=100, unique=True)
-    kind = models.CharField(max_length=20, choices=Kind.choices)
+    kind = models.CharField(max_length=20, choices=destinations.choices)
     endpoint = models.ForeignKey(Endpoint, on_delete=models.PROTECT, related_name="+", editable=False)
     team = models.ForeignKey(
         Team,

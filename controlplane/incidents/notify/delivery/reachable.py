@@ -1,4 +1,4 @@
-"""Whether a destination's address may be spoken to, asked when it is saved: what would refuse each page is refused here."""
+"""Checks a destination's address when it is saved, by the rules that each request is checked by."""
 
 import ipaddress
 import socket
@@ -18,34 +18,20 @@ from controlplane.incidents.notify.delivery.core.outbound_address import (
     check_url,
     literal_address,
 )
-from controlplane.incidents.notify.delivery.destinations.pagerduty.payload import EVENTS_URL
+from controlplane.incidents.notify.delivery.destinations.kind import RequestAddress
 
 RESOLVE_TIMEOUT_S = 3.0
 
 
-class Spoken(NamedTuple):
-    """Which field of the form has the URL, and the URL. Slack's is its secret."""
-
-    field: str
-    url: str
-    is_secret: bool
-
-
 class Checked(NamedTuple):
-    """`refused`: a sentence, and it must not be saved. `warning`: a sentence, and it may. Both empty: fine."""
+    """`refused`: why the address must not be saved. `warning`: why pages to it may wait. Both are sentences; both empty: all is well."""
 
     refused: str = ""
     warning: str = ""
 
 
-def spoken_to(kind: str, url: str, secret: str) -> Spoken:
-    if kind == "slack":
-        return Spoken("secret", secret, is_secret=True)
-    return Spoken("url", url or (EVENTS_URL if kind == "pagerduty" else ""), is_secret=False)
-
-
-def check(address: Spoken) -> Checked:
-    """By the guard that each request goes through. The answer quotes the URL; of one that is a secret, its host."""
+def check(address: RequestAddress) -> Checked:
+    """The answer quotes the URL, or only its host where the URL is a secret."""
     allow = allowed(settings.CONFIG.outbound_allow)
     try:
         target = URL(address.url)
@@ -78,10 +64,10 @@ def _resolved(host: str) -> list[Address]:
     """Raises OSError, or TimeoutError after RESOLVE_TIMEOUT_S."""
     pool = ThreadPoolExecutor(1, thread_name_prefix="resolve")
     try:
-        found = pool.submit(socket.getaddrinfo, host, None, type=socket.SOCK_STREAM).result(RESOLVE_TIMEOUT_S)
+        entries = pool.submit(socket.getaddrinfo, host, None, type=socket.SOCK_STREAM).result(RESOLVE_TIMEOUT_S)
     finally:
         pool.shutdown(wait=False)
-    return [ipaddress.ip_address(text) for text in dict.fromkeys(str(entry[4][0]) for entry in found)]
+    return [ipaddress.ip_address(text) for text in dict.fromkeys(str(entry[4][0]) for entry in entries)]
 
 
 def _refusal(shown: str, error: BlockedError) -> str:

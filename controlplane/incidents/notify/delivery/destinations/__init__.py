@@ -1,13 +1,20 @@
-"""One renderer per kind of destination: from a notice to a request. Pure."""
+"""The kinds of destinations, a folder each. The model's choices, the admin's form, the sender and the REST API read `KINDS`.
 
-from collections.abc import Callable, Mapping
+docs/paging.md ("A new destination") says how to add one. What is here is pure: the sender alone speaks to the network.
+"""
+
+from collections.abc import Mapping
 from types import MappingProxyType
 
-from controlplane.incidents.notify.delivery.destinations.message import Message, Post
-from controlplane.incidents.notify.delivery.destinations.pagerduty import payload
-from controlplane.incidents.notify.delivery.destinations.slack import payload as slack
-from controlplane.incidents.notify.delivery.destinations.webhook import payload as webhook
+from controlplane.incidents.notify.delivery.destinations.kind import DestinationKind
+from controlplane.incidents.notify.delivery.destinations.pagerduty import PAGERDUTY
+from controlplane.incidents.notify.delivery.destinations.slack import SLACK
+from controlplane.incidents.notify.delivery.destinations.webhook import WEBHOOK
 
-RENDER: Mapping[str, Callable[[Message], Post]] = MappingProxyType(
-    {"pagerduty": payload.render, "webhook": webhook.render, "slack": slack.render}
-)
+KINDS: Mapping[str, DestinationKind] = MappingProxyType({kind.name: kind for kind in (PAGERDUTY, WEBHOOK, SLACK)})
+"""By name, in the order of the form."""
+
+
+def choices() -> list[tuple[str, str]]:
+    """Name and label of each kind. A model's field calls it, so that a new kind needs no migration."""
+    return [(kind.name, kind.label) for kind in KINDS.values()]

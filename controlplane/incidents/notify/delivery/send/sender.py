@@ -22,7 +22,7 @@ from controlplane.incidents.notify.delivery.core import outbound_address
 from controlplane.incidents.notify.delivery.core.encryption import SealError
 from controlplane.incidents.notify.delivery.core.retry import Answer, Policy
 from controlplane.incidents.notify.delivery.core.stored_notice import change_of, notice_of
-from controlplane.incidents.notify.delivery.destinations import RENDER
+from controlplane.incidents.notify.delivery.destinations import KINDS
 from controlplane.incidents.notify.delivery.destinations.message import Message
 from controlplane.incidents.notify.delivery.models import Delivery, Heartbeat
 from controlplane.incidents.notify.delivery.send import claim, fallback, prune
@@ -46,7 +46,7 @@ def render_and_name(delivery: Delivery, now_s: int) -> Message:
 async def attempt(client: Client, delivery: Delivery) -> Answer:
     """One try. Never raises: what cannot be rendered is refused, so that it is seen and holds up nobody."""
     try:
-        post = RENDER[delivery.endpoint.kind](render_and_name(delivery, int(timezone.now().timestamp())))
+        post = KINDS[delivery.endpoint.kind].render(render_and_name(delivery, int(timezone.now().timestamp())))
     except SealError as error:
         return Answer(None, str(error), blocked=True)
     except Exception as error:

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -7,14 +7,10 @@ from pytest_django import Settings
 from controlplane.incidents.notify.delivery.core.retry import Policy
 from controlplane.incidents.notify.delivery.send.sender import Sender
 from tests.support.incidents.pagerduty import PagerDuty
+from tests.support.incidents.sender import QUICK, StartSender
 from tests.support.web.served import away
 
-__all__ = ["QUICK", "away", "stand_in", "start_sender"]
-
-QUICK = Policy(first_s=0.02, longest_s=0.3, longest_pause_s=0.2, timeout_s=0.5, lease_s=1.5)
-"""As in earnest, and impatient."""
-
-StartSender = Callable[..., Sender]
+__all__ = ["away", "stand_in", "start_sender"]
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from controlplane.incidents.notify.delivery.core import deadman
 from controlplane.incidents.notify.delivery.health.evaluation_watch import Watch, look, ping
 from controlplane.incidents.notify.delivery.models import Delivery, Heartbeat
 from controlplane.slo.models import Tick
-from tests.controlplane.incidents.notify.delivery.conftest import StartSender
 from tests.support.incidents.notices import pagerduty
 from tests.support.incidents.pagerduty import PagerDuty
+from tests.support.incidents.sender import StartSender
 
 pytestmark = pytest.mark.django_db(transaction=True)
 NOW = datetime(2026, 11, 20, 12, 0, tzinfo=UTC)

@@ -19,9 +19,9 @@ from controlplane.incidents.notify.delivery.health.health import health
 from controlplane.incidents.notify.delivery.models import Delivery, Destination, Endpoint, HookSecret
 from controlplane.incidents.notify.delivery.secrets.checks import check_secrets
 from controlplane.incidents.notify.delivery.send.resend import send
-from tests.controlplane.incidents.notify.delivery.conftest import StartSender
 from tests.support.incidents.notices import AT, notice, pagerduty, routing_key
 from tests.support.incidents.pagerduty import PagerDuty
+from tests.support.incidents.sender import StartSender
 from tests.support.wait import becomes
 
 pytestmark = pytest.mark.django_db(transaction=True)

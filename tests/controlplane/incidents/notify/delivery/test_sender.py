@@ -8,9 +8,9 @@ from django.utils import timezone
 
 from controlplane.incidents.notify.delivery import enqueue
 from controlplane.incidents.notify.delivery.models import Delivery
-from tests.controlplane.incidents.notify.delivery.conftest import StartSender
 from tests.support.incidents.notices import change, notice, pagerduty, routing_key
 from tests.support.incidents.pagerduty import PagerDuty, Storm
+from tests.support.incidents.sender import StartSender
 from tests.support.wait import becomes
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -24,9 +24,9 @@ from controlplane.incidents.notify.core.notice import Notice, NoticeAction
 from controlplane.incidents.notify.delivery import enqueue
 from controlplane.incidents.notify.delivery.models import Delivery
 from deploy.local.process import ROOT
-from tests.controlplane.incidents.notify.delivery.conftest import QUICK
 from tests.support.incidents.notices import notice, pagerduty
 from tests.support.incidents.pagerduty import PagerDuty, Storm
+from tests.support.incidents.sender import QUICK
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -9,9 +9,9 @@ from tests.support.incidents.pagerduty import PagerDuty
 from tests.support.start import Start
 
 PAGE = """
-from controlplane.incidents.notify.delivery.models import Destination, Kind
+from controlplane.incidents.notify.delivery.models import Destination
 from controlplane.incidents.notify.delivery.admin import send_test
-destination = Destination(name="stand-in", kind=Kind.PAGERDUTY)
+destination = Destination(name="stand-in", kind="pagerduty")
 destination.point_at({url!r}, "0" * 32)
 destination.save()
 send_test(destination, "olga")

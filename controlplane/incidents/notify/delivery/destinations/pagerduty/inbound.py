@@ -1,4 +1,4 @@
-"""PagerDuty's V3 webhooks as plain values (https://developer.pagerduty.com/docs/webhooks-overview). Pure."""
+"""PagerDuty's V3 webhooks as plain values (https://developer.pagerduty.com/docs/webhooks-overview)."""
 
 import hashlib
 import hmac
@@ -26,10 +26,10 @@ def is_signed(body: bytes, header: str, secrets: Iterable[str]) -> bool:
     """Whether any of the header's signatures is made with any of the secrets. Compares all of them, each in constant time."""
     given = [part.strip().removeprefix(VERSION) for part in header.split(",") if part.strip().startswith(VERSION)]
     matches = [
-        hmac.compare_digest(one.encode(), hmac.new(secret.encode(), body, hashlib.sha256).hexdigest().encode())
+        hmac.compare_digest(signature.encode(), hmac.new(secret.encode(), body, hashlib.sha256).hexdigest().encode())
         for secret in secrets
         if secret
-        for one in given[:MOST_SIGNATURES]
+        for signature in given[:MOST_SIGNATURES]
     ]
     return any(matches)
 

@@ -8,7 +8,6 @@ from controlplane.incidents.notify.core.notice import Change, Link, Notice
 from controlplane.incidents.notify.delivery.destinations.message import Message, Post, absolute, shortened
 
 EVENTS_URL = "https://events.pagerduty.com"
-ROUTING_KEY_CHARACTERS = 32
 LONGEST_SUMMARY = 1024
 LARGEST_EVENT_BYTES = 512 * 1024
 LONGEST_FIELD = 1024  # source, component, group, class, a link's text: not limited by themselves, but by the whole
@@ -76,8 +75,8 @@ def fitted(event: dict[str, Any]) -> dict[str, Any]:
             break
         size -= sizes[name] - 1  # its braces were never there, a comma was
         left_out.append(name)
-    gone = set(left_out)
-    kept = {name: value for name, value in details.items() if name not in gone}
+    omitted = set(left_out)
+    kept = {name: value for name, value in details.items() if name not in omitted}
     names = shortened(", ".join(left_out[:20]), 1_000)
     kept[SHORTENED] = (
         f"{len(left_out)} of {len(details)} details were too large to send: {names}. Weir's page has them."
@@ -86,5 +85,5 @@ def fitted(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _links(links: tuple[Link, ...]) -> list[dict[str, str]]:
-    found = [link for link in absolute(links) if len(link.href) <= LONGEST_HREF][:MOST_LINKS]
-    return [{"href": link.href, "text": shortened(link.text or link.href, LONGEST_FIELD)} for link in found]
+    sent = [link for link in absolute(links) if len(link.href) <= LONGEST_HREF][:MOST_LINKS]
+    return [{"href": link.href, "text": shortened(link.text or link.href, LONGEST_FIELD)} for link in sent]

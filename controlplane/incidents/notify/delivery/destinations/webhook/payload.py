@@ -43,11 +43,11 @@ def signature(secret: str, message_id: str, now_s: int, body: bytes) -> str:
 def key(secret: str) -> bytes:
     """Raises ValueError where the secret is not `whsec_` and base64 of 24 to 64 bytes."""
     try:
-        found = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
+        decoded = base64.b64decode(secret.removeprefix(PREFIX), validate=True)
     except binascii.Error:
-        found = b""
-    if not secret.startswith(PREFIX) or not 24 <= len(found) <= 64:
+        decoded = b""
+    if not secret.startswith(PREFIX) or not 24 <= len(decoded) <= 64:
         raise ValueError(
             f"the secret is not {PREFIX} followed by base64 of 24 to 64 bytes: leave it empty for a new one"
         )
-    return found
+    return decoded
