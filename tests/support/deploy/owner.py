@@ -9,7 +9,7 @@ from django.utils import timezone
 from controlplane.fleet.models import Replica
 from controlplane.fleet.publish import publish
 from controlplane.incidents.act import actions
-from controlplane.incidents.notify.delivery.models import Destination, Kind
+from controlplane.incidents.notify.delivery.models import Destination
 from controlplane.slo.core.objective import Objective, Rolling
 from controlplane.slo.core.sli import Availability
 from controlplane.slo.models import StoredObjective
@@ -30,7 +30,7 @@ def set_up(url: str) -> None:
         ),
         who="test",
     )
-    destination = Destination(name="stand-in", kind=Kind.PAGERDUTY)
+    destination = Destination(name="stand-in", kind="pagerduty")
     destination.point_at(url, "0" * 32)
     destination.save()
 
