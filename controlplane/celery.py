@@ -93,8 +93,8 @@ class Paging(bootsteps.StartStopStep):  # type: ignore[misc]
     requires = AFTER_BEAT
 
     def __init__(self, worker: Any, **kwargs: Any) -> None:
-        from controlplane.incidents import rows
         from controlplane.incidents.components.watch import ComponentWatch
+        from controlplane.incidents.decide import rows
         from controlplane.incidents.notify.delivery.health.evaluation_watch import Watch
         from controlplane.incidents.notify.delivery.send.sender import Sender
         from controlplane.incidents.notify.unnotified import sentences

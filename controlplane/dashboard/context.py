@@ -5,8 +5,8 @@ from typing import Any
 from django.http import HttpRequest
 from django.utils import timezone
 
-from controlplane.incidents import rows
 from controlplane.incidents.act.actions import UNDO_FOR
+from controlplane.incidents.decide import rows
 from controlplane.incidents.decide.core.steps import RULES
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify import unnotified

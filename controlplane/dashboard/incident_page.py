@@ -10,13 +10,13 @@ from django.utils import timezone
 
 from controlplane.core import text_units, units
 from controlplane.dashboard.core.figures.burn import BurnChart, burn_chart
-from controlplane.incidents import standing, timeline
 from controlplane.incidents.act import actions
 from controlplane.incidents.models import Entry, Incident
 from controlplane.incidents.notify import notices
 from controlplane.incidents.notify.core import page_text
 from controlplane.incidents.notify.delivery.models import Delivery
-from controlplane.incidents.standing import Standing
+from controlplane.incidents.report import standing, timeline
+from controlplane.incidents.report.standing import Standing
 from controlplane.slo.models import StoredObjective
 from controlplane.telemetry.ledger.row import STAGES
 

@@ -11,12 +11,12 @@ from django.utils import timezone
 from ninja import Field, Query, Router, Schema, Status
 
 from controlplane.api.formats import Given, Link, Matcher, Moment, Name, Number, Text, Words
-from controlplane.incidents import rows
 from controlplane.incidents.act import actions, changes, rights, silencing
+from controlplane.incidents.decide import rows
 from controlplane.incidents.models import ChangeRecord, Incident, SilenceRecord
 from controlplane.incidents.notify import notices
 from controlplane.incidents.notify.core import page_text
-from controlplane.incidents.timeline import timeline
+from controlplane.incidents.report.timeline import timeline
 from controlplane.telemetry.query.core.errors import BadQuestionError
 
 MOST = 500

@@ -21,7 +21,7 @@ from controlplane.incidents.act import actions, rights
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.delivery.core.deadman import stopped
 from controlplane.incidents.notify.delivery.health.evaluation_watch import evaluation
-from controlplane.incidents.notify.markdown import postmortem
+from controlplane.incidents.report.postmortem import postmortem
 
 PAGE = 100
 UNDO = "undo-"

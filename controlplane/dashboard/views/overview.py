@@ -16,10 +16,10 @@ from controlplane.dashboard.failures import words
 from controlplane.dashboard.incident_page import row as one_incident
 from controlplane.dashboard.views.common import ask, is_fragment, ledger_freshness, page
 from controlplane.fleet.core.stack import Row
+from controlplane.incidents.decide.rows import HEARD_OF
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.delivery.health.health import health
-from controlplane.incidents.rows import HEARD_OF
-from controlplane.incidents.standing import standings
+from controlplane.incidents.report.standing import standings
 from controlplane.serving_stack import serving_stack
 from controlplane.telemetry.core.query_types import Dimension, Failure, Health, LatencyPoint, LatencyReport
 from controlplane.telemetry.query import answers

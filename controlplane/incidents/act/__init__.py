@@ -1,0 +1,1 @@
+"""What people and other programs do: act on incidents, make silences, record changes."""

@@ -7,7 +7,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.utils import timezone
 
-from controlplane.incidents import rows
+from controlplane.incidents.decide import rows
 from controlplane.incidents.decide.core.silences import silencing
 from controlplane.incidents.decide.core.steps import Withheld
 from controlplane.incidents.models import Entry, Incident, SilenceRecord

@@ -1,5 +1,5 @@
-"""Incidents of components: a part of the stack that is down, or objectives that nothing can judge.
+"""Incidents of components: a part of the stack that is down, or objectives that cannot be judged.
 
-`judge.py` decides (pure) from what the worker observed; `reading.py` reads that from the database; `watch.py` repeats it and hands
-the alerts to `controlplane.incidents.decide.engine`; `text.py` and `words.py` say it.
+`core/judge.py` decides from what the worker observed. `observed.py` reads that from the database. `watch.py` repeats it and hands the
+alerts to `controlplane.incidents.decide.engine`. `core/page_text.py` and `core/words.py` put it into words.
 """

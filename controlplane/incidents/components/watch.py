@@ -13,10 +13,9 @@ from django.conf import settings
 from django.db import DatabaseError, close_old_connections, transaction
 from django.utils import timezone
 
-from controlplane.incidents import rows
 from controlplane.incidents.components import observed
 from controlplane.incidents.components.core import judge
-from controlplane.incidents.decide import engine
+from controlplane.incidents.decide import engine, rows
 from controlplane.incidents.decide.core.steps import Rules
 from controlplane.incidents.notify.delivery.models import Heartbeat
 

@@ -1,0 +1,1 @@
+"""Decides what becomes of incidents at each tick, and writes it down."""

@@ -12,11 +12,10 @@ import structlog
 from django.db import transaction
 
 from controlplane.core import text_units
-from controlplane.incidents import rows
 from controlplane.incidents.act import changes
 from controlplane.incidents.attribution import gather
 from controlplane.incidents.components.core.alert import ComponentAlert
-from controlplane.incidents.decide import opening
+from controlplane.incidents.decide import opening, rows
 from controlplane.incidents.decide.core import machine, steps
 from controlplane.incidents.decide.core.machine import Signal
 from controlplane.incidents.decide.core.steps import RULES, Rules, Step

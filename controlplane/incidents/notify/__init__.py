@@ -1,0 +1,1 @@
+"""Makes notices of incidents, and delivers them."""

@@ -10,9 +10,9 @@ from django.conf import settings
 from django.urls import reverse
 
 from controlplane.core import text_units
-from controlplane.incidents import rows
 from controlplane.incidents.components.core import page_text as component_text
 from controlplane.incidents.components.core.alert import ComponentAlert
+from controlplane.incidents.decide import rows
 from controlplane.incidents.decide.core import machine
 from controlplane.incidents.decide.core.silences import silencing
 from controlplane.incidents.decide.core.steps import RULES, SENT_AS

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from controlplane.core.text_units import duration
-from controlplane.incidents import rows
+from controlplane.incidents.decide import rows
 from controlplane.incidents.decide.core.steps import SENT_AS
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.delivery import outbox

@@ -7,10 +7,9 @@ import pytest
 from django.test import Client
 
 from controlplane.fleet.models import LLMModel, Observation, Pool, Region, Replica, Team, Variant
-from controlplane.incidents import rows
 from controlplane.incidents.act import actions
 from controlplane.incidents.components.watch import look
-from controlplane.incidents.decide import engine
+from controlplane.incidents.decide import engine, rows
 from controlplane.incidents.decide.retire import retire
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify import notices

@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from controlplane.incidents import standing
 from controlplane.incidents.act import actions
 from controlplane.incidents.decide import engine
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.delivery.models import Delivery
+from controlplane.incidents.report import standing
 from tests.support.incidents.alerts import NOW, after, alert
 from tests.support.incidents.notices import pagerduty
 

@@ -4,7 +4,7 @@ from controlplane.core import text_units
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify import notices
 from controlplane.incidents.notify.core import page_text
-from controlplane.incidents.timeline import timeline
+from controlplane.incidents.report.timeline import timeline
 
 
 def postmortem(incident: Incident) -> str:

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from django.db import IntegrityError, transaction
 
-from controlplane.incidents import rows
 from controlplane.incidents.act import actions
 from controlplane.incidents.attribution import gather
-from controlplane.incidents.decide import engine
+from controlplane.incidents.decide import engine, rows
 from controlplane.incidents.models import Entry, Incident, SilenceRecord
 from controlplane.incidents.notify import notices
 from controlplane.incidents.notify.core.notice import Change, Notice

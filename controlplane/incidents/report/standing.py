@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from controlplane.incidents import rows
+from controlplane.incidents.decide import rows
 from controlplane.incidents.decide.core.silences import Silence, silencing
 from controlplane.incidents.models import Incident, SilenceRecord
 from controlplane.incidents.notify.delivery import outbox
 from controlplane.incidents.notify.delivery.core import reach
-from controlplane.incidents.timeline import keys
+from controlplane.incidents.report.timeline import keys
 
 Kind = Literal["held", "nobody", "failed", "queued", "delivered", "waiting"]
 

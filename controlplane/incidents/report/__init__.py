@@ -1,0 +1,1 @@
+"""What pages, the REST API and postmortems say of an incident."""
