@@ -61,7 +61,7 @@ $(VENV)/.runtime: requirements/weir.txt | preflight $(UV)
 	@touch $@
 
 # The ledger through a C compiler, where there is one; another version's is never used.
-$(VENV)/.native: $(shell find controlplane/telemetry/ledger controlplane/telemetry/core/spans.py controlplane/telemetry/ingest/otlp/pairs.py controlplane/telemetry/ingest/otlp/values.py controlplane/telemetry/native.py -name '*.py') $(VENV)/.runtime
+$(VENV)/.native: $(shell find controlplane/telemetry/ledger controlplane/telemetry/core/spans.py controlplane/telemetry/ingest/otlp/decode/pairs.py controlplane/telemetry/ingest/otlp/decode/values.py controlplane/telemetry/native.py -name '*.py') $(VENV)/.runtime
 	@echo "setting up: machine code for the ledger"
 	@$(BIN)/python -m controlplane.telemetry.native
 	@touch $@

@@ -12,7 +12,7 @@ import uvloop
 from controlplane.config import ConfigError
 from controlplane.observability import logs
 from controlplane.telemetry.config import IngestConfig, load
-from controlplane.telemetry.process.service import CannotStart, serve
+from controlplane.telemetry.process.service import StartError, serve
 
 
 async def _run(config: IngestConfig) -> None:
@@ -29,7 +29,7 @@ def main() -> None:
         config = load()
         logs.configure(logs.stdlib_logging(config.log_format, config.log_level))
         uvloop.run(_run(config))
-    except (ConfigError, CannotStart) as error:
+    except (ConfigError, StartError) as error:
         sys.exit(f"telemetry cannot start: {error}")
 
 

@@ -1,17 +1,19 @@
-"""What runs for every span, as machine code where this machine could make it: the same source through mypyc, more than twice as fast.
+"""Compiles what runs for every span to machine code with mypyc: the same source runs more than twice as fast.
 
-`python -m controlplane.telemetry.native` builds it (`make setup` does; it takes a C compiler and half a minute), into the virtual
-environment, under the digest of the sources: what was built of others is not used. Where there is none, the source is interpreted.
-It has the kernel that reads OTLP compiled too (`otlp.compiled`), so that the first start need not wait for that.
+`python -m controlplane.telemetry.native` (part of `make setup`) needs a C compiler and about half a minute. The result lies in the virtual
+environment under the digest of its sources, so a build of other sources is never used. Without a build the source is interpreted. The
+command also compiles the kernel that reads OTLP (`ingest.compiled`), so that the first start need not wait for it.
 """
 
 import contextlib
 import hashlib
+import os
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
+import time
 from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ExtensionFileLoader, ModuleSpec
@@ -30,6 +32,7 @@ _LEDGER = (
     "critical_path",
     "dimensions",
     "own_time",
+    "prompt_buckets",
     "reading",
     "requests",
     "row",
@@ -43,20 +46,24 @@ setup(name="weir-native", ext_modules=mypycify(["--config-file", "mypy.ini", *{s
 """
 
 
+KEPT_S = 7 * 86400.0
+"""A build of other sources is deleted when it was not used for so long, s: another checkout may share this environment."""
+
+
 def sources() -> list[Path]:
-    """What is compiled, relative to the repository's root: pure modules alone."""
+    """The modules that are compiled, relative to the repository's root."""
     adapters = sorted((_ROOT / _TELEMETRY / "ledger" / "adapters").glob("*.py"))
     return [
         _TELEMETRY / "core" / "spans.py",
         *(_TELEMETRY / "ledger" / f"{name}.py" for name in _LEDGER),
         *(path.relative_to(_ROOT) for path in adapters),
-        _TELEMETRY / "ingest" / "otlp" / "pairs.py",
-        _TELEMETRY / "ingest" / "otlp" / "values.py",
+        _TELEMETRY / "ingest" / "otlp" / "decode" / "pairs.py",
+        _TELEMETRY / "ingest" / "otlp" / "decode" / "values.py",
     ]
 
 
 def folder() -> Path:
-    """Where it lies, or would, for these sources and this Python."""
+    """The folder of the build of these sources for this Python, whether it exists or not."""
     digest = hashlib.sha256(_SUFFIX.encode())
     for source in sources():
         digest.update(str(source).encode() + (_ROOT / source).read_bytes())
@@ -64,10 +71,12 @@ def folder() -> Path:
 
 
 def use() -> bool:
-    """Import from here on what was built instead of its source; False where nothing was. Before any of it is imported."""
+    """Import compiled modules from now on. Call it before any of them is imported. False where there is no build."""
     built = folder()
     if not built.is_dir():
         return False
+    with contextlib.suppress(OSError):  # the environment may be read-only
+        os.utime(built)
     sys.meta_path.insert(0, _Finder(built))
     return True
 
@@ -82,17 +91,17 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        found = self._files.get(fullname)
-        if found is None:
+        file = self._files.get(fullname)
+        if file is None:
             return None
-        package = [str(_ROOT.joinpath(*fullname.split(".")))] if found.name.startswith("__init__.") else None
+        package = [str(_ROOT.joinpath(*fullname.split(".")))] if file.name.startswith("__init__.") else None
         return spec_from_file_location(
-            fullname, found, loader=ExtensionFileLoader(fullname, str(found)), submodule_search_locations=package
+            fullname, file, loader=ExtensionFileLoader(fullname, str(file)), submodule_search_locations=package
         )
 
 
 def build() -> None:
-    """Raises OSError or subprocess.CalledProcessError where it cannot be built here."""
+    """Compile these sources unless a build exists. Raises OSError or subprocess.CalledProcessError where that fails."""
     built = folder()
     if built.is_dir():
         return
@@ -108,21 +117,27 @@ def build() -> None:
         (work / "setup.py").write_text(_SETUP.format(sources=[str(source) for source in sources()]))
         command = [sys.executable, "setup.py", "-q", "build_ext", "--build-lib", "made", "--parallel", "2"]
         subprocess.run(command, cwd=work, check=True, capture_output=True, text=True)  # noqa: S603
-        for old in built.parent.glob("native-*"):
-            shutil.rmtree(old)
         with contextlib.suppress(FileExistsError):
             (work / "made").rename(built)
+    _delete_unused(built.parent)
+
+
+def _delete_unused(builds: Path) -> None:
+    for build in builds.glob("native-*"):
+        with contextlib.suppress(OSError):
+            if time.time() - build.stat().st_mtime > KEPT_S:
+                shutil.rmtree(build)
 
 
 def main() -> None:
     try:
         build()
     except (OSError, subprocess.CalledProcessError) as error:
-        said = str(getattr(error, "stderr", "") or error).strip().splitlines()
-        print(f"the ledger will be interpreted, which is slower: {said[-1] if said else error}", file=sys.stderr)
-    from controlplane.telemetry.ingest.otlp import decode
+        lines = str(getattr(error, "stderr", "") or error).strip().splitlines()
+        print(f"the ledger will be interpreted, which is slower: {lines[-1] if lines else error}", file=sys.stderr)
+    from controlplane.telemetry.ingest.otlp.decode import export_request
 
-    decode.prepare()
+    export_request.prepare()
 
 
 if __name__ == "__main__":

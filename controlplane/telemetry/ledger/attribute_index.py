@@ -1,7 +1,7 @@
-"""Attributes as 64-bit tokens, by which a request is found by any attribute of any of its spans. Pure.
+"""Hashes attributes to 64-bit numbers, by which a request is found by any attribute of any of its spans.
 
-Values that many requests share, *labels*, are kept apart from those that tell requests apart, so that a store can hold each as suits it.
-Which is which is guessed from key and value alone, so that who writes and who asks guess alike: a wrong guess costs time, never a result.
+Values that many requests share, *labels*, are kept apart from those that identify a request, so that the store can hold each in a suitable
+column. Key and value alone decide which is which, so the reader and the writer always agree. A wrong guess costs time, never a result.
 """
 
 import re
@@ -11,10 +11,10 @@ from hashlib import blake2b
 
 from controlplane.telemetry.core.spans import AttrValue, Span
 
-MAX_TOKENS = 1_000
-"""Of one request; what comes after is not found by."""
+MAX_HASHES = 1_000
+"""Of one request. A request is not found by the attributes after these."""
 LONGEST_TEXT = 256
-"""Characters. Longer values are not found by: nobody types one."""
+"""Characters. Longer values are left out, because nobody types one."""
 LONGEST_LABEL = 64
 """Characters."""
 _MOST_KEYS, _MOST_KNOWN = 1_000, 4_096
@@ -23,19 +23,19 @@ _NONE = 2**64
 _IDENTIFIES = re.compile(r"^-?\d{4,}$|\d{5}|[0-9a-fA-F]{8}")
 """Whole numbers from 1,000 on; texts with a long run of digits or of hexadecimal ones."""
 _MOST_DIGITS = 16
-"""Of a label, in all: a point in time has more."""
+"""Decimal digits in a label. A timestamp has more."""
 
 _known: dict[str, dict[str | int, int]] = {}
-"""Tokens by key and value, for most repeat from span to span: a label's as it is, another's complement, which is negative."""
+"""Hashes by key and value: most repeat from span to span. A label has its hash, any other value the complement, which is negative."""
 
 
-def token(key: str, value: str) -> int:
-    """Of an attribute as people write it: text as it is, whole numbers in decimal, `true` and `false`."""
+def attribute_hash(key: str, value: str) -> int:
+    """The hash of an attribute whose value is written as text: whole numbers in decimal, `true` and `false`."""
     return int.from_bytes(blake2b(f"{key}={value}".encode("utf-8", "replace"), digest_size=8).digest(), "little")
 
 
 def written(key: str, value: AttrValue) -> str | None:
-    """The value as people write it; None where the attribute is not found by: fractions, lists, durations (`_ns`), long texts."""
+    """The value as text. None for what is not in the index: fractions, lists, durations (`_ns`), long texts."""
     if isinstance(value, float | tuple) or key.endswith("_ns"):
         return None
     if isinstance(value, bool):
@@ -45,7 +45,7 @@ def written(key: str, value: AttrValue) -> str | None:
 
 
 def is_label(key: str, value: str) -> bool:
-    """Whether requests are taken to share this value (as people write it): `weir.tier=gold` and not `user.id=olga`."""
+    """Whether requests are taken to share this value, written as text: `weir.tier=gold`, but not `user.id=olga`."""
     if key.endswith((".id", "_id", "Id", "ID")) or len(value) > LONGEST_LABEL:
         return False
     if _IDENTIFIES.search(value) is not None:
@@ -53,9 +53,9 @@ def is_label(key: str, value: str) -> bool:
     return len(value) <= _MOST_DIGITS or sum(map(str.isdecimal, value)) <= _MOST_DIGITS
 
 
-def tokens(spans: Iterable[Span]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Of labels and of all other attributes; each distinct, ascending. Of a list, each element counts."""
-    found: set[int] = set()
+def index_of(spans: Iterable[Span]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The hashes of labels, and those of all other attributes: each distinct, ascending. Each element of a list counts."""
+    hashes: set[int] = set()
     for span in spans:
         for key, value in span.attributes.items():
             known = _known.get(key)
@@ -64,38 +64,38 @@ def tokens(spans: Iterable[Span]) -> tuple[tuple[int, ...], tuple[int, ...]]:
             if isinstance(value, tuple):
                 for part in value:
                     if not isinstance(part, tuple | float):
-                        found.add(_token(known, key, part))
+                        hashes.add(_hash(known, key, part))
             elif not isinstance(value, float):
-                found.add(_token(known, key, value))
-        if len(found) > MAX_TOKENS:
+                hashes.add(_hash(known, key, value))
+        if len(hashes) > MAX_HASHES:
             break
-    found.discard(_NONE)
-    kept = sorted(found)[:MAX_TOKENS]
+    hashes.discard(_NONE)
+    kept = sorted(hashes)[:MAX_HASHES]
     others = bisect_left(kept, 0)
-    return tuple(kept[others:]), tuple([~one for one in reversed(kept[:others])])
+    return tuple(kept[others:]), tuple([~complement for complement in reversed(kept[:others])])
 
 
-def _token(known: dict[str | int, int], key: str, value: str | int) -> int:
+def _hash(known: dict[str | int, int], key: str, value: str | int) -> int:
     if isinstance(value, bool):
         value = "true" if value else "false"  # to a dict, True is 1
-    made = known.get(value)
-    if made is None:
+    hashed = known.get(value)
+    if hashed is None:
         text = written(key, value)
         if text is None:
-            made = _NONE
+            hashed = _NONE
         else:
-            made = token(key, text)
+            hashed = attribute_hash(key, text)
             if not is_label(key, text):
-                made = ~made
+                hashed = ~hashed
         if len(known) >= _MOST_KNOWN:
             known.clear()
-        known[value] = made
-    return made
+        known[value] = hashed
+    return hashed
 
 
 def _new(key: str) -> dict[str | int, int]:
     if len(_known) >= _MOST_KEYS:
         _known.clear()
-    found: dict[str | int, int] = {}
-    _known[key] = found
-    return found
+    known: dict[str | int, int] = {}
+    _known[key] = known
+    return known

@@ -13,7 +13,7 @@ from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger import dimensions
 from controlplane.telemetry.ledger.adapters import weir
 from controlplane.telemetry.ledger.attempts import attempt_nodes, booked, owner, retried, unmeasured
-from controlplane.telemetry.ledger.attribute_index import tokens
+from controlplane.telemetry.ledger.attribute_index import index_of
 from controlplane.telemetry.ledger.attributes import count, flag, text
 from controlplane.telemetry.ledger.critical_path import Section, critical_path
 from controlplane.telemetry.ledger.own_time import pieces
@@ -53,7 +53,7 @@ def _row(request: Request) -> LedgerRow:
     unattributed_ns = stages.pop(UNATTRIBUTED)
     asked = dimensions.sources(request)
     status, http_status, error_type = dimensions.outcome(request)
-    labels, attributes = tokens([node.span for node in request.members])
+    label_index, attribute_index = index_of([node.span for node in request.members])
     return LedgerRow(
         trace_id=span.trace_id.hex(),
         request_id=span.span_id.hex(),
@@ -92,8 +92,8 @@ def _row(request: Request) -> LedgerRow:
         critical_path=tuple(dict.fromkeys(node.id.hex() for node, _, _ in reversed(path))),
         attempts=booked(request, calls, model_ns),
         unmeasured=unmeasured(request),
-        labels=labels,
-        attributes=attributes,
+        label_index=label_index,
+        attribute_index=attribute_index,
     )
 
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from controlplane.telemetry.ledger.prompt_buckets import prompt_bucket
+
 STAGES = ("network", "gateway", "tokenizer", "cache", "queue", "model", "egress")
 """Where a request's time can go. `unattributed` is not a stage: it is what no span explains."""
 
@@ -10,21 +12,6 @@ AT_THE_SERVER = ("queue", "network")
 
 RATE_LIMITED = "rate_limit_exceeded"
 """`error_type` of what a tenant's own rate limit refused."""
-
-PROMPT_BUCKET_EDGES = (128, 512, 1024, 2048, 4096, 8192, 16384, 32768, 131072)
-"""Upper edges of the prompt-length buckets in tokens, exclusive; the last bucket is open."""
-
-
-def prompt_bucket(tokens: int | None) -> str:
-    """The bucket's name as people read it, `"512-1023"`, `"131072+"`; empty where the length is unknown."""
-    if tokens is None:
-        return ""
-    low = 0
-    for edge in PROMPT_BUCKET_EDGES:
-        if tokens < edge:
-            return f"{low}-{edge - 1}"
-        low = edge
-    return f"{low}+"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +75,9 @@ class LedgerRow:
     attempts: tuple[Attempt, ...] = field(default=())  # in order; none where nothing says which replicas were asked
     unmeasured: bool = False
     """A server's own spans are missing: how long the request queued there and was on the way is within `model`, and not known."""
-    labels: tuple[int, ...] = field(default=(), compare=False, repr=False)
-    attributes: tuple[int, ...] = field(default=(), compare=False, repr=False)
-    """`ledger.tokens` of its spans, labels and others: written to be found by, and never read back."""
+    label_index: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    attribute_index: tuple[int, ...] = field(default=(), compare=False, repr=False)
+    """Hashes of the attributes of its spans (`ledger.attribute_index`): labels, and all others. The store never reads them back."""
 
     @property
     def retried_ns(self) -> int:

@@ -25,7 +25,7 @@ class Intake:
         return Builder(self.admission, self._retention_ns)
 
     async def keep(self, builder: Builder) -> None:
-        """Returns once the builder's samples would survive a kill. Raises SpoolFull."""
+        """Returns once the builder's samples would survive a kill. Raises SpoolFullError."""
         if len(builder) or builder.scrapes or builder.exemplars.kept:
             await asyncio.wrap_future(self._spool.append(Kind.SAMPLES, encode(builder.batch())))
             self.admission.learn(list(builder.definitions))

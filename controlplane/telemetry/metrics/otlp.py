@@ -17,8 +17,8 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationSc
 from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality, Metric
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 
-from controlplane.telemetry.ingest.otlp.malformed import Malformed
-from controlplane.telemetry.ingest.otlp.wire import count, fields
+from controlplane.telemetry.ingest.otlp.decode.malformed import MalformedError
+from controlplane.telemetry.ingest.otlp.decode.wire import count, fields
 
 from . import buckets, exemplars_json
 from .batch import Builder
@@ -50,7 +50,7 @@ Pairs = dict[str, str]
 
 
 def read_protobuf(body: bytes, into: Builder) -> None:
-    """Raises Malformed where the body as a whole cannot be read."""
+    """Raises MalformedError where the body as a whole cannot be read."""
     for _, resource_start, resource_end in _inner(body, 0, len(body), 1):
         base = _resource_labels(_head(Resource, body, resource_start, resource_end).attributes)
         for _, scope_start, scope_end in _inner(body, resource_start, resource_end, 2):
@@ -66,9 +66,11 @@ def read_protobuf(body: bytes, into: Builder) -> None:
 
 
 def read_json(body: bytes, into: Builder) -> None:
-    """Raises Malformed where the body as a whole cannot be read."""
+    """Raises MalformedError where the body as a whole cannot be read."""
     if body.count(b"{") + body.count(b"[") + body.count(b",") > MAX_JSON_VALUES:
-        raise Malformed(f"the body holds more than {MAX_JSON_VALUES} JSON values: send smaller batches, or protobuf")
+        raise MalformedError(
+            f"the body holds more than {MAX_JSON_VALUES} JSON values: send smaller batches, or protobuf"
+        )
     request = ExportMetricsServiceRequest()
     try:
         if b'"exemplars"' in body:
@@ -78,7 +80,7 @@ def read_json(body: bytes, into: Builder) -> None:
         else:
             json_format.Parse(body, request, ignore_unknown_fields=True)
     except (json_format.ParseError, ValueError, RecursionError, TypeError, AttributeError) as error:
-        raise Malformed("the body is not OTLP/JSON for metrics") from error
+        raise MalformedError("the body is not OTLP/JSON for metrics") from error
     for resource in request.resource_metrics:
         base = _resource_labels(resource.resource.attributes)
         for scope in resource.scope_metrics:
@@ -94,7 +96,7 @@ def _inner(body: bytes, start: int, end: int, wanted: int) -> Iterator[tuple[int
 def _head(kind: type[Any], body: bytes, start: int, end: int) -> Any:
     head = b"".join([body[a:b] for _, a, b in _inner(body, start, end, 1)])
     if len(head) > MAX_METRIC_BYTES:
-        raise Malformed(f"a resource or scope is larger than {MAX_METRIC_BYTES} bytes")
+        raise MalformedError(f"a resource or scope is larger than {MAX_METRIC_BYTES} bytes")
     return _parse(kind, head)
 
 
@@ -102,7 +104,7 @@ def _parse(kind: type[Any], data: bytes) -> Any:
     try:
         return kind.FromString(data)
     except DecodeError as error:
-        raise Malformed(f"the body is not protobuf: a {kind.DESCRIPTOR.name} that cannot be read") from error
+        raise MalformedError(f"the body is not protobuf: a {kind.DESCRIPTOR.name} that cannot be read") from error
 
 
 def _metric(metric: Metric, labels: Pairs, into: Builder) -> None:

@@ -17,9 +17,9 @@ from prometheus_client.exposition import choose_encoder
 
 from ..config import IngestConfig
 from ..ingest.otlp import grpc as otlp_grpc
+from ..ingest.otlp.bearer_token import problem
 from ..ingest.otlp.http import HttpReceiver
 from ..ingest.otlp.receiver import Receiver
-from ..ingest.otlp.token import problem
 from ..ingest.pipeline.status import decode as decode_status
 from ..ingest.spool import checkpoint
 from ..ingest.spool.backlog import ages
@@ -43,15 +43,15 @@ _GRACE_S = 2.0  # requests in flight when we are asked to stop
 PORT_FILE = Path("run") / "store-port"
 
 
-class CannotStart(Exception):  # noqa: N818  (named for what happened)
+class StartError(Exception):
     """One sentence for whoever started it, with the remedy."""
 
 
 @contextlib.asynccontextmanager
 async def serve(config: IngestConfig) -> AsyncIterator[tuple[int, int]]:
-    """Receive until the block ends; the HTTP and gRPC ports. Raises CannotStart."""
+    """Receive until the block ends; the HTTP and gRPC ports. Raises StartError."""
     if reason := problem(config.otlp_host, config.otlp_token):
-        raise CannotStart(reason)
+        raise StartError(reason)
     folder = config.home / "spool"
     with _alone(folder):
         checkpoint.settle(folder, config.pipelines)
@@ -106,7 +106,7 @@ class _Service:
         try:
             named(config.scrape_targets)
         except TargetsError as error:
-            raise CannotStart(str(error)) from error
+            raise StartError(str(error)) from error
         self._task(self._live.run())
         self._spool.release(self._state.done)
         for received_ns, position in await asyncio.to_thread(self._left):
@@ -127,12 +127,12 @@ class _Service:
             await web.TCPSite(self._runner, host, config.otlp_http_port).start()
             http_port: int = self._runner.addresses[0][1]
         except OSError as error:
-            raise CannotStart(_taken("WEIR_OTLP_HTTP_PORT", host, config.otlp_http_port, error)) from error
+            raise StartError(_taken("WEIR_OTLP_HTTP_PORT", host, config.otlp_http_port, error)) from error
         try:
             address = f"[{host}]" if ":" in host else host
             grpc_port = self._grpc.add_insecure_port(f"{address}:{config.otlp_grpc_port}")
         except RuntimeError as error:
-            raise CannotStart(_taken("WEIR_OTLP_GRPC_PORT", host, config.otlp_grpc_port, error)) from error
+            raise StartError(_taken("WEIR_OTLP_GRPC_PORT", host, config.otlp_grpc_port, error)) from error
         await self._grpc.start()
         self._task(Scraper(self._receiver.metrics, config.scrape_targets, config.home, own=self._own).run())
         self._task(self._watch())
@@ -261,14 +261,14 @@ def _must_not_fail(task: asyncio.Task[None]) -> None:
 
 @contextlib.contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Hold the spool's lock. Raises CannotStart where another process does."""
+    """Hold the spool's lock. Raises StartError where another process does."""
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise CannotStart(
+            raise StartError(
                 f"another telemetry process uses {folder}: stop it, or give this one its own WEIR_HOME"
             ) from error
         yield

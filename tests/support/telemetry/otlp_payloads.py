@@ -7,7 +7,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
 from controlplane.telemetry.core.spans import Span
-from controlplane.telemetry.ingest.otlp import decode
+from controlplane.telemetry.ingest.otlp.decode import export_request
 from controlplane.telemetry.ingest.spool.frame import Kind
 
 MS = 1_000_000
@@ -16,7 +16,10 @@ MS = 1_000_000
 def spans_in(body: bytes, kind: Kind = Kind.TRACES_PROTOBUF, shard: int = 0, shards: int = 1) -> list[Span]:
     """The body's spans as the pipeline reads them."""
     return [
-        span for spans in decode.read(kind, body, shard, shards) for part in spans.parts() for span in spans.of(part)
+        span
+        for spans in export_request.read(kind, body, shard, shards)
+        for part in spans.parts()
+        for span in spans.of(part)
     ]
 
 

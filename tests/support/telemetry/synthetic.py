@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 
 from controlplane.telemetry.core.spans import AttrValue, Span
-from controlplane.telemetry.ledger.attribute_index import tokens
-from controlplane.telemetry.ledger.row import PROMPT_BUCKET_EDGES, STAGES, prompt_bucket
+from controlplane.telemetry.ledger.attribute_index import index_of
+from controlplane.telemetry.ledger.prompt_buckets import PROMPT_BUCKET_EDGES, prompt_bucket
+from controlplane.telemetry.ledger.row import STAGES
 from controlplane.telemetry.store import Store, migrate
 from controlplane.telemetry.store.write.arrow_columns import (
     ATTEMPT,
@@ -222,7 +223,7 @@ def _tokens(attributes: list[tuple[str, np.ndarray]]) -> tuple[pa.ListArray, pa.
     columns, are_labels = [], []
     for key, values in attributes:
         coded = pa.array(values.astype(object), pa.string()).dictionary_encode()
-        made = [tokens([_bare(key, attribute_value(text))]) for text in coded.dictionary.to_pylist()]
+        made = [index_of([_bare(key, attribute_value(text))]) for text in coded.dictionary.to_pylist()]
         if any(labels or others for labels, others in made):
             which = coded.indices.to_numpy()
             columns.append(np.array([(*labels, *others)[0] for labels, others in made], np.uint64)[which])

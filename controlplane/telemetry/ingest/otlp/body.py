@@ -12,7 +12,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 class Body:
     """A body that arrives in pieces, gzip or plain, and becomes one bytes object of at most `limit` bytes.
 
-    Raises Refused: 413 past the limit, 400 for broken gzip. Several gzip members one after the other are one body (RFC 1952).
+    Raises RefusedError: 413 past the limit, 400 for broken gzip. Several gzip members one after the other are one body (RFC 1952).
     """
 
     def __init__(self, *, gzip: bool, limit: int) -> None:

@@ -44,7 +44,7 @@ class Code(Enum):
     UNAUTHENTICATED = 16
 
 
-class Refused(Exception):  # noqa: N818  (named for what happened)
+class RefusedError(Exception):
     """A request that is not taken. Retryable exactly where `retry_after_s` is given."""
 
     def __init__(self, http: int, code: Code, message: str, retry_after_s: float | None = None) -> None:
@@ -52,30 +52,32 @@ class Refused(Exception):  # noqa: N818  (named for what happened)
         self.http, self.code, self.message, self.retry_after_s = http, code, message, retry_after_s
 
 
-def bad_data(message: str) -> Refused:
-    return Refused(400, Code.INVALID_ARGUMENT, message)
+def bad_data(message: str) -> RefusedError:
+    return RefusedError(400, Code.INVALID_ARGUMENT, message)
 
 
-def too_large(limit: int) -> Refused:
-    return Refused(
+def too_large(limit: int) -> RefusedError:
+    return RefusedError(
         413,
         Code.RESOURCE_EXHAUSTED,
         f"the body is larger than {limit} bytes, decompressed (WEIR_OTLP_MAX_BODY_BYTES): send smaller batches",
     )
 
 
-def overloaded(message: str) -> Refused:
+def overloaded(message: str) -> RefusedError:
     """The sender outruns the receiver: its own doing, for a moment."""
-    return Refused(429, Code.UNAVAILABLE, message, OVERLOADED_RETRY_S)
+    return RefusedError(429, Code.UNAVAILABLE, message, OVERLOADED_RETRY_S)
 
 
-def unavailable(message: str, retry_after_s: float) -> Refused:
+def unavailable(message: str, retry_after_s: float) -> RefusedError:
     """The receiver cannot store anything now, whoever sends."""
-    return Refused(503, Code.UNAVAILABLE, message, retry_after_s)
+    return RefusedError(503, Code.UNAVAILABLE, message, retry_after_s)
 
 
-def unauthenticated() -> Refused:
-    return Refused(401, Code.UNAUTHENTICATED, "send the ingest token as `Authorization: Bearer …` (WEIR_OTLP_TOKEN)")
+def unauthenticated() -> RefusedError:
+    return RefusedError(
+        401, Code.UNAUTHENTICATED, "send the ingest token as `Authorization: Bearer …` (WEIR_OTLP_TOKEN)"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +89,12 @@ class Taken:
 
 
 def encoding_of(content_type: str) -> Encoding:
-    """Raises Refused (415). Parameters such as a charset do not matter."""
+    """Raises RefusedError (415). Parameters such as a charset do not matter."""
     media = content_type.partition(";")[0].strip().lower()
     try:
         return Encoding(media)
     except ValueError:
-        raise Refused(
+        raise RefusedError(
             415,
             Code.INVALID_ARGUMENT,
             f"content type {media[:80]!r} is not served: send application/x-protobuf or application/json",
@@ -100,13 +102,13 @@ def encoding_of(content_type: str) -> Encoding:
 
 
 def is_gzip(content_encoding: str) -> bool:
-    """Raises Refused (415) for what is neither gzip nor nothing."""
+    """Raises RefusedError (415) for what is neither gzip nor nothing."""
     name = content_encoding.strip().lower()
     if name in ("", "identity"):
         return False
     if name == "gzip":
         return True
-    raise Refused(
+    raise RefusedError(
         415, Code.INVALID_ARGUMENT, f"content encoding {name[:80]!r} is not served: send gzip or leave it out"
     )
 
@@ -136,14 +138,14 @@ def response(signal: Signal, encoding: Encoding, taken: Taken) -> bytes:
     return bytes(message(partial_success=partial).SerializeToString())
 
 
-def status(refused: Refused, encoding: Encoding) -> bytes:
+def status(refused: RefusedError, encoding: Encoding) -> bytes:
     """The `google.rpc.Status` of a 4xx or 5xx."""
     if encoding is Encoding.JSON:
         return msgspec.json.encode({"code": refused.code.value, "message": refused.message})
     return bytes(Status(code=refused.code.value, message=refused.message).SerializeToString())
 
 
-def status_details(refused: Refused) -> bytes:
+def status_details(refused: RefusedError) -> bytes:
     """gRPC's `grpc-status-details-bin`: with RetryInfo where the sender should come again."""
     details = []
     if refused.retry_after_s is not None:

@@ -16,10 +16,10 @@ import grpc
 import structlog
 
 from . import contract
+from .bearer_token import allowed
 from .body import GZIP_MAGIC, Body
-from .contract import Code, Encoding, Refused, Signal
+from .contract import Code, Encoding, RefusedError, Signal
 from .receiver import Receiver
-from .token import allowed
 
 log = structlog.get_logger(__name__)
 
@@ -51,14 +51,16 @@ class GrpcReceiver(grpc.GenericRpcHandler):  # type: ignore[type-arg]
         async def export(messages: AsyncIterator[bytes], context: Context) -> bytes:
             try:
                 return await self._export(signal, messages, context)
-            except Refused as refused:
+            except RefusedError as refused:
                 self._receiver.counts.request("grpc", refused.code.name.lower())
                 failure = refused
             except TimeoutError:
-                failure = Refused(408, Code.DEADLINE_EXCEEDED, f"the message took longer than {READ_TIMEOUT_S:g} s")
+                failure = RefusedError(
+                    408, Code.DEADLINE_EXCEEDED, f"the message took longer than {READ_TIMEOUT_S:g} s"
+                )
             except Exception:
                 log.exception("otlp.failed", signal=signal.value)
-                failure = Refused(500, Code.INTERNAL, "the receiver failed on this request")
+                failure = RefusedError(500, Code.INTERNAL, "the receiver failed on this request")
             context.set_trailing_metadata((("grpc-status-details-bin", contract.status_details(failure)),))
             await context.abort(_CODES[failure.code], failure.message)
             raise AssertionError  # abort raises

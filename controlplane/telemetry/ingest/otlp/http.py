@@ -7,10 +7,10 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from . import contract
+from .bearer_token import allowed
 from .body import Body
-from .contract import Code, Encoding, Refused, Signal
+from .contract import Code, Encoding, RefusedError, Signal
 from .receiver import Receiver
-from .token import allowed
 
 log = structlog.get_logger(__name__)
 
@@ -63,7 +63,7 @@ class HttpReceiver:
             held = len(whole)
         except TimeoutError:
             self._receiver.grow(-held)
-            raise Refused(408, Code.DEADLINE_EXCEEDED, f"the body took longer than {READ_TIMEOUT_S:g} s") from None
+            raise RefusedError(408, Code.DEADLINE_EXCEEDED, f"the body took longer than {READ_TIMEOUT_S:g} s") from None
         except BaseException:
             self._receiver.grow(-held)
             raise
@@ -77,7 +77,7 @@ class HttpReceiver:
         async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
             try:
                 return await handler(request)
-            except Refused as refused:
+            except RefusedError as refused:
                 return self._refusal(request, refused)
             except web.HTTPException as error:
                 code = (
@@ -88,7 +88,7 @@ class HttpReceiver:
                     else Code.INVALID_ARGUMENT
                 )
                 response = self._refusal(
-                    request, Refused(error.status, code, f"{request.method} {request.path[:80]}: {error.reason}")
+                    request, RefusedError(error.status, code, f"{request.method} {request.path[:80]}: {error.reason}")
                 )
                 if allow := error.headers.get("Allow"):
                     response.headers["Allow"] = allow
@@ -97,11 +97,11 @@ class HttpReceiver:
                 raise  # the sender went away: nobody to answer
             except Exception:
                 log.exception("otlp.failed", path=request.path)
-                return self._refusal(request, Refused(500, Code.INTERNAL, "the receiver failed on this request"))
+                return self._refusal(request, RefusedError(500, Code.INTERNAL, "the receiver failed on this request"))
 
         return answer
 
-    def _refusal(self, request: web.Request, refused: Refused) -> web.Response:
+    def _refusal(self, request: web.Request, refused: RefusedError) -> web.Response:
         if request.method == "POST":
             self._receiver.counts.request("http", str(refused.http))
         encoding = Encoding.PROTOBUF if request.content_type == Encoding.PROTOBUF.value else Encoding.JSON

@@ -9,14 +9,15 @@ from functools import partial
 from typing import ParamSpec, TypeVar
 
 from controlplane.telemetry.ingest.spool.frame import Kind
-from controlplane.telemetry.ingest.spool.writer import SpoolFull, SpoolWriter
+from controlplane.telemetry.ingest.spool.writer import SpoolFullError, SpoolWriter
 from controlplane.telemetry.metrics import otlp as metrics
 from controlplane.telemetry.metrics.batch import Builder
 from controlplane.telemetry.metrics.intake import Intake
 
-from . import contract, decode
-from .contract import Encoding, Refused, Signal, Taken
-from .malformed import Malformed
+from . import contract
+from .contract import Encoding, RefusedError, Signal, Taken
+from .decode import export_request
+from .decode.malformed import MalformedError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -52,7 +53,7 @@ class Receiver:
         max_series: int = 200_000,
         retention_days: int = 30,
     ) -> None:
-        decode.prepare()
+        export_request.prepare()
         self._spool = spool
         self._retention_ns = retention_days * 86_400 * 10**9
         self.metrics = Intake(spool, max_series=max_series, retention_days=retention_days)
@@ -67,14 +68,14 @@ class Receiver:
         self._large.shutdown(wait=True, cancel_futures=True)
 
     def admit(self) -> None:
-        """Refuse early, before a body is read, what could not be stored anyway. Raises Refused."""
+        """Refuse early, before a body is read, what could not be stored anyway. Raises RefusedError."""
         if reason := self._spool.refusal():
-            raise contract.unavailable(reason, SpoolFull(reason).retry_after_s)
+            raise contract.unavailable(reason, SpoolFullError(reason).retry_after_s)
         if self.inflight >= self._inflight_bytes:
             raise self._overloaded()
 
     def grow(self, size: int) -> None:
-        """Account for `size` more bytes of bodies in memory; negative when they are let go. Raises Refused when it is too much."""
+        """Account for `size` more bytes of bodies in memory; negative when they are let go. Raises RefusedError when it is too much."""
         self.inflight += size
         if size > 0:
             self.counts.received_bytes += size
@@ -82,7 +83,7 @@ class Receiver:
                 raise self._overloaded()
 
     async def take(self, signal: Signal, encoding: Encoding, body: bytes) -> Taken:
-        """Returns once what was accepted would survive a kill. Raises Refused."""
+        """Returns once what was accepted would survive a kill. Raises RefusedError."""
         try:
             if signal is Signal.METRICS:
                 samples = await self.judged(len(body), self._samples, encoding, body)
@@ -91,9 +92,9 @@ class Receiver:
             received_ns = time.time_ns()
             taken = await self.judged(len(body), self._judge, signal, encoding, body, received_ns)
             return await self._keep(taken, signal, encoding, body, received_ns)
-        except Malformed as error:
+        except MalformedError as error:
             raise contract.bad_data(str(error)) from error
-        except SpoolFull as full:
+        except SpoolFullError as full:
             raise contract.unavailable(str(full), full.retry_after_s) from full
 
     async def judged(self, size: int, judge: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
@@ -111,8 +112,8 @@ class Receiver:
     def _judge(self, signal: Signal, encoding: Encoding, body: bytes, received_ns: int) -> Taken:
         json = encoding is Encoding.JSON
         if signal is Signal.LOGS:
-            return contract.summary({NOT_STORED: decode.count_log_records(body, json=json)}, "log records")
-        rejected = decode.check(_kind(encoding), body, decode.bounds(received_ns, self._retention_ns))
+            return contract.summary({NOT_STORED: export_request.count_log_records(body, json=json)}, "log records")
+        rejected = export_request.check(_kind(encoding), body, export_request.bounds(received_ns, self._retention_ns))
         for reason, count in rejected.items():
             self.counts.rejected[reason] = self.counts.rejected.get(reason, 0) + count
         return contract.summary(rejected)
@@ -123,7 +124,7 @@ class Receiver:
             self.counts.acknowledged += 1
         return taken
 
-    def _overloaded(self) -> Refused:
+    def _overloaded(self) -> RefusedError:
         return contract.overloaded(
             f"more than {self._inflight_bytes} bytes are being received at once (WEIR_OTLP_INFLIGHT_BYTES)"
         )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from controlplane.telemetry.core.spans import Span
-from controlplane.telemetry.ingest.otlp.decode import Spans
+from controlplane.telemetry.ingest.otlp.decode.export_request import Spans
 from controlplane.telemetry.ingest.otlp.rejoin import Home
 from controlplane.telemetry.ingest.spool.frame import Position
 from controlplane.telemetry.ledger import LedgerRow, close

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from controlplane.telemetry.ingest.otlp.compiled import compiled
+from controlplane.telemetry.ingest.compiled import compiled
 
 SLACK_NS = 5 * 10**9
 """How much later than the memory's beginning a trace must have started to be surely new: clocks differ, traces last."""

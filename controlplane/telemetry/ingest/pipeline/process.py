@@ -8,7 +8,7 @@ from pathlib import Path
 
 import structlog
 
-from controlplane.telemetry.ingest.otlp import decode
+from controlplane.telemetry.ingest.otlp.decode import export_request
 from controlplane.telemetry.ingest.spool import checkpoint, damaged, segment_files
 from controlplane.telemetry.ingest.spool.frame import Position
 from controlplane.telemetry.ingest.spool.reader import Damage, SpoolReader
@@ -61,7 +61,7 @@ def run(
 ) -> None:
     """Until standard input ends."""
     names = ModelNames(snapshot)
-    decode.prepare()
+    export_request.prepare()
     frontier = Frontier(sys.stdin.fileno())
     reporter = Reporter(sys.stdout.fileno(), shard, lambda: worker.pending_traces)
     own = Folder(folder, reporter)

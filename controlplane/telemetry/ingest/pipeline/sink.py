@@ -13,7 +13,7 @@ import pyarrow as pa
 import structlog
 
 from controlplane.telemetry.core.spans import ROW_SPANS, Span
-from controlplane.telemetry.ingest.otlp.decode import Spans
+from controlplane.telemetry.ingest.otlp.decode.export_request import Spans
 from controlplane.telemetry.ledger import LedgerRow
 from controlplane.telemetry.store import StoreError, StoreUnavailableError
 from controlplane.telemetry.store.write.arrow_columns import SPAN_SCHEMA, span_table, table_spans

@@ -4,7 +4,7 @@ from collections import deque
 from dataclasses import dataclass
 
 from controlplane.telemetry.core.spans import ROW_SPANS, Span
-from controlplane.telemetry.ingest.otlp.columnar import Part, Spans
+from controlplane.telemetry.ingest.otlp.decode.columnar import Part, Spans
 from controlplane.telemetry.ingest.spool.frame import Position
 
 _MOST_LARGE = 10_000  # remembered

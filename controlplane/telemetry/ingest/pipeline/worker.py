@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from controlplane.telemetry.ingest.otlp import decode
-from controlplane.telemetry.ingest.otlp.columnar import Spans
+from controlplane.telemetry.ingest.otlp.decode import export_request
+from controlplane.telemetry.ingest.otlp.decode.columnar import Spans
 from controlplane.telemetry.ingest.otlp.rejoin import Homes
 from controlplane.telemetry.ingest.spool.frame import Kind, Position, Record
 from controlplane.telemetry.ingest.spool.reader import SpoolReader
@@ -105,8 +105,8 @@ class Worker:
                 self._refused([record._asdict()], f"{type(error).__name__}: {error}")
 
     def _add_spans(self, record: Record) -> None:
-        within = decode.bounds(record.received_ns, self._retention_ns)
-        for spans in decode.read(record.kind, record.payload, self._shard, self._shards, within):
+        within = export_request.bounds(record.received_ns, self._retention_ns)
+        for spans in export_request.read(record.kind, record.payload, self._shard, self._shards, within):
             self._rejoin(spans, record.received_ns)
             self._traces.add(spans, record.start, time.monotonic(), record.received_ns)
             self._batch.oldest_ns = self._batch.oldest_ns or record.received_ns

@@ -46,7 +46,7 @@ class Record(NamedTuple):
     end: Position
 
 
-class Torn(Exception):  # noqa: N818  (named for what happened)
+class TornFrameError(Exception):
     """The bytes at `offset` are not a whole, intact frame."""
 
     def __init__(self, offset: int, reason: str) -> None:
@@ -72,7 +72,7 @@ def length_at(data: bytes | memoryview, at: int) -> int:
 def frames(data: bytes | memoryview, segment: int, base: int) -> Iterator[Record]:
     """The whole frames in `data`, which begins at byte `base` of the segment; a last one cut short is left alone.
 
-    Raises Torn at a frame that is whole by its length but does not match its checksum.
+    Raises TornFrameError at a frame that is whole by its length but does not match its checksum.
     """
     view = memoryview(data)
     at = 0
@@ -82,7 +82,7 @@ def frames(data: bytes | memoryview, segment: int, base: int) -> Iterator[Record
         if end > len(view):
             return
         if crc32(view[at + _UNCHECKED : end]) != crc:
-            raise Torn(base + at, "checksum does not match")
+            raise TornFrameError(base + at, "checksum does not match")
         payload = bytes(view[at + HEADER_BYTES : end])
         yield Record(kind, received_ns, payload, Position(segment, base + at), Position(segment, base + end))
         at = end

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import structlog
 
 from . import segment_files
-from .frame import HEADER_BYTES, Position, Record, Torn, frames, length_at, next_frame
+from .frame import HEADER_BYTES, Position, Record, TornFrameError, frames, length_at, next_frame
 
 log = structlog.get_logger(__name__)
 
@@ -51,8 +51,8 @@ class SpoolReader:
                     try:
                         if found := self._frames(end, max_bytes):
                             return found
-                        raise Torn(self.position.offset, "cut short")
-                    except Torn as torn:
+                        raise TornFrameError(self.position.offset, "cut short")
+                    except TornFrameError as torn:
                         self._step_over(torn, end)
             except FileNotFoundError:
                 self._damaged(Damage(self.position, 0, "the segment is gone"))
@@ -72,20 +72,20 @@ class SpoolReader:
         data = self._pread(min(max_bytes, end - start), start)
         if len(data) >= HEADER_BYTES and (whole := length_at(data, 0)) > len(data):
             if start + whole > end:
-                raise Torn(start, "longer than what was committed")
+                raise TornFrameError(start, "longer than what was committed")
             data = self._pread(whole, start)
         found: list[Record] = []
         try:
             for record in frames(data, self.position.segment, start):
                 found.append(record)
-        except Torn:
+        except TornFrameError:
             if not found:  # else give what is before it; the next call meets it first
                 raise
         if found:
             self.position = found[-1].end
         return found
 
-    def _step_over(self, torn: Torn, end: int) -> None:
+    def _step_over(self, torn: TornFrameError, end: int) -> None:
         """Continue at the next intact record before `end`."""
         following = next_frame(self._pread(end - torn.offset, torn.offset), 0)
         lost = end - torn.offset if following is None else following

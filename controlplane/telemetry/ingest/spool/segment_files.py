@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from .frame import MAGIC, Position, Torn, frames, next_frame
+from .frame import MAGIC, Position, TornFrameError, frames, next_frame
 
 _SUFFIX = ".spool"
 
@@ -44,7 +44,7 @@ def intact_bytes(path: Path) -> int:
         try:
             for record in frames(data[at:], int(path.stem), at):
                 intact = record.end.offset
-        except Torn:
+        except TornFrameError:
             pass
         following = next_frame(data, intact)
         if following is None:

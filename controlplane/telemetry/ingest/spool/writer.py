@@ -26,7 +26,7 @@ FULL_RETRY_S = 5.0
 """What a sender is told to wait when the spool or the disk is full."""
 
 
-class SpoolFull(Exception):  # noqa: N818  (named for what happened)
+class SpoolFullError(Exception):
     """Nothing can be appended now. Retryable after `retry_after_s`."""
 
     def __init__(self, message: str) -> None:
@@ -77,15 +77,15 @@ class SpoolWriter:
         self._thread.start()
 
     def append(self, kind: int, payload: bytes, received_ns: int | None = None) -> Future[None]:
-        """Raises SpoolFull. The future raises SpoolFull too, where the disk refused the write itself."""
+        """Raises SpoolFullError. The future raises SpoolFullError too, where the disk refused the write itself."""
         if reason := self.refusal():
-            raise SpoolFull(reason)
+            raise SpoolFullError(reason)
         done: Future[None] = Future()
         done.set_running_or_notify_cancel()  # a sender that goes away does not call back what is being written
         head = header(kind, time.time_ns() if received_ns is None else received_ns, payload)
         with self._change:
             if self._closed:
-                raise SpoolFull("the receiver is shutting down")
+                raise SpoolFullError("the receiver is shutting down")
             self._waiting.append((head, payload, done))
             self._waiting_bytes += frame_bytes(payload)
             self._change.notify()
@@ -203,7 +203,7 @@ class SpoolWriter:
             self._failed_bytes = size
             self._give_up(error)
             for _, _, done in batch:
-                done.set_exception(SpoolFull(f"the spool cannot be written: {_told(error)}"))
+                done.set_exception(SpoolFullError(f"the spool cannot be written: {_told(error)}"))
             return
         for _, _, done in batch:
             done.set_result(None)

@@ -12,8 +12,8 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from controlplane.telemetry.ingest.otlp.malformed import Malformed
-from controlplane.telemetry.ingest.otlp.wire import fields
+from controlplane.telemetry.ingest.otlp.decode.malformed import MalformedError
+from controlplane.telemetry.ingest.otlp.decode.wire import fields
 
 from .. import buckets
 from ..batch import Builder
@@ -44,7 +44,7 @@ class Written:
 
 
 def read(body: bytes, *, version: int, into: Builder) -> Written:
-    """The samples of a decompressed body of version 1 or 2. Raises Malformed where the body as a whole cannot be read."""
+    """The samples of a decompressed body of version 1 or 2. Raises MalformedError where the body as a whole cannot be read."""
     written = Written()
     if version == 1:
         for number, start, end in fields(body, 0, len(body)):
@@ -57,11 +57,11 @@ def read(body: bytes, *, version: int, into: Builder) -> Written:
         if number == 4:
             symbols.append(_symbol(body[start:end]))
             if len(symbols) > MAX_SYMBOLS:
-                raise Malformed(f"the request has more than {MAX_SYMBOLS} symbols: send smaller batches")
+                raise MalformedError(f"the request has more than {MAX_SYMBOLS} symbols: send smaller batches")
         elif number == 5:
             places.append((start, end))
     if places and (not symbols or symbols[0]):
-        raise Malformed("the request's symbols do not begin with the empty string")
+        raise MalformedError("the request's symbols do not begin with the empty string")
     for start, end in places:
         if series := _series(Series2, body, start, end, into):
             pairs = _pairs(series.labels_refs, symbols)
@@ -89,7 +89,7 @@ def _symbol(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise Malformed("a symbol of the request is not UTF-8") from error
+        raise MalformedError("a symbol of the request is not UTF-8") from error
 
 
 def _series(kind: Callable[[], Any], body: bytes, start: int, end: int, into: Builder) -> Any:
@@ -100,13 +100,13 @@ def _series(kind: Callable[[], Any], body: bytes, start: int, end: int, into: Bu
     try:
         series.ParseFromString(body[start:end])
     except DecodeError as error:
-        raise Malformed("the body is not a remote-write request: a series that cannot be read") from error
+        raise MalformedError("the body is not a remote-write request: a series that cannot be read") from error
     return series
 
 
 def _pairs(refs: Sequence[int], symbols: list[str]) -> Pairs:
     if len(refs) % 2 or any(ref >= len(symbols) for ref in refs):
-        raise Malformed("a series' labels_refs are not pairs of symbols")
+        raise MalformedError("a series' labels_refs are not pairs of symbols")
     return [(symbols[refs[at]], symbols[refs[at + 1]]) for at in range(0, len(refs), 2)]
 
 
@@ -154,7 +154,7 @@ def _exemplar(
 ) -> bool:
     try:
         found, labels = read_exemplar(data)
-    except (DecodeError, Malformed):
+    except (DecodeError, MalformedError):
         into.drop(UNREADABLE)
         return False
     return into.labelled(series, _ns(found.timestamp), found.value, labels)

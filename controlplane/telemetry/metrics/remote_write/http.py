@@ -6,11 +6,11 @@ import structlog
 from aiohttp import web
 
 from controlplane.telemetry.ingest.otlp import contract
-from controlplane.telemetry.ingest.otlp.contract import Code, Refused
+from controlplane.telemetry.ingest.otlp.contract import Code, RefusedError
+from controlplane.telemetry.ingest.otlp.decode.malformed import MalformedError
 from controlplane.telemetry.ingest.otlp.http import HttpReceiver
-from controlplane.telemetry.ingest.otlp.malformed import Malformed
 from controlplane.telemetry.ingest.otlp.receiver import Receiver
-from controlplane.telemetry.ingest.spool.writer import SpoolFull
+from controlplane.telemetry.ingest.spool.writer import SpoolFullError
 
 from ..batch import Builder
 from . import snappy
@@ -24,17 +24,17 @@ _WRITTEN = "X-Prometheus-Remote-Write-{}-Written"
 
 
 def version_of(content_type: str, encoding: str) -> int:
-    """1 or 2. Raises Refused (415) for any other message or encoding."""
+    """1 or 2. Raises RefusedError (415) for any other message or encoding."""
     media, *parameters = (part.strip() for part in content_type.split(";"))
     proto = next((part[6:].strip(' "') for part in parameters if part.lower().startswith("proto=")), _PROTO_1)
     if media.lower() != "application/x-protobuf" or proto not in (_PROTO_1, _PROTO_2):
-        raise Refused(
+        raise RefusedError(
             415,
             Code.INVALID_ARGUMENT,
             f"content type {content_type[:120]!r} is not served: send application/x-protobuf, with proto={_PROTO_2} for version 2",
         )
     if encoding.strip().lower() != "snappy":
-        raise Refused(415, Code.INVALID_ARGUMENT, f"content encoding {encoding[:40]!r} is not served: send snappy")
+        raise RefusedError(415, Code.INVALID_ARGUMENT, f"content encoding {encoding[:40]!r} is not served: send snappy")
     return 2 if proto == _PROTO_2 else 1
 
 
@@ -57,31 +57,31 @@ class RemoteWrite:
                 answer = await self._take(version, block)
             finally:
                 self._receiver.grow(-len(block))
-        except Refused as refused:
+        except RefusedError as refused:
             answer = _refusal(refused)
         except (ConnectionError, web.RequestPayloadError, asyncio.CancelledError):
             raise  # the sender went away: nobody to answer
         except Exception:  # the last line of defence: the contract has an answer for this too
             log.exception("remote_write.failed")
-            answer = _refusal(Refused(500, Code.INTERNAL, "the receiver failed on this request"))
+            answer = _refusal(RefusedError(500, Code.INTERNAL, "the receiver failed on this request"))
         self._receiver.counts.request("remote_write", "ok" if answer.status == 204 else str(answer.status))
         return answer
 
     async def _take(self, version: int, block: bytes) -> web.Response:
         try:
             body = snappy.decompress(block, self._receiver.max_body_bytes)
-        except snappy.TooLarge:
+        except snappy.TooLargeError:
             raise contract.too_large(self._receiver.max_body_bytes) from None
-        except Malformed as error:
+        except MalformedError as error:
             raise contract.bad_data(str(error)) from error
         try:
             self._receiver.grow(len(body))
             builder = self._receiver.metrics.builder()
             written = await self._receiver.judged(len(body), read, body, version=version, into=builder)
             await self._receiver.metrics.keep(builder)
-        except Malformed as error:
+        except MalformedError as error:
             raise contract.bad_data(str(error)) from error
-        except SpoolFull as full:
+        except SpoolFullError as full:
             raise contract.unavailable(str(full), full.retry_after_s) from full
         finally:
             self._receiver.grow(-len(body))
@@ -101,7 +101,7 @@ def _answer(version: int, builder: Builder, written: Written) -> web.Response:
     return web.Response(status=204, headers=headers)
 
 
-def _refusal(refused: Refused) -> web.Response:
+def _refusal(refused: RefusedError) -> web.Response:
     headers = {"Retry-After": str(max(1, round(refused.retry_after_s)))} if refused.retry_after_s is not None else {}
     if refused.http == 401:
         headers["WWW-Authenticate"] = "Bearer"

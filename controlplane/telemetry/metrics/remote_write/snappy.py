@@ -5,30 +5,30 @@ https://github.com/google/snappy/blob/main/format_description.txt
 
 import pyarrow as pa
 
-from controlplane.telemetry.ingest.otlp.malformed import Malformed
-from controlplane.telemetry.ingest.otlp.wire import varint
+from controlplane.telemetry.ingest.otlp.decode.malformed import MalformedError
+from controlplane.telemetry.ingest.otlp.decode.wire import varint
 
 _codec = pa.Codec("snappy")
 
 
-class TooLarge(Exception):  # noqa: N818
+class TooLargeError(Exception):
     """Decompressed it would be over the limit."""
 
 
 def decompress(block: bytes, limit: int) -> bytes:
-    """Raises TooLarge, Malformed."""
+    """Raises TooLargeError, MalformedError."""
     try:
         size, _ = varint(block, 0)
     except IndexError:
-        raise Malformed("the body is not a snappy block: it has no length") from None
+        raise MalformedError("the body is not a snappy block: it has no length") from None
     if size > limit:
-        raise TooLarge
+        raise TooLargeError
     try:
         return bytes(_codec.decompress(block, size, asbytes=True)) if size else b""
     except OSError as error:  # pyarrow's errors are OSError and ValueError
-        raise Malformed("the body is not a snappy block (the block format, not the framed one)") from error
+        raise MalformedError("the body is not a snappy block (the block format, not the framed one)") from error
     except pa.ArrowException as error:
-        raise Malformed("the body is not a snappy block (the block format, not the framed one)") from error
+        raise MalformedError("the body is not a snappy block (the block format, not the framed one)") from error
 
 
 def compress(data: bytes) -> bytes:

@@ -12,7 +12,7 @@ import aiohttp
 import structlog
 from prometheus_client.samples import Exemplar
 
-from controlplane.telemetry.ingest.spool.writer import SpoolFull
+from controlplane.telemetry.ingest.spool.writer import SpoolFullError
 
 from ..batch import Builder, Scrape
 from ..exemplars import UNREADABLE
@@ -101,13 +101,13 @@ class _One:
                 began = time.monotonic()
                 try:
                     await self._once()
-                except SpoolFull as full:
+                except SpoolFullError as full:
                     log.warning("scrape.not_kept", url=self._target.url, reason=str(full))
                 except Exception:
                     log.exception("scrape.failed", url=self._target.url)  # ours, not the target's: try again
                 await asyncio.sleep(max(0.0, interval_s - (time.monotonic() - began)))
         except asyncio.CancelledError:
-            with contextlib.suppress(SpoolFull):  # no longer a target: its series end
+            with contextlib.suppress(SpoolFullError):  # no longer a target: its series end
                 builder = self._intake.builder()
                 self._ended(builder, time.time_ns(), set())
                 await asyncio.shield(self._intake.keep(builder))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import get_args
 
 from controlplane.telemetry.core.query_types import Dimension, Filters, Window
-from controlplane.telemetry.ledger.attribute_index import is_label, token
+from controlplane.telemetry.ledger.attribute_index import attribute_hash, is_label
 
 from ..errors import StoreInputError
 from ..write.arrow_columns import label_column
@@ -77,6 +77,6 @@ def _having(found: Where, attributes: Sequence[str]) -> None:
         key, equals, value = attribute.partition("=")
         if not key or not equals:
             raise StoreInputError(f"attribute {attribute!r} is not one; write key=value, such as user.id=42")
-        sought = token(key, value)
-        tokens = label_column(sought) if is_label(key, value) else "attributes"
-        found.add(f"has({tokens}, {{attribute_{number}:UInt64}})", **{f"attribute_{number}": sought})
+        sought = attribute_hash(key, value)
+        column = label_column(sought) if is_label(key, value) else "attributes"
+        found.add(f"has({column}, {{attribute_{number}:UInt64}})", **{f"attribute_{number}": sought})

@@ -14,7 +14,7 @@ from controlplane.telemetry.ledger.row import STAGES, Attempt, LedgerRow
 NO_PARENT = bytes(8)
 _TYPED = "\x01"
 _ATTRIBUTES = pa.map_(pa.string(), pa.string())
-_TOKENS = pa.list_(pa.uint64())
+_HASHES = pa.list_(pa.uint64())
 
 SPAN_SCHEMA = pa.schema(
     [
@@ -81,8 +81,8 @@ REQUEST_SCHEMA = pa.schema(
         pa.field("prompt_bucket", pa.string()),
         pa.field("critical_path", pa.list_(pa.binary(8))),
         *(pa.field(f"attempt_{name}", pa.list_(kind)) for name, kind in ATTEMPT.items()),
-        *(pa.field(f"labels_{number}", _TOKENS) for number in range(LABEL_COLUMNS)),
-        pa.field("attributes", _TOKENS),
+        *(pa.field(f"labels_{number}", _HASHES) for number in range(LABEL_COLUMNS)),
+        pa.field("attributes", _HASHES),
     ]
 )
 """What `insert_request_columns` takes: LedgerRow's fields (`end_ns` is `start_ns + e2e_ns`), a column `stage_NAME` for each
@@ -96,9 +96,9 @@ _NOT_READ = {"version", "prompt_bucket", "attributes", *(f"labels_{number}" for 
 REQUEST_COLUMNS = ("end_ns", *(name for name in REQUEST_SCHEMA.names if name not in _NOT_READ))
 
 
-def label_column(token: int) -> str:
-    """The column that has a label's token; schema/0007_labels.sql finds it in the same way."""
-    return f"labels_{token % LABEL_COLUMNS}"
+def label_column(label_hash: int) -> str:
+    """The column that has a label's hash; schema/0007_labels.sql finds it in the same way."""
+    return f"labels_{label_hash % LABEL_COLUMNS}"
 
 
 def label_columns(labels: pa.ListArray) -> dict[str, pa.ListArray]:
@@ -241,9 +241,9 @@ def request_table(rows: Sequence[LedgerRow], version: int | Sequence[int]) -> pa
         **{f"stage_{stage}": [row.stages[stage] for row in rows] for stage in STAGES},
         "prompt_bucket": [row.prompt_bucket for row in rows],
         "critical_path": [[bytes.fromhex(span_id) for span_id in row.critical_path] for row in rows],
-        "attributes": [row.attributes for row in rows],
+        "attributes": [row.attribute_index for row in rows],
     }
-    built = label_columns(pa.array([row.labels for row in rows], _TOKENS)) | _attempt_columns(rows)
+    built = label_columns(pa.array([row.label_index for row in rows], _HASHES)) | _attempt_columns(rows)
     return pa.table(
         {
             field.name: built[field.name]

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from controlplane.telemetry.ledger import close
-from controlplane.telemetry.ledger.row import PROMPT_BUCKET_EDGES, STAGES, prompt_bucket
+from controlplane.telemetry.ledger.prompt_buckets import PROMPT_BUCKET_EDGES, prompt_bucket
+from controlplane.telemetry.ledger.row import STAGES
 from tests.controlplane.telemetry.ledger.test_triton import in_gateway
 from tests.support.telemetry.ledger_traces import spent
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from controlplane.telemetry.core.spans import SERVER, AttrValue, Span
-from controlplane.telemetry.ledger.attribute_index import is_label, tokens, written
+from controlplane.telemetry.ledger.attribute_index import index_of, is_label, written
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store, migrate
 from controlplane.telemetry.store.write.arrow_columns import label_columns, request_table
@@ -22,8 +22,8 @@ OLDER = import_module("controlplane.telemetry.store.maintenance.migrate")
 
 def having(one: LedgerRow, attributes: Attributes) -> LedgerRow:
     """The row of a request whose only span has these."""
-    labels, others = tokens([Span(bytes(16), bytes(8), b"", "work", SERVER, 0, 0, 0, "app", "", attributes)])
-    return replace(one, labels=labels, attributes=others)
+    labels, others = index_of([Span(bytes(16), bytes(8), b"", "work", SERVER, 0, 0, 0, "app", "", attributes)])
+    return replace(one, label_index=labels, attribute_index=others)
 
 
 def random_attributes(source: random.Random) -> Attributes:
@@ -59,7 +59,10 @@ def found(store: Store, *attributes: str) -> set[str]:
 
 def before_labels(rows: Sequence[LedgerRow], version: int) -> pa.Table:
     """These rows as they were written when all tokens were in one column, and attempts in none."""
-    whole = [replace(one, labels=(), attributes=tuple(sorted((*one.labels, *one.attributes)))) for one in rows]
+    whole = [
+        replace(one, label_index=(), attribute_index=tuple(sorted((*one.label_index, *one.attribute_index))))
+        for one in rows
+    ]
     table = request_table(whole, version)
     since = ("labels_", "attempt_", "unmeasured")
     return table.drop_columns([name for name in table.column_names if name.startswith(since)])

@@ -11,9 +11,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from controlplane.telemetry.ingest.otlp import decode, faults
-from controlplane.telemetry.ingest.otlp.faults import AHEAD, OLD, bounds
-from controlplane.telemetry.ingest.otlp.malformed import Malformed
+from controlplane.telemetry.ingest.otlp.decode import export_request, span_faults
+from controlplane.telemetry.ingest.otlp.decode.malformed import MalformedError
+from controlplane.telemetry.ingest.otlp.decode.span_faults import AHEAD, OLD, bounds
 from controlplane.telemetry.ingest.spool.frame import Kind
 from tests.controlplane.telemetry.conftest import Run
 from tests.support.telemetry.otlp_payloads import MS, request, spans_in
@@ -74,20 +74,20 @@ def test_what_lies_ahead_or_too_far_back_is_refused_and_the_rest_read(way: str) 
             (-30 * DAY_NS - 1, 0),
         )
     )
-    assert decode.check(kind, body, WITHIN) == {AHEAD: 3, OLD: 1}
+    assert export_request.check(kind, body, WITHIN) == {AHEAD: 3, OLD: 1}
     read = [
         span.start_ns - NOW_NS
-        for spans in decode.read(kind, body, within=WITHIN)
+        for spans in export_request.read(kind, body, within=WITHIN)
         for part in spans.parts()
         for span in spans.of(part)
     ]
     assert sorted(read) == [-30 * DAY_NS, -MS, 9 * MINUTES_NS]
-    assert not decode.check(kind, body) and len(spans_in(body, kind)) == 7, "without bounds all are taken"
+    assert not export_request.check(kind, body) and len(spans_in(body, kind)) == 7, "without bounds all are taken"
 
 
 def test_bounds_never_leave_what_can_be_stored() -> None:
-    assert bounds(5, 10) == (1, 5 + faults.AHEAD_NS)
-    assert bounds(2**63 - 1, 1).latest_ns == faults.LATEST_NS - 1
+    assert bounds(5, 10) == (1, 5 + span_faults.AHEAD_NS)
+    assert bounds(2**63 - 1, 1).latest_ns == span_faults.LATEST_NS - 1
 
 
 def test_a_sender_is_told_and_the_ledger_does_not_look_fresh(run: Run) -> None:
@@ -126,9 +126,9 @@ def nested(depth: int) -> bytes:
 
 def test_an_attribute_that_nests_too_deeply_is_refused_wherever_it_is_read() -> None:
     """What the receiver takes the pipeline must be able to read, however deep its own stack is."""
-    assert not decode.check(Kind.TRACES_JSON, nested(48))
-    with pytest.raises(Malformed, match="nests more than 48"):
-        decode.check(Kind.TRACES_JSON, nested(49))
+    assert not export_request.check(Kind.TRACES_JSON, nested(48))
+    with pytest.raises(MalformedError, match="nests more than 48"):
+        export_request.check(Kind.TRACES_JSON, nested(49))
 
 
 def test_a_deep_attribute_is_400_and_not_500(telemetry: Running) -> None:

@@ -9,11 +9,11 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, Instr
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from controlplane.telemetry.ingest.otlp import columnar, decode
-from controlplane.telemetry.ingest.otlp.columnar import Listed, Scanned
-from controlplane.telemetry.ingest.otlp.decode import Malformed
-from controlplane.telemetry.ingest.otlp.faults import fault
-from controlplane.telemetry.ingest.otlp.from_protobuf import span_of
+from controlplane.telemetry.ingest.otlp.decode import export_request, scan
+from controlplane.telemetry.ingest.otlp.decode.columnar import Listed, Scanned
+from controlplane.telemetry.ingest.otlp.decode.export_request import MalformedError
+from controlplane.telemetry.ingest.otlp.decode.from_protobuf import span_of
+from controlplane.telemetry.ingest.otlp.decode.span_faults import fault
 from controlplane.telemetry.ingest.spool.frame import Kind
 from controlplane.telemetry.store.write.arrow_columns import span_table, table_spans
 from tests.support.telemetry.otlp_payloads import pair, request, spans_in
@@ -74,10 +74,10 @@ def field(number: int, data: bytes) -> bytes:
 
 
 def by_hand(body: bytes) -> Scanned | None:
-    found = columnar.find(body)
-    if found is None:
+    layout = scan.layout_of(body)
+    if layout is None:
         return None
-    return columnar.read(body, found, 0, found.places.shape[1], [("checkout", "tests")])
+    return scan.scan(body, layout, 0, layout.places.shape[1], [("checkout", "tests")])
 
 
 def agrees(data: bytes, message: Span | None) -> bool:
@@ -86,7 +86,7 @@ def agrees(data: bytes, message: Span | None) -> bool:
     found = by_hand(body)
     if found is None:
         return False
-    rejected = decode.check(
+    rejected = export_request.check(
         Kind.TRACES_PROTOBUF, body
     )  # Malformed where an attribute is: those are read when they are wanted
     assert message is not None
@@ -115,7 +115,7 @@ def test_damaged_bytes_are_read_as_the_parser_reads_them_or_left_to_it(span: Spa
         parsed = None
     try:
         agrees(data, parsed)
-    except Malformed:
+    except MalformedError:
         assert parsed is None
 
 
@@ -136,7 +136,7 @@ def test_what_the_kernel_leaves_is_read_by_the_parser_and_everything_else_is_not
     made = request(6000, traces=60)
     made.resource_spans[0].scope_spans[0].spans[5000].links.add(trace_id=b"l" * 16, span_id=b"l" * 8)
     body = made.SerializeToString()
-    parts = list(decode.read(Kind.TRACES_PROTOBUF, body))
+    parts = list(export_request.read(Kind.TRACES_PROTOBUF, body))
     assert {type(part) for part in parts} == {Scanned, Listed}
     expected = sorted(span.span_id for span in made.resource_spans[0].scope_spans[0].spans)
     assert sorted(span.span_id for span in spans_in(body)) == expected

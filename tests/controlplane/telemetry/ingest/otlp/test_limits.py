@@ -13,7 +13,7 @@ import psutil
 import pytest
 from google.rpc.status_pb2 import Status
 
-from controlplane.telemetry.ingest.otlp.from_json import MAX_OBJECTS
+from controlplane.telemetry.ingest.otlp.decode.from_json import MAX_OBJECTS
 from tests.controlplane.telemetry.conftest import Run
 from tests.support.telemetry.otlp_payloads import request
 from tests.support.telemetry.process import Running

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from controlplane.telemetry.ingest.otlp import decode
-from controlplane.telemetry.ingest.otlp.decode import Malformed
+from controlplane.telemetry.ingest.otlp.decode import export_request
+from controlplane.telemetry.ingest.otlp.decode.export_request import MalformedError
 from controlplane.telemetry.ingest.spool.frame import Kind
 from controlplane.telemetry.store.write.arrow_columns import span_table, table_spans
 from tests.support.telemetry.otlp_payloads import request
@@ -47,13 +47,13 @@ KEYS = (
 def judge(kind: Kind, body: bytes) -> None:
     """`check` and `read` agree: both read the body or neither does (an attribute when it is wanted), and what is read fits the store."""
     try:
-        decode.check(kind, body)
-    except Malformed:
-        with pytest.raises(Malformed):
-            for spans in decode.read(kind, body):
+        export_request.check(kind, body)
+    except MalformedError:
+        with pytest.raises(MalformedError):
+            for spans in export_request.read(kind, body):
                 spans.table()
     else:
-        for spans in decode.read(kind, body):
+        for spans in export_request.read(kind, body):
             values = [span for part in spans.parts() for span in spans.of(part)]
             assert sorted(map(repr, table_spans(spans.table()))) == sorted(map(repr, table_spans(span_table(values))))
 
@@ -95,8 +95,8 @@ def test_mutated_requests_are_judged_alike_twice(seed: int) -> None:
     body = mutated(request(3).SerializeToString(), random.Random(seed))
     judge(Kind.TRACES_PROTOBUF, body)
     try:
-        decode.check(Kind.TRACES_PROTOBUF, body)
-    except Malformed:
+        export_request.check(Kind.TRACES_PROTOBUF, body)
+    except MalformedError:
         return
     try:
         ExportTraceServiceRequest.FromString(body)
@@ -106,8 +106,8 @@ def test_mutated_requests_are_judged_alike_twice(seed: int) -> None:
 
 def test_deep_nesting_is_refused_and_not_followed() -> None:
     for body in (b'{"resourceSpans":' + b"[" * 100_000, b'{"x":' + b'{"x":' * 100_000):
-        with pytest.raises(Malformed):
-            decode.check(Kind.TRACES_JSON, body)
+        with pytest.raises(MalformedError):
+            export_request.check(Kind.TRACES_JSON, body)
 
 
 def bodies(shared_dir: Path, count: int) -> Iterator[tuple[bytes, str]]:

@@ -8,8 +8,8 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from controlplane.telemetry.core.spans import SERVER, AttrValue, Span
-from controlplane.telemetry.ingest.otlp import columnar, decode
-from controlplane.telemetry.ingest.otlp.columnar import Scanned
+from controlplane.telemetry.ingest.otlp.decode import export_request, scan
+from controlplane.telemetry.ingest.otlp.decode.columnar import Scanned
 from controlplane.telemetry.ingest.otlp.rejoin import MOST_HOMES, Home, Homes, home_of
 from controlplane.telemetry.ingest.spool.frame import Kind
 from controlplane.telemetry.store.write.arrow_columns import table_spans
@@ -71,7 +71,7 @@ def body(kind: Kind, spans: Iterable[Span]) -> bytes:
 def rejoined(kind: Kind, spans: Iterable[Span], homes: Homes) -> list[Span]:
     """The spans of one export where they belong, as the ledger and as the store get them."""
     values, columns = list[Span](), list[Span]()
-    for read in decode.read(kind, body(kind, spans)):
+    for read in export_request.read(kind, body(kind, spans)):
         homes.learn(read.named_homes())
         read.move(homes)
         columns += table_spans(read.table())
@@ -135,10 +135,10 @@ def test_it_remembers_a_lost_trace_for_the_spans_that_end_later(kind: Kind) -> N
 
 
 def test_protobuf_is_rejoined_without_the_parser() -> None:
-    [read] = decode.read(Kind.TRACES_PROTOBUF, as_protobuf(triton_request(NAMED)))
+    [read] = export_request.read(Kind.TRACES_PROTOBUF, as_protobuf(triton_request(NAMED)))
     assert isinstance(read, Scanned)
     assert read.named_homes() == {OWN: Home(CALLER, CALL)}
-    assert columnar.find(as_protobuf(triton_request(NAMED))) is not None
+    assert scan.layout_of(as_protobuf(triton_request(NAMED))) is not None
 
 
 def test_a_number_is_no_home() -> None:

@@ -8,7 +8,7 @@ from itertools import permutations
 import pytest
 
 from controlplane.telemetry.core.spans import Span
-from controlplane.telemetry.ingest.otlp.columnar import Listed
+from controlplane.telemetry.ingest.otlp.decode.columnar import Listed
 from controlplane.telemetry.ingest.otlp.rejoin import Home
 from controlplane.telemetry.ingest.pipeline.assembly import SLACK_S, Closing, Shared
 from controlplane.telemetry.ingest.pipeline.batch import Batch, version_of

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 
 from controlplane.telemetry.core.spans import Span
-from controlplane.telemetry.ingest.otlp.columnar import Listed
+from controlplane.telemetry.ingest.otlp.decode.columnar import Listed
 from controlplane.telemetry.ingest.otlp.rejoin import Home
 from controlplane.telemetry.ingest.pipeline.batch import Batch
 from controlplane.telemetry.ingest.pipeline.sink import Sink

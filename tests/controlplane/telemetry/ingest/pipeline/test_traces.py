@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.telemetry.core.spans import Span
-from controlplane.telemetry.ingest.otlp.columnar import Listed
+from controlplane.telemetry.ingest.otlp.decode.columnar import Listed
 from controlplane.telemetry.ingest.pipeline.closed_traces import SLACK_NS, Recent
 from controlplane.telemetry.ingest.pipeline.traces import Limits, Traces
 from controlplane.telemetry.ingest.spool.frame import Position

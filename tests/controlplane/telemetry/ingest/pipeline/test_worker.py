@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import pytest
 
 from controlplane.telemetry.core.spans import Span
-from controlplane.telemetry.ingest.otlp import decode
+from controlplane.telemetry.ingest.otlp.decode import export_request
 from controlplane.telemetry.ingest.pipeline import batch as batches
 from controlplane.telemetry.ingest.pipeline.batch import Batch
 from controlplane.telemetry.ingest.pipeline.closed_traces import Recent
@@ -83,14 +83,14 @@ def bodies(number: int) -> tuple[list[bytes], list[str]]:
 
 def test_a_record_that_cannot_be_read_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (first, poison, last), traces = bodies(3)
-    really = decode.read
+    really = export_request.read
 
-    def read(kind: int, body: bytes, *arguments: Any) -> Iterator[decode.Spans]:
+    def read(kind: int, body: bytes, *arguments: Any) -> Iterator[export_request.Spans]:
         if body == poison:
             raise RecursionError("too deep")
         return really(kind, body, *arguments)
 
-    monkeypatch.setattr(decode, "read", read)
+    monkeypatch.setattr(export_request, "read", read)
     done = Worked(tmp_path, *[(Kind.TRACES_PROTOBUF, body) for body in (first, poison, last)])
     assert done.kept.rows == {traces[0], traces[2]}
     [(item, why)] = done.refused

@@ -9,7 +9,7 @@ import pytest
 
 from controlplane.telemetry.ingest.spool import checkpoint, segment_files
 from controlplane.telemetry.ingest.spool.frame import Position
-from controlplane.telemetry.ingest.spool.writer import SpoolFull, SpoolWriter
+from controlplane.telemetry.ingest.spool.writer import SpoolFullError, SpoolWriter
 from tests.support.telemetry.process import eventually
 
 from .test_spool import KIND, append, opened, read_all
@@ -37,9 +37,9 @@ def test_a_disk_that_turns_read_only_is_named_and_survived(tmp_path: Path, monke
         disk.setattr(os, "writev", half)
         failed = [writer.append(KIND, b"lost") for _ in range(3)]
         for done in failed:
-            with pytest.raises(SpoolFull, match="Read-only file system"):
+            with pytest.raises(SpoolFullError, match="Read-only file system"):
                 done.result(10)
-        with pytest.raises(SpoolFull, match="Read-only file system"):
+        with pytest.raises(SpoolFullError, match="Read-only file system"):
             writer.append(KIND, b"refused at once")
         assert writer.alive and "Read-only file system" in writer.refusal()
     eventually(lambda: not writer.refusal(), "it takes records again without being asked to", 10)
@@ -59,7 +59,7 @@ def test_an_error_that_is_not_the_disks_does_not_end_the_thread(
 
     with monkeypatch.context() as broken:
         broken.setattr(os, "writev", wrong)
-        with pytest.raises(SpoolFull, match="a fault of ours"):
+        with pytest.raises(SpoolFullError, match="a fault of ours"):
             writer.append(KIND, b"lost").result(10)
     eventually(lambda: writer.alive and not writer.refusal(), "it goes on", 10)
     append(writer, b"after")
@@ -92,7 +92,7 @@ def test_a_disk_that_does_not_answer_is_named_and_nothing_more_is_taken(
     assert reached.wait(10) and not writer.refusal()
     assert writer._writing_since is not None
     monkeypatch.setattr(writer, "_writing_since", writer._writing_since - 11)
-    with pytest.raises(SpoolFull, match="has not answered for 11 s"):
+    with pytest.raises(SpoolFullError, match="has not answered for 11 s"):
         writer.append(KIND, b"too much")
     answered.set()
     waiting.result(10)

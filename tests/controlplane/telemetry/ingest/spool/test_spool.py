@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.telemetry.ingest.spool import checkpoint, segment_files
-from controlplane.telemetry.ingest.spool.frame import MAGIC, Position, Record, Torn, frames, header
+from controlplane.telemetry.ingest.spool.frame import MAGIC, Position, Record, TornFrameError, frames, header
 from controlplane.telemetry.ingest.spool.reader import SpoolReader
-from controlplane.telemetry.ingest.spool.writer import SpoolFull, SpoolWriter
+from controlplane.telemetry.ingest.spool.writer import SpoolFullError, SpoolWriter
 from tests.support.telemetry.process import eventually
 
 KIND = 1
@@ -53,7 +53,7 @@ def test_a_frame_cut_anywhere_leaves_those_before_it(payloads: list[bytes], cut:
 def test_a_flipped_bit_is_noticed(payload: bytes, at: int, bit: int) -> None:
     data = bytearray(header(KIND, 5, payload) + payload)
     data[at % len(data)] ^= 1 << bit
-    with suppress(Torn):
+    with suppress(TornFrameError):
         assert not list(frames(bytes(data), 1, 0))  # a longer length than what is there
 
 
@@ -130,7 +130,7 @@ def test_a_full_spool_refuses_until_it_is_worked_off(tmp_path: Path) -> None:
     writer = opened(tmp_path, max_bytes=200, segment_bytes=2**20)
     append(writer, b"x" * 100)
     append(writer, b"x" * 100)
-    with pytest.raises(SpoolFull, match="WEIR_SPOOL_MAX_BYTES") as full:
+    with pytest.raises(SpoolFullError, match="WEIR_SPOOL_MAX_BYTES") as full:
         writer.append(KIND, b"x")
     assert full.value.retry_after_s > 0
     writer.release(writer.committed)
@@ -140,7 +140,7 @@ def test_a_full_spool_refuses_until_it_is_worked_off(tmp_path: Path) -> None:
 
 def test_a_disk_with_less_left_than_is_kept_free_refuses(tmp_path: Path) -> None:
     writer = opened(tmp_path, reserve_bytes=2**62)
-    with pytest.raises(SpoolFull, match="WEIR_SPOOL_RESERVE_BYTES"):
+    with pytest.raises(SpoolFullError, match="WEIR_SPOOL_RESERVE_BYTES"):
         writer.append(KIND, b"x")
     writer.close()
 
@@ -162,7 +162,7 @@ def test_a_write_that_fails_is_told_to_all_who_wait_and_leaves_no_trace(
     monkeypatch.setattr(os, "writev", half_then_full)
     failed: list[Future[None]] = [writer.append(KIND, b"lost") for _ in range(3)]
     for done in failed:
-        with pytest.raises(SpoolFull, match="No space left"):
+        with pytest.raises(SpoolFullError, match="No space left"):
             done.result(10)
     assert "No space left" in writer.refusal()
     monkeypatch.setattr(os, "writev", really)
@@ -177,7 +177,7 @@ def test_a_closed_spool_commits_what_waits_and_takes_no_more(tmp_path: Path) -> 
     waiting = [writer.append(KIND, b"x") for _ in range(100)]
     writer.close()
     assert all(done.done() and not done.exception() for done in waiting)
-    with pytest.raises(SpoolFull):
+    with pytest.raises(SpoolFullError):
         writer.append(KIND, b"x")
 
 

@@ -13,8 +13,8 @@ import msgspec
 
 from controlplane.telemetry.core.spans import AttrValue, Event, Span
 
-from .faults import ANY, LATEST_NS, MAX_SPAN_BYTES, TOO_LARGE, Bounds, fault
-from .malformed import Malformed
+from .malformed import MalformedError
+from .span_faults import ANY, LATEST_NS, MAX_SPAN_BYTES, TOO_LARGE, Bounds, fault
 
 T = TypeVar("T")
 Integer = int | str | None
@@ -138,13 +138,13 @@ def _parse(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Malformed(f"the body is not OTLP/JSON: {error}") from error
+        raise MalformedError(f"the body is not OTLP/JSON: {error}") from error
 
 
 def _read(body: bytes, within: Bounds) -> Iterator[tuple[Span | str, int]]:
     """Each span, or why it is refused; with its size in the body."""
     if body.count(b"{") > MAX_OBJECTS:
-        raise Malformed(f"the body holds more than {MAX_OBJECTS} JSON objects: send smaller batches, or protobuf")
+        raise MalformedError(f"the body holds more than {MAX_OBJECTS} JSON objects: send smaller batches, or protobuf")
     for resource in _parse(_traces, body).resource_spans or ():
         service = ""
         for pair in (resource.resource and resource.resource.attributes) or ():
@@ -200,7 +200,7 @@ def _value(value: AnyValue | None, depth: int = 0) -> AttrValue:
     if value is None:
         return ""
     if depth > MAX_DEPTH:
-        raise Malformed(
+        raise MalformedError(
             f"the body is not OTLP/JSON that is taken: an attribute nests more than {MAX_DEPTH} lists or maps"
         )
     if value.string_value is not None:
@@ -232,10 +232,10 @@ def _uint64(value: Integer) -> int:
 def _integer(value: int | str, low: int, high: int) -> int:
     if isinstance(value, str):
         if not _DECIMAL.fullmatch(value):
-            raise Malformed("the body is not OTLP/JSON: a 64-bit integer is not written in decimal digits")
+            raise MalformedError("the body is not OTLP/JSON: a 64-bit integer is not written in decimal digits")
         value = int(value)
     if not low <= value <= high:
-        raise Malformed("the body is not OTLP/JSON: an integer does not fit 64 bits")
+        raise MalformedError("the body is not OTLP/JSON: an integer does not fit 64 bits")
     return value
 
 
@@ -243,11 +243,11 @@ def _double(value: float | str) -> float:
     try:
         return float(value)
     except ValueError as error:
-        raise Malformed("the body is not OTLP/JSON: a doubleValue is not a number") from error
+        raise MalformedError("the body is not OTLP/JSON: a doubleValue is not a number") from error
 
 
 def _base64(value: str) -> str:
     try:
         return b64encode(b64decode(value.replace("-", "+").replace("_", "/"), validate=True)).decode()
     except ValueError as error:
-        raise Malformed("the body is not OTLP/JSON: a bytesValue is not base64") from error
+        raise MalformedError("the body is not OTLP/JSON: a bytesValue is not base64") from error

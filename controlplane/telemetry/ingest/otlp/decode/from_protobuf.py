@@ -12,11 +12,11 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span as WireSpan
 
 from controlplane.telemetry.core.spans import Event, Span
 
-from . import columnar
+from . import scan
 from .any_value import attributes
 from .columnar import Listed, Spans
-from .faults import ANY, LATEST_NS, MAX_SPAN_BYTES, TOO_LARGE, Bounds, fault
-from .malformed import Malformed
+from .malformed import MalformedError
+from .span_faults import ANY, LATEST_NS, MAX_SPAN_BYTES, TOO_LARGE, Bounds, fault
 from .wire import count, fields
 
 _Message = TypeVar("_Message", bound=Message)
@@ -27,30 +27,30 @@ _LISTED_AT_ONCE = 2_000
 
 def check(body: bytes, within: Bounds = ANY) -> Counter[str]:
     rejected: Counter[str] = Counter()
-    found = columnar.find(body)
-    if found is None:
+    layout = scan.layout_of(body)
+    if layout is None:
         _check(body, walk(body), within, rejected)
         return rejected
-    groups = _groups(body, found)
-    for first, last in columnar.chunks(found):
-        faults = columnar.judge(body, found, first, last, within)
+    groups = _groups(body, layout)
+    for first, last in scan.chunks(layout):
+        faults = scan.judge(body, layout, first, last, within)
         if faults is None:
-            _check(body, _places(found, first, last, groups), within, rejected)
+            _check(body, _places(layout, first, last, groups), within, rejected)
         else:
             rejected.update(faults)
     return rejected
 
 
 def read(body: bytes, shard: int = 0, shards: int = 1, within: Bounds = ANY) -> Iterator[Spans]:
-    found = columnar.find(body)
-    if found is None:
+    layout = scan.layout_of(body)
+    if layout is None:
         yield from _listed(body, walk(body), shard, shards, within)
         return
-    groups = _groups(body, found)
-    for first, last in columnar.chunks(found):
-        scanned = columnar.read(body, found, first, last, groups, shard, shards, within)
+    groups = _groups(body, layout)
+    for first, last in scan.chunks(layout):
+        scanned = scan.scan(body, layout, first, last, groups, shard, shards, within)
         if scanned is None:
-            yield from _listed(body, _places(found, first, last, groups), shard, shards, within)
+            yield from _listed(body, _places(layout, first, last, groups), shard, shards, within)
         elif len(scanned):
             yield scanned
 
@@ -89,14 +89,14 @@ def _listed(body: bytes, places: Iterator[_Place], shard: int, shards: int, with
         yield Listed(some)
 
 
-def _places(found: columnar.Found, first: int, last: int, groups: list[tuple[str, str]]) -> Iterator[_Place]:
-    return ((start, end, *groups[group]) for start, end, group in found.places[:, first:last].T.tolist())
+def _places(layout: scan.Layout, first: int, last: int, groups: list[tuple[str, str]]) -> Iterator[_Place]:
+    return ((start, end, *groups[group]) for start, end, group in layout.places[:, first:last].T.tolist())
 
 
-def _groups(body: bytes, found: columnar.Found) -> list[tuple[str, str]]:
-    """The service and scope of each group. Raises Malformed."""
+def _groups(body: bytes, layout: scan.Layout) -> list[tuple[str, str]]:
+    """The service and scope of each group. Raises MalformedError."""
     groups = []
-    for resource_at, resource_end, scope_at, scope_end in found.groups.tolist():
+    for resource_at, resource_end, scope_at, scope_end in layout.groups.tolist():
         if max(resource_end - resource_at, scope_end - scope_at) > MAX_SPAN_BYTES:
             raise _too_large()
         groups.append((_service_in(body[resource_at:resource_end]), _scope_in(body[scope_at:scope_end])))
@@ -118,7 +118,7 @@ def count_log_records(body: bytes) -> int:
 
 
 def walk(body: bytes) -> Iterator[tuple[int, int, str, str]]:
-    """Where each span lies in the body, with the service and the scope it belongs to. Raises Malformed."""
+    """Where each span lies in the body, with the service and the scope it belongs to. Raises MalformedError."""
     for resource in _inner(body, (0, len(body)), 1):
         service = _service(_head(Resource, body, resource))
         for scope in _inner(body, resource, 2):
@@ -141,15 +141,15 @@ def _head(kind: type[_Message], body: bytes, outer: tuple[int, int]) -> _Message
     return _parse(kind, bytes(head))
 
 
-def _too_large() -> Malformed:
-    return Malformed(f"a resource or scope is larger than {MAX_SPAN_BYTES} bytes")
+def _too_large() -> MalformedError:
+    return MalformedError(f"a resource or scope is larger than {MAX_SPAN_BYTES} bytes")
 
 
 def _parse(kind: type[_Message], data: bytes) -> _Message:
     try:
         return kind.FromString(data)
     except DecodeError as error:
-        raise Malformed(f"the body is not protobuf: a {kind.DESCRIPTOR.name} that cannot be read") from error
+        raise MalformedError(f"the body is not protobuf: a {kind.DESCRIPTOR.name} that cannot be read") from error
 
 
 def _service(resource: Resource) -> str:

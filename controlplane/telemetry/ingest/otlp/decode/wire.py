@@ -7,13 +7,13 @@ https://protobuf.dev/programming-guides/encoding/
 
 from collections.abc import Iterator
 
-from .malformed import Malformed
+from .malformed import MalformedError
 
 _FIXED = {1: 8, 5: 4}
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """The value at `at` and where it ends. Raises IndexError past the end of `data`, Malformed over ten bytes."""
+    """The value at `at` and where it ends. Raises IndexError past the end of `data`, MalformedError over ten bytes."""
     value = data[at]
     if value < 0x80:
         return value, at + 1
@@ -24,22 +24,22 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
             return value, at + 1
-    raise Malformed("the body is not protobuf: a varint of more than ten bytes")
+    raise MalformedError("the body is not protobuf: a varint of more than ten bytes")
 
 
 def fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-    """The length-delimited fields of the message in `data[start:end]`: (number, start, end). Others are stepped over. Raises Malformed."""
+    """The length-delimited fields of the message in `data[start:end]`: (number, start, end). Skips others. Raises MalformedError."""
     at = start
     try:
         while at < end:
             tag, at = varint(data, at)
             kind = tag & 7
             if not 0 < tag >> 3 < 2**29:
-                raise Malformed("the body is not protobuf: a field without a number")
+                raise MalformedError("the body is not protobuf: a field without a number")
             if kind == 2:
                 length, at = varint(data, at)
                 if at + length > end:
-                    raise Malformed("the body is not protobuf: a field is longer than what it lies in")
+                    raise MalformedError("the body is not protobuf: a field is longer than what it lies in")
                 yield tag >> 3, at, at + length
                 at += length
             elif kind == 0:
@@ -47,15 +47,15 @@ def fields(data: bytes, start: int, end: int) -> Iterator[tuple[int, int, int]]:
             elif kind in _FIXED:
                 at += _FIXED[kind]
             else:
-                raise Malformed(f"the body is not protobuf that OTLP uses: wire type {kind}")
+                raise MalformedError(f"the body is not protobuf that OTLP uses: wire type {kind}")
     except IndexError:
-        raise Malformed("the body is not protobuf: it ends within a field") from None
+        raise MalformedError("the body is not protobuf: it ends within a field") from None
     if at != end:
-        raise Malformed("the body is not protobuf: a field is longer than what it lies in")
+        raise MalformedError("the body is not protobuf: a field is longer than what it lies in")
 
 
 def count(data: bytes, *path: int | frozenset[int]) -> int:
-    """How many fields lie at the end of a path of field numbers (or sets of them) through nested messages. Raises Malformed."""
+    """How many fields lie at the end of a path of field numbers (or sets of them) through nested messages. Raises MalformedError."""
     return _count(data, 0, len(data), [step if isinstance(step, frozenset) else frozenset({step}) for step in path])
 
 

@@ -14,8 +14,8 @@ from controlplane.telemetry.ingest.spool.frame import Kind
 
 from . import from_json, from_protobuf
 from .columnar import Listed, Spans
-from .faults import ANY, Bounds, bounds
-from .malformed import Malformed
+from .malformed import MalformedError
+from .span_faults import ANY, Bounds, bounds
 
 Rejected = Counter[str]
 """How many spans were refused, by reason."""
@@ -33,7 +33,7 @@ _EXAMPLE = ExportTraceServiceRequest(
     ]
 ).SerializeToString()
 
-__all__ = ["Malformed", "Rejected", "Spans", "bounds", "check", "count_log_records", "read"]
+__all__ = ["MalformedError", "Rejected", "Spans", "bounds", "check", "count_log_records", "read"]
 
 
 def prepare() -> None:
@@ -44,14 +44,14 @@ def prepare() -> None:
 
 
 def check(kind: Kind, body: bytes, within: Bounds = ANY) -> Rejected:
-    """The spans that would be refused. Raises Malformed where the body as a whole cannot be read."""
+    """The spans that would be refused. Raises MalformedError where the body as a whole cannot be read."""
     return from_protobuf.check(body, within) if kind is Kind.TRACES_PROTOBUF else from_json.check(body, within)
 
 
 def read(kind: int, body: bytes, shard: int = 0, shards: int = 1, within: Bounds = ANY) -> Iterator[Spans]:
     """The body's spans without those that `check` refuses, some thousand at a time: the traces of one shard alone.
 
-    A trace is its last byte's, modulo `shards`; `within` is what they were judged by. Raises Malformed where `check` does.
+    A trace is its last byte's, modulo `shards`; `within` is what they were judged by. Raises MalformedError where `check` does.
     """
     if kind == Kind.TRACES_PROTOBUF:
         yield from from_protobuf.read(body, shard, shards, within)
@@ -62,5 +62,5 @@ def read(kind: int, body: bytes, shard: int = 0, shards: int = 1, within: Bounds
 
 
 def count_log_records(body: bytes, *, json: bool) -> int:
-    """How many log records the body holds. Raises Malformed."""
+    """How many log records the body holds. Raises MalformedError."""
     return from_json.count_log_records(body) if json else from_protobuf.count_log_records(body)

@@ -1,5 +1,5 @@
 """The one error of decoding."""
 
 
-class Malformed(Exception):  # noqa: N818  (named for what happened)
+class MalformedError(Exception):
     """The body as a whole cannot be read; permanent. The message says what is wrong with it, never what is in it."""

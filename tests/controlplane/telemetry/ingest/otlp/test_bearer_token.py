@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.telemetry.ingest.otlp.token import allowed, is_loopback, problem
+from controlplane.telemetry.ingest.otlp.bearer_token import allowed, is_loopback, problem
 from tests.controlplane.telemetry.conftest import Run
 from tests.support.telemetry.process import request
 

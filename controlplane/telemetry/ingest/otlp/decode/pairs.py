@@ -9,7 +9,7 @@ from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from controlplane.telemetry.core.spans import AttrValue
 
 from .any_value import value_of
-from .malformed import Malformed
+from .malformed import MalformedError
 
 _DOUBLE = Struct("<d").unpack_from
 _MOST_CACHED, _LONGEST_CACHED = 65_536, 256
@@ -17,7 +17,7 @@ _MOST_CACHED, _LONGEST_CACHED = 65_536, 256
 Pair = tuple[str, AttrValue]
 
 
-class _Unusual(Exception):  # noqa: N818  (not an error: the parser's turn)
+class _UnusualError(Exception):
     pass
 
 
@@ -28,13 +28,13 @@ class Pairs:
         self.known: dict[bytes, Pair] = {}
 
     def read(self, data: bytes) -> Pair:
-        """A KeyValue. Raises Malformed."""
+        """A KeyValue. Raises MalformedError."""
         return self.known.get(data) or self._new(data)
 
     def _new(self, data: bytes) -> Pair:
         try:
             pair = _pair(data)
-        except (_Unusual, IndexError, ValueError, StructError):
+        except (_UnusualError, IndexError, ValueError, StructError):
             pair = parsed(data)
         if len(data) <= _LONGEST_CACHED:
             if len(self.known) >= _MOST_CACHED:
@@ -44,18 +44,18 @@ class Pairs:
 
 
 def parsed(data: bytes) -> Pair:
-    """A KeyValue of any shape, through the parser. Raises Malformed."""
+    """A KeyValue of any shape, through the parser. Raises MalformedError."""
     try:
         pair = KeyValue.FromString(data)
     except DecodeError:
-        raise Malformed("the body is not protobuf: a KeyValue that cannot be read") from None
+        raise MalformedError("the body is not protobuf: a KeyValue that cannot be read") from None
     return pair.key, value_of(pair.value)
 
 
 def _pair(data: bytes) -> Pair:
-    """A KeyValue: its key, then its value, each short. Raises _Unusual, IndexError or ValueError for anything else."""
+    """A KeyValue: its key, then its value, each short. Raises _UnusualError, IndexError or ValueError for anything else."""
     if data[0] != 0x0A or data[1] > 127:
-        raise _Unusual
+        raise _UnusualError
     at = 2 + data[1]
     key = data[2:at].decode()
     if at == len(data):
@@ -64,11 +64,11 @@ def _pair(data: bytes) -> Pair:
     start = at + 2
     if size > 127:
         if data[start] > 127:
-            raise _Unusual
+            raise _UnusualError
         size += (data[start] << 7) - 128
         start += 1
     if data[at] != 0x12 or start + size != len(data):
-        raise _Unusual
+        raise _UnusualError
     return key, _value(data, start) if size else ""
 
 
@@ -96,4 +96,4 @@ def _value(data: bytes, at: int) -> AttrValue:
         return float(_DOUBLE(data, at + 1)[0])
     elif tag == 0x10 and at + 2 == end and data[at + 1] < 2:
         return data[at + 1] == 1
-    raise _Unusual
+    raise _UnusualError

@@ -4,7 +4,6 @@ Two kinds of them: `Scanned`, which the compiled kernel read, and `Listed`, made
 the parser).
 """
 
-import threading
 from collections.abc import Sequence
 from struct import Struct
 from typing import NamedTuple, Protocol
@@ -15,15 +14,15 @@ import pyarrow as pa
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.store.write.arrow_columns import SPAN_SCHEMA, attribute_text, span_table
 
-from . import kernel, rejoin
-from .faults import ANY, MAX_SPAN_BYTES, REASONS, Bounds
-from .pairs import parsed
-from .rejoin import Home, Homes, home_of, moved
+from .. import rejoin
+from ..rejoin import Home, Homes, home_of, moved
+from .kernel import columns
+from .kernel.text import gather, texts
+from .kernel.traces import group_by_trace
 from .values import Known, Values
 
 _ATTRIBUTE = rejoin.ATTRIBUTE.encode()
 _DOUBLE = Struct("<d").unpack_from
-_MOST_SPANS, _MOST_BYTES = 4096, 2**20  # read at once
 
 
 class Part(NamedTuple):
@@ -111,16 +110,16 @@ class Scanned:
         self,
         data: bytes,
         groups: Sequence[tuple[str, str]],
-        ids: kernel.Bytes,
-        spans: kernel.Numbers,
-        pairs: kernel.Numbers,
-        events: kernel.Numbers,
-        event_pairs: kernel.Numbers,
+        ids: columns.Bytes,
+        spans: columns.Numbers,
+        pairs: columns.Numbers,
+        events: columns.Numbers,
+        event_pairs: columns.Numbers,
     ) -> None:
         """`groups` are services and scopes."""
         self._data, self._bytes, self._groups = data, np.frombuffer(data, np.uint8), groups
         self._ids, self._spans, self._pairs, self._events, self._event_pairs = ids, spans, pairs, events, event_pairs
-        self.size = int(spans[kernel.SIZE].sum())
+        self.size = int(spans[columns.SIZE].sum())
         self._order: list[int] = []
         self._values: Values | None = None
 
@@ -129,21 +128,21 @@ class Scanned:
 
     def table(self) -> pa.Table:
         spans, ids, number = self._spans, self._ids, len(self)
-        start_ns = spans[kernel.START]
-        group = spans[kernel.GROUP]
+        start_ns = spans[columns.START]
+        group = spans[columns.GROUP]
         return pa.table(
             [
                 _binary(ids[:, :16]),
                 _binary(ids[:, 16:24]),
                 _binary(ids[:, 24:]),
                 pa.array(start_ns.view(np.uint64)),
-                pa.array((spans[kernel.END] - start_ns).view(np.uint64)),
-                pa.array(spans[kernel.KIND].astype(np.uint8)),
-                pa.array(spans[kernel.STATUS].astype(np.uint8)),
-                self._text(spans[kernel.NAME_AT], spans[kernel.NAME_END]),
+                pa.array((spans[columns.END] - start_ns).view(np.uint64)),
+                pa.array(spans[columns.KIND].astype(np.uint8)),
+                pa.array(spans[columns.STATUS].astype(np.uint8)),
+                self._text(spans[columns.NAME_AT], spans[columns.NAME_END]),
                 pa.array([service for service, _ in self._groups], pa.string()).take(pa.array(group)),
                 pa.array([scope for _, scope in self._groups], pa.string()).take(pa.array(group)),
-                self._maps(_offsets(spans[kernel.PAIR_LAST], number), self._pairs),
+                self._maps(_offsets(spans[columns.PAIR_LAST], number), self._pairs),
                 *self._event_columns(number),
             ],
             schema=SPAN_SCHEMA,
@@ -157,7 +156,7 @@ class Scanned:
             np.empty(number + 1, np.int64),
             np.empty((number, 2), np.int64),
         )
-        traces = kernel.group(self._ids.view(np.uint64), self._spans, number, table, order, offsets, sums)
+        traces = group_by_trace(self._ids.view(np.uint64), self._spans, number, table, order, offsets, sums)
         firsts = self._ids[order[offsets[:traces]], :16].tobytes()
         self._order = order.tolist()
         at = offsets[: traces + 1].tolist()
@@ -168,13 +167,13 @@ class Scanned:
 
     def of(self, part: Part) -> list[Span]:
         if self._values is None:
-            spans, where = self._spans, kernel.PAIR_END + 1
+            spans, where = self._spans, columns.PAIR_END + 1
             self._values = Values(
                 _known,
                 self._data,
-                spans[: kernel.SIZE].T.ravel().tolist(),
+                spans[: columns.SIZE].T.ravel().tolist(),
                 self._ids.tobytes(),
-                [self._groups[group] for group in spans[kernel.GROUP].tolist()],
+                [self._groups[group] for group in spans[columns.GROUP].tolist()],
                 self._events.ravel().tolist(),
                 self._pairs[:, :where].ravel().tolist(),
                 self._event_pairs[:, :where].ravel().tolist(),
@@ -183,14 +182,14 @@ class Scanned:
 
     def named_homes(self) -> dict[bytes, Home]:
         pairs, found = self._pairs, dict[bytes, Home]()
-        fits = (pairs[:, kernel.KEY_END] - pairs[:, kernel.KEY_AT] == len(_ATTRIBUTE)) & (
-            pairs[:, kernel.VALUE_END] - pairs[:, kernel.VALUE] == rejoin.SIZE
+        fits = (pairs[:, columns.KEY_END] - pairs[:, columns.KEY_AT] == len(_ATTRIBUTE)) & (
+            pairs[:, columns.VALUE_END] - pairs[:, columns.VALUE] == rejoin.SIZE
         )
         for pair in np.flatnonzero(fits).tolist():
-            key_at, key_end, kind, value, value_end = pairs[pair, kernel.KEY_AT :].tolist()
-            if kind != kernel.TEXT or self._data[key_at:key_end] != _ATTRIBUTE:
+            key_at, key_end, kind, value, value_end = pairs[pair, columns.KEY_AT :].tolist()
+            if kind != columns.TEXT or self._data[key_at:key_end] != _ATTRIBUTE:
                 continue
-            row = int(np.searchsorted(self._spans[kernel.PAIR_LAST], pair, "right"))
+            row = int(np.searchsorted(self._spans[columns.PAIR_LAST], pair, "right"))
             trace_id = self._ids[row, :16].tobytes()
             if home := home_of(trace_id, self._data[value:value_end].decode()):
                 found[trace_id] = home
@@ -205,151 +204,56 @@ class Scanned:
 
     def _event_columns(self, number: int) -> tuple[pa.Array, pa.Array, pa.Array]:
         spans, events = self._spans, self._events
-        last = spans[kernel.EVENT_LAST]
-        of_span = np.repeat(spans[kernel.START], last - spans[kernel.EVENT_FIRST])
+        last = spans[columns.EVENT_LAST]
+        of_span = np.repeat(spans[columns.START], last - spans[columns.EVENT_FIRST])
         offsets = _offsets(last, number)
         return (
-            pa.ListArray.from_arrays(offsets, pa.array(events[:, kernel.EVENT_NS] - of_span)),
+            pa.ListArray.from_arrays(offsets, pa.array(events[:, columns.EVENT_NS] - of_span)),
             pa.ListArray.from_arrays(
-                offsets, self._text(events[:, kernel.EVENT_NAME_AT], events[:, kernel.EVENT_NAME_END])
+                offsets, self._text(events[:, columns.EVENT_NAME_AT], events[:, columns.EVENT_NAME_END])
             ),
             pa.ListArray.from_arrays(
-                offsets, self._maps(_offsets(events[:, kernel.EVENT_PAIR_LAST], len(events)), self._event_pairs)
+                offsets, self._maps(_offsets(events[:, columns.EVENT_PAIR_LAST], len(events)), self._event_pairs)
             ),
         )
 
-    def _text(self, starts: kernel.Numbers, ends: kernel.Numbers) -> pa.Array:
+    def _text(self, starts: columns.Numbers, ends: columns.Numbers) -> pa.Array:
         offsets = np.empty(len(starts) + 1, np.int32)
         out = np.empty(int((ends - starts).sum()), np.uint8)
-        kernel.gather(self._bytes, starts, ends, offsets, out)
+        gather(self._bytes, starts, ends, offsets, out)
         return pa.StringArray.from_buffers(len(starts), pa.py_buffer(offsets), pa.py_buffer(out))
 
-    def _maps(self, offsets: pa.Array, pairs: kernel.Numbers) -> pa.Array:
+    def _maps(self, offsets: pa.Array, pairs: columns.Numbers) -> pa.Array:
         number = len(pairs)
-        keys = self._text(pairs[:, kernel.KEY_AT], pairs[:, kernel.KEY_END])
-        kinds = pairs[:, kernel.TYPE]
-        told = [self._told(row) for row in pairs[kinds >= kernel.DOUBLE].tolist()]
+        keys = self._text(pairs[:, columns.KEY_AT], pairs[:, columns.KEY_END])
+        kinds = pairs[:, columns.TYPE]
+        told = [self._told(row) for row in pairs[kinds >= columns.DOUBLE].tolist()]
         written = np.frombuffer(b"".join(told), np.uint8)
         written_at = np.cumsum([0, *map(len, told)], dtype=np.int64)
-        room = int((pairs[:, kernel.VALUE_END] - pairs[:, kernel.VALUE])[kinds == kernel.TEXT].sum())
+        room = int((pairs[:, columns.VALUE_END] - pairs[:, columns.VALUE])[kinds == columns.TEXT].sum())
         out = np.empty(room + 20 * number + len(written), np.uint8)
         value_offsets = np.empty(number + 1, np.int32)
-        size = kernel.texts(self._bytes, pairs, number, written, written_at, value_offsets, out)
+        size = texts(self._bytes, pairs, number, written, written_at, value_offsets, out)
         values = pa.StringArray.from_buffers(number, pa.py_buffer(value_offsets), pa.py_buffer(out[:size].copy()))
         return pa.MapArray.from_arrays(offsets, keys, values)
 
     def _told(self, pair: list[int]) -> bytes:
         """The text of a value that compiled code does not write."""
-        if pair[kernel.TYPE] == kernel.DOUBLE:
-            return attribute_text(_DOUBLE(self._data, pair[kernel.VALUE])[0]).encode()
-        _, value = _known.pairs.read(self._data[pair[kernel.PAIR_AT] : pair[kernel.PAIR_END]])
+        if pair[columns.TYPE] == columns.DOUBLE:
+            return attribute_text(_DOUBLE(self._data, pair[columns.VALUE])[0]).encode()
+        _, value = _known.pairs.read(self._data[pair[columns.PAIR_AT] : pair[columns.PAIR_END]])
         return attribute_text(value).encode()
 
 
-def _binary(ids: kernel.Bytes) -> pa.Array:
+def _binary(ids: columns.Bytes) -> pa.Array:
     number, size = ids.shape
     return pa.FixedSizeBinaryArray.from_buffers(
         pa.binary(size), number, [None, pa.py_buffer(np.ascontiguousarray(ids))]
     )
 
 
-def _offsets(lasts: kernel.Numbers, number: int) -> pa.Array:
+def _offsets(lasts: columns.Numbers, number: int) -> pa.Array:
     offsets = np.empty(number + 1, np.int32)
     offsets[0] = 0
     offsets[1:] = lasts
     return pa.array(offsets)
-
-
-class Found(NamedTuple):
-    """Where the spans of a body lie, and in which resources and scopes."""
-
-    places: kernel.Numbers
-    groups: kernel.Numbers
-
-
-class _Room(threading.local):
-    """Arrays to write into, as large as they were ever needed: one set per thread."""
-
-    def __init__(self) -> None:
-        self._held: dict[str, kernel.Numbers] = {}
-
-    def rows(self, name: str, rows: int, columns: int) -> kernel.Numbers:
-        held = self._held.get(name)
-        if held is None or len(held) < rows:
-            held = self._held[name] = np.empty((rows, columns), np.int64)
-        return held
-
-
-_room = _Room()
-
-
-def find(body: bytes) -> Found | None:
-    """None where only the parser can say."""
-    places = np.empty((kernel.PLACE_ROWS, len(body) // 32 + 16), np.int64)
-    groups = np.empty((len(body) // 64 + 16, kernel.GROUP_COLUMNS), np.int64)
-    number, held = kernel.find(np.frombuffer(body, np.uint8), places, groups)
-    return None if number < 0 else Found(places[:, :number].copy(), groups[:held].copy())
-
-
-def chunks(found: Found) -> list[tuple[int, int]]:
-    """Spans to be read at once, first and last: so that memory is bounded whatever the body's size."""
-    ends = found.places[kernel.PLACE_END]
-    cuts, first = [], 0
-    while first < len(ends):
-        fit = int(np.searchsorted(ends, found.places[kernel.PLACE_AT, first] + _MOST_BYTES, "right"))
-        last = max(first + 1, min(first + _MOST_SPANS, fit))
-        cuts.append((first, last))
-        first = last
-    return cuts
-
-
-def read(
-    body: bytes,
-    found: Found,
-    first: int,
-    last: int,
-    groups: Sequence[tuple[str, str]],
-    shard: int = 0,
-    shards: int = 1,
-    within: Bounds = ANY,
-) -> Scanned | None:
-    """Spans `first` to `last` of a body that are fine and of this shard; None where only the parser can say. Raises Malformed."""
-    read = _read(body, found, first, last, within, shard, shards)
-    if read is None:
-        return None
-    _, ids, spans, pairs, events, event_pairs = read
-    return Scanned(body, groups, ids, spans.copy(), pairs.copy(), events.copy(), event_pairs.copy())
-
-
-def judge(body: bytes, found: Found, first: int, last: int, within: Bounds = ANY) -> dict[str, int] | None:
-    """Which of these spans are refused, and why; None where only the parser can say. Raises Malformed."""
-    read = _read(body, found, first, last, within, 0, 1)
-    if read is None:
-        return None
-    counts = read[0]
-    return {reason: int(number) for reason, number in zip(REASONS, counts[kernel.FAULTS :], strict=True) if number}
-
-
-def _read(
-    body: bytes, found: Found, first: int, last: int, within: Bounds, shard: int, shards: int
-) -> tuple[kernel.Numbers, kernel.Bytes, kernel.Numbers, kernel.Numbers, kernel.Numbers, kernel.Numbers] | None:
-    size = min(
-        int((found.places[kernel.PLACE_END] - found.places[kernel.PLACE_AT])[first:last].sum()), 8 * MAX_SPAN_BYTES
-    )
-    number = last - first
-    counts = np.empty(kernel.COUNTS, np.int64)
-    ids, spans = np.empty((number, 32), np.uint8), np.empty((kernel.SPAN_ROWS, number), np.int64)
-    pairs = _room.rows("pairs", size // 8 + 16, kernel.PAIR_COLUMNS)
-    events = _room.rows("events", size // 16 + 16, kernel.EVENT_COLUMNS)
-    event_pairs = _room.rows("event pairs", size // 8 + 16, kernel.PAIR_COLUMNS)
-    written = kernel.read(
-        np.frombuffer(body, np.uint8), found.places, first, last, MAX_SPAN_BYTES, within.earliest_ns, within.latest_ns, shard, shards,
-        ids, spans, pairs, events, event_pairs, counts,
-    )  # fmt: skip
-    if written < 0:
-        return None
-    pairs, event_pairs = pairs[: counts[kernel.PAIRS]], event_pairs[: counts[kernel.EVENT_PAIRS]]
-    for held in (pairs, event_pairs):
-        for row in held[held[:, kernel.TYPE] == kernel.ODD].tolist():
-            parsed(body[row[kernel.PAIR_AT] : row[kernel.PAIR_END]])
-    return counts, ids[:written], spans[:, :written], pairs, events[: counts[kernel.EVENTS]], event_pairs

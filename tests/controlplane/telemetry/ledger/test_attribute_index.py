@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.telemetry.core.spans import INTERNAL, SERVER, AttrValue, Span
-from controlplane.telemetry.ledger.attribute_index import LONGEST_TEXT, MAX_TOKENS, is_label, token, tokens, written
+from controlplane.telemetry.ledger.attribute_index import (
+    LONGEST_TEXT,
+    MAX_HASHES,
+    attribute_hash,
+    index_of,
+    is_label,
+    written,
+)
 from controlplane.telemetry.ledger.close import close
 
 
@@ -20,7 +27,7 @@ def span(number: int = 1, parent: bytes = b"", **attributes: AttrValue) -> Span:
 
 def found(*spans: Span) -> set[int]:
     """By what a request of these spans is found, labels or not."""
-    labels, others = tokens(spans)
+    labels, others = index_of(spans)
     return {*labels, *others}
 
 
@@ -38,7 +45,7 @@ def found(*spans: Span) -> set[int]:
     ],
 )
 def test_a_value_is_found_by_its_text(value: AttrValue, text: str) -> None:
-    assert found(span(user=value)) == {token("user", text)}
+    assert found(span(user=value)) == {attribute_hash("user", text)}
 
 
 def test_true_is_not_one_and_neither_is_taken_for_the_other() -> None:
@@ -48,8 +55,8 @@ def test_true_is_not_one_and_neither_is_taken_for_the_other() -> None:
 
 def test_of_a_list_each_element_is_found() -> None:
     assert found(span(reasons=("stop", "length", ("deep",)))) == {
-        token("reasons", "stop"),
-        token("reasons", "length"),
+        attribute_hash("reasons", "stop"),
+        attribute_hash("reasons", "length"),
     }
 
 
@@ -60,20 +67,22 @@ def test_what_nobody_asks_for_exactly_is_left_out(attributes: dict[str, AttrValu
 
 def test_a_request_has_those_of_all_its_spans_once_and_in_order() -> None:
     [row] = close([span(1, user="olga", region="eu"), span(2, bytes([1] * 8), region="eu", shard=3)])
-    assert row.labels == tuple(sorted([token("user", "olga"), token("region", "eu"), token("shard", "3")]))
+    assert row.label_index == tuple(
+        sorted([attribute_hash("user", "olga"), attribute_hash("region", "eu"), attribute_hash("shard", "3")])
+    )
     [row] = close([span(1, **{"user.id": "olga", "order": 12345}), span(2, bytes([1] * 8), order=12345)])
-    assert row.labels == ()
-    assert row.attributes == tuple(sorted([token("user.id", "olga"), token("order", "12345")]))
+    assert row.label_index == ()
+    assert row.attribute_index == tuple(sorted([attribute_hash("user.id", "olga"), attribute_hash("order", "12345")]))
 
 
 def test_they_are_bounded() -> None:
-    many = [span(1, **{f"key{number}": number for number in range(2 * MAX_TOKENS)})]
-    assert len(found(*many)) == MAX_TOKENS
+    many = [span(1, **{f"key{number}": number for number in range(2 * MAX_HASHES)})]
+    assert len(found(*many)) == MAX_HASHES
 
 
 def test_rows_that_differ_in_nothing_else_are_equal() -> None:
     [row] = close([span(user="olga")])
-    assert replace(row, labels=(), attributes=()) == row
+    assert replace(row, label_index=(), attribute_index=()) == row
 
 
 @pytest.mark.parametrize(
@@ -90,7 +99,7 @@ def test_rows_that_differ_in_nothing_else_are_equal() -> None:
     ],
 )
 def test_what_requests_share_is_a_label(key: str, value: AttrValue) -> None:
-    assert tokens([span(**{key: value})]) == ((token(key, str(written(key, value))),), ())
+    assert index_of([span(**{key: value})]) == ((attribute_hash(key, str(written(key, value))),), ())
 
 
 @pytest.mark.parametrize(
@@ -107,13 +116,13 @@ def test_what_requests_share_is_a_label(key: str, value: AttrValue) -> None:
     ],
 )
 def test_what_tells_requests_apart_is_none(key: str, value: AttrValue) -> None:
-    assert tokens([span(**{key: value})]) == ((), (token(key, str(written(key, value))),))
+    assert index_of([span(**{key: value})]) == ((), (attribute_hash(key, str(written(key, value))),))
 
 
 @given(st.text(max_size=8), st.text() | st.integers() | st.booleans())
 def test_who_asks_guesses_like_who_writes(key: str, value: AttrValue) -> None:
     text = written(key, value)
     if text is not None:
-        labels, others = tokens([span(**{key: value})])
-        assert (labels, others)[not is_label(key, text)] == (token(key, text),)
+        labels, others = index_of([span(**{key: value})])
+        assert (labels, others)[not is_label(key, text)] == (attribute_hash(key, text),)
         assert len(labels) + len(others) == 1

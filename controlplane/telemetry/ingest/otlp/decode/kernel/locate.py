@@ -1,0 +1,67 @@
+"""Finds where the spans of a body lie, and the resource and scope of each."""
+
+from controlplane.telemetry.ingest.compiled import compiled
+
+from .columns import (
+    PLACE_AT,
+    PLACE_END,
+    PLACE_GROUP,
+    RESOURCE_AT,
+    RESOURCE_END,
+    SCOPE_AT,
+    SCOPE_END,
+    UNUSUAL,
+    Bytes,
+    Numbers,
+)
+from .fields import extent
+
+
+@compiled
+def locate(data: Bytes, places: Numbers, groups: Numbers) -> tuple[int, int]:
+    """Where the spans lie, and of which resource and scope: how many spans and groups were found, or UNUSUAL (no room too)."""
+    spans, found = 0, 0
+    at, end = 0, len(data)
+    while at < end:
+        if data[at] != 0x0A:
+            return UNUSUAL, 0
+        at, resource_end = extent(data, at + 1, end)
+        if at < 0:
+            return UNUSUAL, 0
+        first, resource, resource_stop = found, -1, -1
+        while at < resource_end:
+            tag = data[at]
+            at, stop = extent(data, at + 1, resource_end)
+            if at < 0:
+                return UNUSUAL, 0
+            if tag == 0x0A and resource < 0:
+                resource, resource_stop = at, stop
+            elif tag == 0x12:
+                if found >= groups.shape[0]:
+                    return UNUSUAL, 0
+                group, found = found, found + 1
+                groups[group, SCOPE_AT] = groups[group, SCOPE_END] = -1
+                inner = at
+                while inner < stop:
+                    tag = data[inner]
+                    inner, span_end = extent(data, inner + 1, stop)
+                    if inner < 0:
+                        return UNUSUAL, 0
+                    if tag == 0x12:
+                        if spans >= places.shape[1]:
+                            return UNUSUAL, 0
+                        places[PLACE_AT, spans] = inner
+                        places[PLACE_END, spans] = span_end
+                        places[PLACE_GROUP, spans] = group
+                        spans += 1
+                    elif tag == 0x0A and groups[group, SCOPE_AT] < 0:
+                        groups[group, SCOPE_AT], groups[group, SCOPE_END] = inner, span_end
+                    elif tag != 0x1A:  # the schema's URL
+                        return UNUSUAL, 0
+                    inner = span_end
+            elif tag != 0x1A:
+                return UNUSUAL, 0
+            at = stop
+        for group in range(first, found):
+            groups[group, RESOURCE_AT], groups[group, RESOURCE_END] = resource, resource_stop
+    return spans, found

@@ -1,0 +1,247 @@
+"""Reads spans into arrays, and counts those that are refused."""
+
+from typing import Any
+
+import numpy as np
+
+from controlplane.telemetry.ingest.compiled import compiled
+
+from .columns import (
+    BLOCK_AT,
+    BLOCK_END,
+    END,
+    EVENT_FIRST,
+    EVENT_LAST,
+    EVENT_NAME_AT,
+    EVENT_NAME_END,
+    EVENT_NS,
+    EVENT_PAIR_FIRST,
+    EVENT_PAIR_LAST,
+    EVENT_PAIRS,
+    EVENTS,
+    FAULTS,
+    GROUP,
+    KIND,
+    LATEST_NS,
+    NAME_AT,
+    NAME_END,
+    ODD,
+    PAIR_FIRST,
+    PAIR_LAST,
+    PAIRS,
+    PLACE_AT,
+    PLACE_END,
+    PLACE_GROUP,
+    SIZE,
+    SPANS,
+    START,
+    STATUS,
+    TYPE,
+    UNUSUAL,
+    Bytes,
+    Numbers,
+)
+from .fields import extent, has_distinct_keys, is_utf8, read_pair, u64
+
+
+@compiled
+def _event(data: Bytes, at: int, end: int, events: Numbers, pairs: Numbers, counts: Numbers) -> bool:
+    row = counts[EVENTS]
+    if row >= events.shape[0]:
+        return False
+    events[row, EVENT_NS] = 0
+    events[row, EVENT_NAME_AT] = events[row, EVENT_NAME_END] = at
+    events[row, EVENT_PAIR_FIRST] = counts[EVENT_PAIRS]
+    while at < end:
+        tag = data[at]
+        if tag == 0x09:
+            if at + 9 > end:
+                return False
+            events[row, EVENT_NS] = u64(data, at + 1)
+            if events[row, EVENT_NS] < 0:
+                events[row, EVENT_NS] = LATEST_NS
+            at += 9
+        elif tag == 0x12 or tag == 0x1A:
+            at, stop = extent(data, at + 1, end)
+            if at < 0:
+                return False
+            if tag == 0x12:
+                if not is_utf8(data, at, stop):
+                    return False
+                events[row, EVENT_NAME_AT], events[row, EVENT_NAME_END] = at, stop
+            else:
+                pair = counts[EVENT_PAIRS]
+                if pair >= pairs.shape[0] or not read_pair(data, at, stop, pairs, pair):
+                    return False
+                counts[EVENT_PAIRS] += 1
+            at = stop
+        else:
+            return False
+    events[row, EVENT_PAIR_LAST] = counts[EVENT_PAIRS]
+    counts[EVENTS] += 1
+    return has_distinct_keys(data, pairs, events[row, EVENT_PAIR_FIRST], events[row, EVENT_PAIR_LAST])
+
+
+@compiled
+def _status(data: Bytes, at: int, end: int) -> int:
+    """The status code, 0 where it is none of OTLP's; UNUSUAL."""
+    code: Any = 0
+    while at < end:
+        if data[at] == 0x18 and at + 1 < end and data[at + 1] < 0x80:
+            code = np.int64(data[at + 1])
+            at += 2
+        elif data[at] == 0x12:
+            at, stop = extent(data, at + 1, end)
+            if at < 0 or not is_utf8(data, at, stop):
+                return UNUSUAL
+            at = stop
+        else:
+            return UNUSUAL
+    return code if code <= 2 else 0
+
+
+@compiled
+def _id(data: Bytes, at: int, end: int, ids: Bytes, row: int, first: int, size: int) -> bool:
+    """Copy an id; False where it has another length or is all zeros."""
+    if end - at != size:
+        return False
+    any_set: Any = np.uint8(0)
+    for step in range(size):
+        ids[row, first + step] = data[at + step]
+        any_set |= data[at + step]
+    return bool(any_set != 0)
+
+
+@compiled
+def read_spans(
+    data: Bytes, places: Numbers, first: int, last: int, largest: int, earliest_ns: int, latest_ns: int, shard: int, shards: int,
+    ids: Bytes, spans: Numbers, pairs: Numbers, events: Numbers, event_pairs: Numbers, counts: Numbers,
+) -> int:  # fmt: skip
+    """Read the spans at `places[:, first:last]` that are of this shard. Those that are refused are counted, the others written.
+
+    How many were written, or UNUSUAL: then nothing of what was written means anything.
+    """
+    counts[:] = 0
+    for place in range(first, last):
+        at, end = places[PLACE_AT, place], places[PLACE_END, place]
+        if end - at > largest:
+            counts[FAULTS] += 1
+            continue
+        if (
+            shards > 1
+            and end - at >= 18
+            and data[at] == 0x0A
+            and data[at + 1] == 16
+            and data[at + 17] % shards != shard
+        ):
+            continue
+        row = counts[SPANS]
+        first_pair, first_event, first_event_pair = counts[PAIRS], counts[EVENTS], counts[EVENT_PAIRS]
+        trace_at = trace_end = span_at = span_end = parent_at = parent_end = name_at = name_end = at
+        kind: Any = 0
+        status, start_ns, end_ns = 0, 0, 0
+        block_at, block_end, blocks = at, at, 0
+        spans[SIZE, row], spans[GROUP, row] = end - at, places[PLACE_GROUP, place]
+        while at < end:
+            tag = data[at]
+            if tag == 0x39 or tag == 0x41:
+                if at + 9 > end:
+                    return UNUSUAL
+                if tag == 0x39:
+                    start_ns = u64(data, at + 1)
+                else:
+                    end_ns = u64(data, at + 1)
+                at += 9
+            elif tag == 0x30:
+                if at + 1 >= end or data[at + 1] > 0x7F:
+                    return UNUSUAL
+                kind = np.int64(data[at + 1])
+                at += 2
+            elif tag == 0x85:  # flags
+                if at + 6 > end or data[at + 1] != 1:
+                    return UNUSUAL
+                at += 6
+            elif tag == 0x50 or tag == 0x60 or tag == 0x70:  # what was dropped
+                if at + 1 >= end or data[at + 1] > 0x7F:
+                    return UNUSUAL
+                at += 2
+            else:
+                field = at
+                at, stop = extent(data, at + 1, end)
+                if at < 0:
+                    return UNUSUAL
+                if tag == 0x4A:
+                    pair = counts[PAIRS]
+                    if pair >= pairs.shape[0] or not read_pair(data, at, stop, pairs, pair):
+                        return UNUSUAL
+                    counts[PAIRS] += 1
+                    if block_end != field or blocks == 0:
+                        block_at = field
+                        blocks += 1
+                    block_end = stop
+                elif tag == 0x0A:
+                    trace_at, trace_end = at, stop
+                elif tag == 0x12:
+                    span_at, span_end = at, stop
+                elif tag == 0x22:
+                    parent_at, parent_end = at, stop
+                elif tag == 0x2A:
+                    if not is_utf8(data, at, stop):
+                        return UNUSUAL
+                    name_at, name_end = at, stop
+                elif tag == 0x5A:
+                    if not _event(data, at, stop, events, event_pairs, counts):
+                        return UNUSUAL
+                elif tag == 0x7A:
+                    status = _status(data, at, stop)
+                    if status == UNUSUAL:
+                        return UNUSUAL
+                elif tag == 0x1A:  # the trace's state
+                    if not is_utf8(data, at, stop):
+                        return UNUSUAL
+                else:
+                    return UNUSUAL
+                at = stop
+        if not has_distinct_keys(data, pairs, first_pair, counts[PAIRS]):
+            return UNUSUAL
+        fault = 0
+        if not _id(data, trace_at, trace_end, ids, row, 0, 16):
+            fault = 1
+        elif not _id(data, span_at, span_end, ids, row, 16, 8):
+            fault = 2
+        elif parent_at == parent_end:
+            ids[row, 24:32] = 0
+        elif parent_end - parent_at != 8:
+            fault = 3
+        else:
+            _id(data, parent_at, parent_end, ids, row, 24, 8)
+        if fault == 0 and start_ns <= 0:
+            fault = 4
+        elif fault == 0 and end_ns <= 0:
+            fault = 5
+        elif fault == 0 and max(start_ns, end_ns) > latest_ns:
+            fault = 6
+        elif fault == 0 and start_ns < earliest_ns:
+            fault = 7
+        if fault:
+            for pair in range(first_pair, counts[PAIRS]):
+                if pairs[pair, TYPE] == ODD:
+                    return UNUSUAL
+            for pair in range(first_event_pair, counts[EVENT_PAIRS]):
+                if event_pairs[pair, TYPE] == ODD:
+                    return UNUSUAL
+            counts[FAULTS + fault] += 1
+            counts[PAIRS], counts[EVENTS], counts[EVENT_PAIRS] = first_pair, first_event, first_event_pair
+            continue
+        if shards > 1 and ids[row, 15] % shards != shard:
+            counts[PAIRS], counts[EVENTS], counts[EVENT_PAIRS] = first_pair, first_event, first_event_pair
+            continue
+        spans[START, row], spans[END, row] = start_ns, max(start_ns, end_ns)
+        spans[KIND, row] = kind if kind <= 5 else 0
+        spans[STATUS, row] = status
+        spans[NAME_AT, row], spans[NAME_END, row] = name_at, name_end
+        spans[PAIR_FIRST, row], spans[PAIR_LAST, row] = first_pair, counts[PAIRS]
+        spans[BLOCK_AT, row], spans[BLOCK_END, row] = block_at, block_end if blocks <= 1 else -1
+        spans[EVENT_FIRST, row], spans[EVENT_LAST, row] = first_event, counts[EVENTS]
+        counts[SPANS] += 1
+    return int(counts[SPANS])

@@ -1,0 +1,54 @@
+"""Groups spans by trace."""
+
+from typing import Any
+
+import numpy as np
+
+from controlplane.telemetry.ingest.compiled import compiled
+
+from .columns import LATEST_NS, SIZE, START, TRACE, Numbers
+
+
+@compiled
+def group_by_trace(
+    ids: Any, spans: Numbers, number: int, table: Numbers, order: Numbers, offsets: Numbers, sums: Numbers
+) -> int:
+    """Put spans together by trace: `order[offsets[t]:offsets[t + 1]]` are trace t's, as they came. How many traces.
+
+    `ids` holds each span's ids as four 64-bit numbers, `table` is as large as a power of two of at least twice `number`, all -1;
+    `sums[t]` becomes the trace's bytes and when its earliest span started.
+    """
+    mask = len(table) - 1
+    traces = 0
+    for row in range(number):
+        slot = np.int64((ids[row, 0] ^ (ids[row, 1] >> np.uint64(7))) & np.uint64(mask))
+        while True:
+            known = table[slot]
+            if known < 0:
+                table[slot] = row
+                spans[TRACE, row] = traces
+                offsets[traces] = 0
+                sums[traces, 0], sums[traces, 1] = 0, LATEST_NS
+                traces += 1
+                break
+            if ids[known, 0] == ids[row, 0] and ids[known, 1] == ids[row, 1]:
+                spans[TRACE, row] = spans[TRACE, known]
+                break
+            slot = (slot + 1) & mask
+        trace = spans[TRACE, row]
+        offsets[trace] += 1
+        sums[trace, 0] += spans[SIZE, row]
+        sums[trace, 1] = min(sums[trace, 1], spans[START, row])
+    at = 0
+    for trace in range(traces):
+        size = offsets[trace]
+        offsets[trace] = at
+        at += size
+    for row in range(number):
+        trace = spans[TRACE, row]
+        order[offsets[trace]] = row
+        offsets[trace] += 1
+    for trace in range(traces, 0, -1):
+        offsets[trace] = offsets[trace - 1]
+    offsets[0] = 0
+    return traces
