@@ -4,7 +4,6 @@ What the document does not name is refused: a parameter that an operation does n
 no list. A misspelt filter must not widen an answer.
 """
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from functools import wraps
@@ -16,6 +15,7 @@ from ninja.errors import ValidationErrorContext
 from ninja.openapi.schema import OpenAPISchema
 
 from controlplane.api.schemas.common import ProblemOut
+from controlplane.telemetry.query.core.parameters import refuse_undocumented
 
 PROBLEM = "application/problem+json"
 TEXTS: Mapping[int, str] = {
@@ -31,14 +31,6 @@ TEXTS: Mapping[int, str] = {
 _CONVERTER = re.compile(r"<(?:\w+:)?(\w+)>")
 
 Parameters = dict[str, dict[str, Any]]
-
-
-class BadParameter(ValueError):  # noqa: N818  (an answer to a caller)
-    """Permanent: the caller sends what the operation does not take."""
-
-    def __init__(self, field: str, value: str, reason: str, remedy: str) -> None:
-        super().__init__(f"{field[:80]}={value[:80]!r}: {reason}. {remedy}.")
-        self.field, self.value, self.reason, self.remedy = field[:80], value[:80], reason, remedy
 
 
 class InvalidInput(ValueError):  # noqa: N818  (an answer to a caller)
@@ -80,7 +72,9 @@ class DocumentedAPI(NinjaAPI):
     def _only_what_is_documented(self, view: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(view)
         def checked(request: HttpRequest, *args: Any, **kwargs: Any) -> Any:
-            check_parameters(request, self._known(request))
+            known = self._known(request)
+            lists = {name for name, schema in known.items() if schema.get("type") == "array"}
+            refuse_undocumented(dict(request.GET.lists()), known, lists)
             return view(request, *args, **kwargs)
 
         return checked
@@ -95,17 +89,6 @@ class DocumentedAPI(NinjaAPI):
         match = request.resolver_match
         path = _CONVERTER.sub(r"{\1}", f"/{match.route}" if match else "")
         return self._parameters[path, str(request.method).lower()]
-
-
-def check_parameters(request: HttpRequest, known: Parameters) -> None:
-    """Raises BadParameter."""
-    for name, values in request.GET.lists():
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            remedy = f"Did you mean {near[0]}" if near else f"Use {', '.join(known)}" if known else "Leave it out"
-            raise BadParameter(name, str(values[0]), "is not a parameter of this endpoint", remedy)
-        if len(values) > 1 and known[name].get("type") != "array":
-            raise BadParameter(name, str(values[1]), "is given more than once", f"Keep one {name}")
 
 
 def _close(part: Any) -> None:

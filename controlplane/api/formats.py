@@ -12,17 +12,15 @@ from controlplane.incidents.decide.core.silences import LONGEST as LONGEST_MATCH
 from controlplane.incidents.decide.core.silences import PATTERN as _MATCHER
 from controlplane.slo.core.sli import MEASURES
 from controlplane.telemetry.ledger.row import STAGES
+from controlplane.telemetry.query.core import timerange
+from controlplane.telemetry.query.core.metric_question import LONGEST_MATCH
+from controlplane.telemetry.query.core.parameters import ATTRIBUTE, MATCH, NAME, TEXT
 from controlplane.telemetry.query.core.timerange import INSTANT as _INSTANT
 from controlplane.telemetry.query.core.timerange import MOMENT as _MOMENT
 
 TIME = "`now`, `now-15m` (units s, m, h, d, w), ISO 8601 (UTC unless it says otherwise), or seconds, ms, µs or ns since the epoch."
 LARGEST_NUMBER = 2**63 - 1
-LONGEST_NAME = 200
 
-_NAME = rf"^[^\x00-\x1f\x7f-\x9f]{{1,{LONGEST_NAME}}}$"
-_TEXT = r"^[^\x00-\x1f\x7f-\x9f]+$"
-_ATTRIBUTE = r"^[^=\x00-\x1f\x7f-\x9f]+=[^\x00-\x1f\x7f-\x9f]+$"
-_MATCH = r"^[^=!~\s\x00-\x1f\x7f-\x9f]{1,512}(=~|!~|!=|=)[^\x00-\x1f\x7f-\x9f]*$"
 _SLUG = f"^{_SLUG_OF.pattern}$"
 _MEASURED = f"^({'|'.join((*MEASURES, *STAGES))})$"
 _WORDS = r"^[^\x00]*$"
@@ -32,11 +30,8 @@ _CURSOR = r"^[A-Za-z0-9_-]+$"
 _WALL_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2})?$"
 
 REMEDIES = {
-    _INSTANT: "Write now-15m (units s, m, h, d, w), 2026-11-20T14:05:00Z, or seconds since the epoch",
-    _NAME: f"Give text without control characters, of at most {LONGEST_NAME} characters",
-    _TEXT: "Give text without control characters",
-    _ATTRIBUTE: "Write key=value, such as user.id=42",
-    _MATCH: "Write label=value, label!=value, label=~expression or label!~expression",
+    _INSTANT: timerange.REMEDY,
+    **dict((NAME, TEXT, ATTRIBUTE, MATCH)),
     _SLUG: "Use lower-case letters, digits, “.”, “-” and “_”, such as chat-ttft",
     _MEASURED: f"Use one of {', '.join((*MEASURES, *STAGES))}",
     _WORDS: "Leave out the character NUL",
@@ -49,10 +44,10 @@ REMEDIES = {
 """What to write instead, by pattern."""
 
 Instant = Annotated[str, Field(pattern=_INSTANT)]
-Name = Annotated[str, Field(pattern=_NAME)]
-Text = Annotated[str, Field(pattern=_TEXT)]
-Attribute = Annotated[str, Field(pattern=_ATTRIBUTE)]
-Match = Annotated[str, Field(max_length=1_000, pattern=_MATCH)]
+Name = Annotated[str, Field(pattern=NAME.pattern)]
+Text = Annotated[str, Field(pattern=TEXT.pattern)]
+Attribute = Annotated[str, Field(pattern=ATTRIBUTE.pattern)]
+Match = Annotated[str, Field(max_length=LONGEST_MATCH, pattern=MATCH.pattern)]
 Matcher = Annotated[str, Field(max_length=LONGEST_MATCHER, pattern=_MATCHER)]
 TraceId = Annotated[str, Field(pattern=_TRACE_ID)]
 Cursor = Annotated[str, Field(min_length=1, max_length=400, pattern=_CURSOR)]

@@ -12,9 +12,9 @@ from django.views.decorators.csrf import csrf_exempt
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError
 
-from controlplane.api.document import PROBLEM, BadParameter, InvalidInput
+from controlplane.api.document import PROBLEM, InvalidInput
 from controlplane.api.formats import REMEDIES
-from controlplane.telemetry.query.core.errors import BadQuestionError
+from controlplane.telemetry.query.core.errors import BadParameterError, BadQuestionError
 from controlplane.telemetry.store import StoreInputError, StoreUnavailableError
 
 log = structlog.get_logger(__name__)
@@ -36,8 +36,8 @@ def no_endpoint(request: HttpRequest, rest: str) -> HttpResponse:
 def register(api: NinjaAPI) -> None:
     """Answer every error that an endpoint may raise."""
 
-    @api.exception_handler(BadParameter)
-    def bad_parameter(request: HttpRequest, error: BadParameter) -> HttpResponse:
+    @api.exception_handler(BadParameterError)
+    def bad_parameter(request: HttpRequest, error: BadParameterError) -> HttpResponse:
         return problem(422, "Bad parameter", str(error), field=error.field, value=error.value, remedy=error.remedy)
 
     @api.exception_handler(InvalidInput)

@@ -8,7 +8,7 @@ from django.urls import reverse
 from controlplane.telemetry.core.query_types import LatencyPoint, LatencyReport, Quantiles, Region, Window
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger.row import LedgerRow
-from controlplane.telemetry.query.causes import Causes, Named
+from controlplane.telemetry.query.causes import Causes, PoolCause
 from controlplane.telemetry.query.core.explain import Explanation, Finding, nothing
 from controlplane.telemetry.query.remedies import remedies
 
@@ -91,7 +91,7 @@ def explanation(found: Explanation, region: Region, asked: Window, causes: Cause
     }
 
 
-def cause(found: Named) -> dict[str, Any]:
+def cause(found: PoolCause) -> dict[str, Any]:
     return {
         "name": found.cause.name,
         "pool": found.pool,

@@ -4,7 +4,8 @@ from django.urls import reverse
 
 from controlplane.core import units
 from controlplane.telemetry.core.query_types import Failure, Window
-from controlplane.telemetry.query.core.question import Question, written
+from controlplane.telemetry.query.core.parameters import query_string
+from controlplane.telemetry.query.core.question import Question
 from controlplane.telemetry.query.core.timerange import LONGEST_NS, SECOND_NS, TimeRange
 
 FAILED = ("error", "rejected")
@@ -22,7 +23,7 @@ def fixed(window: Window) -> TimeRange:
 
 def back(question: Question, length: str) -> Question:
     """The same, of the last `length`. The window is not read: the range is only written into a link."""
-    return question.during(TimeRange(f"now-{length}", "now", question.range.window))
+    return question.with_range(TimeRange(f"now-{length}", "now", question.range.window))
 
 
 def wider(question: Question) -> Question | None:
@@ -33,28 +34,30 @@ def wider(question: Question) -> Question | None:
     window = Window(max(10**18, question.range.window.from_ns - length // 2), question.range.window.to_ns + length // 2)
     if question.range.live:
         return back(question, units.length(2 * length // SECOND_NS))
-    return question.during(fixed(window))
+    return question.with_range(fixed(window))
 
 
 def latency(question: Question, **more: str) -> str:
-    return f"{reverse('latency')}?{written([*question.pairs(), *more.items()])}"
+    return f"{reverse('latency')}?{query_string([*question.pairs(), *more.items()])}"
 
 
 def requests(question: Question, **more: str) -> str:
-    return f"{reverse('requests')}?{written([*question.pairs(), *more.items()])}"
+    return f"{reverse('requests')}?{query_string([*question.pairs(), *more.items()])}"
 
 
 def failed(question: Question) -> str:
     """The requests that failed: of those that the question's own filter of statuses lets pass."""
     asked = question.filters.get("status", FAILED)
-    return requests(question.but("status", *(status for status in FAILED if status in asked)))
+    return requests(question.with_filter("status", *(status for status in FAILED if status in asked)))
 
 
 def failed_for(question: Question, failure: Failure) -> str:
     """The requests that failed for one reason; where the spans gave none, those of its status."""
-    narrowed = question.but("status", failure.status)
+    narrowed = question.with_filter("status", failure.status)
     reason = (f"error.type={failure.error_type}",) if failure.error_type else ()
-    return requests(narrowed.but("attribute", *dict.fromkeys((*question.filters.get("attribute", ()), *reason))))
+    return requests(
+        narrowed.with_filter("attribute", *dict.fromkeys((*question.filters.get("attribute", ()), *reason)))
+    )
 
 
 def trace(trace_id: str, request_id: str = "") -> str:

@@ -11,7 +11,7 @@ from controlplane.api.query_parameters import asked
 from controlplane.api.schemas.common import AskedExplain, ExplainOut
 from controlplane.serving_stack import pools_served
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.query.causes import known
+from controlplane.telemetry.query.causes import causes_of
 from controlplane.telemetry.query.core.slow import parse_slow
 
 router = Router(tags=["explain"])
@@ -21,5 +21,5 @@ router = Router(tags=["explain"])
 def explain(request: HttpRequest, parameters: Query[AskedExplain]) -> dict[str, Any]:
     question = asked(request)
     slow = parse_slow(dict(request.GET.lists()), time.time_ns())
-    region, found = answers.explained(question, slow, parameters.limit)
-    return render.explanation(found, region, question.range.window, known(question, slow, pools_served()))
+    region, found = answers.explanation(question, slow, parameters.limit)
+    return render.explanation(found, region, question.range.window, causes_of(question, slow, pools_served()))

@@ -7,13 +7,13 @@ from django.core.exceptions import PermissionDenied
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Field, Query, Router, Schema, Status
 
-from controlplane.api.document import BadParameter
 from controlplane.api.formats import Words
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.openslo.apply import apply, known_documents
 from controlplane.slo.openslo.core import report
 from controlplane.slo.openslo.core.lint import lint
 from controlplane.slo.openslo.export import export_all, export_one
+from controlplane.telemetry.query.core.errors import BadParameterError
 
 router = Router(tags=["objectives as code"])
 YAML = "application/yaml"
@@ -140,22 +140,22 @@ def as_file(text: str, name: str) -> HttpResponse:
 
 
 def files(request: HttpRequest) -> dict[str, str]:
-    """Texts by name, out of a body of YAML or of JSON. Raises BadParameter."""
+    """Texts by name, out of a body of YAML or of JSON. Raises BadParameterError."""
     if not request.body:
-        raise BadParameter("body", "", "is missing", "Send YAML, or JSON with files")
+        raise BadParameterError("body", "", "is missing", "Send YAML, or JSON with files")
     try:
         text = request.body.decode()
     except UnicodeDecodeError:
-        raise BadParameter("body", "", "is no UTF-8 text", "Send YAML, or JSON with files") from None
+        raise BadParameterError("body", "", "is no UTF-8 text", "Send YAML, or JSON with files") from None
     if request.content_type != "application/json":
         return {"body": text}
     try:
         found = json.loads(text)
         texts = found["files"]
     except (ValueError, TypeError, KeyError):
-        raise BadParameter("files", text[:80], "is missing", 'Send {"files": {"slos.yaml": "…"}}') from None
+        raise BadParameterError("files", text[:80], "is missing", 'Send {"files": {"slos.yaml": "…"}}') from None
     if not isinstance(texts, dict) or not all(isinstance(one, str) for one in texts.values()):
-        raise BadParameter("files", str(texts)[:80], "is not texts by name", 'Send {"files": {"slos.yaml": "…"}}')
+        raise BadParameterError("files", str(texts)[:80], "is not texts by name", 'Send {"files": {"slos.yaml": "…"}}')
     if len(texts) > MOST_FILES:
-        raise BadParameter("files", f"{len(texts)} files", "are too many", f"Send at most {MOST_FILES} at once")
+        raise BadParameterError("files", f"{len(texts)} files", "are too many", f"Send at most {MOST_FILES} at once")
     return texts

@@ -100,7 +100,7 @@ def points(request: HttpRequest, parameters: Query[AskedPoints]) -> dict[str, An
 
 
 def _exemplars(signal: Signal) -> dict[str, Any]:
-    found = exemplars.found(signal)
+    found = exemplars.exemplars_of(signal)
     return {
         "exemplars": [
             {

@@ -7,7 +7,6 @@ from ninja import Field, Schema
 
 from controlplane.api.formats import (
     AS_WHOLE,
-    LONGEST_NAME,
     Count,
     Given,
     Link,
@@ -20,6 +19,7 @@ from controlplane.api.formats import (
 )
 from controlplane.slo.core.maintenance_windows import LONGEST_S
 from controlplane.slo.core.windows import Severity
+from controlplane.telemetry.query.core.parameters import LONGEST_NAME
 
 Dimension = Literal["model", "variant", "pool", "region", "tier", "tenant", "prompt_bucket"]
 Scope = dict[Dimension, Name]

@@ -3,9 +3,9 @@
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from controlplane.telemetry.query.remedies import of_components, remedies
+from controlplane.telemetry.query.remedies import component_remedies, remedies
 
 
 def causes(request: HttpRequest) -> HttpResponse:
-    found = {"remedies": remedies().values(), "components": of_components().values()}
+    found = {"remedies": remedies().values(), "components": component_remedies().values()}
     return render(request, "dashboard/causes.html", found)

@@ -16,7 +16,8 @@ from controlplane.dashboard.core.freshness import freshness
 from controlplane.telemetry.core.query_types import Dimension, Filter
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.errors import BadQuestionError
-from controlplane.telemetry.query.core.question import DIMENSIONS, UNKNOWN, Question, parse, written
+from controlplane.telemetry.query.core.parameters import query_string
+from controlplane.telemetry.query.core.question import DIMENSIONS, UNKNOWN, Question, parse
 from controlplane.telemetry.store import StoreUnavailableError
 
 log = structlog.get_logger(__name__)
@@ -112,12 +113,12 @@ def filter_context(
     wider = links.wider(question)
 
     def query(changed: Question) -> str:
-        return written([*changed.pairs(), *always])
+        return query_string([*changed.pairs(), *always])
 
     def without(name: Filter, value: str) -> str:
         """The same without one of a filter's values; what the page itself was asked for stays."""
         left = (one for one in question.filters.get(name, ()) if (one or UNKNOWN) != value)
-        return written([*question.but(name, *left).pairs(), *kept, *always])
+        return query_string([*question.with_filter(name, *left).pairs(), *kept, *always])
 
     return {
         "path": path,
@@ -183,5 +184,5 @@ def _unseen(question: Question) -> list[tuple[str, str]]:
 
 def _without_filters(question: Question) -> Question:
     for name in list(question.filters):
-        question = question.but(name)
+        question = question.with_filter(name)
     return question

@@ -13,7 +13,7 @@ from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.delivery.health.health import health
 from controlplane.incidents.notify.delivery.listing import FILTERS, listed
 from controlplane.incidents.notify.delivery.models import Delivery
-from controlplane.telemetry.query.core.question import whole
+from controlplane.telemetry.query.core.parameters import whole_number
 
 PAGE_ROWS = 50
 LOOKS = {
@@ -35,7 +35,7 @@ CHOICES: tuple[tuple[str, tuple[str, ...]], ...] = (
 def deliveries(request: HttpRequest) -> HttpResponse:
     """`key`, `destination`, `state` and `action`, each repeatable; `before` is where a page begins."""
     wanted = {name: request.GET.getlist(name)[:20] for name in FILTERS}
-    before = whole(dict(request.GET.lists()), "before", 0, 0, 2**62) or None
+    before = whole_number(dict(request.GET.lists()), "before", 0, 0, 2**62) or None
     found = listed(wanted, before, PAGE_ROWS)
     kept = [(name, value) for name, values in wanted.items() for value in values]
     without_state = [(name, value) for name, value in kept if name != "state"]

@@ -13,7 +13,7 @@ from controlplane.dashboard.views.common import ask, page
 from controlplane.serving_stack import pools_served
 from controlplane.telemetry.core.query_types import Region
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.query.causes import Causes, known
+from controlplane.telemetry.query.causes import Causes, causes_of
 from controlplane.telemetry.query.core.explain import Evidence, Explanation, Finding, nothing
 from controlplane.telemetry.query.core.explain.causes import RULES
 from controlplane.telemetry.query.core.question import DIMENSIONS, Question
@@ -32,8 +32,8 @@ def latency_explain(request: HttpRequest) -> HttpResponse:
     question, now_ns = ask(request)
     slow = parse_slow(dict(request.GET.lists()), now_ns, question.quantile)
     view = {"view": "heatmap"} if request.GET.get("view") == "heatmap" else {}
-    region, found = answers.explained(question, slow, MOST_FINDINGS)
-    causes = known(question, slow, pools_served())
+    region, found = answers.explanation(question, slow, MOST_FINDINGS)
+    causes = causes_of(question, slow, pools_served())
     context = explain_context(question, slow, region, found, view) | causes_context(question, causes, view)
     return render(request, "dashboard/_explain.html", context)
 
@@ -46,7 +46,7 @@ def causes_context(question: Question, causes: Causes, view: Mapping[str, str]) 
                 "named": each,
                 "cost_ns": round(each.cost_ms * 1e6),
                 "evidence": [evidence(one) for one in each.cause.evidence],
-                "href": links.latency(question.but("pool", each.pool), **view),
+                "href": links.latency(question.with_filter("pool", each.pool), **view),
                 "do_href": f"{reverse('causes')}#{each.cause.name}",
             }
             for each in causes.named[:MOST_CAUSES]
@@ -71,7 +71,7 @@ def explain_context(
         "which": which(slow, region),
         "of_region": slow.region is not None,
         "whole_href": links.latency(question, **view),
-        "requests_href": links.requests(_during(question, region).but("status", "ok"), **_bounds(region)),
+        "requests_href": links.requests(_during(question, region).with_filter("status", "ok"), **_bounds(region)),
         "found": found,
         "slower": found.difference_ns >= 0,
         "difference_ns": round(abs(found.difference_ns)),
@@ -82,7 +82,7 @@ def explain_context(
 
 
 def _during(question: Question, region: Region) -> Question:
-    return question.during(links.fixed(region.window)) if region.window else question
+    return question.with_range(links.fixed(region.window)) if region.window else question
 
 
 def _bounds(region: Region) -> dict[str, str]:
@@ -117,4 +117,4 @@ def finding(question: Question, found: Finding, view: Mapping[str, str]) -> dict
 
 def _filtered(question: Question, dimension: str, value: str, view: Mapping[str, str]) -> str:
     named = next((name for name in DIMENSIONS if name == dimension), None)
-    return links.latency(question.but(named, value), **view) if named else ""
+    return links.latency(question.with_filter(named, value), **view) if named else ""

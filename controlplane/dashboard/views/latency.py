@@ -33,7 +33,8 @@ from controlplane.telemetry.core.query_types import (
     Window,
 )
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.query.core.question import QUANTILES, Question, choice, written
+from controlplane.telemetry.query.core.parameters import choice, query_string
+from controlplane.telemetry.query.core.question import QUANTILES, Question
 from controlplane.telemetry.query.core.slow import parse_slow
 from controlplane.telemetry.query.core.timerange import step_ns
 
@@ -75,7 +76,7 @@ def latency(request: HttpRequest) -> HttpResponse:
             {
                 "text": name,
                 "current": name == view,
-                "query": written([*question.pairs(), *own, *([("view", name)] if name != VIEWS[0] else [])]),
+                "query": query_string([*question.pairs(), *own, *([("view", name)] if name != VIEWS[0] else [])]),
             }
             for name in VIEWS
         ],
@@ -162,7 +163,7 @@ def group_context(
         shown.append(
             {
                 "value": value,
-                "query": written([*question.but(by, value).pairs(), *own]),
+                "query": query_string([*question.with_filter(by, value).pairs(), *own]),
                 "requests": report.requests,
                 "errors": report.errors,
                 "figures": _figures(report.e2e_ms, question),
@@ -175,7 +176,7 @@ def group_context(
             {
                 "text": "prompt" if name == "prompt_bucket" else name,
                 "current": name == by,
-                "query": written(
+                "query": query_string(
                     [
                         *question.pairs(),
                         *([("by", name)] if name != "model" else []),
@@ -188,7 +189,11 @@ def group_context(
         "groups": shown,
         "groups_left_out": max(0, len(ranked) - GROUP_ROWS),
         "quantiles": [
-            {"text": q, "current": q == question.quantile, "query": written([*question.at(q).pairs(), *own])}
+            {
+                "text": q,
+                "current": q == question.quantile,
+                "query": query_string([*question.with_quantile(q).pairs(), *own]),
+            }
             for q in QUANTILES
         ],
     }
@@ -198,12 +203,12 @@ def cell_href(question: Question, cell: HeatmapCell, step: int) -> str:
     """The requests of one cell, which counts answered ones."""
     bounds = {"min_ms": cell.low_ns, "max_ms": cell.high_ns}
     own = {name: f"{ns / 1e6:.10g}" for name, ns in bounds.items() if ns}
-    return links.requests(step_question(question, cell.start_ns, step).but("status", "ok"), **own)
+    return links.requests(step_question(question, cell.start_ns, step).with_filter("status", "ok"), **own)
 
 
 def step_question(question: Question, start_ns: int, step: int) -> Question:
     """The requests of one bar."""
-    return question.during(links.fixed(Window(start_ns, start_ns + step)))
+    return question.with_range(links.fixed(Window(start_ns, start_ns + step)))
 
 
 def _figures(quantiles: Quantiles | None, question: Question) -> list[dict[str, Any]]:

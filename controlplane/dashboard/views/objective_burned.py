@@ -20,7 +20,8 @@ from controlplane.telemetry.core.objective_counts import Cut
 from controlplane.telemetry.core.query_types import Dimension, Filters, Window
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.explain import Split, explain
-from controlplane.telemetry.query.core.question import Question, choice, parse, written
+from controlplane.telemetry.query.core.parameters import choice, query_string
+from controlplane.telemetry.query.core.question import Question, parse
 
 OVER = {"1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
 MOST_SEGMENTS = 14
@@ -42,7 +43,7 @@ def objective_burned(request: HttpRequest, slug: str) -> HttpResponse:
             {
                 "text": name,
                 "current": name == over,
-                "href": f"{reverse('objective-burned', args=[slug])}?{written([('of', shown.key), ('over', name)])}",
+                "href": f"{reverse('objective-burned', args=[slug])}?{query_string([('of', shown.key), ('over', name)])}",
             }
             for name in OVER
         ],
@@ -99,14 +100,14 @@ def segments(total: Split, split: dict[str, dict[str, Split]], about: Question) 
                     "ratio": bad_here / here,
                     "excess": share - usual,
                     "bar": share * 100,
-                    "href": links.latency(about.but(cast(Dimension, dimension), value)),
+                    "href": links.latency(about.with_filter(cast(Dimension, dimension), value)),
                 }
             )
     return sorted(found, key=lambda one: (-float(str(one["excess"])), -int(str(one["bad"]))))[:MOST_SEGMENTS]
 
 
 def bad(about: Question, judged: Cut) -> Question:
-    return about.but("status", "error", "rejected") if judged.measure == "availability" else about
+    return about.with_filter("status", "error", "rejected") if judged.measure == "availability" else about
 
 
 def more(judged: Cut) -> dict[str, str]:

@@ -29,7 +29,8 @@ from controlplane.slo.replay.preview import preview
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.errors import BadQuestionError
-from controlplane.telemetry.query.core.question import DIMENSIONS, Question, written
+from controlplane.telemetry.query.core.parameters import query_string
+from controlplane.telemetry.query.core.question import DIMENSIONS, Question
 from controlplane.telemetry.query.core.timerange import SECOND_NS, TimeRange, parse
 
 DEFAULT_FROM, DEFAULT_TO = "now-30d", "now"
@@ -84,7 +85,7 @@ def stored(slug: str) -> StoredObjective | None:
 def address(saved: StoredObjective | None, given: QueryDict, **own: str) -> str:
     pairs = [("saved", saved.slug)] if saved else []
     pairs += [(name, text) for name in given for text in given.getlist(name) if name not in OWN]
-    return f"{reverse('objective-preview')}?{written([*pairs, *own.items()])}"
+    return f"{reverse('objective-preview')}?{query_string([*pairs, *own.items()])}"
 
 
 def beside(draft: Objective, saved: StoredObjective | None) -> dict[str, Objective]:

@@ -20,7 +20,8 @@ from controlplane.slo.core.burndown import range_of
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.queries import ObjectiveStatus
-from controlplane.telemetry.query.core.question import UNKNOWN, Question, choice, parse, written
+from controlplane.telemetry.query.core.parameters import choice, query_string
+from controlplane.telemetry.query.core.question import UNKNOWN, Question, parse
 from controlplane.telemetry.store import StoreUnavailableError
 
 SHOWN_STATES = ("firing", "unknown", "quiet", "disabled")
@@ -79,7 +80,7 @@ def objective(request: HttpRequest, slug: str) -> HttpResponse:
         "incidents": Incident.objects.filter(objective=slug).order_by("-opened_at")[:5],
         "incident_looks": INCIDENT_STATES,
         "plotly": vendor.plotly(),
-        "burned_path": f"{reverse('objective-burned', args=[slug])}?{written([('of', shown.key)])}",
+        "burned_path": f"{reverse('objective-burned', args=[slug])}?{query_string([('of', shown.key)])}",
     }
     if promise:
         context |= _chart(promise, shown)
@@ -98,7 +99,7 @@ def row(one: ObjectiveStatus) -> dict[str, Any]:
         "told": one,
         "id": one.key,
         "href": f"{reverse('objective', args=[one.row.slug])}"
-        + (f"?{written([('of', one.key)])}" if one.row.split_by else ""),
+        + (f"?{query_string([('of', one.key)])}" if one.row.split_by else ""),
         "icon": icon,
         "tone": tone,
         "word": word,

@@ -90,7 +90,7 @@ def component(row: Row) -> dict[str, Any]:
     """A row of the stack with what a template cannot work out."""
     now = parse({}, time.time_ns())
     dimension: Dimension = "pool" if row.kind == "pool" else "replica"
-    href = links.latency(now.but(dimension, row.name)) if row.kind in ("pool", "replica") else ""
+    href = links.latency(now.with_filter(dimension, row.name)) if row.kind in ("pool", "replica") else ""
     icon, tone = STATE_LOOKS[row.state]
     does, fails = DOES.get(row.kind, ("", ""))
     return {"row": row, "icon": icon, "tone": tone, "href": href, "does": does, "fails": fails, "figures": figures(row)}
@@ -170,7 +170,7 @@ def numbers(
             "value": share(hits / asked) if asked else "–",
             "note": f"{count(hits)} requests",
             "spark": "",
-            "href": links.latency(question.but("cache", "hit", "coalesced")),
+            "href": links.latency(question.with_filter("cache", "hit", "coalesced")),
         },
     ]
 

@@ -59,7 +59,7 @@ def places(text: str, question: Question, values: dict[Dimension, list[str]]) ->
         for slug, name in StoredObjective.objects.values_list("slug", "name")
     ]
     everywhere += [
-        Place(value, dimension, links.latency(question.but(dimension, value)))
+        Place(value, dimension, links.latency(question.with_filter(dimension, value)))
         for dimension, found in values.items()
         for value in found
     ]

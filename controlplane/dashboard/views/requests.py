@@ -19,7 +19,8 @@ from controlplane.dashboard.views.common import (
 from controlplane.telemetry.core.query_types import Order
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.query.core.question import DEFAULT_QUANTILE, choice, one, whole, written
+from controlplane.telemetry.query.core.parameters import choice, query_string, single, whole_number
+from controlplane.telemetry.query.core.question import DEFAULT_QUANTILE
 from controlplane.telemetry.query.core.slow import ms_as_ns
 
 ORDERS = {"slowest": "slowest first", "newest": "newest first"}
@@ -32,9 +33,9 @@ def requests(request: HttpRequest) -> HttpResponse:
     question, now_ns = ask(request)
     parameters = dict(request.GET.lists())
     order = cast(Order, choice(parameters, "order", tuple(ORDERS), "slowest"))
-    limit = whole(parameters, "limit", PAGE_ROWS, 1, MOST_ROWS)
+    limit = whole_number(parameters, "limit", PAGE_ROWS, 1, MOST_ROWS)
     cursor = request.GET.get("cursor") or None
-    bounds = [(name, text) for name in ("min_ms", "max_ms") if (text := one(parameters, name, ""))]
+    bounds = [(name, text) for name in ("min_ms", "max_ms") if (text := single(parameters, name, ""))]
     ns = {name: ms_as_ns(name, text) for name, text in bounds}
     least_ns, most_ns = ns.get("min_ms", 0), ns.get("max_ms")
     asked = answers.beside(answers.requests, question, order, limit, cursor, least_ns, most_ns)
@@ -50,18 +51,21 @@ def requests(request: HttpRequest) -> HttpResponse:
         "total": totals.requests,
         "least_ns": least_ns,
         "most_ns": most_ns,
-        "any_length_href": f"?{written(question.pairs())}",
+        "any_length_href": f"?{query_string(question.pairs())}",
         "first_page": cursor is None,
-        "first_href": f"?{written([*question.pairs(), *ordered])}",
-        "next_href": f"?{written([*question.pairs(), *ordered, ('cursor', found.next_cursor)])}"
+        "first_href": f"?{query_string([*question.pairs(), *ordered])}",
+        "next_href": f"?{query_string([*question.pairs(), *ordered, ('cursor', found.next_cursor)])}"
         if found.next_cursor
         else "",
         "orders": [
-            {"text": text, "current": name == order, "query": written([*question.pairs(), *own, ("order", name)])}
+            {"text": text, "current": name == order, "query": query_string([*question.pairs(), *own, ("order", name)])}
             for name, text in ORDERS.items()
         ],
         "exports": [
-            {"text": name, "href": f"{reverse(f'api:requests_{form}')}?{question.at(DEFAULT_QUANTILE).query()}"}
+            {
+                "text": name,
+                "href": f"{reverse(f'api:requests_{form}')}?{question.with_quantile(DEFAULT_QUANTILE).query()}",
+            }
             for form, name in (("csv", "CSV"), ("parquet", "Parquet"))
         ],
         "latency_href": links.latency(question),

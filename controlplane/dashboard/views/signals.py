@@ -19,7 +19,7 @@ from controlplane.telemetry.query import exemplars
 from controlplane.telemetry.query import signals as ask
 from controlplane.telemetry.query.core import metric_question
 from controlplane.telemetry.query.core.metric_question import Drawn, Signal
-from controlplane.telemetry.query.core.question import written
+from controlplane.telemetry.query.core.parameters import query_string
 from controlplane.telemetry.query.core.timerange import TimeRange
 from controlplane.telemetry.store.read.exemplars import ExemplarsFound
 
@@ -48,7 +48,7 @@ def signals(request: HttpRequest) -> HttpResponse:
     if signal.metric:
         found = ask.newest(signal)
         drawn = ask.drawn(signal, [each.info for each in found[:MOST_LINES]]) if found else None
-        linked = exemplars.found(signal) if drawn else ExemplarsFound()
+        linked = exemplars.exemplars_of(signal) if drawn else ExemplarsFound()
         context |= metric_context(request.path, signal, found, drawn, linked, now_ns)
         if context["figure"]:
             changed = changes_in(signal.range.window)
@@ -73,7 +73,7 @@ def range_context(path: str, signal: Signal) -> dict[str, Any]:
     question = links.plain(signal.range)
 
     def query(time_range: TimeRange) -> str:
-        return written([("from", time_range.from_text), ("to", time_range.to_text), *signal.pairs()[2:]])
+        return query_string([("from", time_range.from_text), ("to", time_range.to_text), *signal.pairs()[2:]])
 
     wider = links.wider(question)
     return {
@@ -90,7 +90,7 @@ def range_context(path: str, signal: Signal) -> dict[str, Any]:
         "kept": [pair for pair in signal.pairs()[2:] if pair[0] != "text"],
         "wider": query(wider.range) if wider else "",
         "resume": query(links.back(question, "15m").range),
-        "overview_query": written(signal.pairs()[:2]),
+        "overview_query": query_string(signal.pairs()[:2]),
     }
 
 
@@ -120,7 +120,7 @@ def target_row(target: TargetState, now_ns: int) -> dict[str, Any]:
         "tone": tone,
         "age_s": age_s,
         "since_s": max(0.0, (now_ns - target.since_ns) / 1e9),
-        "up_query": written(
+        "up_query": query_string(
             [("metric", "up"), ("match", f"instance={target.instance}"), ("match", f"job={target.job}")]
         ),
     }
@@ -150,7 +150,7 @@ def metric_context(
                 "resets": sum(step.resets for step in drawn.lines[number].steps if step)
                 if drawn and number < MOST_LINES
                 else 0,
-                "query": written(signal.only(each.info).pairs()),
+                "query": query_string(signal.with_series(each.info).pairs()),
             }
             for number, each in enumerate(found[:MOST_ROWS])
         ],
@@ -159,9 +159,9 @@ def metric_context(
         "undrawn": max(0, len(found) - MOST_LINES),
         "matches": [
             {
-                "text": metric_question.written(matcher),
-                "query": written(
-                    [pair for pair in signal.pairs() if pair != ("match", metric_question.written(matcher))],
+                "text": metric_question.matcher_text(matcher),
+                "query": query_string(
+                    [pair for pair in signal.pairs() if pair != ("match", metric_question.matcher_text(matcher))],
                 ),
             }
             for matcher in signal.matchers
@@ -170,7 +170,7 @@ def metric_context(
             {
                 "text": SHOWN[way],
                 "current": way == shown,
-                "query": written([*(pair for pair in signal.pairs() if pair[0] != "as"), ("as", way)]),
+                "query": query_string([*(pair for pair in signal.pairs() if pair[0] != "as"), ("as", way)]),
             }
             for way in metric_question.SHOWN
         ]

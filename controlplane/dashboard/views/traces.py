@@ -17,7 +17,8 @@ from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger.row import AT_THE_SERVER, Attempt, LedgerRow
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.query.core.question import Question, written
+from controlplane.telemetry.query.core.parameters import query_string
+from controlplane.telemetry.query.core.question import Question
 
 TRACE_ID = re.compile(r"[0-9a-f]{32}")
 ALIKE_NS = 1800 * 1_000_000_000
@@ -49,7 +50,7 @@ def trace(request: HttpRequest, trace_id: str) -> HttpResponse:
         "facts": facts(chosen) if chosen else [],
         "status": STATUS_LOOKS.get(chosen.status, ("○", "muted")) if chosen else None,
         "around_href": links.latency(_around(chosen)) if chosen else "",
-        "alike": written(_alike(found.spans).pairs()) if found.spans else "",
+        "alike": query_string(_alike(found.spans).pairs()) if found.spans else "",
         "span_count": found.span_count,
         "shown_spans": len(found.spans) if len(found.spans) < found.span_count else 0,
         "services": sorted({span.service for span in found.spans if span.service}),

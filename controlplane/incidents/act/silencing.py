@@ -68,7 +68,7 @@ def apply(now: datetime, by: str, made: SilenceRecord | None = None) -> None:
     What was told already stays told; that `made` silences it now is written into its timeline.
     """
     silences, name = rows.silences(now), by[:200]
-    for incident in [*rows.of_objectives(lock=True).values(), *rows.of_components(lock=True).values()]:
+    for incident in [*rows.of_objectives(lock=True).values(), *rows.component_remedies(lock=True).values()]:
         silence = silencing(silences, rows.subject(incident), now)
         was = incident.withheld_by if incident.withheld == "silenced" else ""
         untold = incident.told != incident.severity

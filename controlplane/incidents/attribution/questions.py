@@ -10,7 +10,7 @@ from controlplane.slo.core.alert import Alert
 from controlplane.slo.core.count_plan import cut
 from controlplane.slo.core.sli import NS_PER_MS, Latency
 from controlplane.telemetry.core.query_types import Dimension, Filters, Window
-from controlplane.telemetry.query.causes import known
+from controlplane.telemetry.query.causes import causes_of
 from controlplane.telemetry.query.core.explain import Explanation, Finding, Split, explain
 from controlplane.telemetry.query.core.explain.figures import Serving
 from controlplane.telemetry.query.core.question import Question
@@ -106,7 +106,7 @@ def causes(alert: Alert, serving: Mapping[str, Serving]) -> list[dict[str, Any]]
     question = Question(TimeRange("", "", window), filters(alert))
     return [
         {"pool": one.pool, "name": one.cause.name, "summary": one.cause.summary, "cost_ms": one.cost_ms}
-        for one in known(question, Slow(), serving).named[:MOST_CAUSES]
+        for one in causes_of(question, Slow(), serving).named[:MOST_CAUSES]
     ]
 
 

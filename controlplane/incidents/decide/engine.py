@@ -50,7 +50,7 @@ def observe(alerts: Sequence[Alert], now: datetime, fence: Callable[[], None] = 
 @transaction.atomic
 def observe_components(alerts: Sequence[ComponentAlert], now: datetime, rules: Rules) -> None:
     """The same of components. It asks the database alone: neither the store nor a component that may be down."""
-    locked = rows.of_components(lock=True)
+    locked = rows.component_remedies(lock=True)
     taken = _decide(locked, alerts, now, notices.takes(locked, lock=True), rules)
     _Tick(locked, {alert.key: alert for alert in alerts}, {}, now).take(taken)
 

@@ -69,7 +69,7 @@ def of_objectives(lock: bool = False) -> dict[str, Incident]:
     return _by_key(Incident.objects.filter(component=""), lock)
 
 
-def of_components(lock: bool = False) -> dict[str, Incident]:
+def component_remedies(lock: bool = False) -> dict[str, Incident]:
     """Open ones, by alert key."""
     return _by_key(Incident.objects.exclude(component=""), lock)
 
@@ -105,7 +105,7 @@ class Down:
 
 def down_now() -> list[Down]:
     """Components that are down, by their open incidents."""
-    found = [row for row in of_components().values() if row.signal == Incident.Signal.FIRING]
+    found = [row for row in component_remedies().values() if row.signal == Incident.Signal.FIRING]
     return [Down(row.scope, f"{row.objective_name} {component_text.measured(row)}") for row in found]
 
 

@@ -111,7 +111,7 @@ def series(question: Question, step_ns: int, known: Asked = "not asked") -> list
     return store().latency_series(question.range.window, question.filters, step_ns // 1_000_000_000, known)
 
 
-def explained(question: Question, slow: Slow, limit: int = 10) -> tuple[Region, Explanation]:
+def explanation(question: Question, slow: Slow, limit: int = 10) -> tuple[Region, Explanation]:
     """What sets the slow requests apart from the rest of the question's, and which ones they were taken to be."""
     window, filters = question.range.window, question.filters
     region = slow.region or store().slowest(window, filters, int(slow.above[1:]) / 100)

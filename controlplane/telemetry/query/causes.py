@@ -1,4 +1,4 @@
-"""Known causes in the pools that a question is about: what the store measured, put before the rules."""
+"""Applies the rules for known causes to what the store measured of the pools that a question is about."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.explain import Cause, known_causes
-from controlplane.telemetry.query.core.explain.causes.traffic import TELLING_MS
+from controlplane.telemetry.query.core.explain.causes.traffic import NOTABLE_MS
 from controlplane.telemetry.query.core.explain.figures import Serving
 from controlplane.telemetry.query.core.explain.observe import (
     CACHE_COUNTERS,
     COUNTERS,
     GAUGES,
-    Sighting,
+    Measurements,
     observations,
     unmeasured,
 )
@@ -21,8 +21,8 @@ from controlplane.telemetry.query.core.slow import Slow
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """A cause, in which pool, and how much it costs each of the requests that were looked at, on average."""
+class PoolCause:
+    """A cause in a pool. `cost_ms` is what it costs each of all the requests considered, on average."""
 
     pool: str
     cause: Cause
@@ -31,27 +31,32 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Causes:
-    """`named`: the costliest first. `pools`: how many were looked at. `unmeasured`: what nobody measured of any of them, in words."""
+    """`named`: the costliest first. `pools`: how many were considered. `unmeasured`: what was measured of none of them, in words."""
 
-    named: list[Named]
+    named: list[PoolCause]
     pools: int
     unmeasured: list[str]
 
 
-def known(question: Question, slow: Slow, serving: Mapping[str, Serving]) -> Causes:
-    """Of all requests of the pools that are asked about, in the region's time where one is chosen; held against as long a time before."""
+def causes_of(question: Question, slow: Slow, serving: Mapping[str, Serving]) -> Causes:
+    """The known causes in the pools of the question, over all their requests: in the region's time, or else the question's.
+
+    They are compared with the time of the same length before it.
+    """
     window = slow.region.window if slow.region and slow.region.window else question.range.window
-    seen = observations(sighting(window, question, serving))
-    requests = max(1, sum(one.requests for one in seen))
+    seen = observations(_measurements(window, question, serving))
+    requests = max(1, sum(pool.requests for pool in seen))
     named = [
-        Named(one.pool, cause, cause.impact_ms * one.requests / requests) for one in seen for cause in known_causes(one)
+        PoolCause(pool.pool, cause, cause.impact_ms * pool.requests / requests)
+        for pool in seen
+        for cause in known_causes(pool)
     ]
-    ranked = sorted(named, key=lambda each: (-each.cause.failed, -each.cost_ms, each.pool))
-    return Causes(ranked, len(seen), unmeasured(seen))
+    named.sort(key=lambda each: (-each.cause.failed, -each.cost_ms, each.pool))
+    return Causes(named, len(seen), unmeasured(seen))
 
 
-def sighting(window: Window, question: Question, serving: Mapping[str, Serving]) -> Sighting:
-    """Everything that is asked beside each other; prompts only of pools whose requests wait at all, as it reads the most."""
+def _measurements(window: Window, question: Question, serving: Mapping[str, Serving]) -> Measurements:
+    """Reads all figures, several at a time. Prompt mixes read the most, so only pools whose requests wait have them."""
     store = answers.store()
     before = Window(max(0, 2 * window.from_ns - window.to_ns), window.from_ns)
     gauges = store.beside(store.gauge_means, GAUGES, window)
@@ -64,9 +69,9 @@ def sighting(window: Window, question: Question, serving: Mapping[str, Serving])
         total = waited.setdefault(group.pool, [0, 0])
         total[0] += group.stage_ns.get("queue", 0)
         total[1] += group.requests
-    # Short ones that wait TELLING_MS longer are at least a hundredth of a pool that is worth a word.
-    waiting = [pool for pool, (queue_ns, requests) in waited.items() if queue_ns >= requests * TELLING_MS * 1e6 / 100]
-    return Sighting(
+    # A pool that `long_prompts_block_short` names has at least one short prompt in a hundred that waits NOTABLE_MS longer.
+    waiting = [pool for pool, (queue_ns, requests) in waited.items() if queue_ns >= requests * NOTABLE_MS * 1e6 / 100]
+    return Measurements(
         now=now,
         before=earlier.result(),
         attempts=store.attempt_figures(window, sorted({group.pool for group in now})),

@@ -1,4 +1,4 @@
-"""What to do about each known cause, read from `docs/causes.md`: one text for people who read it there, on the page and through the API."""
+"""Reads what to do about each known cause from `docs/causes.md`, so that the docs, the page and the API have one text."""
 
 import functools
 import re
@@ -28,19 +28,19 @@ def remedies() -> Mapping[str, Remedy]:
 
 
 @functools.cache
-def of_components() -> Mapping[str, Remedy]:
-    """What to do about a component that is down, from `docs/components.md`; by the anchor that its incident leads to."""
+def component_remedies() -> Mapping[str, Remedy]:
+    """What to do about a component that is down, from `docs/components.md`, by the anchor that its incident links to."""
     return parse((ROOT / COMPONENTS_PAGE).read_text(encoding="utf-8"))
 
 
 def parse(page: str) -> Mapping[str, Remedy]:
-    """`## name`, a paragraph, and a list of steps; lines of each may be broken. Marks of code are left out. Pure."""
-    found = {}
+    """Sections of `## name`, a paragraph and a list of steps, by name. Lines may be broken; backticks are left out."""
+    by_name = {}
     for section in re.split(r"^## ", page.replace("`", ""), flags=re.MULTILINE)[1:]:
         name, _, rest = section.partition("\n")
         paragraph, *steps = re.split(r"^- ", rest, flags=re.MULTILINE)
-        found[name.strip()] = Remedy(name.strip(), _joined(paragraph), tuple(map(_joined, steps)))
-    return found
+        by_name[name.strip()] = Remedy(name.strip(), _joined(paragraph), tuple(map(_joined, steps)))
+    return by_name
 
 
 def _joined(text: str) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from controlplane.dashboard.core.figures.latency import series_colour
 from controlplane.dashboard.core.figures.layout import INK, PANEL, Figure, layout, x_axis, y_axis
 from controlplane.telemetry.query.core.metric_question import Drawn, Signal
-from controlplane.telemetry.query.core.question import written
+from controlplane.telemetry.query.core.parameters import query_string
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def signal_figure(
         "data": traces,
         "layout": layout(
             height=360,
-            uirevision=written(signal.pairs()),
+            uirevision=query_string(signal.pairs()),
             hovermode="x unified",
             showlegend=False,
             meta={"step_ms": drawn.step_ns / 1e6},

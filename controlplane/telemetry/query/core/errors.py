@@ -1,21 +1,20 @@
-"""The error of a question that cannot be understood."""
+"""The errors of a question: both permanent, each with a remedy.
 
-import re
+BadQuestionError           values that cannot be understood, or that contradict each other
+└── BadParameterError      a parameter that is unknown, repeated or malformed
+"""
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+LONGEST_SHOWN = 80
 
 
 class BadQuestionError(ValueError):
     """Permanent: `value` of `field` is wrong for `reason`. `remedy` says what to write instead."""
 
     def __init__(self, field: str, value: str, reason: str, remedy: str) -> None:
-        super().__init__(f"{field}={value[:80]!r}: {reason}. {remedy}.")
-        self.field = field
-        self.value = value[:80]
-        self.reason = reason
-        self.remedy = remedy
+        self.field, self.value = field[:LONGEST_SHOWN], value[:LONGEST_SHOWN]
+        self.reason, self.remedy = reason, remedy
+        super().__init__(f"{self.field}={self.value!r}: {reason}. {remedy}.")
 
 
-def has_control_characters(text: str) -> bool:
-    """Whether `text` has a control character: no name, label or attribute of a question may have one."""
-    return _CONTROL.search(text) is not None
+class BadParameterError(BadQuestionError):
+    """Permanent: the caller sent a parameter that is not taken in this form."""

@@ -1,4 +1,4 @@
-"""A question about a metric, read from URL parameters and written back to them. Pure."""
+"""A question about a metric, read from URL parameters and written back to them."""
 
 import re
 from dataclasses import dataclass, field, replace
@@ -6,27 +6,16 @@ from typing import Literal, cast
 
 from controlplane.telemetry.core.metric_types import Matcher, Operator, SeriesInfo
 from controlplane.telemetry.metrics.steps import Step
-from controlplane.telemetry.query.core.errors import BadQuestionError, has_control_characters
-from controlplane.telemetry.query.core.question import DEFAULT_FROM, DEFAULT_TO, Parameters, choice, one
+from controlplane.telemetry.query.core.errors import BadQuestionError
+from controlplane.telemetry.query.core.parameters import MATCH, NAME, Parameters, choice, single
+from controlplane.telemetry.query.core.question import DEFAULT_FROM, DEFAULT_TO
 from controlplane.telemetry.query.core.timerange import TimeRange
 from controlplane.telemetry.query.core.timerange import parse as parse_range
 
 Shown = Literal["value", "rate"]
-
-
 SHOWN = ("value", "rate")
-
-
-LONGEST_TEXT = 200
-
-
 LONGEST_MATCH = 1_000
-
-
 MOST_MATCHES = 20
-
-
-_MATCH = re.compile(r"([^=!~\s]{1,512})(=~|!~|!=|=)(.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,17 +29,17 @@ class Signal:
     shown: Shown | None = None
 
     def pairs(self) -> list[tuple[str, str]]:
-        """The parameters that ask this again, in a stable order."""
-        found = [("from", self.range.from_text), ("to", self.range.to_text)]
-        found += [(name, value) for name, value in (("metric", self.metric), ("text", self.text)) if value]
-        found += [("match", written(matcher)) for matcher in self.matchers]
-        return found + ([("as", self.shown)] if self.shown else [])
+        """The URL parameters of this question, in a stable order."""
+        pairs = [("from", self.range.from_text), ("to", self.range.to_text)]
+        pairs += [(name, value) for name, value in (("metric", self.metric), ("text", self.text)) if value]
+        pairs += [("match", matcher_text(matcher)) for matcher in self.matchers]
+        return pairs + ([("as", self.shown)] if self.shown else [])
 
-    def of(self, metric: str) -> "Signal":
+    def with_metric(self, metric: str) -> "Signal":
         return replace(self, metric=metric, matchers=(), shown=None)
 
-    def only(self, info: SeriesInfo) -> "Signal":
-        """That series alone."""
+    def with_series(self, info: SeriesInfo) -> "Signal":
+        """The same question of this series alone."""
         return replace(self, matchers=tuple(Matcher(name, "=", value) for name, value in sorted(info.labels.items())))
 
 
@@ -72,7 +61,7 @@ class Drawn:
     lines: list[Line] = field(default_factory=list)
 
 
-def written(matcher: Matcher) -> str:
+def matcher_text(matcher: Matcher) -> str:
     return f"{matcher.label}{matcher.operator}{matcher.value}"
 
 
@@ -83,7 +72,7 @@ def parse(parameters: Parameters, now_ns: int) -> Signal:
         raise BadQuestionError("match", matches[0], f"is one of {len(matches)}", f"Give at most {MOST_MATCHES}")
     shown = choice(parameters, "as", ("", *SHOWN), "")
     return Signal(
-        parse_range(one(parameters, "from", DEFAULT_FROM), one(parameters, "to", DEFAULT_TO), now_ns),
+        parse_range(single(parameters, "from", DEFAULT_FROM), single(parameters, "to", DEFAULT_TO), now_ns),
         _text(parameters, "metric"),
         _text(parameters, "text"),
         tuple(_matcher(text) for text in matches),
@@ -92,21 +81,19 @@ def parse(parameters: Parameters, now_ns: int) -> Signal:
 
 
 def _text(parameters: Parameters, name: str) -> str:
-    text = one(parameters, name, "").strip()
-    if len(text) > LONGEST_TEXT or has_control_characters(text):
-        raise BadQuestionError(
-            name, text, "is not a name", f"Give text without control characters, of at most {LONGEST_TEXT} characters"
-        )
+    text = single(parameters, name, "").strip()
+    if text and not NAME.matches(text):
+        raise BadQuestionError(name, text, "is not a name", NAME.remedy)
     return text
 
 
 def _matcher(text: str) -> Matcher:
-    found = _MATCH.fullmatch(text)
-    if found is None or len(text) > LONGEST_MATCH or has_control_characters(text):
+    match = re.fullmatch(MATCH.pattern, text)
+    if match is None or len(text) > LONGEST_MATCH:
         raise BadQuestionError(
             "match", text, "is no condition on a label", "Write label=value, label!=value or label=~expression"
         )
-    label, operator, value = found.groups()
+    label, operator, value = text[: match.start(1)], match[1], text[match.end(1) :]
     if operator in ("=~", "!~"):
         try:
             re.compile(value)

@@ -1,4 +1,4 @@
-"""Which requests of a question are to be explained, read from URL parameters and written back to them. Pure."""
+"""Which requests of a question are to be explained, read from URL parameters and written back to them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,8 @@ from typing import cast
 
 from controlplane.telemetry.core.query_types import Region, Window
 from controlplane.telemetry.query.core.errors import BadQuestionError
-from controlplane.telemetry.query.core.question import QUANTILES, Parameters, Quantile, choice, one
+from controlplane.telemetry.query.core.parameters import Parameters, choice, single
+from controlplane.telemetry.query.core.question import QUANTILES, Quantile
 from controlplane.telemetry.query.core.timerange import instant_ns
 
 DEFAULT_ABOVE: Quantile = "p95"
@@ -30,11 +31,11 @@ class Slow:
 
 def parse_slow(parameters: Parameters, now_ns: int, default: Quantile = DEFAULT_ABOVE) -> Slow:
     """`above`, or a region: `slower_than_ms`, or any of E2E from and to and entry from and to. Raises BadQuestionError."""
-    given = {name: text for name in REGION if (text := one(parameters, name, ""))}
+    given = {name: text for name in REGION if (text := single(parameters, name, ""))}
     above = cast(Quantile, choice(parameters, "above", QUANTILES, default))
     if not given:
         return Slow(above)
-    if one(parameters, "above", ""):
+    if single(parameters, "above", ""):
         raise BadQuestionError("above", above, f"says another thing than {next(iter(given))}", "Keep one of them")
     if "slower_than_ms" in given and len(given) > 1:
         raise BadQuestionError(

@@ -1,4 +1,4 @@
-"""The time range grammar of every URL: `now`, `now-15m`, ISO 8601, seconds since the epoch. Pure."""
+"""The time range grammar of every URL: `now`, `now-15m`, ISO 8601, seconds since the epoch."""
 
 import re
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ _RELATIVE = re.compile(r"now(?:-([0-9]{1,6})([smhdw]))?")
 _EPOCH = re.compile(EPOCH, re.ASCII)
 _ISO = re.compile(ISO, re.ASCII)
 _WRITTEN_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}\b")
-_REMEDY = "Write now-15m (units s, m, h, d, w), 2026-11-20T14:05:00Z, or seconds since the epoch"
+REMEDY = "Write now-15m (units s, m, h, d, w), 2026-11-20T14:05:00Z, or seconds since the epoch"
 
 STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400)
 
@@ -80,7 +80,7 @@ def instant_ns(field: str, text: str, now_ns: int) -> int:
         reason = (
             "is not a time" if not _WRITTEN_DAY.match(text) else f"is not a day between {FIRST_YEAR} and {LATEST_YEAR}"
         )
-        raise BadQuestionError(field, text, reason, _REMEDY)
+        raise BadQuestionError(field, text, reason, REMEDY)
     moment = datetime.fromisoformat(text)
     moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
     seconds = int(moment.replace(microsecond=0).timestamp())

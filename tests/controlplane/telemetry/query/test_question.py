@@ -66,10 +66,10 @@ def test_attributes_must_all_hold_and_keep_what_is_written_after_the_first_equal
     question = parse({"attribute": ["user.id=42", " note=a=b ", "user.id=42", ""]}, NOW)
     assert question.filters == {"attribute": ("user.id=42", "note=a=b")}
     assert parse(parse_qs(question.query()), NOW) == question
-    assert question.but("attribute", "note=a=b").filters == {"attribute": ("note=a=b",)}
+    assert question.with_filter("attribute", "note=a=b").filters == {"attribute": ("note=a=b",)}
 
 
 def test_lifting_a_filter_leaves_the_others() -> None:
     question = parse({"model": ["a"], "tier": ["premium"]}, NOW)
-    assert question.but("model").filters == {"tier": ("premium",)}
-    assert question.but("tier", "batch").filters == {"model": ("a",), "tier": ("batch",)}
+    assert question.with_filter("model").filters == {"tier": ("premium",)}
+    assert question.with_filter("tier", "batch").filters == {"model": ("a",), "tier": ("batch",)}

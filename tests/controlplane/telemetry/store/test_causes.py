@@ -9,7 +9,7 @@ from controlplane.telemetry.core.query_types import Region, Window
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.metrics.stale import STALE
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.query.causes import Causes, known
+from controlplane.telemetry.query.causes import Causes, causes_of
 from controlplane.telemetry.query.core.explain.figures import Serving
 from controlplane.telemetry.query.core.question import Question, parse
 from controlplane.telemetry.query.core.slow import Slow
@@ -92,7 +92,7 @@ def servers(store: Store, *, pending: float, gpu: float, inferences: float, exec
 
 
 def causes(**parameters: str) -> Causes:
-    return known(question(**parameters), Slow(), SERVING)
+    return causes_of(question(**parameters), Slow(), SERVING)
 
 
 def question(**parameters: str) -> Question:
@@ -134,7 +134,7 @@ def test_a_batching_window_that_is_too_long(store: Store) -> None:
             pool=POOL, model_name="chat", instances=SERVING[POOL].instances, batch_window_ms=100.0, batch_max=16
         )
     }
-    cause = only(known(question(), Slow(), long))
+    cause = only(causes_of(question(), Slow(), long))
     assert cause.name == "batching-window-too-long"
     assert figures(cause)["mean batch"] == pytest.approx(1.4)
     assert causes().named == []
@@ -157,7 +157,7 @@ def test_the_same_from_vllm_and_dcgm_by_the_pools_label(store: Store) -> None:
     )
     write(store, "DCGM_FI_DEV_GPU_UTIL", [(t, 20.0) for t in times], instance="v:9400", pool=POOL, gpu="0")
     write(store, "DCGM_FI_DEV_GPU_UTIL", [(t, 99.0) for t in times], instance="w:9400", pool="another", gpu="0")
-    found = known(question(), Slow(), {})
+    found = causes_of(question(), Slow(), {})
     assert only(found).name == "queue-deep-gpus-idle"
     assert found.unmeasured == ["batch sizes and window", "tokenizer time per token"]
 
@@ -279,8 +279,8 @@ def test_a_region_of_the_chart_is_looked_at_in_its_own_time(store: Store) -> Non
     early, late = (
         Slow(region=Region(window=Window(*ends))) for ends in ((NOON_NS, middle), (middle, NOON_NS + LENGTH))
     )
-    assert known(question(), early, SERVING).named == []
-    assert only(known(question(), late, SERVING)).name == "tokenizer-saturation"
+    assert causes_of(question(), early, SERVING).named == []
+    assert only(causes_of(question(), late, SERVING)).name == "tokenizer-saturation"
 
 
 def test_an_empty_store_names_nothing(store: Store) -> None:

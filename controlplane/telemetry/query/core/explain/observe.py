@@ -36,7 +36,7 @@ NEAR_REQUESTS = 20  # fewer say nothing of a region's network
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sighting:
+class Measurements:
     """Everything measured of a window, and of the one as long before it."""
 
     now: Sequence[PoolFigures]
@@ -49,7 +49,7 @@ class Sighting:
     serving: Mapping[str, Serving] = field(default_factory=dict)
 
 
-def observations(seen: Sighting) -> list[Observation]:
+def observations(seen: Measurements) -> list[Observation]:
     """One of each pool that had requests in the window, by name."""
     now, before = _by_pool(seen.now), _by_pool(seen.before)
     return [_observation(pool, groups, before.get(pool, []), seen) for pool, groups in sorted(now.items())]
@@ -62,7 +62,7 @@ def _by_pool(groups: Iterable[PoolFigures]) -> dict[str, list[PoolFigures]]:
     return found
 
 
-def _observation(pool: str, now: list[PoolFigures], before: list[PoolFigures], seen: Sighting) -> Observation:
+def _observation(pool: str, now: list[PoolFigures], before: list[PoolFigures], seen: Measurements) -> Observation:
     requests = _sum(now, "requests")
     serving = seen.serving.get(pool, Serving(pool=pool))
     stages = {stage for group in now for stage in group.stage_ns}
@@ -181,7 +181,7 @@ def _regions(now: list[PoolFigures], everywhere: Sequence[PoolFigures]) -> Regio
     return Regions(requests=_sum(now, "own"), network_ms=here, local_network_ms=means[nearest])
 
 
-def _cache(now: list[PoolFigures], before: list[PoolFigures], serving: Serving, seen: Sighting) -> Cache | None:
+def _cache(now: list[PoolFigures], before: list[PoolFigures], serving: Serving, seen: Measurements) -> Cache | None:
     """As the ledger has it; where it knows of no lookups, Triton's own response cache, else Redis' keys."""
     if lookups := _sum(now, "cache_lookups"):
         return Cache(

@@ -10,13 +10,13 @@ EMPTY = 0.1
 WAITS_FOR_MATES = 0.5  # of the batching window: the mean wait of a request whose mates do not come
 FULL = 0.5  # of the largest batch: a window that fills batches this far earns its wait
 SMALL = 0.25
-TELLING = 0.05  # of E2E
+NOTABLE_SHARE = 0.05  # of E2E
 
 
 def long_batching_window(seen: Observation) -> Cause | None:
     """Requests wait out the batching window for mates that do not come: the wait is the window's, the batches are near empty."""
     batching, queue_ms = seen.batching, seen.stage_ms.get("queue")
-    if batching is None or queue_ms is None or batching.max_delay_ms < TELLING * seen.e2e_ms:
+    if batching is None or queue_ms is None or batching.max_delay_ms < NOTABLE_SHARE * seen.e2e_ms:
         return None
     waits = WAITS_FOR_MATES * batching.max_delay_ms <= queue_ms <= batching.max_delay_ms / WAITS_FOR_MATES
     if not waits or batching.mean_size > FULL * batching.max_size:

@@ -10,10 +10,10 @@ CACHE_LOOKUPS = 100  # in either window: fewer say nothing of a share
 SIGNIFICANT = 3.0  # standard errors
 FAR_SHARE = 0.05  # of requests
 FAR_FACTOR = 2.0  # this many times the network time of those served at home
-TELLING_MS = 10.0
+NOTABLE_MS = 10.0
 SATURATED = 2.0  # times the time per token before
 TOKENIZER_BUSY = 0.9
-TELLING = 0.05  # of E2E
+NOTABLE_SHARE = 0.05  # of E2E
 BLOCKED = 2.0  # times the wait of those with no long prompt before them
 BLOCKED_REQUESTS = 20
 
@@ -43,7 +43,7 @@ def cross_region_traffic(seen: Observation) -> Cause | None:
     if far is None or not seen.requests or far.requests < FAR_SHARE * seen.requests:
         return None
     extra_ms = far.network_ms - far.local_network_ms
-    if far.network_ms < FAR_FACTOR * far.local_network_ms or extra_ms < TELLING_MS:
+    if far.network_ms < FAR_FACTOR * far.local_network_ms or extra_ms < NOTABLE_MS:
         return None
     return Cause(
         "cross-region-traffic",
@@ -59,7 +59,7 @@ def cross_region_traffic(seen: Observation) -> Cause | None:
 def tokenizer_saturation(seen: Observation) -> Cause | None:
     """Tokenising takes much longer per token than before (not: longer prompts), or its threads are all busy."""
     tokenizer, spent_ms = seen.tokenizer, seen.stage_ms.get("tokenizer")
-    if tokenizer is None or spent_ms is None or spent_ms < TELLING * seen.e2e_ms:
+    if tokenizer is None or spent_ms is None or spent_ms < NOTABLE_SHARE * seen.e2e_ms:
         return None
     slower = 0 < tokenizer.us_per_token_before * SATURATED <= tokenizer.us_per_token
     if not slower and (tokenizer.busy is None or tokenizer.busy < TOKENIZER_BUSY):
@@ -84,7 +84,7 @@ def long_prompts_block_short(seen: Observation) -> Cause | None:
     if mix is None or mix.short_requests < BLOCKED_REQUESTS:
         return None
     extra_ms = mix.short_queue_with_long_ms - mix.short_queue_alone_ms
-    if mix.short_queue_with_long_ms < BLOCKED * mix.short_queue_alone_ms or extra_ms < TELLING_MS:
+    if mix.short_queue_with_long_ms < BLOCKED * mix.short_queue_alone_ms or extra_ms < NOTABLE_MS:
         return None
     return Cause(
         "long-prompts-block-short",
