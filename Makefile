@@ -10,7 +10,9 @@ TRITON_VENV := .venv-triton
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 # Made again when its list of packages changes; what is installed already is kept.
-PIP := $(UV) pip install -q --python
+# Compiled once here: otherwise every process compiles what it imports, where the environment forbids to write bytecode.
+PIP := $(UV) pip install -q --compile-bytecode --python
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help run test check bench setup setup-dev lock clean preflight \
 	check-lint check-format check-types check-imports check-templates

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import signal
 import sys
 import time
 from asyncio.subprocess import PIPE, Process
@@ -20,7 +21,10 @@ _OFTEN, _OFTEN_S = 3, 60.0
 
 
 class Child:
-    """A module of ours as a process. `line` is called with each line that it prints, `started` after each start."""
+    """A module of ours as a process. `line` is called with each line that it prints, `started` after each start.
+
+    A child that `reads_input` ends by itself when its input ends. Another one is asked to by a signal.
+    """
 
     def __init__(
         self,
@@ -30,9 +34,11 @@ class Child:
         line: Callable[[bytes], None],
         environment: Mapping[str, str] | None = None,
         started: Callable[[], None] = lambda: None,
+        reads_input: bool = True,
     ) -> None:
         self.name, self._command, self._line, self._started = name, command, line, started
         self._environment = dict(environment or {})
+        self._reads_input = reads_input
         self._process: Process | None = None
         self.restarts = 0
         self.started_s = time.monotonic()  # when it was started last
@@ -100,16 +106,18 @@ class Child:
         return await self._process.wait()
 
     async def _stop(self) -> None:
-        """Close its input, which it takes for the end; then ask, then kill."""
+        """Close its input if it reads that, then send SIGTERM, then SIGKILL; each with some patience."""
         process = self._process
         if process is None or process.returncode is not None:
             return
         if process.stdin is not None:
             process.stdin.close()
-        for ask, patience_s in ((None, 3.0), (process.terminate, 5.0), (process.kill, 5.0)):
+        for number, patience_s in ((None, 3.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)):
+            if number is None and not self._reads_input:
+                continue
             with contextlib.suppress(ProcessLookupError):
-                if ask:
-                    ask()
+                if number is not None:
+                    process.send_signal(number)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(patience_s):
                     await process.wait()

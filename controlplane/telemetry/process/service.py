@@ -153,7 +153,12 @@ class _Service:
     def _begin_store(self) -> None:
         port = self._config.store_port or _free_port()
         _write(self._config.home / PORT_FILE, f"{port}\n")
-        store = Child("store", lambda: ["controlplane.telemetry.store", "--port", str(port)], line=lambda _: None)
+        store = Child(
+            "store",
+            lambda: ["controlplane.telemetry.store", "--port", str(port)],
+            line=lambda _: None,
+            reads_input=False,
+        )
         self._start_child(store)
         self._task(watch(store, f"http://127.0.0.1:{port}/ping"))
         url, password = f"http://127.0.0.1:{port}/metrics", self._config.home / access.PASSWORD_FILE
