@@ -1,4 +1,4 @@
-"""What callers ask of stored metrics and what the store answers: plain values. Pure."""
+"""Plain values for queries of stored metrics and their results."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ Operator = Literal["=", "!=", "=~", "!~"]
 
 @dataclass(frozen=True, slots=True)
 class Matcher:
-    """A condition on a label, as in PromQL: an absent label is an empty one, a regular expression (RE2) matches the whole value."""
+    """A condition on a label, as in PromQL: an absent label is empty, and a regular expression (RE2) matches the whole value."""
 
     label: str
     operator: Operator
@@ -33,9 +33,9 @@ class SeriesInfo:
 
 @dataclass(frozen=True, slots=True)
 class SampleSeries:
-    """A series' samples by time (ns since the Unix epoch); `starts` says since when a counter counts, 0 where nobody said.
+    """A series' samples by time, ns since the Unix epoch. `starts` is when a counter began to count, 0 where that is not known.
 
-    `metrics.stale` tells the values that are gaps.
+    `metrics.stale` recognises the values that mark a gap.
     """
 
     info: SeriesInfo
@@ -46,7 +46,7 @@ class SampleSeries:
 
 @dataclass(frozen=True, slots=True)
 class Instant:
-    """A series' newest value at a time, and how old it was then."""
+    """A series' newest value at a time, and its age then."""
 
     info: SeriesInfo
     value: float
@@ -56,7 +56,7 @@ class Instant:
 
 @dataclass(frozen=True, slots=True)
 class MetricInfo:
-    """A metric by name, and how many series it has or had."""
+    """A metric by name, and how many series it has had."""
 
     metric: str
     kind: str
@@ -66,7 +66,7 @@ class MetricInfo:
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """A series' newest value in a window and its time; `ended`: a marker came after it, so that it is not its value any more."""
+    """A series' newest value in a window, and its time. `ended`: a stale marker came after it, so the value no longer holds."""
 
     info: SeriesInfo
     value: float
@@ -77,9 +77,9 @@ class Newest:
 
 @dataclass(frozen=True, slots=True)
 class TargetState:
-    """A target's newest scrape, and since when it has been up or down (as far back as was asked).
+    """A target's newest scrape, and since when it has been up or down within the window.
 
-    `interval_ns` is about how often it is scraped; None where it was once.
+    `interval_ns` is the approximate time between scrapes; None where there was only one.
     """
 
     job: str
@@ -96,7 +96,7 @@ class TargetState:
 
 @dataclass(frozen=True, slots=True)
 class TargetEvent:
-    """A target was found up, or down, where the scrape before found the opposite."""
+    """A target that went up or down between two scrapes."""
 
     time_ns: int
     job: str

@@ -1,4 +1,4 @@
-"""What the store is asked to count for objectives, and what it answers: plain values. Pure."""
+"""Plain values for the counts that objectives need of the store."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,8 +20,8 @@ class Cut:
 class Classes:
     """Requests by step of entry time, values of the dimensions, cut, and class. Columns of one length.
 
-    `place` is how many thresholds the value is above; of availability 0 is good and 1 is bad. `bound`: a cancelled request, of
-    which only a lower bound is known, so it is bad below its place and not counted from there on.
+    `place` is how many thresholds the value exceeds; for availability 0 is good and 1 is bad. `bound` marks cancelled requests: only a
+    lower bound of their value is known, so they are bad for the thresholds below it and not counted for the others.
     """
 
     step: npt.NDArray[np.int64]  # steps since the epoch

@@ -1,4 +1,4 @@
-"""The span as every adapter and the ledger see it: a plain value, whatever protocol it came by."""
+"""The span as adapters and the ledger see it: a plain value, the same for every protocol."""
 
 from typing import Literal, NamedTuple
 
@@ -6,7 +6,7 @@ AttrValue = str | int | float | bool | tuple["AttrValue", ...]
 Kind = Literal[0, 1, 2, 3, 4, 5]  # OTLP's SpanKind: unspecified, internal, server, client, producer, consumer
 
 ROW_SPANS = 10_000
-"""A trace's request rows are made of so many of its spans at most, the earliest: what one trace costs is bounded. All are stored."""
+"""A trace's request rows are made of at most this many of its spans, the earliest, which bounds the cost of a trace. All are stored."""
 
 INTERNAL: Kind = 1
 SERVER: Kind = 2
@@ -14,7 +14,7 @@ CLIENT: Kind = 3
 
 
 class Event(NamedTuple):
-    """Something that happened within a span, at `time_ns` since the Unix epoch."""
+    """An event within a span, at `time_ns` since the Unix epoch."""
 
     time_ns: int
     name: str

@@ -1,4 +1,4 @@
-"""The latency ledger: pure, from a trace's spans to a row per request that closes exactly (docs/ledger.md)."""
+"""The latency ledger: makes a row per request of a trace's spans, whose stages add up exactly (docs/ledger.md)."""
 
 from controlplane.telemetry.ledger.close import close
 from controlplane.telemetry.ledger.row import LedgerRow

@@ -1,4 +1,4 @@
-"""The attempts of a request: every call to a replica is booked where it was spent, also one that failed and was followed by another."""
+"""Finds the attempts of a request. The time of every attempt is booked to its replica, also when another attempt followed."""
 
 from controlplane.telemetry.ledger.attributes import count, flag, text
 from controlplane.telemetry.ledger.own_time import answered
@@ -7,17 +7,17 @@ from controlplane.telemetry.ledger.requests import ERROR, Request
 from controlplane.telemetry.ledger.row import Attempt
 
 COALESCED = "coalesced"
-"""Cache outcome of a request that waited for another one's attempts: they are the other's."""
+"""Cache outcome of a request that waited for the attempts of another request, to which they belong."""
 
 
 def attempt_nodes(request: Request) -> list[Node]:
-    """Calls to a model that name their replica, in order."""
+    """The calls to a model that name their replica, in order."""
     if text(request.entry.span.attributes, "weir.cache.outcome") == COALESCED:
         return []
-    found = [node for node in request.members if node.reading.call and "weir.replica" in node.span.attributes]
-    if len(found) > 1:
-        found.sort(key=_order)
-    return found
+    calls = [node for node in request.members if node.reading.call and "weir.replica" in node.span.attributes]
+    if len(calls) > 1:
+        calls.sort(key=_order)
+    return calls
 
 
 def retried(node: Node) -> bool:
@@ -26,7 +26,7 @@ def retried(node: Node) -> bool:
 
 
 def owner(node: Node | None, nodes: list[Node]) -> int:
-    """The index of the attempt that a span is, or is within; -1 where it is in none."""
+    """The index of the attempt that a span is, or lies within; -1 where there is none."""
     while node is not None:
         for index, attempt in enumerate(nodes):
             if attempt is node:
@@ -36,20 +36,20 @@ def owner(node: Node | None, nodes: list[Node]) -> int:
 
 
 def booked(request: Request, nodes: list[Node], model_ns: list[int]) -> tuple[Attempt, ...]:
-    """`model_ns`: of each attempt, how much of the request's model time it is."""
+    """The attempts as values. `model_ns` is the share of each in the request's model time."""
     pool = text(request.entry.span.attributes, "weir.pool")
     return tuple(_attempt(request, node, pool, own_ns) for node, own_ns in zip(nodes, model_ns, strict=True))
 
 
 def unmeasured(request: Request) -> bool:
-    """Whether spans of a server are missing: the far side of a call to a model, or what says how long it queued there. Attempts that
-    another one followed may have reached nobody."""
+    """Whether spans of a server are missing: those inside a call to a model, or the one that has the queue time. An attempt that another
+    one followed does not count, because it may not have reached a server."""
     for node in request.members:
         reading = node.reading
         if reading.call:
             if not answered(node) and not retried(node):
                 return True
-        elif reading.queue_unseen is not None and reading.queue_unseen(node):
+        elif reading.queue_missing is not None and reading.queue_missing(node):
             return True
     return False
 

@@ -23,7 +23,7 @@ _NONE = 2**64
 _IDENTIFIES = re.compile(r"^-?\d{4,}$|\d{5}|[0-9a-fA-F]{8}")
 """Whole numbers from 1,000 on; texts with a long run of digits or of hexadecimal ones."""
 _MOST_DIGITS = 16
-"""Decimal digits in a label. A timestamp has more."""
+"""Decimal digits in a label. A timestamp has more digits."""
 
 _known: dict[str, dict[str | int, int]] = {}
 """Hashes by key and value: most repeat from span to span. A label has its hash, any other value the complement, which is negative."""

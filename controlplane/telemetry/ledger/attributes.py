@@ -1,18 +1,18 @@
-"""Reading span attributes that may be absent, of another type, or absurd: a sound value or None, never an error."""
+"""Reads span attributes that may be absent, of another type or out of range: returns a valid value or None, and never raises."""
 
 import math
 from collections.abc import Mapping
 
 from controlplane.telemetry.core.spans import AttrValue
 
-MAX_COUNT = 10**9  # tokens, versions: more than this is a broken emitter
+MAX_COUNT = 10**9  # tokens, versions: a higher number comes from a broken emitter
 MAX_SECONDS = 10**9  # 31 years, so that nanoseconds stay within 63 bits
 
 Attributes = Mapping[str, AttrValue]
 
 
 def text(attributes: Attributes, *keys: str) -> str:
-    """The first of `keys` that holds a non-empty string; `""` where none does."""
+    """The first non-empty string among `keys`; `""` where there is none."""
     for key in keys:
         value = attributes.get(key)
         if value and isinstance(value, str):
@@ -21,7 +21,7 @@ def text(attributes: Attributes, *keys: str) -> str:
 
 
 def count(attributes: Attributes, *keys: str) -> int | None:
-    """The first of `keys` that holds a whole number from 0 to `MAX_COUNT`."""
+    """The first whole number from 0 to `MAX_COUNT` among `keys`."""
     for key in keys:
         value = attributes.get(key)
         if value is None or isinstance(value, bool) or not isinstance(value, int | float):
@@ -32,7 +32,7 @@ def count(attributes: Attributes, *keys: str) -> int | None:
 
 
 def number(attributes: Attributes, *keys: str) -> float | None:
-    """The first of `keys` that holds a finite number of at least 0 and at most `MAX_SECONDS`."""
+    """The first number from 0 to `MAX_SECONDS` among `keys`."""
     for key in keys:
         value = attributes.get(key)
         if value is None or isinstance(value, bool) or not isinstance(value, int | float):
@@ -49,7 +49,7 @@ def seconds_as_ns(attributes: Attributes, *keys: str) -> int | None:
 
 
 def flag(attributes: Attributes, *keys: str) -> bool:
-    """Whether the first of `keys` that is set is true; the string `"true"` counts, as some SDKs send it."""
+    """Whether the first of `keys` that is set is true. The string `"true"` counts, because some SDKs send it."""
     for key in keys:
         value = attributes.get(key)
         if value is not None:

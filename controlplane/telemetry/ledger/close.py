@@ -1,10 +1,10 @@
-"""Closing the ledger: one trace's spans in, one row per request out, every nanosecond of it accounted for.
+"""Closes the ledger of a trace: makes one row per request, which accounts for every nanosecond of it.
 
     >>> [(row.e2e_ns, row.stages, row.unattributed_ns) for row in close(spans)]
 
-Pure: the same spans give the same rows in whatever order, with whatever repeats. Bad values never raise and never break
-the sum. A gateway's trace of eight spans takes 60 to 100 µs (CPython 3.11; one core of a 2-core machine, idle to overloaded;
-1,000 integer additions in a loop take 32 µs there): the tree, the path and the row's 40 columns about a third each.
+The same spans give the same rows in any order and with any repeats. Bad values never raise and never break the sum. A gateway's trace of
+eight spans takes 60 to 100 µs (CPython 3.11; one core of a 2-core machine, idle to overloaded; 1,000 integer additions in a loop take
+32 µs there): the tree, the path and the row's 40 columns about a third each.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from controlplane.telemetry.ledger.attempts import attempt_nodes, booked, owner,
 from controlplane.telemetry.ledger.attribute_index import index_of
 from controlplane.telemetry.ledger.attributes import count, flag, text
 from controlplane.telemetry.ledger.critical_path import Section, critical_path
-from controlplane.telemetry.ledger.own_time import pieces
+from controlplane.telemetry.ledger.own_time import stages_within
 from controlplane.telemetry.ledger.reading import UNATTRIBUTED, Entry, Node
 from controlplane.telemetry.ledger.requests import ERROR, Request, find
 from controlplane.telemetry.ledger.row import LedgerRow
@@ -26,18 +26,17 @@ FIRST_TOKEN = "first_token"  # noqa: S105  (an event's name)
 
 
 def close(spans: Sequence[Span]) -> list[LedgerRow]:
-    """The requests of one trace, in order of their entries.
+    """All requests of one trace by the spans known now, in order of their entries.
 
-    What is returned is *all* of the trace's requests as far as the spans known now say. Close a trace again whenever
-    more of it arrives. An entry once here keeps its identity whatever comes later. A span that stood in for one (say
-    Triton's, before the gateway's has come) is no longer among the entries then: a row that a later closing leaves out
-    is withdrawn.
+    Close a trace again whenever more of it arrives. The identity of a request whose entry span is known never changes. A span that stood
+    in for a missing entry (Triton's, before the gateway's has arrived) is not an entry any more once that arrives: a row that a later
+    closing leaves out must be withdrawn.
 
-    Spans of Weir's own control plane are left out: looking at the latency page is no request.
+    Spans of Weir's own control plane are left out, because opening the latency page is not a request.
     """
     tree = build([span for span in spans if weir.INTERNAL not in span.attributes])
     rows = [_row(request) for request in find(tree)]
-    for node in tree.nodes:  # so that they are freed at once: circles would wait for the garbage collector
+    for node in tree.nodes:  # breaks reference cycles, so that nodes are freed without the garbage collector
         node.parent = node.owner = None
     return rows
 
@@ -51,7 +50,7 @@ def _row(request: Request) -> LedgerRow:
     calls = attempt_nodes(request)
     stages, prefill_ns, decode_ns, model_ns = _tally(path, first_token_at, calls)
     unattributed_ns = stages.pop(UNATTRIBUTED)
-    asked = dimensions.sources(request)
+    sources = dimensions.sources(request)
     status, http_status, error_type = dimensions.outcome(request)
     label_index, attribute_index = index_of([node.span for node in request.members])
     return LedgerRow(
@@ -71,19 +70,19 @@ def _row(request: Request) -> LedgerRow:
         http_status=http_status,
         error_type=error_type,
         error_stage=text(own, "weir.error_stage") or (_error_stage(path) if status == "error" else ""),
-        operation=dimensions.operation(asked),
+        operation=dimensions.operation(sources),
         service=span.service,
-        model=dimensions.model(asked),
+        model=dimensions.model(sources),
         variant=text(own, "weir.variant"),
         pool=text(own, "weir.pool"),
         replica=text(own, "weir.replica"),
         region=text(own, "weir.region"),
         tier=text(own, "weir.tier"),
         tenant=text(own, "weir.tenant"),
-        prompt_tokens=dimensions.prompt_tokens(asked),
-        output_tokens=dimensions.output_tokens(asked),
+        prompt_tokens=dimensions.prompt_tokens(sources),
+        output_tokens=dimensions.output_tokens(sources),
         cache_outcome=text(own, "weir.cache.outcome"),
-        stream=dimensions.stream(asked),
+        stream=dimensions.stream(sources),
         cold_start=flag(own, "weir.cold_start"),
         cost_usd=dimensions.cost_usd(own),
         policy_version=count(own, "weir.policy_version"),
@@ -98,46 +97,45 @@ def _row(request: Request) -> LedgerRow:
 
 
 def _first_token(request: Request) -> tuple[int | None, str, int | None]:
-    """TTFT, its definition, and the instant that parts prefill from decode; None where not known."""
+    """TTFT, its definition, and the instant that separates prefill from decode; None where not known."""
     ttft_ns: int | None = None
     definition = ""
     at: int | None = None
     entry = request.entry
     for node in _outermost_first(request):
-        found = node.reading.first_token and node.reading.first_token(node)
-        if found:
-            ttft_ns, definition, at = found
+        first_token = node.reading.first_token and node.reading.first_token(node)
+        if first_token:
+            ttft_ns, definition, at = first_token
             break
-    seen = [
+    event_times = [
         event.time_ns + node.shift
         for node in request.members
         if node.reading.call and node.span.events
         for event in node.span.events
         if event.name == FIRST_TOKEN
     ]
-    if seen:
-        at = min(seen)
+    if event_times:
+        at = min(event_times)
     elif at is None and entry.reading.entry is Entry.GATEWAY:
-        at = request.end  # the gateway says when a token came: none did
+        at = request.end  # the gateway records the first token, so there was none
     return ttft_ns, definition, at
 
 
 def _outermost_first(request: Request) -> list[Node]:
-    """The spans that may know of a first token: the entry, then those inside it by time, then the caller's."""
-    telling = [node for node in request.members if node.reading.first_token is not None]
-    if len(telling) > 1:
+    """The spans that may have the time of the first token: the entry, then those inside it by time, then the caller's."""
+    nodes = [node for node in request.members if node.reading.first_token is not None]
+    if len(nodes) > 1:
         rank = {id(request.entry): 0, id(request.client): 2}
-        telling.sort(key=lambda node: (rank.get(id(node), 1), node.start, node.id))
-    return telling
+        nodes.sort(key=lambda node: (rank.get(id(node), 1), node.start, node.id))
+    return nodes
 
 
 def _tally(
     path: list[Section], first_token_at: int | None, calls: list[Node]
 ) -> tuple[dict[str, int], int, int, list[int]]:
-    """Nanoseconds by stage, unattributed among them; how much of the model's lies before and after the first token; and how much of it
-    was spent in each attempt. An attempt that another one followed is neither prefill nor decode.
+    """Nanoseconds by stage, unattributed among them; the model time before and after the first token; and the model time of each attempt.
 
-    Where the first token's instant is not known, neither part is claimed: both are 0.
+    An attempt that another one followed is neither prefill nor decode. Both are 0 where the instant of the first token is not known.
     """
     model_ns = [0] * len(calls)
     again = [retried(node) for node in calls]
@@ -145,7 +143,7 @@ def _tally(
     ns = {"network": 0, "gateway": 0, "tokenizer": 0, "cache": 0, "queue": 0, "model": 0, "egress": 0, UNATTRIBUTED: 0}
     prefill_ns = 0
     for node, section_start, section_end in path:
-        for stage, start, end in pieces(node, section_start, section_end):
+        for stage, start, end in stages_within(node, section_start, section_end):
             ns[stage] += end - start
             if stage != "model":
                 continue

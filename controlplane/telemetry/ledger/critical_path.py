@@ -1,13 +1,13 @@
-"""Which span each instant of a request belongs to: the critical path, as Jaeger computes it.
+"""Computes the critical path of a request: the span to which each instant belongs, as Jaeger computes it.
 
-From the end backwards: of a span's children the one that finished last is on the path, and the walk goes on inside it;
-from its start the next is the last of those that had finished by then. What no child takes is the span's own. Children
-are cut to their parent; those wholly outside, and those whose kind says that nobody waited for them, are left out.
+The walk goes backwards from the end. Of a span's children the one that finished last is on the path, and the walk continues inside it.
+From its start the next is the last child that had finished by then. Time that no child takes is the span's own. Children are cut to
+their parent. Children wholly outside, and children whose kind says that their parent does not wait, are left out.
 (jaegertracing/jaeger-ui, packages/jaeger-ui/src/components/TracePage/CriticalPath; its published cases are tests here.)
 
-Two differences. A child that ends at the very instant the next starts counts as finished. And so does one that overlaps
-the next by at most a quarter of itself, cut where the next starts: Triton ends an ensemble's step after the next has
-begun, and work handed over is not work done in parallel.
+There are two differences. A child that ends at the instant when the next starts counts as finished. So does a child that overlaps the
+next by at most a quarter of itself, cut where the next starts: Triton ends an ensemble's step after the next has begun, which is a
+handover and not parallel work.
 """
 
 from controlplane.telemetry.ledger.reading import Node
@@ -17,11 +17,11 @@ HANDOVER = 4  # an overlap of up to 1/HANDOVER of the earlier span is a handover
 
 
 Section = tuple[Node, int, int]
-"""From the second to the third (ns) the request's time is this span's own. A plain tuple: every request has eight."""
+"""A span, and from when to when (ns) the request's time is the span's own. A plain tuple, because every request has about eight."""
 
 
 def critical_path(root: Node, start: int, end: int) -> list[Section]:
-    """Sections that cover `start` to `end` exactly, last first, none empty."""
+    """Sections that cover `start` to `end` exactly, latest first, none empty."""
     sections: list[Section] = []
     stack = [(root, start, _inside(root, start, end))]
     cursor = end
@@ -55,7 +55,7 @@ def critical_path(root: Node, start: int, end: int) -> list[Section]:
 
 
 def _inside(node: Node, start: int, end: int) -> list[tuple[int, int, bytes, Node]]:
-    """The children that lie at least partly between `start` and `end`; the last to finish comes last."""
+    """The children that lie at least partly between `start` and `end`, in order of their ends."""
     inside = [
         (child.end if child.end < end else end, -child.start, child.id, child)
         for child in node.children

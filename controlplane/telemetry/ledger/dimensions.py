@@ -1,7 +1,7 @@
-"""A row's columns beside its stages: who asked what of whom, and how it ended.
+"""Reads a row's columns beside its stages: model, tokens, operation and outcome.
 
-Values come from the request's entry span first; for entries that say little of themselves, from the entries nested in
-it, then from the client's span. All three generations of the GenAI conventions are read.
+Values come from the request's entry span first, then from the entries nested in it, then from the client's span. All three generations
+of the GenAI conventions are read.
 """
 
 from typing import NamedTuple
@@ -27,52 +27,52 @@ class Outcome(NamedTuple):
 
 
 def sources(request: Request) -> list[Attributes]:
-    """The attributes to ask, in order. Weir's root says everything itself."""
+    """The attributes to read, in order. The root span of Weir's gateway has everything itself."""
     entry = request.entry
     if entry.reading.entry is Entry.GATEWAY:
         return [entry.span.attributes]
-    telling = [node for node in request.members if node.reading.entry and node not in (entry, request.client)]
-    telling.sort(key=lambda node: (node.start, node.id))
+    others = [node for node in request.members if node.reading.entry and node not in (entry, request.client)]
+    others.sort(key=lambda node: (node.start, node.id))
     if request.client is not None:
-        telling.append(request.client)
-    return [entry.span.attributes, *(node.span.attributes for node in telling)]
+        others.append(request.client)
+    return [entry.span.attributes, *(node.span.attributes for node in others)]
 
 
-def first_text(asked: list[Attributes], *keys: str) -> str:
-    for attributes in asked:
+def first_text(sources: list[Attributes], *keys: str) -> str:
+    for attributes in sources:
         value = text(attributes, *keys)
         if value:
             return value
     return ""
 
 
-def first_count(asked: list[Attributes], *keys: str) -> int | None:
-    for attributes in asked:
+def first_count(sources: list[Attributes], *keys: str) -> int | None:
+    for attributes in sources:
         value = count(attributes, *keys)
         if value is not None:
             return value
     return None
 
 
-def model(asked: list[Attributes]) -> str:
-    return first_text(asked, *_MODEL)
+def model(sources: list[Attributes]) -> str:
+    return first_text(sources, *_MODEL)
 
 
-def prompt_tokens(asked: list[Attributes]) -> int | None:
-    return first_count(asked, *_PROMPT_TOKENS)
+def prompt_tokens(sources: list[Attributes]) -> int | None:
+    return first_count(sources, *_PROMPT_TOKENS)
 
 
-def output_tokens(asked: list[Attributes]) -> int | None:
-    return first_count(asked, *_OUTPUT_TOKENS)
+def output_tokens(sources: list[Attributes]) -> int | None:
+    return first_count(sources, *_OUTPUT_TOKENS)
 
 
-def operation(asked: list[Attributes]) -> str:
-    named = first_text(asked, "gen_ai.operation.name")
-    return named or next((found for attributes in asked if (found := http.operation(attributes))), "")
+def operation(sources: list[Attributes]) -> str:
+    named = first_text(sources, "gen_ai.operation.name")
+    return named or next((name for attributes in sources if (name := http.operation(attributes))), "")
 
 
-def stream(asked: list[Attributes]) -> bool:
-    return any(flag(attributes, "gen_ai.request.stream") for attributes in asked)
+def stream(sources: list[Attributes]) -> bool:
+    return any(flag(attributes, "gen_ai.request.stream") for attributes in sources)
 
 
 def cost_usd(attributes: Attributes) -> float | None:
@@ -80,9 +80,9 @@ def cost_usd(attributes: Attributes) -> float | None:
 
 
 def outcome(request: Request) -> Outcome:
-    """How it ended: as Weir's root says, else by HTTP status and span status of the entry, then of the client.
+    """How the request ended: by the root span of Weir's gateway, else by HTTP status and span status of the entry, then of the client.
 
-    429 is `rejected`, 499 is `cancelled`; any other status from 400 up is `error`.
+    429 is `rejected`, 499 is `cancelled`, any other status from 400 up is `error`.
     """
     entry = request.entry.span
     spans = [entry] if request.client is None else [entry, request.client.span]

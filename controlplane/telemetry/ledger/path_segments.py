@@ -1,17 +1,17 @@
-"""The critical path of one request as stretches of time: what a waterfall draws, and the same sums as the ledger's row."""
+"""The critical path of a request as segments of time, for the waterfall. They have the same sums by stage as the ledger's row."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger.critical_path import critical_path
-from controlplane.telemetry.ledger.own_time import pieces
+from controlplane.telemetry.ledger.own_time import stages_within
 from controlplane.telemetry.ledger.requests import Request, find
 from controlplane.telemetry.ledger.tree import build
 
 
 class Segment(NamedTuple):
-    """From `start_ns` to `end_ns`, on the span's own clock, the request's time belongs to this span and stage."""
+    """The time that belongs to a span and stage, from `start_ns` to `end_ns` on the span's own clock."""
 
     span_id: str  # 16 hex digits
     stage: str  # one of STAGES, or "unattributed"
@@ -20,15 +20,14 @@ class Segment(NamedTuple):
 
 
 def paths(spans: Sequence[Span]) -> dict[str, list[Segment]]:
-    """`segments` of all the requests that these spans hold, by request id: for a trace that holds many."""
+    """The `segments` of all requests among these spans, by request id."""
     return {request.entry.id.hex(): _segments(request) for request in find(build(spans))} if spans else {}
 
 
 def segments(spans: Sequence[Span], request_id: str) -> list[Segment]:
-    """Of the request whose entry span is `request_id` (16 hex digits), in order of time; empty where these spans hold no such request.
+    """The segments of the request whose entry span is `request_id` (16 hex digits), in order of time; empty where there is no such request.
 
-    They cover the request's window without gap or overlap (on the ledger's clock, where spans' clocks differ): by stage
-    they sum to its row.
+    They cover the request without gap or overlap, on the ledger's clock where spans' clocks differ, and sum to its row by stage.
     """
     for request in find(build(spans)) if spans else ():
         if request.entry.id.hex() == request_id:
@@ -42,6 +41,6 @@ def _segments(request: Request) -> list[Segment]:
         for node, section_start, section_end in reversed(
             critical_path(request.client or request.entry, request.start, request.end)
         )
-        for stage, start, end in pieces(node, section_start, section_end)
+        for stage, start, end in stages_within(node, section_start, section_end)
         if end > start
     ]

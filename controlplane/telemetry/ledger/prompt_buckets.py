@@ -1,11 +1,11 @@
 """Groups requests by the length of their prompt."""
 
 PROMPT_BUCKET_EDGES = (128, 512, 1024, 2048, 4096, 8192, 16384, 32768, 131072)
-"""Upper edges of the prompt-length buckets in tokens, exclusive; the last bucket is open."""
+"""Upper edges of the buckets in tokens, exclusive. The last bucket has no upper edge."""
 
 
 def prompt_bucket(tokens: int | None) -> str:
-    """The bucket's name as people read it, `"512-1023"`, `"131072+"`; empty where the length is unknown."""
+    """The bucket's name, such as `"512-1023"` or `"131072+"`; empty where the length is not known."""
     if tokens is None:
         return ""
     low = 0

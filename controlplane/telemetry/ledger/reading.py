@@ -1,4 +1,4 @@
-"""What an adapter says of one span, and the node of a trace's tree that holds both."""
+"""The reading that an adapter gives of a span, and the node of a trace's tree that holds both."""
 
 from collections.abc import Callable
 from enum import IntEnum
@@ -9,22 +9,20 @@ from controlplane.telemetry.core.spans import Span
 UNATTRIBUTED = ""
 
 Cuts = list[tuple[int, str]]
-"""Instants (ns, on the trace's adjusted clock) from which a span's own time is a stage's; before the first, none's."""
+"""Instants (ns, on the trace's adjusted clock), each with the stage of the span's own time from there on. Before the first it has none."""
 
 
 class FirstToken(NamedTuple):
-    """When the first token came."""
-
-    ttft_ns: int  # from wherever the definition counts
+    ttft_ns: int  # from where the definition counts
     definition: str  # see `LedgerRow.ttft_definition`
     at_ns: int  # the instant, on the trace's adjusted clock
 
 
 class Entry(IntEnum):
-    """Whether a span is where a request enters, and how far out that kind of entry stands.
+    """Whether a request enters at a span, ordered by how far from the model such a span is.
 
-    From `ENGINE` up a span serves a model: the outermost such span of a branch is the request. The two below are taken
-    only where no better one lies beneath them: an application's own call to a model, then any HTTP server.
+    From `ENGINE` up a span serves a model, and the outermost such span of a branch is the request. `HTTP` and `CALL` count only where no
+    higher entry lies beneath them.
     """
 
     NO = 0
@@ -36,21 +34,21 @@ class Entry(IntEnum):
 
 
 class Reading(NamedTuple):
-    """One span as its adapter understands it. Shared between spans of a kind: adapters hold these as constants."""
+    """What an adapter says of a span. Adapters hold readings as constants, which spans of a kind share."""
 
     adapter: str
     entry: Entry = Entry.NO
-    stage: str = UNATTRIBUTED  # of the span's own time: what no span beneath it on the critical path explains
-    call: bool = False  # a call to a model: once the far side's own spans are seen inside, its own time is `network`
-    far_side: bool = False  # the whole of a server's work on one call, as seen by that server
+    stage: str = UNATTRIBUTED  # of the span's own time, which no span beneath it on the critical path explains
+    call: bool = False  # a call to a model: where the server's spans are known, its own time is `network`
+    far_side: bool = False  # all of a server's work on one call, measured by the server
     cuts: Callable[["Node"], Cuts] | None = None  # where its own time changes stage within it; replaces `stage`
     first_token: Callable[["Node"], FirstToken | None] | None = None
-    queue_unseen: Callable[["Node"], bool] | None = None  # of a server's span: whether nothing says how long it queued
-    inner: bool = False  # always a part of another span of its server: alone it says that the request has not ended
+    queue_missing: Callable[["Node"], bool] | None = None  # of a server's span: whether the queue time is not known
+    inner: bool = False  # always part of another span of its server; without that the request has not ended
 
 
 class Node:
-    """A span in its trace's tree. `start` and `end` are ns on the clock of the tree's root: its own plus `shift`."""
+    """A span in its trace's tree. `start` and `end` are ns on the clock of the tree's root: the span's own plus `shift`."""
 
     __slots__ = ("below", "children", "cuts", "end", "id", "owner", "parent", "reading", "shift", "span", "start")
 
@@ -63,6 +61,6 @@ class Node:
         self.shift = 0
         self.parent: Node | None = None
         self.children: list[Node] = []
-        self.below = Entry.NO  # the best entry strictly beneath
-        self.cuts: Cuts | None = None  # once `pieces` has asked for them
+        self.below = Entry.NO  # the highest entry beneath
+        self.cuts: Cuts | None = None  # set by `stages_within`
         self.owner: Node | None = None  # the entry of the request it belongs to

@@ -1,4 +1,4 @@
-"""Which spans of a trace are requests, which spans belong to each, and from when to when a request lasts."""
+"""Finds the requests of a trace, the spans that belong to each, and its start and end."""
 
 from typing import NamedTuple
 
@@ -8,22 +8,22 @@ from controlplane.telemetry.ledger.tree import MAX_NS, Tree, descend
 
 ERROR = 2
 MAX_COMPARISONS = 1_000_000
-"""Orphans are matched to requests by time, which is quadratic: beyond this many comparisons they are left out."""
+"""Orphans are matched to requests by time, which is quadratic. Above this many comparisons they are left out."""
 
 
 class Request(NamedTuple):
     entry: Node
-    client: Node | None  # the caller's span around it, where the window is the caller's
+    client: Node | None  # the caller's span around it, which then has the start and the end
     start: int
     end: int
     members: list[Node]  # every span that belongs to it, the entry first
 
 
 def find(tree: Tree) -> list[Request]:
-    """The requests of a trace, in order of their entries' times.
+    """The requests of a trace that have ended, in order of their entries' times.
 
-    Entries are the outermost spans that an adapter recognises (see `Entry`); where there is none, the true roots.
-    A span whose parent is missing is given back to the request it lies in (see `_adopt`). What is in progress is no request yet.
+    Entries are the outermost spans that an adapter recognises (see `Entry`), or the roots where there is none. A span whose parent is
+    missing is given to the request that contains it in time (see `_adopt`).
     """
     entries = _recognised(tree)
     if tree.orphans:
@@ -39,7 +39,7 @@ def find(tree: Tree) -> list[Request]:
 
 
 def _has_not_ended(entry: Node) -> bool:
-    """Whether it is a part of a request whose own span, which ends last, is not here yet."""
+    """Whether it is part of a request whose own span, which ends last, has not arrived yet."""
     return entry.reading.inner and entry.parent is None and bool(entry.span.parent_id.strip(b"\0"))
 
 
@@ -64,11 +64,10 @@ def _recognised(tree: Tree) -> list[Node]:
 
 
 def _adopt(tree: Tree, requests: list[Node]) -> list[Node]:
-    """The requests once each orphan that lies in time within one is beneath the deepest span of it around the orphan.
+    """Puts each orphan that lies in time within a request beneath the deepest span around it, and returns the remaining requests.
 
-    An orphan that is (or holds) an entry is adopted only by a kind of entry further out, so two calls side by side in a
-    trace whose caller sends no spans stay two. Where nothing is recognised and no root is here, orphans stand for
-    requests.
+    An orphan that is or holds an entry is adopted only by a higher kind of entry, so that two calls side by side stay two where their
+    caller sends no spans. Where there is neither an entry nor a root, orphans become requests.
     """
     requests = list(requests)
     nothing_else = not requests
@@ -92,8 +91,8 @@ def _adopt(tree: Tree, requests: list[Node]) -> list[Node]:
     return requests
 
 
-def _contains(one: Node, other: Node) -> bool:
-    return one is not other and one.start <= other.start and other.end <= one.end
+def _contains(node: Node, other: Node) -> bool:
+    return node is not other and node.start <= other.start and other.end <= node.end
 
 
 def _tightness(node: Node) -> tuple[int, int, bytes]:
@@ -114,12 +113,12 @@ def _request(entry: Node) -> Request:
         return Request(entry, None, entry.start, entry.end, descend([entry]))
     end = client.end
     if entry.end > end and client.span.status_code != ERROR:
-        end = min(entry.end, MAX_NS)  # many HTTP clients close their span at the headers, before a stream has come
+        end = min(entry.end, MAX_NS)  # many HTTP clients end their span at the headers, before the stream
     return Request(entry, client, client.start, end, [*descend([entry]), client])
 
 
 def _calling_client(entry: Node) -> Node | None:
-    """The CLIENT span right above the entry, if it made just this one request and overlaps it in time."""
+    """The CLIENT span directly above the entry, if it made only this request and overlaps it in time."""
     client = entry.parent
     if client is None or client.span.kind != CLIENT:
         return None

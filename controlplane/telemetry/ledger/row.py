@@ -1,26 +1,26 @@
-"""The ledger's row: one request, its stages in whole nanoseconds, and the dimensions people ask by."""
+"""The ledger's row: one request, its stages in whole nanoseconds, and its dimensions."""
 
 from dataclasses import dataclass, field
 
 from controlplane.telemetry.ledger.prompt_buckets import prompt_bucket
 
 STAGES = ("network", "gateway", "tokenizer", "cache", "queue", "model", "egress")
-"""Where a request's time can go. `unattributed` is not a stage: it is what no span explains."""
+"""Stages of a request's time. `unattributed` is not one of them: it is the time that no span explains."""
 
 AT_THE_SERVER = ("queue", "network")
-"""Stages of which a server's spans tell a part: where these are missing, that part is within `model`."""
+"""Stages that a server's spans measure in part. Where those spans are missing, that part is within `model`."""
 
 RATE_LIMITED = "rate_limit_exceeded"
-"""`error_type` of what a tenant's own rate limit refused."""
+"""`error_type` of a request that its tenant's rate limit refused."""
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One call to one replica: what it took, and how it ended."""
+    """One call to one replica."""
 
     pool: str
     replica: str
-    outcome: str  # "ok", "error", or "cancelled": nobody waited for it any more, which says nothing about the replica
+    outcome: str  # "ok", "error", or "cancelled": the client left, which says nothing about the replica
     error_type: str  # of an error: "unreachable", "timeout", a gRPC status, …
     retried: bool  # another attempt followed
     ns: int  # from its start to its end, within the request
@@ -31,8 +31,8 @@ class Attempt:
 class LedgerRow:
     """One request. `sum(stages.values()) + unattributed_ns == e2e_ns == end_ns - start_ns`, exactly.
 
-    The identity is (`trace_id`, `request_id`): the entry span, which late spans never change. `start_ns` may move when
-    the client's own span arrives late; `entry_start_ns` does not.
+    The identity is (`trace_id`, `request_id`): the entry span, which late spans never change. `start_ns` may move when the client's span
+    arrives late; `entry_start_ns` does not.
     """
 
     trace_id: str  # 32 hex digits
@@ -72,16 +72,16 @@ class LedgerRow:
     span_count: int
     adapter: str  # which adapter recognised the entry span: "weir", "triton", "vllm", "generic", …
     critical_path: tuple[str, ...] = field(default=())  # span ids in order of first appearance on the path
-    attempts: tuple[Attempt, ...] = field(default=())  # in order; none where nothing says which replicas were asked
+    attempts: tuple[Attempt, ...] = field(default=())  # in order; none where spans do not name their replica
     unmeasured: bool = False
-    """A server's own spans are missing: how long the request queued there and was on the way is within `model`, and not known."""
+    """A server's spans are missing, so that the time in its queue and on the network is within `model`, and not known."""
     label_index: tuple[int, ...] = field(default=(), compare=False, repr=False)
     attribute_index: tuple[int, ...] = field(default=(), compare=False, repr=False)
     """Hashes of the attributes of its spans (`ledger.attribute_index`): labels, and all others. The store never reads them back."""
 
     @property
     def retried_ns(self) -> int:
-        """Of stages["model"], what was spent in attempts that another one followed."""
+        """The part of stages["model"] in attempts that another one followed."""
         return sum(attempt.model_ns for attempt in self.attempts if attempt.retried)
 
     @property

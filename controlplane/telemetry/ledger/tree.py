@@ -1,4 +1,4 @@
-"""A trace's spans as a tree: each span once, no cycles, and clocks that agree."""
+"""Builds a tree of a trace's spans: each span once, without cycles, with clocks that agree."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from controlplane.telemetry.ledger.adapters import read, triton
 from controlplane.telemetry.ledger.reading import Node
 
 MAX_NS = 2**63 - 1
-"""Times are kept within what the store's signed columns hold."""
+"""Times are limited to the range of the store's signed columns."""
 
 CONSUMER = 5
 _NO_ID = bytes(8)
@@ -17,11 +17,11 @@ _NO_ID = bytes(8)
 class Tree(NamedTuple):
     nodes: list[Node]  # parents before their children
     roots: list[Node]
-    orphans: list[Node]  # tops whose parent is not here, or that closed a cycle
+    orphans: list[Node]  # tops whose parent is missing, or that closed a cycle
 
 
 def build(spans: Sequence[Span]) -> Tree:
-    """The spans of one trace, in whatever order, number and state they came."""
+    """The tree of one trace's spans, which may be in any order, repeated or damaged."""
     unique: dict[bytes, Span] = {}
     for span in spans:
         known = unique.setdefault(span.span_id, span)
@@ -69,12 +69,12 @@ def descend(tops: list[Node]) -> list[Node]:
 
 
 def _richness(span: Span) -> tuple[int, int, str]:
-    """Of two versions of one span the fuller wins, then the one that ended later; the text decides the rest."""
+    """Order of two versions of a span: the fuller wins, then the one that ended later, then the greater text."""
     return len(span.attributes) + len(span.events), span.end_ns, repr(span)
 
 
 def _break_cycles(nodes: list[Node], reached: list[Node]) -> list[Node]:
-    """Detaches, in each cycle of parents, the span that started first: it becomes a top."""
+    """Detaches the span that started first in each cycle of parents, and returns those spans."""
     seen = {node.id for node in reached}
     tops = []
     for node in nodes:
@@ -94,12 +94,12 @@ def _break_cycles(nodes: list[Node], reached: list[Node]) -> list[Node]:
 
 
 def _agree_clocks(nodes: list[Node]) -> None:
-    """Moves spans of another process that lie outside their parent, with all that process put beneath them.
+    """Moves spans of another process that lie outside their parent, with that process's spans beneath them.
 
-    As Jaeger's CorrectClockSkew (jaegertracing/jaeger, cmd/query/app/querysvc/adjuster/clockskew.go): a shorter child
-    is centred in its parent, assuming that the way there and the way back take equally long; a longer one is only kept
-    from starting before it. Jaeger tells processes apart by host attributes; here another service, or a server under
-    its client, is another process. What consumes a message runs whenever it likes and is left alone.
+    As Jaeger's CorrectClockSkew (jaegertracing/jaeger, cmd/query/app/querysvc/adjuster/clockskew.go): a shorter child is centred in its
+    parent, on the assumption that both ways over the network take equally long. A longer child is only kept from starting before it.
+    Jaeger distinguishes processes by host attributes. Here another service, or a server under its client, is another process. Consumers
+    of messages are left alone, because they run at any time later.
     """
     for node in nodes:
         parent = node.parent

@@ -219,7 +219,7 @@ def _batch(source: np.random.Generator, entry: np.ndarray) -> Batch:
 
 
 def _tokens(attributes: list[tuple[str, np.ndarray]]) -> tuple[pa.ListArray, pa.ListArray]:
-    """What `ledger.tokens` makes of these, a row for each request: labels, and others."""
+    """What `ledger.attribute_index` makes of these, a row for each request: labels, and others."""
     columns, are_labels = [], []
     for key, values in attributes:
         coded = pa.array(values.astype(object), pa.string()).dictionary_encode()

@@ -1,4 +1,4 @@
-"""One adapter per emitter: each a pure function from a span to its `Reading`."""
+"""One adapter per emitter of spans: each is a function from a span to its `Reading`."""
 
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger.adapters import genai, generic, http, redis, triton, vllm, weir
@@ -8,7 +8,7 @@ _ADAPTERS = (triton.read, vllm.read, redis.read, genai.read, http.read)
 
 
 def read(span: Span) -> Reading:
-    """The reading of the first adapter that knows the span. A `weir.stage` set by anyone overrides the stage."""
+    """The reading of the first adapter that knows the span. The attribute `weir.stage` overrides the stage of any emitter."""
     if span.scope == weir.SCOPE:
         return weir.read(span)
     for adapter in _ADAPTERS:

@@ -1,8 +1,7 @@
-"""OpenTelemetry's GenAI conventions, all three generations (which differ in token names, not in what a span means).
+"""Reads spans of OpenTelemetry's GenAI conventions, all three generations, which differ only in the names of token counts.
 
-A client's inference call is `model` as long as nothing of the server is seen inside it, then `network` around the
-server's spans.
-Spans of agents, tools and workflows are the application's own: no stage.
+A client's inference call is `model` where there are no spans of the server inside it. Otherwise it is `network` around them.
+Spans of agents, tools and workflows belong to the application and have no stage.
 """
 
 from controlplane.telemetry.core.spans import CLIENT, SERVER, Span
@@ -27,13 +26,13 @@ def read(span: Span) -> Reading | None:
 
 
 def server_first_token(node: Node) -> FirstToken | None:
-    """Definition `otel-server`: queue and prefill, as the server says it."""
+    """Definition `otel-server`: queue and prefill, as the server reports them."""
     ns = seconds_as_ns(node.span.attributes, "gen_ai.server.time_to_first_token", "gen_ai.response.time_to_first_chunk")
     return None if ns is None else FirstToken(ns, "otel-server", node.start + ns)
 
 
 def client_first_token(node: Node) -> FirstToken | None:
-    """Definition `client`: to the first chunk as the client saw it, network included."""
+    """Definition `client`: until the client received the first chunk, network included."""
     ns = seconds_as_ns(node.span.attributes, "gen_ai.response.time_to_first_chunk")
     return None if ns is None else FirstToken(ns, "client", node.start + ns)
 

@@ -1,4 +1,4 @@
-"""Any other span: a CLIENT's own time is the `network`, everyone else's own time is unattributed."""
+"""Reads any other span: the own time of a CLIENT span is `network`, that of all others is unattributed."""
 
 from controlplane.telemetry.core.spans import CLIENT, SERVER, Span
 from controlplane.telemetry.ledger.reading import Reading

@@ -1,8 +1,7 @@
-"""HTTP servers and clients by OpenTelemetry's conventions, old (`http.method`, `http.target`, `http.url`) and stable.
+"""Reads spans of HTTP servers and clients by OpenTelemetry's conventions, old (`http.method`, `http.target`, `http.url`) and stable.
 
-The path says whether an exchange is an inference: a server of one is where a request enters; other HTTP servers only
-where nothing that serves or calls a model lies beneath them, so an agent's own endpoint does not swallow the calls it
-makes.
+The path tells whether a call is an inference. A request enters at a server of inferences. It enters at any other HTTP server only where
+no span beneath serves or calls a model, so that an agent's own endpoint does not swallow the calls it makes.
 """
 
 from controlplane.telemetry.core.spans import CLIENT, SERVER, Span
@@ -18,12 +17,12 @@ _OPERATIONS = (
     ("/v1/messages", "chat"),
     ("/v1/responses", "chat"),
 )
-"""Endings of the paths that OpenAI-compatible servers and Anthropic answer inferences on, and what they do there."""
+"""Endings of the inference paths of OpenAI-compatible servers and Anthropic, with the operation of each."""
 _KSERVE = "/v2/models/"
 
 
 def operation(attributes: Attributes) -> str:
-    """Which inference an HTTP span is about, by its path; `""` where it is none."""
+    """The operation of an inference by its path; `""` for any other call."""
     for key in _PATHS:
         path = text(attributes, key).partition("?")[0].rstrip("/")
         for ending, name in _OPERATIONS:

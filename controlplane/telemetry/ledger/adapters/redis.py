@@ -1,4 +1,4 @@
-"""Clients of Redis and its like, by the database conventions (`db.system.name`, formerly `db.system`)."""
+"""Reads spans of clients of Redis and similar caches, by the database conventions (`db.system.name`, formerly `db.system`)."""
 
 from controlplane.telemetry.core.spans import SERVER, Span
 from controlplane.telemetry.ledger.attributes import text

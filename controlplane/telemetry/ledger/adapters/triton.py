@@ -1,12 +1,11 @@
-"""Triton's trace mode `opentelemetry`: `InferRequest` > model > `compute`, all of kind SERVER, stages in span events.
+"""Reads spans of Triton's trace mode `opentelemetry`: `InferRequest` > model > `compute`, all of kind SERVER, stages in span events.
 
-- queue is COMPUTE_START - QUEUE_START of each model; from COMPUTE_START on it is the model.
-- A decoupled model's spans end when its `execute` returns, long before its last response: until `InferRequest` ends it
-  is the model.
-- Ensemble steps are children of the ensemble's model span. A BLS call is a *sibling* of the caller's `compute`: `nest`
-  moves it inside.
-- Until then they are all that there is of the request, and no request by themselves (`Reading.inner`).
-- GRPC_WAITREAD_START may lie long before the request, on an idle stream: only span times bound anything here.
+- `queue` is COMPUTE_START - QUEUE_START of each model. From COMPUTE_START on the time is `model`.
+- The spans of a decoupled model end when its `execute` returns, long before its last response. The time until `InferRequest` ends is
+  `model`.
+- Ensemble steps are children of the ensemble's model span. A BLS call is a *sibling* of the caller's `compute`; `nest` moves it inside.
+- Model spans are exported before `InferRequest` ends. Alone they are not a request yet (`Reading.inner`).
+- GRPC_WAITREAD_START may lie long before the request, on an idle stream, so only span times bound anything here.
 """
 
 from collections.abc import Iterable
@@ -70,10 +69,10 @@ def _compute_start_ns(node: Node, depth: int = 0) -> int | None:
 def _model_cuts(node: Node) -> Cuts:
     kinds = {id(child.reading) for child in node.children}
     if id(_COMPUTE) not in kinds and id(_MODEL) in kinds:
-        return []  # an ensemble: its steps say
+        return []  # an ensemble: its steps have the stages
     queue_start = _event_ns(node, "QUEUE_START")
     compute_start = min((child.start for child in node.children if child.reading is _COMPUTE), default=None)
-    if compute_start is None:  # never computed: refused or cancelled in the queue; without events nothing says
+    if compute_start is None:  # never computed: refused or cancelled in the queue, unless events are missing
         return [(node.start, "model")] if queue_start is None else [(queue_start, "queue")]
     if queue_start is None:
         return [(compute_start, "model")]
@@ -86,15 +85,15 @@ def _request_cuts(node: Node) -> Cuts:
     if compute_start is not None:
         cuts.append((compute_start, "model"))
     elif not any(child.reading is _MODEL for child in node.children):
-        cuts.append((node.start, "model"))  # its model span is missing or not here yet
+        cuts.append((node.start, "model"))  # its model span is missing or has not arrived yet
     sends = [event.time_ns for event in node.span.events if event.name in _SENDS]
     if len(sends) == 1 and cuts:  # more than one: a stream, where sending overlaps with computing
         cuts.append((sends[0] + node.shift, "egress"))
     return cuts
 
 
-def _queue_unseen(node: Node) -> bool:
-    """The span of the model, which says how long it queued, is missing or not here yet."""
+def _queue_missing(node: Node) -> bool:
+    """Whether the model's span, which has the queue time, is missing or has not arrived yet."""
     return not any(child.reading is _MODEL for child in node.children)
 
 
@@ -112,7 +111,7 @@ _INFER_REQUEST = Reading(
     far_side=True,
     cuts=_request_cuts,
     first_token=_first_response,
-    queue_unseen=_queue_unseen,
+    queue_missing=_queue_missing,
 )
 _MODEL = Reading("triton", Entry.ENGINE, cuts=_model_cuts, inner=True)
 _COMPUTE = Reading("triton", stage="model", inner=True)

@@ -1,9 +1,8 @@
-"""vLLM's span `llm_request`: it has no children, and says its stages as `gen_ai.latency.*` in seconds.
+"""Reads vLLM's span `llm_request`, which has no children and carries its stages as `gen_ai.latency.*` in seconds.
 
-It starts at the request's arrival (vllm/v1/engine/output_processor.py, `do_tracing`): time_to_first_token counts from
-there. So `tokenizer` (with the hop to the engine) = TTFT - queue - prefill, then queue, prefill, decode, and what is
-left is `egress`. Each takes at most what the ones before it left, so numbers that contradict one another or the span's
-own times still close.
+The span starts when the request arrives (vllm/v1/engine/output_processor.py, `do_tracing`), and time_to_first_token counts from there.
+So `tokenizer` (with the hop to the engine) = TTFT - queue - prefill, then come queue, prefill and decode, and the rest is `egress`.
+Each takes at most what is left, so figures that contradict one another or the span's own times still add up.
 """
 
 from controlplane.telemetry.core.spans import Span
@@ -51,10 +50,10 @@ def _first_token(node: Node) -> FirstToken | None:
     return None if prefill is None else FirstToken(prefill, "vllm-scheduled", node.start + queue + prefill)
 
 
-def _queue_unseen(node: Node) -> bool:
+def _queue_missing(node: Node) -> bool:
     return seconds_as_ns(node.span.attributes, _LATENCY + "time_in_queue") is None
 
 
 _REQUEST = Reading(
-    "vllm", Entry.ENGINE, far_side=True, cuts=_cuts, first_token=_first_token, queue_unseen=_queue_unseen
+    "vllm", Entry.ENGINE, far_side=True, cuts=_cuts, first_token=_first_token, queue_missing=_queue_missing
 )

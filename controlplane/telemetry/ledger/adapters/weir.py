@@ -1,4 +1,4 @@
-"""Weir's own gateway (docs/architecture.md, "Span contract"), and `weir.stage` on anyone's span."""
+"""Reads spans of Weir's gateway (docs/architecture.md, "Span contract"), and `weir.stage` on any span."""
 
 from controlplane.telemetry.core.spans import CLIENT, SERVER, Span
 from controlplane.telemetry.ledger.attributes import flag, seconds_as_ns
@@ -14,7 +14,7 @@ MAX_TTFT_NS = 10**18
 
 
 def first_token(node: Node) -> FirstToken | None:
-    """Definition `gateway`: from the request's last byte read to the first token handed to the socket."""
+    """Definition `gateway`: from the last byte read of the request to the first token written to the socket."""
     attributes = node.span.attributes
     ttft_ns = attributes.get("weir.ttft_ns")
     if type(ttft_ns) is int and 0 <= ttft_ns <= MAX_TTFT_NS:
@@ -41,7 +41,7 @@ def read(span: Span) -> Reading:
 
 
 def override(span: Span, reading: Reading) -> Reading:
-    """`reading` with what the span's `weir.*` attributes say instead."""
+    """`reading`, overridden by the span's `weir.*` attributes."""
     stage = span.attributes.get(STAGE)
     if type(stage) is str and stage in _BY_STAGE:
         return reading._replace(stage=stage, call=stage == "model" and span.kind == CLIENT, cuts=None)
