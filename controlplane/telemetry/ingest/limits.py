@@ -1,6 +1,6 @@
-"""Bounds that more than one part holds itself to."""
+"""Limits that several parts share."""
 
 MAX_RETENTION_DAYS = 3660
-"""Ten years with their leap days: what the settings take, and what the store takes."""
+"""Ten years with their leap days: the most that the settings and the store accept."""
 LONGEST_VALUE = 200
-"""Characters of a dimension's value that objectives are told apart by. A longer one is cut, and marked with its length and a digest."""
+"""Characters of the value of a dimension in a scope. A longer value is cut, and gets its length and a digest at the end."""

@@ -148,7 +148,7 @@ def test_what_the_store_lost_with_the_power_is_worked_off_again(run: Run, tmp_pa
     (telemetry.home / "spool" / checkpoint.BOOT_FILE).write_text("the boot before")
     telemetry.start().ready()
     eventually(lambda: all(has_row(telemetry, body) for body in [first, *bodies]), "all that was acknowledged is there")
-    assert "spool.worked_off_again" in telemetry.log.read_text()
+    assert "spool.repeated" in telemetry.log.read_text()
 
 
 def test_a_backlog_is_told_with_its_true_age_after_a_restart(run: Run) -> None:

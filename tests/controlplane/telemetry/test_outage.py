@@ -86,7 +86,7 @@ def test_nothing_is_lost_or_doubled_and_everybody_says_so(
         assert said["store_reason"]
         assert telemetry.metric("weir_store_reachable") == 0
         assert telemetry.metric("weir_ingest_behind_seconds") > 0
-        log = "store.away" if how == "killed" else "store.stalled"
+        log = "store.lost" if how == "killed" else "store.stalled"
         eventually(lambda: log in telemetry.log.read_text(), "the log says so")
         before = len(sender.acknowledged)
         eventually(lambda: len(sender.acknowledged) > before, "senders are still answered")

@@ -82,7 +82,7 @@ def test_a_store_that_is_away_is_said_and_survived(run: Run) -> None:
     eventually(lambda: telemetry.readiness()["store"] == "ok", "it says that the store is back")
     eventually(lambda: all(has_row(telemetry, body) for body in bodies), "all requests have their rows")
     log = telemetry.log.read_text()
-    assert log.count("store.away") == 1 and log.count("store.back") >= 1
+    assert log.count("store.lost") == 1 and log.count("store.returned") >= 1
 
 
 def test_it_scrapes_its_own_store(run: Run) -> None:
@@ -138,11 +138,11 @@ def test_a_full_disk_is_503_and_said_and_over_when_there_is_room(small_disk: Pat
     while telemetry.post(body := request(1000).SerializeToString())[0] == 200:
         bodies.append(body)
     assert telemetry.get("/readyz")[0] == 503
-    assert "spool.full" in telemetry.log.read_text()
+    assert "spool.refused" in telemetry.log.read_text()
     filler.unlink()
     eventually(lambda: telemetry.post(body)[0] == 200, "it takes spans again")
     eventually(lambda: all(has_row(telemetry, body) for body in [*bodies, body]), "all that was taken has rows")
-    assert "spool.has_room" in telemetry.log.read_text()
+    assert "spool.recovered" in telemetry.log.read_text()
 
 
 @pytest.mark.parametrize("small_disk", ["128m"], indirect=True)

@@ -1,1 +1,1 @@
-"""OTLP in: what the contract asks (`contract`), what the bytes mean (`decode`), and the two transports that carry them."""
+"""Receives OTLP: the protocol's rules (`contract`), decoding (`decode`), and the two transports (`http`, `grpc`)."""

@@ -1,4 +1,4 @@
-"""Who may send. Without a token only this machine may: the receivers then bind to loopback addresses alone."""
+"""Decides who may send. Without a token only this machine may: the receivers then bind to loopback addresses only."""
 
 import hmac
 import ipaddress
@@ -7,7 +7,7 @@ _SCHEME = "bearer "
 
 
 def allowed(token: str, authorization: str | None) -> bool:
-    """Whether the `Authorization` header carries the token; always where none is asked for. Constant-time."""
+    """Whether the `Authorization` header carries the token, compared in constant time. Always true where no token is set."""
     if not token:
         return True
     given = authorization or ""
@@ -26,7 +26,7 @@ def is_loopback(host: str) -> bool:
 
 
 def problem(host: str, token: str) -> str:
-    """Why a receiver must not bind to `host`, with the remedy; empty where it may."""
+    """Why a receiver must not bind to `host`, with the remedy. Empty where it may."""
     if token or is_loopback(host):
         return ""
     return (

@@ -1,4 +1,4 @@
-"""Reads a body with a bound on memory: what grows past the limit is given up while it grows."""
+"""Reads a body with a bound on memory: it is refused as soon as it grows past the limit."""
 
 import zlib
 
@@ -10,7 +10,7 @@ GZIP_MAGIC = b"\x1f\x8b"
 
 
 class Body:
-    """A body that arrives in pieces, gzip or plain, and becomes one bytes object of at most `limit` bytes.
+    """A body that arrives in chunks, gzip or plain, and becomes one bytes object of at most `limit` bytes.
 
     Raises RefusedError: 413 past the limit, 400 for broken gzip. Several gzip members one after the other are one body (RFC 1952).
     """
@@ -19,37 +19,37 @@ class Body:
         self._limit, self._parts, self.size = limit, list[bytes](), 0
         self._gzip = zlib.decompressobj(_GZIP) if gzip else None
 
-    def feed(self, piece: bytes) -> int:
-        """How many bytes the body grew by."""
+    def feed(self, chunk: bytes) -> int:
+        """Adds a chunk. Returns by how many bytes the body grew."""
         before = self.size
         if self._gzip is None:
-            self._add(piece)
-        while piece and self._gzip is not None:
+            self._add(chunk)
+        while chunk and self._gzip is not None:
             if self._gzip.eof:
                 self._gzip = zlib.decompressobj(_GZIP)
-            self._add(self._inflate(piece))
-            piece = self._gzip.unused_data if self._gzip.eof else self._gzip.unconsumed_tail
+            self._add(self._inflate(chunk))
+            chunk = self._gzip.unused_data if self._gzip.eof else self._gzip.unconsumed_tail
         return self.size - before
 
     def finish(self) -> bytes:
         while self._gzip is not None and not self._gzip.eof:
-            if not (held_back := self._inflate(b"")):  # by the bound of the last step
+            if not (rest := self._inflate(b"")):  # left over by the bound of the last step
                 raise contract.bad_data("the gzip body is cut short")
-            self._add(held_back)
+            self._add(rest)
         parts, self._parts = self._parts, []
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def _inflate(self, piece: bytes) -> bytes:
+    def _inflate(self, chunk: bytes) -> bytes:
         assert self._gzip is not None
         try:
-            return self._gzip.decompress(piece, _STEP)
+            return self._gzip.decompress(chunk, _STEP)
         except zlib.error as error:
             raise contract.bad_data("the body is not gzip, although its content encoding says so") from error
 
-    def _add(self, piece: bytes) -> None:
-        self.size += len(piece)
+    def _add(self, chunk: bytes) -> None:
+        self.size += len(chunk)
         if self.size > self._limit:
             self._parts.clear()
             raise contract.too_large(self._limit)
-        if piece:
-            self._parts.append(piece)
+        if chunk:
+            self._parts.append(chunk)

@@ -1,4 +1,4 @@
-"""What OTLP 1.11 asks of a receiver, as pure functions: which requests are taken, and what is answered.
+"""The rules of OTLP 1.11 for a receiver: which requests are accepted, and what is answered.
 
 https://opentelemetry.io/docs/specs/otlp/#otlphttp-response, https://opentelemetry.io/docs/specs/otlp/#failures
 """
@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 MAX_BODY_BYTES = 64 * 2**20
-"""Largest body, as sent and after decompression: OTLP's own default."""
+"""Largest body, as sent and after decompression. OTLP's own default."""
 OVERLOADED_RETRY_S = 1.0
 
 
@@ -32,7 +32,7 @@ class Encoding(Enum):
 
 
 class Code(Enum):
-    """google.rpc.Code as used here, with the HTTP status that goes with it by default."""
+    """The values of google.rpc.Code that are used here."""
 
     INVALID_ARGUMENT = 3
     DEADLINE_EXCEEDED = 4
@@ -45,7 +45,7 @@ class Code(Enum):
 
 
 class RefusedError(Exception):
-    """A request that is not taken. Retryable exactly where `retry_after_s` is given."""
+    """A request that is not accepted. Retryable where `retry_after_s` is set, otherwise permanent."""
 
     def __init__(self, http: int, code: Code, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
@@ -65,12 +65,12 @@ def too_large(limit: int) -> RefusedError:
 
 
 def overloaded(message: str) -> RefusedError:
-    """The sender outruns the receiver: its own doing, for a moment."""
+    """Senders send faster than the receiver can work."""
     return RefusedError(429, Code.UNAVAILABLE, message, OVERLOADED_RETRY_S)
 
 
 def unavailable(message: str, retry_after_s: float) -> RefusedError:
-    """The receiver cannot store anything now, whoever sends."""
+    """The receiver cannot store anything now."""
     return RefusedError(503, Code.UNAVAILABLE, message, retry_after_s)
 
 
@@ -82,14 +82,14 @@ def unauthenticated() -> RefusedError:
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """How much of a request was refused although the request was taken; nothing at all is full success."""
+    """How much of an accepted request was refused. Nothing for full success."""
 
     rejected: int = 0
     message: str = ""
 
 
 def encoding_of(content_type: str) -> Encoding:
-    """Raises RefusedError (415). Parameters such as a charset do not matter."""
+    """The encoding by its media type; parameters such as a charset are ignored. Raises RefusedError (415)."""
     media = content_type.partition(";")[0].strip().lower()
     try:
         return Encoding(media)
@@ -102,7 +102,7 @@ def encoding_of(content_type: str) -> Encoding:
 
 
 def is_gzip(content_encoding: str) -> bool:
-    """Raises RefusedError (415) for what is neither gzip nor nothing."""
+    """Raises RefusedError (415) for any encoding but gzip and identity."""
     name = content_encoding.strip().lower()
     if name in ("", "identity"):
         return False
@@ -114,7 +114,7 @@ def is_gzip(content_encoding: str) -> bool:
 
 
 def check_length(content_length: int | None, limit: int) -> None:
-    """Refuse (413) what announces itself as too large before a byte of it is read."""
+    """Refuse (413) a body by its announced length, before it is read."""
     if content_length is not None and content_length > limit:
         raise too_large(limit)
 
@@ -127,7 +127,7 @@ _RESPONSES = {
 
 
 def response(signal: Signal, encoding: Encoding, taken: Taken) -> bytes:
-    """The body of a 200. On full success `partial_success` stays unset; a message without anything refused is a warning."""
+    """The body of a 200. On full success `partial_success` stays unset. A message without refused items is a warning."""
     message, field, key = _RESPONSES[signal]
     if not taken.message:
         return b"{}" if encoding is Encoding.JSON else b""
@@ -146,7 +146,7 @@ def status(refused: RefusedError, encoding: Encoding) -> bytes:
 
 
 def status_details(refused: RefusedError) -> bytes:
-    """gRPC's `grpc-status-details-bin`: with RetryInfo where the sender should come again."""
+    """gRPC's `grpc-status-details-bin`, with RetryInfo where the sender should retry."""
     details = []
     if refused.retry_after_s is not None:
         packed = Any()
@@ -156,12 +156,12 @@ def status_details(refused: RefusedError) -> bytes:
 
 
 def summary(rejected: dict[str, int], noun: str = "spans", dropped: dict[str, int] | None = None) -> Taken:
-    """What is told about refused parts: each reason with its count, the most frequent first; then of `dropped` exemplars."""
-    told = [_told(rejected, f"{noun} refused"), _told(dropped or {}, "exemplars not kept")]
-    return Taken(sum(rejected.values()), ". ".join(filter(None, told)))
+    """The answer about refused parts: each reason with its count, the most frequent first, then the same for `dropped` exemplars."""
+    sentences = [_counted(rejected, f"{noun} refused"), _counted(dropped or {}, "exemplars not kept")]
+    return Taken(sum(rejected.values()), ". ".join(filter(None, sentences)))
 
 
-def _told(counts: dict[str, int], what: str) -> str:
+def _counted(counts: dict[str, int], what: str) -> str:
     total = sum(counts.values())
     reasons = sorted(counts.items(), key=lambda item: -item[1])
     return f"{total} {what}: " + "; ".join(f"{count} × {why}" for why, count in reasons) if total else ""

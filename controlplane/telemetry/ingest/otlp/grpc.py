@@ -1,8 +1,8 @@
 """OTLP over gRPC: the three collector services, on raw bytes.
 
-gRPC's own decompression is off, since it has no bound on what comes out: bodies are inflated here, as over HTTP. A gzip body
-is told by its first two bytes, which begin no protobuf message (0x1f is a tag of wire type 7). The method is unary, and served
-as a stream of one message: so the sender is known before its message is read.
+gRPC's own decompression is off, because it has no bound on the result: bodies are inflated here, as over HTTP. A gzip body is recognised
+by its first two bytes, with which no protobuf message begins (0x1f is a tag of wire type 7). The unary method is served as a stream of
+one message, so that the sender is checked before its message is read.
 """
 
 from __future__ import annotations  # grpc's classes are generic to the type checker alone
@@ -24,7 +24,7 @@ from .receiver import Receiver
 log = structlog.get_logger(__name__)
 
 READING = 8
-"""Messages read at once: what gRPC holds of them is not accounted for until they are whole."""
+"""Messages read at once. The memory that gRPC holds of a message is not accounted for until the message is complete."""
 READ_TIMEOUT_S, PLACE_TIMEOUT_S = 30.0, 2.0
 
 _METHODS = {
@@ -90,7 +90,7 @@ class GrpcReceiver(grpc.GenericRpcHandler):  # type: ignore[type-arg]
 
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[None]:
-        """One of the places for a message that is coming in: its size is known, and accounted for, only when it is here."""
+        """Hold one of the places for a message that is being received."""
         try:
             async with asyncio.timeout(PLACE_TIMEOUT_S):
                 await self._places.acquire()
@@ -103,8 +103,8 @@ class GrpcReceiver(grpc.GenericRpcHandler):  # type: ignore[type-arg]
 
 
 def server(receiver: Receiver, token: str) -> grpc.aio.Server:
-    """Not yet bound to a port, nor started."""
-    made = grpc.aio.server(
+    """The server, not yet bound to a port and not started."""
+    grpc_server = grpc.aio.server(
         options=[
             ("grpc.max_receive_message_length", receiver.max_body_bytes),
             ("grpc.per_message_decompression", 0),
@@ -112,5 +112,5 @@ def server(receiver: Receiver, token: str) -> grpc.aio.Server:
             ("grpc.max_concurrent_streams", 1000),
         ]
     )
-    made.add_generic_rpc_handlers((GrpcReceiver(receiver, token),))
-    return made
+    grpc_server.add_generic_rpc_handlers((GrpcReceiver(receiver, token),))
+    return grpc_server

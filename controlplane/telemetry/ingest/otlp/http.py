@@ -15,11 +15,11 @@ from .receiver import Receiver
 log = structlog.get_logger(__name__)
 
 READ_TIMEOUT_S = 30.0
-"""How long a body may take to arrive. A sender that dawdles holds memory."""
+"""How long a body may take to arrive, because a slow sender holds memory."""
 
 
 class HttpReceiver:
-    """The handlers and their error answers; `routes` and `middleware` go into an aiohttp application with `auto_decompress=False`."""
+    """The handlers and their error responses. Its routes and middleware need an aiohttp application with `auto_decompress=False`."""
 
     def __init__(self, receiver: Receiver, token: str) -> None:
         self._receiver, self._token = receiver, token
@@ -46,32 +46,32 @@ class HttpReceiver:
             raise contract.unauthenticated()
 
     async def body(self, request: web.Request, *, gzip: bool) -> bytes:
-        """The body, out of gzip where it is in it, accounted for in the receiver until the caller lets it go."""
+        """The decompressed body. The receiver accounts for its memory until the caller calls `grow` with its negative length."""
         limit = self._receiver.max_body_bytes
         body = Body(gzip=gzip, limit=limit)
         contract.check_length(request.content_length, limit)
         self._receiver.admit()
-        held = 0
+        accounted = 0
         try:
             async with asyncio.timeout(READ_TIMEOUT_S):
-                async for piece in request.content.iter_any():
-                    grown = body.feed(piece)
-                    held += grown
+                async for chunk in request.content.iter_any():
+                    grown = body.feed(chunk)
+                    accounted += grown
                     self._receiver.grow(grown)
             whole = body.finish()
-            self._receiver.grow(len(whole) - held)
-            held = len(whole)
+            self._receiver.grow(len(whole) - accounted)
+            accounted = len(whole)
         except TimeoutError:
-            self._receiver.grow(-held)
+            self._receiver.grow(-accounted)
             raise RefusedError(408, Code.DEADLINE_EXCEEDED, f"the body took longer than {READ_TIMEOUT_S:g} s") from None
         except BaseException:
-            self._receiver.grow(-held)
+            self._receiver.grow(-accounted)
             raise
         return whole
 
     @property
     def middleware(self) -> Middleware:
-        """Every answer that is not a success becomes a google.rpc.Status in the request's own encoding."""
+        """Turns every error into a google.rpc.Status in the request's own encoding."""
 
         @web.middleware
         async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -94,7 +94,7 @@ class HttpReceiver:
                     response.headers["Allow"] = allow
                 return response
             except (ConnectionError, web.RequestPayloadError, asyncio.CancelledError):
-                raise  # the sender went away: nobody to answer
+                raise  # the sender has closed the connection
             except Exception:
                 log.exception("otlp.failed", path=request.path)
                 return self._refusal(request, RefusedError(500, Code.INTERNAL, "the receiver failed on this request"))

@@ -1,4 +1,4 @@
-"""What both transports share: take a body, judge it, make it durable, say what became of it."""
+"""Takes a body from either transport: checks it, makes it durable, and returns what was refused."""
 
 import asyncio
 import time
@@ -23,14 +23,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _AT_ONCE_BYTES = 256 * 1024
-"""Bodies up to this size are judged on the event loop; a larger one would hold everybody else up."""
+"""Bodies up to this size are checked on the event loop. A larger one would block all other requests."""
 
 NOT_STORED = "Weir does not store logs: turn this exporter off"
 
 
 @dataclass
 class Counts:
-    """What the receiver did since it started."""
+    """Counts since the receiver started."""
 
     requests: dict[tuple[str, str], int] = field(default_factory=dict)  # by (transport, outcome)
     received_bytes: int = 0
@@ -42,7 +42,7 @@ class Counts:
 
 
 class Receiver:
-    """Takes requests while fewer than `inflight_bytes` of bodies are in memory, and refuses the rest at once."""
+    """Accepts requests while fewer than `inflight_bytes` of bodies are in memory, and refuses others at once."""
 
     def __init__(
         self,
@@ -68,14 +68,14 @@ class Receiver:
         self._large.shutdown(wait=True, cancel_futures=True)
 
     def admit(self) -> None:
-        """Refuse early, before a body is read, what could not be stored anyway. Raises RefusedError."""
+        """Refuse a request that could not be stored before its body is read. Raises RefusedError."""
         if reason := self._spool.refusal():
             raise contract.unavailable(reason, SpoolFullError(reason).retry_after_s)
         if self.inflight >= self._inflight_bytes:
             raise self._overloaded()
 
     def grow(self, size: int) -> None:
-        """Account for `size` more bytes of bodies in memory; negative when they are let go. Raises RefusedError when it is too much."""
+        """Account for `size` more bytes of bodies in memory, negative when they are released. Raises RefusedError above the limit."""
         self.inflight += size
         if size > 0:
             self.counts.received_bytes += size
@@ -83,7 +83,7 @@ class Receiver:
                 raise self._overloaded()
 
     async def take(self, signal: Signal, encoding: Encoding, body: bytes) -> Taken:
-        """Returns once what was accepted would survive a kill. Raises RefusedError."""
+        """Returns once the accepted part would survive a kill. Raises RefusedError."""
         try:
             if signal is Signal.METRICS:
                 samples = await self.judged(len(body), self._samples, encoding, body)
@@ -98,7 +98,7 @@ class Receiver:
             raise contract.unavailable(str(full), full.retry_after_s) from full
 
     async def judged(self, size: int, judge: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> R:
-        """What `judge` finds in a body of `size` bytes: here and now where it is small, else beside the event loop, one at a time."""
+        """Call `judge` for a body of `size` bytes: at once where it is small, otherwise in the thread for large bodies."""
         if size <= _AT_ONCE_BYTES:
             return judge(*arguments, **named)
         loop = asyncio.get_running_loop()

@@ -1,8 +1,8 @@
-"""Puts Triton's spans back into the trace they belong to, where Triton has lost the caller's `traceparent`.
+"""Moves Triton's spans into the trace they belong to, where Triton has lost the caller's `traceparent`.
 
-Triton 2.51 starts a trace of its own for 1 to 8 of 100 streamed calls although the header was sent, whatever client sends it
-(measured on loopback, docs/models.md). The gateway therefore gives each call its traceparent as the request id too, and Triton
-repeats that in `triton.request_id` of its model's span. The trace and the span that it names are the lost trace's *home*.
+Triton 2.51 starts a new trace for 1 to 8 of 100 streamed calls although every client sends the header (measured on loopback,
+docs/models.md). The gateway therefore sends the traceparent as the request id too, and Triton repeats it in `triton.request_id` of its
+model's span. The trace and span that it names are the *home* of the lost trace.
 """
 
 import re
@@ -19,36 +19,36 @@ SIZE = 55
 _TRACEPARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}")
 
 MOST_HOMES = 4096
-"""Remembered at a time, about 1 MB: an hour of lost traces at one a second."""
+"""How many are remembered, about 1 MB: an hour of lost traces at one per second."""
 
 Words = NDArray[np.uint64]
 
 
 class Home(NamedTuple):
-    """Where the spans of a lost trace belong: the trace, and the span that called. Raw ids."""
+    """Where the spans of a lost trace belong: the trace, and the calling span. Raw ids."""
 
     trace_id: bytes
     parent_id: bytes
 
 
-def home_of(trace_id: bytes, said: AttrValue | None) -> Home | None:
-    """The home that a span of `trace_id` names by its `triton.request_id`; None where it names none, or its own trace."""
-    if not isinstance(said, str) or not (match := _TRACEPARENT.fullmatch(said)):
+def home_of(trace_id: bytes, request_id: AttrValue | None) -> Home | None:
+    """The home that a span's `triton.request_id` names. None where it names none, or the span's own trace."""
+    if not isinstance(request_id, str) or not (match := _TRACEPARENT.fullmatch(request_id)):
         return None
     home = Home(*(bytes.fromhex(part) for part in match.groups()))
     return None if home.trace_id == trace_id else home
 
 
 def moved(span: Span, home: Home) -> Span:
-    """The span in its home: its trace's outermost span is called from there."""
+    """The span in its home. A root becomes a child of the calling span."""
     return span._replace(trace_id=home.trace_id, parent_id=span.parent_id or home.parent_id)
 
 
 class Homes:
-    """The homes of lost traces, the newest of them.
+    """The homes of the newest lost traces.
 
-    Only the model's span names a home. It ends, and is exported, before the stream that it is a part of: what comes of that trace in
-    later exports is known by this memory. What it does not know, the store does (pipeline/assembly.py).
+    Only the model's span names a home. It is exported before the stream ends that it is part of, so later spans of the same trace are
+    recognised by this memory. The store knows the homes that are not in it (pipeline/assembly.py).
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class Homes:
         return self._homes.get(trace_id)
 
     def learn(self, named: dict[bytes, Home]) -> dict[bytes, Home]:
-        """Remember these, by the lost trace's id; those that are new."""
+        """Remember these homes by the lost trace's id. Returns those that are new."""
         new = {trace_id: home for trace_id, home in named.items() if self._homes.get(trace_id) != home}
         if new:
             self._homes |= new
@@ -72,9 +72,9 @@ class Homes:
         return new
 
     def among(self, firsts: Words) -> list[int]:
-        """Which of these traces, by the first half of their ids, may be lost ones."""
+        """The indexes of traces that may be lost, by the first half of their ids."""
         if not len(self._firsts):
             return []
         at = np.minimum(np.searchsorted(self._firsts, firsts), len(self._firsts) - 1)
-        found: list[int] = np.flatnonzero(self._firsts[at] == firsts).tolist()
-        return found
+        indexes: list[int] = np.flatnonzero(self._firsts[at] == firsts).tolist()
+        return indexes

@@ -1,4 +1,4 @@
-"""`python -m controlplane.telemetry.ingest.pipeline --shard 0 --shards 1`, started by `controlplane.telemetry` alone."""
+"""`python -m controlplane.telemetry.ingest.pipeline --shard 0 --shards 1`: only `controlplane.telemetry` starts it."""
 
 import argparse
 import gc
@@ -6,7 +6,7 @@ import logging
 
 from controlplane.telemetry import native
 
-native.use()  # before anything of it is imported
+native.use()  # before the compiled modules are imported
 
 from controlplane.telemetry.config import load  # noqa: E402
 from controlplane.telemetry.ingest.pipeline.process import run  # noqa: E402
@@ -20,8 +20,8 @@ def main() -> None:
     parser.add_argument("--shards", type=int, default=1)
     arguments = parser.parse_args()
     for library in ("urllib3", "clickhouse_connect"):
-        logging.getLogger(library).setLevel(logging.CRITICAL)  # what they would say, `sink` says once
-    gc.set_threshold(50_000, 20, 100)  # hundreds of thousands of spans are alive, and few cycles: look less often
+        logging.getLogger(library).setLevel(logging.CRITICAL)  # `sink` logs their errors once
+    gc.set_threshold(50_000, 20, 100)  # there are hundreds of thousands of spans and few cycles: collect less often
     config = load()
     run(
         config.home / "spool",

@@ -1,15 +1,15 @@
-"""Brings together what several pipelines got of one trace, by way of the store alone.
+"""Assembles traces of which several pipelines received parts. The pipelines share nothing but the store.
 
-Every pipeline writes, in this order: spans, then a *share* that says "I closed this trace", then rows. After its rows it looks whether
-another pipeline has a share of one of its traces; such a trace it closes again, with all spans that the store has, and looks again until no
-share is new. Of two pipelines, the one that writes its share last sees the other's, and with it all spans and rows that the other wrote
-before. A pipeline that is killed on the way works the batch off again, because its checkpoint has not moved.
+Every pipeline writes in this order: spans, then a *share*, which says that it closed this trace, then rows. After its rows it queries
+whether another pipeline has a share of one of its traces. It closes such a trace again, with all spans that the store has, and repeats
+this until no share is new. Of two pipelines, the one that writes its share last sees the other's share, and with it all spans and rows
+that the other wrote before. A pipeline that is killed on the way repeats the batch, because its checkpoint has not moved.
 
-A *lost* trace (otlp/rejoin.py) is closed into another: its spans are copied to where they belong, that trace is closed again, and the rows
-of the lost one are taken back.
+A *lost* trace (otlp/rejoin.py) is closed into another: its spans are copied to their home, that trace is closed again, and the rows of
+the lost trace are withdrawn.
 
-What is written never depends on the order of writing: rows and withdrawals carry a version that grows with the number of spans that they
-were made from (`batch.version_of`), and the highest counts.
+The result does not depend on the order of writing: rows and withdrawals carry a version that grows with the number of spans from which
+they were made (`batch.version_of`), and the highest version counts.
 """
 
 import secrets
@@ -25,15 +25,15 @@ from controlplane.telemetry.store.write.withdraw import RequestKey, key_of
 from .batch import Batch, Refuse, rows_of, version_of, withdrawal_of
 
 SLACK_S = 300
-"""By how much the parts of a trace that reach two pipelines may lie apart, beyond the time that the later part itself spans."""
+"""How far apart in time the parts of a trace may reach two pipelines, s, beyond the time that the later part spans."""
 MOST_TRACES, MOST_SPANS = 1_000, 50_000
-"""Closed at a time out of the store: bounds memory."""
+"""How many are read from the store and closed at a time, which bounds memory."""
 OLDEST_S = KEPT_H * 3600 - SLACK_S
-"""How long shares can be relied on, s."""
+"""How long shares are kept with certainty, s."""
 
 
 class Closing:
-    """Traces closed out of the store: what is to be written."""
+    """The result of closing traces with the spans in the store."""
 
     def __init__(
         self,
@@ -44,9 +44,9 @@ class Closing:
         counts: Mapping[bytes, int] = MappingProxyType({}),
         refused: Refuse = lambda items, reason: None,
     ) -> None:
-        """`traces` is all that the store has of each, `present` the requests that it has of them, `homes` where the lost ones among them
-        belong, `names` as in `naming`. A trace that cannot be closed, or of which the store has no span, keeps its rows. `counts` is how
-        many spans of each the store has: of a trace with more than ROW_SPANS only the earliest are in `traces`."""
+        """`traces` are all spans of each trace in the store, `present` the requests that the store has of them, `homes` the homes of the
+        lost ones among them, `names` as in `model_names`. A trace that cannot be closed, or of which the store has no span, keeps its rows.
+        `counts` is how many spans of each the store has: of a trace with more than ROW_SPANS only the earliest are in `traces`."""
         self.rows: list[LedgerRow] = []
         self.versions: list[int] = []
         self.moved: list[Span] = []
@@ -64,13 +64,13 @@ class Closing:
             self.rows += rows
             self.versions += [version_of(spans, known)] * len(rows)
             withdrawals[trace_id] = withdrawal_of(spans, known)
-        gone = present - set(map(key_of, self.rows))
-        self.withdrawn = [key for key in gone if key.trace_id in withdrawals]
+        left_out = present - set(map(key_of, self.rows))
+        self.withdrawn = [key for key in left_out if key.trace_id in withdrawals]
         self.withdrawals = [withdrawals[key.trace_id] for key in self.withdrawn]
 
 
 def groups(trace_ids: Sequence[bytes], counts: Mapping[bytes, int]) -> Iterator[list[bytes]]:
-    """These traces in groups that are closed at a time: at most MOST_TRACES and MOST_SPANS. An oversized one is alone."""
+    """Divides traces into groups of at most MOST_TRACES and MOST_SPANS. An oversized trace is a group of its own."""
     some: list[bytes] = []
     spans = 0
     for trace_id in trace_ids:
@@ -88,7 +88,7 @@ def groups(trace_ids: Sequence[bytes], counts: Mapping[bytes, int]) -> Iterator[
 
 
 class Shared:
-    """Of one batch's traces, those of which other pipelines have a share."""
+    """Finds the traces of one batch of which other pipelines have a share."""
 
     def __init__(self, batch: Batch) -> None:
         self.shares = share_of(batch.closed) if batch.closed else []
@@ -97,24 +97,24 @@ class Shared:
         self._seen: dict[int, int] = {}
 
     def age_s(self, now_ns: int) -> int:
-        """How far back to look for the shares of others."""
+        """How far back to query the shares of other pipelines, s."""
         return min(max(0, (now_ns - self._since_ns) // 10**9) + SLACK_S, KEPT_H * 3600)
 
-    def new(self, found: dict[int, int]) -> set[bytes]:
-        """Traces of which there are more shares than when this was last asked."""
-        if not found:
+    def new(self, counts: dict[int, int]) -> set[bytes]:
+        """Traces of which there are more shares than at the previous call."""
+        if not counts:
             return set()
-        grown = {share for share, number in found.items() if number > self._seen.get(share, 0)}
-        self._seen = found
+        grown = {share for share, number in counts.items() if number > self._seen.get(share, 0)}
+        self._seen = counts
         return {trace_id for trace_id, share in zip(self._trace_ids, self.shares, strict=True) if share in grown}
 
 
 def identity() -> int:
-    """The number by which shares know a pipeline, new at each start: what it closed before a restart counts as another's, and is closed
-    again where more of it comes."""
+    """A random number that identifies this run of a pipeline in shares. What an earlier run closed counts as another pipeline's, and is
+    closed again where more of it arrives."""
     return secrets.randbits(64)
 
 
 def oldest_ns(now_ns: int) -> int:
-    """Of spans received before this time, another pipeline may have closed a part so long ago that no share of it is left."""
+    """Of spans received before this time, another pipeline may have closed a part so long ago that its share has expired."""
     return now_ns - OLDEST_S * 10**9

@@ -1,4 +1,4 @@
-"""What goes into the store at once, and what is true once it is in there."""
+"""A batch: what is written to the store at once, and the checkpoint that holds afterwards."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,17 +19,17 @@ log = structlog.get_logger(__name__)
 _NOWHERE = Position(0, 0)
 NEVER_NS = 2**63
 Refuse = Callable[[Sequence[object], str], None]
-"""Keeps items that cannot be stored, and why, where people find them."""
+"""Keeps items that cannot be stored, with the reason, in a file."""
 
 
 @dataclass(slots=True)
 class Batch:
-    """Spans first, then rows: a row in the store always has its spans there."""
+    """Spans are written first, then rows, so that a row in the store always has its spans there."""
 
     spans: list[Spans] = field(default_factory=list)
     rows: list[LedgerRow] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)  # of the rows, see `version_of`
-    amend: list[bytes] = field(default_factory=list)  # traces to be closed again with what the store knows of them
+    amend: list[bytes] = field(default_factory=list)  # traces to be closed again with their spans in the store
     closed: list[bytes] = field(default_factory=list)  # all traces that it closes, `amend` among them
     homes: dict[bytes, Home] = field(default_factory=dict)  # of lost traces, `closed` among them
     since_ns: int = NEVER_NS  # when the first of these began, or was received: ns since the Unix epoch
@@ -39,7 +39,7 @@ class Batch:
 
 
 def parts(batch: Batch) -> Iterator[Batch]:
-    """The batch's contents one by one, spans first: for when it fails as a whole. They carry no checkpoint."""
+    """The batch's contents one by one, spans first, for a batch that fails as a whole. They carry no checkpoint."""
     for spans in batch.spans:
         yield Batch(spans=[spans])
     for samples in batch.samples:
@@ -61,7 +61,7 @@ def parts(batch: Batch) -> Iterator[Batch]:
 
 
 def contents(part: Batch) -> list[object]:
-    """What is in one of `parts`, as it is kept when it cannot be stored."""
+    """The items in one of `parts`, in the form in which refused items are kept."""
     return [
         *(span for spans in part.spans for some in spans.parts() for span in spans.of(some)),
         *part.samples,
@@ -70,27 +70,26 @@ def contents(part: Batch) -> list[object]:
 
 
 def version_of(spans: list[Span], known: int = 0) -> int:
-    """The version of a row that was made of these spans of its trace: twice as many as there are distinct ones.
+    """The version of a row that was made of these spans of its trace: twice the number of distinct spans.
 
-    It grows with what is known, whoever closes the trace and however often: what was concluded from more spans counts, in whatever
-    order conclusions are written. `known` is how many there are where `spans` are only the earliest of them.
+    A row that was made of more spans wins, in any order of writing. `known` is the number of spans where `spans` are only the earliest.
     """
     return 2 * max(known, len({span.span_id for span in spans}))
 
 
 def withdrawal_of(spans: list[Span], known: int = 0) -> int:
-    """The version at which a row is taken back that is no request by these spans: it hides what was made of as many or fewer."""
+    """The version at which a row is withdrawn: it hides rows that were made of as many or fewer spans."""
     return version_of(spans, known) + 1
 
 
 def rows_of(
     spans: list[Span], names: Mapping[str, str], refused: Refuse = lambda items, reason: None
 ) -> list[LedgerRow] | None:
-    """The trace's requests, with models' names from `names`; None, and said so, where closing fails: one trace must not stop the others."""
+    """The trace's requests, with models' names from `names`. None where closing fails, which is logged and does not stop other traces."""
     try:
         return named(close(spans), names)
     except Exception as error:
         trace_id = spans[0].trace_id.hex()
-        log.exception("pipeline.trace_not_closed", trace_id=trace_id, spans=len(spans), kept_in="refused.jsonl")
+        log.exception("pipeline.trace_refused", trace_id=trace_id, spans=len(spans), kept_in="refused.jsonl")
         refused([{"trace_id": trace_id, "spans": len(spans)}], f"{type(error).__name__}: {error}")
         return None

@@ -1,7 +1,7 @@
-"""Remembers which traces were closed, in bounded memory and across restarts: a later span amends, a new trace costs no query.
+"""Remembers which traces were closed, in bounded memory and across restarts, so that a new trace needs no query of the store.
 
-Two Bloom filters in files mapped into memory, so that they outlive a kill: the younger is added to, and when it is full the older is
-forgotten. What they wrongly believe to know costs one needless read of the store; what they know is never missed.
+It uses two Bloom filters in files mapped into memory, so that they outlive a kill. Traces are added to the younger; when that is full the
+older is dropped. A false positive costs one needless read of the store. There are no false negatives.
 """
 
 import mmap
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from controlplane.telemetry.ingest.compiled import compiled
 
 SLACK_NS = 5 * 10**9
-"""How much later than the memory's beginning a trace must have started to be surely new: clocks differ, traces last."""
+"""How much later than the beginning of the older filter a trace must have started to be new, because clocks differ and traces last."""
 
 FILTER_BYTES = 8 * 2**20
 _BITS_PER_TRACE = 10  # with seven probes: 0.8 % false positives when full
@@ -38,30 +38,30 @@ def _mixed(word: np.uint64) -> np.uint64:
 def _add(bits: NDArray[np.uint8], words: Words) -> None:
     size = np.uint64(len(bits) * 8)
     for row in range(words.shape[0]):
-        one = _mixed(words[row, 0] + np.uint64(0x9E3779B97F4A7C15))
-        step = _mixed(words[row, 1] ^ one) | np.uint64(1)
+        place = _mixed(words[row, 0] + np.uint64(0x9E3779B97F4A7C15))
+        step = _mixed(words[row, 1] ^ place) | np.uint64(1)
         for _ in range(_PROBES):
-            probe = one % size
+            probe = place % size
             bits[probe >> np.uint64(3)] |= np.uint8(1) << np.uint8(probe & np.uint64(7))
-            one += step
+            place += step
 
 
 @compiled
-def _has(bits: NDArray[np.uint8], words: Words, found: NDArray[np.bool_]) -> None:
-    """Set `found` where the id may be in there."""
+def _has(bits: NDArray[np.uint8], words: Words, matches: NDArray[np.bool_]) -> None:
+    """Set `matches` where the filter may have the id."""
     size = np.uint64(len(bits) * 8)
     for row in range(words.shape[0]):
-        one = _mixed(words[row, 0] + np.uint64(0x9E3779B97F4A7C15))
-        step = _mixed(words[row, 1] ^ one) | np.uint64(1)
+        place = _mixed(words[row, 0] + np.uint64(0x9E3779B97F4A7C15))
+        step = _mixed(words[row, 1] ^ place) | np.uint64(1)
         all_set = True
         for _ in range(_PROBES):
-            probe = one % size
+            probe = place % size
             if not (bits[probe >> np.uint64(3)] >> np.uint8(probe & np.uint64(7))) & 1:
                 all_set = False
                 break
-            one += step
+            place += step
         if all_set:
-            found[row] = True
+            matches[row] = True
 
 
 class _Filter:
@@ -81,11 +81,11 @@ class _Filter:
         _add(self._bits, words)
         self._note(self.since_ns, self.count + len(words))
 
-    def mark(self, words: Words, found: NDArray[np.bool_]) -> None:
-        _has(self._bits, words, found)
+    def mark(self, words: Words, matches: NDArray[np.bool_]) -> None:
+        _has(self._bits, words, matches)
 
     def close(self) -> None:
-        self._bits = np.empty(0, np.uint8)  # the map cannot be closed while something looks into it
+        self._bits = np.empty(0, np.uint8)  # the map cannot be closed while an array refers to it
         self._map.close()
 
     def _note(self, since_ns: int, count: int) -> None:
@@ -93,8 +93,8 @@ class _Filter:
         _HEADER.pack_into(self._map, 0, since_ns, count)
 
 
-class Recent:
-    """`since_ns` is what to write down where there are no files yet: the time since which everything closed is known."""
+class ClosedTraces:
+    """`since_ns` is written to new files: the time since which all closed traces are known."""
 
     def __init__(self, folder: Path, name: str, since_ns: int, size: int = FILTER_BYTES) -> None:
         self._young_path, self._old_path = folder / f"{name}.young", folder / f"{name}.old"
@@ -115,13 +115,13 @@ class Recent:
             left = left[fit:]
 
     def may_know(self, trace_ids: Sequence[bytes], earliest_ns: Sequence[int]) -> list[bool]:
-        """Of each trace, whether spans of it may be in the store already; `earliest_ns` is when its earliest one at hand started."""
+        """Whether the store may have spans of each trace already. `earliest_ns` is the start of its earliest span at hand."""
         words = _words(trace_ids)
-        found = np.zeros(len(words), np.bool_)
-        self._young.mark(words, found)
-        self._old.mark(words, found)
-        surely_ns = self._old.since_ns + SLACK_NS if self._old.since_ns else 0
-        return [known or at_ns < surely_ns for known, at_ns in zip(found.tolist(), earliest_ns, strict=True)]
+        matches = np.zeros(len(words), np.bool_)
+        self._young.mark(words, matches)
+        self._old.mark(words, matches)
+        new_from_ns = self._old.since_ns + SLACK_NS if self._old.since_ns else 0
+        return [known or at_ns < new_from_ns for known, at_ns in zip(matches.tolist(), earliest_ns, strict=True)]
 
     def close(self) -> None:
         self._young.close()

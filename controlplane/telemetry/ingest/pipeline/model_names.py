@@ -1,4 +1,4 @@
-"""What Triton calls a model, and what clients call it: a request that Triton alone tells of is counted under the fleet's name."""
+"""Gives requests of which there are only Triton's spans the model name that clients use."""
 
 import time
 from collections.abc import Mapping
@@ -16,24 +16,24 @@ _LOOK_EVERY_S = 1.0
 
 
 def names_of(snapshot: Snapshot) -> dict[str, str]:
-    """The fleet's model by the name that Triton has for it. A name that serves several models says nothing of either."""
+    """The fleet's model by Triton's name for it, without names that serve several models."""
     triton_name = {pool.name: pool.model_name for pool in snapshot.pools}
-    found: dict[str, set[str]] = {}
+    models: dict[str, set[str]] = {}
     for model in snapshot.models:
         for route in model.routes:
-            found.setdefault(triton_name[route.pool], set()).add(model.name)
-    return {name: models.pop() for name, models in found.items() if len(models) == 1}
+            models.setdefault(triton_name[route.pool], set()).add(model.name)
+    return {name: served.pop() for name, served in models.items() if len(served) == 1}
 
 
 def named(rows: list[LedgerRow], names: Mapping[str, str]) -> list[LedgerRow]:
-    """The rows, those that Triton alone tells of under the fleet's names."""
+    """The rows, with the fleet's names in those that Triton's adapter made."""
     return [
         replace(row, model=names[row.model]) if row.adapter == "triton" and row.model in names else row for row in rows
     ]
 
 
 class ModelNames:
-    """The names in the policy snapshot, read again when the file has changed. What cannot be read leaves the last ones."""
+    """The names in the policy snapshot, read again when the file changes. Where it cannot be read the previous names stay."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -56,6 +56,6 @@ class ModelNames:
             self._read = stat.st_mtime_ns, stat.st_ino
             self._names = names_of(decode(self._path.read_bytes()))
         except FileNotFoundError:
-            pass  # no fleet was published here: Triton's names stay
+            pass  # no fleet has been published: Triton's names stay
         except (OSError, SnapshotError) as error:
             log.warning("snapshot.unreadable", path=str(self._path), error=str(error))

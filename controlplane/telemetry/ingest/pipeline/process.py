@@ -1,4 +1,4 @@
-"""One pipeline process: told on standard input how far the spool is committed, it reports on standard output what is stored."""
+"""One pipeline process: reads from standard input how far the spool is committed, and reports on standard output what is stored."""
 
 import os
 import select
@@ -15,7 +15,7 @@ from controlplane.telemetry.ingest.spool.reader import Damage, SpoolReader
 
 from .assembly import identity
 from .batch import Batch
-from .closed_traces import Recent
+from .closed_traces import ClosedTraces
 from .model_names import ModelNames
 from .report import BEAT_S, Folder, Reporter
 from .sink import Sink
@@ -28,15 +28,15 @@ log = structlog.get_logger(__name__)
 
 
 class Frontier:
-    """How far the spool is committed, as the lines `SEGMENT OFFSET` on a pipe say; the last one counts."""
+    """How far the spool is committed: the last line `SEGMENT OFFSET` on a pipe."""
 
     def __init__(self, pipe: int) -> None:
         self._pipe, self._rest = pipe, b""
         self.position = Position(0, 0)
-        self.ended = False  # the other end is gone
+        self.ended = False  # the other end is closed
 
     def wait(self, seconds: float) -> None:
-        """Until it moves, or for so long."""
+        """Wait until it moves, at most `seconds`."""
         ready, _, _ = select.select([self._pipe], [], [], seconds)
         if not ready:
             return
@@ -59,7 +59,7 @@ def run(
     batches: BatchLimits,
     retention_days: int,
 ) -> None:
-    """Until standard input ends."""
+    """Runs until standard input ends."""
     names = ModelNames(snapshot)
     export_request.prepare()
     frontier = Frontier(sys.stdin.fileno())
@@ -73,12 +73,12 @@ def run(
             reporter.send(Status(damaged=1, lost_bytes=damage.lost_bytes))
 
     def stored(batch: Batch, status: Status) -> None:
-        if own.patiently(lambda: checkpoint.save(folder, shard, shards, batch.checkpoint)):
+        if own.retry(lambda: checkpoint.save(folder, shard, shards, batch.checkpoint)):
             reporter.send(status)
 
     reader = SpoolReader(folder, checkpoint.load(folder, shard, shards), lost)
-    untouched = reader.position == segment_files.start_of(1)  # nothing was ever closed here
-    recent = Recent(folder, f"closed.{shard}-of-{shards}", 0 if untouched else time.time_ns())
+    untouched = reader.position == segment_files.start_of(1)  # no trace was ever closed here
+    recent = ClosedTraces(folder, f"closed.{shard}-of-{shards}", 0 if untouched else time.time_ns())
     sink = Sink(store, identity(), stored, own.refuse, away=reporter.store_away, names=names, waiting=reporter.beat)
     worker = Worker(
         reader,
@@ -98,7 +98,7 @@ def run(
         wait_s = 0.0
         while not frontier.ended:
             if not sink.alive:
-                sys.exit("the writing thread ended")  # and said why; we are started again
+                sys.exit("the writing thread ended")  # it has logged why; the parent starts this process again
             frontier.wait(min(wait_s, BEAT_S))
             wait_s = worker.step()
             reporter.beat()

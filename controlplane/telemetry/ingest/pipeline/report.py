@@ -1,4 +1,4 @@
-"""What a pipeline process tells the receiver, and what it keeps of items that cannot be stored."""
+"""Reports a pipeline's status to the receiver, and keeps items that cannot be stored."""
 
 import os
 import threading
@@ -14,15 +14,15 @@ from .status import NOT_REACHED, Status, encode
 log = structlog.get_logger(__name__)
 
 BEAT_S = 1.0
-"""How often there is a sign of life at least."""
+"""The longest time between two statuses, s."""
 REFUSED_FILE = "refused.jsonl"
 MOST_REFUSED_BYTES = 64 * 2**20
-"""Of that file; the one before it is kept beside it."""
+"""Size of that file. The previous one is kept beside it."""
 _AGAIN_S = 1.0
 
 
 class Reporter:
-    """Statuses, one line each on `pipe`. Used by both threads of the process."""
+    """Writes statuses, one line each, to `pipe`. Thread-safe."""
 
     def __init__(self, pipe: int, shard: int, pending: Callable[[], int]) -> None:
         self._pipe, self._shard, self._pending = pipe, shard, pending
@@ -42,7 +42,7 @@ class Reporter:
         os.write(self._pipe, line + b"\n")  # shorter than PIPE_BUF: lines of two threads do not mix
 
     def beat(self) -> None:
-        """Called wherever the work moves or waits: at most one line a second."""
+        """Send a status unless one was sent within the last second. Called wherever the work moves or waits."""
         if time.monotonic() - self._said_s >= BEAT_S:
             self.send(Status())
 
@@ -54,14 +54,14 @@ class Reporter:
         if reason != self._disk_away:
             self._disk_away = reason
             if reason:
-                log.error("pipeline.disk_refuses", reason=reason, remedy="it is tried again every second")
+                log.error("pipeline.disk_refused", reason=reason, remedy="it is tried again every second")
             else:
-                log.info("pipeline.disk_takes_again")
+                log.info("pipeline.disk_recovered")
             self.send(Status())
 
 
 class Folder:
-    """The pipeline's writes into the spool's folder: a disk that refuses one is waited for, so that nothing passes by unsaved."""
+    """Writes files into the spool's folder, and retries while the disk refuses a write."""
 
     def __init__(self, path: Path, reporter: Reporter) -> None:
         self._path, self._reporter = path, reporter
@@ -69,11 +69,11 @@ class Folder:
         self._one_at_a_time = threading.Lock()
 
     def end(self) -> None:
-        """Wait no longer."""
+        """Stop retrying."""
         self._ended.set()
 
-    def patiently(self, write: Callable[[], None]) -> bool:
-        """False where the process ends before the disk has taken it."""
+    def retry(self, write: Callable[[], None]) -> bool:
+        """Call `write` until it succeeds. False where `end` was called first."""
         while True:
             try:
                 write()
@@ -86,10 +86,10 @@ class Folder:
                 return True
 
     def refuse(self, items: Sequence[object], reason: str) -> None:
-        """Keep what cannot be stored, and count it."""
+        """Keep items that cannot be stored, and count them."""
         lines = b"".join([_line(item, reason) for item in items])
         with self._one_at_a_time:
-            if self.patiently(lambda: self._append(lines)):
+            if self.retry(lambda: self._append(lines)):
                 self._reporter.send(Status(refused=len(items)))
 
     def _append(self, lines: bytes) -> None:

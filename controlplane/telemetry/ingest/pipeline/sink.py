@@ -1,4 +1,4 @@
-"""Writes batches in order, and never gives up: while the store is away they wait, and what feeds them waits too."""
+"""Writes batches to the store in order, and retries while the store is away. The worker then waits too."""
 
 import queue
 import threading
@@ -27,17 +27,17 @@ log = structlog.get_logger(__name__)
 
 _LONGEST_WAIT_S = 5.0
 ENVIRONMENT = frozenset({8, 10, 16, 47, 60, 62, 81, 115, 164, 192, 193, 194, 497, 516})
-"""ClickHouse codes for a missing table, column or database, a wrong user, password or grant: nothing is wrong with the data."""
+"""ClickHouse codes for a missing table, column or database, a wrong user, password or grant: errors that are not caused by the data."""
 
 T = TypeVar("T")
 
 
 @dataclass(slots=True)
 class _Written:
-    """What became of a batch's traces."""
+    """Counts of a batch's traces."""
 
     rows: int = 0
-    amended: int = 0  # traces closed again with what the store had
+    amended: int = 0  # traces closed again with their spans in the store
     withdrawn: int = 0
     newest_ns: int = 0
     oversized: int = 0  # traces with more spans than a row is made of
@@ -56,15 +56,15 @@ class Sink:
         names: Callable[[], Mapping[str, str]] = dict,
         waiting: Callable[[], None] = lambda: None,
     ) -> None:
-        """`process` is who we are among all that write into this store (see `assembly.identity`). `refused` gets what the store will
-        never take, and why, to keep it elsewhere; `away` why it takes nothing now; `names` are models' (see `naming`). `waiting` is called
-        now and then while `put` waits."""
+        """`process` identifies this run of the pipeline (see `assembly.identity`). `refused` gets items that the store refuses, and why.
+        `away` gets the reason why the store takes nothing now, or an empty text. `names` are of models (see `model_names`). `waiting` is
+        called regularly while `put` waits."""
         self._names = names
         self._store, self._process = store, process
-        self._stored, self._refused, self._tell_away, self._waiting = stored, refused, away, waiting
+        self._stored, self._refused, self._report_away, self._waiting = stored, refused, away, waiting
         self._batches: queue.Queue[Batch] = queue.Queue(maxsize=2)
         self._stop = threading.Event()
-        self._shares_traces = False  # whether another pipeline had a share of a trace when it was last asked
+        self._shares_traces = False  # whether another pipeline had a share of a trace at the last query
         self._away: str | None = None  # None until the store has been tried
         self._thread = threading.Thread(target=self._run, name="sink", daemon=True)
 
@@ -73,11 +73,11 @@ class Sink:
 
     @property
     def alive(self) -> bool:
-        """False once its thread has ended, which without `stop` is a fault."""
+        """False once its thread has ended, which is a fault unless `stop` was called."""
         return self._thread.is_alive()
 
     def put(self, batch: Batch) -> None:
-        """Returns without having taken it once the sink is stopped."""
+        """Queue the batch. Returns without it where the sink is stopped."""
         while not self._stop.is_set() and self.alive:
             try:
                 self._batches.put(batch, timeout=0.2)
@@ -87,13 +87,13 @@ class Sink:
             return
 
     def stop(self) -> None:
-        """Finish the statement that runs; batches that wait are left to the next start."""
+        """Finish the running statement. Batches that wait are repeated after the next start."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def _run(self) -> None:
-        self._patiently(self._store.prepare)
+        self._retry(self._store.prepare)
         while not self._stop.is_set():
             try:
                 batch = self._batches.get(timeout=0.2)
@@ -103,12 +103,12 @@ class Sink:
                 self._stored(batch, status)
 
     def _written(self, batch: Batch) -> Status | None:
-        """Write a batch, and where that fails for a reason nobody foresaw, its parts one by one: what fails by itself is set aside."""
+        """Write a batch. Where that fails unexpectedly, write its parts one by one, and set aside those that fail."""
         try:
             return self._write(batch)
         except Exception:
             log.exception("pipeline.batch_failed", remedy="its parts are tried one by one")
-        whole = Status()
+        total = Status()
         for part in parts(batch):
             try:
                 status = self._write(part)
@@ -118,11 +118,11 @@ class Sink:
                 continue
             if status is None:
                 return None
-            whole = added(whole, status)
-        return msgspec.structs.replace(whole, checkpoint=batch.checkpoint, lag_s=_lag_s(batch))
+            total = added(total, status)
+        return msgspec.structs.replace(total, checkpoint=batch.checkpoint, lag_s=_lag_s(batch))
 
     def _write(self, batch: Batch) -> Status | None:
-        """None where the sink was stopped before all of it was in the store."""
+        """Write a batch. None where the sink was stopped first."""
         spans = self._columns(batch.spans)
         if not self._insert(self._store.insert_span_columns, spans):
             return None
@@ -137,7 +137,7 @@ class Sink:
             amended=written.amended,
             withdrawn=written.withdrawn,
             samples=sum(map(len, batch.samples)),
-            exemplars=sum(len(one.exemplars) for one in batch.samples),
+            exemplars=sum(len(samples.exemplars) for samples in batch.samples),
             newest_ns=written.newest_ns,
             oversized=written.oversized,
             lag_s=_lag_s(batch),
@@ -145,16 +145,16 @@ class Sink:
         )
 
     def _close(self, batch: Batch, written: "_Written", at_home: bool = False) -> bool:
-        """Write the rows of the batch's traces, in the order that `assembly` explains. False where the sink was stopped first.
+        """Write the rows of the batch's traces in the order that `assembly` explains. False where the sink was stopped first.
 
-        `at_home` says that none of them is a lost trace.
+        With `at_home` none of them is a lost trace.
         """
         shared, number = Shared(batch), time.time_ns()
-        if not self._patiently(lambda: self._store.insert_homes(batch.homes)):
+        if not self._retry(lambda: self._store.insert_homes(batch.homes)):
             return False
-        if not self._patiently(lambda: self._store.insert_shares(self._process, number, shared.shares)):
+        if not self._retry(lambda: self._store.insert_shares(self._process, number, shared.shares)):
             return False
-        again = self._shared(shared, number) if self._shares_traces else set()  # spares rows of parts
+        again = self._shared(shared, number) if self._shares_traces else set()  # avoids rows of partial traces
         if again is None:
             return False
         again |= set(batch.amend)
@@ -177,19 +177,19 @@ class Sink:
                 return again is not None
 
     def _shared(self, shared: Shared, number: int) -> set[bytes] | None:
-        """Traces of the batch of which others have shares that were not seen before. None where the sink was stopped first."""
-        found: list[dict[int, int]] = []
+        """Traces of the batch of which other pipelines have new shares. None where the sink was stopped first."""
+        counts: list[dict[int, int]] = []
 
-        def ask() -> None:
-            found.append(self._store.shared(self._process, number, shared.age_s(time.time_ns())))
+        def query() -> None:
+            counts.append(self._store.shared(self._process, number, shared.age_s(time.time_ns())))
 
-        if not self._patiently(ask):
+        if not self._retry(query):
             return None
-        self._shares_traces = bool(found[0])
-        return shared.new(found[0])
+        self._shares_traces = bool(counts[0])
+        return shared.new(counts[0])
 
     def _take_home(self, spans: list[Span], written: "_Written") -> bool:
-        """Store the spans of lost traces where they belong, and close those traces. False where the sink was stopped first."""
+        """Store the spans of lost traces in their homes, and close those. False where the sink was stopped first."""
         if not self._insert(self._store.insert_span_columns, span_table(spans)):
             return False
         homes = list({span.trace_id: None for span in spans})
@@ -197,39 +197,39 @@ class Sink:
         return self._close(Batch(closed=homes, amend=homes, since_ns=since_ns), written, at_home=True)
 
     def _counts(self, trace_ids: list[bytes]) -> dict[bytes, int] | None:
-        """How many spans the store has of each. None where the sink was stopped first."""
+        """How many spans the store has of each trace. None where the sink was stopped first."""
         counts: dict[bytes, int] = {}
 
-        def ask(some: list[bytes]) -> None:
+        def query(some: list[bytes]) -> None:
             counts.update(self._store.span_counts(some))
 
         for at in range(0, len(trace_ids), MOST_TRACES):
-            if not self._patiently(partial(ask, trace_ids[at : at + MOST_TRACES])):
+            if not self._retry(partial(query, trace_ids[at : at + MOST_TRACES])):
                 return None
         return counts
 
     def _close_again(
         self, trace_ids: list[bytes], counts: dict[bytes, int], written: "_Written", at_home: bool
     ) -> bool:
-        """Close these traces with all that the store has of them, and take back rows that are no requests."""
+        """Close these traces with all their spans in the store, and withdraw rows that are no requests. False as `_close`."""
         known: list[Closing] = []
         oversized = sum(counts.get(trace_id, 0) > ROW_SPANS for trace_id in trace_ids)
 
-        def ask() -> None:
+        def query() -> None:
             spans = self._store.known_spans(trace_ids, ROW_SPANS if oversized else None)
             homes = {} if at_home else self._store.homes(trace_ids)
             known.append(
                 Closing(spans, self._store.request_keys(trace_ids), homes, self._names(), counts, self._refused)
             )
 
-        if not self._patiently(ask):
+        if not self._retry(query):
             return False
         closing = known[0]
         if closing.moved and not self._take_home(closing.moved, written):
             return False
         if not self._insert_rows(list(zip(closing.rows, closing.versions, strict=True)), written):
             return False
-        if closing.withdrawn and not self._patiently(
+        if closing.withdrawn and not self._retry(
             lambda: self._store.withdraw_requests(closing.withdrawn, closing.withdrawals)
         ):
             return False
@@ -247,64 +247,64 @@ class Sink:
         return self._insert(insert, rows)
 
     def _columns(self, batch: list[Spans]) -> pa.Table:
-        """All spans in one piece; one that does not fit its column is set aside."""
+        """All spans as one table. A span that does not fit its column is set aside."""
         tables = [SPAN_SCHEMA.empty_table()]
         for spans in batch:
             try:
                 tables.append(spans.table())
             except Exception:
-                log.exception("pipeline.columns_not_made", spans=len(spans), remedy="each is tried by itself")
+                log.exception("pipeline.columns_failed", spans=len(spans), remedy="each is tried by itself")
                 for span in [span for part in spans.parts() for span in spans.of(part)]:
                     try:
                         tables.append(span_table([span]))
-                    except Exception as error:  # noqa: BLE001  (whatever it is, it is this span's)
+                    except Exception as error:  # noqa: BLE001  (any error is this span's)
                         self._refused([span], str(error))
         return pa.concat_tables(tables).combine_chunks()
 
     def _insert(self, insert: Callable[[Any], None], items: list[T] | pa.Table) -> bool:
-        """Insert all; what the store refuses for itself alone is set aside. False where the sink was stopped first."""
+        """Insert all. Items that the store refuses on their own are set aside. False where the sink was stopped first."""
         if not len(items):
             return True
         try:
-            return self._patiently(lambda: insert(items))
+            return self._retry(lambda: insert(items))
         except Exception as error:
             if len(items) == 1:
-                log.exception("pipeline.refused", kind=type(items[0]).__name__, kept_in="refused.jsonl")
+                log.exception("pipeline.item_refused", kind=type(items[0]).__name__, kept_in="refused.jsonl")
                 self._refused(table_spans(items) if isinstance(items, pa.Table) else items, str(error))
                 return True
         half = len(items) // 2
         return self._insert(insert, items[:half]) and self._insert(insert, items[half:])
 
-    def _patiently(self, call: Callable[[], None]) -> bool:
-        """Call until the store answers; False where the sink was stopped first. Raises what is wrong with the data."""
+    def _retry(self, call: Callable[[], None]) -> bool:
+        """Call until the store answers. False where the sink was stopped first. Raises errors that the data causes."""
         wait_s = 0.1
         while not self._stop.is_set():
             try:
                 call()
             except StoreUnavailableError as error:
-                self._say(str(error))
+                self._note_away(str(error))
                 wait_s = min(_LONGEST_WAIT_S, max(error.retry_after_s, wait_s * 2))
             except StoreError as error:
                 if error.code not in ENVIRONMENT:
                     raise
-                self._say(str(error))
+                self._note_away(str(error))
                 wait_s = _LONGEST_WAIT_S
             else:
-                self._say("")
+                self._note_away("")
                 return True
             self._stop.wait(wait_s)
         return False
 
-    def _say(self, away: str) -> None:
-        """Say that the store went away, or came back: once each."""
+    def _note_away(self, away: str) -> None:
+        """Log and report once that the store went away or came back."""
         if away and self._away is None:
             log.info("store.awaited", reason=away)
         elif away and not self._away:
-            log.error("store.away", reason=away, remedy="spans wait in the spool until it answers")
+            log.error("store.lost", reason=away, remedy="spans wait in the spool until it answers")
         elif self._away and not away:
-            log.info("store.back")
+            log.info("store.returned")
         if bool(away) != bool(self._away) or self._away is None:
-            self._tell_away(away)
+            self._report_away(away)
         self._away = away
 
 

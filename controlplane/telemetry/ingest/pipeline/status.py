@@ -1,15 +1,15 @@
-"""What the pipeline tells the receiver about itself: one JSON object per line."""
+"""The status that a pipeline reports to the receiver: one JSON object per line."""
 
 import msgspec
 
 from controlplane.telemetry.ingest.spool.frame import Position
 
 NOT_REACHED = "not reached yet"
-"""`store_away` of a pipeline that has not heard from the store since its own start."""
+"""`store_away` of a pipeline that has not reached the store since its start."""
 
 
 class Status(msgspec.Struct, frozen=True):
-    """After a batch, when something changed, and as a sign of life. Counts are what is new since the status before."""
+    """Sent after a batch, at a change, and at least every second. Counts are those since the previous status."""
 
     checkpoint: Position = Position(0, 0)
     spans: int = 0
@@ -25,17 +25,17 @@ class Status(msgspec.Struct, frozen=True):
     newest_ns: int = 0  # end of the newest request, ns since the Unix epoch
     lag_s: float = 0.0  # from the receipt of the oldest record in the batch to its rows in the store
     pending_traces: int = 0
-    store_away: str = ""  # as it is now: why the store cannot be written to, for people
+    store_away: str = ""  # why the store cannot be written to now
     shard: int = 0
 
 
 _COUNTS = ("spans", "requests", "amended", "withdrawn", "samples", "exemplars", "oversized")
 
 
-def added(one: Status, other: Status) -> Status:
-    """The counts of both."""
-    sums = {name: getattr(one, name) + getattr(other, name) for name in _COUNTS}
-    return msgspec.structs.replace(one, newest_ns=max(one.newest_ns, other.newest_ns), **sums)
+def added(status: Status, other: Status) -> Status:
+    """`status` with the sums of both counts."""
+    sums = {name: getattr(status, name) + getattr(other, name) for name in _COUNTS}
+    return msgspec.structs.replace(status, newest_ns=max(status.newest_ns, other.newest_ns), **sums)
 
 
 encode = msgspec.json.Encoder().encode

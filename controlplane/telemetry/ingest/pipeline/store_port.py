@@ -1,4 +1,4 @@
-"""What the pipeline asks of a store. `controlplane.telemetry.store.Store` answers it."""
+"""The interface through which the pipeline uses the store, and its implementation."""
 
 from collections.abc import Mapping, Sequence
 from typing import Protocol
@@ -15,10 +15,10 @@ from controlplane.telemetry.store.write.withdraw import RequestKey
 
 
 class TraceStore(Protocol):
-    """Every method may raise StoreUnavailableError (the same call works later) or StoreError (this data is refused)."""
+    """Every method may raise StoreUnavailableError (retryable) or StoreError (permanent: this data is refused)."""
 
     def prepare(self) -> None:
-        """Bring the tables to this version's shape."""
+        """Migrate the tables to this version's schema."""
 
     def insert_span_columns(self, columns: pa.Table) -> None: ...
 
@@ -27,10 +27,10 @@ class TraceStore(Protocol):
     def insert_samples(self, batches: Sequence[Samples]) -> None: ...
 
     def known_spans(self, trace_ids: Sequence[bytes], most: int | None = None) -> list[list[Span]]:
-        """All spans of each of these traces that is there; with `most`, so many of the earliest."""
+        """All spans of each of these traces, or the `most` earliest ones."""
 
     def span_counts(self, trace_ids: Sequence[bytes]) -> dict[bytes, int]:
-        """How many spans of each are there."""
+        """How many spans of each trace the store has."""
 
     def request_keys(self, trace_ids: Sequence[bytes]) -> set[RequestKey]: ...
 
@@ -46,7 +46,7 @@ class TraceStore(Protocol):
 
 
 class StoreAdapter(Store):
-    """The real one, with raw trace ids."""
+    """The store, with raw trace ids."""
 
     def __init__(self, dsn: str, retention_days: int) -> None:
         super().__init__(dsn)

@@ -1,4 +1,4 @@
-"""Traces that are still coming in, and the judgement when one is complete. Times are given, never read."""
+"""Groups incoming spans by trace, and decides when a trace is complete. Callers pass the time."""
 
 from collections import deque
 from dataclasses import dataclass
@@ -14,10 +14,10 @@ _MOST_LARGE = 10_000  # remembered
 class Limits:
     """When a trace is closed."""
 
-    quiet_s: float = 1.0  # after the last of its spans: exporters send what belongs together within less
-    open_s: float = 10.0  # after the first, come what may: the checkpoint waits for it
-    pending_bytes: int = 32 * 2**20  # of bodies whose spans wait; memory is some ten times that
-    trace_spans: int = ROW_SPANS  # of one trace: with more it is closed out of the store, once every `open_s` at most
+    quiet_s: float = 1.0  # after its last span: exporters send the spans of a trace within less
+    open_s: float = 10.0  # after its first span at the latest: the checkpoint waits for it
+    pending_bytes: int = 32 * 2**20  # of bodies whose spans wait; they take about ten times that in memory
+    trace_spans: int = ROW_SPANS  # a larger trace is closed with its spans in the store, once every `open_s` at most
 
 
 class OpenTrace:
@@ -39,7 +39,7 @@ class OpenTrace:
 
 
 class Traces:
-    """Groups spans by trace. A trace is due when it has been quiet, has been open for long, or memory is short (the oldest first)."""
+    """Open traces. A trace is due when no span came for `quiet_s`, after `open_s`, or when memory is short (the oldest first)."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -78,14 +78,14 @@ class Traces:
         self._rounds.append((now_s, touched))
 
     def due(self, now_s: float) -> list[tuple[bytes, OpenTrace]]:
-        """Take out what is complete."""
-        found: list[bytes] = []
+        """Remove and return the traces that are due."""
+        quiet: list[bytes] = []
         while self._rounds and self._rounds[0][0] <= now_s - self._limits.quiet_s:
             ended = self._round - len(self._rounds) + 1
-            found += [
+            quiet += [
                 key for key in self._rounds.popleft()[1] if key in self._open and self._open[key].touched == ended
             ]
-        due = [(key, self._take(key)) for key in dict.fromkeys(found) if key in self._open]
+        due = [(key, self._take(key)) for key in dict.fromkeys(quiet) if key in self._open]
         while self._open:
             key, oldest = next(iter(self._open.items()))
             if oldest.opened_s > now_s - self._limits.open_s and self.bytes <= self._limits.pending_bytes:
@@ -94,15 +94,15 @@ class Traces:
         return due
 
     def checkpoint(self, read: Position) -> Position:
-        """The position before which nothing is needed any more, when everything up to `read` has been added."""
+        """The position before which no record is needed any more, when everything up to `read` has been added."""
         return next(iter(self._open.values())).first if self._open else read
 
     def next_due_s(self) -> float | None:
-        """When `due` has something next, if nothing else is added."""
+        """When the next trace becomes due, if no span is added."""
         return self._rounds[0][0] + self._limits.quiet_s if self._rounds else None
 
     def _too_large(self, key: bytes, trace: OpenTrace) -> None:
-        """Hold no more of it: it is closed out of the store, which has all of its spans, when it has been open for long."""
+        """Drop its spans: after `open_s` it is closed with its spans in the store."""
         self.bytes -= trace.bytes
         trace.parts, trace.bytes, trace.large, trace.touched = [], 0, True, -1
         self._large[key] = None

@@ -1,4 +1,4 @@
-"""The loop of one pipeline process: read what is committed, decode, group, close, hand on."""
+"""The loop of one pipeline process: read committed records, decode, group, close, hand on."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ from controlplane.telemetry.metrics import batch as metrics
 
 from .assembly import oldest_ns
 from .batch import Batch, rows_of, version_of
-from .closed_traces import Recent
+from .closed_traces import ClosedTraces
 from .sink import Sink
 from .traces import Limits, OpenTrace, Traces
 
@@ -24,7 +24,7 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """A batch goes when it is this old or this large, whichever comes first."""
+    """A batch is handed on when it is this old or this large, whichever comes first."""
 
     age_s: float = 0.5
     spans: int = 20_000
@@ -32,13 +32,13 @@ class BatchLimits:
 
 
 class Worker:
-    """One shard: the traces whose id's last byte is `shard` modulo `shards`. `frontier()` is how far the spool is committed."""
+    """Works off one shard: the traces whose id's last byte is `shard` modulo `shards`. `frontier()` is how far the spool is committed."""
 
     def __init__(
         self,
         reader: SpoolReader,
         sink: Sink,
-        recent: Recent,
+        recent: ClosedTraces,
         frontier: Callable[[], Position],
         *,
         names: Callable[[], Mapping[str, str]] = dict,
@@ -49,7 +49,7 @@ class Worker:
         retention_days: int = 30,
         refused: Callable[[Sequence[object], str], None] = lambda items, reason: None,
     ) -> None:
-        """`retention_days` is what the receiver judged spans by; `refused` gets what cannot be read or closed, and why."""
+        """`retention_days` must be the same as in the receiver. `refused` gets items that cannot be read or closed, and why."""
         self._reader, self._sink, self._frontier = reader, sink, frontier
         self._shard, self._shards = shard, shards
         self._batches = batches or BatchLimits()
@@ -61,14 +61,14 @@ class Worker:
         self._added = reader.position  # everything before it is in `_traces` or done with
         self._batch = Batch(checkpoint=reader.position)
         self._spans = self._bytes = 0  # of the batch, on the wire
-        self._since_s: float | None = None  # when the batch got something to write
+        self._since_s: float | None = None  # when the batch got its first content
 
     @property
     def pending_traces(self) -> int:
         return len(self._traces)
 
     def step(self) -> float:
-        """Work off some of what is there. How long to wait then, in seconds, unless the frontier moves before."""
+        """Work off some records. Returns how long to wait then, s, unless the frontier moves before."""
         records = self._reader.read(self._frontier())
         for record in records:
             self._add(record)
@@ -91,7 +91,7 @@ class Worker:
         return self._spans >= self._batches.spans or self._bytes >= self._batches.bytes
 
     def _add(self, record: Record) -> None:
-        """A record that cannot be read is set aside: the receiver has judged it, so that is another version's, or a fault of ours."""
+        """A record that cannot be read is set aside: the receiver has checked it, so another version wrote it, or this code has a fault."""
         if self._since_s is None:
             self._since_s = time.monotonic()
         try:
@@ -114,11 +114,11 @@ class Worker:
             self._spans += len(spans)
             self._bytes += spans.size
             if self._full:
-                self._added = record.start  # the rest of this record may still come
+                self._added = record.start  # the rest of this record follows
                 self._hand_on()
 
     def _rejoin(self, spans: Spans, received_ns: int) -> None:
-        """Put the spans of lost traces where they belong, and note of each new one where that is, for those that come later."""
+        """Move the spans of lost traces to their homes, and remember new homes for later spans."""
         lost = self._homes.learn(spans.named_homes())
         spans.move(self._homes)
         if lost:
@@ -129,13 +129,13 @@ class Worker:
             self._shares(trace_ids, received_ns)
 
     def _shares(self, trace_ids: list[bytes], since_ns: int) -> None:
-        """Of these traces we have a share, and another pipeline may have one since then."""
+        """Note that this pipeline has a share of these traces, and that another pipeline may have one since `since_ns`."""
         self._batch.closed += trace_ids
         self._batch.since_ns = min(self._batch.since_ns, since_ns)
         self._recent.add(trace_ids, time.time_ns())
 
     def _add_samples(self, record: Record) -> None:
-        """Metrics are the first shard's; the others only move their checkpoint."""
+        """The first shard stores metrics; the others only move their checkpoint."""
         if self._shard:
             return
         self._batch.oldest_ns = self._batch.oldest_ns or record.received_ns
@@ -149,8 +149,8 @@ class Worker:
         batch, trace_ids = self._batch, [trace_id for trace_id, _ in due]
         names, too_old_ns = self._names(), oldest_ns(time.time_ns())
         known = self._recent.may_know(trace_ids, [trace.earliest_ns for _, trace in due])
-        for (trace_id, trace), doubtful in zip(due, known, strict=True):
-            if doubtful or trace.large or trace.received_ns < too_old_ns:
+        for (trace_id, trace), may_be_known in zip(due, known, strict=True):
+            if may_be_known or trace.large or trace.received_ns < too_old_ns:
                 batch.amend.append(trace_id)
                 continue
             try:
@@ -165,7 +165,7 @@ class Worker:
         self._shares(trace_ids, min(min(trace.earliest_ns, trace.received_ns) for _, trace in due))
 
     def _hand_on(self) -> None:
-        """Blocks while the store does not keep up."""
+        """Give the batch to the sink. Blocks while the store does not keep up."""
         batch, self._batch, self._spans, self._bytes, self._since_s = self._batch, Batch(), 0, 0, None
         batch.checkpoint = self._traces.checkpoint(self._added)
         self._sink.put(batch)

@@ -1,4 +1,4 @@
-"""How old what waits in the spool is: read once, at the start, from the records themselves."""
+"""Reads the age of the records that wait in the spool, once at the start."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,8 +9,8 @@ from .reader import SpoolReader
 
 
 def ages(folder: Path, done: Position, committed: Position) -> Iterator[tuple[int, Position]]:
-    """For each segment between the two: when its first record that is not worked off was received, ns since the Unix epoch, and where
-    the segment ends."""
+    """For each segment between the two positions: when its first record that is not worked off was received, ns since the Unix epoch, and
+    where the segment ends."""
     for number in segment_files.numbers(folder):
         begin = max(done, segment_files.start_of(number))
         end = min(committed, Position(number, segment_files.path_of(folder, number).stat().st_size))

@@ -1,4 +1,4 @@
-"""How far the store has everything: one small file per shard of the pipeline, replaced whole."""
+"""Checkpoints: the position before which everything is in the store, in one small file per shard."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def save(folder: Path, shard: int, shards: int, position: Position) -> None:
-    """Not synced: after a loss of power an older one means that some records are worked off again, and that is harmless."""
+    """Replace the shard's file, without a sync: an older checkpoint after a loss of power only repeats some records."""
     path = folder / f"checkpoint.{shard}-of-{shards}"
     draft = path.with_name(f".{path.name}")
     draft.write_text(f"{position.segment} {position.offset}\n")
@@ -24,26 +24,26 @@ def save(folder: Path, shard: int, shards: int, position: Position) -> None:
 
 
 def load(folder: Path, shard: int, shards: int) -> Position:
-    """Where this shard continues; at the oldest segment where it is not said."""
+    """Where this shard continues: at the oldest segment where it has no checkpoint."""
     return _sets(folder).get(shards, {}).get(shard) or _oldest(folder)
 
 
 def settle(folder: Path, shards: int) -> Position:
-    """Give every shard a file, before any starts; where the number of shards has changed, all begin at the least advanced.
+    """Give every shard a file before any starts. Where the number of shards has changed, all begin at the least advanced position.
 
-    Where the machine was started anew since the last run, all begin at the oldest segment: the store may have lost what it
-    had not yet written to disk, and the segments of the last minute are kept for that. Returns the least advanced position.
+    After a reboot all begin at the oldest segment: the store may have lost what it had not written to disk, and the segments of the last
+    minute are kept for that. Returns the least advanced position.
     """
     sets = _sets(folder)
-    whole = [found for count, found in sets.items() if len(found) == count]
-    beginning = min((min(found.values()) for found in whole), default=_oldest(folder))
+    complete = [positions for count, positions in sets.items() if len(positions) == count]
+    beginning = min((min(positions.values()) for positions in complete), default=_oldest(folder))
     positions = sets.get(shards, {})
     boot, before = _boot_id(), _read(folder / BOOT_FILE)
     if boot and boot != before and beginning > _oldest(folder):
         log.warning(
-            "spool.worked_off_again",
+            "spool.repeated",
             since_segment=_oldest(folder).segment,
-            reason="the machine was started anew: the store may not have had its last inserts on disk",
+            reason="the machine was rebooted: the store may not have had its last inserts on disk",
         )
         beginning, positions = _oldest(folder), {}
     if len(positions) != shards:
@@ -52,7 +52,7 @@ def settle(folder: Path, shards: int) -> Position:
             save(folder, shard, shards, position)
     if boot != before:
         (folder / BOOT_FILE).write_text(boot)
-    for path in folder.glob("*.*-of-*"):  # a shard's other files are named alike
+    for path in folder.glob("*.*-of-*"):  # a shard's other files have the same ending
         if f"-of-{shards}." not in f"{path.name}.":
             path.unlink()
     return min(positions.values())
@@ -63,7 +63,7 @@ def _oldest(folder: Path) -> Position:
 
 
 def _boot_id() -> str:
-    """Linux's id of this start of the machine; empty elsewhere."""
+    """Linux's id of this boot; empty on other systems."""
     return _read(_BOOT_ID)
 
 
@@ -75,10 +75,10 @@ def _read(path: Path) -> str:
 
 
 def _sets(folder: Path) -> dict[int, dict[int, Position]]:
-    """Positions by shard, for each number of shards there are files of."""
-    found: dict[int, dict[int, Position]] = {}
+    """Positions by shard, for each number of shards that has files."""
+    positions: dict[int, dict[int, Position]] = {}
     for path in folder.glob("checkpoint.*"):
         name, words = _NAME.fullmatch(path.name), path.read_text().split()
         if name and len(words) == 2:  # a loss of power may leave an empty file
-            found.setdefault(int(name[2]), {})[int(name[1])] = Position(int(words[0]), int(words[1]))
-    return found
+            positions.setdefault(int(name[2]), {})[int(name[1])] = Position(int(words[0]), int(words[1]))
+    return positions

@@ -1,4 +1,4 @@
-"""Keeps segments in which something was damaged, for people to look at: `damaged/` in the spool's folder."""
+"""Keeps damaged segments for inspection, in `damaged/` in the spool's folder."""
 
 import os
 from pathlib import Path
@@ -11,13 +11,13 @@ log = structlog.get_logger(__name__)
 
 FOLDER = "damaged"
 MOST_KEPT = 8
-"""Segments; the oldest goes first."""
+"""Segments. The oldest is deleted first."""
 
 
 def set_aside(folder: Path, number: int) -> None:
-    """Give the segment a second name, under which it stays when the spool deletes it. A disk that refuses that is said in the log."""
+    """Link the segment into `damaged/`, where it stays when the spool deletes it. An error of the disk is logged."""
     aside = folder / FOLDER
-    if segment_files.path_of(aside, number).exists():  # it has more than one damaged place
+    if segment_files.path_of(aside, number).exists():  # another place in it is damaged too
         return
     try:
         aside.mkdir(exist_ok=True, mode=0o700)

@@ -1,4 +1,4 @@
-"""The spool's format on disk, and nothing that touches a disk.
+"""The spool's format on disk. This module does no input or output.
 
 A segment is MAGIC and then frames. A frame is a header (`<IIQB`: length of the payload, CRC-32 of all that follows the CRC,
 time of receipt in ns since the Unix epoch, kind) and the payload: a request's body as it was received, decompressed.
@@ -18,11 +18,11 @@ _UNCHECKED = 8  # length and CRC themselves
 _LIKELY = re.compile(rb"(?=[\x14-\x3f][\x01-\x03])")
 """The last two bytes of a header: the time's highest byte (the years 2015 to 2113) and the kind."""
 _LIKELY_AT = HEADER_BYTES - 2
-_MOST_CHECKED = 8  # times the data's length: how much is summed up at most in search of a frame
+_MOST_CHECKED = 8  # times the data's length: how much is checksummed at most in search of a frame
 
 
 class Kind(IntEnum):
-    """What a payload is. Numbers are on disk: never reuse one."""
+    """The kind of a payload. The numbers are on disk: never reuse one."""
 
     TRACES_PROTOBUF = 1
     TRACES_JSON = 2
@@ -37,7 +37,7 @@ class Position(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One payload; `start` and `end` are where its frame lies, so a reader that has done with it continues at `end`."""
+    """One payload. Its frame lies from `start` to `end`, where a reader continues."""
 
     kind: int
     received_ns: int
@@ -47,7 +47,7 @@ class Record(NamedTuple):
 
 
 class TornFrameError(Exception):
-    """The bytes at `offset` are not a whole, intact frame."""
+    """The bytes at `offset` are not a complete, intact frame; permanent."""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(f"no intact frame at byte {offset}: {reason}")
@@ -55,7 +55,7 @@ class TornFrameError(Exception):
 
 
 def header(kind: int, received_ns: int, payload: bytes) -> bytes:
-    """What is written before `payload`; apart from it, so that a large body is never copied."""
+    """The bytes before `payload`, which are written separately so that a large body is never copied."""
     checked = _HEADER.pack(0, 0, received_ns, kind)[_UNCHECKED:]
     return _HEADER.pack(len(payload), crc32(payload, crc32(checked)), received_ns, kind)
 
@@ -65,14 +65,14 @@ def frame_bytes(payload: bytes) -> int:
 
 
 def length_at(data: bytes | memoryview, at: int) -> int:
-    """How many bytes the frame that starts at `at` has; its header must be whole."""
+    """The length of the frame that starts at `at`, bytes. Its header must be complete."""
     return HEADER_BYTES + int.from_bytes(data[at : at + 4], "little")
 
 
 def frames(data: bytes | memoryview, segment: int, base: int) -> Iterator[Record]:
-    """The whole frames in `data`, which begins at byte `base` of the segment; a last one cut short is left alone.
+    """The complete frames in `data`, which begins at byte `base` of the segment. A last frame that is cut short is ignored.
 
-    Raises TornFrameError at a frame that is whole by its length but does not match its checksum.
+    Raises TornFrameError at a frame that has its full length but does not match its checksum.
     """
     view = memoryview(data)
     at = 0
@@ -89,10 +89,10 @@ def frames(data: bytes | memoryview, segment: int, base: int) -> Iterator[Record
 
 
 def next_frame(data: bytes | memoryview, start: int) -> int | None:
-    """Where in `data`, from byte `start` on, the next whole and intact frame begins; None where there is none.
+    """Where in `data`, from byte `start` on, the next intact frame begins. None where there is none.
 
-    A frame is recognised by its checksum, so one that a sender has put into a payload is taken for a record as well: it
-    holds nothing that the sender could not have sent.
+    A frame is recognised by its checksum. A frame that a sender has put into a payload is taken for a record as well, which does no harm:
+    the sender could have sent it.
     """
     view = memoryview(data)
     left = _MOST_CHECKED * len(view)

@@ -12,11 +12,11 @@ from .frame import HEADER_BYTES, Position, Record, TornFrameError, frames, lengt
 
 log = structlog.get_logger(__name__)
 
-_BLOCK_BYTES = 64 * 1024  # what is given up at once where a disk cannot be read
+_BLOCK_BYTES = 64 * 1024  # skipped at once where a disk cannot be read
 
 
 class Damage(NamedTuple):
-    """What could not be read: `lost_bytes` from `at` on. A segment that is gone has lost all of what was not read: 0 stands for unknown."""
+    """A part that could not be read: `lost_bytes` from `at` on. 0 stands for unknown, where a segment is missing."""
 
     at: Position
     lost_bytes: int
@@ -24,7 +24,7 @@ class Damage(NamedTuple):
 
 
 class SpoolReader:
-    """Any number may follow one spool; each keeps its own position. Not thread-safe."""
+    """Reads records from its own position on. Any number of readers may follow one spool. Not thread-safe."""
 
     def __init__(
         self,
@@ -32,30 +32,30 @@ class SpoolReader:
         position: Position | None = None,
         on_damage: Callable[[Damage], None] = lambda damage: None,
     ) -> None:
-        """Without a position it begins at the oldest segment there is. `on_damage` is called once for each damaged stretch."""
+        """Without a position it begins at the oldest segment. `on_damage` is called once for each damaged part."""
         self._folder, self._on_damage = folder, on_damage
         self.position = position or segment_files.start_of(min(segment_files.numbers(folder), default=1))
         self._file: int | None = None
         self._open_segment = -1
-        self._unread = ""  # what the disk said where it could not be read
+        self._unread = ""  # the disk's error where it could not be read
 
     def read(self, frontier: Position, max_bytes: int = 4 * 2**20) -> list[Record]:
-        """The next records before `frontier`, about `max_bytes` of them, or one larger than that; empty where there are none.
+        """The next records before `frontier`, about `max_bytes` of them, or one larger record. Empty where there are none.
 
-        What is damaged is stepped over, up to the next intact record, and reported.
+        Damaged parts are reported, and skipped up to the next intact record.
         """
         while self.position < frontier:
             try:
                 end = frontier.offset if self.position.segment == frontier.segment else self._size()
                 while self.position.offset < end:
                     try:
-                        if found := self._frames(end, max_bytes):
-                            return found
+                        if records := self._frames(end, max_bytes):
+                            return records
                         raise TornFrameError(self.position.offset, "cut short")
                     except TornFrameError as torn:
                         self._step_over(torn, end)
             except FileNotFoundError:
-                self._damaged(Damage(self.position, 0, "the segment is gone"))
+                self._damaged(Damage(self.position, 0, "the segment is missing"))
             if self.position.segment == frontier.segment:
                 self.position = frontier
             else:
@@ -74,16 +74,16 @@ class SpoolReader:
             if start + whole > end:
                 raise TornFrameError(start, "longer than what was committed")
             data = self._pread(whole, start)
-        found: list[Record] = []
+        records: list[Record] = []
         try:
             for record in frames(data, self.position.segment, start):
-                found.append(record)
+                records.append(record)
         except TornFrameError:
-            if not found:  # else give what is before it; the next call meets it first
+            if not records:  # otherwise the next call reports it
                 raise
-        if found:
-            self.position = found[-1].end
-        return found
+        if records:
+            self.position = records[-1].end
+        return records
 
     def _step_over(self, torn: TornFrameError, end: int) -> None:
         """Continue at the next intact record before `end`."""
@@ -105,7 +105,7 @@ class SpoolReader:
         self._on_damage(damage)
 
     def _pread(self, length: int, offset: int) -> bytes:
-        """With zeros for the blocks that the disk does not give. Raises FileNotFoundError where the segment is gone."""
+        """Reads with zeros for the blocks that the disk cannot read. Raises FileNotFoundError where the segment is missing."""
         if self._open_segment != self.position.segment:
             self.close()
             self._open_segment = -1
@@ -129,5 +129,5 @@ class SpoolReader:
         later = [number for number in segment_files.numbers(self._folder) if here < number < frontier.segment]
         following = min(later, default=frontier.segment)
         if following > here + 1:
-            self._damaged(Damage(segment_files.start_of(here + 1), 0, f"segments up to {following - 1} are gone"))
+            self._damaged(Damage(segment_files.start_of(here + 1), 0, f"segments up to {following - 1} are missing"))
         self.position = segment_files.start_of(following)

@@ -1,4 +1,4 @@
-"""The spool's files: `0000000000000001.spool`, `…2.spool`, …; numbers only grow."""
+"""The spool's files: `0000000000000001.spool`, `…2.spool`, … Numbers only grow."""
 
 import os
 from pathlib import Path
@@ -18,12 +18,12 @@ def numbers(folder: Path) -> list[int]:
 
 
 def start_of(number: int) -> Position:
-    """Where the first frame of a segment is."""
+    """The position of a segment's first frame."""
     return Position(number, len(MAGIC))
 
 
 def sync_folder(folder: Path) -> None:
-    """Make files' names durable, not just what is in them."""
+    """Make the names of files durable, not only their content."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -32,9 +32,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def intact_bytes(path: Path) -> int:
-    """Where the file's last intact frame ends: what a kill tore off lies behind. 0 where not even the beginning is there.
+    """Where the file's last intact frame ends. A frame that a kill cut short lies behind it. 0 where even the beginning is missing.
 
-    Damage before an intact frame is left for the reader to step over.
+    The reader skips damage before an intact frame.
     """
     data = memoryview(path.read_bytes())
     if data[: len(MAGIC)] != MAGIC and next_frame(data, 0) is None:

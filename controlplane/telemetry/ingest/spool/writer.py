@@ -1,4 +1,4 @@
-"""Appends to the spool: one thread writes what has gathered, syncs it to disk once for all of it, and only then says so to each."""
+"""Appends to the spool: one thread writes all waiting records, syncs them to disk at once, and then completes their futures."""
 
 import os
 import threading
@@ -16,18 +16,18 @@ from .frame import MAGIC, Position, frame_bytes, header
 log = structlog.get_logger(__name__)
 
 _MOST_BUFFERS = 512  # of one writev; IOV_MAX is 1024
-_DISK_LOOK_S = 1.0  # how often the free space is looked at
+_DISK_LOOK_S = 1.0  # how often the free space is checked
 _PROBE_S = 1.0  # how often a disk that refused a write is tried again
 _STUCK_S = 10.0  # a write that takes longer than this: the disk does not answer
 KEEP_S = 60.0
-"""How long a segment stays after the store has taken all of it. By then Linux has written the store's files to disk, which
-ClickHouse does not wait for: dirty pages are written after 30 s (`vm.dirty_expire_centisecs`), looked at every 5 s."""
+"""How long a segment stays after all of it is in the store, s. By then Linux has written the store's files to disk, for which
+ClickHouse does not wait: dirty pages are written after 30 s (`vm.dirty_expire_centisecs`), checked every 5 s."""
 FULL_RETRY_S = 5.0
-"""What a sender is told to wait when the spool or the disk is full."""
+"""How long a sender should wait when the spool or the disk is full, s."""
 
 
 class SpoolFullError(Exception):
-    """Nothing can be appended now. Retryable after `retry_after_s`."""
+    """No record can be appended now. Retryable after `retry_after_s`."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -37,10 +37,9 @@ class SpoolFullError(Exception):
 class SpoolWriter:
     """The only writer of a folder. `append` never blocks; its future is done once the record would survive a loss of power.
 
-    `max_bytes` bounds what is on disk (one segment more there may be), `reserve_bytes` is left free on
-    its disk (the store needs room to work the spool off),
-    `segment_bytes` is the size from which a new file is begun. `on_commit(position)` is called from the writing thread.
-    What is worked off stays for `keep_s` seconds, unless there is no room.
+    `max_bytes` bounds the size on disk, up to one segment more. `reserve_bytes` stay free on the disk, because the store needs room to
+    work off the spool. From `segment_bytes` on a new file is begun. `on_commit(position)` is called from the writing thread. Segments that
+    are worked off stay for `keep_s` seconds, unless there is no room.
     """
 
     def __init__(
@@ -58,8 +57,8 @@ class SpoolWriter:
         self._keep_s = keep_s
         folder.mkdir(parents=True, exist_ok=True)
         self._sizes = {number: _recover(folder, number) for number in segment_files.numbers(folder)}
-        self._done_s: dict[int, float] = {}  # since when each segment that is worked off is
-        self._uncut: dict[int, int] = {}  # how much counts of segments whose end could not be cut off
+        self._done_s: dict[int, float] = {}  # when each segment was worked off
+        self._uncut: dict[int, int] = {}  # the valid length of segments whose end could not be cut off
         self._segment = max(self._sizes, default=0)
         self._file: int | None = None
         self.committed = (
@@ -81,7 +80,7 @@ class SpoolWriter:
         if reason := self.refusal():
             raise SpoolFullError(reason)
         done: Future[None] = Future()
-        done.set_running_or_notify_cancel()  # a sender that goes away does not call back what is being written
+        done.set_running_or_notify_cancel()  # a sender that leaves cannot cancel a write
         head = header(kind, time.time_ns() if received_ns is None else received_ns, payload)
         with self._change:
             if self._closed:
@@ -92,7 +91,7 @@ class SpoolWriter:
         return done
 
     def refusal(self) -> str:
-        """Why nothing would be taken now, for people; empty where it would be."""
+        """Why a record would be refused now, as a sentence; empty where it would be accepted."""
         if self.backlog + self._waiting_bytes >= self._max_bytes:
             return (
                 f"the spool holds its maximum of {self._max_bytes} bytes because the store does not keep up "
@@ -110,23 +109,23 @@ class SpoolWriter:
 
     @property
     def alive(self) -> bool:
-        """False once the writing thread has ended, which before `close` is a fault."""
+        """False once the writing thread has ended, which is a fault unless `close` was called."""
         return self._thread.is_alive()
 
     @property
     def size(self) -> int:
-        """On disk, including what has been worked off of segments not yet deleted."""
+        """Bytes on disk, including worked-off segments that are not deleted yet."""
         return sum(list(self._sizes.values()))
 
     @property
     def backlog(self) -> int:
-        """Of it, what is not worked off."""
+        """Bytes that are not worked off."""
         done, at = self._done_s, self._released
         begun = at.offset if at.segment in self._sizes and at.segment not in done else 0
         return sum([size for number, size in list(self._sizes.items()) if number not in done]) - begun
 
     def release(self, before: Position) -> None:
-        """Everything before this position is in the store: segments that hold nothing else go after `keep_s`."""
+        """Note that everything before this position is in the store. Segments before it are deleted after `keep_s`."""
         self._released, now_s = before, time.monotonic()
         for number in list(self._sizes):
             if number < min(before.segment, self.committed.segment):
@@ -134,14 +133,14 @@ class SpoolWriter:
         self.tidy()
 
     def tidy(self) -> None:
-        """Delete what was kept for long enough, and sooner what there is no room for. Call it now and then."""
+        """Delete worked-off segments after `keep_s`, or sooner where there is no room. Call it regularly."""
         oldest_s = time.monotonic() - self._keep_s
         for number, done_s in list(self._done_s.items()):
             if (done_s <= oldest_s or self.size >= self._max_bytes) and not self._delete(number):
                 return
 
     def close(self) -> None:
-        """Commit what waits, then stop."""
+        """Commit the waiting records, then stop."""
         with self._change:
             self._closed = True
             self._change.notify()
@@ -150,12 +149,12 @@ class SpoolWriter:
             os.close(self._file)
 
     def _delete(self, number: int) -> bool:
-        """False where the disk refuses it: then the segment stays until it does not."""
+        """False where the disk refuses it. The segment then stays until a later attempt succeeds."""
         try:
             segment_files.path_of(self._folder, number).unlink(missing_ok=True)
         except OSError as error:
             if not self._undeleted:
-                log.warning("spool.not_deleted", segment=number, reason=_told(error))
+                log.warning("spool.not_deleted", segment=number, reason=_reason_of(error))
             self._undeleted = True
             return False
         self._undeleted = False
@@ -164,12 +163,12 @@ class SpoolWriter:
         return True
 
     def _look_at_disk(self) -> str:
-        """Why there is no room, for people; what is worked off makes room."""
+        """Why there is no room, as a sentence, after deleting worked-off segments."""
         while True:
             try:
                 disk = os.statvfs(self._folder)
             except OSError as error:
-                return f"the spool's disk cannot be looked at: {error.strerror}"
+                return f"the free space of the spool's disk cannot be read: {error.strerror}"
             free = disk.f_bavail * disk.f_frsize
             if free > self._reserve_bytes:
                 return ""
@@ -196,21 +195,21 @@ class SpoolWriter:
             self._writing_since = None
 
     def _serve(self, batch: list[tuple[bytes, bytes, Future[None]]], size: int) -> None:
-        """Commit a batch, and tell everybody who waits for it. Never raises: this thread serves all senders."""
+        """Commit a batch, and complete its futures. Never raises, because this thread serves all senders."""
         try:
             self._commit(batch, size)
-        except Exception as error:  # noqa: BLE001  (whatever it is, those who wait hear of it)
+        except Exception as error:  # noqa: BLE001  (any error goes to those who wait)
             self._failed_bytes = size
             self._give_up(error)
             for _, _, done in batch:
-                done.set_exception(SpoolFullError(f"the spool cannot be written: {_told(error)}"))
+                done.set_exception(SpoolFullError(f"the spool cannot be written: {_reason_of(error)}"))
             return
         for _, _, done in batch:
             done.set_result(None)
         try:
             self._on_commit(self.committed)
         except Exception:
-            log.exception("spool.commit_not_told")  # the next commit tells of this one too
+            log.exception("spool.commit_not_reported")  # the next commit reports this one too
 
     def _commit(self, batch: list[tuple[bytes, bytes, Future[None]]], size: int) -> None:
         if self._file is None or self.committed.offset >= self._segment_bytes:
@@ -224,7 +223,7 @@ class SpoolWriter:
         self.committed = Position(self._segment, self._sizes[self._segment])
 
     def _begin_segment(self, tried_bytes: int = 0) -> None:
-        """A new file to append to. `tried_bytes` are written into it and cut off again, to see whether the disk takes as much."""
+        """Begin a new file. `tried_bytes` are written into it and cut off again, to test whether the disk has room for as much."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -249,19 +248,19 @@ class SpoolWriter:
         self.committed = segment_files.start_of(number)
 
     def _probe(self) -> None:
-        """Try a disk that refused a write: where it takes as much as it refused, the spool takes records again."""
+        """Test a disk that refused a write. Where it accepts as much as it refused, the spool accepts records again."""
         try:
             for number, length in list(self._uncut.items()):
                 os.truncate(segment_files.path_of(self._folder, number), length)
                 del self._uncut[number]
             self._begin_segment(self._failed_bytes)
         except OSError as error:
-            self._refusing(f"the spool cannot be written: {_told(error)}")
+            self._refusing(f"the spool cannot be written: {_reason_of(error)}")
         else:
             self._refusing("")
 
     def _give_up(self, error: Exception) -> None:
-        """Leave the segment as it was committed and go on in a new one: after a failed sync nobody knows what the kernel kept."""
+        """Cut the segment to what was committed and continue in a new one: after a failed sync the state of its pages is unknown."""
         if self._file is not None:
             try:
                 os.ftruncate(self._file, self.committed.offset)
@@ -270,27 +269,27 @@ class SpoolWriter:
             with suppress(OSError):
                 os.close(self._file)
             self._file = None
-        self._refusing(f"the spool cannot be written: {_told(error)}")
+        self._refusing(f"the spool cannot be written: {_reason_of(error)}")
 
     def _full(self, reason: str) -> None:
         """Called by whoever appends."""
         before, self._disk_full = self._disk_full, reason
-        self._say(before, reason)
+        self._log_change(before, reason)
 
     def _refusing(self, reason: str) -> None:
-        """Called by the writing thread alone: it is what tries again."""
+        """Called by the writing thread only."""
         before, self._broken = self._broken, reason
-        self._say(before, reason)
+        self._log_change(before, reason)
 
-    def _say(self, before: str, now: str) -> None:
-        """Log that the disk became full or refuses writes, or takes them again: once each."""
+    def _log_change(self, before: str, now: str) -> None:
+        """Log once that the spool began to refuse records, or accepts them again."""
         if now and not before:
-            log.error("spool.full", reason=now)
+            log.error("spool.refused", reason=now)
         elif before and not now:
-            log.info("spool.has_room", folder=str(self._folder))
+            log.info("spool.recovered", folder=str(self._folder))
 
 
-def _told(error: Exception) -> str:
+def _reason_of(error: Exception) -> str:
     return (isinstance(error, OSError) and error.strerror) or f"{type(error).__name__}: {error}"
 
 
@@ -305,7 +304,7 @@ def _write_all(handle: int, buffers: list[bytes]) -> None:
 
 
 def _recover(folder: Path, number: int) -> int:
-    """Cut off what a kill left half written at the end of a segment; its size then."""
+    """Cut off a record that a kill left half written at the end of a segment. Returns the segment's size."""
     path = segment_files.path_of(folder, number)
     intact, size = segment_files.intact_bytes(path), path.stat().st_size
     if intact < size:

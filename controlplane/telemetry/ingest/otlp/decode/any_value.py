@@ -1,4 +1,4 @@
-"""Attributes out of the parser's objects."""
+"""Reads attributes from the protobuf parser's objects."""
 
 from base64 import b64encode
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ def attributes(pairs: Iterable[KeyValue]) -> dict[str, AttrValue]:
 
 
 def value_of(value: AnyValue) -> AttrValue:
-    """A list becomes a tuple, a map a tuple of (key, value), bytes base64 as in OTLP/JSON, and no value an empty string."""
+    """A list becomes a tuple, a map a tuple of (key, value), bytes base64 as in OTLP/JSON, and a missing value an empty string."""
     kind = value.WhichOneof("value")
     if kind == "string_value":
         return value.string_value

@@ -1,7 +1,7 @@
-"""Spans of one body, by the many: as columns for the store, and as values for the ledger, once their trace is complete.
+"""Holds the spans of one body: as columns for the store, and as values for the ledger once their trace is complete.
 
-Two kinds of them: `Scanned`, which the compiled kernel read, and `Listed`, made of single spans (JSON, and what the kernel leaves to
-the parser).
+There are two kinds: `Scanned`, which the compiled kernel has read, and `Listed`, made of single spans (JSON, and bodies that the kernel
+leaves to the parser).
 """
 
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ _DOUBLE = Struct("<d").unpack_from
 
 
 class Part(NamedTuple):
-    """What a body holds of one trace: `first` to `last` in the order of `Spans.of`."""
+    """The spans of one trace in a body: `first` to `last` in the order of `Spans.of`."""
 
     trace_id: bytes
     first: int
@@ -44,23 +44,23 @@ class Spans(Protocol):
     def __len__(self) -> int: ...
 
     def table(self) -> pa.Table:
-        """As columns, in the store's shape."""
+        """The spans as columns of the store."""
 
     def parts(self) -> list[Part]:
-        """By trace."""
+        """The spans by trace."""
 
     def of(self, part: Part) -> list[Span]:
-        """One trace's spans as values. Spans may share their attributes: nobody changes those."""
+        """One trace's spans as values. Spans may share their attributes, which must not be changed."""
 
     def named_homes(self) -> dict[bytes, Home]:
-        """Lost traces that say in here where they belong, by their ids (see `rejoin`)."""
+        """The homes that lost traces in this body name, by their ids (see `rejoin`)."""
 
     def move(self, homes: Homes) -> None:
-        """Put the spans of lost traces where they belong: before anything else is asked."""
+        """Move the spans of lost traces to their homes. Call it before the other methods."""
 
 
 class Listed:
-    """Spans that are values already, each with its size."""
+    """Spans as values, each with its size on the wire."""
 
     def __init__(self, spans: Sequence[tuple[Span, int]]) -> None:
         self._spans = sorted(spans, key=lambda pair: pair[0].trace_id)
@@ -73,30 +73,30 @@ class Listed:
         return span_table([span for span, _ in self._spans])
 
     def parts(self) -> list[Part]:
-        found: list[Part] = []
+        parts: list[Part] = []
         first, spans = 0, self._spans
         for last in range(1, len(spans) + 1):
             if last == len(spans) or spans[last][0].trace_id != spans[first][0].trace_id:
                 own = spans[first:last]
                 size, earliest_ns = sum([size for _, size in own]), min([span.start_ns for span, _ in own])
-                found.append(Part(own[0][0].trace_id, first, last, size, earliest_ns))
+                parts.append(Part(own[0][0].trace_id, first, last, size, earliest_ns))
                 first = last
-        return found
+        return parts
 
     def of(self, part: Part) -> list[Span]:
         return [span for span, _ in self._spans[part.first : part.last]]
 
     def named_homes(self) -> dict[bytes, Home]:
-        found: dict[bytes, Home] = {}
+        homes: dict[bytes, Home] = {}
         for span, _ in self._spans:
             if home := home_of(span.trace_id, span.attributes.get(rejoin.ATTRIBUTE)):
-                found[span.trace_id] = home
-        return found
+                homes[span.trace_id] = home
+        return homes
 
     def move(self, homes: Homes) -> None:
-        found = [(homes.get(span.trace_id), span, size) for span, size in self._spans]
-        if any(home for home, _, _ in found):
-            at_home = [(moved(span, home) if home else span, size) for home, span, size in found]
+        spans = [(homes.get(span.trace_id), span, size) for span, size in self._spans]
+        if any(home for home, _, _ in spans):
+            at_home = [(moved(span, home) if home else span, size) for home, span, size in spans]
             self._spans = sorted(at_home, key=lambda pair: pair[0].trace_id)
 
 
@@ -181,7 +181,7 @@ class Scanned:
         return self._values.spans(part.trace_id, self._order[part.first : part.last])
 
     def named_homes(self) -> dict[bytes, Home]:
-        pairs, found = self._pairs, dict[bytes, Home]()
+        pairs, homes = self._pairs, dict[bytes, Home]()
         fits = (pairs[:, columns.KEY_END] - pairs[:, columns.KEY_AT] == len(_ATTRIBUTE)) & (
             pairs[:, columns.VALUE_END] - pairs[:, columns.VALUE] == rejoin.SIZE
         )
@@ -192,8 +192,8 @@ class Scanned:
             row = int(np.searchsorted(self._spans[columns.PAIR_LAST], pair, "right"))
             trace_id = self._ids[row, :16].tobytes()
             if home := home_of(trace_id, self._data[value:value_end].decode()):
-                found[trace_id] = home
-        return found
+                homes[trace_id] = home
+        return homes
 
     def move(self, homes: Homes) -> None:
         for row in homes.among(self._ids.view(np.uint64)[:, 0]):
@@ -227,9 +227,9 @@ class Scanned:
         number = len(pairs)
         keys = self._text(pairs[:, columns.KEY_AT], pairs[:, columns.KEY_END])
         kinds = pairs[:, columns.TYPE]
-        told = [self._told(row) for row in pairs[kinds >= columns.DOUBLE].tolist()]
-        written = np.frombuffer(b"".join(told), np.uint8)
-        written_at = np.cumsum([0, *map(len, told)], dtype=np.int64)
+        uncompiled = [self._value_text(row) for row in pairs[kinds >= columns.DOUBLE].tolist()]
+        written = np.frombuffer(b"".join(uncompiled), np.uint8)
+        written_at = np.cumsum([0, *map(len, uncompiled)], dtype=np.int64)
         room = int((pairs[:, columns.VALUE_END] - pairs[:, columns.VALUE])[kinds == columns.TEXT].sum())
         out = np.empty(room + 20 * number + len(written), np.uint8)
         value_offsets = np.empty(number + 1, np.int32)
@@ -237,8 +237,8 @@ class Scanned:
         values = pa.StringArray.from_buffers(number, pa.py_buffer(value_offsets), pa.py_buffer(out[:size].copy()))
         return pa.MapArray.from_arrays(offsets, keys, values)
 
-    def _told(self, pair: list[int]) -> bytes:
-        """The text of a value that compiled code does not write."""
+    def _value_text(self, pair: list[int]) -> bytes:
+        """The text of a value that the kernel does not write."""
         if pair[columns.TYPE] == columns.DOUBLE:
             return attribute_text(_DOUBLE(self._data, pair[columns.VALUE])[0]).encode()
         _, value = _known.pairs.read(self._data[pair[columns.PAIR_AT] : pair[columns.PAIR_END]])

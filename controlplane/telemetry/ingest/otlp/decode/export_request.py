@@ -1,6 +1,6 @@
-"""OTLP bodies as values: spans for the pipeline, counts for the answer to the sender.
+"""Decodes OTLP requests: spans for the pipeline, counts for the answer to the sender.
 
-What `check` accepts, `spans` reads: a body that was acknowledged never fails later.
+`read` reads everything that `check` accepts, so a body that was acknowledged never fails later.
 """
 
 from collections import Counter
@@ -37,21 +37,21 @@ __all__ = ["MalformedError", "Rejected", "Spans", "bounds", "check", "count_log_
 
 
 def prepare() -> None:
-    """Have compiled what reading takes: seconds the first time ever on a machine. Else the first request pays for it."""
+    """Compile the kernel before the first request. It takes seconds the first time on a machine."""
     check(Kind.TRACES_PROTOBUF, _EXAMPLE)
     for spans in read(Kind.TRACES_PROTOBUF, _EXAMPLE):
         spans.table(), spans.parts()
 
 
 def check(kind: Kind, body: bytes, within: Bounds = ANY) -> Rejected:
-    """The spans that would be refused. Raises MalformedError where the body as a whole cannot be read."""
+    """Counts of the spans that are refused. Raises MalformedError where the body as a whole cannot be read."""
     return from_protobuf.check(body, within) if kind is Kind.TRACES_PROTOBUF else from_json.check(body, within)
 
 
 def read(kind: int, body: bytes, shard: int = 0, shards: int = 1, within: Bounds = ANY) -> Iterator[Spans]:
-    """The body's spans without those that `check` refuses, some thousand at a time: the traces of one shard alone.
+    """The body's spans without those that `check` refuses, some thousand at a time: only the traces of one shard.
 
-    A trace is its last byte's, modulo `shards`; `within` is what they were judged by. Raises MalformedError where `check` does.
+    The last byte of a trace id modulo `shards` is its shard. `within` must be the same as for `check`. Raises MalformedError as `check`.
     """
     if kind == Kind.TRACES_PROTOBUF:
         yield from from_protobuf.read(body, shard, shards, within)

@@ -1,6 +1,6 @@
-"""OTLP/JSON: protobuf's JSON mapping with hex ids, integer enums and lowerCamelCase; unknown fields are ignored.
+"""Reads OTLP/JSON: protobuf's JSON mapping with hex ids, integer enums and lowerCamelCase. Unknown fields are ignored.
 
-Typed structs and not a generic document: what has the wrong type is refused while parsing, and what is unknown is never built.
+It parses into typed structs and not into a generic document: a wrong type is refused while parsing, and unknown fields use no memory.
 """
 
 import re
@@ -24,7 +24,7 @@ _NO_PARENT = bytes(8)
 
 
 class _Struct(msgspec.Struct, rename="camel", gc=False):
-    """A JSON `null` is a field that is not set."""
+    """A message. A JSON `null` is a field that is not set."""
 
 
 class ArrayValue(_Struct):
@@ -79,7 +79,7 @@ class Scope(_Struct):
 
 class ScopeSpans(_Struct):
     scope: Scope | None = None
-    spans: list[msgspec.Raw] | None = None  # built one at a time
+    spans: list[msgspec.Raw] | None = None  # parsed one at a time
 
 
 class Resource(_Struct):
@@ -113,11 +113,11 @@ _logs = msgspec.json.Decoder(LogsRequest)
 
 
 def check(body: bytes, within: Bounds = ANY) -> Counter[str]:
-    return Counter(found for found, _ in _read(body, within) if isinstance(found, str))
+    return Counter(reason for reason, _ in _read(body, within) if isinstance(reason, str))
 
 
 def spans(body: bytes, within: Bounds = ANY) -> Iterator[tuple[Span, int]]:
-    return ((found, size) for found, size in _read(body, within) if isinstance(found, Span))
+    return ((span, size) for span, size in _read(body, within) if isinstance(span, Span))
 
 
 def count_log_records(body: bytes) -> int:
@@ -129,9 +129,9 @@ def count_log_records(body: bytes) -> int:
 
 
 MAX_DEPTH = 48
-"""Lists and maps within one another in an attribute: what protobuf's parser takes too."""
+"""Nested lists and maps in an attribute. Protobuf's parser has the same limit."""
 MAX_OBJECTS = 2**20
-"""JSON objects in one body. The smallest is two bytes, and costs some hundred in memory."""
+"""JSON objects in one body. The smallest has two bytes and takes some hundred bytes of memory."""
 
 
 def _parse(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
@@ -142,7 +142,7 @@ def _parse(decoder: msgspec.json.Decoder[T], body: bytes | msgspec.Raw) -> T:
 
 
 def _read(body: bytes, within: Bounds) -> Iterator[tuple[Span | str, int]]:
-    """Each span, or why it is refused; with its size in the body."""
+    """Each span, or why it is refused, with its size in the body."""
     if body.count(b"{") > MAX_OBJECTS:
         raise MalformedError(f"the body holds more than {MAX_OBJECTS} JSON objects: send smaller batches, or protobuf")
     for resource in _parse(_traces, body).resource_spans or ():
@@ -163,9 +163,7 @@ def _read(body: bytes, within: Bounds) -> Iterator[tuple[Span | str, int]]:
 def _span(span: WireSpan, service: str, scope: str, within: Bounds) -> Span | str:
     trace_id, span_id, parent_id = _bytes(span.trace_id), _bytes(span.span_id), _bytes(span.parent_span_id)
     start_ns, end_ns = _uint64(span.start_time_unix_nano), _uint64(span.end_time_unix_nano)
-    attributes = _attributes(
-        span.attributes
-    )  # read even of a refused span: what is mistyped in it is malformed either way
+    attributes = _attributes(span.attributes)  # also of a refused span: a wrong type in it makes the body malformed
     events = tuple(
         [
             Event(min(_uint64(event.time_unix_nano), LATEST_NS - 1), event.name or "", _attributes(event.attributes))
@@ -196,7 +194,7 @@ def _attributes(pairs: list[KeyValue] | None) -> dict[str, AttrValue]:
 
 
 def _value(value: AnyValue | None, depth: int = 0) -> AttrValue:
-    """As `any_value.value_of`, whose parser bounds the depth itself."""
+    """As `any_value.value_of`, with a bound on the depth, which protobuf's parser has itself."""
     if value is None:
         return ""
     if depth > MAX_DEPTH:
@@ -221,7 +219,7 @@ def _value(value: AnyValue | None, depth: int = 0) -> AttrValue:
 
 
 def _bytes(text: str | None) -> bytes:
-    """An id out of its hex digits; what is not hex is an id of the wrong length, and refused as that."""
+    """An id from its hex digits. Text that is not hex becomes an id of the wrong length, which is refused."""
     return bytes.fromhex(text) if text and _HEX.fullmatch(text) else (b"" if not text else b"?")
 
 

@@ -1,4 +1,4 @@
-"""ExportTraceServiceRequest in protobuf: read by the compiled kernel, and by upb, span by span, where that meets something unusual."""
+"""Reads an ExportTraceServiceRequest in protobuf with the compiled kernel, or span by span with upb where the kernel gives up."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -118,7 +118,7 @@ def count_log_records(body: bytes) -> int:
 
 
 def walk(body: bytes) -> Iterator[tuple[int, int, str, str]]:
-    """Where each span lies in the body, with the service and the scope it belongs to. Raises MalformedError."""
+    """Where each span lies in the body, with its service and scope. Raises MalformedError."""
     for resource in _inner(body, (0, len(body)), 1):
         service = _service(_head(Resource, body, resource))
         for scope in _inner(body, resource, 2):
@@ -132,7 +132,7 @@ def _inner(body: bytes, outer: tuple[int, int], wanted: int) -> Iterator[tuple[i
 
 
 def _head(kind: type[_Message], body: bytes, outer: tuple[int, int]) -> _Message:
-    """Field 1 of ResourceSpans or ScopeSpans: wherever it stands among the others, merged where it stands twice."""
+    """Field 1 of ResourceSpans or ScopeSpans, at any place among the fields, merged where there are several."""
     head = bytearray()
     for start, end in _inner(body, outer, 1):
         head += body[start:end]
@@ -161,7 +161,7 @@ def _service(resource: Resource) -> str:
 
 
 def span_of(span: WireSpan, service: str, scope: str) -> Span:
-    """What the parser took, as a value: valid or not."""
+    """The parser's span as a value, valid or not."""
     trace_id, span_id, parent_id = span.trace_id, span.span_id, span.parent_span_id
     start_ns, end_ns = span.start_time_unix_nano, span.end_time_unix_nano
     kind, status = span.kind, span.status.code

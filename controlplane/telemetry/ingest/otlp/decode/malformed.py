@@ -2,4 +2,4 @@
 
 
 class MalformedError(Exception):
-    """The body as a whole cannot be read; permanent. The message says what is wrong with it, never what is in it."""
+    """The body as a whole cannot be read; permanent. The message describes the fault and never quotes the content."""

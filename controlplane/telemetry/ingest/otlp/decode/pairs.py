@@ -1,4 +1,4 @@
-"""Attributes out of their bytes: looked up before they are read, since they repeat from span to span."""
+"""Reads attributes from their bytes, and keeps what it has read, because attributes repeat from span to span."""
 
 from struct import Struct
 from struct import error as StructError  # noqa: N812
@@ -18,11 +18,11 @@ Pair = tuple[str, AttrValue]
 
 
 class _UnusualError(Exception):
-    pass
+    """Permanent: the parser must read these bytes."""
 
 
 class Pairs:
-    """Keeps what it has read, in `known`. Not thread-safe."""
+    """Attributes by their bytes. Not thread-safe."""
 
     def __init__(self) -> None:
         self.known: dict[bytes, Pair] = {}
@@ -44,7 +44,7 @@ class Pairs:
 
 
 def parsed(data: bytes) -> Pair:
-    """A KeyValue of any shape, through the parser. Raises MalformedError."""
+    """A KeyValue of any shape, read by the parser. Raises MalformedError."""
     try:
         pair = KeyValue.FromString(data)
     except DecodeError:
@@ -53,7 +53,7 @@ def parsed(data: bytes) -> Pair:
 
 
 def _pair(data: bytes) -> Pair:
-    """A KeyValue: its key, then its value, each short. Raises _UnusualError, IndexError or ValueError for anything else."""
+    """A KeyValue that consists of a short key and a short value. Raises _UnusualError, IndexError or ValueError for any other."""
     if data[0] != 0x0A or data[1] > 127:
         raise _UnusualError
     at = 2 + data[1]
@@ -73,7 +73,7 @@ def _pair(data: bytes) -> Pair:
 
 
 def _value(data: bytes, at: int) -> AttrValue:
-    """The AnyValue that fills the rest of `data`, if it is a string, an integer, a double or a boolean."""
+    """The AnyValue that fills the rest of `data`: a string, an integer, a double or a boolean. Raises as `_pair`."""
     tag, end = data[at], len(data)
     if tag == 0x0A:
         length, start = data[at + 1], at + 2

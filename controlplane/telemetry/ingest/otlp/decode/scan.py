@@ -17,14 +17,14 @@ _MOST_SPANS, _MOST_BYTES = 4096, 2**20  # read at once
 
 
 class Layout(NamedTuple):
-    """Where the spans of a body lie, and in which resources and scopes."""
+    """Where the spans of a body lie, and their resources and scopes (see `kernel.columns`)."""
 
     places: columns.Numbers
     groups: columns.Numbers
 
 
 class _Room(threading.local):
-    """Arrays to write into, as large as they were ever needed: one set per thread."""
+    """Arrays that are reused from body to body, one set per thread. They only grow."""
 
     def __init__(self) -> None:
         self._arrays: dict[str, columns.Numbers] = {}
@@ -40,7 +40,7 @@ _room = _Room()
 
 
 def layout_of(body: bytes) -> Layout | None:
-    """None where only the parser can say."""
+    """None where the parser must read the body."""
     places = np.empty((columns.PLACE_ROWS, len(body) // 32 + 16), np.int64)
     groups = np.empty((len(body) // 64 + 16, columns.GROUP_COLUMNS), np.int64)
     spans, used = locate(np.frombuffer(body, np.uint8), places, groups)
@@ -48,7 +48,7 @@ def layout_of(body: bytes) -> Layout | None:
 
 
 def chunks(layout: Layout) -> list[tuple[int, int]]:
-    """Spans to be read at once, first and last: so that memory is bounded whatever the body's size."""
+    """The first and last span of each chunk that is read at once, which bounds memory for bodies of any size."""
     ends = layout.places[columns.PLACE_END]
     cuts, first = [], 0
     while first < len(ends):
@@ -69,7 +69,7 @@ def scan(
     shards: int = 1,
     within: Bounds = ANY,
 ) -> Scanned | None:
-    """Spans `first` to `last` of a body that are fine and of this shard; None where only the parser can say. Raises MalformedError."""
+    """The valid spans of this shard from `first` to `last`; None where the parser must read them. Raises MalformedError."""
     arrays = _read(body, layout, first, last, within, shard, shards)
     if arrays is None:
         return None
@@ -78,7 +78,7 @@ def scan(
 
 
 def judge(body: bytes, layout: Layout, first: int, last: int, within: Bounds = ANY) -> dict[str, int] | None:
-    """Which of these spans are refused, and why; None where only the parser can say. Raises MalformedError."""
+    """Counts of refused spans by reason; None where the parser must read them. Raises MalformedError."""
     arrays = _read(body, layout, first, last, within, 0, 1)
     if arrays is None:
         return None

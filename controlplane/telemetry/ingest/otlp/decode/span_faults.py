@@ -1,4 +1,4 @@
-"""What makes a single span unusable. The rest of its request is taken; the sender is told which rule it broke."""
+"""Checks single spans. The rest of a request is accepted, and the answer names the rule that refused spans broke."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from controlplane.telemetry.metrics.admission import AHEAD_NS
 LATEST_NS = 2**63
 """Times are stored as signed 64-bit nanoseconds: the year 2262."""
 MAX_SPAN_BYTES = 4 * 2**20
-"""One span, resource or scope. What is built of it in memory may be fifty times that."""
+"""One span, resource or scope. Its objects in memory may take fifty times as much."""
 TOO_LARGE = f"a span is larger than {MAX_SPAN_BYTES} bytes"
 
 NO_TRACE_ID = "trace_id is not 16 bytes with one of them non-zero"
@@ -18,13 +18,13 @@ NO_END = "end_time_unix_nano is not set, or after the year 2262"
 AHEAD = f"the span starts or ends more than {AHEAD_NS // 60_000_000_000} minutes ahead of the receiver's clock"
 OLD = "the span starts before what is kept (WEIR_RETENTION_DAYS)"
 REASONS = (TOO_LARGE, NO_TRACE_ID, NO_SPAN_ID, NO_PARENT_ID, NO_START, NO_END, AHEAD, OLD)
-"""In the order of `kernel.FAULTS`."""
+"""In the order of the faults that `kernel.read` counts."""
 
 _NO_TRACE, _NO_SPAN = bytes(16), bytes(8)
 
 
 class Bounds(NamedTuple):
-    """When spans may start and end, ns since the Unix epoch: from `earliest_ns` to `latest_ns`, both included."""
+    """When spans may start and end, ns since the Unix epoch, both included."""
 
     earliest_ns: int = 1
     latest_ns: int = LATEST_NS - 1
@@ -34,12 +34,12 @@ ANY = Bounds()
 
 
 def bounds(received_ns: int, retention_ns: int) -> Bounds:
-    """For spans received at this time and kept for so long. What judged them and what reads them later use the same."""
+    """The bounds of spans received at this time. The receiver's check and the pipeline's reading must use the same."""
     return Bounds(max(1, received_ns - retention_ns), min(received_ns + AHEAD_NS, LATEST_NS - 1))
 
 
 def fault(trace_id: bytes, span_id: bytes, parent_id: bytes, start_ns: int, end_ns: int, within: Bounds = ANY) -> str:
-    """Why this span is refused, naming the field, or empty where it is fine."""
+    """Why this span is refused, with the name of the field. Empty for a valid span."""
     if len(trace_id) != 16 or trace_id == _NO_TRACE:
         return NO_TRACE_ID
     if len(span_id) != 8 or span_id == _NO_SPAN:

@@ -1,4 +1,4 @@
-"""Spans as values, out of what the kernel found: for the ledger, one trace at a time."""
+"""Makes spans as values of the kernel's arrays, one trace at a time, for the ledger."""
 
 from controlplane.telemetry.core.spans import AttrValue, Event, Span
 
@@ -10,7 +10,7 @@ _MOST_KNOWN, _LARGEST_BLOCK, _LONGEST_NAME = 16_384, 8, 256
 
 
 class Known:
-    """What was read before and comes again: names, attributes, and whole blocks of them. Not thread-safe."""
+    """Names, attributes and whole blocks of attributes that were read before, because they repeat. Not thread-safe."""
 
     def __init__(self) -> None:
         self.pairs = Pairs()
@@ -37,8 +37,8 @@ class Known:
 
 
 class Values:
-    """A chunk's spans, from plain lists of what `kernel` names: 12 numbers a span (START to EVENT_LAST) one after the other, 32 bytes
-    of ids a span, 5 numbers an event, and where each attribute's bytes begin and end."""
+    """A chunk's spans, from plain lists of the columns that `kernel.columns` names: 12 numbers per span (START to EVENT_LAST), 32 bytes of
+    ids per span, 5 numbers per event, and where each attribute's bytes begin and end."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Values:
 
     def spans(self, trace_id: bytes, wanted: list[int]) -> list[Span]:
         data, ids, rows, known = self._data, self._ids, self._rows, self._known
-        found: list[Span] = []
+        spans: list[Span] = []
         for row in wanted:
             at = 12 * row
             pair_first, pair_last, block_at, block_end = rows[at + 6], rows[at + 7], rows[at + 8], rows[at + 9]
@@ -76,7 +76,7 @@ class Values:
             id_at = 32 * row
             parent_id = ids[id_at + 24 : id_at + 32]
             service, scope = self._groups[row]
-            found.append(
+            spans.append(
                 Span(
                     trace_id,
                     ids[id_at + 16 : id_at + 24],
@@ -92,7 +92,7 @@ class Values:
                     self._events_of(rows[at + 10], rows[at + 11]),
                 )
             )
-        return found
+        return spans
 
     def _attributes(self, pairs: list[int], first: int, last: int) -> dict[str, AttrValue]:
         data, read = self._data, self._known.pairs
@@ -105,11 +105,11 @@ class Values:
     def _events_of(self, first: int, last: int) -> tuple[Event, ...]:
         if first == last:
             return ()
-        events, found = self._events, list[Event]()
+        events, read = self._events, list[Event]()
         for at in range(5 * first, 5 * last, 5):
             pair_first, pair_last = events[at + 3], events[at + 4]
             attributes = (
                 _NOTHING if pair_first == pair_last else self._attributes(self._event_pairs, pair_first, pair_last)
             )
-            found.append(Event(events[at], self._known.name(self._data[events[at + 1] : events[at + 2]]), attributes))
-        return tuple(found)
+            read.append(Event(events[at], self._known.name(self._data[events[at + 1] : events[at + 2]]), attributes))
+        return tuple(read)

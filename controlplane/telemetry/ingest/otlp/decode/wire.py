@@ -1,7 +1,7 @@
-"""Protobuf's wire format by hand, as far as bodies are taken apart before anything is built of them.
+"""Walks protobuf's wire format, so that a body can be parsed span by span.
 
-A protobuf parser turns two bytes on the wire into some hundred in memory (an empty span), so a hostile body of 64 MiB would cost
-gigabytes. Taken apart first, a body costs what its largest span costs.
+A protobuf parser turns two bytes on the wire into some hundred in memory (an empty span), so a hostile body of 64 MiB would take
+gigabytes. Parsed span by span, a body takes the memory of its largest span.
 https://protobuf.dev/programming-guides/encoding/
 """
 
@@ -61,8 +61,8 @@ def count(data: bytes, *path: int | frozenset[int]) -> int:
 
 def _count(data: bytes, start: int, end: int, path: list[frozenset[int]]) -> int:
     first, *rest = path
-    found = 0
+    total = 0
     for number, field_start, field_end in fields(data, start, end):
         if number in first:
-            found += _count(data, field_start, field_end, rest) if rest else 1
-    return found
+            total += _count(data, field_start, field_end, rest) if rest else 1
+    return total

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ingest.otlp.decode.columnar import Listed
-from controlplane.telemetry.ingest.pipeline.closed_traces import SLACK_NS, Recent
+from controlplane.telemetry.ingest.pipeline.closed_traces import SLACK_NS, ClosedTraces
 from controlplane.telemetry.ingest.pipeline.traces import Limits, Traces
 from controlplane.telemetry.ingest.spool.frame import Position
 
@@ -107,18 +107,18 @@ def trace_id(number: int) -> bytes:
 
 def test_what_was_closed_is_remembered_across_a_restart_and_what_is_too_old_is_doubted(tmp_path: Path) -> None:
     second = 10**9
-    recent = Recent(tmp_path, "recent", 100 * second, size=10)  # eight traces
+    recent = ClosedTraces(tmp_path, "recent", 100 * second, size=10)  # eight traces
     one, other = trace_id(1), trace_id(2)
     recent.add([one], 100 * second)
     new = 100 * second + SLACK_NS
-    for memory in (recent, Recent(tmp_path, "recent", 999 * second, size=10)):
+    for memory in (recent, ClosedTraces(tmp_path, "recent", 999 * second, size=10)):
         assert memory.may_know([one, other], [new, new]) == [True, False]
         assert memory.may_know([other], [new - 1]) == [True], "it may have been closed before the memory began"
 
 
 def test_the_memory_forgets_the_older_half_and_knows_it(tmp_path: Path) -> None:
     second = 10**9
-    recent = Recent(tmp_path, "recent", 0, size=1000)
+    recent = ClosedTraces(tmp_path, "recent", 0, size=1000)
     known = [trace_id(number) for number in range(2000)]
     for number in range(0, 2000, 10):
         recent.add(known[number : number + 10], (100 + number) * second)
@@ -129,13 +129,13 @@ def test_the_memory_forgets_the_older_half_and_knows_it(tmp_path: Path) -> None:
 
 
 def test_many_at_once_are_remembered_though_they_fill_the_memory_several_times(tmp_path: Path) -> None:
-    recent = Recent(tmp_path, "recent", 0, size=1000)
+    recent = ClosedTraces(tmp_path, "recent", 0, size=1000)
     known = [trace_id(number) for number in range(2000)]
     recent.add(known, 1)
     assert all(recent.may_know(known[-800:], [10**18] * 800))
 
 
 def test_strangers_are_hardly_ever_taken_for_known(tmp_path: Path) -> None:
-    recent = Recent(tmp_path, "recent", 0, size=10_000)
+    recent = ClosedTraces(tmp_path, "recent", 0, size=10_000)
     recent.add([trace_id(number) for number in range(8000)], 1)
     assert sum(recent.may_know([os.urandom(16) for _ in range(2000)], [10**18] * 2000)) < 60

@@ -10,7 +10,7 @@ from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ingest.otlp.decode import export_request
 from controlplane.telemetry.ingest.pipeline import batch as batches
 from controlplane.telemetry.ingest.pipeline.batch import Batch
-from controlplane.telemetry.ingest.pipeline.closed_traces import Recent
+from controlplane.telemetry.ingest.pipeline.closed_traces import ClosedTraces
 from controlplane.telemetry.ingest.pipeline.report import REFUSED_FILE, Folder, Reporter
 from controlplane.telemetry.ingest.pipeline.sink import Sink
 from controlplane.telemetry.ingest.pipeline.status import Status
@@ -60,7 +60,7 @@ class Worked:
         self.worker = Worker(
             reader,
             self.kept,  # type: ignore[arg-type]
-            Recent(folder, "closed", 0, size=1000),
+            ClosedTraces(folder, "closed", 0, size=1000),
             lambda: self.end,
             shard=shard,
             shards=shards,
@@ -183,7 +183,7 @@ def patient(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Folder, Pi
 def test_a_disk_that_refuses_is_waited_for_and_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, pipe = patient(tmp_path, monkeypatch)
     tries: list[Callable[..., None]] = [read_only, read_only, lambda: None]
-    assert folder.patiently(lambda: tries.pop(0)())
+    assert folder.retry(lambda: tries.pop(0)())
     assert [status.store_away for status in pipe.said] == [
         "",
         "the spool's folder cannot be written: Read-only file system",
@@ -191,7 +191,7 @@ def test_a_disk_that_refuses_is_waited_for_and_said(tmp_path: Path, monkeypatch:
     ]
     assert {(status.shard, status.pending_traces) for status in pipe.said} == {(3, 7)}
     folder.end()
-    assert not folder.patiently(read_only), "nobody waits when the process ends"
+    assert not folder.retry(read_only), "nobody waits when the process ends"
 
 
 def test_what_is_refused_is_counted_and_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

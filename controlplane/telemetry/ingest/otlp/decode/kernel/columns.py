@@ -49,7 +49,7 @@ TEXT, INTEGER, BOOLEAN, DOUBLE, ODD = range(5)
 EVENT_NS, EVENT_NAME_AT, EVENT_NAME_END, EVENT_PAIR_FIRST, EVENT_PAIR_LAST = range(5)
 EVENT_COLUMNS = 5
 
-# What `read` counts: rows written, faults by kind (the order of `faults.REASONS`), and how much room texts take.
+# What `read_spans` counts: rows written, and faults by kind in the order of `span_faults.REASONS`.
 SPANS, PAIRS, EVENTS, EVENT_PAIRS = range(4)
 FAULTS, FAULT_KINDS = 4, 8
 COUNTS = FAULTS + FAULT_KINDS

@@ -76,7 +76,7 @@ def is_utf8(data: Bytes, at: int, end: int) -> bool:
 
 @compiled
 def u64(data: Bytes, at: int) -> int:
-    """Eight bytes as a signed number: what does not fit is negative."""
+    """Eight bytes as a signed number. A number that does not fit is negative."""
     value: Any = np.int64(0)
     for step in range(8):
         value |= np.int64(data[at + step]) << (8 * step)
@@ -85,7 +85,7 @@ def u64(data: Bytes, at: int) -> int:
 
 @compiled
 def read_pair(data: Bytes, at: int, end: int, pairs: Numbers, row: int) -> bool:
-    """A KeyValue into `pairs[row]`; ODD where only the parser can say what its value is. False where the pair itself is unusual."""
+    """Read a KeyValue into `pairs[row]`, as ODD where the parser must read its value. False where the kernel cannot read the pair."""
     if at >= end or data[at] != 0x0A:
         return False
     key, key_end = extent(data, at + 1, end)
@@ -130,12 +130,12 @@ def read_pair(data: Bytes, at: int, end: int, pairs: Numbers, row: int) -> bool:
 
 @compiled
 def has_distinct_keys(data: Bytes, pairs: Numbers, first: int, last: int) -> bool:
-    """Whether no key stands twice."""
+    """Whether every key occurs once."""
     if last - first > _MOST_PAIRS:
         return False
-    for one in range(first, last):
-        at, size = pairs[one, KEY_AT], pairs[one, KEY_END] - pairs[one, KEY_AT]
-        for other in range(first, one):
+    for row in range(first, last):
+        at, size = pairs[row, KEY_AT], pairs[row, KEY_END] - pairs[row, KEY_AT]
+        for other in range(first, row):
             there = pairs[other, KEY_AT]
             if pairs[other, KEY_END] - there != size or (size and data[there + size - 1] != data[at + size - 1]):
                 continue

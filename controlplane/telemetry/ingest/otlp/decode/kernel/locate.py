@@ -19,8 +19,8 @@ from .fields import extent
 
 @compiled
 def locate(data: Bytes, places: Numbers, groups: Numbers) -> tuple[int, int]:
-    """Where the spans lie, and of which resource and scope: how many spans and groups were found, or UNUSUAL (no room too)."""
-    spans, found = 0, 0
+    """Write where the spans lie, and their groups of resource and scope. Returns how many of each, or UNUSUAL (also without room)."""
+    spans, used = 0, 0
     at, end = 0, len(data)
     while at < end:
         if data[at] != 0x0A:
@@ -28,7 +28,7 @@ def locate(data: Bytes, places: Numbers, groups: Numbers) -> tuple[int, int]:
         at, resource_end = extent(data, at + 1, end)
         if at < 0:
             return UNUSUAL, 0
-        first, resource, resource_stop = found, -1, -1
+        first, resource, resource_stop = used, -1, -1
         while at < resource_end:
             tag = data[at]
             at, stop = extent(data, at + 1, resource_end)
@@ -37,9 +37,9 @@ def locate(data: Bytes, places: Numbers, groups: Numbers) -> tuple[int, int]:
             if tag == 0x0A and resource < 0:
                 resource, resource_stop = at, stop
             elif tag == 0x12:
-                if found >= groups.shape[0]:
+                if used >= groups.shape[0]:
                     return UNUSUAL, 0
-                group, found = found, found + 1
+                group, used = used, used + 1
                 groups[group, SCOPE_AT] = groups[group, SCOPE_END] = -1
                 inner = at
                 while inner < stop:
@@ -62,6 +62,6 @@ def locate(data: Bytes, places: Numbers, groups: Numbers) -> tuple[int, int]:
             elif tag != 0x1A:
                 return UNUSUAL, 0
             at = stop
-        for group in range(first, found):
+        for group in range(first, used):
             groups[group, RESOURCE_AT], groups[group, RESOURCE_END] = resource, resource_stop
-    return spans, found
+    return spans, used

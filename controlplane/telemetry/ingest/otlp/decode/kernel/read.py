@@ -84,7 +84,7 @@ def _event(data: Bytes, at: int, end: int, events: Numbers, pairs: Numbers, coun
 
 @compiled
 def _status(data: Bytes, at: int, end: int) -> int:
-    """The status code, 0 where it is none of OTLP's; UNUSUAL."""
+    """The status code, 0 where it is not one of OTLP's, or UNUSUAL."""
     code: Any = 0
     while at < end:
         if data[at] == 0x18 and at + 1 < end and data[at + 1] < 0x80:
@@ -102,7 +102,7 @@ def _status(data: Bytes, at: int, end: int) -> int:
 
 @compiled
 def _id(data: Bytes, at: int, end: int, ids: Bytes, row: int, first: int, size: int) -> bool:
-    """Copy an id; False where it has another length or is all zeros."""
+    """Copy an id. False where it has another length or is all zeros."""
     if end - at != size:
         return False
     any_set: Any = np.uint8(0)
@@ -117,9 +117,9 @@ def read_spans(
     data: Bytes, places: Numbers, first: int, last: int, largest: int, earliest_ns: int, latest_ns: int, shard: int, shards: int,
     ids: Bytes, spans: Numbers, pairs: Numbers, events: Numbers, event_pairs: Numbers, counts: Numbers,
 ) -> int:  # fmt: skip
-    """Read the spans at `places[:, first:last]` that are of this shard. Those that are refused are counted, the others written.
+    """Read the spans of this shard at `places[:, first:last]`: count those that are refused, write the others.
 
-    How many were written, or UNUSUAL: then nothing of what was written means anything.
+    Returns how many were written, or UNUSUAL: then the content of the arrays must not be used.
     """
     counts[:] = 0
     for place in range(first, last):

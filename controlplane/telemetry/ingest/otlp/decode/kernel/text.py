@@ -10,7 +10,7 @@ from .columns import BOOLEAN, INTEGER, TEXT, TYPE, VALUE, VALUE_END, Bytes, Numb
 
 @compiled
 def gather(data: Bytes, starts: Numbers, ends: Numbers, offsets: NDArray[np.int32], out: Bytes) -> int:
-    """Copy `data[starts[i]:ends[i]]` one after the other into `out`: how many bytes. `offsets` has one more than they are."""
+    """Copy `data[starts[i]:ends[i]]` one after the other into `out`. Returns how many bytes. `offsets` has one element more."""
     at = 0
     for item in range(len(starts)):
         offsets[item] = at
@@ -31,9 +31,9 @@ def texts(
     offsets: NDArray[np.int32],
     out: Bytes,
 ) -> int:
-    """Each pair's value as text into `out`, whatever `columns.attribute_text` says: how many bytes, or UNUSUAL where room is short.
+    """Write each pair's value as text into `out`, as `arrow_columns.attribute_text` does. Returns how many bytes.
 
-    Those of type DOUBLE and ODD were written before, one after the other: the nth is `written[written_at[n]:written_at[n + 1]]`.
+    The caller has written those of type DOUBLE and ODD: the nth is `written[written_at[n]:written_at[n + 1]]`.
     """
     at, done = 0, 0
     digits = np.empty(20, np.uint8)

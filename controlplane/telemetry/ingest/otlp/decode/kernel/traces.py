@@ -13,10 +13,10 @@ from .columns import LATEST_NS, SIZE, START, TRACE, Numbers
 def group_by_trace(
     ids: Any, spans: Numbers, number: int, table: Numbers, order: Numbers, offsets: Numbers, sums: Numbers
 ) -> int:
-    """Put spans together by trace: `order[offsets[t]:offsets[t + 1]]` are trace t's, as they came. How many traces.
+    """Group spans by trace: `order[offsets[t]:offsets[t + 1]]` become the spans of trace t in their order. Returns the number of traces.
 
-    `ids` holds each span's ids as four 64-bit numbers, `table` is as large as a power of two of at least twice `number`, all -1;
-    `sums[t]` becomes the trace's bytes and when its earliest span started.
+    `ids` has each span's ids as four 64-bit numbers. The size of `table` must be a power of two of at least twice `number`, all -1.
+    `sums[t]` becomes the trace's bytes and the start of its earliest span.
     """
     mask = len(table) - 1
     traces = 0
