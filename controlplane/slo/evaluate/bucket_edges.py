@@ -12,7 +12,7 @@ from controlplane.slo.core.count_plan import GRID_S, Block
 from controlplane.slo.core.sli import Histogram
 from controlplane.telemetry.core.metric_types import Matcher, SampleSeries
 from controlplane.telemetry.core.query_types import Window
-from controlplane.telemetry.metrics.stale import stale
+from controlplane.telemetry.metrics.core.stale import stale
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store, StoreUnavailableError
 

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-from .series import Labels
+from .core.series import Labels
 
 MAX_LABELS, MAX_NAME_BYTES, MAX_VALUE_BYTES = 64, 512, 4096
 AHEAD_NS = 10 * 60 * 10**9

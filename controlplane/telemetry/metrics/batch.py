@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import msgspec
 
 from .admission import Admission, series_fault, time_fault
+from .core.series import Definition, identity, labels_of
 from .exemplars import Exemplar, Exemplars
-from .series import Definition, identity, labels_of
 
 TOO_MANY = "more series than WEIR_METRICS_MAX_SERIES are active"
 

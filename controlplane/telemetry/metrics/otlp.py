@@ -20,10 +20,11 @@ from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from controlplane.telemetry.ingest.otlp.decode.malformed import MalformedError
 from controlplane.telemetry.ingest.otlp.decode.wire import count, fields
 
-from . import buckets, exemplars_json
+from . import exemplars_json
 from .batch import Builder
+from .core import buckets
+from .core.stale import STALE
 from .exemplars import linked
-from .stale import STALE
 
 MAX_METRIC_BYTES = 4 * 2**20
 """One metric, resource or scope. Parsed, it may be fifty times that."""

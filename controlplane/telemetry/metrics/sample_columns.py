@@ -10,8 +10,8 @@ from controlplane.telemetry.store.metrics import SAMPLE_SCHEMA, SCRAPE_SCHEMA, S
 from controlplane.telemetry.store.read.exemplars import EXEMPLAR_SCHEMA, NO_SPAN
 
 from .batch import Batch, Scrape
+from .core.series import Definition
 from .exemplars import Exemplar
-from .series import Definition
 
 
 def sample_tables(batches: Sequence[Batch]) -> dict[str, pa.Table]:

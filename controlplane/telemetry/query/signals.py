@@ -13,8 +13,8 @@ from controlplane.telemetry.core.metric_types import (
     TargetState,
 )
 from controlplane.telemetry.core.query_types import Window
-from controlplane.telemetry.metrics.steps import Step, fitting, interval_ns, means, rates
-from controlplane.telemetry.metrics.triton import METRICS, ServerAverages, by_server
+from controlplane.telemetry.metrics.core.steps import Step, fitting, interval_ns, means, rates
+from controlplane.telemetry.metrics.core.triton import METRICS, ServerAverages, by_server
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.metric_question import Drawn, Line, Shown, Signal, matcher_text

@@ -14,7 +14,7 @@ from controlplane.slo.core.windows import HOUR_S
 from controlplane.slo.evaluate.bucket_edges import grown, known_edges, refusal
 from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.slo.save import save_objective
-from controlplane.telemetry.metrics.series import identity, labels_of
+from controlplane.telemetry.metrics.core.series import identity, labels_of
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.metrics import SAMPLE_SCHEMA, SERIES_SCHEMA

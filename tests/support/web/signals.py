@@ -2,7 +2,7 @@
 shop whose latencies lead to traces."""
 
 from controlplane.telemetry.metrics.batch import Scrape
-from controlplane.telemetry.metrics.stale import STALE
+from controlplane.telemetry.metrics.core.stale import STALE
 from controlplane.telemetry.store import Store
 from tests.support.telemetry.stored_metrics import linked, scraped, write
 

@@ -15,10 +15,10 @@ from google.protobuf.message import DecodeError
 from controlplane.telemetry.ingest.otlp.decode.malformed import MalformedError
 from controlplane.telemetry.ingest.otlp.decode.wire import fields
 
-from .. import buckets
 from ..batch import Builder
+from ..core import buckets
+from ..core.stale import STALE, is_stale
 from ..exemplars import UNREADABLE, Exemplars
-from ..stale import STALE, is_stale
 from .messages import Exemplar1, Exemplar2, Series1, Series2
 
 MAX_SERIES_BYTES = 2**20

@@ -15,9 +15,9 @@ from prometheus_client.samples import Exemplar
 from controlplane.telemetry.ingest.spool.writer import SpoolFullError
 
 from ..batch import Builder, Scrape
+from ..core.stale import STALE
 from ..exemplars import UNREADABLE
 from ..intake import Intake
-from ..stale import STALE
 from . import page
 from .page import PageError, Sample
 from .targets import Target, TargetsError, named, of_fleet, unique

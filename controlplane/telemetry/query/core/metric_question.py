@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 from controlplane.telemetry.core.metric_types import Matcher, Operator, SeriesInfo
-from controlplane.telemetry.metrics.steps import Step
+from controlplane.telemetry.metrics.core.steps import Step
 from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.parameters import MATCH, NAME, Parameters, choice, single
 from controlplane.telemetry.query.core.question import DEFAULT_FROM, DEFAULT_TO

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.telemetry.metrics import buckets
-from controlplane.telemetry.metrics.histogram import growth
-from controlplane.telemetry.metrics.stale import STALE
+from controlplane.telemetry.metrics.core import buckets
+from controlplane.telemetry.metrics.core.histogram import growth
+from controlplane.telemetry.metrics.core.stale import STALE
 
 S = 10**9
 

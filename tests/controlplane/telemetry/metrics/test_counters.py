@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.telemetry.metrics.counters import at, cumulative, increase, increases
-from controlplane.telemetry.metrics.stale import STALE
+from controlplane.telemetry.metrics.core.counters import at, cumulative, increase, increases
+from controlplane.telemetry.metrics.core.stale import STALE
 
 S = 10**9
 

@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import MetricsServiceStub
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Gauge, NumberDataPoint
 
-from controlplane.telemetry.metrics.stale import stale
+from controlplane.telemetry.metrics.core.stale import stale
 from tests.support.telemetry.metric_reading import series, stored
 from tests.support.telemetry.process import Running, eventually
 

@@ -13,10 +13,10 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
 
 from controlplane.telemetry.core.metric_types import Matcher
+from controlplane.telemetry.metrics.core.stale import STALE, stale
 from controlplane.telemetry.metrics.remote_write import snappy
 from controlplane.telemetry.metrics.remote_write.http import PATH
 from controlplane.telemetry.metrics.remote_write.messages import Request1, Request2
-from controlplane.telemetry.metrics.stale import STALE, stale
 from controlplane.telemetry.store import Store
 from deploy.local.ports import free_port
 from tests.support import need

@@ -14,10 +14,10 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.exposition import choose_encoder
 
 from controlplane.telemetry.core.metric_types import TargetEvent, TargetState
-from controlplane.telemetry.metrics import triton
-from controlplane.telemetry.metrics.counters import increase
+from controlplane.telemetry.metrics.core import triton
+from controlplane.telemetry.metrics.core.counters import increase
+from controlplane.telemetry.metrics.core.stale import stale
 from controlplane.telemetry.metrics.scrape.targets import FILE
-from controlplane.telemetry.metrics.stale import stale
 from deploy.local.ports import free_port
 from deploy.local.triton import Triton
 from tests.support.telemetry.metric_reading import ALL, series, stored

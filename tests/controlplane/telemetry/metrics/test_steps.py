@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from controlplane.telemetry.metrics.stale import STALE
-from controlplane.telemetry.metrics.steps import Step, fitting, interval_ns, means, rates
+from controlplane.telemetry.metrics.core.stale import STALE
+from controlplane.telemetry.metrics.core.steps import Step, fitting, interval_ns, means, rates
 
 S = 10**9
 EDGES = np.arange(0, 151, 30, dtype=np.int64) * S

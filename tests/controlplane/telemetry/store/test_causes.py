@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.telemetry.core.query_types import Region, Window
 from controlplane.telemetry.ledger.row import LedgerRow
-from controlplane.telemetry.metrics.stale import STALE
+from controlplane.telemetry.metrics.core.stale import STALE
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.causes import Causes, causes_of
 from controlplane.telemetry.query.core.explain.figures import Serving
