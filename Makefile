@@ -23,8 +23,8 @@ help: ## list the targets
 run: setup ## set up and start everything on this machine; Ctrl-C ends it
 	@exec $(BIN)/python -m deploy.local
 
-test: setup-dev ## set up and run every test, two at a time; ARGS="tests/inference -k cache" runs some, one by one
-	$(BIN)/python -m pytest $(or $(ARGS),-n 2 --dist loadfile)
+test: setup-dev ## set up and run every test, three at a time; ARGS="tests/inference -k cache" runs some, one by one
+	$(BIN)/python -m pytest $(or $(ARGS),-n 3)
 
 check: setup-dev ## lint, format, types, import contract, templates
 	@$(MAKE) --no-print-directory -k check-lint check-format check-types check-imports check-templates

@@ -3,16 +3,32 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from deploy.local.ports import free_port, free_ports
 from deploy.local.process import ROOT, Managed
 from deploy.local.redis import Redis, redis
 from deploy.local.triton import Triton, triton
+from tests.support.scheduling import BySystem, by_length
 from tests.support.start import Start, starter
 
+# How fast examples are made or run is no part of a test: machines differ.
+settings.register_profile("weir", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("weir")
+
 TIME_SCALE = "0.1"  # the session's models answer ten times as fast as the GPUs they take their timing from
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=by_length)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> BySystem:
+    return BySystem(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import urllib.request
 from functools import partial
 from pathlib import Path
 
@@ -63,6 +64,12 @@ def test_every_component_of_the_fleet_gets_its_verdict(pool: Pool, settings: Set
     }
 
 
+def works_off_nothing(http: int) -> bool:
+    """Telemetry scrapes itself from its start on: the first samples wait until its store is up."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{http}/readyz", timeout=2) as answer:
+        return bool(json.load(answer)["behind_s"] == 0)
+
+
 def test_a_real_gateway_and_receiver_tell_everything_that_is_asked_of_them(
     pool: Pool, home: Path, settings: Settings, redis_url: str, start: Start
 ) -> None:
@@ -81,6 +88,7 @@ def test_a_real_gateway_and_receiver_tell_everything_that_is_asked_of_them(
         update={"redis_url": redis_url, "gateway_url": f"http://127.0.0.1:{gateway}", "otlp_http_port": http}
     )
     within(5, lambda: serves(gateway))
+    within(60, lambda: works_off_nothing(http))
     observe_once()
     seen = {one.component: one for one in Observation.objects.all()}
     assert (seen["gateway"].state, seen["gateway"].error) == ("up", "")

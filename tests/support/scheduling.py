@@ -1,0 +1,45 @@
+"""Deals the tests out to pytest-xdist's workers: tests that share a running system go to one worker, the longest first."""
+
+from typing import Any
+
+import pytest
+from xdist.scheduler.loadscope import LoadScopeScheduling
+
+SHARED_SYSTEMS = (
+    "tests/deploy/test_outage.py",
+    "tests/browser/test_drill.py",
+    "tests/browser/",
+    "tests/inference/",
+    "tests/controlplane/api/test_document_is_held.py",
+    "tests/controlplane/telemetry/test_isolation.py",
+    "tests/controlplane/telemetry/test_process.py",
+    "tests/controlplane/telemetry/test_outage.py",
+    "tests/controlplane/telemetry/test_dealt.py",
+    "tests/controlplane/telemetry/test_kill.py",
+    "tests/deploy/test_run.py",
+    "tests/controlplane/test_on_postgresql.py",
+    "tests/controlplane/telemetry/test_",
+)
+"""Folders and files by their start, the longest running first. Any other file is a system of its own and comes after them."""
+
+
+def system_of(nodeid: str) -> str:
+    path = nodeid.partition("::")[0]
+    start = next((start for start in SHARED_SYSTEMS if path.startswith(start)), path)
+    return path if start.endswith("test_") else start
+
+
+def by_length(item: pytest.Item) -> int:
+    path = item.nodeid.partition("::")[0]
+    return next((rank for rank, start in enumerate(SHARED_SYSTEMS) if path.startswith(start)), len(SHARED_SYSTEMS))
+
+
+class BySystem(LoadScopeScheduling):
+    """As `--dist loadscope`, with systems as scopes, in the order in which they were collected."""
+
+    def __init__(self, config: pytest.Config, log: Any = None) -> None:
+        super().__init__(config, log)
+        config.option.loadscopereorder = False
+
+    def _split_scope(self, nodeid: str) -> str:
+        return system_of(nodeid)
