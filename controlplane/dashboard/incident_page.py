@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from django.urls import reverse
 from django.utils import timezone
 
-from controlplane.core import text_units, units
+from controlplane.core.formatting import PAGE, TEXT
 from controlplane.dashboard.core.figures.burn import BurnChart, burn_chart
 from controlplane.incidents.act import actions
 from controlplane.incidents.models import Entry, Incident
@@ -111,8 +111,8 @@ def row(incident: Incident, now: datetime, holds: Standing) -> dict[str, Any]:
         "signal": SIGNALS["gone" if incident.gone_since else incident.signal] if incident.is_open else None,
         "heard": Look(icon, tone, holds.said),
         "is_heard": holds.kind == "delivered" and not holds.silence,
-        "age": units.age((now - incident.opened_at).total_seconds()),
-        "lasted": units.age(((incident.resolved_at or now) - incident.opened_at).total_seconds()),
+        "age": PAGE.duration((now - incident.opened_at).total_seconds()),
+        "lasted": PAGE.duration(((incident.resolved_at or now) - incident.opened_at).total_seconds()),
         "silence_href": silence_href(incident),
     }
 
@@ -202,7 +202,7 @@ def windows(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[dict[str, A
     return [
         {
             "severity": one["severity"],
-            "length": f"{text_units.duration(one['long_s'])} and {text_units.duration(one['short_s'])}",
+            "length": f"{TEXT.duration(one['long_s'])} and {TEXT.duration(one['short_s'])}",
             "threshold": one["threshold"],
             "then": one,
             "now": latest.get((one["long_s"], one["short_s"])),

@@ -2,7 +2,7 @@
 
 from django.urls import reverse
 
-from controlplane.core import units
+from controlplane.core.formatting import instant, relative
 from controlplane.telemetry.core.query_types import Failure, Window
 from controlplane.telemetry.query.core.parameters import query_string
 from controlplane.telemetry.query.core.question import Question
@@ -18,7 +18,7 @@ def plain(time_range: TimeRange) -> Question:
 
 
 def fixed(window: Window) -> TimeRange:
-    return TimeRange(units.instant(window.from_ns), units.instant(window.to_ns), window)
+    return TimeRange(instant(window.from_ns), instant(window.to_ns), window)
 
 
 def back(question: Question, length: str) -> Question:
@@ -33,7 +33,7 @@ def wider(question: Question) -> Question | None:
         return None
     window = Window(max(10**18, question.range.window.from_ns - length // 2), question.range.window.to_ns + length // 2)
     if question.range.live:
-        return back(question, units.length(2 * length // SECOND_NS))
+        return back(question, relative(2 * length // SECOND_NS))
     return question.with_range(fixed(window))
 
 

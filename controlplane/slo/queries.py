@@ -9,6 +9,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from controlplane.core.formatting import TEXT
 from controlplane.slo.core.burndown import Hours, Point, burndown, needed
 from controlplane.slo.core.count_plan import definition
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
@@ -104,7 +105,7 @@ def _status(row: StoredObjective, state: ObjectiveState, now: datetime) -> Objec
     judged, severity = state.state, state.severity
     if age > STALE:
         judged, severity = "unknown", ""
-        why = f"nobody has judged it for {age.total_seconds() // 60:.0f} min: does the controller run?"
+        why = f"nobody has judged it for {TEXT.duration(age.total_seconds())}: does the controller run?"
     return ObjectiveStatus(
         row, state.key, dict(state.scope), judged, severity, state.since, state.at, state.maintenance, why, document
     )

@@ -2,6 +2,7 @@
 
 from django.db import transaction
 
+from controlplane.core.formatting import TEXT
 from controlplane.fleet.models import LLMModel, Team
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Availability, Latency
@@ -34,7 +35,7 @@ def defaults(models: list[str], owner: str) -> list[Objective]:
             Objective(f"{slug}-availability", f"{model} answers", Availability(), 0.995, scope, owner=owner),
             Objective(
                 f"{slug}-ttft",
-                f"{model} begins to answer within {TTFT_MS / 1000:g} s",
+                f"{model} begins to answer within {TEXT.threshold_ms(TTFT_MS)}",
                 Latency("ttft", TTFT_MS),
                 0.95,
                 scope,
@@ -42,7 +43,7 @@ def defaults(models: list[str], owner: str) -> list[Objective]:
             ),
             Objective(
                 f"{slug}-e2e",
-                f"{model} answers within {E2E_MS / 1000:g} s",
+                f"{model} answers within {TEXT.threshold_ms(E2E_MS)}",
                 Latency("e2e", E2E_MS),
                 0.95,
                 scope,

@@ -1,24 +1,30 @@
 """Filters of the templates: numbers with their units, and the palette."""
 
+from collections.abc import Callable
+from typing import Any
+
 from django import template
 
-from controlplane.core import units
+from controlplane.core.formatting import PAGE, clock, iso, minute, moment
 from controlplane.dashboard.core import palette
 
 register = template.Library()
 
-register.filter("ms", units.ms)
-register.filter("ns", units.ns)
-register.filter("exact_ms", units.exact_ms)
-register.filter("share", units.share)
-register.filter("count", units.count)
-register.filter("rate", units.rate)
-register.filter("age", units.age)
-register.filter("moment", units.moment)
-register.filter("clock", units.clock)
-register.filter("iso", units.iso)
-register.filter("precise", units.precise)
-register.filter("hour", units.hour)
+
+def _plain(method: Callable[[Any], str]) -> Callable[[Any], str]:
+    """A function of one argument: Django counts the self of a bound method as one."""
+    return lambda value: method(value)
+
+
+for name in ("ms", "ns", "exact_ms", "share", "precise", "count", "rate", "duration", "times"):
+    register.filter(name, _plain(getattr(PAGE, name)))
+for function in (moment, clock, iso):
+    register.filter(function.__name__, function)
+
+
+@register.filter
+def minute_of(at_s: int) -> str:
+    return minute(at_s * 1_000_000_000)
 
 
 @register.filter
@@ -59,7 +65,7 @@ def stack(stages: dict[str, int], unattributed_ns: int, of_ns: int) -> dict[str,
         if value > 0 and of_ns > 0:
             width = 1000 * value / of_ns
             parts.append(
-                {"stage": stage, "x": f"{x:.2f}", "width": f"{width:.2f}", "text": f"{stage} {units.ns(value)}"}
+                {"stage": stage, "x": f"{x:.2f}", "width": f"{width:.2f}", "text": f"{stage} {PAGE.ns(value)}"}
             )
             x += width
     return {"parts": parts}

@@ -7,7 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from controlplane.core import units
+from controlplane.core.formatting import PAGE, clock
 from controlplane.dashboard import links
 from controlplane.dashboard.views.common import ask, page
 from controlplane.serving_stack import pools_served
@@ -59,8 +59,8 @@ def causes_context(question: Question, causes: Causes, view: Mapping[str, str]) 
 
 def evidence(found: Evidence) -> dict[str, str]:
     """A figure in words, beside what it would be otherwise."""
-    expected = "" if found.expected is None else units.figure(found.expected, found.unit)
-    return {"what": found.what, "value": units.figure(found.value, found.unit), "expected": expected}
+    expected = "" if found.expected is None else PAGE.figure(found.expected, found.unit)
+    return {"what": found.what, "value": PAGE.figure(found.value, found.unit), "expected": expected}
 
 
 def explain_context(
@@ -93,13 +93,13 @@ def _bounds(region: Region) -> dict[str, str]:
 def which(slow: Slow, region: Region) -> str:
     """The chosen requests in words: `above p95 (1.93 s)`, `from 0.50 s to 1.00 s, entered 14:05:00 to 14:06:00 UTC`."""
     if slow.region is None:
-        return f"above {slow.above} ({units.ns(region.min_e2e_ns)})"
+        return f"above {slow.above} ({PAGE.ns(region.min_e2e_ns)})"
     if region.max_e2e_ns is not None:
-        parts = [f"of {units.ns(region.min_e2e_ns)} to {units.ns(region.max_e2e_ns)}"]
+        parts = [f"of {PAGE.ns(region.min_e2e_ns)} to {PAGE.ns(region.max_e2e_ns)}"]
     else:
-        parts = [f"of at least {units.ns(region.min_e2e_ns)}"] if region.min_e2e_ns else []
+        parts = [f"of at least {PAGE.ns(region.min_e2e_ns)}"] if region.min_e2e_ns else []
     if region.window is not None:
-        parts.append(f"entered {units.clock(region.window.from_ns)} to {units.clock(region.window.to_ns)} UTC")
+        parts.append(f"entered {clock(region.window.from_ns)} to {clock(region.window.to_ns)} UTC")
     return ", ".join(parts) or "of any length"
 
 

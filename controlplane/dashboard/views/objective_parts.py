@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from controlplane.slo.core import words
+from controlplane.core.formatting import PAGE
 from controlplane.slo.core.burn import never_fires
 from controlplane.slo.queries import ObjectiveStatus
 
@@ -24,11 +24,11 @@ def rates(one: ObjectiveStatus) -> list[dict[str, Any]]:
     return [
         {
             "severity": verdict["severity"],
-            "long_window": words.duration(verdict["long_s"]),
-            "short_window": words.duration(verdict["short_s"]),
-            "long": words.rate(verdict["long"]),
-            "short": words.rate(verdict["short"]),
-            "threshold": words.rate(verdict["threshold"]),
+            "long_window": PAGE.duration(verdict["long_s"]),
+            "short_window": PAGE.duration(verdict["short_s"]),
+            "long": PAGE.times(verdict["long"]),
+            "short": PAGE.times(verdict["short"]),
+            "threshold": PAGE.times(verdict["threshold"]),
             "fires": verdict["fires"] and one.state == "firing",
             "never": 0 < one.row.target < 1 and never_fires(verdict["threshold"], one.row.target),
             "few": not verdict["enough_events"] and (verdict["long"] or 0) > verdict["threshold"],

@@ -10,7 +10,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from controlplane.core import units
+from controlplane.core.formatting import PAGE, instant, relative
 from controlplane.dashboard import links, vendor
 from controlplane.dashboard.core.figures.replay import replay_figure
 from controlplane.dashboard.views.common import is_fragment, page
@@ -154,7 +154,7 @@ def found_context(variants: list[Variant], asked: TimeRange, key: str) -> dict[s
     return {
         "variants": [summary(one) for one in variants],
         "first": summary(variants[0]),
-        "length": units.age(to_s - from_s),
+        "length": PAGE.duration(to_s - from_s),
         "recorded": "" if recorded is None else minute(recorded),
         "recorded_late": recorded is None or recorded > from_s,
         "history": history(variants[0].objective, recorded, to_s),
@@ -180,7 +180,7 @@ def summary(found: Variant) -> dict[str, Any]:
         "name": found.name,
         "pages": len(pages),
         "tickets": len(found.tickets),
-        "paged": units.age(found.paged_s),
+        "paged": PAGE.duration(found.paged_s),
         "bad": bad,
         "total": total,
         "sli": (total - bad) / total if total else None,
@@ -205,11 +205,11 @@ def minute(at_s: int) -> str:
 
 
 def early(seconds: int) -> str:
-    return units.age(seconds) if seconds > 0 else "it was gone already"
+    return PAGE.duration(seconds) if seconds > 0 else "it was gone already"
 
 
 def lasting(seconds: float) -> str:
-    return "gone" if seconds <= 0 else units.age(min(seconds, 366 * 86_400))
+    return "gone" if seconds <= 0 else PAGE.duration(min(seconds, 366 * 86_400))
 
 
 def rows(found: Variant) -> list[dict[str, Any]]:
@@ -221,7 +221,7 @@ def row(found: Variant, scope: Any, episode: Episode) -> dict[str, Any]:
     first = episode.pages[0] if episode.pages else None
     end_s = max((one.to_s for one in found.replays.values()), default=episode.opened_s)
     window = Window((episode.opened_s - 3600) * SECOND_NS, (episode.closed_s or end_s) * SECOND_NS)
-    during = TimeRange(units.instant(window.from_ns), units.instant(window.to_ns), window)
+    during = TimeRange(instant(window.from_ns), instant(window.to_ns), window)
     filters = {name: (value,) for name, value in scope.items() if name in DIMENSIONS}
     question = Question(range=during, filters=filters)  # type: ignore[arg-type]
     return {
@@ -232,11 +232,11 @@ def row(found: Variant, scope: Any, episode: Episode) -> dict[str, Any]:
         "scope": ", ".join(f"{name} {value or 'unknown'}" for name, value in scope.items()),
         "opened": minute(episode.opened_s),
         "closed": minute(episode.closed_s) if episode.closed_s else "",
-        "length": units.age(episode.length_s(end_s)),
+        "length": PAGE.duration(episode.length_s(end_s)),
         "pages": len(episode.pages),
         "rate": episode.worst_rate,
         "left": first.left_share if first else None,
         "lasts": lasting(first.lasts_s) if first else "",
-        "windows": ", ".join(units.length(found.objective.windows[at].long_s) for at in episode.windows),
+        "windows": ", ".join(relative(found.objective.windows[at].long_s) for at in episode.windows),
         "href": links.latency(question) if window.to_ns - window.from_ns <= 92 * 86_400 * SECOND_NS else "",
     }

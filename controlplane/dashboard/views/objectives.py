@@ -9,6 +9,7 @@ from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
 
+from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links, vendor
 from controlplane.dashboard.core.figures.burndown import burndown_figure
 from controlplane.dashboard.views.common import facet, freshness_context, is_fragment, page
@@ -107,16 +108,16 @@ def row(one: ObjectiveStatus) -> dict[str, Any]:
         "nowhere": words.nowhere(one.scope),
         "why": one.why or (words.no_requests(promise) if one.is_empty and promise else ""),
         "history": _history(one),
-        "target": words.percent(one.row.target),
+        "target": PAGE.target(one.row.target),
         "promise": words.summary(promise) if promise else "",
         "sli": one.document.get("sli"),
         "left": left,
-        "spent": words.times(1 - left) if left is not None and left < -0.05 else "",
+        "spent": PAGE.times(1 - left) if left is not None and left < -0.05 else "",
         "bar": max(0.0, min(1.0, left or 0.0)) * 100,
         "lasts": words.lasts(one.document.get("lasts_s"), left) if one.state != "unknown" else "",
-        "lasts_short": words.duration(max(one.document.get("lasts_s") or 0, 60)),
-        "fast": words.rate(fastest["long"]) if fastest else "–",
-        "fast_window": words.duration(fastest["long_s"]) if fastest else "",
+        "lasts_short": PAGE.duration(max(one.document.get("lasts_s") or 0, 60)),
+        "fast": PAGE.times(fastest["long"]) if fastest else "–",
+        "fast_window": PAGE.duration(fastest["long_s"]) if fastest else "",
         "rates": rates(one),
         "owner": _owner(one),
         "period": words.period(promise) if promise else "",

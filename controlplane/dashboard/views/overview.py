@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 
-from controlplane.core.units import clock, count, ms, rate, share, size
+from controlplane.core.formatting import PAGE, clock
 from controlplane.dashboard import links
 from controlplane.dashboard.core.figures.latency import grid
 from controlplane.dashboard.core.figures.spark import spark
@@ -40,7 +40,7 @@ STATE_LOOKS = {
 DOES = {"gateway": ("requests", "errors"), "cache": ("commands", ""), "telemetry": ("spans", "refused")}
 """What a kind of process does, and what it calls a failure."""
 SHOWN_ALREADY = frozenset({"requests_per_s", "commands_per_s", "errors_per_s"})
-UNITS = {"_per_s": rate, "_bytes": size, "_ms": ms, "_ratio": share}
+UNITS = {"_per_s": PAGE.rate, "_bytes": PAGE.size, "_ms": PAGE.ms, "_ratio": PAGE.share}
 """How a figure is written, by the unit at the end of its name."""
 
 
@@ -134,14 +134,14 @@ def numbers(
     return [
         {
             "label": "requests",
-            "value": rate(report.requests * SECOND_NS / covered_ns if covered_ns else None),
+            "value": PAGE.rate(report.requests * SECOND_NS / covered_ns if covered_ns else None),
             "note": requests_note(question, report.requests, covered_ns),
             "spark": spark([point.requests if point else 0 for point in column]),
             "href": latency,
         },
         {
             "label": "errors",
-            "value": share(report.errors / report.requests) if report.requests else "–",
+            "value": PAGE.share(report.errors / report.requests) if report.requests else "–",
             "note": errors_note(report.errors, failed),
             "bad": bool(report.errors),
             "spark": spark([point.errors / point.requests if point else None for point in column]),
@@ -149,8 +149,8 @@ def numbers(
         },
         {
             "label": "E2E p95",
-            "value": ms(report.e2e_ms.p95 if report.e2e_ms else None),
-            "note": f"p50 {ms(report.e2e_ms.p50)}, of {count(report.answered)} answered"
+            "value": PAGE.ms(report.e2e_ms.p95 if report.e2e_ms else None),
+            "note": f"p50 {PAGE.ms(report.e2e_ms.p50)}, of {PAGE.count(report.answered)} answered"
             if report.e2e_ms
             else "none answered",
             "spark": spark([point.e2e_ms.p95 if point and point.e2e_ms else None for point in column]),
@@ -158,8 +158,8 @@ def numbers(
         },
         {
             "label": f"TTFT p95 ({frequent})" if frequent else "TTFT p95",
-            "value": ms(report.ttft_ms[frequent].p95 if frequent else None),
-            "note": f"p50 {ms(report.ttft_ms[frequent].p50)}" if frequent else "",
+            "value": PAGE.ms(report.ttft_ms[frequent].p95 if frequent else None),
+            "note": f"p50 {PAGE.ms(report.ttft_ms[frequent].p50)}" if frequent else "",
             "spark": spark(
                 [point.ttft_ms[frequent].p95 if point and frequent in point.ttft_ms else None for point in column]
             ),
@@ -167,8 +167,8 @@ def numbers(
         },
         {
             "label": "answered from cache",
-            "value": share(hits / asked) if asked else "–",
-            "note": f"{count(hits)} requests",
+            "value": PAGE.share(hits / asked) if asked else "–",
+            "note": f"{PAGE.count(hits)} requests",
             "spark": "",
             "href": links.latency(question.with_filter("cache", "hit", "coalesced")),
         },
@@ -181,12 +181,16 @@ def requests_note(question: Question, requests: int, covered_ns: int) -> str:
         return "the ledger is empty"
     begins_ns = question.range.window.to_ns - covered_ns
     young = begins_ns - question.range.window.from_ns >= SECOND_NS
-    return f"{count(requests)} in all" + (f", since {clock(begins_ns)} UTC: the ledger begins there" if young else "")
+    return f"{PAGE.count(requests)} in all" + (
+        f", since {clock(begins_ns)} UTC: the ledger begins there" if young else ""
+    )
 
 
 def errors_note(errors: int, failed: Sequence[Failure]) -> str:
     """How many failed, and most of them for which reason."""
     if not failed:
-        return f"{count(errors)} requests"
+        return f"{PAGE.count(errors)} requests"
     first = failed[0]
-    return f"{count(errors)} requests: {count(first.requests)} {words(first)}{', …' if len(failed) > 1 else ''}"
+    return (
+        f"{PAGE.count(errors)} requests: {PAGE.count(first.requests)} {words(first)}{', …' if len(failed) > 1 else ''}"
+    )

@@ -8,7 +8,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from controlplane.core import units
+from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links, vendor
 from controlplane.dashboard.changes import changes_in, marked
 from controlplane.dashboard.core.figures.signals import Diamond, Diamonds, signal_figure
@@ -143,7 +143,7 @@ def metric_context(
             {
                 "newest": each,
                 "labels": [each.info.labels.get(name, "") for name in names],
-                "value": units.figure(each.value, unit),
+                "value": PAGE.figure(each.value, unit),
                 "age_s": max(0.0, (now_ns - each.time_ns) / 1e9),
                 "number": number % 4 + 1 if number < MOST_LINES else 0,
                 "dashed": number >= 4,
@@ -226,7 +226,7 @@ def table(drawn: Drawn, unit: str) -> list[dict[str, Any]]:
         {
             "start_ns": start,
             "values": [
-                {"text": "–" if step is None else units.figure(step.value, unit), "resets": step.resets if step else 0}
+                {"text": "–" if step is None else PAGE.figure(step.value, unit), "resets": step.resets if step else 0}
                 for step in (line.steps[number] for line in drawn.lines)
             ],
         }
@@ -267,7 +267,7 @@ def measured_unit(info: SeriesInfo) -> str:
 
 def measurement(value: float, unit: str) -> str:
     """One measurement with its unit; of a duration as many digits as it deserves."""
-    return units.ms(value * 1000) if unit == "s" and abs(value) < 3600 else units.figure(value, unit)
+    return PAGE.ms(value * 1000) if unit == "s" and abs(value) < 3600 else PAGE.figure(value, unit)
 
 
 UNITS = {"seconds": "s", "bytes": "B", "us": "µs", "ms": "ms", "ratio": "", "percent": "%"}

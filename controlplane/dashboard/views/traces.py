@@ -7,7 +7,7 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from controlplane.core import units
+from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links
 from controlplane.dashboard.core.palette import BANDS, UNATTRIBUTED, look
 from controlplane.dashboard.core.waterfall import waterfall
@@ -122,7 +122,7 @@ def facts(row: LedgerRow) -> list[tuple[str, str]]:
 
 def _attempt(attempt: Attempt) -> str:
     ended = attempt.error_type if attempt.outcome == "error" else attempt.outcome
-    return f"{attempt.replica}: {ended} after {units.ns(attempt.ns)}{', tried again' if attempt.retried else ''}"
+    return f"{attempt.replica}: {ended} after {PAGE.ns(attempt.ns)}{', tried again' if attempt.retried else ''}"
 
 
 def _around(row: LedgerRow) -> Question:

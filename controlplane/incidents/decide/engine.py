@@ -11,7 +11,7 @@ from typing import Any
 import structlog
 from django.db import transaction
 
-from controlplane.core import text_units
+from controlplane.core.formatting import TEXT
 from controlplane.incidents.act import changes
 from controlplane.incidents.attribution import gather
 from controlplane.incidents.components.core.alert import ComponentAlert
@@ -197,7 +197,7 @@ class _Tick:
 
     def _gone(self, step: steps.Gone) -> None:
         if step.since:
-            row, lasts = self._rows[step.key], text_units.duration(step.for_s)
+            row, lasts = self._rows[step.key], TEXT.duration(step.for_s)
             said = f"No longer in the data: {words.scope(row.scope)}. Resolves by itself once that has been so for {lasts}."
             self._enter(row, Entry.Kind.SIGNAL, said)
 
@@ -255,6 +255,6 @@ def _why_over(step: steps.Resolved, row: Incident) -> str:
         case "eased":
             return "burns slower now, and goes on as a ticket"
         case "gone":
-            lasted = text_units.duration(step.for_s)
+            lasted = TEXT.duration(step.for_s)
             return f"not in the data for {lasted}, as long as its windows ({words.scope(row.scope)}): nothing is left to burn"
     return "its objective was changed, and does not judge this scope any more"

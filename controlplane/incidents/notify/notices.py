@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from django.conf import settings
 from django.urls import reverse
 
-from controlplane.core import text_units
+from controlplane.core.formatting import TEXT
 from controlplane.incidents.components.core import page_text as component_text
 from controlplane.incidents.components.core.alert import ComponentAlert
 from controlplane.incidents.decide import rows
@@ -43,9 +43,9 @@ def facts(incident: Incident) -> page_text.Facts:
     if not incident.is_open:
         return found
     if incident.component:
-        up_for = text_units.duration(settings.CONFIG.component_up_for_s)
+        up_for = TEXT.duration(settings.CONFIG.component_up_for_s)
         return replace(found, resolves=component_text.resolves(found, up_for))
-    quiet_for = text_units.duration(RULES.hold.total_seconds())
+    quiet_for = TEXT.duration(RULES.hold.total_seconds())
     return replace(found, resolves=f"resolves once no window has burned too fast for {quiet_for}")
 
 

@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from controlplane.core.text_units import duration
+from controlplane.core.formatting import TEXT
 from controlplane.incidents.decide import rows
 from controlplane.incidents.decide.core.steps import SENT_AS
 from controlplane.incidents.models import Incident
@@ -56,6 +56,6 @@ def undelivered(reached: reach.Reach, now: datetime) -> str:
         case "nobody":
             return f"nobody was notified: {reach.no_destination(SENT_AS['page'])}"
         case "queued" if reached.at is not None and now - reached.at > LATE:
-            waited = duration((now - reached.at).total_seconds())
+            waited = TEXT.duration((now - reached.at).total_seconds())
             return f"{to} has not accepted it for {waited}{because}. Weir keeps trying"
     return ""

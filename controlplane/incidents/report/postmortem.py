@@ -1,6 +1,6 @@
 """An incident as Markdown: what a postmortem begins with, so that nobody copies times by hand."""
 
-from controlplane.core import text_units
+from controlplane.core.formatting import TEXT, minute
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify import notices
 from controlplane.incidents.notify.core import page_text
@@ -25,15 +25,15 @@ def postmortem(incident: Incident) -> str:
         else ["## What burned the budget", ""]
     )
     if found:
-        lines += [f"- {one['stage']}: {text_units.share(one['share'])}" for one in found.get("stages") or []]
+        lines += [f"- {one['stage']}: {TEXT.share(one['share'])}" for one in found.get("stages") or []]
         lines += ["", "Who was affected:", ""]
         lines += [
             f"- {page_text.DIMENSION_NAMES.get(one['dimension'], one['dimension'])} `{_plain(one['value']) or 'unknown'}`: "
-            f"{text_units.share(one['chosen_share'])} of the bad requests, {text_units.share(one['rest_share'])} of the others"
+            f"{TEXT.share(one['chosen_share'])} of the bad requests, {TEXT.share(one['rest_share'])} of the others"
             for one in found.get("segments") or []
         ]
         lines += [
-            f"- changed before: {_plain(one['summary'])}, {text_units.moment(one['at_ns'])}"
+            f"- changed before: {_plain(one['summary'])}, {minute(one['at_ns'])} UTC"
             for one in found.get("changes") or []
         ]
         lines += [f"- known cause: {_plain(one['summary'])}" for one in found.get("causes") or []]

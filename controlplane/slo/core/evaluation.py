@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from controlplane.core.formatting import TEXT
 from controlplane.slo.core.alert import Alert, State
 from controlplane.slo.core.budget import budget
 from controlplane.slo.core.burn import Verdict, judge, worst
@@ -157,10 +158,14 @@ def missing(seen: Freshness, patience_s: float) -> str:
     who sees traffic says so: the gateway counts requests as they end, so long answers under way are no reason for doubt.
     """
     if seen.behind_s is not None and seen.behind_s > patience_s:
-        return f"telemetry is {seen.behind_s:.0f} s behind: the newest requests are not in the ledger yet"
+        return f"telemetry is {TEXT.duration(seen.behind_s)} behind: the newest requests are not in the ledger yet"
     if seen.newest_s is not None and seen.newest_s <= patience_s:
         return ""
-    age = "it has none of the last day" if seen.newest_s is None else f"the newest ended {seen.newest_s:.0f} s ago"
+    age = (
+        "it has none of the last day"
+        if seen.newest_s is None
+        else f"the newest ended {TEXT.duration(seen.newest_s)} ago"
+    )
     if seen.telemetry == "down":
         return f"telemetry is down: no request reaches the ledger ({age})"
     if seen.gateway == "down":

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping
 
+from controlplane.core.formatting import TEXT
 from controlplane.slo.core.burn import highest_burn_rate
 from controlplane.slo.core.objective import DIMENSIONS, Calendar, Objective, Timeslices
 from controlplane.slo.core.sli import Availability, Cost, Histogram, Indicator, Latency
@@ -11,18 +12,13 @@ from controlplane.slo.core.windows import BurnWindow
 SHOWN_AS = {"ttft": "time to first token", "itl": "gap between tokens", "e2e": "whole request"}
 
 
-def percent(target: float) -> str:
-    """`99.9 %`: as many digits as it has, and no float's noise."""
-    return f"{round(target * 100, 6):g} %"
-
-
 def indicator(found: Indicator) -> str:
     match found:
         case Availability():
             return "requests are answered"
         case Latency():
             of = f" ({found.ttft_definition})" if found.measure == "ttft" else ""
-            return f"{SHOWN_AS.get(found.measure, f'{found.measure} time')}{of} is at most {duration_ms(found.threshold_ms)}"
+            return f"{SHOWN_AS.get(found.measure, f'{found.measure} time')}{of} is at most {TEXT.threshold_ms(found.threshold_ms)}"
         case Cost():
             return f"1,000 tokens cost at most ${found.usd_per_1k_tokens:g}"
         case Histogram():
@@ -32,15 +28,16 @@ def indicator(found: Indicator) -> str:
 def summary(objective: Objective) -> str:
     slices = ""
     if isinstance(objective.method, Timeslices):
-        slices = f" of {duration(objective.method.slice_s)} slices, in each of which {percent(objective.method.slice_target)} count"
-    return f"{percent(objective.target)}{slices}: {indicator(objective.indicator)}, over {period(objective)}"
+        length, target = TEXT.duration(objective.method.slice_s), TEXT.target(objective.method.slice_target)
+        slices = f" of {length} slices, in each of which {target} count"
+    return f"{TEXT.target(objective.target)}{slices}: {indicator(objective.indicator)}, over {period(objective)}"
 
 
 def period(objective: Objective) -> str:
     found = objective.period
     if isinstance(found, Calendar):
         return f"each {found.unit}" if found.count == 1 else f"each {found.count} {found.unit}s"
-    return f"the last {duration(found.period_s)}"
+    return f"the last {TEXT.duration(found.period_s)}"
 
 
 def scope(found: Mapping[str, str]) -> str:
@@ -72,8 +69,8 @@ def silent_window(window: BurnWindow, target: float, period_s: int) -> str:
     """Why a burn window never fires, and what to do."""
     highest = highest_burn_rate(target)
     return (
-        f"the {window.severity} window of {duration(window.long_s)} and {duration(window.short_s)} never fires: it wants a burn rate "
-        f"above {times(window.burn_rate(period_s))}, and with {percent(target)} promised a total outage burns at {times(highest)}; "
+        f"{_window(window)} never fires: it wants a burn rate above {TEXT.times(window.burn_rate(period_s))}, and with "
+        f"{TEXT.target(target)} promised a total outage burns at {TEXT.times(highest)}; "
         f"give it a share of the budget below {_rounded_down(highest * window.long_s / period_s):g}, or leave it out"
     )
 
@@ -81,10 +78,14 @@ def silent_window(window: BurnWindow, target: float, period_s: int) -> str:
 def coarse_window(window: BurnWindow, slice_s: int) -> str:
     """What a burn window that is shorter than a slice says, and what to do."""
     return (
-        f"the {window.severity} window of {duration(window.long_s)} and {duration(window.short_s)} is shorter than a slice of "
-        f"{duration(slice_s)}: it says no more than the slice that runs, so an alert may end when the next begins; "
-        f"use slices of at most {duration(window.short_s)}, or longer windows"
+        f"{_window(window)} is shorter than a slice of {TEXT.duration(slice_s)}: it says no more than the slice that runs, so an "
+        "alert may end when the next begins; "
+        f"use slices of at most {TEXT.duration(window.short_s)}, or longer windows"
     )
+
+
+def _window(window: BurnWindow) -> str:
+    return f"the {window.severity} window of {TEXT.duration(window.long_s)} and {TEXT.duration(window.short_s)}"
 
 
 def _rounded_down(value: float) -> float:
@@ -99,7 +100,7 @@ def history(recorded_s: int | None, period_from_s: int, at_s: int) -> str:
     recorded = so_far_s if recorded_s is None else at_s - max(recorded_s, period_from_s)
     if recorded >= so_far_s - 60:
         return ""
-    return f"{duration(max(recorded, 0))} of {duration(so_far_s)}"
+    return f"{TEXT.duration(max(recorded, 0))} of {TEXT.duration(so_far_s)}"
 
 
 def no_requests(objective: Objective) -> str:
@@ -111,38 +112,8 @@ def no_requests(objective: Objective) -> str:
     return f"no request of it {over}{each}"
 
 
-def duration(seconds: float) -> str:
-    """In its largest unit that says it: `30 days`, `6 h`, `5 min`, `90 s`."""
-    for unit, length in (("days", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= length and (seconds % length == 0 or seconds >= 10 * length):
-            value = seconds / length
-            return f"{value:.0f} {'day' if unit == 'days' and round(value) == 1 else unit}"
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 600
-        else f"{seconds / 60:.0f} min"
-        if seconds < 36_000
-        else f"{seconds / 3600:.0f} h"
-    )
-
-
-def duration_ms(value: float) -> str:
-    return f"{value / 1000:g} s" if value >= 1_000 else f"{value:g} ms"
-
-
 def lasts(seconds: float | None, left: float | None) -> str:
     """When the budget is gone at this rate."""
     if left is not None and left <= 0:
         return "gone"
-    return "" if seconds is None else f"gone in {duration(max(seconds, 60))} at this rate"
-
-
-def rate(value: float | None) -> str:
-    """A burn rate: `2.3×`; None is not known."""
-    return "–" if value is None else times(value)
-
-
-def times(value: float) -> str:
-    if value >= 99.5:
-        return f"{value:.0f}×"
-    return f"{value:.1f}×" if value >= 9.95 else f"{value:.2g}×"
+    return "" if seconds is None else f"gone in {TEXT.duration(max(seconds, 60))} at this rate"

@@ -17,7 +17,7 @@ USUAL = {"newest_s": 300.0, "telemetry": "up", "gateway": "up", "gateway_per_s":
         ({"gateway": "down"}, "the gateway is down"),
         (
             {"gateway_per_s": 12.0},
-            "the gateway ends 12.0 requests/s, and the ledger gets none (the newest ended 300 s ago)",
+            "the gateway ends 12.0 requests/s, and the ledger gets none (the newest ended 5 min ago)",
         ),
         ({"telemetry": "stale", "gateway": "stale", "gateway_per_s": None}, "nobody has seen telemetry or the gateway"),
         ({"newest_s": None, "telemetry": "unknown", "gateway": "unknown", "gateway_per_s": None}, ""),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from controlplane.core.units import clock
+from controlplane.core.formatting import PAGE, clock, clock_minute
 from controlplane.slo.core.burn import error_budget
 
 WIDTH, HEIGHT = 1000, 160
@@ -63,7 +63,7 @@ def burn_chart(
         rate = rates[start]
         height = HEIGHT * rate / highest
         left, right = max(0.0, x(start)), min(float(WIDTH), x(start + step_s * SECOND_NS))
-        said = f"{clock(start)} {rate:.3g} times, {bad} of {total} bad"
+        said = f"{clock(start)} {PAGE.times(rate)}, {bad} of {total} bad"
         bars.append(
             Bar(
                 left,
@@ -77,7 +77,7 @@ def burn_chart(
         table.append((clock(start), bad, total, rate))
     return BurnChart(
         bars=bars,
-        ticks=[_mark(at, x(at), clock(at)[:5]) for at in _round_times(from_ns, to_ns)],
+        ticks=[_mark(at, x(at), clock_minute(at)) for at in _round_times(from_ns, to_ns)],
         marks=[_mark(at, x(at), text) for at, text in marks if from_ns <= at <= to_ns],
         budget_y=round(HEIGHT - HEIGHT / highest, 2),
         top=f"{highest:.3g}",

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from math import log10
 
-from controlplane.core import units
+from controlplane.core.formatting import PAGE, clock
 from controlplane.dashboard.core.figures.latency import grid
 from controlplane.dashboard.core.figures.layout import INK, MUTED, RULE, Figure, layout, x_axis
 from controlplane.telemetry.core.query_types import HEATMAP_EDGES_NS, HeatmapCell, LatencyPoint, Region
@@ -89,20 +89,15 @@ def bottom(row: int) -> float:
 
 def words(cell: HeatmapCell) -> str:
     """A cell as its hover says it."""
-    length = f"{units.ns(cell.low_ns)} to {units.ns(cell.high_ns)}" if cell.high_ns else f"over {units.ns(cell.low_ns)}"
-    return f"{units.count(cell.requests)} answered in {length}<br>{units.clock(cell.start_ns)} UTC"
+    length = f"{PAGE.ns(cell.low_ns)} to {PAGE.ns(cell.high_ns)}" if cell.high_ns else f"over {PAGE.ns(cell.low_ns)}"
+    return f"{PAGE.count(cell.requests)} answered in {length}<br>{clock(cell.start_ns)} UTC"
 
 
 def ticks(low: float, high: float) -> list[tuple[float, str]]:
     """Round lengths between two of log10 ms: 1, 2 and 5 of each decade, or decades alone where there are many."""
     steps = (1, 2, 5) if high - low < 3 else (1,)
     found = [(log10(step) + decade, step * 10.0**decade) for decade in range(-2, 8) for step in steps]
-    return [(round(at, 4), _plain(value)) for at, value in found if low <= at <= high]
-
-
-def _plain(value_ms: float) -> str:
-    scale, unit = (1e3, "µs") if value_ms < 1 else (1, "ms") if value_ms < 1000 else (1e-3, "s")
-    return f"{value_ms * scale:g}{units.THIN}{unit}"
+    return [(round(at, 4), PAGE.threshold_ms(value)) for at, value in found if low <= at <= high]
 
 
 def _quantile_line(points: Sequence[LatencyPoint], question: Question, step_ns: int) -> Figure:

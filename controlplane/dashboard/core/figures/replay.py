@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from controlplane.core import units
+from controlplane.core.formatting import relative
 from controlplane.dashboard.core.figures.layout import INK, MUTED, Figure, layout, x_axis, y_axis
 from controlplane.slo.replay.core.episodes import Replay
 from controlplane.slo.replay.core.judged import WindowJudged
@@ -63,7 +63,7 @@ def _rates(found: Replay) -> list[Figure]:
     traces: list[Figure] = []
     for number, (long_s, one) in enumerate(sorted(_lengths(found).items())):
         colour, dash = COLOURS[number % 4], DASHES[number // 4 % 4]
-        name = units.length(long_s)
+        name = relative(long_s)
         rates = _highest(one.long, cut)
         traces.append(
             {
@@ -161,7 +161,7 @@ def _labels(found: Replay | None) -> list[Figure]:
     labels = [_label("burn rate over each window, and the rate it tells above (dashed)", MUTED, 0)]
     shift = 0.0
     for number, (long_s, _) in enumerate(sorted(_lengths(found).items()) if found else []):
-        text = units.length(long_s)
+        text = relative(long_s)
         labels.append(_label(f"<b>{text}</b>", COLOURS[number % 4], 380 + shift))
         shift += 6.8 * len(text) + 14
     return labels

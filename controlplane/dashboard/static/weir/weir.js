@@ -174,9 +174,11 @@
   let skew = 0; // the server's clock minus ours, ms
   const live = () => document.querySelector(".freshness[data-live]");
   function readSkew() { const line = live(); if (line) skew = Number(line.dataset.nowMs) - Date.now(); }
+  // As Format.duration() of controlplane/core/formatting.py.
   function age(seconds) {
-    const [size, unit] = seconds >= 172800 ? [86400, "d"] : seconds >= 7200 ? [3600, "h"] : seconds >= 120 ? [60, "min"] : [1, "s"];
-    return `${Math.round(seconds / size)}\u202f${unit}`;
+    const [size, unit] = seconds >= 172800 ? [86400, "days"] : seconds >= 7200 ? [3600, "h"] : seconds >= 120 ? [60, "min"] : [1, "s"];
+    const value = seconds / size;
+    return `${size === 1 || value >= 9.95 ? Math.round(value) : value.toFixed(1).replace(".0", "")}\u202f${unit}`;
   }
   function tick() {
     const line = live();

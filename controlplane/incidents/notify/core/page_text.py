@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from controlplane.core.text_units import clock, duration, moment, ms, share
+from controlplane.core.formatting import TEXT, clock_minute, minute
 from controlplane.incidents.components.core import page_text as component_text
 from controlplane.incidents.notify.core.notice import Link
 
@@ -131,10 +131,10 @@ def threshold(promise: Mapping[str, Any]) -> str:
 def amount(promise: Mapping[str, Any], value: float) -> str:
     match promise.get("kind"):
         case "latency":
-            return ms(value)
+            return TEXT.ms(value)
         case "cost":
             return f"${value:.4g}"
-    return f"{value * 100:.6g} %" if value == quantile(promise) else f"{value * 100:.4g} %"
+    return TEXT.target(value) if value == quantile(promise) else TEXT.precise(value)
 
 
 def blame(facts: Facts) -> str:
@@ -159,7 +159,7 @@ def stage_text(promise: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     stages: Sequence[Mapping[str, Any]] = found.get("stages") or []
     if not stages or stages[0]["share"] < LEAST_STAGE:
         return "no single stage stands out"
-    stage, percent = name_of(str(stages[0]["stage"])), share(float(stages[0]["share"]))
+    stage, percent = name_of(str(stages[0]["stage"])), TEXT.share(float(stages[0]["share"]))
     if promise.get("kind") == "availability":
         return f"{percent} of the failures are in {stage}"
     if promise.get("kind") == "cost":
@@ -220,12 +220,12 @@ def since_text(found: Mapping[str, Any]) -> str:
     if not isinstance(since_ns, int):
         return ""
     if not changes:
-        return f"since {clock(since_ns)} UTC"
+        return f"since {clock_minute(since_ns)} UTC"
     last = changes[0]
-    what = f"{last['summary']} ({clock(int(last['at_ns']))} UTC)"
+    what = f"{last['summary']} ({clock_minute(int(last['at_ns']))} UTC)"
     if abs(since_ns - int(last["at_ns"])) <= NEAR_S * 10**9:
         return f"since {what}"
-    return f"since {clock(since_ns)} UTC, after {what}"
+    return f"since {clock_minute(since_ns)} UTC, after {what}"
 
 
 def budget(burning: Mapping[str, Any]) -> str:
@@ -234,10 +234,10 @@ def budget(burning: Mapping[str, Any]) -> str:
     if left is None:
         return ""
     if left <= 0:
-        return f"the budget is gone ({share(1 - float(left))} spent)"
+        return f"the budget is gone ({TEXT.share(1 - float(left))} spent)"
     lasts = burning.get("lasts_s")
-    gone = f", gone in {duration(float(lasts))}" if lasts is not None else ""
-    return f"{share(float(left))} of the budget left{gone}"
+    gone = f", gone in {TEXT.duration(float(lasts))}" if lasts is not None else ""
+    return f"{TEXT.share(float(left))} of the budget left{gone}"
 
 
 def burn_text(burning: Mapping[str, Any]) -> str:
@@ -246,7 +246,7 @@ def burn_text(burning: Mapping[str, Any]) -> str:
     if not firing:
         return ""
     one = max(firing, key=lambda window: (window["severity"] == "page", window["threshold"]))
-    return f"{one['long']:.3g} times too fast over {duration(one['long_s'])} and {duration(one['short_s'])}"
+    return f"{one['long']:.3g} times too fast over {TEXT.duration(one['long_s'])} and {TEXT.duration(one['short_s'])}"
 
 
 def details(facts: Facts) -> dict[str, Any]:
@@ -255,11 +255,11 @@ def details(facts: Facts) -> dict[str, Any]:
         return component_details(facts)
     found = facts.attribution or {}
     stages = [
-        f"{one['stage']} {share(float(one['share']))}" for one in found.get("stages") or [] if one["share"] >= 0.01
+        f"{one['stage']} {TEXT.share(float(one['share']))}" for one in found.get("stages") or [] if one["share"] >= 0.01
     ]
     segments = [
         f"{DIMENSION_NAMES.get(one['dimension'], one['dimension'])} {one['value'] or 'unknown'}: "
-        f"{share(float(one['chosen_share']))} of the bad requests, {share(float(one['rest_share']))} of the others"
+        f"{TEXT.share(float(one['chosen_share']))} of the bad requests, {TEXT.share(float(one['rest_share']))} of the others"
         for one in found.get("segments") or []
     ]
     written: dict[str, Any] = {
@@ -273,7 +273,9 @@ def details(facts: Facts) -> dict[str, Any]:
         "segments": segments,
         "components down": list(facts.burning.get("down") or []),
         "since": since_text(found),
-        "changed before": [f"{one['summary']} at {moment(int(one['at_ns']))}" for one in found.get("changes") or []],
+        "changed before": [
+            f"{one['summary']} at {minute(int(one['at_ns']))} UTC" for one in found.get("changes") or []
+        ],
         "bad requests": f"{found['bad']:,} of {found['total']:,}" if found.get("total") else "",
         "exemplar traces": list(found.get("traces") or []),
         "resolves": facts.resolves,

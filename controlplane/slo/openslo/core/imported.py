@@ -11,6 +11,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from controlplane.core.formatting import TEXT
 from controlplane.slo.core.burn import MinimumEvents
 from controlplane.slo.core.objective import DIMENSIONS, Calendar, Objective, Occurrences, Rolling, Timeslices
 from controlplane.slo.core.sli import MEASURES, Availability, Cost, Histogram, Indicator, Latency
@@ -424,7 +425,7 @@ def _window(spec: Node, where: Located, length: int) -> tuple[Fault, BurnWindow 
         share = rate.value * long_s / length
         if not 0 < share <= 1:
             message = (
-                f"{where.path} alerts at {rate.value:g} times the budget over {look_back.text}, which is {share:.0%} of all of it: "
+                f"{where.path} alerts at {rate.value:g} times the budget over {look_back.text}, which is {TEXT.share(share)} of all of it: "
                 "it can never be reached; lower threshold or lookbackWindow"
             )
             return fault._replace(message=message), None

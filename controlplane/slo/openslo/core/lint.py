@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from controlplane.core.formatting import TEXT
 from controlplane.slo.core import words
 from controlplane.slo.core.burn import coarse_windows, silent_windows
 from controlplane.slo.core.objective import Objective, Timeslices
@@ -160,7 +161,7 @@ def _numbers(document: Document, objective: Objective) -> Iterator[Fault]:
     if isinstance(objective.indicator, Latency) and value is not None:
         ms = objective.indicator.threshold_ms
         if ms < 1:
-            message = f"spec.objectives[0].value is {ms:g} ms: is it meant in seconds? Then write unit: s"
+            message = f"spec.objectives[0].value is {TEXT.threshold_ms(ms)}: is it meant in seconds? Then write unit: s"
             yield Fault(value.mark, "unit", "spec.objectives[0].value", message)
         elif ms > 3_600_000:
             message = f"spec.objectives[0].value is {ms / 3_600_000:g} hours: is it meant in ms? Then write unit: ms"
@@ -169,7 +170,9 @@ def _numbers(document: Document, objective: Objective) -> Iterator[Fault]:
         message = f"spec.objectives[0].targetPercent is {objective.target:.4%}: a share is written in target, 99.9 % as 99.9 here"
         yield Fault(percent.mark, "target", "spec.objectives[0].targetPercent", message)
     elif objective.target < 0.5:
-        message = f"target {objective.target:g} lets {1 - objective.target:.0%} of requests be bad: 99 % is 0.99"
+        message = (
+            f"target {objective.target:g} lets {TEXT.share(1 - objective.target)} of requests be bad: 99 % is 0.99"
+        )
         yield Fault(one.of_key("target"), "target", "spec.objectives[0].target", message)
 
 

@@ -63,7 +63,7 @@ def policy(severity: str = "page", op: str = "gt", rate: float = 14.4, window: s
         (slo().replace("unit: ms, ", ""), "required", "error", 22, "unit is missing: write unit: ms"),
         (slo().replace("unit: ms", "unit: minutes"), "one-of", "error", 22, "unit='minutes' is not known: use ms, s"),
         (slo().replace("target: 0.95", "targetPercent: 0.95"), "target", "warning", 30, "a share is written in target"),
-        (slo().replace("target: 0.95", "target: 0.05"), "target", "warning", 30, "lets 95% of requests be bad"),
+        (slo().replace("target: 0.95", "target: 0.05"), "target", "warning", 30, "lets 95 % of requests be bad"),
         (slo().replace("target: 0.95", "target: 0"), "range", "error", 30, "promises nothing"),
         (slo().replace("30d", "1M"), "month", "warning", 24, "write 30d"),
         (slo().replace("30d", "2d"), "window", "error", 11, "an alert looks back 3d, longer than the period of 2d"),

@@ -7,7 +7,7 @@ from typing import Literal
 
 from django.db.models import Count, DurationField, ExpressionWrapper, F, Max, Min, Q
 
-from controlplane.core.text_units import duration
+from controlplane.core.formatting import TEXT
 from controlplane.incidents.notify.delivery.models import Delivery, Destination, Heartbeat
 from controlplane.incidents.notify.delivery.secrets.checks import unreadable
 
@@ -118,7 +118,7 @@ def judge(found: Figures) -> Health:
     absent = _absent(found.sender_age_s)
     sentences: list[str] = []
     if absent:
-        seen = "has not been seen" if unseen else f"was last seen {duration(found.sender_age_s or 0.0)} ago"
+        seen = "has not been seen" if unseen else f"was last seen {TEXT.duration(found.sender_age_s or 0.0)} ago"
         sentences.append(f"Nobody sends pages: the worker's sender {seen}. Start the worker.")
     if not found.destinations:
         sentences.append(
@@ -131,9 +131,9 @@ def judge(found: Figures) -> Health:
         )
     if late:
         oldest = found.oldest_pending_age_s or 0.0
-        sentences.append(f"{_pages(found.pending)} not delivered, the oldest for {duration(oldest)}.")
+        sentences.append(f"{_pages(found.pending)} not delivered, the oldest for {TEXT.duration(oldest)}.")
     if found.refused_1d:
-        since = f", the newest {duration(found.refused_age_s)} ago" if found.refused_age_s is not None else ""
+        since = f", the newest {TEXT.duration(found.refused_age_s)} ago" if found.refused_age_s is not None else ""
         sentences.append(
             f"{_pages(found.refused_1d, past=True)} refused in the last day{since}. Weir does not send them again by itself."
         )
@@ -158,7 +158,7 @@ def judge(found: Figures) -> Health:
 def _accepted(found: Figures) -> str:
     if found.accepted_age_s is None:
         return "Whether pages arrive is not known: no destination has accepted one yet. Send a test page to find out."
-    return f"The newest page that was accepted: {duration(found.accepted_age_s)} ago, by {found.accepted_by}."
+    return f"The newest page that was accepted: {TEXT.duration(found.accepted_age_s)} ago, by {found.accepted_by}."
 
 
 def _absent(sender_age_s: float | None) -> bool:

@@ -35,7 +35,7 @@ def figures(**values: float | str | tuple[str, ...] | None) -> Figures:
         (
             figures(pending=3, oldest_pending_age_s=95.0),
             "degraded",
-            "3 pages are not delivered, the oldest for 1.6 min.",
+            "3 pages are not delivered, the oldest for 95 s.",
         ),
         (
             figures(refused_1d=1, refused_age_s=7200.0),
@@ -144,7 +144,7 @@ def test_metrics_say_it(stuck: None, owner: Client) -> None:
 def test_the_overview_says_it(stuck: None, away: None, owner: Client) -> None:
     page = owner.get("/").content.decode()
     assert "Nobody sends pages" in page
-    assert "1 page is not delivered, the oldest for 1.6 min" in page
+    assert "1 page is not delivered, the oldest for 95 s" in page
 
 
 def test_the_api_says_it_with_each_delivery_and_no_secret(stuck: None, owner: Client) -> None:

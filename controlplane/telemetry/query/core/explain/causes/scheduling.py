@@ -1,5 +1,6 @@
 """Causes in how work reaches the GPUs: queues and batches."""
 
+from controlplane.core.formatting import TEXT
 from controlplane.telemetry.query.core.explain.causes.cause import Cause, Evidence
 from controlplane.telemetry.query.core.explain.observation import Observation
 
@@ -25,7 +26,7 @@ def long_batching_window(seen: Observation) -> Cause | None:
         return None  # they wait for a GPU
     return Cause(
         "batching-window-too-long",
-        f"requests of {seen.pool} wait {queue_ms:.0f} ms for a batch that stays at {batching.mean_size:.1f} of {batching.max_size}",
+        f"requests of {seen.pool} wait {TEXT.ms(queue_ms)} for a batch that stays at {batching.mean_size:.1f} of {batching.max_size}",
         min(queue_ms, batching.max_delay_ms),
         (
             Evidence("mean wait in the queue", queue_ms, "ms", 0),
@@ -43,7 +44,7 @@ def deep_queue_idle_gpus(seen: Observation) -> Cause | None:
         return None
     return Cause(
         "queue-deep-gpus-idle",
-        f"{seen.queue_depth:.1f} requests wait per replica of {seen.pool} while its GPUs are {seen.gpu_utilisation:.0%} busy",
+        f"{seen.queue_depth:.1f} requests wait per replica of {seen.pool} while its GPUs are {TEXT.share(seen.gpu_utilisation)} busy",
         seen.stage_ms.get("queue", 0.0),
         (
             Evidence("waiting per replica", seen.queue_depth, "requests", 0),
@@ -62,7 +63,8 @@ def busy_gpus_empty_queue(seen: Observation) -> Cause | None:
         return None
     return Cause(
         "gpus-busy-queue-empty",
-        f"the GPUs of {seen.pool} are {seen.gpu_utilisation:.0%} busy with batches of {batching.mean_size:.1f} of {batching.max_size}",
+        f"the GPUs of {seen.pool} are {TEXT.share(seen.gpu_utilisation)} busy "
+        f"with batches of {batching.mean_size:.1f} of {batching.max_size}",
         seen.stage_ms.get("model", 0.0) * (1 - batching.mean_size / batching.max_size),
         (
             Evidence("GPUs busy", 100 * seen.gpu_utilisation, "%"),

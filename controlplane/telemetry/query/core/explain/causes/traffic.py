@@ -2,6 +2,7 @@
 
 from math import sqrt
 
+from controlplane.core.formatting import TEXT
 from controlplane.telemetry.query.core.explain.causes.cause import Cause, Evidence
 from controlplane.telemetry.query.core.explain.observation import Observation
 
@@ -47,7 +48,7 @@ def cross_region_traffic(seen: Observation) -> Cause | None:
         return None
     return Cause(
         "cross-region-traffic",
-        f"{far.requests / seen.requests:.0%} of the requests of {seen.pool} are served in another region, {extra_ms:.0f} ms away",
+        f"{TEXT.share(far.requests / seen.requests)} of the requests of {seen.pool} are served in another region, {TEXT.ms(extra_ms)} away",
         extra_ms * far.requests / seen.requests,
         (
             Evidence("served in another region", 100 * far.requests / seen.requests, "%", 0),
@@ -68,7 +69,7 @@ def tokenizer_saturation(seen: Observation) -> Cause | None:
     usual = tokenizer.us_per_token_before / tokenizer.us_per_token if slower else 0.0
     return Cause(
         "tokenizer-saturation",
-        f"requests of {seen.pool} spend {spent_ms:.0f} ms in the tokenizer",
+        f"requests of {seen.pool} spend {TEXT.ms(spent_ms)} in the tokenizer",
         spent_ms * (1 - usual),
         (
             Evidence("time per token", tokenizer.us_per_token, "µs/token", tokenizer.us_per_token_before),
@@ -88,7 +89,7 @@ def long_prompts_block_short(seen: Observation) -> Cause | None:
         return None
     return Cause(
         "long-prompts-block-short",
-        f"short prompts of {seen.pool} wait {extra_ms:.0f} ms longer behind long ones",
+        f"short prompts of {seen.pool} wait {TEXT.ms(extra_ms)} longer behind long ones",
         extra_ms * mix.short_requests / max(seen.requests, mix.short_requests),
         (
             Evidence(
