@@ -12,8 +12,8 @@ register = template.Library()
 
 
 def _plain(method: Callable[[Any], str]) -> Callable[[Any], str]:
-    """A function of one argument: Django counts the self of a bound method as one."""
-    return lambda value: method(value)
+    """A function of one argument: Django counts the self of a bound method as one. A missing value comes as "", and is shown as None is."""
+    return lambda value: method(None if value == "" else value)
 
 
 for name in ("ms", "ns", "exact_ms", "share", "precise", "count", "rate", "duration", "times"):

@@ -161,7 +161,7 @@ def _numbers(document: Document, objective: Objective) -> Iterator[Fault]:
     if isinstance(objective.indicator, Latency) and value is not None:
         ms = objective.indicator.threshold_ms
         if ms < 1:
-            message = f"spec.objectives[0].value is {TEXT.threshold_ms(ms)}: is it meant in seconds? Then write unit: s"
+            message = f"spec.objectives[0].value is {ms:g} ms: is it meant in seconds? Then write unit: s"
             yield Fault(value.mark, "unit", "spec.objectives[0].value", message)
         elif ms > 3_600_000:
             message = f"spec.objectives[0].value is {ms / 3_600_000:g} hours: is it meant in ms? Then write unit: ms"
