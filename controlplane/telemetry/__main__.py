@@ -1,4 +1,4 @@
-"""`python -m controlplane.telemetry`: OTLP in, spool, ledger, store. See docs/telemetry.md."""
+"""`python -m controlplane.telemetry`: receives OTLP and runs spool, pipelines and store. See docs/telemetry.md."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Settings of the telemetry process alone, beside those that it shares. docs/telemetry.md explains each."""
+"""Settings of the telemetry process. docs/telemetry.md explains each."""
 
 import os
 
@@ -17,7 +17,7 @@ class IngestConfig(Config):
     otlp_token: str = Field(
         "",
         repr=False,
-        description="What senders carry as `Authorization: Bearer …`. Empty asks for none, on loopback addresses alone.",
+        description="Token that senders must send as `Authorization: Bearer …`. Empty allows senders on loopback addresses only.",
     )
     otlp_max_body_bytes: int = Field(
         64 * 2**20, ge=1024, description="Largest OTLP request, as sent and decompressed, bytes. OTLP's own default."
@@ -25,70 +25,70 @@ class IngestConfig(Config):
     otlp_inflight_bytes: int = Field(
         192 * 2**20,
         ge=2**20,
-        description="Bodies in memory at once, bytes; more is refused with 429. Bounds the receiver's memory.",
+        description="Bodies in memory at once, bytes. More is refused with 429, which bounds the receiver's memory.",
     )
     spool_max_bytes: int = Field(
         4 * 2**30,
         ge=2**20,
-        description="Largest spool, bytes: minutes of full traffic for a store that is away. Then 503 until it shrinks.",
+        description="Largest spool, bytes: some minutes of full traffic while the store is away. Above it, 503 until it shrinks.",
     )
     spool_reserve_bytes: int = Field(
         256 * 2**20,
         ge=0,
-        description="Left free on the spool's disk, bytes: the embedded store needs room to work the spool off.",
+        description="Space left free on the spool's disk, bytes: the embedded store needs it to work off the spool.",
     )
     spool_segment_bytes: int = Field(
         32 * 2**20,
         ge=4096,
-        description="From this size on the spool begins a new file, bytes; files are deleted whole.",
+        description="Size from which the spool begins a new file, bytes. Files are deleted as a whole.",
     )
     spool_keep_s: float = Field(
         60.0,
         ge=0,
-        description="How long spans stay in the spool after the store has taken them, s: for a loss of power.",
+        description="How long spans stay in the spool after they are in the store, s, in case of a loss of power.",
     )
     trace_quiet_s: float = Field(
         1.0,
         gt=0,
-        description="A trace is closed when none of its spans came for so long, s. Later ones amend its rows.",
+        description="A trace is closed when no span of it came for so long, s. Later spans amend its rows.",
     )
     trace_open_s: float = Field(
         10.0,
         gt=0,
-        description="A trace is closed so long after its first span at the latest, s: a kill replays this much.",
+        description="A trace is closed so long after its first span at the latest, s. A kill repeats this much.",
     )
     pending_bytes: int = Field(
         32 * 2**20,
         ge=2**20,
-        description="Spans that wait for their trace to be complete, bytes on the wire, per pipeline; the oldest go early.",
+        description="Spans that wait for the rest of their trace, bytes on the wire, per pipeline. Above it the oldest are closed early.",
     )
-    batch_age_s: float = Field(0.75, gt=0, description="What is inserted at once waits at most so long, s.")
-    batch_spans: int = Field(40_000, ge=1, description="What is inserted at once has about this many spans at most.")
+    batch_age_s: float = Field(0.75, gt=0, description="Rows wait at most so long to be inserted in a batch, s.")
+    batch_spans: int = Field(40_000, ge=1, description="Most spans in a batch, approximately.")
     pipelines: int = Field(
         default_factory=lambda: min(64, max(1, (os.cpu_count() or 1) // 2)),
         ge=1,
         le=64,
-        description="Processes that decode and close ledgers; each takes its share of the trace ids. Half the cores.",
+        description="Processes that decode spans and close ledgers, each for its share of the trace ids. Default: half the cores.",
     )
     metrics_max_series: int = Field(
         200_000,
         ge=1,
-        description="Metric series active at once, in the last hour or two; further ones are refused. Bounds memory.",
+        description="Metric series active in the last hour or two. Further ones are refused, which bounds memory.",
     )
     scrape_targets: str = Field(
         "",
-        description="Prometheus targets beside the fleet's: a JSON list, or the path of a file that holds one.",
+        description="Prometheus targets beside the fleet's: a JSON list, or the path of a file with one.",
     )
     store_port: int = Field(
         0,
         ge=0,
         le=65535,
-        description="Loopback port of the embedded store; 0 picks one and writes it to `run/store-port`.",
+        description="Loopback port of the embedded store. 0 chooses a free one and writes it to `run/store-port`.",
     )
 
 
 def load() -> IngestConfig:
-    """Raises ConfigError, with one line per setting that cannot be used."""
+    """Raises ConfigError with a line for each setting that cannot be used."""
     try:
         return IngestConfig()
     except ValidationError as error:

@@ -1,5 +1,5 @@
-"""Metrics in: OTLP, Prometheus scrape and remote write become samples; and pure functions that read them again.
+"""Metrics: samples from OTLP, Prometheus scrape and remote write, and functions to evaluate stored samples.
 
-Whatever comes is judged in the receiver and becomes one kind of record in the spool (`batch`), which the pipeline inserts.
-`counters` and `histogram` read what the store gives back. See docs/metrics.md.
+The receiver checks all samples and writes them to the spool as one kind of record (`batch`), which the pipeline inserts. `core` evaluates
+samples that the store returns. See docs/metrics.md.
 """

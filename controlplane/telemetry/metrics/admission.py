@@ -1,4 +1,4 @@
-"""What is taken, and how much of it: bounds on one series, and on how many there may be."""
+"""Limits of a series and of a sample's time, and of the number of active series."""
 
 import time
 from collections.abc import Callable
@@ -11,7 +11,7 @@ AHEAD_NS = 10 * 60 * 10**9
 
 
 def series_fault(metric: str, labels: Labels) -> str:
-    """Why this series is refused, naming the field; empty where it is fine."""
+    """Why this series is refused, with the name of the field. Empty for a valid series."""
     if not metric or len(metric) > MAX_NAME_BYTES:
         return f"the metric's name is empty or longer than {MAX_NAME_BYTES}"
     if len(labels) > MAX_LABELS:
@@ -29,7 +29,7 @@ def series_fault(metric: str, labels: Labels) -> str:
 
 
 def time_fault(time_ns: int, now_ns: int, retention_ns: int) -> str:
-    """Why a sample of this time is refused; empty where it is fine. Order does not matter: late samples find their place."""
+    """Why a sample of this time is refused. Empty for a valid time. Samples may come in any order."""
     if time_ns <= 0:
         return "the sample has no time"
     if time_ns > now_ns + AHEAD_NS:
@@ -40,9 +40,9 @@ def time_fault(time_ns: int, now_ns: int, retention_ns: int) -> str:
 
 
 class Admission:
-    """Which series are active, and may there be one more. Two generations of ids: what was not seen in the last is forgotten.
+    """Knows the active series and limits their number, in two generations of ids. A series that was in neither is dropped.
 
-    A series is defined anew in each generation (`defined` is then false), so that its labels live as long as its samples.
+    A series is defined again in each generation (`defined` is then false), so that its labels are kept as long as its samples.
     """
 
     def __init__(self, max_series: int, renew_s: float = 3600.0, now: Callable[[], float] = time.monotonic) -> None:
@@ -57,11 +57,11 @@ class Admission:
         return series in self._young
 
     def admits(self, series: int, pending: int) -> bool:
-        """Whether the series may be taken, beside `pending` others that are new."""
+        """Whether the series may be accepted, beside `pending` others that are new."""
         return series in self._young or series in self._old or len(self) + pending < self.max_series
 
     def learn(self, series: list[int]) -> None:
-        """These are durable now."""
+        """Note that the definitions of these series are durable."""
         if self._now() - self._since_s >= self._renew_s:
             self._old, self._young, self._since_s = self._young, set(), self._now()
         self._young.update(series)

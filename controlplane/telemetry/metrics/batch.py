@@ -1,4 +1,4 @@
-"""Samples as flat columns: what receivers fill, the spool keeps and the pipeline inserts."""
+"""Samples as flat columns, which receivers fill, the spool keeps and the pipeline inserts."""
 
 import time
 from array import array
@@ -28,7 +28,7 @@ class Scrape(msgspec.Struct, frozen=True, gc=False):
 
 
 class Batch(msgspec.Struct, array_like=True, frozen=True):
-    """The record in the spool. Columns are little-endian: series UInt64, time and start Int64 (ns; start 0: unknown), value Float64."""
+    """The record in the spool. Columns are little-endian: series UInt64, time and start Int64 (ns, start 0 is unknown), value Float64."""
 
     definitions: list[Definition]
     series: bytes
@@ -47,7 +47,7 @@ decode = msgspec.msgpack.Decoder(Batch).decode
 
 
 class Builder:
-    """Takes samples one by one, judges them, and becomes a Batch. `rejected` counts samples by reason."""
+    """Checks samples one by one and builds a Batch of the valid ones. `rejected` counts samples by reason."""
 
     def __init__(self, admission: Admission, retention_ns: int, now_ns: int | None = None) -> None:
         self._admission, self._retention_ns = admission, retention_ns
@@ -71,19 +71,19 @@ class Builder:
         delta: bool = False,
         samples: int = 1,
     ) -> int | None:
-        """The id that samples of this series are added with; None where it is refused, which counts `samples` as rejected."""
+        """The id with which samples of this series are added. None where it is refused, which counts `samples` as rejected."""
         labels = labels_of(pairs)
-        found = identity(metric, labels, delta=delta)
-        if self._admission.defined(found) or found in self.definitions:
-            return found
+        series = identity(metric, labels, delta=delta)
+        if self._admission.defined(series) or series in self.definitions:
+            return series
         reason = series_fault(metric, labels)
-        if not reason and not self._admission.admits(found, len(self.definitions)):
+        if not reason and not self._admission.admits(series, len(self.definitions)):
             reason = TOO_MANY
         if reason:
             self.reject(reason, samples)
             return None
-        self.definitions[found] = Definition(found, metric, labels, kind, unit, delta)
-        return found
+        self.definitions[series] = Definition(series, metric, labels, kind, unit, delta)
+        return series
 
     def add(self, series: int, time_ns: int, value: float, start_ns: int = 0) -> bool:
         """False where the sample is refused."""

@@ -1,7 +1,6 @@
-"""Exemplars: single measurements that say in which trace they were made, so that a point of a chart leads to a request.
+"""Exemplars: single measurements with the id of their trace, so that a point of a chart links to a request.
 
-One without a trace id leads nowhere and is not kept. What is wrong with one, or past the bounds, is dropped and counted; it never costs
-the samples beside it.
+An exemplar without a trace id is not kept. Invalid exemplars and those above the limits are dropped and counted; their samples are kept.
 """
 
 import math
@@ -15,7 +14,8 @@ import msgspec
 from .admission import time_fault
 
 MAX_PER_SERIES, MAX_PER_REQUEST, MAX_LOOKED_AT = 32, 5_000, 20_000
-"""What one request (or scraped page) may bring, the first ones of it, and how many without a trace are passed over on the way."""
+"""Limits of one request or scraped page: exemplars of a series, exemplars in all, and how many are checked, those without a trace among
+them."""
 
 NO_TRACE = "the exemplar has no trace id"
 TOO_MANY = f"more than {MAX_PER_SERIES} exemplars of one series, or {MAX_PER_REQUEST} in one request"
@@ -30,7 +30,7 @@ _NO_TRACE_ID, _NO_SPAN_ID = bytes(16), bytes(8)
 
 
 class Exemplar(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """`trace_id` is 16 raw bytes, `span_id` 8, or none where nobody said; `value` has the unit of what was measured."""
+    """`trace_id` has 16 raw bytes, `span_id` 8 or none. `value` has the unit of its series."""
 
     series: int
     time_ns: int
@@ -40,7 +40,7 @@ class Exemplar(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class Exemplars:
-    """Takes a request's exemplars one by one, and judges them. `dropped` counts by reason."""
+    """Checks the exemplars of a request one by one. `dropped` counts them by reason."""
 
     def __init__(self, now_ns: int, retention_ns: int) -> None:
         self._now_ns, self._retention_ns = now_ns, retention_ns
@@ -51,7 +51,7 @@ class Exemplars:
 
     @property
     def faults(self) -> dict[str, int]:
-        """What was dropped and is worth telling a sender; that one has no trace is nobody's fault."""
+        """The dropped exemplars that the answer to the sender mentions: all but those without a trace."""
         return {reason: count for reason, count in self.dropped.items() if reason != NO_TRACE}
 
     def drop(self, reason: str, count: int = 1) -> None:
@@ -59,15 +59,15 @@ class Exemplars:
             self.dropped[reason] += count
 
     def some(self, given: Sequence[T]) -> Sequence[T]:
-        """Those to look at of what came with one series; the others are dropped unseen."""
+        """The exemplars of one series that are checked. Others above the limit are dropped."""
         room = min(MAX_PER_SERIES, MAX_LOOKED_AT - self._looked_at)
         self.drop(TOO_MANY, len(given) - room)
-        found = given[:room]
-        self._looked_at += len(found)
-        return found
+        kept = given[:room]
+        self._looked_at += len(kept)
+        return kept
 
     def add(self, series: int | None, time_ns: int, value: float, trace_id: bytes, span_id: bytes = b"") -> bool:
-        """False where it is not kept. Without a series (None: refused) there is nothing to keep it with."""
+        """Keep an exemplar. False where it is dropped, also where its series was refused (None)."""
         if reason := self._fault(series, time_ns, value, trace_id):
             self.dropped[reason] += 1
             return False
@@ -78,7 +78,7 @@ class Exemplars:
         return True
 
     def labelled(self, series: int | None, time_ns: int, value: float, labels: Iterable[tuple[str, str]]) -> bool:
-        """The same of one whose ids are labels, in hexadecimal."""
+        """As `add`, for an exemplar whose ids are hexadecimal labels."""
         trace_id, span_id = linked(labels)
         return self.add(series, time_ns, value, trace_id, span_id)
 
@@ -99,9 +99,9 @@ class Exemplars:
 
 
 def linked(labels: Iterable[tuple[str, str]]) -> tuple[bytes, bytes]:
-    """Trace and span id out of an exemplar's labels: empty without one, a single zero byte where it is no id.
+    """Trace and span id from an exemplar's labels: empty where missing, a single zero byte where invalid.
 
-    Trace ids of 64 bits are filled up with zeros, as OpenTelemetry does with Jaeger's and Zipkin's.
+    Trace ids of 64 bits are padded with zeros, as OpenTelemetry does for Jaeger and Zipkin.
     """
     trace_id = span_id = b""
     for name, value in labels:

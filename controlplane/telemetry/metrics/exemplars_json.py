@@ -1,6 +1,6 @@
-"""The exemplars of an OTLP/JSON body, made readable for protobuf's JSON parser.
+"""Prepares the exemplars of an OTLP/JSON body for protobuf's JSON parser.
 
-OTLP writes their ids in hexadecimal, where that parser expects base64; and one that it cannot read would cost the whole body.
+OTLP writes their ids in hexadecimal, and that parser expects base64. It also refuses a whole body for one exemplar that it cannot read.
 https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
 """
 
@@ -16,7 +16,7 @@ _IDS = ("traceId", "trace_id", "spanId", "span_id")
 
 
 def prepare(body: Any, into: Exemplars) -> None:
-    """Changes `body`, parsed JSON: ids become base64, and what is no exemplar is dropped and counted."""
+    """Change `body`, which is parsed JSON: ids become base64, and invalid exemplars are dropped and counted."""
     waiting = [body]
     while waiting:
         part = waiting.pop()
@@ -25,7 +25,7 @@ def prepare(body: Any, into: Exemplars) -> None:
         elif isinstance(part, dict):
             listed = part.get("exemplars")
             if isinstance(listed, list):
-                part["exemplars"] = kept = [one for one in listed if _readable(one)]
+                part["exemplars"] = kept = [exemplar for exemplar in listed if _readable(exemplar)]
                 into.drop(UNREADABLE, len(listed) - len(kept))
             waiting += [value for name, value in part.items() if name != "exemplars"]
 

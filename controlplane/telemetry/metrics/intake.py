@@ -1,4 +1,4 @@
-"""Makes samples durable, whichever way they came."""
+"""Makes samples durable, whatever their protocol."""
 
 import asyncio
 
@@ -12,7 +12,10 @@ _DAY_NS = 86_400 * 10**9
 
 
 class Intake:
-    """One per receiver: it knows which series are active. `kept` and `rejected` count samples since the start, `dropped` exemplars."""
+    """Writes samples to the spool, and knows which series are active: there is one per receiver.
+
+    `kept` and `rejected` count samples since the start, `dropped` counts exemplars.
+    """
 
     def __init__(self, spool: SpoolWriter, *, max_series: int, retention_days: int) -> None:
         self._spool, self._retention_ns = spool, retention_days * _DAY_NS
@@ -30,6 +33,6 @@ class Intake:
             await asyncio.wrap_future(self._spool.append(Kind.SAMPLES, encode(builder.batch())))
             self.admission.learn(list(builder.definitions))
             self.kept += len(builder)
-        for total, found in ((self.rejected, builder.rejected), (self.dropped, builder.exemplars.dropped)):
-            for reason, count in found.items():
+        for total, added in ((self.rejected, builder.rejected), (self.dropped, builder.exemplars.dropped)):
+            for reason, count in added.items():
                 total[reason] = total.get(reason, 0) + count

@@ -1,7 +1,7 @@
-"""OTLP metrics as samples, names and labels as they were sent.
+"""Reads OTLP metrics as samples. Names and labels stay as they were sent.
 
-A sum and a gauge are one series; a histogram is `NAME_bucket{le}`, `NAME_sum` and `NAME_count`; a summary `NAME{quantile}`, `NAME_sum` and
-`NAME_count`. Deltas are stored as deltas: which makes resends harmless and restarts of the receiver invisible, and a reader sums them up.
+A sum or a gauge is one series. A histogram is `NAME_bucket{le}`, `NAME_sum` and `NAME_count`; a summary is `NAME{quantile}`, `NAME_sum` and
+`NAME_count`. Deltas are stored as deltas and summed up when they are read, so that resends and restarts of the receiver do no harm.
 https://opentelemetry.io/docs/specs/otel/metrics/data-model/
 """
 
@@ -27,10 +27,10 @@ from .core.stale import STALE
 from .exemplars import linked
 
 MAX_METRIC_BYTES = 4 * 2**20
-"""One metric, resource or scope. Parsed, it may be fifty times that."""
+"""One metric, resource or scope. Parsed, it may take fifty times as much memory."""
 MAX_POINTS = 65_536
 MAX_JSON_VALUES = 2**20
-"""Objects, lists and members of lists in one JSON body: the smallest costs two bytes, and some hundred in memory."""
+"""Objects, lists and members of lists in one JSON body. The smallest has two bytes and takes some hundred bytes of memory."""
 
 RESOURCE_LABELS = frozenset(
     {
@@ -38,7 +38,7 @@ RESOURCE_LABELS = frozenset(
         "k8s.namespace.name", "k8s.pod.name", "k8s.node.name", "gpu.id",
     }
 )  # fmt: skip
-"""Resource attributes that become labels: who sent it and where it runs. The others change with every start, and would part the series."""
+"""Resource attributes that become labels: the sender and where it runs. Others change with every start and would make new series."""
 
 _POINT_KINDS = frozenset({5, 7, 9, 10, 11})
 _DELTA, _CUMULATIVE = (
@@ -91,7 +91,7 @@ def read_json(body: bytes, into: Builder) -> None:
 
 
 def _inner(body: bytes, start: int, end: int, wanted: int) -> Iterator[tuple[int, int, int]]:
-    return (found for found in fields(body, start, end) if found[0] == wanted)
+    return (field for field in fields(body, start, end) if field[0] == wanted)
 
 
 def _head(kind: type[Any], body: bytes, start: int, end: int) -> Any:
@@ -124,7 +124,7 @@ def _metric(metric: Metric, labels: Pairs, into: Builder) -> None:
         series = _Point(name, unit, {**labels, **_attributes(point.attributes)}, delta, point, into)
         if which in ("sum", "gauge"):
             kind = "counter" if which == "sum" and monotonic else "gauge"
-            series.one("", (), _number(point), kind)
+            series.add("", (), _number(point), kind)
             series.exemplars(())
         elif which == "summary":
             _summary(point, series)
@@ -141,19 +141,19 @@ def _fault(temporality: int, *, monotonic: bool) -> str:
 
 
 class _Point:
-    """The series of one data point. All are taken or none: a histogram without some of its buckets would lie."""
+    """The series of one data point. All of them are stored or none, because a histogram without some of its buckets is wrong."""
 
     def __init__(self, name: str, unit: str, labels: Pairs, delta: bool, point: Any, into: Builder) -> None:
         self._name, self._unit, self._labels, self._delta, self._into = name, unit, labels, delta, into
         self._point, self._ids = point, list[int]()
         self._time_ns, self._start_ns = point.time_unix_nano, point.start_time_unix_nano
-        self._gone = bool(point.flags & _NO_VALUE)
+        self._has_no_value = bool(point.flags & _NO_VALUE)
 
-    def one(self, suffix: str, extra: Iterable[tuple[str, str]], value: float, kind: str) -> None:
+    def add(self, suffix: str, extra: Iterable[tuple[str, str]], value: float, kind: str) -> None:
         self.many([(suffix, extra, value, kind)])
 
     def many(self, parts: Iterable[tuple[str, Iterable[tuple[str, str]], float, str]]) -> None:
-        found = []
+        samples = []
         for suffix, extra, value, kind in parts:
             labels = {**self._labels, **dict(extra)}
             series = self._into.series(
@@ -161,22 +161,22 @@ class _Point:
             )
             if series is None:
                 return
-            found.append((series, value))
-        for series, value in found:
-            if not self._into.add(series, self._time_ns, STALE if self._gone else value, self._start_ns):
+            samples.append((series, value))
+        for series, value in samples:
+            if not self._into.add(series, self._time_ns, STALE if self._has_no_value else value, self._start_ns):
                 return
-        self._ids = [series for series, _ in found]
+        self._ids = [series for series, _ in samples]
 
     def exemplars(self, bounds: Sequence[float]) -> None:
-        """Each to the series that counted it: of a histogram's, the bucket of `bounds` it fell into, or the count where there are none."""
-        if not self._ids or not self._point.exemplars:  # a refused point's are refused with it
+        """Add each exemplar to the series that counted it: in a histogram its bucket of `bounds`, or the count where there are none."""
+        if not self._ids or not self._point.exemplars:  # those of a refused point are refused with it
             return
         into = self._into.exemplars
-        for one in into.some(self._point.exemplars):
-            value, trace_id, span_id = _number(one), one.trace_id, one.span_id
+        for exemplar in into.some(self._point.exemplars):
+            value, trace_id, span_id = _number(exemplar), exemplar.trace_id, exemplar.span_id
             if not trace_id:
-                trace_id, span_id = linked((pair.key, pair.value.string_value) for pair in one.filtered_attributes)
-            into.add(self._ids[bisect_left(bounds, value)], one.time_unix_nano, value, trace_id, span_id)
+                trace_id, span_id = linked((pair.key, pair.value.string_value) for pair in exemplar.filtered_attributes)
+            into.add(self._ids[bisect_left(bounds, value)], exemplar.time_unix_nano, value, trace_id, span_id)
 
     def refuse(self, reason: str) -> None:
         self._into.reject(reason)
@@ -185,10 +185,10 @@ class _Point:
 def _histogram(which: str, point: Any, series: _Point) -> None:
     try:
         if which == "histogram":
-            # bucket_counts may be left out: then it is a sum and a count alone
-            found = buckets.explicit(point.explicit_bounds, point.bucket_counts) if point.bucket_counts else []
+            # bucket_counts may be missing: then there are only a sum and a count
+            by_bound = buckets.explicit(point.explicit_bounds, point.bucket_counts) if point.bucket_counts else []
         else:
-            found = buckets.exponential(
+            by_bound = buckets.exponential(
                 point.scale,
                 point.zero_count,
                 point.zero_threshold,
@@ -199,17 +199,17 @@ def _histogram(which: str, point: Any, series: _Point) -> None:
         series.refuse(str(error))
         return
     parts: list[tuple[str, Iterable[tuple[str, str]], float, str]] = [
-        ("_bucket", (("le", buckets.text(bound)),), total, "counter") for bound, total in found
+        ("_bucket", (("le", buckets.text(bound)),), total, "counter") for bound, total in by_bound
     ]
     parts.append(("_count", (), point.count, "counter"))
     if point.HasField("sum"):
         parts.append(("_sum", (), point.sum, "counter"))
     series.many(parts)
-    series.exemplars([bound for bound, _ in found])
+    series.exemplars([bound for bound, _ in by_bound])
 
 
 def _number(point: Any) -> float:
-    """Of a data point or an exemplar."""
+    """The value of a data point or an exemplar."""
     return float(point.as_int if point.WhichOneof("value") == "as_int" else point.as_double)
 
 
@@ -220,7 +220,7 @@ def _indexed(side: Any) -> dict[int, float]:
 def _summary(point: Any, series: _Point) -> None:
     series.many(
         [
-            *(("", (("quantile", repr(one.quantile)),), one.value, "gauge") for one in point.quantile_values),
+            *(("", (("quantile", repr(value.quantile)),), value.value, "gauge") for value in point.quantile_values),
             ("_count", (), point.count, "counter"),
             ("_sum", (), point.sum, "counter"),
         ]

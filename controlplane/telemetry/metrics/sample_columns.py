@@ -1,4 +1,4 @@
-"""Batches of samples as the store's columns."""
+"""Converts batches of samples to the store's columns."""
 
 import time
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from .exemplars import Exemplar
 
 
 def sample_tables(batches: Sequence[Batch]) -> dict[str, pa.Table]:
-    """What `insert_metric_columns` takes: series, samples, scrapes and exemplars."""
+    """The tables that `insert_metric_columns` takes: series, samples, scrapes and exemplars."""
     columns = {
         "series": np.frombuffer(b"".join([batch.series for batch in batches]), "<u8"),
         "time_ns": np.frombuffer(b"".join([batch.times for batch in batches]), "<i8"),
@@ -23,34 +23,34 @@ def sample_tables(batches: Sequence[Batch]) -> dict[str, pa.Table]:
         "value": np.frombuffer(b"".join([batch.values for batch in batches]), "<f8"),
     }
     return {
-        "series": _series({one.series: one for batch in batches for one in batch.definitions}),
+        "series": _series({definition.series: definition for batch in batches for definition in batch.definitions}),
         "samples": pa.table(columns, schema=SAMPLE_SCHEMA),
-        "scrapes": _scrapes([one for batch in batches for one in batch.scrapes]),
-        "exemplars": _exemplars([one for batch in batches for one in batch.exemplars]),
+        "scrapes": _scrapes([scrape for batch in batches for scrape in batch.scrapes]),
+        "exemplars": _exemplars([exemplar for batch in batches for exemplar in batch.exemplars]),
     }
 
 
-def _series(definitions: dict[int, Definition]) -> pa.Table:
-    found = list(definitions.values())
+def _series(by_id: dict[int, Definition]) -> pa.Table:
+    definitions = list(by_id.values())
     columns = {
-        "metric": [one.metric for one in found],
-        "series": [one.series for one in found],
-        "kind": [one.kind for one in found],
-        "unit": [one.unit for one in found],
-        "delta": [one.delta for one in found],
-        "labels": [list(one.labels) for one in found],
-        "seen_ns": [time.time_ns()] * len(found),
+        "metric": [definition.metric for definition in definitions],
+        "series": [definition.series for definition in definitions],
+        "kind": [definition.kind for definition in definitions],
+        "unit": [definition.unit for definition in definitions],
+        "delta": [definition.delta for definition in definitions],
+        "labels": [list(definition.labels) for definition in definitions],
+        "seen_ns": [time.time_ns()] * len(definitions),
     }
     return pa.table(columns, schema=SERIES_SCHEMA)
 
 
 def _scrapes(scrapes: list[Scrape]) -> pa.Table:
     return pa.table(
-        {name: [getattr(one, name) for one in scrapes] for name in SCRAPE_SCHEMA.names}, schema=SCRAPE_SCHEMA
+        {name: [getattr(scrape, name) for scrape in scrapes] for name in SCRAPE_SCHEMA.names}, schema=SCRAPE_SCHEMA
     )
 
 
 def _exemplars(exemplars: list[Exemplar]) -> pa.Table:
-    columns = {name: [getattr(one, name) for one in exemplars] for name in EXEMPLAR_SCHEMA.names}
-    columns["span_id"] = [one.span_id or NO_SPAN for one in exemplars]
+    columns = {name: [getattr(exemplar, name) for exemplar in exemplars] for name in EXEMPLAR_SCHEMA.names}
+    columns["span_id"] = [exemplar.span_id or NO_SPAN for exemplar in exemplars]
     return pa.table(columns, schema=EXEMPLAR_SCHEMA)

@@ -1,7 +1,7 @@
-"""`python -m controlplane.telemetry.process.child PARENT_PID MODULE ARGUMENTS…`: run a module as a child that dies with its parent.
+"""`python -m controlplane.telemetry.process.child PARENT_PID MODULE ARGUMENTS…`: runs a module as a child that dies with its parent.
 
-However the parent dies: a second writer must find the spool and the store's folder free. SIGKILL and not SIGTERM for that reason, and
-because nothing needs an orderly end. The terminal's Ctrl-C is the parent's affair.
+The next telemetry process must be able to use the spool and the store's folder at once, however the parent died. Therefore the child
+gets SIGKILL; it does not need an orderly end. It ignores the terminal's Ctrl-C, which the parent handles.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def die_with_parent(parent: int) -> None:
-    """Linux: ask for SIGKILL when the thread that started us ends. Elsewhere the pipe from the parent ends, later."""
+    """On Linux, request SIGKILL for when the thread that started this process ends. On other systems the pipe from the parent ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it died before the line above

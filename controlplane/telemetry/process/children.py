@@ -1,4 +1,4 @@
-"""The processes beside the receiver: started again whenever they die, and told about through pipes."""
+"""Runs the processes beside the receiver, starts them again when they die, and talks to them through pipes."""
 
 import asyncio
 import contextlib
@@ -15,13 +15,13 @@ import structlog
 log = structlog.get_logger(__name__)
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
-_STEADY_S = 30.0  # a child that lived this long is started again at once
+_STEADY_S = 30.0  # a child that ran this long is started again at once
 _LINE_BYTES = 2**20
 _OFTEN, _OFTEN_S = 3, 60.0
 
 
 class Child:
-    """A module of ours as a process. `line` is called with each line that it prints, `started` after each start.
+    """A module run as a process. `line` is called with each line that it prints, `started` after each start.
 
     A child that `reads_input` ends by itself when its input ends. Another one is asked to by a signal.
     """
@@ -41,7 +41,7 @@ class Child:
         self._reads_input = reads_input
         self._process: Process | None = None
         self.restarts = 0
-        self.started_s = time.monotonic()  # when it was started last
+        self.started_s = time.monotonic()  # of the last start
         self._ended: deque[float] = deque(maxlen=_OFTEN)
 
     @property
@@ -51,17 +51,17 @@ class Child:
 
     @property
     def keeps_ending(self) -> bool:
-        """Whether it has ended several times within the last minute: starting it again does not help."""
+        """Whether it has ended several times within the last minute."""
         return len(self._ended) == _OFTEN and time.monotonic() - self._ended[0] < _OFTEN_S
 
     def kill(self) -> None:
-        """What hangs hears nothing else. It is started again as after any other end."""
+        """Send SIGKILL, the only signal that ends a process that hangs. It is started again as after any other end."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 self._process.kill()
 
     async def run(self) -> None:
-        """Keep it running until cancelled; then it is stopped before this returns."""
+        """Keep it running until cancelled, and then stop it."""
         wait_s = _FIRST_WAIT_S
         try:
             while True:
@@ -75,8 +75,8 @@ class Child:
         finally:
             await asyncio.shield(self._stop())
 
-    def tell(self, text: bytes) -> bool:
-        """Write to its standard input; False where it is not there or has not read the last thing yet."""
+    def send(self, text: bytes) -> bool:
+        """Write to its standard input. False where it does not run or has not read the previous text yet."""
         pipe = self._process and self._process.stdin
         if not pipe or pipe.is_closing() or pipe.transport.get_write_buffer_size():
             return False
@@ -102,23 +102,23 @@ class Child:
             try:
                 self._line(line)
             except Exception:
-                log.exception("child.line_not_understood", child=self.name, bytes=len(line))
+                log.exception("child.line_rejected", child=self.name, bytes=len(line))
         return await self._process.wait()
 
     async def _stop(self) -> None:
-        """Close its input if it reads that, then send SIGTERM, then SIGKILL; each with some patience."""
+        """Close its input if it reads that, then send SIGTERM, then SIGKILL, each with a timeout."""
         process = self._process
         if process is None or process.returncode is not None:
             return
         if process.stdin is not None:
             process.stdin.close()
-        for number, patience_s in ((None, 3.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)):
+        for number, timeout_s in ((None, 3.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 5.0)):
             if number is None and not self._reads_input:
                 continue
             with contextlib.suppress(ProcessLookupError):
                 if number is not None:
                     process.send_signal(number)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(patience_s):
+                async with asyncio.timeout(timeout_s):
                     await process.wait()
                     return

@@ -1,4 +1,4 @@
-"""Tells open pages that there is something new: `live.changed` to the channel layer's group `live`, at most once a second."""
+"""Sends `live.changed` to the channel layer's group `live` at most once a second, so that open pages show new requests."""
 
 import asyncio
 from typing import Protocol
@@ -9,7 +9,7 @@ log = structlog.get_logger(__name__)
 
 GROUP = "live"
 PREFIX = "weir"
-"""As in Django's CHANNEL_LAYERS: the two ends must agree."""
+"""The prefix in Django's CHANNEL_LAYERS, which must be the same."""
 
 
 class Layer(Protocol):
@@ -17,7 +17,7 @@ class Layer(Protocol):
 
 
 class Live:
-    """Redis may be away: pages then refresh by their own clock, and nothing here waits for it."""
+    """Sends messages while Redis can be reached. Without Redis pages refresh at their own interval, and nothing waits here."""
 
     def __init__(self, layer: Layer, every_s: float = 1.0, timeout_s: float = 1.0) -> None:
         self._layer, self._every_s, self._timeout_s = layer, every_s, timeout_s
@@ -32,7 +32,7 @@ class Live:
         self._changed.set()
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Send until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -49,9 +49,9 @@ class Live:
         try:
             async with asyncio.timeout(self._timeout_s):
                 await self._layer.group_send(GROUP, message)
-        except Exception as error:  # noqa: BLE001  (whatever Redis's client raises: nobody waits for this)
+        except Exception as error:  # noqa: BLE001  (Redis's client raises errors of many kinds, and none matters here)
             if self._reachable:
-                log.warning("live.unreachable", error=f"{type(error).__name__}: {error}")
+                log.warning("live.failed", error=f"{type(error).__name__}: {error}")
             self._reachable = False
         else:
             self._reachable = True

@@ -1,4 +1,4 @@
-"""The telemetry process put together: receivers and spool in this process, pipelines and the embedded store in children."""
+"""Assembles the telemetry process: receivers and spool in this process, pipelines and the embedded store in children."""
 
 import asyncio
 import contextlib
@@ -37,19 +37,19 @@ from .watchdog import watch
 
 log = structlog.get_logger(__name__)
 
-_TELL_EVERY_S = 0.02  # how often pipelines hear of commits
-_WATCH_S = 1.0  # how often the store's progress is looked at
-_GRACE_S = 2.0  # requests in flight when we are asked to stop
+_SEND_EVERY_S = 0.02  # how often commits are sent to the pipelines
+_WATCH_S = 1.0  # how often the store's progress is checked
+_GRACE_S = 2.0  # how long requests in flight may take when the process stops
 PORT_FILE = Path("run") / "store-port"
 
 
 class StartError(Exception):
-    """One sentence for whoever started it, with the remedy."""
+    """The process cannot start; permanent. The message has the reason and the remedy."""
 
 
 @contextlib.asynccontextmanager
 async def serve(config: IngestConfig) -> AsyncIterator[tuple[int, int]]:
-    """Receive until the block ends; the HTTP and gRPC ports. Raises StartError."""
+    """Receive until the block ends. Yields the HTTP and gRPC ports. Raises StartError."""
     if reason := problem(config.otlp_host, config.otlp_token):
         raise StartError(reason)
     folder = config.home / "spool"
@@ -72,7 +72,7 @@ class _Service:
             reserve_bytes=config.spool_reserve_bytes,
             segment_bytes=config.spool_segment_bytes,
             keep_s=config.spool_keep_s,
-            on_commit=self._committed_elsewhere,
+            on_commit=self._committed_in_thread,
         )
         self._receiver = Receiver(
             self._spool,
@@ -98,7 +98,7 @@ class _Service:
         self._state.children, self._state.pipelines = lambda: self._children, self._pipelines
         self._own: list[Target] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self._telling = False
+        self._send_pending = False
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> tuple[int, int]:
@@ -140,7 +140,7 @@ class _Service:
         return http_port, grpc_port
 
     async def stop(self) -> None:
-        """Refuse what is new, answer what is in flight, stop the children, commit what waits."""
+        """Refuse new requests, answer those in flight, stop the children, commit the waiting records."""
         await self._grpc.stop(_GRACE_S)
         if self._runner is not None:
             await self._runner.cleanup()
@@ -163,7 +163,7 @@ class _Service:
         self._task(watch(store, f"http://127.0.0.1:{port}/ping"))
         url, password = f"http://127.0.0.1:{port}/metrics", self._config.home / access.PASSWORD_FILE
         self._own.append(Target("store", url, bearer_token_file=str(password)))
-        self._begin_pipelines(access.dsn(self._config.home, port))  # at once: they wait until it answers
+        self._begin_pipelines(access.dsn(self._config.home, port))  # they wait until it answers
 
     def _begin_pipelines(self, dsn: str) -> None:
         shards = len(self._state.shards)
@@ -179,7 +179,7 @@ class _Service:
                 ],
                 line=self._reported,
                 environment={"WEIR_STORE_DSN": dsn},
-                started=self._tell_soon,
+                started=self._send_soon,
             )
             self._pipelines.append(child)
             self._start_child(child)
@@ -189,7 +189,7 @@ class _Service:
         self._task(child.run())
 
     def _left(self) -> list[tuple[int, Position]]:
-        """What the last run left to do."""
+        """The ages of records that the last run left."""
         return list(ages(self._config.home / "spool", self._state.done, self._spool.committed))
 
     def _task(self, work: Coroutine[None, None, None]) -> None:
@@ -197,26 +197,25 @@ class _Service:
         task.add_done_callback(_must_not_fail)
         self._tasks.append(task)
 
-    def _committed_elsewhere(self, _: Position) -> None:
-        """Called from the spool's thread."""
+    def _committed_in_thread(self, _: Position) -> None:
         self._loop.call_soon_threadsafe(self._commits)
 
     def _commits(self) -> None:
         self._state.commits.add(self._spool.committed, time.monotonic())
-        self._tell_soon()
+        self._send_soon()
 
-    def _tell_soon(self) -> None:
-        """Tell the pipelines how far the spool is: many commits, one message."""
-        if not self._telling:
-            self._telling = True
-            self._loop.call_later(_TELL_EVERY_S, self._tell)
+    def _send_soon(self) -> None:
+        """Send the pipelines the committed position, in one message for many commits."""
+        if not self._send_pending:
+            self._send_pending = True
+            self._loop.call_later(_SEND_EVERY_S, self._send)
 
-    def _tell(self) -> None:
-        self._telling = False
+    def _send(self) -> None:
+        self._send_pending = False
         position = self._spool.committed
-        told = [child.tell(f"{position.segment} {position.offset}\n".encode()) for child in self._pipelines]
-        if not all(told):
-            self._tell_soon()
+        sent = [child.send(f"{position.segment} {position.offset}\n".encode()) for child in self._pipelines]
+        if not all(sent):
+            self._send_soon()
 
     def _reported(self, line: bytes) -> None:
         status = decode_status(line)
@@ -227,19 +226,19 @@ class _Service:
             self._live.changed(status.newest_ns, status.requests)
 
     async def _watch(self) -> None:
-        """Say once that the store hangs; that it refuses, the pipelines say themselves."""
-        said = False
+        """Log once that the store hangs. The pipelines log that it refuses."""
+        logged = False
         while True:
             away = self._state.away
             stalled = away is not None and not any(shard.store_away for shard in self._state.shards)
-            if away is not None and stalled and not said:
+            if away is not None and stalled and not logged:
                 log.error("store.stalled", reason=away[0], remedy="spans wait in the spool until it answers")
-            elif said and away is None:
-                log.info("store.moves_again")
-            said = stalled or (said and away is not None)
+            elif logged and away is None:
+                log.info("store.resumed")
+            logged = stalled or (logged and away is not None)
             self._spool.tidy()
             for child in self._state.hung():
-                log.error("child.hung", child=child.name, remedy="it is killed, and started again")
+                log.error("child.hung", child=child.name, remedy="it is killed and started again")
                 child.kill()
                 child.started_s = time.monotonic()
             await asyncio.sleep(_WATCH_S)
@@ -248,8 +247,8 @@ class _Service:
         return web.json_response({"status": "ok"})
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        ready, said = self._state.readiness()
-        return web.json_response({"ready": ready, **said}, status=200 if ready else 503)
+        ready, details = self._state.readiness()
+        return web.json_response({"ready": ready, **details}, status=200 if ready else 503)
 
     async def _metrics(self, request: web.Request) -> web.Response:
         self._http.authenticate(request)
@@ -258,7 +257,7 @@ class _Service:
 
 
 def _must_not_fail(task: asyncio.Task[None]) -> None:
-    """A fault of ours: end in order, and let whoever supervises us start afresh."""
+    """End the process in order after a fault of its own, so that its supervisor starts it again."""
     if not task.cancelled() and (error := task.exception()):
         log.critical("telemetry.failed", exc_info=error)
         signal.raise_signal(signal.SIGTERM)
@@ -286,7 +285,7 @@ def _taken(name: str, host: str, port: int, error: Exception) -> str:
 
 
 def _free_port() -> int:
-    """Nobody's now; should somebody take it before the store does, the store says so and is tried again."""
+    """A port that is free now. Where another process takes it before the store, the store ends and is started again."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -1,4 +1,4 @@
-"""What the telemetry process knows of itself, and how it says so: readiness, and figures for Prometheus."""
+"""The state of the telemetry process, as readiness and as metrics for Prometheus."""
 
 import math
 import time
@@ -17,26 +17,26 @@ from ..ingest.spool.writer import SpoolWriter
 from .children import Child
 
 SILENT_S = 15.0
-"""A pipeline gives a sign of life every second, wherever it is in its work. One that has given none for so long hangs."""
+"""A pipeline sends a status every second. One that has sent none for so long hangs, s."""
 HUNG_S, HUNG_AT_START_S = 60.0, 300.0
-"""After so long it is killed, to be started again; at its start, while it loads and compiles, after longer."""
+"""After so long without a status a pipeline is killed and started again, s. At its start, while it loads and compiles, it has longer."""
 CATCHING_UP_S = 10.0
-"""Work that is older than this is a backlog: a trace waits up to 10 s for its last spans."""
+"""Records older than this are a backlog, s: a trace waits up to 10 s for its last spans."""
 STALLED_S = 15.0
-"""A store that hangs refuses nothing, and a statement may take a minute before it is given up: after so long without anything stored,
-with something there to store, it is away."""
+"""The store counts as away when nothing was stored for so long although records wait, s. A store that hangs refuses nothing, and a
+statement may take a minute until it times out."""
 
 
 @dataclass
 class Shard:
-    """What one pipeline process said last, and all it said so far."""
+    """The last status of a pipeline process, and the sums of all its statuses."""
 
     checkpoint: Position
     store_away: str = NOT_REACHED
     reached: bool = False  # the store has answered once
     away_since_s: float = field(default_factory=time.monotonic)
     moved_s: float = field(default_factory=time.monotonic)  # when it last had something in the store
-    heard_s: float = -math.inf  # when it last gave a sign of life
+    status_s: float = -math.inf  # when it last sent a status
     spans: int = 0
     requests: int = 0
     amended: int = 0
@@ -51,8 +51,8 @@ class Shard:
     oversized: int = 0
 
     def take(self, status: Status) -> None:
-        self.heard_s = time.monotonic()
-        if self.reached and status.store_away == NOT_REACHED:  # it was started again, and says nothing of the store yet
+        self.status_s = time.monotonic()
+        if self.reached and status.store_away == NOT_REACHED:  # it was started again and has not reached the store yet
             status = msgspec.structs.replace(status, store_away=self.store_away)
         if bool(status.store_away) != bool(self.store_away):
             self.away_since_s = time.monotonic()
@@ -75,19 +75,19 @@ class Shard:
 
 
 class Commits:
-    """When what was committed: enough to say how old the oldest record is that is not worked off yet."""
+    """Times of commits, from which the age of the oldest record follows that is not worked off yet."""
 
     def __init__(self, every_s: float = 0.5) -> None:
         self._every_s, self._marks = every_s, deque[tuple[float, Position]]()
 
     def add(self, position: Position, now_s: float) -> None:
-        """A mark stands for what is committed within `every_s` of its time."""
+        """Note a commit. Commits within `every_s` share one mark."""
         if self._marks and now_s - self._marks[-1][0] < self._every_s:
             now_s = self._marks.pop()[0]
         self._marks.append((now_s, position))
 
     def begin(self, age_s: float, position: Position, now_s: float) -> None:
-        """What an earlier run left: everything before `position` is this old at most. In order of position, before anything else."""
+        """Note that everything before `position` is at most this old. Call it for the records of an earlier run first, in order."""
         self._marks.append((now_s - age_s, position))
 
     def behind_s(self, done: Position, now_s: float) -> float:
@@ -107,7 +107,7 @@ class State:
 
     @property
     def done(self) -> Position:
-        """Before it, every shard has everything in the store."""
+        """The position before which every shard has stored everything."""
         return min(shard.checkpoint for shard in self.shards)
 
     @property
@@ -116,7 +116,7 @@ class State:
 
     @property
     def away(self) -> tuple[str, float] | None:
-        """Why the store takes nothing, and for how long, s; None where it does."""
+        """Why the store takes nothing, and for how long, s. None where it does."""
         now_s = time.monotonic()
         refused = [shard for shard in self.shards if shard.store_away]
         if refused:
@@ -127,40 +127,40 @@ class State:
         return (f"nothing was stored for {stuck_s:.0f} s", stuck_s) if stuck_s > STALLED_S else None
 
     def silent_s(self, number: int) -> float:
-        """For how long a pipeline has given no sign of life, or has been starting."""
+        """The time since a pipeline's last status or start, s."""
         started_s = self.pipelines[number].started_s if number < len(self.pipelines) else 0.0
-        return time.monotonic() - max(self.shards[number].heard_s, started_s)
+        return time.monotonic() - max(self.shards[number].status_s, started_s)
 
     def hung(self) -> list[Child]:
-        """Pipelines that are to be killed."""
+        """The pipelines that must be killed."""
         return [
             child
             for number, child in enumerate(self.pipelines)
-            if self.silent_s(number) > (HUNG_S if self.shards[number].heard_s > child.started_s else HUNG_AT_START_S)
+            if self.silent_s(number) > (HUNG_S if self.shards[number].status_s > child.started_s else HUNG_AT_START_S)
         ]
 
     @property
     def stuck(self) -> str:
-        """Why what is received is not worked off, where that is our own doing; empty where it is."""
+        """The fault of a child because of which records are not worked off. Empty where there is none."""
         for child in self.children():
             if child.keeps_ending:
                 return f"{child.name} keeps ending ({child.restarts} restarts): its errors are in the log, before child.died"
         for number, child in enumerate(self.pipelines):
             if (silent_s := self.silent_s(number)) > SILENT_S:
-                return f"{child.name} has given no sign of life for {silent_s:.0f} s"
+                return f"{child.name} has sent no status for {silent_s:.0f} s"
         return ""
 
     @property
     def catching_up(self) -> bool:
-        """Whether it works off a backlog: all is well, and the newest requests are not in the ledger yet."""
+        """Whether a backlog is worked off without a fault, so that the newest requests are not in the ledger yet."""
         return not self.away and not self.stuck and self.behind_s > CATCHING_UP_S
 
     def readiness(self) -> tuple[bool, dict[str, object]]:
-        """Ready is: takes spans, works them off, and has reached the store once. A store that went away since is said, and survived."""
+        """Whether it takes spans, works them off and has reached the store once, with details. A store that goes away changes nothing."""
         away = self.away
         starting = not all(shard.reached for shard in self.shards)
         refusal, stuck = self.spool.refusal(), self.stuck
-        said: dict[str, object] = {
+        details: dict[str, object] = {
             "receiving": f"refusing: {refusal}" if refusal else "ok",
             "store": "starting" if starting else "away" if away else "ok",
             "work": stuck or ("catching up" if self.catching_up else "ok"),
@@ -168,14 +168,14 @@ class State:
             "behind_s": round(self.behind_s, 1),
         }
         if away and not starting:
-            said["store_away_s"] = round(away[1], 1)
-            said["store_reason"] = away[0][:200]
+            details["store_away_s"] = round(away[1], 1)
+            details["store_reason"] = away[0][:200]
         if reason := refusal or stuck or ("it has not reached its store yet" if starting else ""):
-            said["reason"] = reason
-        return not reason, said
+            details["reason"] = reason
+        return not reason, details
 
     def collect(self) -> Iterator[Metric]:
-        """prometheus_client's collector protocol."""
+        """The method of prometheus_client's collectors."""
         counts = self.receiver.counts
         requests = CounterMetricFamily(
             "weir_ingest_requests", "OTLP requests answered.", labels=["transport", "outcome"]
@@ -218,22 +218,22 @@ class State:
         )
         yield CounterMetricFamily(
             "weir_ingest_withdrawn_requests",
-            "Rows taken back: later spans showed them to be part of a request.",
+            "Rows withdrawn because later spans showed them to be part of a request.",
             sum(s.withdrawn for s in self.shards),
         )
         yield CounterMetricFamily(
             "weir_ingest_refused_items",
-            "Records, traces, spans, rows and samples that cannot be stored: they are kept in refused.jsonl.",
+            "Records, traces, spans, rows and samples that cannot be stored, kept in refused.jsonl.",
             sum(s.refused for s in self.shards),
         )
         yield CounterMetricFamily(
             "weir_ingest_oversized_traces",
-            f"Closings of traces with more than {ROW_SPANS} spans: their rows are made of the earliest.",
+            f"Closings of traces with more than {ROW_SPANS} spans, whose rows are made of the earliest.",
             sum(s.oversized for s in self.shards),
         )
         yield GaugeMetricFamily(
             "weir_ingest_silent_seconds",
-            "Since the last sign of life of a pipeline, of the one that was silent longest.",
+            "Time since the last status of the pipeline that was silent longest.",
             max((self.silent_s(number) for number in range(len(self.pipelines))), default=0.0),
         )
         yield GaugeMetricFamily("weir_ingest_catching_up", "1 while a backlog is worked off.", int(self.catching_up))
@@ -246,12 +246,18 @@ class State:
         )
         yield GaugeMetricFamily("weir_ingest_behind_seconds", "Age of the oldest record not worked off.", self.behind_s)
         yield GaugeMetricFamily("weir_spool_bytes", "Spool on disk.", self.spool.size)
-        yield GaugeMetricFamily("weir_spool_backlog_bytes", "Of it, what is not in the store.", self.spool.backlog)
+        yield GaugeMetricFamily("weir_spool_backlog_bytes", "Spool that is not in the store yet.", self.spool.backlog)
         yield CounterMetricFamily(
             "weir_spool_damaged_records",
-            "Stretches of the spool that could not be read back: one or more records each.",
+            "Parts of the spool that could not be read, with one or more records each.",
             sum(s.damaged for s in self.shards),
         )
-        yield CounterMetricFamily("weir_spool_lost_bytes", "Bytes in them.", sum(s.lost_bytes for s in self.shards))
-        yield GaugeMetricFamily("weir_spool_accepting", "1 while it takes more.", int(not self.spool.refusal()))
+        yield CounterMetricFamily(
+            "weir_spool_lost_bytes",
+            "Bytes of the spool that could not be read.",
+            sum(s.lost_bytes for s in self.shards),
+        )
+        yield GaugeMetricFamily(
+            "weir_spool_accepting", "1 while the spool accepts records.", int(not self.spool.refusal())
+        )
         yield GaugeMetricFamily("weir_store_reachable", "1 while the store takes inserts.", int(self.away is None))

@@ -1,4 +1,4 @@
-"""What the processes beside the receiver use, out of /proc: they serve no page of their own, so the receiver's has it."""
+"""Reads CPU and memory of the child processes from /proc, for the receiver's metrics: children serve no metrics themselves."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator
@@ -11,7 +11,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Usage:
-    """A collector for prometheus_client. `children` gives name and process id; a child that is not running has no figures."""
+    """A collector for prometheus_client. `children` gives names and process ids, None for a child that does not run."""
 
     def __init__(self, children: Callable[[], Iterable[tuple[str, int | None]]]) -> None:
         self._children = children
@@ -27,7 +27,7 @@ class Usage:
 
 
 def usage(pid: int) -> tuple[float, int] | None:
-    """CPU seconds and resident bytes of a process; None where it has gone, or there is no /proc."""
+    """CPU seconds and resident bytes of a process. None where it has ended, or there is no /proc."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

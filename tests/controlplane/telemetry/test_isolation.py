@@ -106,7 +106,7 @@ def test_a_pipeline_that_hangs_is_named_and_its_work_done_when_it_goes_on(run: R
     assert telemetry.post(body)[0] == 200
     eventually(lambda: telemetry.get("/readyz")[0] == 503, "it says that the work does not move")
     said = telemetry.readiness()
-    assert "pipeline-0 has given no sign of life" in str(said["reason"]) and said["receiving"] == "ok"
+    assert "pipeline-0 has sent no status" in str(said["reason"]) and said["receiving"] == "ok"
     assert telemetry.get("/healthz")[0] == 200 and telemetry.metric("weir_ingest_silent_seconds") > 10
     resume()
     eventually(lambda: telemetry.get("/readyz")[0] == 200, "it is ready again")

@@ -48,17 +48,17 @@ class Spool:
         return ""
 
 
-def told(started_ago_s: float, heard_ago_s: float | None) -> State:
+def state_of(started_ago_s: float, status_ago_s: float | None) -> State:
     now_s = time.monotonic()
     shard = Shard(Position(1, 8), store_away="", reached=True)
-    if heard_ago_s is not None:
-        shard.heard_s = now_s - heard_ago_s
+    if status_ago_s is not None:
+        shard.status_s = now_s - status_ago_s
     child = Pipeline(now_s - started_ago_s)
     return State(None, Spool(), [shard], children=lambda: [child], pipelines=[child])  # type: ignore[arg-type, list-item]
 
 
 @pytest.mark.parametrize(
-    "started_ago_s, heard_ago_s, ready, killed",
+    "started_ago_s, status_ago_s, ready, killed",
     [
         (100.0, 1.0, True, False),
         (100.0, SILENT_S + 1, False, False),
@@ -68,17 +68,17 @@ def told(started_ago_s: float, heard_ago_s: float | None) -> State:
         (HUNG_AT_START_S + 1, None, False, True),
     ],
 )
-def test_a_pipeline_without_a_sign_of_life_is_named_and_then_killed(
-    started_ago_s: float, heard_ago_s: float | None, ready: bool, killed: bool
+def test_a_pipeline_without_a_status_is_named_and_then_killed(
+    started_ago_s: float, status_ago_s: float | None, ready: bool, killed: bool
 ) -> None:
-    state = told(started_ago_s, heard_ago_s)
+    state = state_of(started_ago_s, status_ago_s)
     is_ready, said = state.readiness()
     assert is_ready == ready and bool(state.hung()) == killed
-    assert ("no sign of life" in str(said["work"])) != ready and said.get("reason", "ok") == said["work"]
+    assert ("has sent no status" in str(said["work"])) != ready and said.get("reason", "ok") == said["work"]
 
 
 def test_a_backlog_is_caught_up_with_and_that_is_no_fault() -> None:
-    state = told(100.0, 0.0)
+    state = state_of(100.0, 0.0)
     now_s = time.monotonic()
     state.commits.begin(300.0, Position(1, 100), now_s)
     state.commits.begin(60.0, Position(2, 100), now_s)

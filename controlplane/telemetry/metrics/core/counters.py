@@ -1,4 +1,4 @@
-"""How much a counter grew. Pure functions over samples; nothing is extrapolated, and a counter nobody saw has no increase, not zero."""
+"""Computes how much a counter grew, without extrapolation. A counter without samples has no increase, which differs from zero."""
 
 from dataclasses import dataclass
 
@@ -13,9 +13,9 @@ Values = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Increase:
-    """By how much a counter grew, over which time it was seen, and what is behind it.
+    """The growth of a counter between `from_ns` and `to_ns`, the part of the window in which it was observed.
 
-    `from_ns` and `to_ns` lie within the window: between them the counter was observed. `resets` is how often it began again.
+    `resets` is how often it began again.
     """
 
     amount: float
@@ -26,7 +26,7 @@ class Increase:
 
     @property
     def per_s(self) -> float:
-        """The mean rate while it was observed; 0 where that was no time."""
+        """The mean rate while it was observed; 0 over no time."""
         seconds = (self.to_ns - self.from_ns) / 1e9
         return self.amount / seconds if seconds > 0 else 0.0
 
@@ -34,13 +34,13 @@ class Increase:
 def increase(
     times: Times, values: Values, starts: Times, *, from_ns: int, to_ns: int, delta: bool = False
 ) -> Increase | None:
-    """The increase in `from_ns < t <= to_ns`; None where fewer than two samples, or no known beginning, say anything.
+    """The increase in `from_ns < t <= to_ns`; None where there are fewer than two samples and no known start.
 
-    `times` ascend, in ns; `starts` are since when each value counts, 0 where nobody said. Samples before the window count as what
-    the counter had at its beginning: give at least the last one. Between two samples a counter grew by their difference; after a reset (a
-    value that fell, or a later start) by the whole new value. A first sample that started counting in the window grew by its whole value.
-    A start may lie just after its sample: a page that is being read when a counter is made shows it under the time the reading began.
-    Gaps (stale markers) are passed over: a counter that comes back without having begun again has grown meanwhile.
+    `times` ascend, in ns. `starts` are the times since which each value counts, 0 where unknown. The last sample before the window is the
+    counter's value at the window's beginning: pass at least that one. Between two samples a counter grew by their difference, after a reset
+    (a value that fell, or a later start) by the whole new value. A first sample whose start lies in the window grew by its whole value.
+    A start may lie just after its sample, because a page that is read while a counter is made has the time at which the reading began.
+    Gaps (stale markers) are skipped: a counter that returns without a reset has grown meanwhile.
     """
     usable = ~stale(values) & ~np.isnan(values) & (times <= to_ns)
     times, values, starts = times[usable], values[usable], starts[usable]
@@ -62,11 +62,11 @@ def increase(
 
 
 def _steps(values: Values, starts: Times, times: Times) -> tuple[Values, npt.NDArray[np.bool_]]:
-    """What each sample adds to the one before, and where the counter began again."""
+    """By how much the counter grew from sample to sample, and where it began again."""
     with np.errstate(invalid="ignore"):  # from one infinity to the next
         difference = np.diff(values)
     known = (starts[1:] > 0) & (starts[1:] > starts[:-1])
-    # A later start than before is a new beginning only if it lies after the sample before: some senders jitter theirs.
+    # A later start is a reset only if it lies after the previous sample, because the starts of some senders vary.
     resets = (difference < 0) | (known & (starts[1:] >= times[:-1]))
     return np.where(resets, values[1:], np.nan_to_num(difference, nan=0.0)), resets
 
@@ -74,7 +74,7 @@ def _steps(values: Values, starts: Times, times: Times) -> tuple[Values, npt.NDA
 def _of_deltas(
     times: Times, values: Values, starts: Times, inside: npt.NDArray[np.bool_], from_ns: int
 ) -> Increase | None:
-    """Each delta counts where it ends."""
+    """The sum of the deltas that end in the window."""
     if not inside.any():
         return None
     times, values, starts = times[inside], values[inside], starts[inside]
@@ -90,20 +90,19 @@ def cumulative(values: Values) -> Values:
 def increases(
     times: Times, values: Values, starts: Times, edges: Times, *, delta: bool = False
 ) -> list[Increase | None]:
-    """The increase between each edge and the next: a chart's steps, None where there is a gap.
+    """The increase between each edge and the next, for the steps of a chart. None in a gap.
 
-    What grew while nobody looked belongs to no step: it is in the one whose sample first shows it only if the sample before
-    lies at most one step earlier.
+    Growth between two samples counts in the step of the second only if the first lies at most one step before that step.
     """
-    found: list[Increase | None] = []
+    grown: list[Increase | None] = []
     for low, high in zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True):
         recent = times > low - (high - low)
-        found.append(increase(times[recent], values[recent], starts[recent], from_ns=low, to_ns=high, delta=delta))
-    return found
+        grown.append(increase(times[recent], values[recent], starts[recent], from_ns=low, to_ns=high, delta=delta))
+    return grown
 
 
 def at(times: Times, values: Values, at_ns: int, lookback_ns: int) -> tuple[float, int] | None:
-    """A gauge's value at a time and its age, ns; None in a gap: it ended, or its last sample is older than `lookback_ns`."""
+    """A gauge's value at a time and its age, ns. None where it ended, or its last sample is older than `lookback_ns`."""
     place = int(np.searchsorted(times, at_ns, side="right")) - 1
     if place < 0 or stale(values[place : place + 1])[0]:
         return None

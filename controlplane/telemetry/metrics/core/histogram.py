@@ -1,4 +1,4 @@
-"""Distributions out of classic buckets. Pure."""
+"""Computes distributions and quantiles from classic buckets."""
 
 import math
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from .stale import stale
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """How many observations were at or below each bound (ascending, the last infinite), between two times."""
+    """The number of observations at or below each bound (ascending, the last infinite), between two times."""
 
     bounds: tuple[float, ...]
     counts: tuple[float, ...]
@@ -22,9 +22,9 @@ class Distribution:
         return self.counts[-1]
 
     def quantile(self, q: float) -> tuple[float, float] | None:
-        """Between which bounds the quantile lies; None of nothing. The true value is known no better than that.
+        """The bounds between which the quantile lies; None without observations.
 
-        A lower bound of -inf, or an upper one of +inf, says that the buckets do not reach so far.
+        A lower bound of -inf, or an upper one of +inf, means that it lies outside the finite bounds.
         """
         if not 0 <= q <= 1:
             raise ValueError(f"quantile {q} is not between 0 and 1")
@@ -35,7 +35,7 @@ class Distribution:
         return low, self.bounds[place]
 
     def interpolated(self, q: float) -> float | None:
-        """The quantile as if a bucket's observations lay evenly in it (Prometheus' rule); None of nothing, or past the finite bounds."""
+        """The quantile by linear interpolation within its bucket, as in Prometheus. None without observations or outside the bounds."""
         between = self.quantile(q)
         if between is None or math.isinf(between[1]) or math.isinf(between[0]):
             return None
@@ -50,10 +50,10 @@ Column = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
 
 
 def growth(buckets: Mapping[float, Column], *, from_ns: int, to_ns: int, delta: bool = False) -> Distribution | None:
-    """What was observed in `from_ns < t <= to_ns`, of the series of one histogram: times (ns, ascending) and values by upper bound.
+    """The observations in `from_ns < t <= to_ns` of one histogram, given as times (ns, ascending) and values by upper bound.
 
-    A bound that is not there at some time (bounds change with the data where they are exponential) had as many observations as the next
-    lower one. A histogram whose total fell began again. None where fewer than two samples say anything.
+    A bound that is missing at some time (exponential bounds change with the data) had as many observations as the next lower one. A
+    histogram whose total fell began again. None where there are fewer than two samples.
     """
     bounds = sorted(buckets)
     if not bounds or not math.isinf(bounds[-1]):

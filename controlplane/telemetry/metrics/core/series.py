@@ -1,4 +1,4 @@
-"""What a series is: a metric's name with its labels, and the 64-bit identity made of them."""
+"""A series: a metric's name with its labels, and the 64-bit id made of them."""
 
 from collections.abc import Iterable
 from hashlib import blake2b
@@ -6,11 +6,11 @@ from hashlib import blake2b
 import msgspec
 
 Labels = tuple[tuple[str, str], ...]
-"""Sorted by name, without empty values (an empty label is an absent one)."""
+"""Sorted by name, without empty values, because an empty label is an absent one."""
 
 
 class Definition(msgspec.Struct, frozen=True, gc=False):
-    """`kind` is `counter`, `gauge` or `unknown`. A `delta` series holds increments, any other what has been counted so far."""
+    """`kind` is `counter`, `gauge` or `unknown`. A `delta` series holds increments, any other cumulative values."""
 
     series: int
     metric: str
@@ -25,7 +25,7 @@ def labels_of(pairs: Iterable[tuple[str, str]]) -> Labels:
 
 
 def identity(metric: str, labels: Labels, *, delta: bool = False) -> int:
-    """The series' id: 64 bits of BLAKE2b over everything that sets it apart. A million series collide once in 37 million cases."""
+    """The series' id: 64 bits of BLAKE2b over metric, labels and `delta`. A million series collide once in 37 million cases."""
     parts = [metric]
     for pair in labels:
         parts += pair

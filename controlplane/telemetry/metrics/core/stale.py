@@ -1,6 +1,6 @@
-"""The marker that ends a series: what follows is a gap, not the last value again and not a zero.
+"""The stale marker, which ends a series: a gap follows, and not the last value or zero.
 
-It is Prometheus' own, one certain NaN among all: any other NaN is a value somebody sent.
+It is Prometheus' marker, one certain NaN. Any other NaN is a value that was sent.
 https://prometheus.io/docs/specs/remote_write_spec/#stale-markers
 """
 
@@ -19,5 +19,5 @@ def is_stale(value: float) -> bool:
 
 def stale(values: npt.NDArray[np.float64]) -> npt.NDArray[np.bool_]:
     """Which of the values are the marker."""
-    found: npt.NDArray[np.bool_] = np.ascontiguousarray(values).view(np.uint64) == np.uint64(BITS)
-    return found
+    markers: npt.NDArray[np.bool_] = np.ascontiguousarray(values).view(np.uint64) == np.uint64(BITS)
+    return markers

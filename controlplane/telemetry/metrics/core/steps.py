@@ -1,4 +1,4 @@
-"""A series cut into a chart's steps: gauges as means, counters as rates. A step in which nothing was seen is None, never a value. Pure."""
+"""Divides a series into the steps of a chart: gauges as means, counters as rates. A step without samples is None."""
 
 import itertools
 from collections.abc import Sequence
@@ -23,13 +23,13 @@ class Step:
 
 
 def interval_ns(times: Times) -> int | None:
-    """About how often a series is sampled: the median of the times between samples; None of fewer than two."""
+    """How often a series is sampled: the median of the times between samples. None for fewer than two samples."""
     return round(float(np.median(np.diff(times)))) if len(times) > 1 else None
 
 
 def fitting(step_ns: int, choices_ns: Sequence[int], intervals_ns: Sequence[int]) -> int:
-    """The least of `choices_ns` that is no finer than `step_ns` and holds two samples of the slowest series, so that no step is empty
-    for want of luck; the coarsest where none does."""
+    """The least of `choices_ns` that is at least `step_ns` and twice the interval of the slowest series, so that steps are not empty by
+    chance. The greatest choice where none is large enough."""
     least = max(step_ns, 2 * max(intervals_ns, default=0))
     return next((choice for choice in sorted(choices_ns) if choice >= least), max(choices_ns))
 
@@ -43,19 +43,19 @@ def means(times: Times, values: Values, edges: Times) -> list[Step | None]:
 
 
 def rates(times: Times, values: Values, starts: Times, edges: Times, *, delta: bool = False) -> list[Step | None]:
-    """The mean rate between each edge and the next: what the counter grew by, over the time in which it did.
+    """The mean rate between each edge and the next: the growth of the counter over the time between its samples.
 
-    That time begins with the sample before the edge, from which the growth is taken, so that a steady counter has a steady rate
-    wherever the edges lie between its samples.
+    That time begins with the sample before the edge, from which the growth counts, so that a steady counter has a steady rate wherever
+    the edges lie between its samples.
     """
     usable = ~stale(values) & ~np.isnan(values)
     seen = times[usable]
     before = np.searchsorted(seen, edges, side="right") - 1
-    found: list[Step | None] = []
+    steps: list[Step | None] = []
     for number, grown in enumerate(increases(times, values, starts, edges, delta=delta)):
         low, length = int(edges[number]), int(edges[number + 1] - edges[number])
         if grown is None:
-            found.append(None)
+            steps.append(None)
             continue
         begins = grown.from_ns
         if delta:
@@ -63,5 +63,5 @@ def rates(times: Times, values: Values, starts: Times, edges: Times, *, delta: b
         elif begins == low and before[number] >= 0:
             begins = int(seen[before[number]])
         seconds = (grown.to_ns - begins) / 1e9
-        found.append(Step(grown.amount / seconds, grown.resets) if seconds > 0 else None)
-    return found
+        steps.append(Step(grown.amount / seconds, grown.resets) if seconds > 0 else None)
+    return steps

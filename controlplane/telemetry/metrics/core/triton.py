@@ -1,6 +1,6 @@
-"""Triton without traces: where its time went, from two looks at its statistics, or from its metrics over a range.
+"""Averages of Triton's queue and compute times without traces, from two readings of its statistics or from its metrics over a range.
 
-Averages, and labelled as such: no quantile is in there.
+The result has averages only: Triton reports no quantiles.
 
 `GET v2/models/stats` gives, per model and version, counts and total nanoseconds since it was loaded.
 https://docs.nvidia.com/deeplearning/triton-inference-server/user-guide/docs/protocol/extension_statistics.html
@@ -19,7 +19,7 @@ METRICS = (
     REQUESTS, "nv_inference_queue_duration_us", "nv_inference_compute_input_duration_us", "nv_inference_compute_infer_duration_us",
     "nv_inference_compute_output_duration_us",
 )  # fmt: skip
-"""Counters of Triton's page whose growth over a range gives the averages."""
+"""Triton's counters whose growth over a range gives the averages."""
 PARTS = ("queue", "compute_input", "compute_infer", "compute_output")
 
 
@@ -43,7 +43,7 @@ _decode = msgspec.json.Decoder(_Answer).decode
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Since the model was loaded: successful requests, and nanoseconds by part."""
+    """Successful requests and nanoseconds by part since the model was loaded."""
 
     requests: int
     ns: Mapping[str, int]
@@ -51,7 +51,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Averages:
-    """Milliseconds per successful request, averaged over `requests` of them between two looks."""
+    """Milliseconds per successful request, averaged over `requests` between two readings."""
 
     requests: int
     queue_ms: float
@@ -59,12 +59,12 @@ class Averages:
     compute_input_ms: float
     compute_infer_ms: float
     compute_output_ms: float
-    reset: bool  # the model was loaded anew in between: the averages are of what came after
+    reset: bool  # the model was loaded again in between: the averages are of the time after that
     statistic: str = "average"
 
 
 def totals(stats: bytes | str) -> dict[tuple[str, str], Totals]:
-    """By model and version. Raises ValueError where the text is not what Triton answers."""
+    """Totals by model and version. Raises ValueError where the text is not Triton's answer."""
     try:
         models = _decode(stats).model_stats
     except msgspec.DecodeError as error:
@@ -79,9 +79,9 @@ def totals(stats: bytes | str) -> dict[tuple[str, str], Totals]:
 
 
 def averages(before: Totals, after: Totals) -> Averages | None:
-    """What happened between two looks; None where no request ended: an average of nothing is not zero.
+    """The averages between two readings. None where no request ended.
 
-    Decoupled models answer without Triton counting what they stream: their averages cover the first response alone.
+    Triton does not count the time in which decoupled models stream, so their averages cover only the first response.
     """
     reset = after.requests < before.requests or any(after.ns[part] < before.ns[part] for part in PARTS)
     requests = after.requests - (0 if reset else before.requests)
@@ -104,15 +104,15 @@ class ServerAverages:
 
 
 def by_server(grown: Iterable[Measured]) -> list[ServerAverages]:
-    """The averages of each server and model, from the growth of METRICS. Left out are those without a request in the range, and
-    those of which not all was measured: what is missing is not zero."""
-    found: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for one in grown:
-        labels = one.labels
-        found[labels.get("instance", ""), labels.get("model", "")][one.metric] += one.value  # versions together
+    """The averages of each server and model, from the growth of METRICS, without those that had no request in the range or of which a
+    metric is missing."""
+    by_model: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    for measured in grown:
+        key = measured.labels.get("instance", ""), measured.labels.get("model", "")
+        by_model[key][measured.metric] += measured.value  # all versions together
     return [
         ServerAverages(instance, model, _over(amounts))
-        for (instance, model), amounts in sorted(found.items())
+        for (instance, model), amounts in sorted(by_model.items())
         if amounts.get(REQUESTS, 0) > 0 and amounts.keys() >= set(METRICS)
     ]
 

@@ -1,7 +1,7 @@
-"""Remote write's messages as samples.
+"""Reads remote write's messages as samples.
 
-A histogram becomes classic buckets, `NAME_sum` and `NAME_count`, as OTLP's do. A resend replaces itself, samples may come in any order,
-and of two values for one series and time the later sent counts.
+A histogram becomes classic buckets, `NAME_sum` and `NAME_count`, as in OTLP. Samples may come in any order. A resend replaces the same
+samples, and of two values for one series and time the one that was sent later counts.
 """
 
 import math
@@ -22,11 +22,11 @@ from ..exemplars import UNREADABLE, Exemplars
 from .messages import Exemplar1, Exemplar2, Series1, Series2
 
 MAX_SERIES_BYTES = 2**20
-"""One series of a request. Parsed, it may be fifty times that."""
+"""One series of a request. Parsed, it may take fifty times as much memory."""
 MAX_SYMBOLS = 2**20
 Pairs = list[tuple[str, str]]
 CUSTOM_BUCKETS = -53
-"""The native histograms' schema whose bounds are listed."""
+"""The schema of native histograms with explicit bounds."""
 _GAUGE_HINT = 3
 _NO_NAME = "a series has no __name__"
 
@@ -36,7 +36,7 @@ _KINDS = {1: "counter", 2: "gauge", 3: "counter", 4: "gauge", 5: "counter", 6: "
 
 @dataclass
 class Written:
-    """What the answer's headers say."""
+    """The counts in the answer's headers."""
 
     samples: int = 0
     histograms: int = 0
@@ -76,13 +76,13 @@ def _labels(labelled: Any) -> Pairs:
 
 
 def _exemplar1(data: bytes) -> tuple[Any, Pairs]:
-    found = Exemplar1.FromString(data)
-    return found, _labels(found)
+    exemplar = Exemplar1.FromString(data)
+    return exemplar, _labels(exemplar)
 
 
 def _exemplar2(data: bytes, symbols: list[str]) -> tuple[Any, Pairs]:
-    found = Exemplar2.FromString(data)
-    return found, _pairs(found.labels_refs, symbols)
+    exemplar = Exemplar2.FromString(data)
+    return exemplar, _pairs(exemplar.labels_refs, symbols)
 
 
 def _symbol(data: bytes) -> str:
@@ -111,7 +111,7 @@ def _pairs(refs: Sequence[int], symbols: list[str]) -> Pairs:
 
 
 def _kind(number: int, pairs: Pairs) -> str:
-    """A summary's quantiles are no counters, although its sum and count are."""
+    """The kind of a series. A summary's quantiles are gauges, although its sum and count are counters."""
     kind = _KINDS.get(number, "unknown")
     return "gauge" if number == 5 and any(name == "quantile" for name, _ in pairs) else kind
 
@@ -133,19 +133,19 @@ def _take(
         return
     created_ns = _ns(getattr(series, "created_timestamp", 0))
     if series.samples:
-        found = into.series(names[0], labels, kind=kind, unit=unit, samples=len(series.samples))
-        for sample in series.samples if found is not None else ():
-            assert found is not None
+        series_id = into.series(names[0], labels, kind=kind, unit=unit, samples=len(series.samples))
+        for sample in series.samples if series_id is not None else ():
+            assert series_id is not None
             start_ns = _ns(sample.start_timestamp) or created_ns
-            written.samples += into.add(found, _ns(sample.timestamp), sample.value, start_ns)
+            written.samples += into.add(series_id, _ns(sample.timestamp), sample.value, start_ns)
     for histogram in series.histograms:
         written.histograms += _histogram(names[0], labels, unit, histogram, created_ns, into)
     if series.exemplars:
-        # A native histogram has one list of them: they go with its count. Some senders give them a message without any sample.
+        # A native histogram has one list of exemplars, which belong to its count. Some senders send them without any sample.
         name = f"{names[0]}_count" if series.histograms else names[0]
-        found = into.series(name, labels, kind=kind, unit=unit, samples=0)
+        series_id = into.series(name, labels, kind=kind, unit=unit, samples=0)
         written.exemplars += sum(
-            _exemplar(found, data, read_exemplar, into.exemplars) for data in into.exemplars.some(series.exemplars)
+            _exemplar(series_id, data, read_exemplar, into.exemplars) for data in into.exemplars.some(series.exemplars)
         )
 
 
@@ -153,30 +153,30 @@ def _exemplar(
     series: int | None, data: bytes, read_exemplar: Callable[[bytes], tuple[Any, Pairs]], into: Exemplars
 ) -> bool:
     try:
-        found, labels = read_exemplar(data)
+        exemplar, labels = read_exemplar(data)
     except (DecodeError, MalformedError):
         into.drop(UNREADABLE)
         return False
-    return into.labelled(series, _ns(found.timestamp), found.value, labels)
+    return into.labelled(series, _ns(exemplar.timestamp), exemplar.value, labels)
 
 
 def _ns(milliseconds: int) -> int:
-    """What does not fit 64 bits as nanoseconds is 0: no time."""
+    """Nanoseconds; 0, which means no time, where they do not fit 64 bits."""
     return milliseconds * 1_000_000 if 0 < milliseconds < 2**63 // 1_000_000 else 0
 
 
 def _histogram(name: str, labels: Pairs, unit: str, histogram: Any, created_ns: int, into: Builder) -> bool:
-    """All of its series or none."""
+    """Add all series of a histogram or none. Whether they were added."""
     ended = is_stale(histogram.sum)
     try:
-        found = _buckets(histogram)
+        by_bound = _buckets(histogram)
     except ValueError as error:
         into.reject(str(error))
         return False
     kind = "gauge" if histogram.reset_hint == _GAUGE_HINT else "counter"
     total = histogram.count_int or histogram.count_float
     parts = [
-        *((f"{name}_bucket", [*labels, ("le", buckets.text(bound))], count) for bound, count in found),
+        *((f"{name}_bucket", [*labels, ("le", buckets.text(bound))], count) for bound, count in by_bound),
         (f"{name}_count", labels, total),
         (f"{name}_sum", labels, histogram.sum),
     ]
@@ -207,7 +207,7 @@ def _buckets(histogram: Any) -> list[buckets.Bucket]:
 
 
 def _side(spans: Any, deltas: Sequence[int], counts: Sequence[float]) -> dict[int, float]:
-    """Counts by index. Integers come as differences from one bucket to the next."""
+    """Counts by index. Integer counts are sent as differences from one bucket to the next."""
     if deltas:
         total, counts = 0, []
         for delta in deltas:

@@ -1,4 +1,4 @@
-"""POST /api/v1/write on the OTLP port. Success is 204, and only once what was written would survive a kill."""
+"""POST /api/v1/write on the OTLP port. It answers 204 once the samples would survive a kill."""
 
 import asyncio
 
@@ -39,7 +39,7 @@ def version_of(content_type: str, encoding: str) -> int:
 
 
 class RemoteWrite:
-    """Its own answers are text, which senders log as it is; authentication, memory and the spool are the receiver's."""
+    """The handler of remote write. Errors are answered as text, which senders log. The receiver limits memory and writes to the spool."""
 
     def __init__(self, http: HttpReceiver, receiver: Receiver) -> None:
         self._http, self._receiver = http, receiver
@@ -60,8 +60,8 @@ class RemoteWrite:
         except RefusedError as refused:
             answer = _refusal(refused)
         except (ConnectionError, web.RequestPayloadError, asyncio.CancelledError):
-            raise  # the sender went away: nobody to answer
-        except Exception:  # the last line of defence: the contract has an answer for this too
+            raise  # the sender has closed the connection
+        except Exception:
             log.exception("remote_write.failed")
             answer = _refusal(RefusedError(500, Code.INTERNAL, "the receiver failed on this request"))
         self._receiver.counts.request("remote_write", "ok" if answer.status == 204 else str(answer.status))
@@ -89,7 +89,7 @@ class RemoteWrite:
 
 
 def _answer(version: int, builder: Builder, written: Written) -> web.Response:
-    """204, or 400 where some were refused: what was not is written all the same, and a retry would not help."""
+    """204, or 400 where samples were refused. The others are written all the same, and a retry would not help."""
     headers = {
         _WRITTEN.format("Samples"): str(written.samples),
         _WRITTEN.format("Histograms"): str(written.histograms),

@@ -1,7 +1,7 @@
-"""Remote write's messages, built from their published field numbers through protobuf's descriptors: no compiler, no generated code.
+"""Remote write's messages, built from their published field numbers through protobuf's descriptors, without generated code.
 
-`prometheus.WriteRequest` (1.0) and `io.prometheus.write.v2.Request` (2.0), as far as they are read here; unknown fields are skipped.
-Names are ours: only numbers and types are on the wire.
+They are the fields of `prometheus.WriteRequest` (1.0) and `io.prometheus.write.v2.Request` (2.0) that are read here; others are skipped.
+Names differ from the published ones: only numbers and types are on the wire.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ _TYPES: dict[str, int] = {
     for name in ("double", "int64", "uint64", "uint32", "sint32", "sint64", "string", "int32", "bytes")
 }
 Fields = dict[str, tuple[int, str]]
-"""Number and type by name; `*` before the type: repeated. What is no scalar type is a message."""
+"""Number and type by name. `*` before the type means repeated. Types that are not scalar are messages."""
 
 _HISTOGRAM: Fields = {
     "count_int": (1, "uint64"),
@@ -46,7 +46,7 @@ _MESSAGES: dict[str, Fields] = {
     "Series1": {
         "labels": (1, "*Label"),
         "samples": (2, "*Sample"),
-        "exemplars": (3, "*bytes"),  # read one by one: one that cannot be read does not cost the samples
+        "exemplars": (3, "*bytes"),  # read one by one, so that a damaged exemplar does not affect the samples
         "histograms": (4, "*Histogram"),
     },
     "Request1": {"series": (1, "*Series1")},
@@ -70,14 +70,14 @@ def _build() -> dict[str, Any]:
         message = file.message_type.add(name=name)
         for field, (number, kind) in fields.items():
             scalar = _TYPES.get(kind.lstrip("*"))
-            made = message.field.add(
+            added = message.field.add(
                 name=field,
                 number=number,
                 label=FieldDescriptorProto.LABEL_REPEATED if kind[0] == "*" else FieldDescriptorProto.LABEL_OPTIONAL,
                 type=scalar or FieldDescriptorProto.TYPE_MESSAGE,
             )
             if scalar is None:
-                made.type_name = f".{_PACKAGE}.{kind.lstrip('*')}"
+                added.type_name = f".{_PACKAGE}.{kind.lstrip('*')}"
     pool = DescriptorPool()
     pool.Add(file)
     return {name: GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")) for name in _MESSAGES}

@@ -1,4 +1,4 @@
-"""Snappy's block format, bounded: the block says how large it becomes, and is believed only up to a limit.
+"""Decompresses Snappy's block format up to a limit. The block begins with its decompressed size.
 
 https://github.com/google/snappy/blob/main/format_description.txt
 """
@@ -12,7 +12,7 @@ _codec = pa.Codec("snappy")
 
 
 class TooLargeError(Exception):
-    """Decompressed it would be over the limit."""
+    """The decompressed size is above the limit; permanent."""
 
 
 def decompress(block: bytes, limit: int) -> bytes:

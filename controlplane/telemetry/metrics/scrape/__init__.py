@@ -1,1 +1,1 @@
-"""Prometheus scrape: `targets` says whom, `page` reads what they answer, `scraper` asks them in time."""
+"""Prometheus scrape: `targets` lists the targets, `scraper` requests their pages, `page` parses them."""

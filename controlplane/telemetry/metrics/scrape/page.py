@@ -1,4 +1,4 @@
-"""A page of metrics, Prometheus text 0.0.4 or OpenMetrics 1.0, by prometheus-client's parsers."""
+"""Parses a page of metrics, Prometheus text 0.0.4 or OpenMetrics 1.0, with prometheus-client's parsers."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,15 +13,15 @@ ACCEPT = "application/openmetrics-text;version=1.0.0;q=0.9,text/plain;version=0.
 MAX_BYTES = 16 * 2**20
 MAX_SAMPLES = 50_000
 MAX_LINE_BYTES = 64 * 1024
-"""The parsers take time that grows with the square of a line's length."""
+"""The parsers' time grows with the square of a line's length."""
 
 
 class PageError(ValueError):
-    """The page cannot be used, with the reason."""
+    """The page cannot be used; permanent. The message has the reason."""
 
 
 class Sample(NamedTuple):
-    """`time_ns` is 0 where the page gives none, `start_ns` where it does not say since when it counts."""
+    """A sample. `time_ns` is 0 where the page gives no time, `start_ns` where it gives no start."""
 
     metric: str
     labels: Mapping[str, str]
@@ -34,14 +34,14 @@ class Sample(NamedTuple):
 
 
 class Page(NamedTuple):
-    """`unread`: how many exemplars were left out, because they would have cost the page."""
+    """A page. `unread` is the number of exemplars that were removed because the page could not be parsed with them."""
 
     samples: list[Sample]
     unread: int = 0
 
 
 def read(body: bytes, content_type: str) -> Page:
-    """Raises PageError. `NAME_created` samples become the start of the series that they speak of."""
+    """Parse a page. A `NAME_created` sample becomes the start of the series NAME. Raises PageError."""
     if body.count(b"\n") > 4 * MAX_SAMPLES:
         raise PageError(f"the page has more than {4 * MAX_SAMPLES} lines: have it expose less, or scrape its parts")
     if max(map(len, body.split(b"\n"))) > MAX_LINE_BYTES:
@@ -59,27 +59,27 @@ def read(body: bytes, content_type: str) -> Page:
 def _read(body: bytes, is_openmetrics: bool) -> list[Sample]:
     try:
         families = list((openmetrics if is_openmetrics else text_format)(body.decode()))
-    except Exception as error:  # the parsers raise whatever goes wrong in them
+    except Exception as error:  # the parsers raise errors of any kind
         what = "OpenMetrics" if is_openmetrics else "Prometheus' text format"
         raise PageError(f"the page is not {what}: {_short(error)}") from error
     created = _created(families)
     bare = frozenset() if is_openmetrics else frozenset(_BARE.findall(body.decode()))
-    found = []
+    samples = []
     for family in families:
         for sample in _samples(family, created):
             if family.type == "counter" and family.name in bare:
                 sample = sample._replace(metric=family.name)
-            found.append(sample)
-            if len(found) > MAX_SAMPLES:
+            samples.append(sample)
+            if len(samples) > MAX_SAMPLES:
                 raise PageError(f"the page has more than {MAX_SAMPLES} samples: have it expose less")
-    return found
+    return samples
 
 
 _EXEMPLAR = re.compile(rb"^([^#\n].*?) # \{.*$", re.MULTILINE)
-"""A sample's line with an exemplar: what stands before it."""
+"""A line of a sample with an exemplar. The group is the part before the exemplar."""
 
 _BARE = re.compile(r"^# TYPE (\S+)(?<!_total) counter\s*$", re.MULTILINE)
-"""Counters of the text format without `_total`, as Triton's are: the parser adds it, and here it goes off again."""
+"""Counters of the text format without `_total`, such as Triton's. The parser adds `_total`, and it is removed again."""
 
 Created = dict[tuple[str, tuple[tuple[str, str], ...]], int]
 _PARTS = ("_total", "_bucket", "_count", "_sum", "")
@@ -87,7 +87,7 @@ _OWN = frozenset({"le", "quantile"})
 
 
 def _created(families: list[Metric]) -> Created:
-    """Since when the series of each family and labels count, ns. In the text format each is a gauge of its own."""
+    """When the series of each family and labels began to count, ns. In the text format each is a gauge of its own."""
     return {
         (sample.name.removesuffix("_created"), tuple(sorted(sample.labels.items()))): round(sample.value * 1e9)
         for family in families
@@ -100,7 +100,7 @@ def _samples(family: Metric, created: Created) -> Iterator[Sample]:
     for sample in family.samples:
         if sample.name.endswith("_created") and family.type in ("counter", "histogram", "summary", "gauge"):
             continue
-        if sample.value is None:  # a native histogram alone: its classic series are beside it, or it is not taken
+        if sample.value is None:  # a native histogram: only classic series are read
             continue
         kind = _kind(family.type, sample.name, sample.labels)
         start_ns = 0
@@ -121,7 +121,7 @@ def _samples(family: Metric, created: Created) -> Iterator[Sample]:
 
 
 def ns(timestamp: float | Timestamp | None) -> int:
-    """A time in seconds; a double of seconds is good for microseconds."""
+    """A timestamp in seconds as nanoseconds. A double of seconds has a precision of microseconds."""
     if timestamp is None:
         return 0
     if isinstance(timestamp, Timestamp):

@@ -1,4 +1,4 @@
-"""Asks each target in its interval, and keeps what it says; what it does not say any more is a gap."""
+"""Scrapes each target in its interval. A series that a page no longer has gets a stale marker."""
 
 import asyncio
 import contextlib
@@ -25,14 +25,14 @@ from .targets import Target, TargetsError, named, of_fleet, unique
 log = structlog.get_logger(__name__)
 
 RELOAD_S = 5.0
-"""How often the lists of targets are looked at."""
+"""How often the lists of targets are read again, s."""
 AT_ONCE = 32
-"""Pages being read at once: bounds memory."""
+"""Pages read at once, which bounds memory."""
 MAX_TOKEN_BYTES = 16 * 1024
 
 
 class Scraper:
-    """Runs until cancelled. `setting` is WEIR_SCRAPE_TARGETS, `own` what the caller started itself."""
+    """Scrapes until cancelled. `setting` is WEIR_SCRAPE_TARGETS, `own` are the targets that the caller started."""
 
     def __init__(
         self, intake: Intake, setting: str, home: Path, reload_s: float = RELOAD_S, own: Sequence[Target] = ()
@@ -40,7 +40,7 @@ class Scraper:
         self._intake, self._setting, self._home, self._reload_s, self._own = intake, setting, home, reload_s, own
         self._running: dict[str, tuple[Target, asyncio.Task[None]]] = {}
         self._places = asyncio.Semaphore(AT_ONCE)
-        self._said = ""
+        self._logged = ""
 
     @property
     def targets(self) -> int:
@@ -60,21 +60,21 @@ class Scraper:
         return unique([*named(self._setting), *of_fleet(self._home), *self._own])
 
     async def _follow(self, session: aiohttp.ClientSession) -> None:
-        """Start what is new in the lists, end what has gone. A list that cannot be used changes nothing, and is said once."""
+        """Start new targets of the lists, and end removed ones. A list that cannot be used changes nothing, and is logged once."""
         try:
             wanted = {target.key: target for target in await asyncio.to_thread(self._load)}
-        except Exception as error:  # noqa: BLE001  (a list that nobody foresaw must not end what receives spans)
+        except Exception as error:  # noqa: BLE001  (no list may end the process that receives spans)
             reason = str(error) if isinstance(error, TargetsError) else f"{type(error).__name__}: {error}"
-            if reason != self._said:
+            if reason != self._logged:
                 log.error("scrape.targets_refused", reason=reason, kept=len(self._running))  # noqa: TRY400
-            self._said = reason
+            self._logged = reason
             return
-        self._said = ""
-        gone = [key for key, (target, _) in self._running.items() if wanted.get(key) != target]
-        await _end([self._running.pop(key)[1] for key in gone])
+        self._logged = ""
+        removed = [key for key, (target, _) in self._running.items() if wanted.get(key) != target]
+        await _end([self._running.pop(key)[1] for key in removed])
         for key in wanted.keys() - self._running.keys():
-            one = _One(wanted[key], self._intake, session, self._places)
-            self._running[key] = wanted[key], asyncio.create_task(one.run())
+            loop = _TargetLoop(wanted[key], self._intake, session, self._places)
+            self._running[key] = wanted[key], asyncio.create_task(loop.run())
 
 
 async def _end(tasks: list[asyncio.Task[None]]) -> None:
@@ -83,8 +83,8 @@ async def _end(tasks: list[asyncio.Task[None]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class _One:
-    """One target. What it exposed last is remembered, to say when a series is gone."""
+class _TargetLoop:
+    """Scrapes one target. It remembers the samples of the last page, to end series that the next page does not have."""
 
     def __init__(
         self, target: Target, intake: Intake, session: aiohttp.ClientSession, places: asyncio.Semaphore
@@ -104,10 +104,10 @@ class _One:
                 except SpoolFullError as full:
                     log.warning("scrape.not_kept", url=self._target.url, reason=str(full))
                 except Exception:
-                    log.exception("scrape.failed", url=self._target.url)  # ours, not the target's: try again
+                    log.exception("scrape.failed", url=self._target.url)  # a fault of this code; it is tried again
                 await asyncio.sleep(max(0.0, interval_s - (time.monotonic() - began)))
         except asyncio.CancelledError:
-            with contextlib.suppress(SpoolFullError):  # no longer a target: its series end
+            with contextlib.suppress(SpoolFullError):  # the target was removed, so its series end
                 builder = self._intake.builder()
                 self._ended(builder, time.time_ns(), set())
                 await asyncio.shield(self._intake.keep(builder))
@@ -115,22 +115,22 @@ class _One:
 
     async def _once(self) -> None:
         time_ns, began = time.time_ns(), time.monotonic()
-        found = page.Page([])
+        scraped = page.Page([])
         error = ""
         try:
             async with self._places, asyncio.timeout(self._target.timeout_s):
-                body, content_type = await self._ask()
-            found = await asyncio.to_thread(page.read, body, content_type)
+                body, content_type = await self._request()
+            scraped = await asyncio.to_thread(page.read, body, content_type)
         except TimeoutError:
             error = f"no answer within {self._target.timeout_s:g} s"
         except (aiohttp.ClientError, OSError, PageError) as reason:
             error = f"{type(reason).__name__}: {reason}"[:300] if not isinstance(reason, PageError) else str(reason)
         duration_ns = round((time.monotonic() - began) * 1e9)
         builder = self._intake.builder()
-        taken = self._samples(builder, found.samples, time_ns)
-        builder.exemplars.drop(UNREADABLE, found.unread)
+        taken = self._samples(builder, scraped.samples, time_ns)
+        builder.exemplars.drop(UNREADABLE, scraped.unread)
         self._ended(builder, time_ns, taken.keys())
-        self._own(builder, time_ns, up=not error, duration_ns=duration_ns, samples=len(found.samples))
+        self._own(builder, time_ns, up=not error, duration_ns=duration_ns, samples=len(scraped.samples))
         builder.scrapes.append(
             Scrape(
                 time_ns,
@@ -139,15 +139,15 @@ class _One:
                 self._target.url,
                 not error,
                 duration_ns,
-                len(found.samples),
+                len(scraped.samples),
                 error,
             )
         )
-        self._say(error)
+        self._log_change(error)
         await self._intake.keep(builder)
         self._seen = taken
 
-    async def _ask(self) -> tuple[bytes, str]:
+    async def _request(self) -> tuple[bytes, str]:
         headers = {"Accept": page.ACCEPT, "User-Agent": "weir"}
         if token := await asyncio.to_thread(_token, self._target):
             headers["Authorization"] = f"Bearer {token}"
@@ -161,11 +161,11 @@ class _One:
                     raise PageError(f"the page has more than {page.MAX_BYTES} bytes: have it expose less")
             return bytes(body), response.headers.get("Content-Type", "")
 
-    def _samples(self, builder: Builder, found: list[Sample], time_ns: int) -> dict[int, Sample]:
-        """Add what was found; the series that a later scrape may miss, by id."""
+    def _samples(self, builder: Builder, samples: list[Sample], time_ns: int) -> dict[int, Sample]:
+        """Add the samples. Returns those whose series end when a later scrape misses them, by series id."""
         identity = self._target.identity
         taken: dict[int, Sample] = {}
-        for sample in found:
+        for sample in samples:
             series = builder.series(
                 sample.metric, labelled(sample.labels, identity).items(), kind=sample.kind, unit=sample.unit
             )
@@ -173,12 +173,12 @@ class _One:
                 continue
             if sample.exemplar is not None:
                 self._exemplar(builder, series, sample.exemplar, time_ns)
-            if not sample.time_ns:  # one with a time of its own may be late: its age says enough
+            if not sample.time_ns:  # a sample with a time of its own may be late
                 taken[series] = sample
         return taken
 
     def _exemplar(self, builder: Builder, series: int, exemplar: Exemplar, time_ns: int) -> None:
-        """A page shows its last ones again and again: each is taken once."""
+        """Add an exemplar once, although pages repeat it."""
         before = self._seen.get(series)
         if before is None or before.exemplar != exemplar:
             at_ns = page.ns(exemplar.timestamp) or time_ns
@@ -192,7 +192,7 @@ class _One:
                     builder.add(series, time_ns, STALE)
 
     def _own(self, builder: Builder, time_ns: int, *, up: bool, duration_ns: int, samples: int) -> None:
-        """What Prometheus too says of each scrape."""
+        """Add the metrics that Prometheus, too, adds for each scrape."""
         figures = {
             "up": float(up),
             "scrape_duration_seconds": duration_ns / 1e9,
@@ -203,30 +203,29 @@ class _One:
             if series is not None:
                 builder.add(series, time_ns, value)
 
-    def _say(self, error: str) -> None:
-        """Once per change."""
+    def _log_change(self, error: str) -> None:
         if error and self._up is not False:
-            log.warning("scrape.down", job=self._target.job, url=self._target.url, reason=error)
+            log.warning("scrape.target_lost", job=self._target.job, url=self._target.url, reason=error)
         elif not error and self._up is False:
-            log.info("scrape.up", job=self._target.job, url=self._target.url)
+            log.info("scrape.target_returned", job=self._target.job, url=self._target.url)
         self._up = not error
 
 
 def labelled(labels: Mapping[str, str], identity: Mapping[str, str]) -> dict[str, str]:
-    """A sample's labels with its target's; where both have one the target's counts, and the sample's is kept as `exported_…`."""
+    """A sample's labels with its target's. Where both have a label the target's counts, and the sample's is kept as `exported_…`."""
     return {(f"exported_{name}" if name in identity else name): value for name, value in labels.items()} | dict(
         identity
     )
 
 
 def offset_s(key: str, interval_s: float, now_s: float) -> float:
-    """How long to wait for the target's place in the interval: always the same one, so that targets are spread and stay so."""
+    """How long to wait for the target's place in the interval, s. The place depends on the key only, which spreads targets evenly."""
     place_s = int.from_bytes(blake2b(key.encode(), digest_size=8).digest()) / 2**64 * interval_s
     return (place_s - now_s) % interval_s
 
 
 def _token(target: Target) -> str:
-    """Raises OSError where the file cannot be read: then the target is down, and says why."""
+    """The target's bearer token, or empty. Raises OSError where the file cannot be read."""
     if target.bearer_token_file:
         with Path(target.bearer_token_file).open() as file:
             return file.read(MAX_TOKEN_BYTES).strip()

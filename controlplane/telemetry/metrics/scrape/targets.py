@@ -1,6 +1,6 @@
-"""Whom to scrape, as data: a JSON list in `WEIR_SCRAPE_TARGETS` (the text itself, or a file's path), and one in `WEIR_HOME`.
+"""Reads the targets to scrape: a JSON list in `WEIR_SCRAPE_TARGETS` (the text itself, or a file's path), and one in `WEIR_HOME`.
 
-Each is `{"job", "url", "interval_s", "timeout_s", "labels", "bearer_token_file", "bearer_token_env"}`; only the first two are needed.
+Each is `{"job", "url", "interval_s", "timeout_s", "labels", "bearer_token_file", "bearer_token_env"}`. Only the first two are required.
 """
 
 from collections.abc import Iterable
@@ -10,16 +10,16 @@ from urllib.parse import urlsplit
 import msgspec
 
 FILE = "scrape-targets.json"
-"""In `WEIR_HOME`, written by the fleet: its replicas and our own processes."""
+"""The file in `WEIR_HOME` that the fleet writes: its replicas and Weir's own processes."""
 MAX_TARGETS = 10_000
 
 
 class TargetsError(ValueError):
-    """A list of targets that cannot be used; the message names the place, the value and the remedy."""
+    """A list of targets cannot be used; permanent. The message has the place, the value and the remedy."""
 
 
 class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Durations in seconds. The token is read anew at each scrape: from a file, or from an environment variable of this process."""
+    """A target. Each scrape reads the token again, from the file or from an environment variable of this process."""
 
     job: str
     url: str
@@ -39,7 +39,7 @@ class Target(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def identity(self) -> dict[str, str]:
-        """The labels that each of its series carries."""
+        """The labels that each of its series gets."""
         return {**self.labels, "job": self.job, "instance": self.instance}
 
 
@@ -49,16 +49,16 @@ _decode = msgspec.json.Decoder(list[Target]).decode
 def parse(text: str | bytes, where: str) -> list[Target]:
     """Raises TargetsError."""
     try:
-        found = _decode(text)
+        targets = _decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise TargetsError(
             f'{where} is not a JSON list of targets ({error}); write [{{"job": …, "url": …}}]'
         ) from error
-    if len(found) > MAX_TARGETS:
-        raise TargetsError(f"{where} has {len(found)} targets; give at most {MAX_TARGETS}")
-    for target in found:
+    if len(targets) > MAX_TARGETS:
+        raise TargetsError(f"{where} has {len(targets)} targets; give at most {MAX_TARGETS}")
+    for target in targets:
         _check(target, where)
-    return found
+    return targets
 
 
 def _check(target: Target, where: str) -> None:
@@ -88,17 +88,17 @@ def named(setting: str) -> list[Target]:
 
 
 def of_fleet(home: Path) -> list[Target]:
-    """The targets of the fleet; none before it has written any. Raises TargetsError."""
+    """The targets of the fleet; none before it has written the file. Raises TargetsError."""
     path = home / FILE
     return parse(_read(path), str(path)) if path.exists() else []
 
 
 def unique(targets: Iterable[Target]) -> list[Target]:
     """The first of each job and URL."""
-    found: dict[str, Target] = {}
+    by_key: dict[str, Target] = {}
     for target in targets:
-        found.setdefault(target.key, target)
-    return list(found.values())
+        by_key.setdefault(target.key, target)
+    return list(by_key.values())
 
 
 def _read(path: Path) -> bytes:

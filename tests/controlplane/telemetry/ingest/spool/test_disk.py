@@ -103,7 +103,7 @@ def test_a_disk_that_does_not_answer_is_named_and_nothing_more_is_taken(
 def test_a_disk_that_cannot_be_looked_at_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = opened(tmp_path)
     monkeypatch.setattr(os, "statvfs", read_only)
-    assert "cannot be looked at" in writer.refusal()
+    assert "cannot be read" in writer.refusal()
     writer.close()
 
 
