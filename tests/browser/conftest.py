@@ -7,13 +7,13 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
 
 from tests.support import need
-from tests.support.browser.site import ROOT, Site, running_site
+from tests.support.browser.console import EXPECTED, SCREENSHOTS
+from tests.support.browser.site import Site, running_site
 
 ARGUMENTS = [
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
-SCREENSHOTS = ROOT / "build" / "screenshots"
 PATIENCE_MS = 30_000
 
 
@@ -88,14 +88,6 @@ def page(context: BrowserContext, site: Site) -> Iterator[Page]:
     expected = EXPECTED.pop(id(opened), ())
     unexpected = [line for line in wrong if not any(status in line for status in expected)]
     assert not unexpected, "\n".join(unexpected)
-
-
-EXPECTED: dict[int, tuple[str, ...]] = {}
-
-
-def expect_status(page: Page, status: int) -> None:
-    """Chromium logs every answer of 4xx and 5xx: this one is asked for."""
-    EXPECTED[id(page)] = (f"the server responded with a status of {status}",)
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.browser.conftest import EXPECTED, SCREENSHOTS
 from tests.support import need
+from tests.support.browser.console import EXPECTED, SCREENSHOTS
 from tests.support.browser.drill import DRILLS, SETTINGS, Down, Drill
 from tests.support.deploy.outage import broken, in_shell, page_of, running, since_of
 from tests.support.deploy.run import Run

@@ -1,18 +1,16 @@
 """What holds on every page: keyboard, themes, weight, accessibility, being logged in."""
 
 from collections.abc import Callable
-from typing import Any
 
 import brotli
 import pytest
 from playwright.sync_api import Browser, Page, Response, expect
 
-from tests.browser.conftest import ROOT
 from tests.support.browser import pages
+from tests.support.browser.pages import accessible
 from tests.support.browser.site import Site
 
 Shoot = Callable[[str], None]
-AXE = ROOT / "build" / "vendor" / "axe.min.js"
 
 
 @pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
@@ -95,19 +93,12 @@ def test_a_page_weighs_no_more_than_it_may(page: Page, path: str, budget_kb: int
     ],
 )  # fmt: skip
 def test_axe_finds_nothing(page: Page, path: str, context: object) -> None:
-    if not AXE.is_file():
-        pytest.skip("axe-core is absent: `python -m deploy.assets --tests` fetches it where npm is installed")
     page.goto("/requests" if path == "TRACE" else path)
     if path == "TRACE":
         page.locator("tr[data-row]").first.click()
         page.wait_for_url("**/traces/*")
     page.wait_for_load_state("networkidle")
-    page.evaluate(AXE.read_text())  # not a script tag: the page's own policy would refuse that
-    found: dict[str, Any] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    assert not [
-        (violation["id"], violation["help"], [node["html"][:160] for node in violation["nodes"][:4]])
-        for violation in found["violations"]
-    ]
+    accessible(page)
 
 
 @pytest.mark.parametrize(

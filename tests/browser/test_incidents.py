@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.test_everywhere import AXE
+from tests.support.browser.pages import accessible
 from tests.support.browser.site import Site
 
 Shoot = Callable[[str], None]
@@ -226,14 +226,3 @@ def test_a_narrow_screen_needs_no_sideways_scrolling(page: Page, path: str, shoo
         page.wait_for_url("**/incidents/*")
     shoot(f"narrow-{path.strip('/').lower()}")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-
-
-def accessible(page: Page) -> None:
-    if not AXE.is_file():
-        pytest.skip("axe-core is absent: `python -m deploy.assets --tests` fetches it where npm is installed")
-    page.evaluate(AXE.read_text())
-    found: dict[str, Any] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    assert not [
-        (violation["id"], violation["help"], [node["html"][:160] for node in violation["nodes"][:4]])
-        for violation in found["violations"]
-    ]

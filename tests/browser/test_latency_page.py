@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, WebSocketRoute, expect
 
-from tests.browser.conftest import expect_status
 from tests.support.browser import pages
+from tests.support.browser.console import expect_status
 from tests.support.browser.site import Site
 
 Shoot = Callable[[str], None]

@@ -1,13 +1,12 @@
 """Objectives as code, and whether a draft would have paged, as an owner does it in a browser."""
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.test_everywhere import AXE
 from tests.support.browser import pages
+from tests.support.browser.pages import accessible
 from tests.support.slo.openslo_files import FOREIGN, slo
 
 Shoot = Callable[[str], None]
@@ -68,16 +67,9 @@ def test_the_admin_form_leads_to_a_replay_of_what_is_in_it(page: Page) -> None:
 @pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
 @pytest.mark.parametrize("path", ["/objectives/import", REPLAY])
 def test_axe_finds_nothing(page: Page, path: str, context: object) -> None:
-    if not AXE.is_file():
-        pytest.skip("axe-core is absent: `python -m deploy.assets --tests` fetches it where npm is installed")
     page.goto(path)
     page.wait_for_load_state("networkidle")
-    page.evaluate(AXE.read_text())
-    found: dict[str, Any] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    assert not [
-        (violation["id"], violation["help"], [node["html"][:160] for node in violation["nodes"][:4]])
-        for violation in found["violations"]
-    ]
+    accessible(page)
 
 
 @pytest.mark.parametrize("path", ["/objectives/import", REPLAY])

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import expect_status
+from tests.support.browser.console import expect_status
 
 Shoot = Callable[[str], None]
 

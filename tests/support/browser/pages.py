@@ -1,9 +1,15 @@
 """What a person does on the pages, in their words."""
 
 from datetime import datetime
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 from playwright.sync_api import Page, expect
+
+from deploy.local.process import ROOT
+
+AXE = ROOT / "build" / "vendor" / "axe.min.js"
 
 
 def open_latency(page: Page, query: str = "") -> None:
@@ -58,3 +64,15 @@ def requests_shown(page: Page) -> int:
 
 def settled(page: Page) -> None:
     expect(page.locator(".htmx-request")).to_have_count(0)
+
+
+def accessible(page: Page) -> None:
+    """Hold what is shown to axe-core's rules."""
+    if not AXE.is_file():
+        pytest.skip("axe-core is absent: `python -m deploy.assets --tests` fetches it where npm is installed")
+    page.evaluate(AXE.read_text())  # not a script tag: the page's own policy would refuse that
+    report: dict[str, Any] = page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    assert not [
+        (violation["id"], violation["help"], [node["html"][:160] for node in violation["nodes"][:4]])
+        for violation in report["violations"]
+    ]
