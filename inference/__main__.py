@@ -1,4 +1,4 @@
-"""`python -m inference`: the gateway, until SIGTERM or SIGINT; a second one ends it without patience."""
+"""`python -m inference`: runs the gateway until SIGTERM or SIGINT. A second signal ends it at once."""
 
 import asyncio
 import gc
@@ -16,7 +16,7 @@ _log = structlog.get_logger()
 
 
 async def serve(config: Config) -> int:
-    """Serve until told to stop; the exit status."""
+    """Serve until a signal comes. Returns the exit status."""
     stop, hurry = asyncio.Event(), asyncio.Event()
 
     def end() -> None:
@@ -42,19 +42,19 @@ async def serve(config: Config) -> int:
         port = await server.start(config.gateway_host, config.gateway_port)
     except OSError as error:
         _log.error(
-            "gateway.cannot_listen",
+            "gateway.listen_failed",
             host=config.gateway_host,
             port=config.gateway_port,
             reason=error.strerror or str(error),
         )
         await gateway.close()
         return 1
-    # What lives now lives for ever: keep the collector from walking a vocabulary of 131k entries again and again.
+    # Keep the garbage collector from walking a vocabulary of 131k entries again and again.
     gc.collect()
     gc.freeze()
-    _log.info("gateway.ready", url=f"http://{config.gateway_host}:{port}")
+    _log.info("gateway.started", url=f"http://{config.gateway_host}:{port}")
     await stop.wait()
-    _log.info("gateway.draining", in_flight=gateway.completions.in_flight)
+    _log.info("gateway.drain_started", in_flight=gateway.completions.in_flight)
     gateway.draining = True
     await server.close(config.lame_duck_ms / 1000, config.drain_timeout_ms / 1000, hurry)
     await gateway.close()

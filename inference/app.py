@@ -1,4 +1,4 @@
-"""The gateway's URLs, and everything behind them put together."""
+"""Puts the gateway together, and answers its URLs."""
 
 import asyncio
 import hmac
@@ -18,8 +18,9 @@ from inference.observability.span_export import SpanExport
 from inference.policy import serving
 from inference.policy.serving import Serving
 from inference.policy.snapshot_watch import SnapshotWatch
+from inference.request.authenticate import authenticate
 from inference.request.cache import Cache
-from inference.request.completions import Completions, authenticate
+from inference.request.completions import Completions
 from inference.tasks import keep
 from inference.wires.http.exchange import JSON, EdgeCounts, Exchange, Headers, Request
 from inference.wires.redis import RedisConnection
@@ -28,9 +29,9 @@ _COMPLETIONS: dict[str, Operation] = {"/v1/chat/completions": "chat", "/v1/compl
 
 
 def may_read_metrics(token: str, peer: str, headers: Mapping[bytes, bytes]) -> bool:
-    """Whether this caller may read `/metrics`: with a `token`, whoever sends it; without one, this machine alone.
+    """Whether this caller may read `/metrics`: where `token` is set, everyone who sends it; else only this machine.
 
-    `peer` is the caller's address. A request that says it was forwarded did not begin on this machine, whatever address
+    `peer` is the caller's address. A request with a forwarding header did not begin on this machine, whatever address
     the proxy has.
     """
     if token:
@@ -45,7 +46,7 @@ def may_read_metrics(token: str, peer: str, headers: Mapping[bytes, bytes]) -> b
 
 
 class Gateway:
-    """Everything but the sockets. `start` before the first request, `close` after the last."""
+    """Everything but the sockets. Call `start` before the first request, and `close` after the last."""
 
     def __init__(self, config: Config) -> None:
         self._config = config
@@ -58,7 +59,7 @@ class Gateway:
             compress=config.otlp_gzip,
         )
         self.edge = EdgeCounts()
-        self.connections: Callable[[], tuple[int, int]] = lambda: (0, 0)  # how many there are, and the bytes they hold
+        self.connections: Callable[[], tuple[int, int]] = lambda: (0, 0)  # their number, and the bytes they hold
         self.metrics = Metrics()
         self.metrics.gauges = self._gauges
         self.metrics.counters = self._counters
@@ -105,11 +106,11 @@ class Gateway:
         out.respond(status, headers, body)
 
     def admit(self, headers: dict[bytes, bytes]) -> None:
-        """Whether somebody we know asks. Raises ApiError."""
+        """Raises ApiError where the request carries no known key."""
         authenticate(self._current(), headers)
 
     def _answer(self, request: Request, out: Exchange) -> tuple[int, Headers, bytes]:
-        """The pages that need no waiting."""
+        """Answers everything but completions. Raises ApiError."""
         method, path = request.method, request.path
         if path in _COMPLETIONS:
             raise errors.method_not_allowed(method, path)
@@ -142,8 +143,8 @@ class Gateway:
     def _readiness(self) -> tuple[int, Headers, bytes]:
         """Whether this process should get requests: it has a snapshot and does not drain.
 
-        Replicas do not count. Where none is up, cached answers can still be given, and taking every gateway out of the
-        balancer would help nobody: the body and `weir_gateway_pool_replicas_up` say so instead.
+        Replicas do not count: while none is up, the gateway still gives cached answers. The body and
+        `weir_gateway_pool_replicas_up` show such pools.
         """
         pools = {
             name: {"ready": state.replicas_up, "replicas": len(state.replicas)}

@@ -1,6 +1,4 @@
-"""Every setting of the gateway: one place, with its unit, default and reason. Environment variables carry `WEIR_`
-before the name.
-"""
+"""The gateway's settings, each with its unit, default and reason. Environment variables have the prefix `WEIR_`."""
 
 from pathlib import Path
 from typing import Self
@@ -9,12 +7,14 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from inference.core.errors import PermanentError
+
 FLUSH_CACHE_S, FLUSH_SPANS_S = 1.0, 5.0
-"""How long the last answers may take to reach the cache, and the last spans their receiver, when the process ends."""
+"""When the process ends, how long the last writes to the cache and the last spans may take."""
 
 
 class Config(BaseSettings):
-    """Read once per process, from the environment. What changes while it runs is in the policy snapshot instead."""
+    """Read once per process, from the environment. Whatever changes while it runs is in the policy snapshot."""
 
     model_config = SettingsConfigDict(env_prefix="WEIR_", frozen=True, extra="ignore")
 
@@ -22,7 +22,7 @@ class Config(BaseSettings):
         default=Path(".weir"), description="Where the snapshot lies unless `snapshot_path` says otherwise."
     )
     gateway_host: str = Field(
-        default="127.0.0.1", description="Address to listen on. Loopback, so that opening it to others is a decision."
+        default="127.0.0.1", description="Address to listen on. The default takes connections from this machine only."
     )
     gateway_port: int = Field(
         default=8080, ge=0, le=65535, description="Port to listen on; 0 takes a free one and logs it."
@@ -62,7 +62,7 @@ class Config(BaseSettings):
         description="Largest request body, bytes. Several times the longest prompt any model takes.",
     )
     max_messages: int = Field(
-        default=2048, ge=1, description="Most messages in one chat request. Bounds what one request can make us do."
+        default=2048, ge=1, description="Most messages in one chat request. Bounds the work of one request."
     )
     max_connections: int = Field(
         default=8192,
@@ -93,11 +93,9 @@ class Config(BaseSettings):
         ge=10,
         description="A silent stream sends a comment this often, ms. Proxies cut silent streams at 30-60 s.",
     )
-    probe_interval_ms: int = Field(
-        default=5_000, ge=10, description="How often a healthy replica is asked whether its model is ready, ms."
-    )
+    probe_interval_ms: int = Field(default=5_000, ge=10, description="How often a healthy replica is probed, ms.")
     probe_timeout_ms: int = Field(
-        default=1_000, ge=10, description="How long such a question, or a connection attempt, may take, ms."
+        default=1_000, ge=10, description="How long a probe, or an attempt to connect, may take, ms."
     )
     lame_duck_ms: int = Field(
         default=5_000,
@@ -133,8 +131,8 @@ class Config(BaseSettings):
         return self.snapshot_path or self.home / "snapshot.json"
 
 
-class ConfigError(ValueError):
-    """The environment cannot be understood; the message has one line per setting, with its value and the remedy."""
+class ConfigError(PermanentError, ValueError):
+    """The environment cannot be understood. The message has one line per setting, with its value and the remedy."""
 
 
 def load() -> Config:

@@ -1,4 +1,4 @@
-"""Tasks that live as long as the process."""
+"""Runs tasks that last as long as the process."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -12,8 +12,8 @@ _PAUSE_MOST_S = 30.0
 
 
 def keep(name: str, work: Callable[[], Coroutine[Any, Any, None]]) -> asyncio.Task[None]:
-    """Run `work` until it returns or the task is cancelled. Where it raises, which is a defect, log that with its reason
-    and begin again (after 1 s, doubling to 30 s): a watcher that ended silently would leave its work undone for good.
+    """Run `work` until it returns or the task is cancelled. If it raises, which is a defect, log that and start it again
+    after 1 s, doubling to 30 s.
     """
     return asyncio.get_running_loop().create_task(_keep(name, work), name=name)
 

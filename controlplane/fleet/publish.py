@@ -28,6 +28,7 @@ from controlplane.fleet.models import (
 from controlplane.fleet.rows import fleet_values
 from controlplane.observability.tracing import span
 from inference.core import snapshot
+from inference.policy import snapshot_file
 
 log = structlog.get_logger(__name__)
 _TRIES = 5
@@ -55,7 +56,7 @@ def publish() -> SnapshotRevision:
     with span("publish the policy snapshot"), _locked(path):
         revision = _current_revision()
         if not path.is_file() or path.read_text() != revision.text:
-            snapshot.write_text(path, revision.text.encode())
+            snapshot_file.write_text(path, revision.text.encode())
             log.info("policy snapshot written", version=revision.version, path=str(path))
         scrape.write(settings.CONFIG)
         return revision

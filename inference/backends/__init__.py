@@ -1,1 +1,1 @@
-"""What answers: one file per kind of model server, each the only importer of its client."""
+"""The model servers: `fleet` keeps the pools and replicas, and each kind of server has a file of its own."""

@@ -1,4 +1,6 @@
-"""The pools as this process sees them: channels, who is in flight where, and who is well. It follows the snapshot."""
+"""Keeps the pools of the snapshot as this process sees them: their channels, their requests in flight, and the health
+of their replicas.
+"""
 
 import asyncio
 import itertools
@@ -16,6 +18,7 @@ from inference.tasks import keep
 from inference.wires.grpc import Channel, GrpcError, Status
 
 _log = structlog.get_logger()
+_MODEL_TYPES = {"triton": TritonModel}  # by the pool's protocol
 
 
 class Replica:
@@ -28,25 +31,25 @@ class Replica:
         self.in_flight = 0
         self.served = 0
         self.health = Health()
-        self._heard = 0  # of its channel, when probes began to be slow
-        self._doubt = asyncio.Event()
+        self._arrivals = 0  # of its channel, when probes began to be slow
+        self._probe_wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     @property
     def full(self) -> bool:
-        """Whether its server takes no more calls at once; another one would wait."""
+        """Whether its server is at its limit of calls, so that another call would wait."""
         return self.model.channel.full
 
     def failed(self, reason: str) -> None:
-        """A call could not reach it: no more calls until a probe has."""
+        """A call could not reach it. It gets no more calls until a probe succeeds."""
         if self.health.state != "down":
-            _log.warning("replica.down", pool=self.pool, replica=self.name, reason=reason)
+            _log.warning("replica.went_down", pool=self.pool, replica=self.name, reason=reason)
         self.health.failed()
-        self._doubt.set()
+        self._probe_wanted.set()
 
-    def doubted(self) -> None:
-        """It refused a call: ask it now whether it is ready."""
-        self._doubt.set()
+    def probe_soon(self) -> None:
+        """It refused a call, so probe it now."""
+        self._probe_wanted.set()
 
     def start(self, interval_s: float, timeout_s: float) -> None:
         self._task = keep(f"probe {self.pool}/{self.name}", lambda: self._watch(interval_s, timeout_s))
@@ -61,13 +64,13 @@ class Replica:
         while True:
             await self._probe(timeout_s)
             probed_s = loop.time()
-            self._doubt.clear()
+            self._probe_wanted.clear()
             try:
                 async with asyncio.timeout(self.health.next_probe_s(interval_s)):
-                    await self._doubt.wait()
+                    await self._probe_wanted.wait()
                 if self.health.state == "down":
                     await asyncio.sleep(self.health.next_probe_s(interval_s))
-                else:  # many refusals are one doubt
+                else:  # several refusals at once need one probe
                     await asyncio.sleep(probed_s + Health.FIRST_PROBE_S - loop.time())
             except TimeoutError:
                 pass
@@ -85,34 +88,34 @@ class Replica:
         if ready:
             health.answered()
             if before != "up":
-                _log.info("replica.up", pool=self.pool, replica=self.name)
+                _log.info("replica.came_up", pool=self.pool, replica=self.name)
                 self.served = 0
         else:
             health.failed()
             if before != "down":
-                _log.warning("replica.down", pool=self.pool, replica=self.name, reason=reason)
+                _log.warning("replica.went_down", pool=self.pool, replica=self.name, reason=reason)
 
     def _probe_delayed(self, channel: Channel) -> None:
-        """One slow answer is no death. After several in a row the replica is down; the connection, which other pools
-        may share, is given up only if nothing at all came over it meanwhile.
+        """After several slow probes in a row the replica is down. Its connection, which other pools may share, is dropped
+        only if nothing arrived over it meanwhile.
         """
         health, before = self.health, self.health.state
         if not health.slow:
-            self._heard = channel.heard
+            self._arrivals = channel.arrivals
         health.delayed()
         if health.slow < Health.SLOW_PROBES:
             return
         if before != "down":
             reason = f"{health.slow} probes in a row were not answered in time"
-            _log.warning("replica.down", pool=self.pool, replica=self.name, reason=reason)
-        if channel.heard == self._heard:
+            _log.warning("replica.went_down", pool=self.pool, replica=self.name, reason=reason)
+        if channel.arrivals == self._arrivals:
             channel.disconnect()
-        self._heard = channel.heard
+        self._arrivals = channel.arrivals
 
 
 class PoolState:
-    """A pool as one snapshot has it. `hold` it from the moment a request has chosen it until the request no longer
-    needs it: `unused` is called once a newer snapshot has replaced it and nobody holds it.
+    """A pool of one snapshot. A request holds it from when it has chosen it until it has ended. `unused` is called once a
+    newer snapshot has replaced the pool and no request holds it.
     """
 
     def __init__(self, pool: Pool, unused: Callable[["PoolState"], None]) -> None:
@@ -157,9 +160,7 @@ class PoolState:
 
 
 class Fleet:
-    """`probe_interval_s` and `probe_timeout_s` are settings of the process. `swap` follows a new snapshot; what stays
-    keeps its state.
-    """
+    """`swap` follows a new snapshot. Pools and replicas that stay keep their state."""
 
     def __init__(self, probe_interval_s: float, probe_timeout_s: float) -> None:
         self._interval_s, self._timeout_s = probe_interval_s, probe_timeout_s
@@ -169,8 +170,8 @@ class Fleet:
         self._replicas: dict[tuple[str, str, str, str, str], Replica] = {}
 
     def swap(self, snapshot: Snapshot) -> dict[str, PoolState]:
-        """The pools of `snapshot`, whose addresses have been checked. Replicas it no longer names get no more requests,
-        finish those they have, and are let go.
+        """The pools of `snapshot`, whose addresses have been checked. Replicas that it no longer names get no more requests,
+        finish those in flight, and are dropped.
         """
         before, pools = self.pools, dict[str, PoolState]()
         replicas: dict[tuple[str, str, str, str, str], Replica] = {}
@@ -182,7 +183,7 @@ class Fleet:
                 state.admission.resize(pool.max_concurrency, pool.max_queue)
             for endpoint in pool.endpoints:
                 key = (pool.name, endpoint.replica, endpoint.grpc, pool.model_name, pool.model_version)
-                replica = replicas[key] = self._replicas.get(key) or self._begin(*key)
+                replica = replicas[key] = self._replicas.get(key) or self._begin(_MODEL_TYPES[pool.protocol], *key)
                 state.replicas.append(replica)
                 self._uses[endpoint.grpc] += 1
             pools[pool.name] = state
@@ -193,16 +194,18 @@ class Fleet:
             state.replace()
         return pools
 
-    def _begin(self, pool: str, name: str, address: str, model_name: str, model_version: str) -> Replica:
+    def _begin(
+        self, model_type: type[TritonModel], pool: str, name: str, address: str, model_name: str, model_version: str
+    ) -> Replica:
         channel = self._channels.get(address)
         if channel is None:
             channel = self._channels[address] = Channel(address, self._timeout_s)
-        replica = Replica(pool, name, TritonModel(channel, model_name, model_version))
+        replica = Replica(pool, name, model_type(channel, model_name, model_version))
         replica.start(self._interval_s, self._timeout_s)
         return replica
 
     def _let_go(self, state: PoolState) -> None:
-        """Nobody needs the replicas of `state` on its behalf any more."""
+        """Close the channels of `state` that no other pool uses."""
         for replica in state.replicas:
             address = replica.model.channel.target
             self._uses[address] -= 1

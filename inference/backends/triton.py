@@ -1,8 +1,7 @@
-"""Triton over gRPC: `ModelStreamInfer` with one request per call, so that each can be cancelled alone; the only
-importer of tritonclient.
+"""Calls models on Triton over gRPC: `ModelStreamInfer` with one request per call, so that each can be cancelled alone.
 
-The messages are tritonclient's; the calls go over `inference.wires.grpc`, because grpc.aio takes several times as long
-(docs/gateway.md).
+This is the only importer of tritonclient, and uses its messages. The calls go over `inference.wires.grpc`, because
+grpc.aio takes several times as long (docs/gateway.md).
 """
 
 import codecs
@@ -12,21 +11,20 @@ from typing import NamedTuple
 from tritonclient.grpc import service_pb2 as pb  # type: ignore[import-untyped]
 
 from inference.core.normalise import Question
-from inference.wires.grpc import Call, Channel, GrpcError, Status
+from inference.wires.grpc import Call, CallFailedError, Channel, Status
 from inference.wires.grpc.channel import metadata
 
 _STREAM_INFER = b"/inference.GRPCInferenceService/ModelStreamInfer"
 _MODEL_READY = b"/inference.GRPCInferenceService/ModelReady"
-_GRPC_ERRORS = metadata(
-    (b"triton_grpc_error", b"true")
-)  # real statuses, where Triton would send error texts in an OK stream
+# Triton then ends a failed call with a status. Else it would send the error's text in a stream that ends with OK.
+_GRPC_ERRORS = metadata((b"triton_grpc_error", b"true"))
 _length = struct.Struct("<I")
 _i32, _f32, _i64 = struct.Struct("<i"), struct.Struct("<f"), struct.Struct("<q")
 _utf8 = codecs.getincrementaldecoder("utf-8")
 
 
 class Chunk(NamedTuple):
-    """One response of the model, one token. The last has a `finish_reason`, and maybe no text."""
+    """One response of the model, which is one token. The last has a `finish_reason`, and maybe no text."""
 
     text: str
     finish_reason: str
@@ -43,19 +41,19 @@ class Inference:
 
     @property
     def waiting(self) -> bool:
-        """Whether it has not been sent, because the server takes no more calls at once."""
+        """Whether it has not been sent, because the server is at its limit of calls."""
         return self._call.waiting
 
     async def sent(self) -> None:
-        """Wait until it is. Raises UnreachableError."""
+        """Wait until it has been sent. Raises UnreachableError."""
         await self._call.sent()
 
     async def next(self) -> Chunk | None:
-        """The next token; None where the model ended without saying why. Raises GrpcError."""
+        """The next token; None if the model ended without a finish reason. Raises GrpcError."""
         while (raw := await self._call.read()) is not None:
             message = pb.ModelStreamInferResponse.FromString(raw)
             if message.error_message:
-                raise GrpcError(Status.INTERNAL, message.error_message)
+                raise CallFailedError(Status.INTERNAL, message.error_message)
             response = message.infer_response
             text = finish_reason = b""
             for output, content in zip(response.outputs, response.raw_output_contents, strict=False):
@@ -68,7 +66,7 @@ class Inference:
         return None
 
     def cancel(self) -> None:
-        """Stop it in Triton, now. Harmless once it has ended."""
+        """Stop it in Triton now. Harmless once it has ended."""
         self._call.cancel()
 
 
@@ -78,7 +76,7 @@ class TritonModel:
     def __init__(self, channel: Channel, model_name: str, model_version: str) -> None:
         self.channel = channel
         self._ready = pb.ModelReadyRequest(name=model_name, version=model_version).SerializeToString()
-        # All of a request that does not change from one to the next.
+        # The part that all requests share.
         template = pb.ModelInferRequest(model_name=model_name, model_version=model_version)
         for name, datatype in (
             ("prompt", "BYTES"),
@@ -95,9 +93,9 @@ class TritonModel:
     async def infer(self, question: Question, prompt_tokens: int, priority: int, traceparent: bytes) -> Inference:
         """Start generating; `priority` 1 is served first.
 
-        The traceparent is the request's id too: Triton 2.51 loses the header now and then (docs/models.md).
+        The traceparent is sent as the request's id too, because Triton 2.51 sometimes loses the header (docs/models.md).
 
-        Raises GrpcError; UnreachableError where the request was never worked on.
+        Raises GrpcError; UnreachableError if the server never worked on the request.
         """
         prompt = question.prompt.encode("utf-8", "replace")
         rest = pb.ModelInferRequest(

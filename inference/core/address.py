@@ -1,4 +1,4 @@
-"""What an address is: one rule for the policy snapshot, the gateway's channels and the admin."""
+"""Reads addresses, for the policy snapshot, the gateway's channels and the admin alike."""
 
 import re
 
@@ -7,8 +7,8 @@ _MOST_PORT = 65_535
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """Host and port of `host:port`; an IPv6 host stands in brackets. Raises ValueError, which names the value and says
-    what to write.
+    """Host and port of `host:port`; an IPv6 host stands in brackets. Raises ValueError with the value and
+    the remedy.
     """
     host, _, port = text.rpartition(":")
     labels = host.rstrip(".").split(".")

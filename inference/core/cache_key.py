@@ -1,9 +1,8 @@
-"""The name of an answer. Pure.
+"""Makes the key under which an answer is cached.
 
-Everything that decides the answer goes in, each part with its length, so that no two different lists of parts give
-one text to hash.
-The tenant goes in too, unless the model's rule shares answers: a shared hit tells a tenant, by its speed, what others
-have asked.
+Everything that decides the answer is hashed, each part with its length, so that two different lists of parts never
+give the same bytes. The tenant is hashed too, unless the model's rule shares answers: by the speed of a shared hit a
+tenant can learn what others have sent.
 """
 
 import struct
@@ -17,8 +16,8 @@ _numbers = struct.Struct(">qdq")
 
 
 def cache_key(question: Question, model: Model, pool: Pool, tenant: str) -> bytes:
-    """32 bytes. `pool` stands for the variant that would answer; its region and replicas cannot change the answer and
-    stay out.
+    """32 bytes. `pool` stands for the variant that would answer. Its region and replicas cannot change the answer and are
+    not hashed.
     """
     parts = (
         _FORMAT,
@@ -40,8 +39,8 @@ def cache_key(question: Question, model: Model, pool: Pool, tenant: str) -> byte
 
 
 def draw(question: Question) -> float:
-    """A number in [0, 1) that is the same for the same question: equal questions take the same route and meet in its
-    cache.
+    """A number in [0, 1) that is the same for equal questions, so that they take the same route and share its cached
+    answers.
     """
     digest = blake2b(question.prompt.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big") / (1 << 64)

@@ -1,11 +1,9 @@
-"""From what a client sent to what the model is asked. Pure.
+"""Makes the model's question from a client's request.
 
-The model is sent exactly what is hashed, so two requests with one cache key are by construction the same question.
+The model gets exactly what is hashed, so two requests with one cache key are the same question by construction.
 Unified: line ends; white space around a chat message (inside one it may be code, and stays); a list of text parts and
-the same text
-as a string; defaults and their absence; `max_tokens` and `max_completion_tokens`; a seed at temperature 0, where
-nothing is drawn.
-Dropped: what cannot change the answer (`user`, `metadata`, `stream`, …).
+the same text as a string; defaults and their absence; `max_tokens` and `max_completion_tokens`; a seed at temperature
+0, where nothing is drawn. Dropped: fields that cannot change the answer (`user`, `metadata`, `stream`, …).
 """
 
 from typing import Literal, NamedTuple
@@ -18,9 +16,7 @@ _DEFAULT_TEMPERATURE = 1.0
 
 
 class Question(NamedTuple):
-    """All that decides the answer, besides the model itself. `max_tokens` is output tokens; `seed` is -1 where none
-    was given.
-    """
+    """Everything that decides the answer, besides the model itself. `max_tokens` is output tokens; `seed` is -1 for none."""
 
     operation: Operation
     prompt: str
@@ -30,12 +26,12 @@ class Question(NamedTuple):
 
     @property
     def deterministic(self) -> bool:
-        """Asked again, the same model gives the same answer."""
+        """Whether the same model gives the same answer again."""
         return self.temperature == 0 or self.seed != NO_SEED
 
 
 def chat(request: ChatRequest, max_output_tokens: int) -> Question:
-    """The messages in the ChatML layout, which is what models tuned for chat are commonly trained on, open for the
+    """The messages in the ChatML layout, on which chat models are commonly trained, ending with the start of the
     assistant's turn.
     """
     turns = [
@@ -45,9 +41,7 @@ def chat(request: ChatRequest, max_output_tokens: int) -> Question:
 
 
 def completion(request: CompletionRequest, max_output_tokens: int) -> Question:
-    """The prompt as it is, but for its line ends: white space at the end of a text to complete is part of the
-    question.
-    """
+    """The prompt with unified line ends. White space at its end is part of the question."""
     prompt = request.prompt if isinstance(request.prompt, str) else str(request.prompt[0])
     return _question("text_completion", _lines(prompt), request, max_output_tokens)
 

@@ -1,6 +1,4 @@
-"""Per-minute limits as leaky buckets (the generic cell rate algorithm): one number each, no window edges to game.
-Pure but for its number.
-"""
+"""Limits per minute, as leaky buckets (the generic cell rate algorithm). A bucket is one number."""
 
 
 class Bucket:
@@ -10,26 +8,26 @@ class Bucket:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._empty_at_s = 0.0  # when all that was taken will have leaked out
+        self._empty_at_s = 0.0  # when everything taken will have leaked out
 
     def wait_s(self, now_s: float) -> float:
         """How long until one unit is free; 0 when one is."""
         return max(0.0, self._empty_at_s + 60.0 / self.limit - 60.0 - now_s)
 
     def take(self, units: int, now_s: float) -> None:
-        """Take `units`, even if that overdraws: what a request cost is sometimes known only afterwards."""
+        """Take `units`, even if that overdraws: the cost of a request is sometimes known only afterwards."""
         self._empty_at_s = max(self._empty_at_s, now_s) + units * 60.0 / self.limit
 
     def remaining(self, now_s: float) -> int:
         return max(0, min(self.limit, int(self.limit - self.reset_s(now_s) * self.limit / 60.0 + 1e-6)))
 
     def reset_s(self, now_s: float) -> float:
-        """How long until nothing is taken."""
+        """How long until the bucket is empty."""
         return max(0.0, self._empty_at_s - now_s)
 
 
 def duration(seconds: float) -> bytes:
-    """As OpenAI writes resets: `12ms`, `1.5s`, `1m30s`."""
+    """A duration as OpenAI writes it: `12ms`, `1.5s`, `1m30s`."""
     if seconds < 1:
         return b"%dms" % round(seconds * 1000)
     if seconds < 60:

@@ -1,4 +1,4 @@
-"""Where a request goes: first a pool by weight, then the replica of it with the least to do. Pure."""
+"""Chooses a pool by weight, and then its replica with the fewest requests in flight."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
@@ -18,18 +18,19 @@ class Load(Protocol):
 
 
 class Health:
-    """What we believe of a replica: it starts `unknown`, a call that cannot reach it makes it `down`, and only a
-    probe makes it `up` again. Times are seconds on any monotonic clock.
+    """The health of a replica. It starts `unknown`; a call that cannot reach it makes it `down`, and only a probe makes it
+    `up` again. Times are seconds on any monotonic clock.
 
-    A call that fails in another way leaves it a `debt`, which counts like calls in flight: routing goes by the fewest,
-    and a replica that fails fast always has the fewest. Each failure doubles the debt and adds one, each answer takes
-    30 % off, and it halves every 5 s: a replica that fails everything is tried about once in 5 s while others serve.
+    A call that fails in another way adds health debt, which counts like calls in flight. Without it, a replica that
+    fails fast would always have the fewest and get all requests. Each failure doubles the debt and adds one, each
+    answer takes 30 % off, and it halves every 5 s: a replica that fails every call is tried about once in 5 s while
+    others serve.
     """
 
     __slots__ = ("_debt", "_debt_at_s", "failures", "slow", "state")
     FIRST_PROBE_S = 0.1
     SLOWEST_PROBE_S = 2.0
-    SLOW_PROBES = 3  # in a row without an answer until it is down: one slow answer says little
+    SLOW_PROBES = 3  # in a row without an answer: then it is down
     DEBT_HALVES_S = 5.0
     MOST_DEBT = 1024.0  # calls; forgotten after 55 s at most
 
@@ -55,13 +56,13 @@ class Health:
             self.failed()
 
     def next_probe_s(self, interval_s: float) -> float:
-        """When to ask again: soon after a failure (100 ms, doubling to 2 s), at leisure while all is well."""
+        """The time until the next probe: 100 ms after a failure, doubling to 2 s; `interval_s` while it is up."""
         if self.state == "up" and not self.slow:
             return interval_s
         return min(self.SLOWEST_PROBE_S, self.FIRST_PROBE_S * 2.0 ** max(0, self.failures - 1))
 
     def debt(self, now_s: float) -> float:
-        """What past failures count for, in calls in flight."""
+        """The health debt, in calls in flight."""
         if not self._debt:
             return 0.0
         left: float = self._debt * 0.5 ** ((now_s - self._debt_at_s) / self.DEBT_HALVES_S)
@@ -82,16 +83,16 @@ _RANK = {"up": 0, "unknown": 1}
 
 
 def choose_route(routes: Sequence[Route], available: Callable[[str], bool], draw: float) -> Route:
-    """The route whose share of the weights holds `draw` (in [0, 1)), among those whose pool is available; among all
-    if none is.
+    """The route whose share of the weights contains `draw` (in [0, 1)), among those whose pool is available; among all
+    routes if none is.
 
-    A draw that names an available route gives the same one whatever the others' state, as far as the weights allow.
+    While the route that `draw` falls on is available, the state of the others does not matter.
     """
     chosen = _by_weight(routes, draw)
     if chosen is not None and available(chosen.pool):
         return chosen
     rest = [route for route in routes if available(route.pool)]
-    # Among what is left, weight 0 is better than nothing: it was kept out of traffic, not out of service.
+    # A route of weight 0 gets no traffic while others serve. It is still better than none.
     return _by_weight(rest, draw) or (rest[0] if rest else chosen or routes[0])
 
 
@@ -108,8 +109,8 @@ def _by_weight(routes: Sequence[Route], draw: float) -> Route | None:
 
 
 def choose_replica(replicas: Sequence[_Replica], tried: Sequence[_Replica], turn: int, now_s: float) -> _Replica | None:
-    """The least loaded of the healthiest, those first that take another call; `turn` breaks ties in rotation. None when
-    all are down or were tried.
+    """The healthiest replica with the fewest calls in flight, preferably one whose server takes another call. `turn` breaks
+    ties in rotation. None if all are down or were tried.
     """
     best: _Replica | None = None
     best_rank = (9, False, 0.0)

@@ -1,18 +1,18 @@
-"""The policy snapshot: the one document the gateway obeys. Written whole by the control plane, swapped whole by the
-gateway.
+"""The policy snapshot: the one document that the gateway obeys. The control plane writes it whole, and the gateway swaps
+it whole.
 """
 
 import hashlib
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 
 from inference.core.address import parse_address
+from inference.core.errors import PermanentError
 
 TOKENIZERS = ("tekken",)
-"""The names that `Model.tokenizer` may have: `inference/request/tokenize.py` loads them."""
+"""The names that `Model.tokenizer` may have. `inference/request/tokenize.py` loads them."""
 
 
 class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,8 +31,8 @@ class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model_name: str
     model_version: str
     endpoints: tuple[Endpoint, ...]
-    max_concurrency: int = 64  # requests in flight over all replicas, seen from one gateway process
-    max_queue: int = 256  # requests waiting for one of those places; more get 429
+    max_concurrency: int = 64  # requests in flight over all replicas, per gateway process
+    max_queue: int = 256  # requests that wait for a place; more get 429
     protocol: Literal["triton"] = "triton"
 
 
@@ -42,20 +42,20 @@ class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CacheRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`deterministic` caches temperature 0 or a fixed seed; `always` whatever the sampling; `never` nothing.
+    """`deterministic` caches answers at temperature 0 or with a seed, `always` all answers, `never` none.
 
-    `scope` `tenant` keeps each tenant's answers to itself; `all` shares them, which lets a tenant learn by timing
-    what others asked.
+    With `scope` `tenant` each tenant has answers of its own. With `all` they are shared, which lets a tenant learn by
+    timing what others have sent.
     """
 
     mode: Literal["deterministic", "always", "never"] = "deterministic"
     ttl_s: int = 3600
-    coalesce: bool = True  # identical requests in flight at the same moment cost one inference
+    coalesce: bool = True  # identical requests in flight at the same time share one inference
     scope: Literal["tenant", "all"] = "tenant"
 
 
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a client asks for. `prompt_version` is part of the cache key: bump it to start afresh."""
+    """What clients ask for. `prompt_version` is part of the cache key: change it to start with an empty cache."""
 
     name: str
     routes: tuple[Route, ...]
@@ -73,8 +73,8 @@ class Tier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     priority: int = 2
-    requests_per_minute: int = 0  # per tenant, seen from one gateway process; 0 means no limit
-    tokens_per_minute: int = 0  # prompt and output, likewise
+    requests_per_minute: int = 0  # per tenant and gateway process; 0 means no limit
+    tokens_per_minute: int = 0  # prompt and output, per tenant and gateway process; 0 means no limit
 
 
 class Tenant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -105,11 +105,10 @@ class Snapshot(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tiers: tuple[Tier, ...]
     tenants: tuple[Tenant, ...]
     timeouts: StageTimeouts = StageTimeouts()
-    degradation_level: int = 0
 
 
-class SnapshotError(ValueError):
-    """The document is not one to obey; the message names the field, the value and the remedy."""
+class SnapshotError(PermanentError, ValueError):
+    """The document cannot be obeyed. The message names the field, the value and the remedy."""
 
 
 class Fault(NamedTuple):
@@ -124,14 +123,14 @@ class Fault(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What of a document can be obeyed, and the faults for which the rest cannot."""
+    """The parts of a document that can be obeyed, and the faults of the others."""
 
     snapshot: Snapshot
     faults: tuple[Fault, ...]
 
 
 class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The document before its parts are read: each is read alone."""
+    """The document as it is stored. Its parts are read one by one, so that a bad part spoils no other."""
 
     version: int
     models: tuple[msgspec.Raw, ...]
@@ -139,7 +138,8 @@ class _Document(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tiers: tuple[msgspec.Raw, ...]
     tenants: tuple[msgspec.Raw, ...]
     timeouts: StageTimeouts | None = None
-    budgets: StageTimeouts | None = None  # the former name of `timeouts`: a file written before an upgrade has it
+    # A file that was written before an upgrade has these.
+    former_timeouts: StageTimeouts | None = msgspec.field(default=None, name="budgets")
     degradation_level: int = 0
 
 
@@ -151,14 +151,14 @@ _Part = TypeVar("_Part", Model, Pool, Tier, Tenant)
 
 
 def key_digest(api_key: str) -> str:
-    """Hex SHA-256 of an API key. Keys carry 256 random bits, so a plain digest is enough and costs a microsecond."""
+    """Hex SHA-256 of an API key. Keys have 256 random bits, so a plain digest is enough, and it costs a microsecond."""
     return hashlib.sha256(api_key.encode()).hexdigest()
 
 
 def check(raw: bytes) -> Checked:
-    """Parse a snapshot, and leave out the parts that cannot be obeyed: a model's mistake harms that model alone.
+    """Parse a snapshot, and leave out the parts that cannot be obeyed.
 
-    Raises SnapshotError where the document cannot be read, or where nothing of what it serves is left.
+    Raises SnapshotError if the document cannot be read, or if no model or no tenant is left.
     """
     try:
         document = msgspec.json.decode(raw, type=_Document)
@@ -178,14 +178,13 @@ def check(raw: bytes) -> Checked:
         tuple(pools.values()),
         tuple(tiers.values()),
         tuple(tenants.values()),
-        document.timeouts or document.budgets or StageTimeouts(),
-        document.degradation_level,
+        document.timeouts or document.former_timeouts or StageTimeouts(),
     )
     return Checked(snapshot, tuple(faults))
 
 
 def decode(raw: bytes) -> Snapshot:
-    """What of a snapshot can be obeyed. Raises SnapshotError as `check` does."""
+    """The parts of a snapshot that can be obeyed. Raises SnapshotError as `check` does."""
     return check(raw).snapshot
 
 
@@ -196,7 +195,7 @@ def _parts(
     checked: Callable[[_Part], _Part],
     faults: list[Fault],
 ) -> dict[str, _Part]:
-    """Those that can be obeyed, by name."""
+    """The parts that can be obeyed, by name."""
     parts: dict[str, _Part] = {}
     for number, raw in enumerate(raws):
         try:
@@ -217,7 +216,7 @@ def _name(raw: msgspec.Raw) -> str:
 
 
 def _pool(pool: Pool, faults: list[Fault]) -> Pool:
-    """Without the replicas that nobody can reach."""
+    """The pool without replicas whose address is none."""
     endpoints = []
     for endpoint in pool.endpoints:
         try:
@@ -229,7 +228,7 @@ def _pool(pool: Pool, faults: list[Fault]) -> Pool:
 
 
 def _model(model: Model, pools: set[str], faults: list[Fault]) -> Model:
-    """Without the routes that lead nowhere. Raises SnapshotError."""
+    """The model without routes to unknown pools. Raises SnapshotError."""
     if model.tokenizer not in TOKENIZERS:
         raise SnapshotError(f"tokenizer {model.tokenizer!r} is not one of {', '.join(TOKENIZERS)}: choose one of them")
     routes = tuple(route for route in model.routes if route.pool in pools)
@@ -251,15 +250,3 @@ def _tenant(tenant: Tenant, tiers: set[str]) -> Tenant:
 
 def encode(snapshot: Snapshot) -> bytes:
     return msgspec.json.format(msgspec.json.encode(snapshot), indent=2)
-
-
-def write(path: Path, snapshot: Snapshot) -> None:
-    write_text(path, encode(snapshot))
-
-
-def write_text(path: Path, text: bytes) -> None:
-    """Replace the file whole: a reader sees the old text or the new one, never half of either."""
-    temporary = path.with_suffix(".tmp")
-    temporary.touch(mode=0o600)
-    temporary.write_bytes(text)
-    temporary.replace(path)

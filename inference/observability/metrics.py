@@ -1,5 +1,5 @@
-"""What Prometheus can ask. Counting is a dictionary and a list on the path of requests; series are made when somebody
-scrapes.
+"""Counts requests and writes the metrics page. A request only changes numbers in dictionaries and lists; series are made
+for each scrape.
 """
 
 import time
@@ -40,7 +40,7 @@ class _Histogram:
         self.total += seconds
 
     def buckets(self) -> list[Bucket]:
-        """The newest request of each as its exemplar."""
+        """The buckets. Each has its newest request as exemplar."""
         out: list[Bucket] = []
         below = 0
         for edge, number, newest in zip((*map(str, EDGES_S), "+Inf"), self.counts, self.newest, strict=True):
@@ -55,7 +55,7 @@ def _exemplar(seconds: float, trace: Trace) -> Exemplar:
 
 
 class Metrics(Collector):
-    """`gauges` tells what is so at the moment of a scrape: name, help, label names, and values by labels."""
+    """`gauges` is called for each scrape. It gives name, help, label names, and values by labels."""
 
     def __init__(self) -> None:
         self.gauges: Callable[[], Iterable[tuple[str, str, tuple[str, ...], dict[tuple[str, ...], float]]]] = tuple
@@ -81,7 +81,7 @@ class Metrics(Collector):
             self._tokens[trace.model, "output"] += trace.output_tokens
 
     def render(self, accept: bytes) -> tuple[bytes, bytes]:
-        """The page and its content type, as the scraper asked."""
+        """The page and its content type, in the format that the scraper accepts."""
         if b"application/openmetrics-text" in accept:
             return generate_openmetrics(self._registry), OPENMETRICS.encode()  # type: ignore[no-untyped-call]
         return generate_latest(self._registry), TEXT.encode()

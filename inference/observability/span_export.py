@@ -1,5 +1,5 @@
-"""Sends spans to an OTLP receiver over HTTP, in batches, off the path of requests. What the receiver cannot take in
-time is dropped and counted.
+"""Sends spans to an OTLP receiver over HTTP, in batches. Requests never wait for it. Spans that the receiver does not
+take in time are dropped and counted.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ from contextlib import suppress
 import aiohttp
 import structlog
 
-from inference.observability import otlp
+from inference.core import otlp
 from inference.observability.spans import Trace, Written, encode_trace, encode_write, now_ns
 from inference.tasks import keep
 
@@ -24,7 +24,7 @@ _BACKOFF_FIRST_S = 0.5
 _BACKOFF_MOST_S = 5.0
 _TIMEOUT_S = 10.0
 _LAST_TRY_S = 0.05  # between tries while closing
-_ANCHOR_DRIFT_NS = 1_000_000  # the wall clock was set, or drifted: take a new anchor past a millisecond
+_ANCHOR_DRIFT_NS = 1_000_000  # a wall clock that was set or has drifted by more gets a new anchor
 
 
 class SpanExport:
@@ -42,7 +42,7 @@ class SpanExport:
         self._task: asyncio.Task[None] | None = None
         self._session: aiohttp.ClientSession | None = None
         self._closing = asyncio.Event()
-        self._told = False
+        self._delayed = False
         self._resource = (("service.name", "weir-gateway"), ("service.instance.id", socket.gethostname()))
 
     @property
@@ -63,7 +63,7 @@ class SpanExport:
             self._task = keep("spans", self._run)
 
     async def close(self, timeout_s: float) -> None:
-        """Send what is left, for at most `timeout_s`."""
+        """Send the rest, for at most `timeout_s`."""
         if self._task is None or self._session is None:
             return
         self._closing.set()
@@ -83,7 +83,7 @@ class SpanExport:
                 await self._send_batch()
 
     async def _pause(self, seconds: float) -> None:
-        """Sleep, but not through the end."""
+        """Sleep until the time is over or `close` is called."""
         if self._closing.is_set():
             await asyncio.sleep(min(seconds, _LAST_TRY_S))
             return
@@ -113,9 +113,7 @@ class SpanExport:
             self.dropped += size
 
     async def _post(self, body: bytes, headers: dict[str, str]) -> bool:
-        """Whether the receiver took it. Tries again as OTLP asks, for as long as there is room for what arrives
-        meanwhile.
-        """
+        """Returns whether the receiver took it. Tries again as OTLP demands, while the queue has room for new spans."""
         assert self._session is not None
         backoff_s = _BACKOFF_FIRST_S
         while True:
@@ -123,9 +121,9 @@ class SpanExport:
             try:
                 async with self._session.post(self._url, data=body, headers=headers) as response:
                     if response.status == 200:
-                        if self._told:
-                            _log.info("spans.flowing")
-                        self._told = False
+                        if self._delayed:
+                            _log.info("spans.resumed")
+                        self._delayed = False
                         return True
                     reason = f"HTTP {response.status}"
                     if response.status not in _RETRY_STATUS:
@@ -134,9 +132,9 @@ class SpanExport:
                     wait_s = _retry_after_s(response.headers.get("Retry-After")) or backoff_s
             except (aiohttp.ClientError, OSError, TimeoutError) as error:
                 reason = str(error) or type(error).__name__
-            if not self._told:
-                _log.warning("spans.waiting", reason=reason, retry_s=wait_s)
-                self._told = True
+            if not self._delayed:
+                _log.warning("spans.delayed", reason=reason, retry_s=wait_s)
+                self._delayed = True
             if len(self._queue) >= self._most:
                 return False
             await self._pause(wait_s)
@@ -148,7 +146,5 @@ def _retry_after_s(header: str | None) -> float:
 
 
 def _wall_offset_ns() -> int:
-    """Wall clock minus monotonic clock. The largest of a few readings: the one least interrupted between its two
-    halves.
-    """
+    """Wall clock minus monotonic clock: the largest of a few readings, which was interrupted least."""
     return max(time.time_ns() - now_ns() for _ in range(5))

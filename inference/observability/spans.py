@@ -1,7 +1,6 @@
-"""Where each request's time goes: a stage clock while it runs, and the spans of docs/architecture.md afterwards.
+"""Measures each request's stages while it runs, and encodes the spans of docs/architecture.md afterwards.
 
-The clock has no gaps by construction: entering a stage ends the one before. Times are monotonic
-(`time.perf_counter_ns`), and become
+Entering a stage ends the one before, so there are no gaps. Times are monotonic (`time.perf_counter_ns`), and become
 wall-clock times with one anchor per trace, so that children meet exactly.
 """
 
@@ -10,7 +9,7 @@ import time
 from functools import lru_cache
 from typing import NamedTuple
 
-from inference.observability import otlp
+from inference.core import otlp
 
 now_ns = time.perf_counter_ns
 _random = random.SystemRandom()
@@ -26,7 +25,7 @@ def trace_id() -> bytes:
 
 
 class Stage(NamedTuple):
-    """`stage` is the ledger's."""
+    """`stage` is the ledger's name of it."""
 
     span: str
     kind: int
@@ -40,15 +39,15 @@ ADMIT = Stage("admission.wait", otlp.INTERNAL, "queue")
 INFER = Stage("model.infer", otlp.CLIENT, "model")
 RESPOND = Stage("gateway.respond", otlp.INTERNAL, "egress")
 WRITE = Stage("cache.write", otlp.CLIENT, "cache")
-_SHARED = Stage("tokenizer.encode", otlp.INTERNAL, "tokenizer")  # work of a flight, which begins with this stage
+_SHARED = Stage("tokenizer.encode", otlp.INTERNAL, "tokenizer")  # the work of a flight, which begins with this stage
 
 
 class Mark:
-    """A stage was entered. `id` is the span's, drawn when somebody else has to know it (a child in Triton); else when
-    it is encoded.
+    """The start of a stage. `id` is the span's id if Triton's spans need it as their parent; else it is drawn when the span
+    is encoded.
 
-    Of an attempt at a replica: `attempt` counts from 1, `end_ns` is when it ended (0 while it is under way), `error`
-    is its `error.type` or empty, and `retried` says that another attempt followed.
+    For an attempt, `attempt` counts from 1, `end_ns` is when it ended (0 while it is under way), `error` is its
+    `error.type` or empty, and `retried` says that another attempt followed.
     """
 
     __slots__ = (
@@ -84,15 +83,15 @@ class Mark:
 
 
 class Context(NamedTuple):
-    """W3C trace context: where this request stands in its caller's trace. `parent_id` is empty where it starts one."""
+    """W3C trace context: the request's place in its caller's trace. `parent_id` is empty if it starts a trace."""
 
     trace_id: bytes
     parent_id: bytes
-    flags: bytes  # two hex digits; passed on, but every request is recorded: the ledger counts them all
+    flags: bytes  # two hex digits; passed on, but every request is recorded, because the ledger counts all
 
 
 def context(traceparent: bytes | None) -> Context:
-    """Continue the caller's trace; what is not a valid traceparent starts a new one."""
+    """Continue the caller's trace, or start a new one if `traceparent` is not valid."""
     if traceparent is not None and len(traceparent) >= 55:
         version, trace, parent, flags = traceparent[:2], traceparent[3:35], traceparent[36:52], traceparent[53:55]
         dashes = traceparent[2:3] + traceparent[35:36] + traceparent[52:53]
@@ -104,7 +103,7 @@ def context(traceparent: bytes | None) -> Context:
     return Context(trace_id(), b"", b"01")
 
 
-_LEFT = frozenset(("client_disconnected", "cancelled"))  # `error.type` of attempts that nobody waited for any more
+_LEFT = frozenset(("client_disconnected", "cancelled"))  # `error.type` of attempts whose requests had left
 _HEX = frozenset(b"0123456789abcdef")
 
 
@@ -113,8 +112,8 @@ def _hex(text: bytes) -> bool:
 
 
 class Trace:
-    """One request's clock and what is known of it. Fields are set as they become known and read once, when it is
-    encoded.
+    """One request's stages, and the attributes of its root span. Fields are set as they become known, and read once, when
+    the trace is encoded.
     """
 
     __slots__ = (
@@ -176,17 +175,17 @@ class Trace:
         self.marks.append(Mark(stage, now_ns()))
 
     def current_stage(self) -> str:
-        """The ledger's stage the request is in."""
+        """The ledger's stage that the request is in."""
         marks = self.shared_marks if self.shared_marks and not self.shared_end_ns else self.marks
         return marks[-1].stage.stage
 
     def join(self, marks: list[Mark]) -> None:
-        """From here on the time is that of work shared with others, whose clock `marks` is; until `leave`."""
+        """Enter the stages of a flight, which `marks` lists, until `leave`."""
         self.marks.append(Mark(_SHARED, now_ns()))
         self.shared_marks = marks
 
     def leave(self, end_ns: int) -> None:
-        """The shared work ended for this request at `end_ns`; what follows is its own way out."""
+        """The flight ended for this request at `end_ns`. The next stage is its own answer."""
         self.shared_end_ns = max(end_ns, self.marks[-1].start_ns)
         self.marks.append(Mark(RESPOND, self.shared_end_ns))
 
@@ -194,8 +193,8 @@ class Trace:
         self.end_ns = now_ns()
 
     def intervals(self) -> list[tuple[Mark, int, int]]:
-        """The stages and their bounds, without gaps from `start_ns` to `end_ns`; shared work is cut to this request's
-        share of it.
+        """The stages with start and end, without gaps from `start_ns` to `end_ns`. The stages of a flight are cut to the
+        time in which this request waited for it.
         """
         out: list[tuple[Mark, int, int]] = []
         for index, mark in enumerate(self.marks):
@@ -203,7 +202,7 @@ class Trace:
             if mark.stage is _SHARED and self.shared_marks:
                 shared = self.shared_marks
                 for number, part in enumerate(shared):
-                    # The first begins no later than we joined; the last lasts until we left.
+                    # The first begins when the request joined, and the last ends when it left.
                     start = mark.start_ns if number == 0 else min(max(part.start_ns, mark.start_ns), end)
                     stop = min(max(shared[number + 1].start_ns, start), end) if number + 1 < len(shared) else end
                     if stop > start:
@@ -215,7 +214,7 @@ class Trace:
 
 @lru_cache(maxsize=4096)
 def _attempt_attributes(replica: str, pool: str, attempt: int, error: str, retried: bool) -> bytes:
-    """What is said of one attempt at a replica. There are few combinations, so each is encoded once; likewise below."""
+    """The attributes of an attempt. There are few combinations, so each is encoded once; likewise below."""
     values: dict[str, otlp.Value] = {
         "weir.stage": INFER.stage,
         "weir.replica": replica,
@@ -230,8 +229,8 @@ def _attempt_attributes(replica: str, pool: str, attempt: int, error: str, retri
 
 
 def _attempt_error(trace: Trace, mark: Mark, end_ns: int) -> str:
-    """The `error.type` of an attempt, as far as this request saw it. Where the request left before the attempt had
-    ended, the reason is the request's own.
+    """The `error.type` of an attempt, as this request saw it. If the request left before the attempt ended, it is the
+    request's own.
     """
     if 0 < mark.end_ns <= end_ns or not trace.error_type:
         return mark.error
@@ -312,7 +311,7 @@ def encode_trace(trace: Trace, offset_ns: int) -> bytes:
                 rest += otlp.event(mark.first_token_ns + offset_ns, "first_token")
             if trace.coalesced_with is None:
                 identity = mark.id
-            else:  # the leader's work under an id of its own: Triton's spans are children of the leader's
+            else:  # under an id of its own, because Triton's spans are children of the leader's span
                 rest += otlp.link(*trace.coalesced_with)
         out.append(
             otlp.span(

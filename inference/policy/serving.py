@@ -1,5 +1,5 @@
-"""A snapshot made ready to serve from: who a key belongs to, what a model name means. Swapped whole; a request
-finishes on the one it began on.
+"""Makes a snapshot ready to serve from: callers by their key, models by their name. It is swapped whole. A request
+finishes on the one that it began on.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from inference.request.tokenize import Tokenizer
 
 
 class Caller(NamedTuple):
-    """The tenant behind an API key, and what is left of its tier's limits; None where there is no limit."""
+    """The tenant behind an API key, and the buckets of its tier's limits; None where there is no limit."""
 
     tenant: str
     tier: Tier
@@ -31,7 +31,7 @@ class Serving(NamedTuple):
     callers: Mapping[str, Caller]  # by the key's digest
     models: Mapping[str, Served]
     pools: Mapping[str, PoolState]
-    faults: tuple[Fault, ...]  # of the document: parts of it that are not obeyed
+    faults: tuple[Fault, ...]  # parts of the document that are not obeyed
 
     def refused(self, model: str) -> bool:
         """Whether the document has this model in a form that cannot be served."""
@@ -39,8 +39,8 @@ class Serving(NamedTuple):
 
 
 def build(checked: Checked, fleet: Fleet, before: Serving | None) -> Serving:
-    """What was faulty in the document stays as it was before, where it can: a model while its pools are there, a tenant
-    with its tier.
+    """Prepare `checked`. A faulty model stays as it was before if its pools are still there, a faulty tenant with its old
+    tier.
     """
     snapshot, faults = checked
     models = {model.name: Served(model, tokenize.load(model.tokenizer)) for model in snapshot.models}
@@ -69,7 +69,7 @@ def build(checked: Checked, fleet: Fleet, before: Serving | None) -> Serving:
 
 
 def _bucket(limit: int, old: Bucket | None) -> Bucket | None:
-    """The old bucket while its limit stays: a new policy is no way to start afresh."""
+    """The old bucket if the limit is the same, so that a new snapshot does not give a tenant a full bucket."""
     if limit <= 0:
         return None
     return old if old is not None and old.limit == limit else Bucket(limit)

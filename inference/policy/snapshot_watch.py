@@ -1,9 +1,8 @@
-"""Notices a new policy snapshot and hands it over; one that cannot be obeyed is refused, said once, and the last good
-one stays.
+"""Watches the policy snapshot's file and swaps a new snapshot in. One that cannot be obeyed is refused and logged once,
+and the last good one stays.
 
-It looks at the file rather than subscribe to events: a stat() every 200 ms costs nothing, and works on every file
-system and through the
-symbolic links by which Kubernetes swaps a ConfigMap.
+It polls the file, because a stat() every 200 ms costs nothing and works on every file system, and through the symbolic
+links by which Kubernetes swaps a ConfigMap.
 """
 
 import asyncio
@@ -18,19 +17,19 @@ _log = structlog.get_logger()
 
 
 class SnapshotWatch:
-    """`swap` takes what of a document can be obeyed."""
+    """`swap` gets the parts of a document that can be obeyed."""
 
     def __init__(self, path: Path, swap: Callable[[snapshot.Checked], None]) -> None:
         self.path = path
         self.version = 0
         self.refused = 0  # documents that could not be obeyed
-        self.error = ""  # why the newest one is not obeyed; empty while it is
-        self.faults: tuple[snapshot.Fault, ...] = ()  # parts of the document obeyed that are not
+        self.error = ""  # why the newest document is not obeyed; empty if it is
+        self.faults: tuple[snapshot.Fault, ...] = ()  # parts of the current document that are not obeyed
         self._swap = swap
         self._seen: tuple[int, int, int] | None = None
 
     def look(self) -> None:
-        """Read the file if it is another than the one seen last."""
+        """Read the file if it has changed."""
         try:
             stat = self.path.stat()
             seen = (stat.st_mtime_ns, stat.st_ino, stat.st_size)
@@ -47,7 +46,7 @@ class SnapshotWatch:
         except snapshot.SnapshotError as error:
             self._refuse(str(error))
             return
-        except Exception as error:  # noqa: BLE001  (whatever it is, the watch goes on and the last good one stays)
+        except Exception as error:  # noqa: BLE001  (whatever it is, the watch goes on)
             _log.exception("snapshot.failed")
             self._refuse(f"it cannot be obeyed: {type(error).__name__}: {error}")
             return

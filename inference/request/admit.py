@@ -1,27 +1,28 @@
-"""Who may be in flight. A bounded number of places, and a bounded queue for them, best priority first and then first
-come.
-"""
+"""Limits the requests in flight in a pool: a number of places, and a bounded queue for them."""
 
 import asyncio
 from collections import OrderedDict
 
+from inference.core.errors import RetryableError
 
-class QueueFullError(Exception):
-    """No place, and no place to wait for one, or somebody of a better priority took the latter."""
+
+class QueueFullError(RetryableError):
+    """There is no place in the queue, or a request of a better priority has taken it."""
 
 
 class Admission:
-    """`priority` 1 is served before 2. Limits may change at any time; a lower one lets those in flight finish.
+    """The queue is served by priority, 1 before 2, and then first come, first served. Limits may change at any time;
+    requests in flight above a lower limit finish.
 
-    When the queue is full, a better priority takes the place of the one that waits with the worst, and of those of the
-    one that came last.
+    When the queue is full, a new request displaces the one with the worst priority, if that is worse than its own. Of
+    several, the newest is displaced.
     """
 
     def __init__(self, max_in_flight: int, max_waiting: int) -> None:
         self.max_in_flight = max_in_flight
         self.max_waiting = max_waiting
         self.in_flight = 0
-        self._queues: dict[int, OrderedDict[asyncio.Future[None], None]] = {}  # by priority, in order; none is empty
+        self._queues: dict[int, OrderedDict[asyncio.Future[None], None]] = {}  # by priority; no queue is empty
         self._waiting = 0
 
     @property
@@ -29,7 +30,7 @@ class Admission:
         return self._waiting
 
     def try_acquire(self) -> bool:
-        """Take a place if one is free and nobody waits for it."""
+        """Take a place if one is free and no request waits."""
         if self.in_flight < self.max_in_flight and not self._waiting:
             self.in_flight += 1
             return True
@@ -52,13 +53,13 @@ class Admission:
             if place.cancelled():
                 self._forget(priority, place)
             elif place.exception() is None:
-                self.release()  # the place came in the same turn as the cancellation
+                self.release()  # it got its place in the same turn as it was cancelled
             raise
         finally:
             timer.cancel()
 
     def release(self) -> None:
-        """Give the place back; the best of those that wait gets it."""
+        """Give a place back."""
         self.in_flight -= 1
         self._hand_out()
 
@@ -67,7 +68,7 @@ class Admission:
         self._hand_out()
 
     def _displace(self, priority: int) -> None:
-        """Make room for `priority` in a full queue. Raises QueueFullError where nobody in it is worse."""
+        """Make room for `priority` in a full queue. Raises QueueFullError if no waiting request has a worse one."""
         worst = max(self._queues, default=0)
         if worst <= priority:
             raise QueueFullError
@@ -83,7 +84,7 @@ class Admission:
                 place.set_result(None)
 
     def _forget(self, priority: int, place: asyncio.Future[None]) -> None:
-        """It waits no longer. Harmless if it is forgotten already."""
+        """Remove `place` from its queue, if it is still there."""
         queue = self._queues.get(priority)
         if queue is not None and place in queue:
             del queue[place]

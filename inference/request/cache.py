@@ -1,22 +1,20 @@
-"""The exact answer cache in Redis. It may help and never hurts: every failure is a miss, and a Redis that is gone
-costs nothing.
-"""
+"""Keeps answers in Redis. Every failure counts as a miss, and while Redis is not connected no request waits for it."""
 
 import asyncio
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
-from inference.wires.redis import RedisConnection, RedisGoneError, ReplyError
+from inference.wires.redis import RedisConnection, RedisLostError, ReplyError
 
 _PREFIX = b"weir:answer:"
-_STALLS_UNTIL_GIVEN_UP = 3  # in a row, without an answer in time between them: too slow to be of use
-_HUNG_AFTER_S = 1.0  # without any answer: a Redis that hangs is treated as one that is gone
-_MAX_VALUE_BYTES = 1 << 20  # an answer past that is not worth its place
+_STALLS_UNTIL_GIVEN_UP = 3  # in a row, with no answer in time between them
+_HUNG_AFTER_S = 1.0  # without any answer: then the connection is given up
+_MAX_VALUE_BYTES = 1 << 20  # longer answers are not stored
 
 
-class Answer(msgspec.Struct, frozen=True, array_like=True):
-    """What is stored: enough to replay the answer as a stream or whole."""
+class StoredAnswer(msgspec.Struct, frozen=True, array_like=True):
+    """Enough to replay an answer as a stream or as a whole."""
 
     text: str
     finish_reason: str
@@ -25,15 +23,19 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Lookup(NamedTuple):
-    """`skipped` means that Redis did not say whether it has the answer."""
+    """`outcome` is `weir.cache.outcome`. `skipped` means that Redis did not say whether it has the answer."""
 
-    answer: Answer | None
-    skipped: bool
+    answer: StoredAnswer | None
+    outcome: Literal["hit", "miss", "skipped"]
+
+    @property
+    def skipped(self) -> bool:
+        return self.outcome == "skipped"
 
 
-_MISS, _SKIPPED = Lookup(None, False), Lookup(None, True)
+_MISS, SKIPPED = Lookup(None, "miss"), Lookup(None, "skipped")
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Answer).decode
+_decode = msgspec.msgpack.Decoder(StoredAnswer).decode
 
 
 class Cache:
@@ -47,51 +49,51 @@ class Cache:
         return self._redis.up
 
     async def get(self, key: bytes, timeout_s: float) -> Lookup:
-        """Never raises, and never takes longer than `timeout_s`."""
+        """Look an answer up within `timeout_s`. Never raises."""
         if not self._redis.up:
-            return _SKIPPED
+            return SKIPPED
         loop = asyncio.get_running_loop()
         try:
-            reply = self._redis.ask(b"GET", _PREFIX + key)
+            reply = self._redis.send(b"GET", _PREFIX + key)
             timer = loop.call_later(timeout_s, _expire, reply)
             try:
                 value = await reply
             finally:
                 timer.cancel()
-        except RedisGoneError:
-            return _SKIPPED
+        except RedisLostError:
+            return SKIPPED
         except TimeoutError:
             self._late(loop.time())
-            return _SKIPPED
+            return SKIPPED
         self._stalls = 0
         if value is None:
             return _MISS
         if not isinstance(value, bytes):
             if isinstance(value, ReplyError):
-                self._redis.refused(value)
-            return _SKIPPED
+                self._redis.note_refusal(value)
+            return SKIPPED
         try:
-            return Lookup(_decode(value), False)
+            return Lookup(_decode(value), "hit")
         except msgspec.DecodeError:
-            return _MISS  # not ours, or of another layout: it will be overwritten
+            return _MISS  # of another layout: it will be overwritten
 
-    async def put(self, key: bytes, answer: Answer, ttl_s: int) -> bool:
-        """Store an answer; whether Redis took it."""
+    async def put(self, key: bytes, answer: StoredAnswer, ttl_s: int) -> bool:
+        """Store an answer. Returns whether Redis took it."""
         value = _encode(answer)
         if len(value) > _MAX_VALUE_BYTES or ttl_s <= 0:
             return False
         try:
-            reply = await self._redis.ask(b"SET", _PREFIX + key, value, b"EX", ttl_s, hurry=False)
-        except RedisGoneError:
+            reply = await self._redis.send(b"SET", _PREFIX + key, value, b"EX", ttl_s, hurry=False)
+        except RedisLostError:
             return False
         if isinstance(reply, ReplyError):
-            self._redis.refused(reply)
+            self._redis.note_refusal(reply)
             return False
-        self._redis.took()
+        self._redis.note_write()
         return reply == b"OK"
 
     def _late(self, now_s: float) -> None:
-        """A lookup was not answered in time. All that wait while Redis sends nothing are one stall, which counts once."""
+        """Count a stall: all lookups that are late while Redis sends nothing count once."""
         since_s = self._redis.quiet_since_s
         if since_s != self._stall_since_s:
             self._stall_since_s = since_s

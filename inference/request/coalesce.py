@@ -1,7 +1,6 @@
-"""One inference, any number of requests that want it. Identical requests in flight at the same moment share a Flight.
+"""Lets identical requests that are in flight at the same time share one inference, called a flight.
 
-The work belongs to none of them: whoever leaves, it goes on for the others, and when the last one leaves it is
-cancelled.
+A flight goes on while at least one request wants it. When the last one leaves, it is cancelled.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ _log = structlog.get_logger()
 
 
 class Flight:
-    """The work fills it in, the requests read along from wherever they are. One event loop, no locks."""
+    """The state of one inference: the work writes it, and the requests read it. All run in one event loop."""
 
     __slots__ = (
         "_waiters",
@@ -31,22 +30,22 @@ class Flight:
         "leader",
         "marks",
         "metered",
-        "passengers",
         "priority",
         "prompt_tokens",
         "replica",
+        "requests",
         "task",
         "texts",
     )
 
     def __init__(self, key: bytes | None, leader: tuple[bytes, bytes], priority: int) -> None:
         self.key = key
-        self.priority = priority  # with which it waits for its place
+        self.priority = priority  # in the pool's queue
         self.leader = leader  # trace id and span id of the request that began it
         self.texts: list[str] = []  # one per output token
         self.prompt_tokens = -1
-        self.admitted = False  # it has had a place: its prompt's tokens are used
-        self.metered = False  # a request wants to hear of that at once
+        self.admitted = False  # it got a place in the pool, so its prompt's tokens are used
+        self.metered = False  # a request is charged by tokens, so it has to wake on admission
         self.finish_reason = ""
         self.error: ApiError | None = None
         self.done = False
@@ -54,7 +53,7 @@ class Flight:
         self.marks: list[Mark] = []
         self.replica = ""
         self.cold_start = False
-        self.passengers = 0
+        self.requests = 0  # that have joined and not left
         self.task: asyncio.Task[None] | None = None
         self._waiters: list[asyncio.Future[bool]] = []
 
@@ -64,16 +63,17 @@ class Flight:
 
     @property
     def used_tokens(self) -> int:
-        """What the model has worked on so far: the prompt from its admission on, and the output as it comes."""
+        """Tokens so far: the prompt's from its admission on, and the output's as they come."""
         return self.prompt_tokens + len(self.texts) if self.admitted else 0
 
     # The work's side ------------------------------------------------------------------------------
 
     def land(self, finish_reason: str = "", error: ApiError | None = None) -> None:
         self.finish_reason, self.error, self.done, self.end_ns = finish_reason, error, True, now_ns()
-        self.tell()
+        self.wake()
 
-    def tell(self) -> None:
+    def wake(self) -> None:
+        """Let the requests see what has changed."""
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             _set(waiter, True)
@@ -81,7 +81,7 @@ class Flight:
     # A request's side -----------------------------------------------------------------------------
 
     async def changed(self, timeout_s: float) -> bool:
-        """Wait for more text or the end; False if `timeout_s` passed first."""
+        """Wait for more text or for the end. Returns False if `timeout_s` passed first."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[bool] = loop.create_future()
         self._waiters.append(waiter)
@@ -109,16 +109,17 @@ class Coalescer:
     def join(
         self, key: bytes | None, leader: tuple[bytes, bytes], priority: int, work: Callable[[Flight], Awaitable[None]]
     ) -> tuple[Flight, bool]:
-        """The flight for `key`, and whether it was under way. Key None flies alone. Every `join` wants one `leave`.
+        """The flight for `key`, and whether it was under way already. With key None it is never shared. Every `join`
+        needs one `leave`.
 
-        A request does not join a flight of a worse priority: it would wait longer than without it.
+        A request does not join a flight of a worse priority, because it would wait longer than alone.
         """
         flight = self._flights.get(key) if key is not None else None
         if flight is not None and flight.priority <= priority:
-            flight.passengers += 1
+            flight.requests += 1
             return flight, True
         flight = Flight(key, leader, priority)
-        flight.passengers = 1
+        flight.requests = 1
         if key is not None:
             self._flights[key] = flight
         flight.task = asyncio.get_running_loop().create_task(self._fly(flight, work))
@@ -127,8 +128,8 @@ class Coalescer:
         return flight, False
 
     def leave(self, flight: Flight) -> None:
-        flight.passengers -= 1
-        if flight.passengers == 0 and not flight.done:
+        flight.requests -= 1
+        if flight.requests == 0 and not flight.done:
             self._forget(flight)
             assert flight.task is not None
             flight.task.cancel()
@@ -136,7 +137,7 @@ class Coalescer:
     async def _fly(self, flight: Flight, work: Callable[[Flight], Awaitable[None]]) -> None:
         try:
             await work(flight)
-        except Exception:  # noqa: BLE001  (whatever it is, nobody may wait for ever, and the log has the reason)
+        except Exception:  # noqa: BLE001  (whatever it is, no request may wait for ever, and the log has the reason)
             request = flight.leader[0].hex()
             _log.exception("flight.failed", request=request)
             if not flight.done:

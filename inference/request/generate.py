@@ -1,4 +1,4 @@
-"""The work of one inference: count the prompt's tokens, wait for a place, ask a replica, and pass its tokens on."""
+"""Runs one inference: counts the prompt's tokens, waits for a place in the pool, calls a replica, and passes its tokens on."""
 
 import asyncio
 import time
@@ -8,6 +8,7 @@ import structlog
 
 from inference.backends.fleet import PoolState, Replica
 from inference.backends.triton import Inference
+from inference.core.errors import RetryableError
 from inference.core.normalise import Question
 from inference.core.openai import errors
 from inference.core.snapshot import Model, StageTimeouts
@@ -15,12 +16,12 @@ from inference.observability.spans import ADMIT, INFER, TOKENIZE, Mark, now_ns, 
 from inference.request.admit import QueueFullError
 from inference.request.coalesce import Flight
 from inference.request.tokenize import Tokenizer
-from inference.wires.grpc import GrpcError, RefusedError, Status, UnreachableError
+from inference.wires.grpc import GrpcError, RefusedError, UnavailableError, UnreachableError
 
 _log = structlog.get_logger()
-_RETRY_AFTER_S = 1.0  # a replica is asked again within two seconds at most; a model takes longer to load than that
+_RETRY_AFTER_S = RetryableError.retry_after_s
 _ATTEMPTS = 2
-_MAX_ANSWER_CHARS = 4 << 20  # of one answer, kept whole for those who share it: some 30 times the longest a model gives
+_MAX_ANSWER_CHARS = 4 << 20  # of one answer, which is kept in memory: some 30 times the longest that a model gives
 
 
 class Work(NamedTuple):
@@ -35,7 +36,7 @@ class Work(NamedTuple):
 
 
 async def generate(work: Work, flight: Flight) -> None:
-    """Fill `flight`. Whatever goes wrong lands in it as an ApiError; cancelling this stops the model."""
+    """Fill `flight`, with an ApiError if the inference fails. Cancelling this stops the model."""
     flight.marks.append(Mark(TOKENIZE, now_ns()))
     try:
         flight.prompt_tokens = await _count(work)
@@ -43,7 +44,7 @@ async def generate(work: Work, flight: Flight) -> None:
         await _admit(work)
         flight.admitted = True
         if flight.metered:
-            flight.tell()
+            flight.wake()
         try:
             await _infer(work, flight)
         finally:
@@ -74,28 +75,27 @@ async def _admit(work: Work) -> None:
         return
     try:
         await admission.acquire(work.priority, work.timeouts.queue_ms / 1000)
-    except QueueFullError:
-        raise errors.overloaded(work.model.name, _RETRY_AFTER_S) from None
+    except QueueFullError as error:
+        raise errors.overloaded(work.model.name, error.retry_after_s) from None
     except TimeoutError:
         raise errors.stage_timeout("queue", work.timeouts.queue_ms) from None
 
 
 async def _infer(work: Work, flight: Flight) -> None:
     tried: list[Replica] = []
-    again: Replica | None = None  # refused the last call though it lives: better than nobody
+    again: Replica | None = None  # it refused the last call, but it lives: used when there is no other
     for attempt in range(1, _ATTEMPTS + 1):
         replica = work.pool.choose(tried) or again
         if replica is None:
-            # Each that was tried was alive and refused, or has just gone: either way a moment may mend it.
             what = "is not answering" if tried else "has no replica that is ready"
             raise errors.unavailable(f"The model {work.model.name!r} {what}. Try again in a moment.", _RETRY_AFTER_S)
         tried.append(replica)
         again = None
         replica.in_flight += 1
         try:
-            await _ask(work, flight, replica, attempt)
+            await _attempt(work, flight, replica, attempt)
         except RefusedError:
-            replica.doubted()
+            replica.probe_soon()
             again = replica
         except UnreachableError as error:
             replica.failed(error.message)
@@ -103,15 +103,16 @@ async def _infer(work: Work, flight: Flight) -> None:
                 raise errors.unavailable(
                     "The model's replica was lost in the middle of the answer.", _RETRY_AFTER_S
                 ) from None
-        except GrpcError as error:
+        except UnavailableError as error:
             replica.health.call_failed(time.monotonic())
-            if error.status is not Status.UNAVAILABLE:
-                _log.warning("model.failed", model=work.model.name, replica=replica.name, reason=str(error))
-                raise errors.model_failed(error.message) from None
-            replica.doubted()  # its queue is full, or its model is being loaded
+            replica.probe_soon()  # its queue is full, or its model is being loaded
             if flight.texts:
                 message = "The model stopped in the middle of the answer."
                 raise errors.unavailable(message, _RETRY_AFTER_S, detail=error.message) from None
+        except GrpcError as error:
+            replica.health.call_failed(time.monotonic())
+            _log.warning("model.failed", model=work.model.name, replica=replica.name, reason=str(error))
+            raise errors.model_failed(error.message) from None
         except errors.ApiError as error:
             if error.stage == "model":
                 replica.health.call_failed(time.monotonic())
@@ -124,8 +125,8 @@ async def _infer(work: Work, flight: Flight) -> None:
     raise errors.unavailable(f"The model {work.model.name!r} is not answering. Try again in a moment.", _RETRY_AFTER_S)
 
 
-async def _ask(work: Work, flight: Flight, replica: Replica, attempt: int) -> None:
-    """One attempt, which is one span."""
+async def _attempt(work: Work, flight: Flight, replica: Replica, attempt: int) -> None:
+    """Call one replica. Each attempt has a span of its own."""
     mark = Mark(INFER, now_ns(), replica.name, replica.pool, attempt)
     mark.id = span_id()
     if attempt > 1:
@@ -143,7 +144,7 @@ async def _ask(work: Work, flight: Flight, replica: Replica, attempt: int) -> No
         async with asyncio.timeout_at(start_s + timeout_ms / 1000) as timeout:
             inference = await replica.model.infer(work.question, flight.prompt_tokens, work.priority, traceparent)
             if inference.waiting:
-                # Every replica's server has as many calls as it takes at once: one more stage of the queue.
+                # The servers of all replicas are at their limit of calls, so this time counts as queue again.
                 mark.stage, stage, timeout_ms = ADMIT, "queue", work.timeouts.queue_ms
                 timeout.reschedule(start_s + timeout_ms / 1000)
                 await inference.sent()
@@ -165,7 +166,7 @@ async def _ask(work: Work, flight: Flight, replica: Replica, attempt: int) -> No
                 if chunk.finish_reason:
                     flight.land(chunk.finish_reason)
                     return
-                flight.tell()
+                flight.wake()
         mark.error = "no_finish_reason"
         raise errors.model_failed("it ended its answer without saying why")
     except TimeoutError:

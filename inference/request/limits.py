@@ -1,4 +1,4 @@
-"""What one request takes from its tenant's limits, and what the answer's headers say of them."""
+"""Charges a request to its tenant's limits, and writes the answer's headers about them."""
 
 import time
 
@@ -8,8 +8,13 @@ from inference.policy.serving import Caller
 from inference.wires.http.exchange import Headers
 
 
+def meter_of(caller: Caller) -> "Meter | None":
+    """A meter for a tenant with a limit; others need none."""
+    return Meter(caller) if caller.requests is not None or caller.tokens is not None else None
+
+
 class Meter:
-    """For a tenant with a limit; others need none."""
+    """What one request has taken."""
 
     __slots__ = ("_charged", "_requests", "_tier", "_tokens")
 
@@ -24,7 +29,7 @@ class Meter:
         return self._tokens is not None
 
     def enter(self) -> None:
-        """Take the request itself. Raises ApiError where a limit is reached."""
+        """Take the request itself. Raises ApiError if a limit is reached."""
         now_s = time.monotonic()
         if self._tokens is not None and (wait_s := self._tokens.wait_s(now_s)) > 0:
             raise errors.rate_limited(self._tier, "tokens", self._tokens.limit, wait_s)
@@ -34,13 +39,13 @@ class Meter:
             self._requests.take(1, now_s)
 
     def charge(self, used: int) -> None:
-        """`used` tokens in all so far: take those that are new since the last time."""
+        """Take what is new since the last time. `used` counts all tokens so far."""
         if self._tokens is not None and used > self._charged:
             self._tokens.take(used - self._charged, time.monotonic())
             self._charged = used
 
     def headers(self) -> Headers:
-        """As OpenAI names them."""
+        """The headers that OpenAI sends."""
         out: Headers = []
         now_s = time.monotonic()
         for bucket, what in ((self._requests, b"requests"), (self._tokens, b"tokens")):

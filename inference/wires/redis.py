@@ -1,10 +1,8 @@
-"""One pipelined Redis connection: commands of all requests share it, and one event loop turn's commands share one
-write.
+"""Sends the commands of all requests over one pipelined Redis connection, with one write per turn of the event loop.
 
-redis-py costs about three times the CPU per GET (docs/gateway.md has the figures), which is most of what a cache hit
-may cost;
-the parser is the same hiredis that redis-py uses. Losing the connection fails what was asked at once, and it comes
-back by itself.
+redis-py needs about three times the CPU per GET, which is most of what a cache hit may cost (docs/gateway.md has the
+figures). The parser is the one that redis-py uses, hiredis. When the connection is lost, all commands without a reply
+fail at once, and a new connection is made in the background.
 """
 
 import asyncio
@@ -16,53 +14,54 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import hiredis
 import structlog
 
+from inference.core.errors import RetryableError
 from inference.tasks import keep
 
 ReplyError = hiredis.ReplyError
-"""An error that Redis answers a command with."""
+"""An error reply of Redis."""
 
 _log = structlog.get_logger()
 _CONNECT_TIMEOUT_S = 1.0
 _BACKOFF_FIRST_S = 0.05
 _BACKOFF_MOST_S = 1.0
-_NO_HURRY_S = 0.002
-_REFUSED = ("READONLY", "LOADING", "MASTERDOWN")  # after a failover: another server has the name now, or will have it
-_REFUSED_PAUSE_S = 1.0  # between connections made for that reason
-_MAX_PENDING = 10_000  # commands without an answer; past that Redis is as good as gone
+_WRITE_DELAY_S = 0.002
+_REFUSED = ("READONLY", "LOADING", "MASTERDOWN")  # after a failover: the name belongs to another server, or will soon
+_REFUSED_PAUSE_S = 1.0  # at least, between two connections made for that reason
+_MAX_PENDING = 10_000  # commands without a reply; no more are sent
 
 
-class RedisGoneError(ConnectionError):
-    """Redis cannot be asked now."""
+class RedisLostError(RetryableError, ConnectionError):
+    """Redis is not connected, or the connection was lost before the reply."""
 
 
 class _Pipe(asyncio.Protocol):
-    """The socket: commands out, replies in, in order."""
+    """The socket. Replies come in the order of the commands."""
 
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
         self.lost: asyncio.Future[None] = self.loop.create_future()
         self._transport: asyncio.Transport | None = None
-        self._reader = hiredis.Reader(protocolError=RedisGoneError)
+        self._reader = hiredis.Reader(protocolError=RedisLostError)
         self._waiting: deque[asyncio.Future[object]] = deque()
         self._out: list[bytes] = []
         self._flushing = False
-        self.quiet_since_s = 0.0  # when it last sent something, or was first asked after that
+        self.quiet_since_s = 0.0  # when Redis last sent something, or got the first command after that
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
 
-    def ask(self, *command: bytes | str | int, hurry: bool = True) -> asyncio.Future[object]:
-        """Send a command. The future fails with RedisGoneError, or holds the reply (an error reply as
-        `hiredis.ReplyError`). Without `hurry` it goes with the next that is in one, or after 2 ms, whichever is first.
+    def send(self, *command: bytes | str | int, hurry: bool = True) -> asyncio.Future[object]:
+        """Send a command. The future fails with RedisLostError, or holds the reply (an error reply as
+        `hiredis.ReplyError`). Without `hurry` it is sent with the next hurried command, after 2 ms at most.
         """
         if self._transport is None or len(self._waiting) >= _MAX_PENDING:
-            raise RedisGoneError("not connected")
+            raise RedisLostError("not connected")
         reply: asyncio.Future[object] = self.loop.create_future()
         if not self._waiting:
             self.quiet_since_s = self.loop.time()
         self._waiting.append(reply)
         if not hurry:
-            self.loop.call_later(_NO_HURRY_S, self._flush)
+            self.loop.call_later(_WRITE_DELAY_S, self._flush)
         elif not self._flushing:
             self._flushing = True
             self.loop.call_soon(self._flush)
@@ -82,7 +81,7 @@ class _Pipe(asyncio.Protocol):
                 waiting = self._waiting.popleft()
                 if not waiting.done():
                     waiting.set_result(reply)
-        except (RedisGoneError, IndexError):
+        except (RedisLostError, IndexError):
             self.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -90,8 +89,8 @@ class _Pipe(asyncio.Protocol):
         waiting, self._waiting = self._waiting, deque()
         for reply in waiting:
             if not reply.done():
-                reply.set_exception(RedisGoneError(str(error or "closed by Redis")))
-                reply.exception()  # the one who asked may have left
+                reply.set_exception(RedisLostError(str(error or "closed by Redis")))
+                reply.exception()  # marks it as seen: the request that sent the command may have ended
         if not self.lost.done():
             self.lost.set_result(None)
 
@@ -101,9 +100,7 @@ class _Pipe(asyncio.Protocol):
 
 
 class RedisConnection:
-    """Keeps one connection to `url` alive. `up` says whether asking makes sense; while it is False nothing waits for
-    Redis.
-    """
+    """Keeps one connection to `url`. While `up` is False, no command is sent and no request waits for Redis."""
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
@@ -117,7 +114,7 @@ class RedisConnection:
         self._user, self._password = unquote(parts.username or "default"), unquote(parts.password or "")
         self._pipe: _Pipe | None = None
         self._task: asyncio.Task[None] | None = None
-        self._refused = ""  # what it last refused a command with, until it takes one again
+        self._refused = ""  # the kind of the last refusal, until Redis takes a write again
         self._refused_at_s = -_REFUSED_PAUSE_S
         self.where = self._unix or f"{self._host}:{self._port}"  # for logs: no password
 
@@ -127,7 +124,7 @@ class RedisConnection:
 
     @property
     def quiet_since_s(self) -> float:
-        """Since when Redis owes an answer and has sent nothing, on the event loop's clock."""
+        """Since when Redis has sent nothing though a reply is due, on the event loop's clock."""
         return self._pipe.quiet_since_s if self._pipe is not None else 0.0
 
     def start(self) -> None:
@@ -140,57 +137,62 @@ class RedisConnection:
         if self._pipe is not None:
             self._pipe.abort()
 
-    def ask(self, *command: bytes | str | int, hurry: bool = True) -> asyncio.Future[object]:
-        """Send a command. Raises RedisGoneError."""
+    def send(self, *command: bytes | str | int, hurry: bool = True) -> asyncio.Future[object]:
+        """Send a command. Raises RedisLostError."""
         if self._pipe is None:
-            raise RedisGoneError("not connected")
-        return self._pipe.ask(*command, hurry=hurry)
+            raise RedisLostError("not connected")
+        return self._pipe.send(*command, hurry=hurry)
 
     def restart(self) -> None:
-        """Give this connection up, as one that does not answer; a new one is made once Redis answers again."""
+        """Drop this connection. A new one is made as soon as Redis answers."""
         if self._pipe is not None:
             self._pipe.abort()
             self._pipe = None
 
-    def refused(self, error: hiredis.ReplyError) -> None:
-        """A command was answered with an error. Where that says that this server is no master any more, or not yet, look
-        its name up again and connect anew, at most once a second; until then what it does answer is used.
+    def note_refusal(self, error: hiredis.ReplyError) -> None:
+        """Handle an error reply. If it says that this server is not the master, look the name up again and connect anew,
+        at most once a second. Until then the answers of this server are used.
         """
         kind = str(error).partition(" ")[0]
         if kind not in _REFUSED:
             return
         if kind != self._refused:
-            _log.warning("redis.refused", where=self.where, reason=str(error), effect="connecting anew")
+            _log.warning("redis.command_refused", where=self.where, reason=str(error), effect="connecting anew")
             self._refused = kind
         now_s = asyncio.get_running_loop().time()
         if now_s - self._refused_at_s >= _REFUSED_PAUSE_S:
             self._refused_at_s = now_s
             self.restart()
 
-    def took(self) -> None:
-        """A write was taken."""
+    def note_write(self) -> None:
+        """Redis has taken a write."""
         self._refused = ""
 
     async def _keep(self) -> None:
-        backoff_s, told = _BACKOFF_FIRST_S, False
+        backoff_s, reported = _BACKOFF_FIRST_S, False
         while True:
             try:
                 pipe = await self._connect()
-            except (OSError, TimeoutError, ValueError, hiredis.ReplyError) as error:  # ValueError: no such host can be
-                if not told:
+            except (
+                OSError,
+                TimeoutError,
+                ValueError,
+                hiredis.ReplyError,
+            ) as error:  # ValueError: no host can have this name
+                if not reported:
                     _log.warning(
-                        "redis.down",
+                        "redis.lost",
                         where=self.where,
                         reason=str(error) or "timed out",
                         effect="serving without the cache",
                     )
-                    told = True
+                    reported = True
                 await asyncio.sleep(backoff_s)
                 backoff_s = min(_BACKOFF_MOST_S, backoff_s * 2)
                 continue
-            if told:
-                _log.info("redis.up", where=self.where)
-            backoff_s, told = _BACKOFF_FIRST_S, False
+            if reported:
+                _log.info("redis.connected", where=self.where)
+            backoff_s, reported = _BACKOFF_FIRST_S, False
             self._pipe = pipe
             try:
                 await pipe.lost
@@ -207,8 +209,8 @@ class RedisConnection:
                 else:
                     _, pipe = await loop.create_connection(_Pipe, self._host, self._port, ssl=self._tls)
                 if self._password:
-                    self._check(await pipe.ask("AUTH", self._user, self._password))
-                self._check(await pipe.ask("SELECT", self._db))  # an answer: it is Redis, and it lives
+                    self._check(await pipe.send("AUTH", self._user, self._password))
+                self._check(await pipe.send("SELECT", self._db))  # the reply shows that Redis works
                 return pipe
         except BaseException:
             if pipe is not None:

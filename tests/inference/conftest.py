@@ -1,15 +1,30 @@
+import itertools
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from deploy.local.ports import free_ports
 from deploy.local.triton import Triton, load, triton
 from inference.core.snapshot import Snapshot
-from tests.support.gateway.process import Gateway, Receiver, StartGateway, a_snapshot, gateway_command, small_only
+from tests.support.gateway.process import (
+    Gateway,
+    Receiver,
+    Serve,
+    StartGateway,
+    Tune,
+    a_snapshot,
+    gateway_command,
+    serves,
+    small_only,
+    within,
+)
 from tests.support.gateway.triton_double import StartDouble, TritonDouble
 from tests.support.start import Start
+
+_versions = itertools.count(1000, 1000)  # of `serve`: far from those that tests choose
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +63,50 @@ def start_gateway(start: Start, tmp_path: Path) -> StartGateway:
         command, port, path = gateway_command(tmp_path, snapshot, **settings)
         process = start(command)
         return Gateway(port, path, process, Path(str(process.log)))
+
+    return begin
+
+
+@pytest.fixture(scope="session")
+def plain_gateway(start_once: Start, tmp_path_factory: pytest.TempPathFactory) -> Gateway:
+    """A gateway without a cache, for `serve`."""
+    command, port, path = gateway_command(tmp_path_factory.mktemp("gateway"), None)
+    process = start_once(command)
+    return Gateway(port, path, process, Path(str(process.log)))
+
+
+@pytest.fixture
+def serve(plain_gateway: Gateway) -> Serve:
+    """`serve(snapshot)` gives the session's plain gateway, which obeys this snapshot and has a replica that is up.
+
+    For tests that need no settings of their own, and look at no counters and at no log: other tests use it too.
+    """
+
+    def begin(snapshot: Snapshot) -> Gateway:
+        within(10, plain_gateway.idle)
+        plain_gateway.obey(msgspec.structs.replace(snapshot, version=next(_versions)))
+        within(10, lambda: serves(plain_gateway.port))
+        return plain_gateway
+
+    return begin
+
+
+@pytest.fixture(scope="session")
+def tunable_triton(start_once: Start) -> Triton:
+    """A Triton whose models each test loads anew with `tune`."""
+    grpc, http, metrics = free_ports(3)
+    server = triton((grpc, http, metrics), env={"WEIR_MODEL_TIME_SCALE": "0.1"})
+    start_once(server.command)
+    return server
+
+
+@pytest.fixture
+def tune(tunable_triton: Triton) -> Tune:
+    """`tune(time_scale="20")` loads the small model with this parameter, and returns the Triton."""
+
+    def begin(**parameters: str) -> Triton:
+        load(tunable_triton, "chat_small", **{"fail_after_tokens": "-1", "time_scale": "0.1", **parameters})
+        return tunable_triton
 
     return begin
 

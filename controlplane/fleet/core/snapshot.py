@@ -132,4 +132,5 @@ def _pool(pool: PoolValue) -> Pool:
         endpoints=pool.endpoints,
         max_concurrency=pool.max_concurrency,
         max_queue=pool.max_queue,
+        protocol="triton",
     )

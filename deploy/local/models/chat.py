@@ -1,4 +1,4 @@
-"""The chat models as Triton's python backend runs them: `docs/models.md` gives their inputs, outputs and parameters."""
+"""Runs the chat models in Triton's python backend. docs/models.md lists their inputs, outputs and parameters."""
 
 import json
 import os
@@ -17,10 +17,10 @@ CORPUS = Path(__file__).with_name("corpus.txt")
 
 
 class Metrics:
-    """Triton's metrics page shows these, labelled by model and instance."""
+    """Metrics on Triton's page, labelled by model and instance."""
 
     def __init__(self, model: str, instance: str) -> None:
-        self._families = []  # Triton wants them to outlive their metrics
+        self._families = []  # Triton needs them as long as their metrics
 
         def metric(kind: int, name: str, description: str) -> Any:
             family = pb_utils.MetricFamily(name=name, description=description, kind=kind)
@@ -35,7 +35,7 @@ class Metrics:
 
 
 class ChatSequence:
-    """One Triton request: its tokens go out through its response sender."""
+    """One Triton request. Its tokens are sent through its response sender."""
 
     def __init__(
         self, request: Any, texts: Iterator[str], prompt_tokens: int, max_tokens: int, model: "TritonPythonModel"
@@ -56,7 +56,7 @@ class ChatSequence:
         if self._sent == self._model.fail_after_tokens:
             self._end(
                 pb_utils.TritonError(
-                    "the model failed, as its parameter fail_after_tokens asks", pb_utils.TritonError.INTERNAL
+                    "the model failed, as its parameter fail_after_tokens demands", pb_utils.TritonError.INTERNAL
                 )
             )
             return False
@@ -93,9 +93,9 @@ class TritonPythonModel:
         )
 
     def execute(self, requests: list[Any]) -> None:
-        """Starts every request of the batch at once, and does not come back before a whole batch would find room.
+        """Starts all requests of the batch at once, and returns when there is room for another whole batch.
 
-        So requests wait in Triton's own queue, where priorities and the queue policy hold, and its trace says `queue` for it.
+        So requests wait in Triton's own queue, where priorities and the queue policy hold, and its trace calls that `queue`.
         """
         sequences = []
         for request in requests:
@@ -112,7 +112,7 @@ class TritonPythonModel:
         self.engine.stop()
 
     def _report(self, active: int) -> None:
-        """Once per step, since each of these is a message to another process."""
+        """Called once per step, because each call is a message to another process."""
         self.metrics.active.set(active)
         self.metrics.tokens.increment(self.tokens)
         self.tokens = 0

@@ -1,6 +1,6 @@
-"""Continuous batching: new prompts are read together, then every running sequence gets one token per step.
+"""Runs sequences with continuous batching: new prompts are read together, then every sequence gets one token per step.
 
-A step's length comes from the timing, its tokens from the sequences. Nothing here knows of Triton.
+The length of a step comes from the timing, its tokens from the sequences. The engine does not depend on Triton.
 """
 
 import os
@@ -12,22 +12,22 @@ from typing import Protocol
 
 from deploy.local.models.timing import GpuTiming
 
-POLL_S = 0.02  # how often sequences are asked whether they are cancelled
+POLL_S = 0.02  # how often the engine looks for cancelled sequences
 
 
 class Running(Protocol):
-    """One request being answered, as the engine sees it."""
+    """A request that is being answered, as the engine sees it."""
 
     prompt_tokens: int
 
     def cancelled(self) -> bool:
-        """Whether nobody wants the answer any more."""
+        """Whether its client has cancelled it."""
 
     def step(self) -> bool:
-        """Give out the next token; False when it was the last (or failed: then the sequence has told its client)."""
+        """Send the next token. Returns False after the last one, or after an error that the sequence has sent."""
 
     def abandon(self) -> None:
-        """Computing has stopped because it was cancelled."""
+        """The engine has stopped computing it, because it was cancelled."""
 
 
 class Engine:
@@ -52,7 +52,7 @@ class Engine:
         self._thread.start()
 
     def submit(self, sequences: Sequence[Running], room_for: int) -> None:
-        """Begin with `sequences` at once, and return when there is room for `room_for` more: whoever waits, waits with the caller."""
+        """Begin `sequences` at once, and return when there is room for `room_for` more."""
         with self._changed:
             self._arrived.extend(sequences)
             self._changed.notify_all()
@@ -72,7 +72,7 @@ class Engine:
             self._loop()
         except BaseException:  # noqa: BLE001  (whatever it is)
             traceback.print_exc()
-            os._exit(70)  # without it the process would hold requests for ever; Triton sees the end, and says so
+            os._exit(70)  # else the process would keep its requests for ever; Triton reports that the process has ended
 
     def _loop(self) -> None:
         reading: list[Running] = []
@@ -93,23 +93,23 @@ class Engine:
             self._on_step(len(self._active))
 
     def _pass(self, duration_s: float) -> None:
-        """Let a step's time go by. Stop early when everyone has gone."""
+        """Wait for the duration of a step, or until all sequences are cancelled."""
         end = time.monotonic() + duration_s * self._time_scale
         while self._active and not self._stopping and (left := end - time.monotonic()) > 0:
             time.sleep(min(left, POLL_S))
             self._drop_cancelled()
 
     def _drop_cancelled(self) -> None:
-        gone = [sequence for sequence in self._active if sequence.cancelled()]
-        for sequence in gone:
+        cancelled = [sequence for sequence in self._active if sequence.cancelled()]
+        for sequence in cancelled:
             sequence.abandon()
-        self._remove(gone)
+        self._remove(cancelled)
 
     def _advance(self, sequences: Sequence[Running]) -> None:
         self._remove([sequence for sequence in sequences if not sequence.step()])
 
-    def _remove(self, gone: Sequence[Running]) -> None:
-        if gone:
+    def _remove(self, ended: Sequence[Running]) -> None:
+        if ended:
             with self._changed:
-                self._active = [sequence for sequence in self._active if sequence not in gone]
+                self._active = [sequence for sequence in self._active if sequence not in ended]
                 self._changed.notify_all()

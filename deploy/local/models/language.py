@@ -1,6 +1,6 @@
-"""A small real language model: trigrams with back-off over a few pages, weighted by how near each page is to the prompt.
+"""A small language model: trigrams with back-off over a few pages, weighted by how near each page is to the prompt.
 
-It exists so that answers differ by prompt, temperature and seed, and end by themselves; nobody should want its opinion.
+Its answers differ by prompt, temperature and seed, and end by themselves. They are not meant to be useful.
 """
 
 import re
@@ -19,12 +19,12 @@ Context = tuple[int, ...]
 TOKEN = re.compile(r" ?\w+|\s*[^\w\s]")
 END = "\0"
 ORDER_WEIGHTS = (0.002, 0.05, 0.948)  # of the unigram, bigram and trigram estimates
-REPEATED = 1e-6  # what is left of a token's weight where it would write the same three tokens again
+REPEATED = 1e-6  # factor on the weight of a token that would repeat three tokens
 
 
 @dataclass(frozen=True, slots=True)
 class Followers:
-    """What came after a context: one entry per occurrence, with the document it was in."""
+    """The tokens that followed a context: one entry per occurrence, with its document."""
 
     tokens: Numbers
     documents: Numbers
@@ -33,13 +33,13 @@ class Followers:
 @dataclass(frozen=True)
 class LanguageModel:
     vocabulary: tuple[str, ...]  # sorted; the first is END
-    followers: dict[Context, Followers]  # by the none, one or two tokens before
-    rarity: dict[str, Weights]  # by word: its inverse document frequency in each document that holds it, else 0
+    followers: dict[Context, Followers]  # by the zero, one or two tokens before
+    rarity: dict[str, Weights]  # by word: its inverse document frequency in each document that contains it, else 0
     documents: int
 
     @classmethod
     def train(cls, documents: Sequence[str]) -> "LanguageModel":
-        """Count `documents`; each is one complete answer, so the model learns where answers end."""
+        """Train on `documents`. Each is one complete answer, so the model learns where answers end."""
         texts = [[END, END, *tokens(document), END] for document in documents]
         vocabulary = tuple(sorted({token for text in texts for token in text}))
         ids = {token: number for number, token in enumerate(vocabulary)}
@@ -54,11 +54,11 @@ class LanguageModel:
 
     @classmethod
     def load(cls, path: Path) -> "LanguageModel":
-        """Train on a text file whose documents are set apart by blank lines."""
+        """Train on a text file whose documents are separated by blank lines."""
         return cls.train(path.read_text(encoding="utf-8").strip().split("\n\n"))
 
     def generate(self, prompt: str, *, temperature: float, seed: int | None) -> Iterator[str]:
-        """One token's text after another; ends where the model would end its answer.
+        """The texts of the tokens, up to where the model ends its answer.
 
         The same prompt at temperature 0, or with the same seed, gives the same text.
         """
@@ -69,7 +69,7 @@ class LanguageModel:
         written: dict[Context, list[int]] = {}
         while True:
             weights = self._next(first, second, relevance)
-            weights[written.get((first, second), [])] *= REPEATED  # greedy text would go in circles
+            weights[written.get((first, second), [])] *= REPEATED  # else greedy text repeats itself for ever
             token = _choose(weights, temperature, random)
             if token == end:
                 return
@@ -78,7 +78,7 @@ class LanguageModel:
             first, second = second, token
 
     def _relevance(self, prompt: str) -> Weights:
-        """How much each document counts: by the rare words it shares with the prompt, and a little by chance of the prompt's hash."""
+        """The weight of each document: by the rare words that it shares with the prompt, and a little by the prompt's hash."""
         shared = np.zeros(self.documents)
         for word in words(prompt):
             shared += self.rarity.get(word, 0.0)
@@ -88,15 +88,15 @@ class LanguageModel:
     def _next(self, first: int, second: int, relevance: Weights) -> Weights:
         mixed = np.zeros(len(self.vocabulary))
         for weight, context in zip(ORDER_WEIGHTS, ((), (second,), (first, second)), strict=True):
-            found = self.followers.get(context)
-            if found is not None:
-                counts = np.bincount(found.tokens, relevance[found.documents], minlength=len(mixed))
+            followers = self.followers.get(context)
+            if followers is not None:
+                counts = np.bincount(followers.tokens, relevance[followers.documents], minlength=len(mixed))
                 mixed += counts * (weight / counts.sum())
         return mixed
 
 
 def tokens(text: str) -> list[str]:
-    """Words and punctuation marks, each with the space before it: joined they are the text again, but for line ends."""
+    """Words and punctuation marks, each with the space before it. Joined, they are the text without its line ends."""
     return TOKEN.findall(text)
 
 
@@ -105,7 +105,7 @@ def words(text: str) -> set[str]:
 
 
 def _rarity(documents: Sequence[set[str]]) -> dict[str, Weights]:
-    """Words in more than a fifth of the documents say nothing about the subject and are left out."""
+    """The rarity of words. Words in more than a fifth of the documents do not help to find the subject, and are left out."""
     holders: dict[str, list[int]] = {}
     for number, document in enumerate(documents):
         for word in document:

@@ -1,8 +1,8 @@
-"""How long a GPU would take: two straight lines, fitted to a published table of measurements. No GPU is involved.
+"""The times that a GPU would take: two straight lines, fitted to a published table of measurements.
 
 Source: the performance table of SageServe (from splitwise-sim, MIT licence), which gives prompt and token times of anonymised models
 "A" to "D" by GPU, tensor-parallel size, prompt length and batch. The repository holds only the coefficients below, each a least-squares
-fit of relative error, ms. Median error of the fits: prefill 10 %, per-token time 2 %. `docs/models.md` says more.
+fit of relative error, ms. Median error of the fits: prefill 10 %, per-token time 2 %. docs/models.md has more.
 """
 
 from dataclasses import dataclass
@@ -18,11 +18,11 @@ class GpuTiming:
     decode_sequence_ms: float
 
     def prefill_s(self, prompt_tokens: int) -> float:
-        """Reading `prompt_tokens` tokens, of all prompts that are read together, s."""
+        """Seconds to read `prompt_tokens` tokens, of all prompts that are read together."""
         return (self.prefill_ms + prompt_tokens * self.prefill_token_ms) / 1e3
 
     def decode_s(self, sequences: int) -> float:
-        """One token for each of `sequences`, s."""
+        """Seconds for one token of each of `sequences` sequences."""
         return (self.decode_ms + sequences * self.decode_sequence_ms) / 1e3
 
 

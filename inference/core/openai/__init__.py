@@ -1,1 +1,1 @@
-"""OpenAI's API as its official client speaks it: requests in, responses, events and errors out. Pure."""
+"""OpenAI's API as its official client uses it: requests, responses, events and errors."""

@@ -1,21 +1,18 @@
-"""Errors in OpenAI's shape, in two families.
-
-ApiError
- ├── PermanentError   sending it again does not help
- └── RetryableError   it may help, after `retry_after_s`
-"""
+"""Errors that clients get, in OpenAI's shape. Their families are those of `inference.core.errors`."""
 
 from dataclasses import dataclass, field
 
 import msgspec
 
+from inference.core.errors import GatewayError, PermanentError, RetryableError
+
 _LONGEST_TEXT = 500  # characters
 
 
 @dataclass(slots=True)
-class ApiError(Exception):
-    """What a client is told. `stage` is the ledger's stage that failed, and `detail` what a backend said: both are for
-    our own spans.
+class ApiError(GatewayError):
+    """What a client hears. `stage` is the ledger's stage that failed, and `detail` is what a backend said: both are for
+    the gateway's own spans.
     """
 
     status: int
@@ -24,22 +21,10 @@ class ApiError(Exception):
     message: str
     param: str | None = None
     stage: str = "gateway"
-    retry_after_s: float | None = field(default=None, kw_only=True)
     detail: str = field(default="", kw_only=True)
 
-    @property
-    def should_retry(self) -> bool | None:
-        """What `x-should-retry` says; None leaves it to the client's own rule."""
-        return None
-
     def headers(self) -> list[tuple[bytes, bytes]]:
-        out: list[tuple[bytes, bytes]] = []
-        if self.retry_after_s is not None:
-            out.append((b"retry-after", b"%d" % max(1, round(self.retry_after_s + 0.499))))
-            out.append((b"retry-after-ms", b"%d" % max(1, round(self.retry_after_s * 1000))))
-        if self.should_retry is not None:
-            out.append((b"x-should-retry", b"true" if self.should_retry else b"false"))
-        return out
+        return []
 
     def body(self) -> bytes:
         error = {
@@ -51,119 +36,125 @@ class ApiError(Exception):
         return msgspec.json.encode({"error": error})
 
 
-class PermanentError(ApiError):
-    @property
-    def should_retry(self) -> bool | None:
-        return False if self.status >= 500 else None
+class PermanentApiError(ApiError, PermanentError):
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """The official client sends again what was answered with a 5xx, unless a header says otherwise."""
+        return [(b"x-should-retry", b"false")] if self.status >= 500 else []
 
 
-class RetryableError(ApiError):
-    @property
-    def should_retry(self) -> bool | None:
-        return True
+@dataclass(slots=True)
+class RetryableApiError(ApiError, RetryableError):
+    retry_after_s: float = field(kw_only=True)
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        return [
+            (b"retry-after", b"%d" % max(1, round(self.retry_after_s + 0.499))),
+            (b"retry-after-ms", b"%d" % max(1, round(self.retry_after_s * 1000))),
+            (b"x-should-retry", b"true"),
+        ]
 
 
 _INVALID = "invalid_request_error"
 
 
 def invalid(message: str, param: str | None = None, code: str = "invalid_value") -> ApiError:
-    return PermanentError(400, _INVALID, code, message, param)
+    return PermanentApiError(400, _INVALID, code, message, param)
 
 
 def unsupported(param: str, remedy: str) -> ApiError:
-    return PermanentError(
+    return PermanentApiError(
         400, _INVALID, "unsupported_parameter", f"`{param}` is not supported with this value: {remedy}", param
     )
 
 
 def context_length(tokens: int, limit: int, param: str) -> ApiError:
     message = f"The prompt has {tokens} tokens or more; this model takes at most {limit}. Shorten it."
-    return PermanentError(400, _INVALID, "context_length_exceeded", message, param, "tokenizer")
+    return PermanentApiError(400, _INVALID, "context_length_exceeded", message, param, "tokenizer")
 
 
 def missing_key() -> ApiError:
-    return PermanentError(401, _INVALID, "invalid_api_key", "No API key. Send it as `Authorization: Bearer KEY`.")
+    return PermanentApiError(401, _INVALID, "invalid_api_key", "No API key. Send it as `Authorization: Bearer KEY`.")
 
 
 def wrong_key() -> ApiError:
-    return PermanentError(401, _INVALID, "invalid_api_key", "The API key is not known here.")
+    return PermanentApiError(401, _INVALID, "invalid_api_key", "The API key is not known here.")
 
 
 def no_metrics() -> ApiError:
     message = "/metrics is for `Authorization: Bearer` with WEIR_METRICS_TOKEN; without such a token, for this machine."
-    return PermanentError(401, _INVALID, "invalid_api_key", message)
+    return PermanentApiError(401, _INVALID, "invalid_api_key", message)
 
 
 def no_such_model(name: str) -> ApiError:
     message = f"The model {name!r} does not exist. `GET /v1/models` lists those that do."
-    return PermanentError(404, _INVALID, "model_not_found", message, "model")
+    return PermanentApiError(404, _INVALID, "model_not_found", message, "model")
 
 
 def refused_model(name: str) -> ApiError:
     message = f"The model {name!r} is set up in a way that this gateway cannot serve. Its owner finds why in the log."
-    return PermanentError(503, "server_error", "model_misconfigured", message, "model")
+    return PermanentApiError(503, "server_error", "model_misconfigured", message, "model")
 
 
 def no_such_url(method: str, path: str) -> ApiError:
-    return PermanentError(404, _INVALID, "unknown_url", f"Unknown request URL: {method} {path}.")
+    return PermanentApiError(404, _INVALID, "unknown_url", f"Unknown request URL: {method} {path}.")
 
 
 def headers_too_large(limit: int, fields: int) -> ApiError:
-    return PermanentError(
+    return PermanentApiError(
         431, _INVALID, "headers_too_large", f"Headers over {limit} bytes or {fields} fields. Send less."
     )
 
 
 def wrong_version(version: str) -> ApiError:
     message = f"HTTP/{version} is not spoken here: use HTTP/1.1."
-    return PermanentError(505, _INVALID, "http_version_not_supported", message)
+    return PermanentApiError(505, _INVALID, "http_version_not_supported", message)
 
 
 def unknown_coding() -> ApiError:
     message = "Of transfer codings only `chunked` is understood: send the body as it is."
-    return PermanentError(501, _INVALID, "transfer_coding_not_supported", message)
+    return PermanentApiError(501, _INVALID, "transfer_coding_not_supported", message)
 
 
 def method_not_allowed(method: str, path: str) -> ApiError:
-    return PermanentError(405, _INVALID, "method_not_allowed", f"{path} does not answer to {method}.")
+    return PermanentApiError(405, _INVALID, "method_not_allowed", f"{path} does not answer to {method}.")
 
 
 def body_too_large(limit: int) -> ApiError:
-    return PermanentError(413, _INVALID, "request_too_large", f"The body is over {limit} bytes. Send less.")
+    return PermanentApiError(413, _INVALID, "request_too_large", f"The body is over {limit} bytes. Send less.")
 
 
 def rate_limited(tier: str, what: str, limit: int, retry_after_s: float) -> ApiError:
     message = f"Rate limit of tier {tier!r} reached: {limit} {what} a minute. Slow down or ask for another tier."
-    return RetryableError(429, what, "rate_limit_exceeded", message, stage="gateway", retry_after_s=retry_after_s)
+    return RetryableApiError(429, what, "rate_limit_exceeded", message, stage="gateway", retry_after_s=retry_after_s)
 
 
 def overloaded(model: str, retry_after_s: float) -> ApiError:
     message = f"Too many requests are waiting for {model!r}. Try again in a moment."
-    return RetryableError(429, "server_error", "queue_full", message, stage="queue", retry_after_s=retry_after_s)
+    return RetryableApiError(429, "server_error", "queue_full", message, stage="queue", retry_after_s=retry_after_s)
 
 
 def unavailable(message: str, retry_after_s: float, stage: str = "model", detail: str = "") -> ApiError:
-    return RetryableError(
+    return RetryableApiError(
         503, "server_error", "service_unavailable", message, stage=stage, retry_after_s=retry_after_s, detail=detail
     )
 
 
 def stage_timeout(stage: str, timeout_ms: int) -> ApiError:
     message = f"The {stage} stage took longer than its timeout of {timeout_ms} ms."
-    return PermanentError(504, "server_error", "stage_timeout", message, stage, stage)
+    return PermanentApiError(504, "server_error", "stage_timeout", message, stage, stage)
 
 
 def deadline_missed(stage: str, deadline_s: float) -> ApiError:
     message = f"No answer within the client's own deadline of {deadline_s:g} s; the time went in the {stage} stage."
-    return PermanentError(504, "server_error", "deadline_exceeded", message, stage, stage)
+    return PermanentApiError(504, "server_error", "deadline_exceeded", message, stage, stage)
 
 
 def model_failed(detail: str) -> ApiError:
-    """`detail` is for our span alone: a backend's own words may tell of its machine, its files or others' requests."""
+    """`detail` goes into the span alone: a backend's own words may name its machine, its files or others' requests."""
     message = "The model failed to answer this request. The operator of the gateway finds the reason in its trace."
-    return PermanentError(502, "server_error", "model_error", message, stage="model", detail=detail)
+    return PermanentApiError(502, "server_error", "model_error", message, stage="model", detail=detail)
 
 
 def internal(request_id: str) -> ApiError:
     message = f"The gateway failed. Its log has the reason under request {request_id}."
-    return PermanentError(500, "server_error", "internal_error", message)
+    return PermanentApiError(500, "server_error", "internal_error", message)

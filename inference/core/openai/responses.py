@@ -1,6 +1,6 @@
-"""What a client gets: whole answers and chunks, as bytes. Pure.
+"""Encodes answers and chunks of streams.
 
-A chunk differs from the next in its text alone, so all else is encoded once per request.
+Chunks differ in their text alone, so everything else is encoded once per request.
 """
 
 import msgspec
@@ -19,7 +19,7 @@ def usage(prompt_tokens: int, output_tokens: int) -> dict[str, int]:
 
 
 class ChatWriter:
-    """`identity` is unique per answer; `created` is seconds since the epoch. With `include_usage`, every chunk says
+    """`identity` is unique per answer; `created` is seconds since the epoch. With `include_usage`, every chunk has a
     `usage`.
     """
 
@@ -46,7 +46,7 @@ class ChatWriter:
         return self._before_text + _encode(text) + self._after_text
 
     def last(self, finish_reason: str, prompt_tokens: int, output_tokens: int) -> bytes:
-        """The chunk with the finish reason, the one with usage if asked for, and the end of the stream."""
+        """The chunk with the finish reason, the one with usage if it is wanted, and the end of the stream."""
         reason = _encode(finish_reason)
         end = (
             self._head
@@ -109,7 +109,7 @@ class CompletionWriter(ChatWriter):
 
 
 def error_event(body: bytes) -> bytes:
-    """An error after the stream began: the official client raises it. A clean end without [DONE] would be taken for
+    """An error in a stream that has begun. The official client raises it; a clean end without [DONE] would pass for
     success.
     """
     return b"data: " + body + b"\n\n"

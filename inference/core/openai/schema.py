@@ -1,4 +1,4 @@
-"""What a client may send: OpenAI's request bodies, decoded and judged. Raises ApiError that names the parameter."""
+"""Decodes and checks OpenAI's request bodies. Raises ApiError that names the parameter."""
 
 import re
 from typing import Any, Literal, TypeVar
@@ -27,7 +27,7 @@ class StreamOptions(msgspec.Struct):
 
 
 class _Common(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """What both endpoints share. The fields typed `Any` are known, and refused unless they ask for nothing."""
+    """The fields of both endpoints. A field typed `Any` is refused unless its value has no effect."""
 
     model: str
     max_tokens: int | None = None
@@ -35,9 +35,9 @@ class _Common(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     seed: int | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    # Cannot change the answer: read, and ignored.
+    # These cannot change the answer, and are ignored.
     user: Any = None
-    # Would change the answer in ways the model's interface has no word for.
+    # These would change the answer, but the model's interface does not have them.
     n: Any = None
     top_p: Any = None
     frequency_penalty: Any = None
@@ -94,7 +94,7 @@ class CompletionRequest(_Common, kw_only=True):
     suffix: Any = None
 
 
-# A parameter the model's interface has no word for, the values that ask for nothing, and what to do about others.
+# Parameters that the model's interface does not have: the values without effect, and the remedy for others.
 _NEUTRAL: tuple[tuple[str, tuple[Any, ...], str], ...] = (
     ("n", (None, 1), "send one request per choice"),
     ("top_p", (None, 1), "use `temperature`"),
@@ -142,22 +142,22 @@ def decode_chat(body: bytes, max_messages: int) -> ChatRequest:
         raise errors.invalid(
             f"{len(request.messages)} messages, at most {max_messages} are taken.", "messages", "array_above_max_length"
         )
-    _judge(request, _NEUTRAL_CHAT)
+    _check(request, _NEUTRAL_CHAT)
     for index, message in enumerate(request.messages):
-        _judge_message(index, message)
+        _check_message(index, message)
     return request
 
 
 def decode_completion(body: bytes) -> CompletionRequest:
     request = _decode(_completion, body)
-    _judge(request, _NEUTRAL_COMPLETION)
+    _check(request, _NEUTRAL_COMPLETION)
     if isinstance(request.prompt, list) and not (len(request.prompt) == 1 and isinstance(request.prompt[0], str)):
         raise errors.unsupported("prompt", "send one string per request")
     return request
 
 
 def text_of(message: Message) -> str:
-    """The text of a message that `decode_chat` let through."""
+    """The text of a message that `decode_chat` has accepted."""
     if isinstance(message.content, str):
         return message.content
     return "".join(part.text or "" for part in message.content or ())
@@ -173,24 +173,24 @@ def _decode(decoder: msgspec.json.Decoder[_Request], body: bytes) -> _Request:
 
 
 def _explain(message: str) -> errors.ApiError:
-    """msgspec's message, with the parameter taken out of it."""
-    found, path = _field.search(message), _path.search(message)
+    """An error with msgspec's message, and the parameter that it names."""
+    field, path = _field.search(message), _path.search(message)
     where = path.group(1) if path else ""
     text = _path.sub("", message)
-    if "unknown field" in message and found:
-        name = f"{where}.{found.group(1)}".lstrip(".")
-        return errors.PermanentError(
+    if "unknown field" in message and field:
+        name = f"{where}.{field.group(1)}".lstrip(".")
+        return errors.PermanentApiError(
             400, "invalid_request_error", "unknown_parameter", f"Unknown parameter: '{name}'.", name
         )
-    if "missing required field" in message and found:
-        name = f"{where}.{found.group(1)}".lstrip(".")
+    if "missing required field" in message and field:
+        name = f"{where}.{field.group(1)}".lstrip(".")
         return errors.invalid(f"Missing required parameter: '{name}'.", name, "missing_required_parameter")
     return errors.invalid(
         f"Invalid value for '{where}': {text}." if where else f"{text}.", where or None, "invalid_type"
     )
 
 
-def _judge(request: _Common, neutral: tuple[tuple[str, tuple[Any, ...], str], ...]) -> None:
+def _check(request: _Common, neutral: tuple[tuple[str, tuple[Any, ...], str], ...]) -> None:
     for name, values, remedy in neutral:
         value = getattr(request, name)
         if value is not None and value not in values:
@@ -205,7 +205,7 @@ def _judge(request: _Common, neutral: tuple[tuple[str, tuple[Any, ...], str], ..
         raise errors.invalid(f"`{name}` is {limit}, it must be at least 1.", name)
 
 
-def _judge_message(index: int, message: Message) -> None:
+def _check_message(index: int, message: Message) -> None:
     if message.tool_calls:
         raise errors.unsupported(f"messages[{index}].tool_calls", "models here answer in text only")
     if message.content is None:

@@ -1,11 +1,12 @@
-"""A persistent channel to one endpoint: connects when first asked, and again when the connection was lost."""
+"""Keeps a connection to one endpoint: connects with the first call, and again after the connection was lost."""
 
 import asyncio
 
+from inference.core import http2 as h2
 from inference.core.address import parse_address
-from inference.wires.grpc import frames as h2
-from inference.wires.grpc.connection import Call, Connection
-from inference.wires.grpc.errors import GrpcError, Status, UnreachableError
+from inference.wires.grpc.call import Call
+from inference.wires.grpc.connection import Connection
+from inference.wires.grpc.errors import CallFailedError, Status, UnreachableError
 
 _BACKOFF_FIRST_S = 0.02
 _BACKOFF_MOST_S = 1.0
@@ -25,7 +26,7 @@ class Channel:
         self._backoff_s = 0.0
         self._not_before_s = 0.0
         self._closed = False
-        self._heard = 0  # from connections before this one
+        self._arrivals = 0  # over connections before this one
 
     @property
     def calls(self) -> int:
@@ -34,18 +35,18 @@ class Channel:
 
     @property
     def full(self) -> bool:
-        """Whether the server takes no more calls at once."""
+        """Whether the server is at its limit of calls."""
         return self._connection is not None and self._connection.full
 
     @property
-    def heard(self) -> int:
-        """How often the server has sent something; a server that hangs sends nothing."""
-        return self._heard + (self._connection.heard if self._connection else 0)
+    def arrivals(self) -> int:
+        """How often something has arrived from the server. From a server that hangs, nothing does."""
+        return self._arrivals + (self._connection.arrivals if self._connection else 0)
 
     async def call(self, path: bytes, body: bytes, metadata: bytes = b"", priority: int = 1) -> Call:
         """Start a call with one request message. Raises UnreachableError.
 
-        Where the server takes no more calls at once, it waits (`Call.waiting`), the lowest `priority` first.
+        While the server is at its limit of calls, it waits (`Call.waiting`), the lowest `priority` first.
         """
         connection = self._connection
         if connection is None or not connection.usable:
@@ -60,11 +61,11 @@ class Channel:
                 call = await self.call(path, body, priority=priority)
                 answer = await call.read()
                 if answer is None:
-                    raise GrpcError(Status.INTERNAL, "an empty answer")
+                    raise CallFailedError(Status.INTERNAL, "an empty answer")
                 await call.read()
                 return answer
         except TimeoutError:
-            raise GrpcError(Status.DEADLINE_EXCEEDED, f"no answer within {timeout_s} s") from None
+            raise CallFailedError(Status.DEADLINE_EXCEEDED, f"no answer within {timeout_s} s") from None
         finally:
             if call is not None:
                 call.cancel()
@@ -97,7 +98,7 @@ class Channel:
         return made
 
     async def _open(self) -> Connection | UnreachableError:
-        """Failing is a result: whoever asked may have left, and an exception that nobody takes is logged as a defect."""
+        """Returns its error: the caller may have left, and asyncio logs an exception that nobody retrieves."""
         loop = asyncio.get_running_loop()
         connection: Connection | None = None
         try:
@@ -116,13 +117,13 @@ class Channel:
             self._connecting = None
         self._backoff_s = 0.0
         if self._connection is not None:  # one that drains
-            self._heard += self._connection.heard
+            self._arrivals += self._connection.arrivals
         self._connection = connection
         return connection
 
     def _lost(self, connection: Connection) -> None:
         if self._connection is connection:
-            self._heard += connection.heard
+            self._arrivals += connection.arrivals
             self._connection = None
 
 

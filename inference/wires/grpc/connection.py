@@ -1,126 +1,27 @@
-"""One HTTP/2 connection to a gRPC server: calls with one request message and any number of responses."""
+"""One HTTP/2 connection to a gRPC server, with its calls."""
 
 import asyncio
 from bisect import insort, insort_left
-from collections import deque
 from collections.abc import Callable
 from typing import cast
 
-from inference.wires.grpc import frames as h2
-from inference.wires.grpc.errors import GrpcError, RefusedError, Status, UnreachableError
-
-_WINDOW = (
-    4 << 20
-)  # bytes a server may send before it must hear from us, per call and in all: far above any answer's text
-_MAX_MESSAGE = 16 << 20  # bytes; a larger response is refused
-_LAST_STREAM = (1 << 31) - 1
-_REFUSED_PAUSE_S = (
-    0.01  # after a refusal at the limit: the server has yet to count a call as ended that it has answered
+from inference.core import http2 as h2
+from inference.wires.grpc.call import Call
+from inference.wires.grpc.errors import (
+    CallFailedError,
+    GrpcError,
+    RefusedError,
+    Status,
+    UnavailableError,
+    UnreachableError,
+    error_of,
 )
 
-
-class Call:
-    """A call. `read` gives each response message, then None when the server said OK; it raises GrpcError otherwise.
-
-    While the server has as many calls as it takes at once, a new one waits here: the lowest `priority` first, and then
-    first come.
-    """
-
-    __slots__ = (
-        "_buffer",
-        "_connection",
-        "_credit",
-        "_error",
-        "_messages",
-        "_request",
-        "_unsent",
-        "_waiter",
-        "closed",
-        "priority",
-        "stream",
-        "window",
-    )
-
-    def __init__(self, connection: "Connection", priority: int) -> None:
-        self.stream = 0  # until it is sent
-        self.window = 0  # bytes we may still send on this call
-        self.priority = priority
-        self.closed = False
-        self._request = (b"", b"", b"")  # path, body and metadata: sent once it has waited, and again once refused
-        self._connection = connection
-        self._messages: deque[bytes] = deque()
-        self._buffer = bytearray()
-        self._credit = 0  # received bytes not yet given back to the server
-        self._unsent: memoryview | None = None
-        self._error: GrpcError | None = None
-        self._waiter: asyncio.Future[None] | None = None
-
-    @property
-    def waiting(self) -> bool:
-        """Whether it has not been sent, because the server takes no more calls."""
-        return not self.stream and not self.closed
-
-    async def sent(self) -> None:
-        """Wait until it is. Raises UnreachableError."""
-        while self.waiting:
-            await self._changed()
-        if self._error is not None:
-            raise self._error
-
-    async def read(self) -> bytes | None:
-        while not self._messages:
-            if self._error is not None:
-                raise self._error
-            if self.closed:
-                return None
-            await self._changed()
-        return self._messages.popleft()
-
-    async def _changed(self) -> None:
-        self._waiter = self._connection.loop.create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
-
-    def cancel(self) -> None:
-        """Tell the server to stop, now. Harmless once the call has ended."""
-        if not self.closed:
-            self._connection.cancel(self)
-
-    # What the connection calls --------------------------------------------------------------------
-
-    def feed(self, data: bytes) -> None:
-        buffer = self._buffer
-        if not buffer and len(data) >= 5 and len(data) == 5 + int.from_bytes(data[1:5], "big"):
-            self._message(data[0], data[5:])  # one whole message in one frame: the usual case
-        else:
-            buffer += data
-            while len(buffer) >= 5:
-                size = int.from_bytes(buffer[1:5], "big")
-                if size > _MAX_MESSAGE:
-                    raise h2.ProtocolError(f"a response of {size} bytes, more than {_MAX_MESSAGE}")
-                if len(buffer) < 5 + size:
-                    break
-                self._message(buffer[0], bytes(buffer[5 : 5 + size]))
-                del buffer[: 5 + size]
-        self._wake()
-
-    def _message(self, compressed: int, body: bytes) -> None:
-        if compressed:
-            raise h2.ProtocolError("a compressed response, though we accept none")
-        self._messages.append(body)
-
-    def end(self, error: GrpcError | None) -> None:
-        if not self.closed:
-            self.closed = True
-            self._error = error
-            self._unsent = None
-            self._wake()
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+# Bytes a server may send, on one call and on all together, before it needs a window update: far above any answer's text.
+_WINDOW = 4 << 20
+_LAST_STREAM = (1 << 31) - 1
+# After a refusal at the limit: the server still counts a call that it has answered.
+_REFUSED_PAUSE_S = 0.01
 
 
 class Connection(asyncio.Protocol):
@@ -129,13 +30,13 @@ class Connection(asyncio.Protocol):
     def __init__(self, authority: str, on_lost: Callable[["Connection"], None]) -> None:
         self.loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[None] = self.loop.create_future()
-        self.draining = False  # no more calls here
-        self.heard = 0  # how often the server sent something
+        self.draining = False  # no more calls begin on it
+        self.arrivals = 0  # how often something arrived from the server
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None
         self._authority = authority.encode()
         self._calls: dict[int, Call] = {}
-        self._waiting: list[Call] = []  # for one of those to end; by priority, and then in order
+        self._waiting: list[Call] = []  # for one of those to end: by priority, and then in order
         self._next_stream = 1
         self._received = bytearray()
         self._out: list[bytes] = []
@@ -162,13 +63,12 @@ class Connection(asyncio.Protocol):
         return len(self._calls) >= self._max_calls or self._pause is not None
 
     def start(self, path: bytes, body: bytes, metadata: bytes = b"", priority: int = 1) -> Call:
-        """Send a call's request, or have it wait while the server takes no more (`Call.waiting`). `metadata` is headers
-        already encoded by `frames.literal`. Raises UnreachableError.
+        """Send a call's request, or let it wait while the server is at its limit of calls (`Call.waiting`). `metadata` is
+        headers encoded by `http2.literal`. Raises UnreachableError.
         """
         if self._transport is None or self.draining:
             raise UnreachableError("the connection is closing")
-        call = Call(self, priority)
-        call._request = (path, body, metadata)
+        call = Call(self, (path, body, metadata), priority)
         if not self.full:
             self._begin(call)
         else:
@@ -176,7 +76,7 @@ class Connection(asyncio.Protocol):
         return call
 
     def _begin(self, call: Call) -> None:
-        path, body, metadata = call._request
+        path, body, metadata = call.request
         call.stream = stream = self._next_stream
         call.window = self._initial_window
         self._next_stream += 2
@@ -190,20 +90,20 @@ class Connection(asyncio.Protocol):
             self._write(head + h2.frame(h2.DATA, h2.END_STREAM, stream, data))
         else:
             self._write(head)
-            call._unsent = memoryview(data)
+            call.unsent = memoryview(data)
             self._send(call)
 
     def _begin_waiting(self) -> None:
-        """Send those that waited, as far as the server takes them."""
+        """Send calls that wait, as many as the server takes."""
         while self._waiting and not self.full and self._next_stream <= _LAST_STREAM:
             call = self._waiting.pop(0)
             self._begin(call)
-            call._wake()
+            call.wake()
 
     def _wait_again(self, call: Call) -> None:
-        """The server refused it at its limit of calls, without having looked at it. It goes before those of its priority that wait."""
+        """The server refused the call at its limit of calls. It waits before the others of its priority."""
         del self._calls[call.stream]
-        call.stream, call._unsent = 0, None
+        call.stream, call.unsent = 0, None
         insort_left(self._waiting, call, key=_priority)
         if self._pause is None:
             self._pause = self.loop.call_later(_REFUSED_PAUSE_S, self._resume)
@@ -220,12 +120,12 @@ class Connection(asyncio.Protocol):
     def cancel(self, call: Call) -> None:
         if call.waiting:
             self._waiting.remove(call)
-            call.end(GrpcError(Status.CANCELLED, "cancelled here"))
+            call.end(CallFailedError(Status.CANCELLED, "cancelled here"))
             return
         self._calls.pop(call.stream, None)
-        call.end(GrpcError(Status.CANCELLED, "cancelled here"))
+        call.end(CallFailedError(Status.CANCELLED, "cancelled here"))
         self._write(h2.reset(call.stream, h2.CANCEL))
-        self._one_less()
+        self._call_ended()
 
     def close(self) -> None:
         """No more calls; the connection ends with the last of those in flight."""
@@ -237,8 +137,8 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    def _one_less(self) -> None:
-        """A call has ended: another takes its place, or the connection ends with the last of them."""
+    def _call_ended(self) -> None:
+        """Another call takes the place of one that has ended, or the connection ends with the last of them."""
         if self._waiting:
             self._begin_waiting()
         if self.draining:
@@ -271,7 +171,7 @@ class Connection(asyncio.Protocol):
 
     def _send(self, call: Call) -> None:
         """Send as much of a call's request as the windows allow."""
-        rest = call._unsent
+        rest = call.unsent
         while rest is not None and self._transport is not None:
             size = min(len(rest), self._max_frame, self._window, call.window)
             if size <= 0:
@@ -280,11 +180,11 @@ class Connection(asyncio.Protocol):
             self._write(h2.frame(h2.DATA, h2.END_STREAM if last else 0, call.stream, bytes(rest[:size])))
             self._window -= size
             call.window -= size
-            rest = call._unsent = None if last else rest[size:]
+            rest = call.unsent = None if last else rest[size:]
 
     def _send_unsent(self) -> None:
         for call in list(self._calls.values()):
-            if call._unsent is not None:
+            if call.unsent is not None:
                 self._send(call)
 
     # asyncio.Protocol -----------------------------------------------------------------------------
@@ -304,11 +204,11 @@ class Connection(asyncio.Protocol):
             call.end(UnreachableError(f"connection lost: {error or 'closed by the server'}"))
         if not self.ready.done():
             self.ready.set_exception(UnreachableError(f"no HTTP/2 server answered: {error or 'connection closed'}"))
-            self.ready.exception()  # nobody may be waiting any more
+            self.ready.exception()  # marks it as seen: the caller may have left
         self._on_lost(self)
 
     def data_received(self, data: bytes) -> None:
-        self.heard += 1
+        self.arrivals += 1
         received = self._received
         buffer: bytes | bytearray = data
         if received:
@@ -336,8 +236,8 @@ class Connection(asyncio.Protocol):
     def _fail(self, error: Exception) -> None:
         calls, self._calls = self._calls, {}
         for call in calls.values():
-            call.end(GrpcError(Status.INTERNAL, f"HTTP/2: {error}"))
-        self.abort()  # and those that wait have lost their connection
+            call.end(CallFailedError(Status.INTERNAL, f"HTTP/2: {error}"))
+        self.abort()  # which also ends the calls that wait
 
     def _frame(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
         if self._headers_of is not None and kind != h2.CONTINUATION:
@@ -363,7 +263,7 @@ class Connection(asyncio.Protocol):
             self._on_goaway(payload)
         elif kind == h2.WINDOW_UPDATE:
             self._on_window(stream, h2.u32(payload) & 0x7FFFFFFF)
-        elif kind == h2.PUSH_PROMISE:
+        elif kind == h2.PUSH:
             raise h2.ProtocolError("a push, though we allow none")
 
     def _write(self, data: bytes) -> None:
@@ -384,15 +284,15 @@ class Connection(asyncio.Protocol):
             self._credit = 0
         call = self._calls.get(stream)
         if call is None:
-            return  # cancelled: what was under way still arrives
-        call._credit += len(payload)
-        if call._credit >= _WINDOW // 2 and not flags & h2.END_STREAM:
-            self._write(h2.window_update(stream, call._credit))
-            call._credit = 0
+            return  # cancelled: data that was under way still arrives
+        call.credit += len(payload)
+        if call.credit >= _WINDOW // 2 and not flags & h2.END_STREAM:
+            self._write(h2.window_update(stream, call.credit))
+            call.credit = 0
         if payload:
             call.feed(h2.unpad(flags & h2.PADDED, payload) if flags & h2.PADDED else payload)
         if flags & h2.END_STREAM:
-            self._finish(call, GrpcError(Status.UNKNOWN, "the answer ended without a status"))
+            self._finish(call, CallFailedError(Status.UNKNOWN, "the answer ended without a status"))
 
     def _on_continuation(self, flags: int, stream: int, payload: bytes) -> None:
         if self._headers_of is None or self._headers_of[0] != stream:
@@ -412,21 +312,21 @@ class Connection(asyncio.Protocol):
         headers = h2.decode_headers(block)
         http_status = headers.get(b":status", b"200")
         if http_status != b"200":
-            self._finish(call, GrpcError(Status.UNAVAILABLE, f"HTTP status {http_status.decode('ascii', 'replace')}"))
+            self._finish(call, UnavailableError(f"HTTP status {http_status.decode('ascii', 'replace')}"))
         elif flags & h2.END_STREAM:
             code = headers.get(b"grpc-status", b"2")
             if code == b"0":
                 self._finish(call, None)
             else:
                 status = Status(int(code)) if code.isdigit() and int(code) <= 16 else Status.UNKNOWN
-                self._finish(call, GrpcError(status, h2.grpc_message(headers.get(b"grpc-message", b""))))
+                self._finish(call, error_of(status, h2.grpc_message(headers.get(b"grpc-message", b""))))
 
     def _on_reset(self, stream: int, code: int) -> None:
         call = self._calls.get(stream)
         if call is None:
             return
         if code != h2.REFUSED_STREAM:
-            self._finish(call, GrpcError(Status.INTERNAL, f"reset, code {code}"))
+            self._finish(call, CallFailedError(Status.INTERNAL, f"reset, code {code}"))
         elif len(self._calls) >= self._max_calls and not self.draining:
             self._wait_again(call)
         else:
@@ -468,10 +368,10 @@ class Connection(asyncio.Protocol):
 
     def _finish(self, call: Call, error: GrpcError | None) -> None:
         self._calls.pop(call.stream, None)
-        if call._unsent is not None:  # answered before it had heard all: stop sending
+        if call.unsent is not None:  # answered before the whole request was sent: stop sending
             self._write(h2.reset(call.stream, h2.NO_ERROR))
         call.end(error)
-        self._one_less()
+        self._call_ended()
 
 
 def _priority(call: Call) -> int:

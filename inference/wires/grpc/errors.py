@@ -1,11 +1,8 @@
-"""What can go wrong with a call.
-
-GrpcError
- └── UnreachableError   the server never answered this call: another replica may be asked
-      └── RefusedError  the server lives and did not begin this call: it may be asked again too
-"""
+"""The errors of a gRPC call. `inference.core.errors` shows them among the others."""
 
 from enum import IntEnum
+
+from inference.core.errors import GatewayError, PermanentError, RetryableError
 
 LONGEST_MESSAGE = 500
 """Characters of what a server says: it goes into logs and spans."""
@@ -33,7 +30,7 @@ class Status(IntEnum):
     UNAUTHENTICATED = 16
 
 
-class GrpcError(Exception):
+class GrpcError(GatewayError):
     """The call ended with another status than OK."""
 
     def __init__(self, status: Status, message: str) -> None:
@@ -42,12 +39,25 @@ class GrpcError(Exception):
         super().__init__(f"{status.name}: {self.message}")
 
 
-class UnreachableError(GrpcError):
-    """No connection, or it was lost, or the server refused the call before working on it."""
+class CallFailedError(GrpcError, PermanentError):
+    """The status is neither OK nor UNAVAILABLE."""
+
+
+class UnavailableError(GrpcError, RetryableError):
+    """The status is UNAVAILABLE. Another replica may be called at once."""
 
     def __init__(self, message: str) -> None:
         super().__init__(Status.UNAVAILABLE, message)
 
 
+class UnreachableError(UnavailableError):
+    """There is no connection, or it was lost, or the server refused the call before working on it."""
+
+
 class RefusedError(UnreachableError):
     """The server did not begin this call, and lives: it takes no more calls at once, or closes this connection."""
+
+
+def error_of(status: Status, message: str) -> GrpcError:
+    """The error of a call that ended with `status`."""
+    return UnavailableError(message) if status is Status.UNAVAILABLE else CallFailedError(status, message)

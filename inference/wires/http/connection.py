@@ -1,7 +1,7 @@
-"""One client's connection: httptools parses, this keeps the order and the limits, and writes.
+"""One client's connection: it keeps the order of requests and answers, and the limits of a connection.
 
-A client that leaves is noticed at once, whatever its request is doing: the request's task is cancelled. A client that
-does not read is not read from either, so that what waits for it stays bounded; `inference.wires.http.server` ends it after a while.
+When a client leaves, its request's task is cancelled at once. A client that does not read its answers is not read from
+either, so that the bytes kept for it stay bounded. `inference.wires.http.server` ends it after a while.
 """
 
 import asyncio
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from inference.wires.http.server import Server
 
 _log = structlog.get_logger()
-_READ_AHEAD = 8  # requests waiting for their turn, from which on the connection is not read
-_MAX_WAITING = 128  # where more than that came with the end of a body
-_PIECE_BYTES = 2048  # parsed at a time
-_UNREAD_BYTES = 64 << 10  # past this a client is reading too slowly: its requests wait, and it is not read from
-_DISCARD_BYTES = 16 << 20  # of what comes after the last request, before the connection is cut
+_READ_AHEAD = 8  # when so many requests wait, the connection is not read
+_MAX_WAITING = 128  # more can only come in one packet, and are refused
+_PARSE_BYTES = 2048  # parsed at a time
+_UNREAD_BYTES = 64 << 10  # past this a client reads too slowly: its requests wait, and it is not read from
+_DISCARD_BYTES = 16 << 20  # after the last request; then the connection is cut
 
 
 class Connection(asyncio.Protocol):
-    """Requests one after the other; those that came early wait their turn. Implements `http.Exchange`."""
+    """Serves requests one after the other; requests sent ahead wait. Implements `http.Exchange`."""
 
     def __init__(self, server: "Server") -> None:
         self._server = server
@@ -37,10 +37,10 @@ class Connection(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
         self._ready: deque[Request | errors.ApiError] = deque()
         self._drain: asyncio.Future[None] | None = None  # while the client reads too slowly
-        self._blocked_bytes = 0  # counted as held because of that
+        self._blocked_bytes = 0  # counted as held for that reason
         self._paused = False
         self._rest = b""  # read and not parsed yet
-        self._deaf = False  # no more requests are taken: what still comes is thrown away
+        self._discarding = False  # no more requests are taken, and data is thrown away
         self._discarded_bytes = 0
         self._keep_alive = True
         self._version = "1.1"
@@ -48,9 +48,9 @@ class Connection(asyncio.Protocol):
         self._head_only = False
         self._pending = b""  # the head of a stream that has no data yet
         self._sent_bytes = 0
-        self._due_bytes, self._due_since_s = 0, 0.0  # what is to leave, and since when
+        self._due_bytes, self._due_since_s = 0, 0.0  # bytes that are to leave, and since when
         self._finished_s = 0.0  # when the last answer was written; 0 before that
-        self.held_bytes = 0  # of requests that are being read, wait or are answered
+        self.held_bytes = 0  # of requests that are read, wait or are answered
         self._idle_since_s = 0.0  # since the last answer
         self.started = False
         self.known = False
@@ -72,7 +72,7 @@ class Connection(asyncio.Protocol):
             self._task.cancel()
 
     def eof_received(self) -> bool:
-        return False  # a client that will send no more has left: close, which cancels what it asked for
+        return False  # a client that sends no more counts as having left: close, which cancels its request
 
     def pause_writing(self) -> None:
         self._drain = self._loop.create_future()
@@ -89,28 +89,28 @@ class Connection(asyncio.Protocol):
         self._pace()
 
     def data_received(self, data: bytes) -> None:
-        if self._deaf:
+        if self._discarding:
             self._discarded_bytes += len(data)
             if self._discarded_bytes > _DISCARD_BYTES:
                 self.abort()
             return
         if self._rest:
             self._hold(len(data))
-            self._rest += data  # this was read before reading was paused
+            self._rest += data  # it had been read before reading was paused
         else:
             self._take(data)
 
     def _take(self, data: bytes) -> None:
-        """Parse, in small pieces while there are heads in it, so that no more than a few requests are read ahead."""
-        while data and not self._deaf:
+        """Parse, heads in small parts, so that only a few requests are read ahead."""
+        while data and not self._discarding:
             if len(self._ready) >= _READ_AHEAD:
                 self._hold(len(data))
                 self._rest = data
                 self._pace()
                 return
-            piece, data = (data[:_PIECE_BYTES], data[_PIECE_BYTES:]) if self._reader.in_head else (data, b"")
+            part, data = (data[:_PARSE_BYTES], data[_PARSE_BYTES:]) if self._reader.in_head else (data, b"")
             try:
-                data = self._reader.feed(piece) + data
+                data = self._reader.feed(part) + data
             except errors.ApiError as error:
                 self._refuse(error)
             except Exception:  # noqa: BLE001  (a bug, whatever it is)
@@ -118,10 +118,10 @@ class Connection(asyncio.Protocol):
                 self.abort()
                 return
             if self._reader.over:
-                self._deaf = True
+                self._discarding = True
 
     def _go_on(self) -> None:
-        """Let a client that waits for it send its body; one that has sent requests ahead waits as long as it likes."""
+        """Let a client that waits for it send its body, unless answers to earlier requests are due."""
         if self._task is None:
             self._send(b"HTTP/1.1 100 Continue\r\n\r\n")
 
@@ -138,7 +138,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def since_s(self) -> float:
-        """Since when it is in the state it is in: idle, or reading a request."""
+        """Since when it has been idle, or has been reading a request."""
         return max(self._idle_since_s, self._reader.since_s)
 
     @property
@@ -156,9 +156,9 @@ class Connection(asyncio.Protocol):
             self._task = self._loop.create_task(self._serve())
 
     def _refuse(self, error: errors.ApiError) -> None:
-        """Say so to a request that could not be read, once those before it have their answers; take no more."""
+        """Answer a request that could not be read, after those before it, and take no more."""
         if self._transport is not None:
-            self._deaf = True
+            self._discarding = True
             self._queue(error)
 
     async def _serve(self) -> None:
@@ -182,7 +182,7 @@ class Connection(asyncio.Protocol):
                     self.finish()
                 elif self._paused and len(self._ready) < _READ_AHEAD:
                     self._pace()
-        except Exception:  # noqa: BLE001  (a bug, whatever it is: said once, and the client is not left waiting)
+        except Exception:  # noqa: BLE001  (a bug, whatever it is: it is logged, and the client does not wait for ever)
             _log.exception("edge.failed")
             self.abort()
         finally:
@@ -195,10 +195,10 @@ class Connection(asyncio.Protocol):
             self._server.hold(size)
 
     def _pace(self) -> None:
-        """Read on or not: not while the client does not read, and not far ahead of the answers."""
+        """Pause or resume reading: paused while the client does not read, or while many requests wait."""
         if self._transport is None:
             return
-        pause = not self._deaf and (self._drain is not None or len(self._ready) >= _READ_AHEAD)
+        pause = not self._discarding and (self._drain is not None or len(self._ready) >= _READ_AHEAD)
         if pause is self._paused:
             return
         self._paused = pause
@@ -214,27 +214,27 @@ class Connection(asyncio.Protocol):
     # The end --------------------------------------------------------------------------------------
 
     def finish(self) -> None:
-        """End it once all that was written has gone out, and the client has closed or some seconds have passed.
+        """End it once everything written has gone out, and the client has closed or some seconds have passed.
 
-        Until then what still comes is read and thrown away: closing with bytes unread would make the kernel reset the
-        connection, and could take the answer with it (RFC 9112, 9.6).
+        Until then data is read and thrown away: closing with unread bytes would make the kernel reset the connection,
+        and the client could lose the answer (RFC 9112, 9.6).
         """
         if self._transport is None or self._finished_s:
             return
         self._finished_s = time.monotonic()
-        self._deaf = True
+        self._discarding = True
         self._ready.clear()
         self._pace()
         if not self._transport.is_closing():
             self._transport.write_eof()
 
     def close(self) -> None:
-        """Close one that waits for nothing."""
+        """Close it when nothing is due."""
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Cut it, with what has not gone out."""
+        """Cut it, and lose what has not gone out."""
         if self._transport is not None:
             self._hold(-self.held_bytes)
             transport, self._transport = self._transport, None
@@ -242,23 +242,23 @@ class Connection(asyncio.Protocol):
 
     @property
     def kept_bytes(self) -> int:
-        """All that is kept for it: requests, those too small to be counted one by one, and answers not read."""
+        """Everything kept for it: requests, an estimate for small ones that wait, and answers not read."""
         return self.held_bytes + (len(self._ready) << 10) + self.unread_bytes
 
     @property
     def unread_bytes(self) -> int:
-        """What was written and has not gone out yet."""
+        """Bytes written that have not gone out yet."""
         return self._transport.get_write_buffer_size() if self._transport is not None else 0
 
     def is_unread(self, now_s: float, limit_s: float) -> bool:
-        """Whether something written `limit_s` ago or earlier has still not gone out. Ask it every second or so."""
+        """Whether bytes written at least `limit_s` ago have still not gone out. Call it about once a second."""
         if self._sent_bytes - self.unread_bytes >= self._due_bytes:
             self._due_bytes, self._due_since_s = self._sent_bytes, now_s
             return False
         return now_s - self._due_since_s > limit_s
 
     def is_over(self, now_s: float, limit_s: float) -> bool:
-        """Whether the last answer went out, and `limit_s` have passed for the client to close."""
+        """Whether the last answer went out, and the client has had `limit_s` to close."""
         return bool(self._finished_s) and not self.unread_bytes and now_s - self._finished_s > limit_s
 
     # http.Exchange --------------------------------------------------------------------------------
@@ -298,7 +298,7 @@ class Connection(asyncio.Protocol):
         self._send(chunk)
 
     def end_stream(self, data: bytes = b"") -> None:
-        """The last data, if any, and the end."""
+        """Send the last data, if any, and the end."""
         if self._chunked:
             data = b"%x\r\n%s\r\n0\r\n\r\n" % (len(data), data) if data else b"0\r\n\r\n"
         data, self._pending = self._pending + data, b""

@@ -1,4 +1,4 @@
-"""What the HTTP edge and the application say to each other."""
+"""The types between the HTTP edge and the application."""
 
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -8,8 +8,8 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class Request:
-    """A request, read to its end. Header names are in lower case; `received_ns` is on the monotonic clock, when its
-    last byte was read. `keep_alive`, `version` and `held_bytes` (counted until it is answered) are the connection's.
+    """A request that has been read to its end. Header names are in lower case; `received_ns` is when its last byte was
+    read, on the monotonic clock. `keep_alive`, `version` and `held_bytes` are for the connection.
     """
 
     __slots__ = ("body", "headers", "held_bytes", "keep_alive", "method", "path", "received_ns", "version")
@@ -40,25 +40,25 @@ class EdgeCounts:
     """Connections that the edge ended or refused since the start, by reason."""
 
     refused: int = 0  # no room for another
-    evicted: int = 0  # without a key and waiting, to make room
+    evicted: int = 0  # waiting without a known key, closed to make room
     timed_out: int = 0  # idle too long, or a request took too long to arrive
-    unread: int = 0  # what was written was not read in time
-    shed: int = 0  # held most of the memory while there was too little
+    unread: int = 0  # the client did not read its answers in time
+    shed: int = 0  # held most when all together held too much
 
 
 class Exchange(Protocol):
-    """Where the answer goes. Writing after the client left does nothing: the request's task is being cancelled then."""
+    """Where the answer goes. Writing does nothing after the client has left; the request's task is cancelled then."""
 
     @property
     def started(self) -> bool:
-        """Whether a stream has begun: the status is out and cannot be changed."""
+        """Whether a stream has begun, so that the status cannot be changed any more."""
 
     known: bool
-    """Whether a request on this connection came with a key that we know. Whoever finds out sets it."""
+    """Whether a request on this connection carried a known key. Set by whoever checks the key."""
 
     @property
     def peer(self) -> str:
-        """The address of the other end of the connection, without its port; empty once it is gone."""
+        """The client's address without its port; empty once the connection is lost."""
 
     def respond(self, status: int, headers: Headers, body: bytes) -> None: ...
     def start_stream(self, headers: Headers) -> None: ...
@@ -68,10 +68,10 @@ class Exchange(Protocol):
 
     @property
     def blocked(self) -> bool:
-        """The client reads more slowly than we write."""
+        """Whether the client reads more slowly than the gateway writes."""
 
     async def drained(self, timeout_s: float) -> None:
-        """Wait until it has caught up. Raises TimeoutError."""
+        """Wait until the client has caught up. Raises TimeoutError."""
 
 
 STATUS_LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}

@@ -1,4 +1,4 @@
-"""Requests out of bytes: httptools parses, this keeps the limits of one request."""
+"""Reads requests from bytes with httptools, within the limits of one request."""
 
 import time
 from collections.abc import Callable
@@ -12,16 +12,18 @@ from inference.wires.http.exchange import Request
 
 _MAX_HEAD_BYTES = 64 << 10
 _MAX_HEADERS = 128
-_TOLD_BYTES = 4 << 10  # less is not counted: there are few such requests at once, and counting takes time
-_UNKNOWN_BODY_BYTES = 64 << 10  # a longer body is kept only for a client whose key is known
-_ONCE = frozenset((b"authorization", b"host", b"transfer-encoding"))  # sent twice, two readers may take different ones
+_COUNT_BYTES = 4 << 10  # less is not counted: there are few such requests at once, and counting takes time
+_UNKNOWN_BODY_BYTES = 64 << 10  # longer bodies are kept only for clients with a known key
+_ONCE = frozenset(
+    (b"authorization", b"host", b"transfer-encoding")
+)  # of two such headers, two readers may use different ones
 
 
 class Reader:
     """Reads the requests of one connection.
 
-    `admit` looks at the headers of a request with a large body and refuses it with ApiError; `hold` is told of bytes
-    that are kept; `go_on` of a client that waits until it may send its body; `received` gets each request.
+    `admit` gets the headers of a request with a large body, and raises ApiError to refuse it. `hold` gets numbers of
+    bytes that are kept. `go_on` is called when a client waits until it may send its body. `received` gets each request.
     """
 
     def __init__(
@@ -36,8 +38,8 @@ class Reader:
         self._admit, self._hold, self._go_on, self._received = admit, hold, go_on, received
         self._parser = httptools.HttpRequestParser(self)
         self._version = "1.1"
-        self.over = False  # the last request said that it is the last
-        self.since_s = time.monotonic()  # the request being read began
+        self.over = False  # after the last request of the connection
+        self.since_s = time.monotonic()  # when the request being read began
         self.reading = True  # the first request is expected at once
         self._reset()
 
@@ -47,11 +49,11 @@ class Reader:
         self._silent_bytes = 0  # received since a head, a body's part or a request began or ended
         self._body: bytes | bytearray = b""
         self.in_head = True
-        self._kept_bytes = self._told_bytes = 0
+        self._kept_bytes = self._counted_bytes = 0
         self._upgrading = False
 
     def feed(self, data: bytes) -> bytes:
-        """Parse; the bytes to be read next, before any others: none as a rule. Raises ApiError where it cannot be a request."""
+        """Parse. Returns bytes to be parsed again before any others, as a rule none. Raises ApiError."""
         self._silent_bytes += len(data)
         try:
             self._parser.feed_data(data)
@@ -67,10 +69,10 @@ class Reader:
         return b""
 
     def _without_upgrade(self) -> bytes:
-        """Go on as RFC 9110, 7.8 allows: as if the client had not asked for another protocol.
+        """Ignore the `Upgrade` header, as RFC 9110, 7.8 allows.
 
-        The parser stops at such a head and would take the body for the next request, so a new one reads the same head
-        without the field.
+        The parser stops at such a head and would take the body for the next request, so a new parser reads the same
+        head without the field.
         """
         kept = ((name, value) for name, value in self._headers.items() if name != b"upgrade")
         start = b"%s %s HTTP/%s\r\n" % (self._parser.get_method(), self._url, self._version.encode())
@@ -80,9 +82,9 @@ class Reader:
 
     def _keep(self, size: int) -> None:
         self._kept_bytes += size
-        new = self._kept_bytes - self._told_bytes
-        if new >= _TOLD_BYTES:
-            self._told_bytes += new
+        new = self._kept_bytes - self._counted_bytes
+        if new >= _COUNT_BYTES:
+            self._counted_bytes += new
             self._hold(new)
 
     # httptools ------------------------------------------------------------------------------------
@@ -97,7 +99,7 @@ class Reader:
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self.in_head:
-            return  # a trailer: it may be ignored (RFC 9110, 6.5.1), and must not pass for a header
+            return  # a trailer: it may be ignored (RFC 9110, 6.5.1), and must not count as a header
         headers, name = self._headers, name.lower()
         if name in headers:
             if name in _ONCE:
@@ -161,7 +163,7 @@ class Reader:
         self._body = b""
         self.over = not keep_alive
         self._received(
-            Request(method, path, self._headers, body, received_ns, keep_alive, self._version, self._told_bytes)
+            Request(method, path, self._headers, body, received_ns, keep_alive, self._version, self._counted_bytes)
         )
 
 

@@ -1,6 +1,6 @@
-"""Listens, keeps the connections within their bounds of number, time and memory, and ends them.
+"""Listens, bounds the number, time and memory of connections, and ends them.
 
-Why not a server out of the box: docs/gateway.md has the figures.
+docs/gateway.md compares it with other servers.
 """
 
 import asyncio
@@ -18,22 +18,21 @@ from inference.wires.http.exchange import EdgeCounts, Request
 
 _log = structlog.get_logger()
 _BACKLOG = 1024
-_SEND_BUFFER_BYTES = (
-    64 << 10
-)  # the kernel doubles it, and else lets it grow to megabytes for each client that does not read
+# The kernel doubles it. Without it, the buffer of each client that does not read may grow to megabytes.
+_SEND_BUFFER_BYTES = 64 << 10
 _SWEEP_S = 1.0
-_FINISH_S = 5.0  # how long a client may take to close after its last answer, and to read that while we shut down
-_QUIET_S = 1.0  # an idle connection is closed for shutdown after that: a request may be on its way on a younger one
-_OTHER_FILES = 256  # open files for everything that is no client
+_FINISH_S = 5.0  # a client may take so long to close after its last answer, and to read that during shutdown
+_QUIET_S = 1.0  # in shutdown, a connection is closed after so long idle: on a younger one a request may be on its way
+_OTHER_FILES = 256  # open files for everything but clients
 
 T = TypeVar("T")
 App = Callable[[Request, Connection], Awaitable[None]]
 
 
 class Server:
-    """`admit` looks at the headers of a request with a large body before that is read, and refuses it with ApiError.
+    """`admit` gets the headers of a request with a large body before that is read, and raises ApiError to refuse it.
 
-    Of `max_buffered_bytes`, connections whose client has not shown a key that we know may hold a quarter.
+    Connections without a known key may hold a quarter of `max_buffered_bytes`.
     """
 
     def __init__(
@@ -67,7 +66,7 @@ class Server:
         self._sweeper: asyncio.Task[None] | None = None
 
     async def start(self, host: str, port: int) -> int:
-        """Listen; the port, which is the one asked for unless that was 0. Raises OSError."""
+        """Listen. Returns the port: `port`, or a free one if that is 0. Raises OSError."""
         self._max_connections = _room_for(self._max_connections)
         self._listener = await self.loop.create_server(lambda: Connection(self), host, port, backlog=_BACKLOG)
         for listening in self._listener.sockets:  # what they accept inherits it
@@ -75,7 +74,7 @@ class Server:
         self._sweeper = self.loop.create_task(self._sweep())
         return int(self._listener.sockets[0].getsockname()[1])
 
-    # What connections tell ------------------------------------------------------------------------
+    # Called by connections ------------------------------------------------------------------------
 
     def opened(self, connection: Connection) -> None:
         if len(self.connections) >= self._max_connections and not self._make_room():
@@ -88,7 +87,7 @@ class Server:
         self.connections.discard(connection)
 
     def hold(self, size: int) -> None:
-        """`size` bytes more (or fewer) are kept for a client."""
+        """Count `size` more (or fewer) bytes as kept for a client."""
         self.held_bytes += size
         if size > 0 and self.held_bytes > self._shed_above_bytes:
             self._shed()
@@ -96,23 +95,23 @@ class Server:
     # Bounds ---------------------------------------------------------------------------------------
 
     def _make_room(self) -> bool:
-        """End some of those that wait without having shown a key, the longest first; False if there is none."""
+        """End some connections that wait and have no known key, the longest first. Returns False if there is none."""
         now_s = time.monotonic()
         if now_s < self._full_until_s:
             return False
-        waiting = [one for one in self.connections if not one.known and not one.busy]
-        waiting.sort(key=lambda one: one.since_s)
+        waiting = [connection for connection in self.connections if not connection.known and not connection.busy]
+        waiting.sort(key=lambda connection: connection.since_s)
         for connection in waiting[: max(1, self._max_connections // 16)]:
             self._counts.evicted += 1
             self.connections.discard(connection)
             connection.abort()
         if not waiting:
-            self._full_until_s = now_s + _SWEEP_S  # looking at thousands for each newcomer would be work for nothing
+            self._full_until_s = now_s + _SWEEP_S  # until then no new connection has to search thousands
         return bool(waiting)
 
     def _shed(self) -> None:
-        """Cut those that hold most, if all together hold too much."""
-        sizes = [(one, one.known, one.kept_bytes) for one in self.connections]
+        """Cut the connections that hold most, if all together hold too much."""
+        sizes = [(connection, connection.known, connection.kept_bytes) for connection in self.connections]
         for connection in too_much(sizes, self._max_buffered_bytes):
             self._counts.shed += 1
             self.connections.discard(connection)
@@ -134,10 +133,10 @@ class Server:
                 before.evicted,
                 before.shed,
             ):
-                _log.warning("edge.overrun", connections=len(self.connections), **asdict(self._counts))
+                _log.warning("edge.limits_reached", connections=len(self.connections), **asdict(self._counts))
 
     def _look_at(self, connection: Connection, now_s: float) -> None:
-        """End it if it takes too long: to read an answer, to send a request, or to have another one."""
+        """End it if it takes too long to read an answer, to send a request, or to begin another one."""
         if connection.is_unread(now_s, self._write_timeout_s):
             self._counts.unread += 1
             connection.abort()
@@ -152,9 +151,9 @@ class Server:
     # The end --------------------------------------------------------------------------------------
 
     async def close(self, lame_duck_s: float, timeout_s: float, hurry: asyncio.Event) -> None:
-        """End within `lame_duck_s` + `timeout_s`: first answer as before, with `Connection: close`, so that balancers
-        can see that we leave; then accept no more, let requests in flight finish and their answers go out; then cut
-        what is left. `hurry` ends the first two at once.
+        """End within `lame_duck_s` + `timeout_s`. First answer as before, with `Connection: close`, so that balancers can
+        see that the gateway leaves. Then accept no more, and let requests in flight finish and their answers go out.
+        Then cut what is left. `hurry` ends the first two phases at once.
         """
         self.closing = True
         await _pause(hurry, lame_duck_s)
@@ -168,10 +167,14 @@ class Server:
                 self._finish(connection, now_s)
             await _pause(hurry, 0.02)
         if self.connections:
-            _log.warning("edge.cut", connections=len(self.connections), busy=sum(one.busy for one in self.connections))
+            _log.warning(
+                "edge.connections_cut",
+                connections=len(self.connections),
+                busy=sum(connection.busy for connection in self.connections),
+            )
         for connection in list(self.connections):
             connection.abort()
-        while self.connections:  # noqa: ASYNC110  (the loop tells each of them in its next turn)
+        while self.connections:  # noqa: ASYNC110  (the loop calls `lost` for each in its next turn)
             await asyncio.sleep(0.01)
 
     @staticmethod
@@ -183,12 +186,13 @@ class Server:
 
 
 def too_much(sizes: Iterable[tuple[T, bool, int]], limit_bytes: int) -> list[T]:
-    """Which connections to cut, given each with whether its client is known and how much it holds.
+    """The connections to cut. `sizes` gives each with whether it has a known key, and how many bytes it holds.
 
-    Nobody is cut while all together hold at most `limit_bytes`, and those unknown at most a quarter of that. Else the
-    unknown go first, the largest before the smaller, until half of their quarter or three quarters of the whole is left.
+    None is cut while all together hold at most `limit_bytes`, and those without a key at most a quarter of that. Else
+    those without a key are cut first, the largest before the smaller, until half of their quarter or three quarters of
+    the whole is left.
     """
-    ranked = sorted((one for one in sizes if one[2]), key=lambda one: (one[1], -one[2]))
+    ranked = sorted((entry for entry in sizes if entry[2]), key=lambda entry: (entry[1], -entry[2]))
     total = sum(size for _, _, size in ranked)
     unknown = sum(size for _, known, size in ranked if not known)
     keep = limit_bytes * 3 // 4 if total > limit_bytes else total
@@ -204,7 +208,7 @@ def too_much(sizes: Iterable[tuple[T, bool, int]], limit_bytes: int) -> list[T]:
 
 
 async def _pause(hurry: asyncio.Event, seconds: float) -> None:
-    """Sleep, unless there is a hurry."""
+    """Sleep until the time is over or `hurry` is set."""
     try:
         async with asyncio.timeout(seconds):
             await hurry.wait()
@@ -213,7 +217,7 @@ async def _pause(hurry: asyncio.Event, seconds: float) -> None:
 
 
 def _room_for(connections: int) -> int:
-    """How many connections there can be, of those wanted, after asking the system for enough open files."""
+    """Raise the limit of open files. Returns how many of the wanted connections it allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = connections + _OTHER_FILES
     if soft != resource.RLIM_INFINITY and soft < wanted:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from controlplane.telemetry.core.spans import CLIENT, SERVER
 from controlplane.telemetry.ledger import LedgerRow
-from inference.core import snapshot
 from inference.core.snapshot import Model, Pool, Route, Snapshot
+from inference.policy import snapshot_file
 from tests.support.telemetry.otlp_payloads import MS, pair, request
 from tests.support.telemetry.process import Running, eventually
 
@@ -104,7 +104,7 @@ def test_a_stream_is_a_request_once_it_has_ended_and_has_the_fleets_name_until_t
 ) -> None:
     pool = Pool("p", variant="v", region="eu", model_name="chat_large", model_version="1", endpoints=())
     models = (Model("chat-large", (Route("p"),)),)
-    snapshot.write(telemetry.home / "snapshot.json", Snapshot(1, models, (pool,), tiers=(), tenants=()))
+    snapshot_file.write(telemetry.home / "snapshot.json", Snapshot(1, models, (pool,), tiers=(), tenants=()))
     trace_id, lost = os.urandom(16), os.urandom(16)
     root, call, outer, inner = (os.urandom(8) for _ in range(4))
     named = f"00-{trace_id.hex()}-{call.hex()}-01"

@@ -1,4 +1,4 @@
-"""What a replica's failures, slowness and limits do to the traffic, and to the other models on its server."""
+"""Failures, slowness and limits of a replica, and what they do to the traffic and to other models on its server."""
 
 import asyncio
 import secrets
@@ -14,6 +14,7 @@ from tests.support.gateway.process import (
     SMALL,
     Gateway,
     Receiver,
+    Serve,
     StartGateway,
     a_snapshot,
     unique,
@@ -30,7 +31,7 @@ async def ask(gateway: Gateway, model: str = SMALL, key: str = "", trace_id: str
     return str(answer.choices[0].message.content)
 
 
-async def begin(start_gateway: StartGateway, *doubles: TritonDouble, **settings: str) -> Gateway:
+async def begin(start_gateway: StartGateway | Serve, *doubles: TritonDouble, **settings: str) -> Gateway:
     addresses = [double.address for double in doubles]
     gateway = await asyncio.to_thread(lambda: start_gateway(a_snapshot(*addresses), **settings))
     await all_ready(gateway, len(doubles))
@@ -51,18 +52,18 @@ async def test_calls_over_the_servers_limit_wait_for_one_to_end(
     gateway = await begin(start_gateway, double, otlp=receiver.url)
     double.gate.clear()
     ids = [secrets.token_hex(16) for _ in range(6)]
-    asked = [asyncio.ensure_future(ask(gateway, trace_id=one)) for one in ids]
+    answers = [asyncio.ensure_future(ask(gateway, trace_id=trace_id)) for trace_id in ids]
     await within_async(
         5, lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_replica_in_flight", pool=SMALL) == 6)
     )
     await within_async(5, lambda: double.at_once == 2)
     double.gate.set()
-    assert await asyncio.gather(*asked) == ["onetwo"] * 6
+    assert await asyncio.gather(*answers) == ["onetwo"] * 6
     assert double.most_at_once <= 2
-    assert "replica.down" not in gateway.log.read_text()
+    assert "replica.went_down" not in gateway.log.read_text()
     waited = 0
-    for one in ids:
-        trace = await receiver.trace(one, 6)
+    for trace_id in ids:
+        trace = await receiver.trace(trace_id, 6)
         ends = [span.attributes.get("error.type", "") for span in trace if span.name == "model.infer"]
         assert ends == [""], (
             "a server may refuse a call for a moment after another one has ended: the connection sends it again"
@@ -71,16 +72,14 @@ async def test_calls_over_the_servers_limit_wait_for_one_to_end(
     assert waited >= 4, "waiting for the server's limit is a stage of the queue; a probe may take a place too"
 
 
-async def test_the_higher_tier_waits_less_for_the_servers_limit(
-    start_gateway: StartGateway, start_double: StartDouble
-) -> None:
+async def test_the_higher_tier_waits_less_for_the_servers_limit(serve: Serve, start_double: StartDouble) -> None:
     double = await start_double(max_calls=1)
-    gateway = await begin(start_gateway, double)
+    gateway = await begin(serve, double)
     double.gate.clear()
-    asked = [asyncio.ensure_future(ask(gateway))]
+    answers = [asyncio.ensure_future(ask(gateway))]
     await within_async(5, lambda: double.at_once == 1)
     for number, key in enumerate(("", "", OTHER_KEY), 2):
-        asked.append(asyncio.ensure_future(ask(gateway, key=key)))
+        answers.append(asyncio.ensure_future(ask(gateway, key=key)))
         await within_async(
             5,
             lambda: asyncio.to_thread(
@@ -88,7 +87,7 @@ async def test_the_higher_tier_waits_less_for_the_servers_limit(
             ),
         )
     double.gate.set()
-    await asyncio.gather(*asked)
+    await asyncio.gather(*answers)
     assert double.priorities == [2, 1, 2, 2]
 
 
@@ -107,25 +106,25 @@ async def test_waiting_for_the_servers_limit_has_a_timeout(
     double.gate.set()
     assert await first == "onetwo"
     assert await ask(gateway) == "onetwo"
-    assert "replica.down" not in gateway.log.read_text()
+    assert "replica.went_down" not in gateway.log.read_text()
 
 
-async def test_a_replica_at_its_limit_leaves_the_request_to_another(
-    start_gateway: StartGateway, start_double: StartDouble
-) -> None:
+async def test_a_replica_at_its_limit_leaves_the_request_to_another(serve: Serve, start_double: StartDouble) -> None:
     narrow, wide = await start_double(max_calls=1), await start_double()
-    gateway = await begin(start_gateway, narrow, wide)
+    gateway = await begin(serve, narrow, wide)
     for double in (narrow, wide):
         double.gate.clear()
-    asked = [asyncio.ensure_future(ask(gateway)) for _ in range(8)]
+    answers = [asyncio.ensure_future(ask(gateway)) for _ in range(8)]
     await within_async(5, lambda: narrow.at_once + wide.at_once == 8)
     for double in (narrow, wide):
         double.gate.set()
-    await asyncio.gather(*asked)
-    assert (narrow.asked.total(), wide.asked.total()) == (1, 7)
+    await asyncio.gather(*answers)
+    assert (narrow.inferences.total(), wide.inferences.total()) == (1, 7)
 
 
-async def test_one_slow_probe_is_no_death(start_gateway: StartGateway, start_double: StartDouble) -> None:
+async def test_one_slow_probe_does_not_take_a_replica_out(
+    start_gateway: StartGateway, start_double: StartDouble
+) -> None:
     double = await start_double()
     gateway = await begin(start_gateway, double, probe_timeout_ms="300")
     double.silent.add("chat_small")
@@ -134,7 +133,7 @@ async def test_one_slow_probe_is_no_death(start_gateway: StartGateway, start_dou
     double.silent.clear()
     await within_async(5, lambda: double.probed["chat_small"] >= before + 4)
     assert await ask(gateway) == "onetwo"
-    assert "replica.down" not in gateway.log.read_text()
+    assert "replica.went_down" not in gateway.log.read_text()
 
 
 async def test_a_model_whose_probes_hang_harms_no_other_on_its_server(
@@ -158,10 +157,10 @@ async def test_a_model_whose_probes_hang_harms_no_other_on_its_server(
 
 @pytest.mark.parametrize("error", [grpc.StatusCode.INTERNAL, grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.NOT_FOUND])
 async def test_a_replica_that_fails_fast_does_not_draw_the_traffic(
-    start_gateway: StartGateway, start_double: StartDouble, error: grpc.StatusCode
+    serve: Serve, start_double: StartDouble, error: grpc.StatusCode
 ) -> None:
     failing, well = await start_double(), await start_double()
-    gateway = await begin(start_gateway, failing, well)
+    gateway = await begin(serve, failing, well)
     failing.error, well.answer_s = error, 0.02
 
     async def user() -> None:
@@ -170,8 +169,8 @@ async def test_a_replica_that_fails_fast_does_not_draw_the_traffic(
                 await ask(gateway)
 
     await asyncio.gather(*(user() for _ in range(8)))
-    assert failing.asked.total() <= 20, "of 200 requests"
+    assert failing.inferences.total() <= 20, "of 200 requests"
     failing.error, failing.answer_s = None, 0.02
-    before = failing.asked.total()
-    while failing.asked.total() < before + 60:  # its debts are forgotten and it takes its share again
+    before = failing.inferences.total()
+    while failing.inferences.total() < before + 60:  # its health debt has halved away, and it gets its share again
         await asyncio.gather(*(user() for _ in range(8)))

@@ -31,7 +31,9 @@ def test_an_available_pool_is_found_whenever_there_is_one(
 
 
 @given(routes, draws, st.data())
-def test_the_others_state_moves_nobody_who_is_well(given_routes: list[Route], draw: float, data: st.DataObject) -> None:
+def test_the_state_of_others_moves_no_request_from_a_route_that_is_up(
+    given_routes: list[Route], draw: float, data: st.DataObject
+) -> None:
     chosen = choose_route(given_routes, lambda _: True, draw)
     up = data.draw(st.sets(st.sampled_from([route.pool for route in given_routes]))) | {chosen.pool}
     assert choose_route(given_routes, up.__contains__, draw) == chosen
@@ -78,7 +80,7 @@ def test_a_replica_that_is_down_or_was_tried_is_not_chosen() -> None:
     assert choose_replica([down(), well], [well], 0, 0.0) is None
 
 
-def test_an_unknown_replica_is_chosen_only_when_nobody_is_known_to_be_well() -> None:
+def test_an_unknown_replica_is_chosen_only_when_none_is_up() -> None:
     unknown, busy = Replica(0), up(9)
     assert choose_replica([unknown, busy], [], 0, 0.0) is busy
     assert choose_replica([unknown, down()], [], 0, 0.0) is unknown
@@ -117,7 +119,7 @@ def test_a_replica_that_is_well_again_is_forgiven() -> None:
     assert health.debt(100.0) == 0
 
 
-def test_a_few_slow_probes_are_no_death() -> None:
+def test_a_few_slow_probes_do_not_take_a_replica_out() -> None:
     health = Health()
     health.answered()
     for _ in range(2):

@@ -109,6 +109,7 @@ def test_a_document_that_names_timeouts_budgets_is_obeyed() -> None:
 
     def change(it: Any) -> None:
         it["budgets"] = it.pop("timeouts") | {"cache_ms": 7}
+        it["degradation_level"] = 0
 
     assert check(document(change)).snapshot.timeouts == StageTimeouts(cache_ms=7)
     assert check(document(lambda it: it.pop("timeouts"))).snapshot.timeouts == StageTimeouts()

@@ -18,8 +18,9 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from deploy.local.process import Managed
 from deploy.local.triton import Triton
+from inference.core import otlp
 from inference.core.snapshot import Snapshot
-from inference.observability import otlp, spans
+from inference.observability import spans
 from inference.observability.spans import Mark, Trace
 from tests.support.gateway.process import (
     LARGE,
@@ -73,7 +74,7 @@ async def test_a_miss_and_a_hit_have_their_stages_without_gaps(
         if stream:
             assert root.attributes["weir.ttft_ns"] <= root.end_ns - root.start_ns
         else:
-            assert "weir.ttft_ns" not in root.attributes, "nobody saw a first token before the last"
+            assert "weir.ttft_ns" not in root.attributes, "the first token arrives with the last"
 
 
 async def test_the_root_says_what_is_known(gateway: Gateway, receiver: Receiver) -> None:
@@ -148,7 +149,7 @@ async def test_a_request_that_was_left_is_cancelled_where_it_was(gateway: Gatewa
     assert root.attributes["weir.status"] == "cancelled"
     assert root.attributes["weir.error_stage"] == "model"
     assert stages[-1].end_ns == root.end_ns
-    assert attempts(stages) == [("r0", 1, "client_disconnected", False, 0)], "nobody's failure"
+    assert attempts(stages) == [("r0", 1, "client_disconnected", False, 0)], "no failure of the replica"
 
 
 def attempts(trace: list[Received]) -> list[tuple[str, int, str, bool, int]]:
@@ -177,15 +178,15 @@ async def test_an_attempt_that_failed_is_a_span_of_its_own_replica(
     os.killpg(process.pid, signal.SIGSTOP)
     try:
         ids = [secrets.token_hex(16) for _ in range(2)]
-        asked = [
+        requests = [
             asyncio.ensure_future(ask(gateway, unique(), {"traceparent": f"00-{one}-{'1' * 16}-01"})) for one in ids
         ]
-        await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(requests, return_when=asyncio.FIRST_COMPLETED)
         hung_s = 0.3
         await asyncio.sleep(hung_s)  # what the failed attempt takes
     finally:
         process.kill()
-    await asyncio.gather(*asked)
+    await asyncio.gather(*requests)
     traces = sorted([await receiver.trace(one, 6) for one in ids], key=len)
     assert attempts(traces[0]) == [("r0", 1, "", False, 0)]
     assert attempts(traces[1]) == [("r1", 1, "unreachable", True, otlp.ERROR), ("r0", 2, "", False, 0)]

@@ -13,6 +13,7 @@ from deploy.local.redis import Redis
 from deploy.local.triton import Triton
 from inference.core import snapshot as policy
 from inference.core.snapshot import Endpoint, Snapshot, Tenant
+from inference.policy import snapshot_file
 from tests.support.gateway.process import (
     KEY,
     LARGE,
@@ -40,7 +41,7 @@ def test_without_a_snapshot_it_lives_but_is_not_ready(start_gateway: StartGatewa
     assert gateway.get("/healthz", key="")[0] == 200
     assert gateway.get("/readyz", key="")[0] == 503
     assert ask(gateway) == 503
-    policy.write(gateway.snapshot_path, snapshot)
+    snapshot_file.write(gateway.snapshot_path, snapshot)
     within(10, lambda: gateway.get("/readyz", key="")[0] == 200)
     assert ask(gateway) == 200
 
@@ -114,15 +115,15 @@ async def test_a_request_that_has_chosen_its_pool_is_served_there_whatever_is_sw
     await within_async(5, lambda: gateway.ready()["cache"] == "up")
     os.killpg(process.pid, signal.SIGSTOP)
     try:
-        asked = asyncio.ensure_future(asyncio.to_thread(ask, gateway))
+        status = asyncio.ensure_future(asyncio.to_thread(ask, gateway))
         await within_async(5, lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_requests_in_flight") == 1))
-        other = msgspec.structs.replace(first, version=first.version + 1, degradation_level=1)
+        other = msgspec.structs.replace(first, version=first.version + 1)
         await asyncio.to_thread(gateway.obey, other)
-        gone = a_snapshot(f"127.0.0.1:{free_port()}", version=other.version + 1)
-        await asyncio.to_thread(gateway.obey, gone)
+        lost = a_snapshot(f"127.0.0.1:{free_port()}", version=other.version + 1)
+        await asyncio.to_thread(gateway.obey, lost)
     finally:
         os.killpg(process.pid, signal.SIGCONT)
-    assert await asked == 200
+    assert await status == 200
     assert ask(gateway) == 503, "the newest snapshot's replica does not exist"
 
 

@@ -33,7 +33,7 @@ async def test_the_best_priority_goes_first_and_then_who_came_first() -> None:
     assert (admission.in_flight, admission.waiting) == (0, 0)
 
 
-async def test_who_waits_too_long_is_told_and_forgotten() -> None:
+async def test_a_request_that_waits_too_long_is_refused_and_removed() -> None:
     admission = Admission(1, 1)
     await admission.acquire(2, LONG_S)
     with pytest.raises(TimeoutError):
@@ -87,7 +87,9 @@ async def test_in_a_full_queue_the_worst_that_came_last_makes_room_for_a_better(
 
 
 class AdmissionMachine(RuleBasedStateMachine):
-    """Any order of arrivals, leavings, departures and new limits keeps the counts true and nobody waiting in vain."""
+    """After any order of arrivals, cancellations, releases and new limits, the counts are right and no free place stays
+    unused.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -142,7 +144,7 @@ class AdmissionMachine(RuleBasedStateMachine):
         assert self.admission.waiting == len(self.tasks)
 
     @invariant()
-    def nobody_waits_while_there_is_a_place(self) -> None:
+    def no_request_waits_while_there_is_a_place(self) -> None:
         assert not self.tasks or self.admission.in_flight >= self.admission.max_in_flight
 
     def teardown(self) -> None:

@@ -1,4 +1,4 @@
-"""Identical questions in flight at the same moment cost one inference, and nobody's leaving hurts the others."""
+"""Identical questions in flight at the same time share one inference, and a client that leaves does not hurt the others."""
 
 import asyncio
 import re

@@ -1,7 +1,4 @@
-"""A client that goes away stops the inference in Triton within 100 ms, whatever it was waiting for.
-
-And nothing stays in flight.
-"""
+"""When a client leaves, its inference in Triton stops within 100 ms, and nothing stays in flight."""
 
 import asyncio
 import json
@@ -28,7 +25,7 @@ from tests.support.gateway.process import (
 from tests.support.gateway.sockets import send
 from tests.support.gateway.triton_client import triton_metric
 
-SOON_S = 1.0  # the promise is 100 ms; this also allows for the metrics pages it is read from, on a busy machine
+SOON_S = 1.0  # the aim is 100 ms; this also allows for reading the metrics pages on a busy machine
 
 
 def stopping(triton: Triton, number: int) -> Callable[[], bool]:

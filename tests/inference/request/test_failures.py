@@ -1,4 +1,4 @@
-"""What a client is told when something behind the gateway fails, and that it comes back by itself."""
+"""Failures behind the gateway: the errors that clients get, and the recovery."""
 
 import asyncio
 import json
@@ -10,16 +10,19 @@ import pytest
 
 from deploy.local.process import Managed
 from deploy.local.redis import Redis
-from deploy.local.triton import Triton, load
+from deploy.local.triton import Triton
 from inference.core.snapshot import Snapshot, Tier
 from tests.support.gateway.process import (
     LARGE,
     SMALL,
     Gateway,
+    Serve,
     StartGateway,
+    Tune,
     a_snapshot,
     small_only,
     unique,
+    with_fresh_tenants,
     with_pool,
     with_timeouts,
     within_async,
@@ -33,11 +36,8 @@ async def collect(gateway: Gateway, **options: Any) -> str:
     return "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
 
 
-async def test_a_failure_mid_stream_is_raised_by_the_client(
-    own_triton: tuple[Triton, Managed], start_gateway: StartGateway
-) -> None:
-    triton, _ = own_triton
-    load(triton, "chat_small", fail_after_tokens="3", time_scale="10")
+async def test_a_failure_mid_stream_is_raised_by_the_client(tune: Tune, start_gateway: StartGateway) -> None:
+    triton = tune(fail_after_tokens="3", time_scale="10")
     gateway = start_gateway(a_snapshot(triton.grpc))
     seen = []
     with pytest.raises(openai.APIError) as caught:
@@ -48,28 +48,25 @@ async def test_a_failure_mid_stream_is_raised_by_the_client(
     with pytest.raises(openai.InternalServerError) as whole:
         await gateway.client().chat.completions.create(model=SMALL, messages=unique())
     assert (whole.value.status_code, whole.value.code) == (502, "model_error")
-    for told in (caught.value, whole.value):
-        assert "fail_after_tokens" not in str(told.body)  # the model server's own words
+    for error in (caught.value, whole.value):
+        assert "fail_after_tokens" not in str(error.body)  # the model server's own words
     assert "fail_after_tokens" in gateway.log.read_text()
 
 
 @pytest.mark.parametrize("stream", [True, False])
-async def test_a_stage_over_its_timeout_is_named(
-    start_gateway: StartGateway, own_triton: tuple[Triton, Managed], stream: bool
-) -> None:
-    triton, _ = own_triton
-    load(triton, "chat_small", time_scale="20")
-    gateway = start_gateway(with_timeouts(a_snapshot(triton.grpc), first_token_ms=20))
+async def test_a_stage_over_its_timeout_is_named(serve: Serve, tune: Tune, stream: bool) -> None:
+    triton = tune(time_scale="20")
+    gateway = serve(with_timeouts(a_snapshot(triton.grpc), first_token_ms=20))
     with pytest.raises(openai.InternalServerError) as caught:
         await gateway.client().chat.completions.create(model=SMALL, messages=unique(), stream=stream)
     assert (caught.value.status_code, caught.value.code, caught.value.param) == (504, "stage_timeout", "model")
     assert caught.value.response.headers["x-should-retry"] == "false"
-    # Too long for the whole answer: the tokens so far have gone out, so it is told in the stream.
+    # Too long for the whole answer: tokens have been sent already, so the error comes in the stream.
     gateway.obey(with_timeouts(with_timeouts(a_snapshot(triton.grpc), first_token_ms=20_000), model_ms=1_000))
     with pytest.raises(openai.APIError) as late:
         await collect(gateway, max_tokens=500)
     assert (late.value.code, late.value.param) == ("stage_timeout", "model")
-    # Waiting for the first, so long that waiting itself is too long.
+    # Waiting for a place takes too long.
     narrow = with_pool(with_timeouts(a_snapshot(triton.grpc), queue_ms=20), SMALL, max_concurrency=1)
     gateway.obey(with_pool(narrow, SMALL))
     first = asyncio.ensure_future(collect(gateway))
@@ -80,12 +77,8 @@ async def test_a_stage_over_its_timeout_is_named(
     first.cancel()
 
 
-async def test_the_clients_own_deadline_is_answered_before_it_passes(
-    start_gateway: StartGateway, own_triton: tuple[Triton, Managed]
-) -> None:
-    triton, _ = own_triton
-    load(triton, "chat_small", time_scale="100")
-    gateway = start_gateway(a_snapshot(triton.grpc))
+async def test_the_clients_own_deadline_is_answered_before_it_passes(serve: Serve, tune: Tune) -> None:
+    gateway = serve(a_snapshot(tune(time_scale="100").grpc))
     for stream in (True, False):
         with pytest.raises(openai.InternalServerError) as caught:
             await gateway.client(timeout=0.6).chat.completions.create(model=SMALL, messages=unique(), stream=stream)
@@ -95,10 +88,8 @@ async def test_the_clients_own_deadline_is_answered_before_it_passes(
     await within_async(5, lambda: asyncio.to_thread(gateway.idle))
 
 
-async def test_a_silent_stream_is_kept_alive(start_gateway: StartGateway, own_triton: tuple[Triton, Managed]) -> None:
-    triton, _ = own_triton
-    load(triton, "chat_small", time_scale="20")
-    gateway = start_gateway(a_snapshot(triton.grpc), keepalive_ms="20")
+async def test_a_silent_stream_is_kept_alive(start_gateway: StartGateway, tune: Tune) -> None:
+    gateway = start_gateway(a_snapshot(tune(time_scale="20").grpc), keepalive_ms="20")
     assert await collect(gateway, max_tokens=3)
     body = json.dumps({"model": SMALL, "messages": unique(), "max_tokens": 2, "stream": True}).encode()
     _, _, text = await asyncio.to_thread(gateway.ask, "POST", "/v1/chat/completions", body)
@@ -120,9 +111,9 @@ async def test_a_full_queue_says_when_to_come_back(slow_gateway: Gateway, slow_t
     slow_gateway.obey(msgspec.structs.replace(usual, version=12))
 
 
-async def test_a_tier_has_its_limits(start_gateway: StartGateway, snapshot: Snapshot) -> None:
+async def test_a_tier_has_its_limits(serve: Serve, snapshot: Snapshot) -> None:
     tiers = (Tier("standard", requests_per_minute=3, tokens_per_minute=100_000), Tier("premium"))
-    gateway = start_gateway(msgspec.structs.replace(snapshot, tiers=tiers))
+    gateway = serve(with_fresh_tenants(msgspec.structs.replace(snapshot, tiers=tiers)))
     create = gateway.client().chat.completions.with_raw_response.create
     seen = [(await create(model=SMALL, messages=unique(), max_tokens=1)).headers for _ in range(3)]
     assert [headers["x-ratelimit-remaining-requests"] for headers in seen] == ["2", "1", "0"]
@@ -157,7 +148,7 @@ async def test_killing_redis_under_load_fails_nobody(
         await asyncio.to_thread(lambda: process.start().wait_ready())
         await within_async(5, lambda: asyncio.to_thread(lambda: gateway.ready()["cache"] == "up"))
     stop.set()
-    await asyncio.gather(*users)  # raises what any of them met
+    await asyncio.gather(*users)  # raises the error of any of them
     assert gateway.metric("weir_gateway_requests_total", cache="skipped") > 0
 
 
@@ -202,10 +193,10 @@ async def test_killing_a_triton_under_load_fails_only_what_it_was_answering(
 
 
 async def test_with_every_replica_down_it_says_when_to_come_back(
-    start_gateway: StartGateway, own_triton: tuple[Triton, Managed]
+    serve: Serve, own_triton: tuple[Triton, Managed]
 ) -> None:
     triton, process = own_triton
-    gateway = start_gateway(a_snapshot(triton.grpc))
+    gateway = serve(a_snapshot(triton.grpc))
     assert await collect(gateway, max_tokens=2)
     await asyncio.to_thread(process.kill)
     for _ in range(2):
@@ -213,7 +204,7 @@ async def test_with_every_replica_down_it_says_when_to_come_back(
             await gateway.client().chat.completions.create(model=SMALL, messages=unique())
         assert (caught.value.status_code, caught.value.code) == (503, "service_unavailable")
         assert caught.value.response.headers["retry-after"] == "1"
-    # The process is well, so it stays in its balancer; that nothing can be computed is said beside it.
+    # The process stays in its balancer, and the body reports that no replica is up.
     await within_async(
         5, lambda: asyncio.to_thread(lambda: not any(p["ready"] for p in gateway.ready()["pools"].values()))
     )

@@ -35,7 +35,7 @@ async def test_an_answer_without_end_is_ended() -> None:
     work: Any = SimpleNamespace(trace_id=b"\1" * 16, flags=b"01", timeouts=StageTimeouts(), question=None, priority=1)
     with pytest.raises(ApiError, match="model_error") as caught:
         async with asyncio.timeout(20):
-            await generate._ask(work, flight, replica, 1)
+            await generate._attempt(work, flight, replica, 1)
     assert caught.value.detail == "its answer is longer than 4194304 characters"
     assert "longer" not in caught.value.body().decode()
     assert model.cancelled

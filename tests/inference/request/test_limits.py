@@ -1,4 +1,4 @@
-"""Tokens are charged as they are used, however a request ends, and the better tier waits less."""
+"""Tokens are charged as they are used, however a request ends, and a better tier waits less."""
 
 import asyncio
 from typing import Any
@@ -13,9 +13,10 @@ from tests.support.gateway.process import (
     OTHER_KEY,
     SMALL,
     Gateway,
-    StartGateway,
+    Serve,
     a_snapshot,
     unique,
+    with_fresh_tenants,
     with_model,
     with_pool,
     with_timeouts,
@@ -40,25 +41,27 @@ async def tokens_are_used_up(gateway: Gateway) -> bool:
 
 
 def metered(double: TritonDouble) -> Snapshot:
-    """One prompt of a tenant `standard` is more than its tokens of a minute."""
-    return a_snapshot(double.address, tiers=(Tier("standard", tokens_per_minute=10), Tier("premium", priority=1)))
+    """One prompt of a tenant `standard` is more than its tokens of a minute. No other test has used them up."""
+    return with_fresh_tenants(
+        a_snapshot(double.address, tiers=(Tier("standard", tokens_per_minute=10), Tier("premium", priority=1)))
+    )
 
 
 @pytest.mark.parametrize("mute", [True, False])
 @pytest.mark.parametrize("way", ["disconnect", "deadline", "timeout", "error"])
 async def test_tokens_are_charged_whichever_way_a_request_ends(
-    start_gateway: StartGateway, start_double: StartDouble, way: str, mute: bool
+    serve: Serve, start_double: StartDouble, way: str, mute: bool
 ) -> None:
     double = await start_double()
     policy = metered(double)
     if way == "timeout":
         policy = with_timeouts(policy, **{"first_token_ms" if mute else "model_ms": 200})
-    gateway = await asyncio.to_thread(start_gateway, policy)
+    gateway = await asyncio.to_thread(serve, policy)
     double.gate.clear()
     double.mute = mute
     double.error = grpc.StatusCode.INTERNAL if way == "error" else None
     request = ask(gateway, timeout=0.3 if way == "deadline" else 60)
-    await within_async(5, lambda: double.asked.total() == 1)
+    await within_async(5, lambda: double.inferences.total() == 1)
     if way == "disconnect":
         request.cancel()
         await within_async(5, lambda: asyncio.to_thread(gateway.idle))
@@ -69,11 +72,9 @@ async def test_tokens_are_charged_whichever_way_a_request_ends(
     assert await tokens_are_used_up(gateway)
 
 
-async def test_the_prompt_is_charged_when_it_is_admitted(
-    start_gateway: StartGateway, start_double: StartDouble
-) -> None:
+async def test_the_prompt_is_charged_when_it_is_admitted(serve: Serve, start_double: StartDouble) -> None:
     double = await start_double()
-    gateway = await asyncio.to_thread(start_gateway, metered(double))
+    gateway = await asyncio.to_thread(serve, metered(double))
     double.gate.clear()
     double.mute = True
     request = ask(gateway)
@@ -83,12 +84,10 @@ async def test_the_prompt_is_charged_when_it_is_admitted(
     assert (await request).usage.completion_tokens == 2
 
 
-async def test_a_request_that_was_never_admitted_is_free(
-    start_gateway: StartGateway, start_double: StartDouble
-) -> None:
+async def test_a_request_that_was_never_admitted_is_free(serve: Serve, start_double: StartDouble) -> None:
     double = await start_double()
     policy = with_pool(metered(double), SMALL, max_concurrency=1, max_queue=0)
-    gateway = await asyncio.to_thread(start_gateway, policy)
+    gateway = await asyncio.to_thread(serve, policy)
     double.gate.clear()
     first = ask(gateway, OTHER_KEY)
     await within_async(5, lambda: double.at_once == 1)
@@ -101,11 +100,11 @@ async def test_a_request_that_was_never_admitted_is_free(
 
 
 async def test_a_better_tier_takes_the_place_of_a_worse_one_in_a_full_queue(
-    start_gateway: StartGateway, start_double: StartDouble
+    serve: Serve, start_double: StartDouble
 ) -> None:
     double = await start_double()
     gateway = await asyncio.to_thread(
-        start_gateway, with_pool(a_snapshot(double.address), SMALL, max_concurrency=1, max_queue=2)
+        serve, with_pool(a_snapshot(double.address), SMALL, max_concurrency=1, max_queue=2)
     )
     double.gate.clear()
     begun = [ask(gateway)]
@@ -129,12 +128,12 @@ async def test_a_better_tier_takes_the_place_of_a_worse_one_in_a_full_queue(
     assert double.priorities == [2, 1, 2]
 
 
-async def test_a_better_tier_does_not_wait_with_a_worse_one_that_asked_the_same(
-    start_gateway: StartGateway, start_double: StartDouble
+async def test_a_better_tier_does_not_wait_with_a_worse_one_with_the_same_question(
+    serve: Serve, start_double: StartDouble
 ) -> None:
     double = await start_double()
     policy = with_pool(a_snapshot(double.address), SMALL, max_concurrency=1)
-    gateway = await asyncio.to_thread(start_gateway, with_model(policy, SMALL, cache=CacheRule("always", scope="all")))
+    gateway = await asyncio.to_thread(serve, with_model(policy, SMALL, cache=CacheRule("always", scope="all")))
     double.gate.clear()
     first, messages = ask(gateway), unique()
     await within_async(5, lambda: double.at_once == 1)

@@ -110,7 +110,7 @@ async def test_an_image_is_refused_by_its_place(gateway: Gateway) -> None:
     assert caught.value.param == "messages[0].content[1]"
 
 
-async def test_a_parameter_nobody_knows_is_refused_by_name(gateway: Gateway) -> None:
+async def test_an_unknown_parameter_is_refused_by_name(gateway: Gateway) -> None:
     with pytest.raises(openai.BadRequestError) as caught:
         await gateway.client().chat.completions.create(model=SMALL, messages=unique(), extra_body={"tempature": 1})
     assert (caught.value.param, caught.value.code) == ("tempature", "unknown_parameter")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mistral_common.tokens.tokenizers.tekken import Tekkenizer
 
 from inference.request import tokenize
-from inference.request.tokenize import pieces
+from inference.request.tokenize import parts_of
 
 theirs = Tekkenizer.from_file(str(files("mistral_common") / "data" / "tekken_240911.json"))
 ours = tokenize.load("tekken")
@@ -38,5 +38,5 @@ async def test_a_text_made_to_hurt_is_counted_too(text: str) -> None:
 
 @given(st.text(alphabet="ab \n.1", max_size=30).map(lambda text: text * 20_000))
 @settings(deadline=None, max_examples=10)
-def test_the_pieces_make_up_the_text(text: str) -> None:
-    assert "".join(pieces(text)) == text
+def test_the_parts_make_up_the_text(text: str) -> None:
+    assert "".join(parts_of(text)) == text

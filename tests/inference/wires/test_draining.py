@@ -1,4 +1,4 @@
-"""How a gateway leaves: first visibly, then completely, and within the time that the system gives it."""
+"""The gateway drains on SIGTERM, visibly to balancers, and ends in time."""
 
 import asyncio
 import http.client
@@ -35,7 +35,7 @@ def ask(connection: http.client.HTTPConnection) -> http.client.HTTPResponse:
     return response
 
 
-def test_it_says_that_it_drains_before_it_closes_its_door(start_gateway: StartGateway, snapshot: Snapshot) -> None:
+def test_it_reports_draining_before_it_stops_listening(start_gateway: StartGateway, snapshot: Snapshot) -> None:
     gateway = start_gateway(snapshot, lame_duck_ms="2000")
     old = http.client.HTTPConnection(LOOPBACK, gateway.port, timeout=20)
     assert ask(old).getheader("connection") is None
@@ -127,6 +127,6 @@ async def test_a_rolling_restart_fails_nobody(start: Start, snapshot: Snapshot, 
         await asyncio.to_thread(lambda: gateway.process.start().wait_ready())  # noqa: B023
         await within_async(5, lambda: balancer.ready[gateway.port])  # noqa: B023
     stop.set()
-    await asyncio.gather(*users)  # raises what any of them met
+    await asyncio.gather(*users)  # raises the error of any of them
     await balancer.stop()
     assert balancer.refused == 0

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inference.core import http2 as h2
 from inference.wires.grpc import Channel, GrpcError, RefusedError, Status, UnreachableError
-from inference.wires.grpc import frames as h2
 from inference.wires.grpc.channel import metadata
 
 
@@ -300,7 +300,7 @@ async def test_a_call_that_is_refused_below_the_limit_is_the_callers_to_send_aga
         channel.close()
 
 
-async def test_an_attempt_to_connect_that_nobody_waits_for_ends_quietly() -> None:
+async def test_an_abandoned_attempt_to_connect_logs_nothing() -> None:
     """A server that hangs takes connections and says nothing, so each probe gives up just before the attempt does."""
     untaken: list[str] = []
     loop = asyncio.get_running_loop()

@@ -47,7 +47,7 @@ def flood(gateway: Gateway, clients: list[NeverReads]) -> None:
     """Until none of them can send any more."""
     until = time.monotonic() + 60
     while any(client.stuck < 50 for client in clients):
-        assert time.monotonic() < until, "it went on reading requests whose answers nobody reads"
+        assert time.monotonic() < until, "it went on reading requests though their answers are not read"
         for client in clients:
             client.send()
         assert healthy(gateway)

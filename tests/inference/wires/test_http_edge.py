@@ -120,11 +120,11 @@ def test_it_ends_after_the_requests_in_flight(start_gateway: StartGateway, snaps
         status, _, body = gateway.ask("POST", "/v1/chat/completions", question(model="chat-large", max_tokens=100))
         answers.append((status, body))
 
-    asking = threading.Thread(target=ask)
-    asking.start()
+    client = threading.Thread(target=ask)
+    client.start()
     within(5, lambda: gateway.metric("weir_gateway_replica_in_flight") == 1)
     gateway.process.stop()
-    asking.join()
+    client.join()
     assert answers[0][0] == 200
     assert gateway.process.exit_code == 0
     with pytest.raises(OSError):

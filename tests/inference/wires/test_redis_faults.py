@@ -12,12 +12,12 @@ import pytest
 from deploy.local.ports import LOOPBACK, free_port
 from deploy.local.process import Managed
 from deploy.local.redis import Redis, redis
-from inference.request.cache import Answer, Cache
+from inference.request.cache import Cache, StoredAnswer
 from inference.wires.redis import RedisConnection
 from tests.support.gateway.process import within_async
 from tests.support.start import Start
 
-ANSWER = Answer("one", "stop", 1, 1)
+ANSWER = StoredAnswer("one", "stop", 1, 1)
 
 
 class Forwarder:
@@ -95,7 +95,7 @@ async def test_a_redis_that_is_always_late_is_given_up(connection: RedisConnecti
         assert connection.up, f"after {number} stalls"
         assert (await cache.get(b"x", 0)).skipped
         if connection.up:
-            await connection.ask(b"PING")  # so the late answer is here, and that stall is over
+            await connection.send(b"PING")  # so the late answer is here, and that stall is over
     assert not connection.up
 
 
@@ -124,7 +124,7 @@ async def test_after_a_failover_it_writes_to_the_new_master(
     """The old master becomes a read-only replica, and its name moves to another server some time later."""
     cache, key = Cache(connection), secrets.token_bytes(8)
     assert await cache.put(key, ANSWER, 60)
-    await connection.ask(b"REPLICAOF", LOOPBACK, free_port())
+    await connection.send(b"REPLICAOF", LOOPBACK, free_port())
     assert not await cache.put(key, ANSWER, 60)
     await within_async(5, lambda: forwarder.connections == 2)
     await within_async(5, lambda: connection.up)

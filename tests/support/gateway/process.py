@@ -4,6 +4,7 @@ import asyncio
 import http.client
 import json
 import secrets
+import ssl
 import sys
 import time
 import urllib.request
@@ -15,7 +16,7 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
-from openai import AsyncOpenAI
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
@@ -24,9 +25,12 @@ from deploy.local.process import Command, Managed, http_ok
 from deploy.local.triton import Triton
 from inference.core import snapshot as policy
 from inference.core.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier
+from inference.policy import snapshot_file
 
 KEY, OTHER_KEY = "weir-test-alice", "weir-test-bob"
 SMALL, LARGE = "chat-small", "chat-large"
+# Shared by all clients, because loading the certificates takes 23 ms of CPU.
+_TLS = ssl.create_default_context()
 
 
 def a_snapshot(*endpoints: str, **changes: Any) -> Snapshot:
@@ -59,6 +63,12 @@ def with_model(snapshot: Snapshot, name: str, **changes: Any) -> Snapshot:
     return msgspec.structs.replace(snapshot, models=tuple(models), version=snapshot.version + 1)
 
 
+def with_fresh_tenants(snapshot: Snapshot) -> Snapshot:
+    """The tenants under new names, so that nothing counts against their limits yet. Their keys stay."""
+    fresh = (msgspec.structs.replace(t, name=f"{t.name}-{secrets.token_hex(4)}") for t in snapshot.tenants)
+    return msgspec.structs.replace(snapshot, tenants=tuple(fresh))
+
+
 def with_pool(snapshot: Snapshot, name: str, **changes: Any) -> Snapshot:
     pools = (msgspec.structs.replace(p, **changes) if p.name == name else p for p in snapshot.pools)
     return msgspec.structs.replace(snapshot, pools=tuple(pools), version=snapshot.version + 1)
@@ -70,7 +80,7 @@ def with_timeouts(snapshot: Snapshot, **changes: int) -> Snapshot:
 
 
 def unique(text: str = "Tell me about rivers") -> list[Any]:
-    """Messages that nobody has asked before."""
+    """Messages that no test has sent before."""
     return [{"role": "user", "content": f"{text} {secrets.token_hex(8)}"}]
 
 
@@ -88,7 +98,11 @@ class Gateway:
         return f"http://{LOOPBACK}:{self.port}/v1"
 
     def client(self, key: str = KEY, **options: Any) -> AsyncOpenAI:
-        return AsyncOpenAI(base_url=self.base_url, api_key=key, **{"max_retries": 0, **options})
+        """A client with connections of its own."""
+        connections = DefaultAsyncHttpxClient(verify=_TLS)
+        return AsyncOpenAI(
+            base_url=self.base_url, api_key=key, http_client=connections, **{"max_retries": 0, **options}
+        )
 
     def get(self, path: str, key: str = KEY, headers: dict[str, str] | None = None) -> tuple[int, str]:
         status, _, body = self.ask("GET", path, None, key, headers)
@@ -120,7 +134,7 @@ class Gateway:
 
     def obey(self, snapshot: Snapshot) -> None:
         """Write a snapshot, and wait until the gateway follows it."""
-        policy.write(self.snapshot_path, snapshot)
+        snapshot_file.write(self.snapshot_path, snapshot)
         within(5, lambda: self.ready()["policy_version"] == snapshot.version)
 
     def ready(self) -> dict[str, Any]:
@@ -138,7 +152,7 @@ def gateway_command(
 ) -> tuple[Command, int, Path]:
     port, path = free_port(), folder / "snapshot.json"
     if snapshot is not None:
-        policy.write(path, snapshot)
+        snapshot_file.write(path, snapshot)
     env = {
         "WEIR_GATEWAY_PORT": str(port),
         "WEIR_SNAPSHOT_PATH": str(path),
@@ -270,3 +284,5 @@ def _plain(value: Any) -> Any:
 
 
 StartGateway = Callable[..., Gateway]
+Serve = Callable[[Snapshot], Gateway]
+Tune = Callable[..., Triton]

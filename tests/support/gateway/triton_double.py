@@ -1,6 +1,6 @@
-"""A server that speaks Triton's gRPC protocol and fails as told: a limit of calls, slow probes, errors.
+"""A server that speaks Triton's gRPC protocol and fails on demand: a limit of calls, slow probes, errors.
 
-For faults that a real Triton cannot be brought to show on demand; everything else is tested against a real one.
+It is for faults that a real Triton does not show on demand. Everything else is tested against a real one.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class TritonDouble(grpc.GenericRpcHandler):
         self.answer_s = 0.0
         self.error: grpc.StatusCode | None = None  # of every inference, at once
         self.silent: set[str] = set()  # models whose probes are not answered
-        self.asked: Counter[str] = Counter()  # inferences, by model
+        self.inferences: Counter[str] = Counter()  # by model
         self.probed: Counter[str] = Counter()
         self.at_once = self.most_at_once = 0
         self.priorities: list[int] = []  # in the order in which calls came
@@ -63,10 +63,10 @@ class TritonDouble(grpc.GenericRpcHandler):
         self.most_at_once = max(self.most_at_once, self.at_once)
         try:
             async for request in requests:
-                self.asked[request.model_name] += 1
+                self.inferences[request.model_name] += 1
                 self.priorities.append(request.parameters["priority"].uint64_param)
                 if self.error is not None:
-                    await context.abort(self.error, "as told")
+                    await context.abort(self.error, "on demand")
                 if self.mute:
                     await self.gate.wait()
                 yield _response("one")

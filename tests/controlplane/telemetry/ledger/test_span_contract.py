@@ -3,7 +3,7 @@
 import pytest
 
 from controlplane.telemetry.ledger import LedgerRow, close
-from inference.observability import otlp
+from inference.core import otlp
 from inference.observability.spans import (
     ADMIT,
     INFER,

@@ -7,8 +7,8 @@ import pytest
 from controlplane.telemetry.core.spans import SERVER, Span
 from controlplane.telemetry.ingest.pipeline.batch import rows_of
 from controlplane.telemetry.ingest.pipeline.model_names import ModelNames, names_of
-from inference.core import snapshot
 from inference.core.snapshot import Model, Pool, Route, Snapshot
+from inference.policy import snapshot_file
 from tests.support.telemetry.ledger_traces import gateway_trace, span
 
 
@@ -61,12 +61,12 @@ def test_the_snapshot_is_read_again_once_it_has_changed(tmp_path: Path, monkeypa
     path = tmp_path / "snapshot.json"
     names = ModelNames(path)
     assert names() == {}, "no fleet was published"
-    snapshot.write(path, FLEET)
+    snapshot_file.write(path, FLEET)
     now_s[0] += 1
     assert names() == names_of(FLEET)
     path.write_bytes(b"{")
     now_s[0] += 1
     assert names() == names_of(FLEET), "what cannot be read leaves the last names"
-    snapshot.write(path, fleet(("chat", ["large-eu"]), pools=POOLS))
+    snapshot_file.write(path, fleet(("chat", ["large-eu"]), pools=POOLS))
     now_s[0] += 1
     assert names() == {"chat_large": "chat"}

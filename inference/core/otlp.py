@@ -1,6 +1,7 @@
-"""OTLP spans as protobuf bytes, straight from values (opentelemetry/proto/trace/v1/trace.proto). Pure.
+"""Encodes OTLP spans as protobuf bytes (opentelemetry/proto/trace/v1/trace.proto).
 
-A gateway writes the same few spans again and again, so what repeats is encoded once and kept (here and in `spans`).
+A gateway writes the same few spans again and again, so the parts that repeat are encoded once and kept (here and in
+`inference.observability.spans`).
 """
 
 import struct

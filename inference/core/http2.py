@@ -1,4 +1,4 @@
-"""HTTP/2 frames (RFC 9113) and stateless HPACK (RFC 7541), as far as a gRPC client needs them. Pure."""
+"""Encodes and decodes HTTP/2 frames (RFC 9113) and stateless HPACK (RFC 7541), as far as a gRPC client needs them."""
 
 import struct
 from collections.abc import Iterable
@@ -7,7 +7,9 @@ from urllib.parse import unquote
 
 from hpack import Decoder, HPACKError
 
-DATA, HEADERS, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 5, 6, 7, 8, 9
+from inference.core.errors import PermanentError
+
+DATA, HEADERS, RST_STREAM, SETTINGS, PUSH, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 5, 6, 7, 8, 9
 END_STREAM, ACK, END_HEADERS, PADDED, PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
 HEADER_TABLE_SIZE, ENABLE_PUSH, MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE = 1, 2, 3, 4, 5
 NO_ERROR, CANCEL, REFUSED_STREAM = 0x0, 0x8, 0x7
@@ -23,8 +25,8 @@ _setting = struct.Struct(">HI")
 _message_head = struct.Struct(">BI")
 
 
-class ProtocolError(Exception):
-    """The peer does not speak HTTP/2 as we understand it: the connection cannot go on."""
+class ProtocolError(PermanentError):
+    """The peer does not speak HTTP/2 as the gateway understands it, so the connection has to end."""
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
@@ -63,7 +65,7 @@ def reset(stream: int, code: int) -> bytes:
 
 
 def message(body: bytes) -> bytes:
-    """A gRPC message: not compressed, its length, itself."""
+    """A gRPC message: a flag that says not compressed, the length, and the body."""
     return _message_head.pack(0, len(body)) + body
 
 
@@ -102,9 +104,8 @@ def literal(name: bytes, value: bytes) -> bytes:
 def decode_headers(block: bytes) -> dict[bytes, bytes]:
     """The headers of one block.
 
-    We announce a dynamic table of size 0, so a block means the same whatever came before it, and equal blocks may
-    share one answer:
-    the few a server sends are decoded once.
+    The gateway announces a dynamic table of size 0, so a block means the same whatever came before it. A server sends
+    few different blocks, and each is decoded once.
     """
     decoder = Decoder()
     decoder.max_allowed_table_size = 0

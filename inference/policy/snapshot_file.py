@@ -1,0 +1,17 @@
+"""Replaces the policy snapshot's file, which `snapshot_watch` reads."""
+
+from pathlib import Path
+
+from inference.core.snapshot import Snapshot, encode
+
+
+def write(path: Path, snapshot: Snapshot) -> None:
+    write_text(path, encode(snapshot))
+
+
+def write_text(path: Path, text: bytes) -> None:
+    """Replace the file whole: a reader sees the old text or the new one, never half of either."""
+    temporary = path.with_suffix(".tmp")
+    temporary.touch(mode=0o600)
+    temporary.write_bytes(text)
+    temporary.replace(path)

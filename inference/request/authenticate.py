@@ -1,0 +1,20 @@
+"""Finds the tenant whose API key a request carries."""
+
+from inference.core.openai import errors
+from inference.core.snapshot import key_digest
+from inference.policy.serving import Caller, Serving
+
+
+def authenticate(serving: Serving, headers: dict[bytes, bytes]) -> Caller:
+    """The tenant behind the request's bearer key. Raises ApiError.
+
+    Keys are compared by their digests through a hash table: its timing can only reveal a digest, which does not give
+    the key.
+    """
+    kind, _, key = headers.get(b"authorization", b"").partition(b" ")
+    if kind.lower() != b"bearer" or not key:
+        raise errors.missing_key()
+    caller = serving.callers.get(key_digest(key.strip().decode("utf-8", "replace")))
+    if caller is None:
+        raise errors.wrong_key()
+    return caller

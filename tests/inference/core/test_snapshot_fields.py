@@ -1,0 +1,92 @@
+"""Every field of the policy snapshot is written by the control plane and read by the gateway."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+
+from deploy.local.process import ROOT
+from inference.core.snapshot import Snapshot
+
+SCHEMA = ROOT / "inference/core/snapshot.py"
+AUTHORS = (ROOT / "controlplane/fleet/core/snapshot.py", ROOT / "controlplane/fleet/rows.py")
+
+
+def structs_in(hint: Any) -> Iterator[type[msgspec.Struct]]:
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        yield hint
+    for part in get_args(hint):
+        yield from structs_in(part)
+
+
+def walk(struct: type[msgspec.Struct], name: str) -> Iterator[tuple[type[msgspec.Struct], str]]:
+    """The struct and those inside it, each with the name of the field that holds it."""
+    yield struct, name
+    for field, hint in get_type_hints(struct).items():
+        for inner in structs_in(hint):
+            yield from walk(inner, field)
+
+
+STRUCTS = list(walk(Snapshot, "snapshot"))
+FIELDS = {f"{struct.__name__}.{field}" for struct, _ in STRUCTS for field in struct.__struct_fields__}
+
+
+def nodes(path: Path) -> Iterator[ast.AST]:
+    return ast.walk(ast.parse(path.read_text()))
+
+
+def last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def read_in(path: Path) -> set[str]:
+    """`Struct.field` for each attribute that is read of a value named as the struct, such as `pool.max_queue`."""
+    loads = {
+        (last_name(node.value), node.attr)
+        for node in nodes(path)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+    }
+    return {
+        f"{struct.__name__}.{field}"
+        for struct, holder in STRUCTS
+        for name in (holder, re.findall("[A-Z][a-z]+", struct.__name__)[-1].lower())
+        for field in struct.__struct_fields__
+        if (name, field) in loads
+    }
+
+
+def written_in(path: Path) -> set[str]:
+    """`Struct.field` for each argument of a call that makes a struct."""
+    fields = {struct.__name__: struct.__struct_fields__ for struct, _ in STRUCTS}
+    written = set()
+    for node in nodes(path):
+        if isinstance(node, ast.Call) and (struct := last_name(node.func)) in fields:
+            names = [*fields[struct][: len(node.args)]]
+            for keyword in node.keywords:
+                names += [keyword.arg] if keyword.arg else fields[struct]
+            written |= {f"{struct}.{name}" for name in names}
+    return written
+
+
+def test_every_field_has_a_reader() -> None:
+    paths = (path for path in (ROOT / "inference").rglob("*.py") if path != SCHEMA)
+    assert FIELDS - set().union(*map(read_in, paths)) == set()
+
+
+def test_every_field_has_an_author() -> None:
+    assert FIELDS - set().union(*map(written_in, AUTHORS)) == set()
+
+
+def test_a_field_that_is_only_mentioned_is_not_read(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text("pool.max_queue = other.weight\nprint(state.pool.max_concurrency, 'pool.region')\n")
+    assert read_in(module) == {"Pool.max_concurrency"}
+
+
+def test_a_field_that_is_left_to_its_default_is_not_written(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    module.write_text("snapshot.Route('near')\nEndpoint(replica='r0', grpc='a:1')\n")
+    assert written_in(module) == {"Route.pool", "Endpoint.replica", "Endpoint.grpc"}
