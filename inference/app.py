@@ -1,14 +1,13 @@
 """Puts the gateway together, and answers its URLs."""
 
 import asyncio
-import hmac
-import ipaddress
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import msgspec
 
 from inference.backends.fleet import Fleet
 from inference.config import FLUSH_CACHE_S, FLUSH_SPANS_S, Config
+from inference.core.metrics_access import may_read_metrics
 from inference.core.normalise import Operation
 from inference.core.openai import errors, responses
 from inference.core.openai.errors import ApiError
@@ -26,23 +25,6 @@ from inference.wires.http.exchange import JSON, EdgeCounts, Exchange, Headers, R
 from inference.wires.redis import RedisConnection
 
 _COMPLETIONS: dict[str, Operation] = {"/v1/chat/completions": "chat", "/v1/completions": "text_completion"}
-
-
-def may_read_metrics(token: str, peer: str, headers: Mapping[bytes, bytes]) -> bool:
-    """Whether this caller may read `/metrics`: where `token` is set, everyone who sends it; else only this machine.
-
-    `peer` is the caller's address. A request with a forwarding header did not begin on this machine, whatever address
-    the proxy has.
-    """
-    if token:
-        return hmac.compare_digest(headers.get(b"authorization", b""), b"Bearer " + token.encode())
-    if b"x-forwarded-for" in headers or b"forwarded" in headers:
-        return False
-    try:
-        address = ipaddress.ip_address(peer)
-    except ValueError:
-        return False
-    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
 
 
 class Gateway:

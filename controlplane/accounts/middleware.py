@@ -1,4 +1,4 @@
-"""Who is asking: a session (AuthenticationMiddleware) or a bearer token; and nobody else gets in."""
+"""Lets in who has a session (AuthenticationMiddleware) or a bearer token, and nobody else."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponseBase, JsonResponse
 from django.utils.deprecation import MiddlewareMixin
 
 from controlplane.accounts.bearer import bearer_text, find_token
-from controlplane.observability.metrics_server import has_metrics_token
+from inference.core.metrics_access import has_metrics_token
 
 METRICS_PATH = "/metrics"
 MACHINE_PATHS = ("/api/", METRICS_PATH)
@@ -36,7 +36,7 @@ class BearerToken(MiddlewareMixin):
         header = request.headers.get("Authorization")
         if header is None or not request.path_info.startswith(MACHINE_PATHS):
             return None
-        if request.path_info == METRICS_PATH and has_metrics_token(settings.CONFIG.metrics_token, header):
+        if request.path_info == METRICS_PATH and has_metrics_token(settings.CONFIG.metrics_token, header.encode()):
             request.may_read_metrics = True  # type: ignore[attr-defined]
             return None
         text = bearer_text(header)

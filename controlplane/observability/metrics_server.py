@@ -1,13 +1,13 @@
 """A small HTTP server in a thread of its own, for a process that serves nothing else: `/healthz`, `/readyz` and `/metrics`."""
 
-import hmac
 import threading
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ipaddress import ip_address
 
 from prometheus_client import REGISTRY
 from prometheus_client.exposition import choose_encoder
+
+from inference.core.metrics_access import may_read_metrics
 
 READ_TIMEOUT_S = 10.0
 
@@ -29,15 +29,17 @@ def serve(host: str, port: int, token: str, ready: Ready | None = None) -> Threa
                     self._answer(200, "ok")
                 case "/readyz" if ready is not None:
                     self._answer(*ready())
-                case "/metrics" if may_read_metrics(
-                    token, self.headers.get("Authorization", ""), self.client_address[0]
-                ):
+                case "/metrics" if self._may_read_metrics():
                     encode, content_type = choose_encoder(self.headers.get("Accept", ""))
                     self._send(200, encode(REGISTRY), content_type)
                 case "/metrics":
                     self._answer(401, how_to_read_metrics(token), ("WWW-Authenticate", "Bearer"))
                 case _:
                     self._answer(404, "only /healthz, /readyz and /metrics are here")
+
+        def _may_read_metrics(self) -> bool:
+            headers = {name.lower().encode("latin-1"): value.encode("latin-1") for name, value in self.headers.items()}
+            return may_read_metrics(token, self.client_address[0], headers)
 
         def _answer(self, status: int, text: str, *headers: tuple[str, str]) -> None:
             self._send(status, f"{text}\n".encode(), "text/plain; charset=utf-8", *headers)
@@ -50,25 +52,12 @@ def serve(host: str, port: int, token: str, ready: Ready | None = None) -> Threa
             self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Probes and scrapes come every few seconds: they are not written down."""
+            """Probes and scrapes come every few seconds: they are not logged."""
 
     server = ThreadingHTTPServer((host, port), Handler)
     server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, name="exposition", daemon=True).start()
+    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
     return server
-
-
-def may_read_metrics(token: str, authorization: str, peer: str) -> bool:
-    """Whoever sends the token; where none is set, processes of this machine."""
-    if token:
-        return has_metrics_token(token, authorization)
-    address = ip_address(peer)
-    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
-
-
-def has_metrics_token(token: str, authorization: str) -> bool:
-    """Whether the header carries the token; never where none is set."""
-    return bool(token) and hmac.compare_digest(authorization.encode(), f"Bearer {token}".encode())
 
 
 def how_to_read_metrics(token: str) -> str:

@@ -1,0 +1,30 @@
+"""Who may read `/metrics`: one rule for the gateway, the worker and the controller. Web also lets in users and API tokens."""
+
+import hmac
+import ipaddress
+from collections.abc import Mapping
+
+FORWARDED = (b"x-forwarded-for", b"forwarded")
+"""Headers that a proxy adds."""
+
+
+def may_read_metrics(token: str, peer: str, headers: Mapping[bytes, bytes]) -> bool:
+    """Whether this caller may read `/metrics`: with a `token`, whoever sends it; without one, this machine alone.
+
+    `peer` is the caller's address; names in `headers` are in lower case. A request that says it was forwarded did not
+    begin on this machine, whatever address the proxy has.
+    """
+    if token:
+        return has_metrics_token(token, headers.get(b"authorization", b""))
+    if any(name in headers for name in FORWARDED):
+        return False
+    try:
+        address = ipaddress.ip_address(peer)
+    except ValueError:
+        return False
+    return (getattr(address, "ipv4_mapped", None) or address).is_loopback
+
+
+def has_metrics_token(token: str, authorization: bytes) -> bool:
+    """Whether the header carries the token; never where none is set."""
+    return bool(token) and hmac.compare_digest(authorization, b"Bearer " + token.encode())
