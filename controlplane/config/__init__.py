@@ -1,14 +1,29 @@
-"""Every setting of the control plane: one place, with its unit, default and reason.
+"""Every setting of the control plane, with its unit, default, bounds and reason.
 
-Environment variables carry `WEIR_` before the name. `controlplane/config/checks.py` checks each of them at start, and
-`docs/settings.md` lists them; a test keeps the three together.
+Environment variables carry `WEIR_` before the name. A value outside its bounds is refused here, when a process starts;
+`controlplane/config/checks.py` has the rules between several settings. `docs/settings.md` lists both, and a test compares them.
 """
 
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError, field_validator
+from pydantic import AfterValidator, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from controlplane.config import bounds
+from controlplane.telemetry.ingest.limits import MAX_RETENTION_DAYS
+
+Port = Annotated[int, Field(ge=0, le=bounds.MAX_PORT)]
+GatewayUrl = Annotated[str, AfterValidator(bounds.server_url)]
+PublicUrl = Annotated[str, AfterValidator(bounds.public_url)]
+RedisUrl = Annotated[str, AfterValidator(bounds.redis_url)]
+OptionalUrl = Annotated[str, AfterValidator(bounds.optional(bounds.http_url))]
+OptionalServerUrl = Annotated[str, AfterValidator(bounds.optional(bounds.server_url))]
+OptionalHostPort = Annotated[str, AfterValidator(bounds.optional(bounds.host_port))]
+OptionalStoreDsn = Annotated[str, AfterValidator(bounds.optional(bounds.store_dsn))]
+OptionalSecret = Annotated[str, AfterValidator(bounds.optional(bounds.long_secret))]
+HostNames = Annotated[list[str], NoDecode, AfterValidator(bounds.host_names)]
+Networks = Annotated[list[str], NoDecode, AfterValidator(bounds.networks)]
 
 
 class Config(BaseSettings):
@@ -20,75 +35,94 @@ class Config(BaseSettings):
         Path(".weir"), description="Where embedded parts keep their data, and where secrets lie (mode 0600)."
     )
     debug: bool = Field(False, description="Django's debug pages. Never outside a developer's machine.")
-    allowed_hosts: Annotated[list[str], NoDecode] = Field(
+    allowed_hosts: HostNames = Field(
         ["localhost", "127.0.0.1", "[::1]"], description="Host names the dashboard answers to, separated by commas."
     )
     https: bool = Field(
         False,
         description="Browsers come over HTTPS, and a proxy sets X-Forwarded-Proto: secure cookies, HSTS, redirect.",
     )
-    secret_key: str = Field("", description="Django's signing key; empty reads (or makes) `secret-key` in `home`.")
+    secret_key: OptionalSecret = Field(
+        "", repr=False, description="Django's signing key; empty reads (or makes) `secret-key` in `home`."
+    )
     encryption_keys: Annotated[list[str], NoDecode] = Field(
         [],
         repr=False,
         description="What secrets of destinations are encrypted with, separated by commas: the first encrypts, any decrypts; "
         "empty reads (or makes) `encryption-keys` in `home`.",
     )
-    session_hours: int = Field(12, description="How long a login lasts, hours: a shift.")
+    session_hours: int = Field(12, ge=1, le=24 * 90, description="How long a login lasts, hours: a shift.")
     log_format: Literal["console", "json"] = Field(
         "console", description="`json` for a log collector, one object per line."
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="The least severe level written."
     )
-    database_url: str = Field("", description="sqlite:///PATH or postgresql://…; empty is SQLite in `home`.")
-    database_timeout_s: float = Field(
-        10.0, description="How long a write waits for SQLite's lock, or a connection to PostgreSQL, s."
+    database_url: str = Field(
+        "", repr=False, description="sqlite:///PATH or postgresql://…; empty is SQLite in `home`."
     )
-    redis_url: str = Field("redis://127.0.0.1:6379/0", description="Channel layer, Celery broker, gateway cache.")
-    store_dsn: str = Field("", description="clickhouse://user:password@host:port/database, embedded or a cluster.")
-    otlp_http_port: int = Field(4318, description="OTLP over HTTP.")
-    otlp_grpc_port: int = Field(4317, description="OTLP over gRPC.")
+    database_timeout_s: float = Field(
+        10.0, gt=0, le=300, description="How long a write waits for SQLite's lock, or a connection to PostgreSQL, s."
+    )
+    redis_url: RedisUrl = Field(
+        "redis://127.0.0.1:6379/0", repr=False, description="Channel layer, Celery broker, gateway cache."
+    )
+    store_dsn: OptionalStoreDsn = Field(
+        "", repr=False, description="clickhouse://user:password@host:port/database, embedded or a cluster."
+    )
+    otlp_http_port: Port = Field(4318, description="OTLP over HTTP.")
+    otlp_grpc_port: Port = Field(4317, description="OTLP over gRPC.")
     otlp_host: str = Field("127.0.0.1", description="Address the OTLP receivers bind to.")
     otlp_token: str = Field(
         "", repr=False, description="What senders of spans carry as bearer token; empty asks for none."
     )
-    otlp_endpoint: str = Field(
+    otlp_endpoint: OptionalUrl = Field(
         "", description="Where this process sends its own spans, such as http://127.0.0.1:4318; empty sends none."
     )
     snapshot_path: Path | None = Field(
         None, description="The policy snapshot file; empty is `snapshot.json` in `home`."
     )
-    retention_days: int = Field(30, description="How long spans and request rows are kept, days.")
-    gateway_url: str = Field("http://127.0.0.1:8080", description="The gateway that the worker observes.")
+    retention_days: int = Field(
+        30, ge=1, le=MAX_RETENTION_DAYS, description="How long spans and request rows are kept, days."
+    )
+    gateway_url: GatewayUrl = Field("http://127.0.0.1:8080", description="The gateway that the worker observes.")
     metrics_token: str = Field(
         "",
+        repr=False,
         description="Bearer token for /metrics of every process; empty: gateway, worker and controller answer their own machine alone, "
         "and web those who are logged in or send an API token.",
     )
-    web_url: str = Field(
+    web_url: OptionalServerUrl = Field(
         "http://127.0.0.1:8000",
         description="The web process that telemetry scrapes where WEIR_METRICS_TOKEN is set; empty scrapes none.",
     )
-    worker_metrics: str = Field(
+    worker_metrics: OptionalHostPort = Field(
         "",
         description="host:port where the worker answers /metrics and /healthz; empty is nowhere.",
     )
     observe_every_s: float = Field(
-        5.0, description="How often the worker asks every component how it is, s. On-call pages live by it."
+        5.0,
+        gt=0,
+        le=3600,
+        description="How often the worker asks every component how it is, s. On-call pages live by it.",
     )
     observe_timeout_s: float = Field(
-        2.0, description="How long one component may take to answer before it counts as down, s."
+        2.0, gt=0, description="How long one component may take to answer before it counts as down, s."
     )
     stale_after_s: float = Field(
         20.0, description="Age from which an observation is no longer believed, s: four missed rounds."
     )
     evaluate_every_s: float = Field(
-        5.0, description="How often the controller judges every objective, s. A total outage pages within 75 s."
+        5.0,
+        gt=0,
+        le=15,
+        description="How often the controller judges every objective, s. A total outage pages within 75 s.",
     )
     controller_host: str = Field("127.0.0.1", description="Address of the controller's /readyz and /metrics.")
-    controller_port: int = Field(8090, description="Port of the controller's /readyz and /metrics; 0 takes a free one.")
-    public_url: str = Field(
+    controller_port: Port = Field(
+        8090, description="Port of the controller's /readyz and /metrics; 0 takes a free one."
+    )
+    public_url: PublicUrl = Field(
         "http://127.0.0.1:8000", description="The dashboard as people reach it: where links in pages lead."
     )
     outbound_allow: Annotated[list[str], NoDecode] = Field(
@@ -97,31 +131,39 @@ class Config(BaseSettings):
         "plain http too. All else must be https and public.",
     )
     evaluation_stopped_after_s: float = Field(
-        60.0, description="How long objectives may go unevaluated before the default destinations are paged, s."
+        60.0,
+        ge=15,
+        le=3600,
+        description="How long objectives may go unevaluated before the default destinations are paged, s.",
     )
     component_page_after_s: float = Field(
         15.0,
+        ge=5,
+        le=600,
         description="How long gateway, telemetry or a whole pool must be down before it is a page, s. Longer than their restart.",
     )
     component_ticket_after_s: float = Field(
-        60.0, description="How long a replica or Redis must be down before it is a ticket, s."
+        60.0, ge=5, le=3600, description="How long a replica or Redis must be down before it is a ticket, s."
     )
     component_start_s: float = Field(
         300.0,
+        le=3600,
         description="The same of what was not seen up just before, s: what a start of the whole system may take.",
     )
     component_up_for_s: float = Field(
-        60.0, description="How long a component must be up before its incident is over, s: flapping stays one incident."
+        60.0,
+        le=3600,
+        description="How long a component must be up before its incident is over, s: flapping stays one incident.",
     )
     objectives_unknown_after_s: float = Field(
-        300.0, description="How long objectives may be unknown before their owner is paged, s."
+        300.0, ge=60, le=86_400, description="How long objectives may be unknown before their owner is paged, s."
     )
-    trusted_proxies: Annotated[list[str], NoDecode] = Field(
+    trusted_proxies: Networks = Field(
         [],
         description="Addresses and networks of the proxies in front of web, separated by commas: from them alone X-Forwarded-For is "
         "believed, and failed logins are counted by the address it names.",
     )
-    heartbeat_url: str = Field(
+    heartbeat_url: OptionalUrl = Field(
         "",
         repr=False,
         description="Asked every minute while evaluation and paging work; a service elsewhere pages when it is not.",
@@ -149,7 +191,7 @@ class Config(BaseSettings):
 
 
 class ConfigError(ValueError):
-    """The environment cannot be understood; the message has one line per setting, with its value and the remedy."""
+    """Permanent: the environment cannot be used. The message has one line per setting, with its value and the remedy."""
 
 
 def load() -> Config:
@@ -157,9 +199,18 @@ def load() -> Config:
     try:
         return Config()
     except ValidationError as error:
-        lines = [
-            f"WEIR_{'_'.join(str(part) for part in problem['loc'][:1]).upper()}={problem['input']!r} is refused "
-            f"({problem['msg'].lower()}): {Config.model_fields[str(problem['loc'][0])].description}"
-            for problem in error.errors()
-        ]
-        raise ConfigError("\n".join(lines)) from error
+        raise refusal(error, Config) from error
+
+
+def refusal(error: ValidationError, settings: type[Config]) -> ConfigError:
+    """The error as a person reads it. The value of a setting that may hold a secret is left out."""
+    lines = []
+    for problem in error.errors():
+        name = str(problem["loc"][0])
+        field = settings.model_fields[name]
+        given = problem["input"]
+        text = ",".join(given) if isinstance(given, list) else str(given)
+        value = f"={text!r}" if field.repr else ""
+        reason = problem["msg"].removeprefix("Value error, ")
+        lines.append(f"WEIR_{name.upper()}{value} is refused ({reason[:1].lower()}{reason[1:]}): {field.description}")
+    return ConfigError("\n".join(lines))

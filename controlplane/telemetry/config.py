@@ -4,16 +4,12 @@ import os
 
 from pydantic import Field, ValidationError
 
-from controlplane.config import Config, ConfigError
-from controlplane.telemetry.ingest.limits import MAX_RETENTION_DAYS
+from controlplane.config import Config, refusal
 
 
 class IngestConfig(Config):
     """Read once, from the environment, with `WEIR_` before each name."""
 
-    retention_days: int = Field(
-        30, ge=1, le=MAX_RETENTION_DAYS, description="How long spans and request rows are kept, days."
-    )
     otlp_token: str = Field(
         "",
         repr=False,
@@ -92,10 +88,4 @@ def load() -> IngestConfig:
     try:
         return IngestConfig()
     except ValidationError as error:
-        raise ConfigError(
-            "\n".join(
-                f"WEIR_{str(problem['loc'][0]).upper()}={problem['input']!r} is refused ({problem['msg'].lower()}): "
-                f"{IngestConfig.model_fields[str(problem['loc'][0])].description}"
-                for problem in error.errors()
-            )
-        ) from error
+        raise refusal(error, IngestConfig) from error

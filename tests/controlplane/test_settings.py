@@ -14,51 +14,77 @@ from controlplane.telemetry.ingest.limits import MAX_RETENTION_DAYS
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "settings.md").read_text()
 
-WRONG: list[tuple[str, dict[str, Any]]] = [
+WRONG_TOGETHER: list[tuple[str, dict[str, Any]]] = [
     ("weir.E001", {"home": Path("/dev/null/nowhere")}),
     (
         "weir.W002",
         {"debug": True, "allowed_hosts": ["weir.example.com"], "https": True, "trusted_proxies": ["10.0.0.1"]},
     ),
-    ("weir.E003", {"allowed_hosts": ["*"], "https": True, "trusted_proxies": ["10.0.0.1"]}),
-    ("weir.E003", {"allowed_hosts": []}),
     ("weir.W004", {"allowed_hosts": ["weir.example.com"]}),
-    ("weir.E005", {"secret_key": "short"}),
     ("weir.E061", {"encryption_keys": ["short"]}),
-    ("weir.E006", {"session_hours": 0}),
-    ("weir.E007", {"database_timeout_s": 0.0}),
-    ("weir.E008", {"redis_url": "http://127.0.0.1"}),
-    ("weir.E009", {"store_dsn": "clickhouse://"}),
-    ("weir.E009", {"store_dsn": "postgresql://host/x"}),
     ("weir.E010", {"otlp_http_port": 4317}),
-    ("weir.E010", {"otlp_grpc_port": 70_000}),
+    ("weir.E010", {"otlp_grpc_port": 0}),
     ("weir.W011", {"otlp_host": "0.0.0.0"}),
-    ("weir.E012", {"otlp_endpoint": "localhost:4318"}),
     ("weir.E013", {"snapshot_path": Path("/dev/null/nowhere/snapshot.json")}),
-    ("weir.E014", {"retention_days": 0}),
-    ("weir.E014", {"retention_days": MAX_RETENTION_DAYS + 1}),
-    ("weir.E015", {"gateway_url": "http://localhost:8080/v1"}),
     ("weir.W016", {"metrics_token": "guessable"}),
     ("weir.W022", {"gateway_url": "http://gateway:8080"}),
-    ("weir.E023", {"trusted_proxies": ["proxy.example.com"]}),
     ("weir.W024", {"https": True}),
-    ("weir.E051", {"web_url": "http://weir:8000/api"}),
-    ("weir.E052", {"worker_metrics": "9464"}),
     ("weir.E017", {"observe_timeout_s": 6.0}),
     ("weir.E018", {"stale_after_s": 5.0}),
-    ("weir.E041", {"evaluate_every_s": 60.0}),
-    ("weir.E042", {"controller_port": 70_000}),
     ("weir.W043", {"controller_host": "0.0.0.0"}),
-    ("weir.E031", {"public_url": "weir.example.com"}),
     ("weir.E019", {"outbound_allow": ["http://10.0.0.1"]}),
-    ("weir.E020", {"evaluation_stopped_after_s": 1.0}),
-    ("weir.E071", {"component_page_after_s": 1.0}),
-    ("weir.E072", {"component_ticket_after_s": 4000.0}),
     ("weir.E073", {"component_start_s": 10.0}),
     ("weir.E074", {"component_up_for_s": 5.0}),
-    ("weir.E075", {"objectives_unknown_after_s": 5.0}),
-    ("weir.E021", {"heartbeat_url": "ftp://elsewhere"}),
 ]
+
+WRONG_ALONE = [
+    ("ALLOWED_HOSTS", "*", "such as weir.example.com"),
+    ("ALLOWED_HOSTS", "", "such as weir.example.com"),
+    ("SECRET_KEY", "short", "32 characters or more"),
+    ("SESSION_HOURS", "0", "greater than or equal to 1"),
+    ("SESSION_HOURS", "2161", "less than or equal to 2160"),
+    ("DATABASE_TIMEOUT_S", "0", "greater than 0"),
+    ("DATABASE_TIMEOUT_S", "301", "less than or equal to 300"),
+    ("REDIS_URL", "http://127.0.0.1", "use redis://"),
+    ("STORE_DSN", "clickhouse://", "use clickhouse://"),
+    ("STORE_DSN", "postgresql://host/x", "use clickhouse://"),
+    ("OTLP_HTTP_PORT", "-1", "greater than or equal to 0"),
+    ("OTLP_GRPC_PORT", "70000", "less than or equal to 65535"),
+    ("OTLP_ENDPOINT", "localhost:4318", "such as http://host:4318"),
+    ("RETENTION_DAYS", "0", "greater than or equal to 1"),
+    ("RETENTION_DAYS", str(MAX_RETENTION_DAYS + 1), f"less than or equal to {MAX_RETENTION_DAYS}"),
+    ("GATEWAY_URL", "http://localhost:8080/v1", "without a path"),
+    ("GATEWAY_URL", "", "without a path"),
+    ("TRUSTED_PROXIES", "proxy.example.com", "such as 10.0.0.0/24"),
+    ("WEB_URL", "http://weir:8000/api", "without a path"),
+    ("WORKER_METRICS", "9464", "use host:port"),
+    ("OBSERVE_EVERY_S", "0", "greater than 0"),
+    ("OBSERVE_EVERY_S", "3601", "less than or equal to 3600"),
+    ("OBSERVE_TIMEOUT_S", "0", "greater than 0"),
+    ("EVALUATE_EVERY_S", "0", "greater than 0"),
+    ("EVALUATE_EVERY_S", "60", "less than or equal to 15"),
+    ("CONTROLLER_PORT", "70000", "less than or equal to 65535"),
+    ("PUBLIC_URL", "weir.example.com", "use an HTTP URL"),
+    ("PUBLIC_URL", "", "use an HTTP URL"),
+    ("PUBLIC_URL", "https://weir.example.com/?a=b", "such as https://weir.example.com"),
+    ("EVALUATION_STOPPED_AFTER_S", "1", "greater than or equal to 15"),
+    ("EVALUATION_STOPPED_AFTER_S", "3601", "less than or equal to 3600"),
+    ("COMPONENT_PAGE_AFTER_S", "1", "greater than or equal to 5"),
+    ("COMPONENT_PAGE_AFTER_S", "601", "less than or equal to 600"),
+    ("COMPONENT_TICKET_AFTER_S", "1", "greater than or equal to 5"),
+    ("COMPONENT_TICKET_AFTER_S", "4000", "less than or equal to 3600"),
+    ("COMPONENT_START_S", "4000", "less than or equal to 3600"),
+    ("COMPONENT_UP_FOR_S", "4000", "less than or equal to 3600"),
+    ("OBJECTIVES_UNKNOWN_AFTER_S", "5", "greater than or equal to 60"),
+    ("OBJECTIVES_UNKNOWN_AFTER_S", "86401", "less than or equal to 86400"),
+    ("HEARTBEAT_URL", "ftp://elsewhere", "use an HTTP URL"),
+    ("DEBUG", "perhaps", "valid boolean"),
+    ("LOG_FORMAT", "xml", "'console' or 'json'"),
+    ("LOG_LEVEL", "loud", "'debug', 'info', 'warning' or 'error'"),
+    ("OTLP_HTTP_PORT", "many", "valid integer"),
+    ("OBSERVE_EVERY_S", "5 s", "valid number"),
+]
+"""Refused when the environment is read: the variable, its value, and what the message says to do."""
 
 
 @pytest.fixture
@@ -74,8 +100,10 @@ def test_the_defaults_pass_every_check(config: Config) -> None:
     assert ids(config) == []
 
 
-@pytest.mark.parametrize(("expected", "change"), WRONG)
-def test_each_wrong_value_is_named_with_a_remedy(config: Config, expected: str, change: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("expected", "change"), WRONG_TOGETHER)
+def test_values_that_do_not_fit_each_other_are_named_with_a_remedy(
+    config: Config, expected: str, change: dict[str, Any]
+) -> None:
     (message,) = checks.broken(config.model_copy(update=change))
     assert message.id == expected
     assert message.hint
@@ -83,31 +111,37 @@ def test_each_wrong_value_is_named_with_a_remedy(config: Config, expected: str, 
 
 
 def test_every_rule_has_a_case_above() -> None:
-    assert {rule.id for rule in checks.RULES} == {case[0] for case in WRONG}
+    assert {rule.id for rule in checks.RULES} == {case[0] for case in WRONG_TOGETHER}
     assert len({rule.id for rule in checks.RULES}) == len(checks.RULES)
 
 
 def test_every_setting_has_a_rule_or_is_refused_when_it_is_read() -> None:
-    covered = {name for rule in checks.RULES for name in rule.settings} | checks.REFUSED_WHEN_READ
-    assert covered == Config.model_fields.keys()
+    read = {name.lower() for name, _, _ in WRONG_ALONE} | {"database_url"}  # test_databases.py has its cases
+    assert {name for rule in checks.RULES for name in rule.settings} | read == Config.model_fields.keys()
 
 
-def test_no_message_repeats_a_secret(config: Config) -> None:
+def test_no_message_repeats_a_secret(config: Config, monkeypatch: pytest.MonkeyPatch) -> None:
     secret = "hunter2"
-    wrong = {
-        "secret_key": secret,
-        "metrics_token": secret,
-        "redis_url": f"amqp://:{secret}@host",
-        "store_dsn": f"x://u:{secret}@h",
-    }
-    messages = checks.broken(config.model_copy(update=wrong))
-    assert len(messages) == 4
-    assert secret not in "".join(message.msg for message in messages)
+    for name, value in {
+        "SECRET_KEY": secret,
+        "REDIS_URL": f"amqp://:{secret}@host",
+        "STORE_DSN": f"x://u:{secret}@h",
+        "HEARTBEAT_URL": f"ftp://{secret}",
+    }.items():
+        monkeypatch.setenv(f"WEIR_{name}", value)
+    with pytest.raises(ConfigError) as refused:
+        load()
+    assert len(str(refused.value).splitlines()) == 4
+    (message,) = checks.broken(config.model_copy(update={"metrics_token": secret}))
+    assert secret not in str(refused.value) + message.msg
+    assert secret not in repr(
+        config.model_copy(update={"metrics_token": secret, "redis_url": f"redis://:{secret}@host"})
+    )
 
 
 def test_django_runs_the_checks(settings: Settings) -> None:
-    settings.CONFIG = settings.CONFIG.model_copy(update={"retention_days": 0})
-    assert "weir.E014" in [message.id for message in run_checks()]
+    settings.CONFIG = settings.CONFIG.model_copy(update={"stale_after_s": 1.0})
+    assert "weir.E018" in [message.id for message in run_checks()]
 
 
 def test_every_setting_is_documented_with_its_default() -> None:
@@ -129,24 +163,23 @@ def test_every_check_is_documented_and_no_other() -> None:
     assert set(re.findall(r"weir\.[EW]\d{3}", DOCUMENT)) == {rule.id for rule in checks.RULES}
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("OTLP_HTTP_PORT", "many"),
-        ("DEBUG", "perhaps"),
-        ("LOG_FORMAT", "xml"),
-        ("LOG_LEVEL", "loud"),
-        ("OBSERVE_EVERY_S", "5 s"),
-    ],
-)
-def test_a_value_of_the_wrong_type_is_refused_with_its_name_value_and_meaning(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str
+@pytest.mark.parametrize(("name", "value", "remedy"), WRONG_ALONE)
+def test_a_wrong_value_is_refused_with_its_name_value_meaning_and_remedy(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, remedy: str
 ) -> None:
     monkeypatch.setenv(f"WEIR_{name}", value)
     with pytest.raises(ConfigError) as refused:
         load()
-    assert f"WEIR_{name}='{value}' is refused" in str(refused.value)
-    assert str(Config.model_fields[name.lower()].description) in str(refused.value)
+    field = Config.model_fields[name.lower()]
+    shown = f"='{value}'" if field.repr else ""
+    assert f"WEIR_{name}{shown} is refused" in str(refused.value)
+    assert remedy in str(refused.value)
+    assert str(field.description) in str(refused.value)
+
+
+def test_the_document_says_which_settings_are_refused_when_they_are_read() -> None:
+    refused = {f"WEIR_{name}" for name, _, _ in WRONG_ALONE} | {"WEIR_DATABASE_URL"}
+    assert set(re.findall(r"^\| `(WEIR_\w+)` .*\| when read[^|]*\|$", DOCUMENT, re.M)) == refused
 
 
 def test_hosts_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,8 +203,8 @@ def test_a_receiver_bound_to_every_address_is_asked_on_loopback(config: Config, 
     assert config.model_copy(update={"otlp_host": host}).telemetry_url == url
 
 
-def test_the_longest_retention_is_one_for_the_settings_and_the_store(config: Config) -> None:
-    assert ids(config.model_copy(update={"retention_days": MAX_RETENTION_DAYS})) == []
+def test_the_longest_retention_is_one_for_the_settings_and_the_store() -> None:
+    assert Config(_env_file=None, retention_days=MAX_RETENTION_DAYS).retention_days == MAX_RETENTION_DAYS
     assert IngestConfig(_env_file=None, retention_days=MAX_RETENTION_DAYS).retention_days == MAX_RETENTION_DAYS
     with pytest.raises(ValueError, match=f"less than or equal to {MAX_RETENTION_DAYS}"):
         IngestConfig(_env_file=None, retention_days=MAX_RETENTION_DAYS + 1)

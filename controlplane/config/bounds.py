@@ -1,0 +1,81 @@
+"""Bounds of single settings that a number cannot express. Each function returns the value, or raises ValueError with the remedy."""
+
+import ipaddress
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+SHORTEST_SECRET = 32
+"""Characters; 32 of them hold 160 bits or more in any spelling that people use."""
+
+MAX_PORT = 65_535
+
+
+def optional(check: Callable[[str], str]) -> Callable[[str], str]:
+    """The same check, which lets an empty text pass."""
+    return lambda text: check(text) if text else text
+
+
+def is_url(text: str, *schemes: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in schemes and (parts.scheme == "unix" or bool(parts.hostname and parts.port != 0))
+    except ValueError:
+        return False
+
+
+def http_url(text: str) -> str:
+    if not is_url(text, "http", "https"):
+        raise ValueError("use an HTTP URL, such as http://host:4318")
+    return text
+
+
+def server_url(text: str) -> str:
+    if not (is_url(text, "http", "https") and urlsplit(text).path in ("", "/")):
+        raise ValueError("use an HTTP URL without a path, such as http://host:8080")
+    return text
+
+
+def public_url(text: str) -> str:
+    if urlsplit(http_url(text)).query:
+        raise ValueError("use what people type, such as https://weir.example.com")
+    return text
+
+
+def redis_url(text: str) -> str:
+    if not is_url(text, "redis", "rediss", "unix"):
+        raise ValueError("use redis://:password@host:6379/0, rediss:// for TLS, or unix://")
+    return text
+
+
+def store_dsn(text: str) -> str:
+    if not is_url(text, "clickhouse", "clickhouses", "clickhouse+https", "http", "https", "chdb"):
+        raise ValueError("use clickhouse://user:password@host:8123/weir")
+    return text
+
+
+def host_port(text: str) -> str:
+    host, _, port = text.rpartition(":")
+    if not (host and port.isascii() and port.isdigit() and 0 < int(port) <= MAX_PORT):
+        raise ValueError("use host:port, such as 127.0.0.1:9464")
+    return text
+
+
+def host_names(names: list[str]) -> list[str]:
+    if not names or "*" in names:
+        raise ValueError("list the names in the dashboard's URL, such as weir.example.com,localhost")
+    return names
+
+
+def networks(texts: list[str]) -> list[str]:
+    try:
+        for text in texts:
+            ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        raise ValueError("write addresses and networks, such as 10.0.0.0/24,::1") from None
+    return texts
+
+
+def long_secret(text: str) -> str:
+    if len(text) < SHORTEST_SECRET:
+        raise ValueError(f"use {SHORTEST_SECRET} characters or more, such as `openssl rand -base64 32` prints")
+    return text
