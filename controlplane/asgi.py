@@ -1,11 +1,11 @@
-"""The web process: HTTP to Django, web sockets to the dashboard's consumers. Serve it with granian, as ASGI."""
+"""The web process: HTTP to Django, web sockets to the dashboard's consumers. Granian serves it as ASGI without lifespan."""
 
 import os
 
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
-django_application = get_asgi_application()  # first: what follows needs the apps
+django_application = get_asgi_application()  # first: the imports below need the apps
 
 from channels.routing import ProtocolTypeRouter, URLRouter  # noqa: E402
 from django.conf import settings  # noqa: E402

@@ -1,5 +1,5 @@
-"""The worker: `celery -A controlplane.celery worker -B`, any number of them. The schedule is here, in code, and a lease sees to it that
-one of the workers sends it (`beat.py`)."""
+"""The worker: `celery -A controlplane.celery worker -B`, any number of them. One of them, which holds a lease, sends the
+scheduled tasks below (`worker/beat.py`)."""
 
 import os
 from http.server import ThreadingHTTPServer
@@ -20,20 +20,21 @@ app.conf.update(
     broker_url=config.redis_url,
     broker_transport_options={"global_keyprefix": "weir:celery:", "socket_timeout": 10, "socket_connect_timeout": 5},
     broker_connection_retry_on_startup=True,
-    broker_connection_max_retries=None,  # Redis comes back by itself, and so do we
+    broker_connection_max_retries=None,  # without end: a restarted Redis is found again
     task_ignore_result=True,
     task_acks_late=True,
-    worker_pool="threads",  # tasks wait for databases and sockets: processes would only cost memory
+    worker_pool="threads",  # tasks wait for databases and sockets, so processes would only cost memory
     worker_concurrency=4,
     worker_prefetch_multiplier=1,
     worker_send_task_events=False,
+    worker_cancel_long_running_tasks_on_connection_loss=False,  # tasks do not need the broker; running one twice is harmless
     worker_hijack_root_logger=False,
     timezone="UTC",
     worker_consumer="controlplane.worker.broker:Consumer",
     worker_enable_remote_control=False,
     beat_scheduler="controlplane.worker.beat:Beat",
     beat_schedule={
-        # A message that waited longer than its period is dropped: the next one does the same work.
+        # A message older than its period expires: the next one does the same work.
         "heartbeat": {"task": "controlplane.fleet.tasks.heartbeat", "schedule": 5.0, "options": {"expires": 5.0}},
         "publish-snapshot": {
             "task": "controlplane.fleet.tasks.publish_snapshot",
@@ -58,16 +59,16 @@ def _trace(**_: Any) -> None:
 
 @setup_logging.connect  # type: ignore[untyped-decorator]
 def _keep_our_logging(**_: Any) -> None:
-    """Django's set-up stands: with a receiver here, Celery leaves logging alone."""
+    """With a receiver of this signal Celery does not configure logging, so Django's configuration stays."""
 
 
 AFTER_BEAT = {"celery.worker.components:Pool", "celery.worker.components:Beat"}
-"""For what starts threads. With `-B` the worker forks beat: a lock that a thread holds at that moment, such as SQLite's for a write,
-is never free again in the fork, and beat would send no task."""
+"""Steps that start threads require these. With `-B` the worker forks beat. A lock that a thread holds at that moment, such as
+SQLite's for a write, is never released in the fork, and beat would send no task."""
 
 
 class Observing(bootsteps.StartStopStep):  # type: ignore[misc]
-    """Runs the observer for as long as the worker; see controlplane/fleet/observe/loop.py for why it is not a task."""
+    """Runs the observer for as long as the worker runs (controlplane/fleet/observe/loop.py)."""
 
     requires = AFTER_BEAT
 
@@ -85,7 +86,7 @@ class Observing(bootsteps.StartStopStep):  # type: ignore[misc]
 
 
 class Paging(bootsteps.StartStopStep):  # type: ignore[misc]
-    """Sends pages, and watches evaluation and components, for as long as the worker lives.
+    """Sends pages, and watches evaluation and components, for as long as the worker runs.
 
     None of the three is a task: see controlplane/incidents/notify/delivery/send/sender.py.
     """
@@ -112,11 +113,11 @@ class Paging(bootsteps.StartStopStep):  # type: ignore[misc]
         self.components.stop()
         self.watch.stop()
         self.sender.stop()
-        self.sender.join()  # what is on its way is answered first
+        self.sender.join()  # deliveries in flight are answered first
 
 
 class Exposing(bootsteps.StartStopStep):  # type: ignore[misc]
-    """Answers `/metrics` at WEIR_WORKER_METRICS, for as long as the worker lives."""
+    """Answers `/metrics` at WEIR_WORKER_METRICS, for as long as the worker runs."""
 
     requires = AFTER_BEAT
 

@@ -1,4 +1,4 @@
-"""Django's settings: a translation of controlplane.config, and nothing that belongs to one machine."""
+"""Django's settings, made of controlplane.config. Nothing here belongs to one machine."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -101,14 +101,16 @@ CHANNEL_LAYERS = {
     }
 }
 
-# Who may come in. Everything wants a login but what says otherwise itself (controlplane/web/health.py and the login page).
+# Logins. Every view needs one, except those marked with login_not_required.
 AUTHENTICATION_BACKENDS = ["axes.backends.AxesStandaloneBackend", "django.contrib.auth.backends.ModelBackend"]
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 12}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
-MESSAGE_STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"  # a new key never enters the database
+MESSAGE_STORAGE = (
+    "django.contrib.messages.storage.cookie.CookieStorage"  # the message that shows a new key is not stored
+)
 LOGIN_URL = "login"
 LOGIN_REDIRECT_URL = "/"
 LOGOUT_REDIRECT_URL = "login"
@@ -121,9 +123,9 @@ AXES_CLIENT_IP_CALLABLE = "controlplane.accounts.client_ip.client_ip"
 AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
 
-# What a browser may do with our pages.
+# Browser security.
 SESSION_COOKIE_AGE = CONFIG.session_hours * 3600
-SESSION_COOKIE_NAME = "weir_session"  # ports share cookies: do not log a neighbour on localhost out
+SESSION_COOKIE_NAME = "weir_session"  # ports share cookies: another Weir on localhost keeps its session
 CSRF_COOKIE_NAME = "weir_csrf"
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
@@ -147,8 +149,8 @@ CONTENT_SECURITY_POLICY = {
     }
 }
 
-# Static files come out of our own server: compressed and with eternal names once `manage.py collect` has run, else as
-# they lie in the packages.
+# Web serves static files itself: compressed and under hashed names once `manage.py collect` has run, else from their
+# folders.
 STATIC_URL = "static/"
 STATIC_ROOT = CONFIG.home / "static"
 STATICFILES_DIRS = [path for path in (ROOT / "static",) if path.is_dir()]
@@ -164,7 +166,7 @@ STORAGES = {
 SERVESTATIC_USE_FINDERS = not COLLECTED
 SERVESTATIC_AUTOREFRESH = DEBUG
 SERVESTATIC_KEEP_ONLY_HASHED_FILES = True  # the plain names would be compressed a second time
-SERVESTATIC_SKIP_COMPRESS_EXTENSIONS = (*Compressor.SKIP_COMPRESS_EXTENSIONS, "map")  # for debuggers alone
+SERVESTATIC_SKIP_COMPRESS_EXTENSIONS = (*Compressor.SKIP_COMPRESS_EXTENSIONS, "map")  # only debuggers read them
 
 LOGGING_CONFIG = "controlplane.observability.logs.configure"
 LOGGING = stdlib_logging(CONFIG.log_format, CONFIG.log_level)

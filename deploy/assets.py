@@ -1,8 +1,8 @@
-"""Fetches the scripts that are not ours into `static/vendor/`, which is not committed. Run at set-up: `python -m deploy.assets`.
+"""Fetches third-party scripts into `static/vendor/`, which is not committed. Set-up runs `python -m deploy.assets`.
 
-plotly.js comes as npm's bundle of cartesian charts (410 KB compressed), pinned and checked against its published hash; without npm or
-a network, whole out of plotly's wheel (1.1 MB compressed), so that set-up never depends on npm. With `--tests` also axe-core, for
-the accessibility tests. Exit status 0 either way: what could not be fetched is said.
+plotly.js comes as npm's bundle of cartesian charts (410 KB compressed), pinned and checked against its published hash. Without npm
+or a network, the whole bundle of plotly's wheel (1.1 MB compressed) is used. `--tests` also fetches axe-core, for the
+accessibility tests. The exit status is always 0: a script that cannot be fetched is reported.
 """
 
 import argparse
@@ -45,11 +45,11 @@ AXE = Package(
 
 
 class NotFetchedError(Exception):
-    """The message says why, in one sentence."""
+    """Permanent: a script cannot be fetched. The message is one sentence with the reason."""
 
 
 def fetch(package: Package, folder: Path) -> Path:
-    """One file of an npm package, into `folder`; nothing is done where this version is there. Raises NotFetchedError."""
+    """One file of an npm package, into `folder`, unless this version is there. Raises NotFetchedError."""
     target = folder / Path(package.member).name
     stamp = folder / f".{package.name}-{package.version}"
     if target.is_file() and stamp.is_file():
@@ -93,11 +93,11 @@ def fetch(package: Package, folder: Path) -> Path:
 
 def whole_plotly(folder: Path) -> Path:
     """The bundle in plotly's wheel."""
-    found = importlib.util.find_spec("plotly")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("plotly")
+    if spec is None or spec.origin is None:
         raise NotFetchedError("plotly is not installed: run `make setup`")
     folder.mkdir(parents=True, exist_ok=True)
-    return Path(shutil.copy2(Path(found.origin).parent / "package_data" / "plotly.min.js", folder / "plotly.min.js"))
+    return Path(shutil.copy2(Path(spec.origin).parent / "package_data" / "plotly.min.js", folder / "plotly.min.js"))
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""Bearer tokens: from the header's text to who is asking. `Bearer` is how django-ninja and its document see it."""
+"""Finds the API token that a request carries in its Authorization header."""
 
 import hmac
 
@@ -9,7 +9,7 @@ from ninja.security import HttpBearer
 from controlplane.accounts.models import ApiToken, token_digest
 
 MAX_HEADER_CHARACTERS = 512
-"""Ours are far shorter; what is longer is not hashed."""
+"""API tokens are far shorter. A longer text is not hashed."""
 
 
 def bearer_text(authorization: str) -> str | None:
@@ -22,8 +22,8 @@ def bearer_text(authorization: str) -> str | None:
 def find_token(text: str) -> ApiToken | None:
     """The valid token whose text this is; None where it is unknown or expired, or its user is deactivated.
 
-    The database looks up a digest, which tells an attacker who times it nothing about any token's text; the digest that
-    comes back is still compared in constant time.
+    The database looks up a digest, so an attacker who times it learns nothing about a token's text. The digest that
+    comes back is compared in constant time all the same.
     """
     digest = token_digest(text)
     token = ApiToken.objects.select_related("user").filter(sha256=digest).first()
@@ -33,8 +33,8 @@ def find_token(text: str) -> ApiToken | None:
 
 
 class Bearer(HttpBearer):
-    """`Authorization: Bearer …`, already looked up by the BearerToken middleware: async views can use it too."""
+    """Tells django-ninja and its document of `Authorization: Bearer …`. The BearerToken middleware has looked the token up."""
 
     def authenticate(self, request: HttpRequest, token: str) -> ApiToken | None:
-        found: ApiToken | None = getattr(request, "api_token", None)
-        return found
+        api_token: ApiToken | None = getattr(request, "api_token", None)
+        return api_token

@@ -1,4 +1,4 @@
-"""Which machine a request comes from: behind proxies, the last address that none of them wrote themselves."""
+"""Finds the address that a request comes from, behind proxies too."""
 
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -10,25 +10,25 @@ Network = IPv4Network | IPv6Network
 
 
 def client_ip(request: HttpRequest) -> str:
-    """What failed logins are counted by."""
+    """The address by which failed logins are counted."""
     networks = [ip_network(text, strict=False) for text in settings.CONFIG.trusted_proxies]
     return address_of(request.META.get("REMOTE_ADDR", ""), request.headers.get("X-Forwarded-For", ""), networks)
 
 
 def address_of(peer: str, forwarded_for: str, proxies: Sequence[Network]) -> str:
-    """`peer`, unless it is one of our proxies: then the last address in `forwarded_for` that is no proxy of ours.
+    """`peer`, unless it is one of `proxies`: then the last address in `forwarded_for` that is not one of them.
 
-    What stands before that address was sent by the client, who may write there what it likes.
+    Entries before that address come from the client, which may write anything there.
     """
-    found = peer
+    address = peer
     for text in reversed([part.strip() for part in forwarded_for.split(",")]):
-        if not _is_one_of(found, proxies) or _parsed(text) is None:
+        if not _is_in(address, proxies) or _parsed(text) is None:
             break
-        found = text
-    return found
+        address = text
+    return address
 
 
-def _is_one_of(text: str, networks: Sequence[Network]) -> bool:
+def _is_in(text: str, networks: Sequence[Network]) -> bool:
     address = _parsed(text)
     return address is not None and any(address in network for network in networks)
 

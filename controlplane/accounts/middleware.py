@@ -13,7 +13,7 @@ from inference.core.metrics_access import has_metrics_token
 
 METRICS_PATH = "/metrics"
 MACHINE_PATHS = ("/api/", METRICS_PATH)
-"""Where clients are programs: they are answered 401 in JSON, and not sent to a login page."""
+"""Here clients are programs: they get 401 in JSON instead of a redirect to the login page."""
 
 
 def unauthorized(detail: str) -> JsonResponse:
@@ -27,9 +27,9 @@ def unauthorized(detail: str) -> JsonResponse:
 
 
 class BearerToken(MiddlewareMixin):
-    """Sets `request.user` and `request.api_token` from `Authorization: Bearer …`; a wrong one is refused outright.
+    """Sets `request.user` and `request.api_token` from `Authorization: Bearer …`; a wrong token is refused.
 
-    Tokens are for programs: they open the API and the metrics, and neither pages nor the admin.
+    Tokens are for programs: they open the API and the metrics, but neither pages nor the admin.
     """
 
     def process_request(self, request: HttpRequest) -> HttpResponseBase | None:
@@ -52,7 +52,7 @@ class BearerToken(MiddlewareMixin):
 
 
 class LoginRequired(LoginRequiredMiddleware):
-    """Django's, with answers that programs and htmx understand."""
+    """Django's middleware, with answers that programs and htmx understand."""
 
     def process_view(
         self, request: HttpRequest, view_func: Callable[..., Any], view_args: Any, view_kwargs: Any
@@ -69,6 +69,6 @@ class LoginRequired(LoginRequiredMiddleware):
             return unauthorized("Log in, or send `Authorization: Bearer TOKEN`")
         redirect: HttpResponseBase = super().handle_no_permission(request, view_func)
         if request.headers.get("HX-Request") == "true":
-            # A fragment's redirect would put the login page into the fragment: send the whole page there.
+            # A redirect would put the login page into the fragment. This header makes htmx load the whole page.
             return JsonResponse({"detail": "Log in again"}, status=401, headers={"HX-Redirect": redirect["Location"]})
         return redirect

@@ -1,4 +1,4 @@
-"""Tokens for the REST API. A token is shown once; what is stored cannot be turned back into it."""
+"""Tokens for the REST API. A token is shown once, and only its digest is stored."""
 
 import hashlib
 from datetime import datetime, timedelta
@@ -23,14 +23,14 @@ def token_digest(token: str) -> str:
 
 class ApiTokenManager(models.Manager["ApiToken"]):
     def issue(self, user: User, name: str, expires_at: datetime | None = None) -> tuple["ApiToken", str]:
-        """A new token for `user`, and its text, which nobody can read again."""
+        """A new token for `user`, and its text, which is not stored."""
         token = ApiToken(user=user, name=name, expires_at=expires_at)
         text = token.renew()
         token.save()
         return token, text
 
     def adopt(self, user: User, name: str, text: str) -> tuple["ApiToken", bool]:
-        """The record of a token whose text is known, made if there is none; and whether it was made."""
+        """The record of the token with this text, created where there is none, and whether it was created."""
         return self.get_or_create(
             sha256=token_digest(text), defaults={"user": user, "name": name, "prefix": text[:SHOWN_CHARACTERS]}
         )
@@ -66,7 +66,7 @@ class ApiToken(models.Model):
         return self.expires_at is not None and self.expires_at <= now
 
     def record_use(self) -> None:
-        """Remember when it was last used, at most once per USE_RECORDED_EVERY, over all processes."""
+        """Store when it was last used, at most once per USE_RECORDED_EVERY over all processes."""
         now = timezone.now()
         fresh = now - USE_RECORDED_EVERY
         ApiToken.objects.filter(pk=self.pk).exclude(last_used_at__gte=fresh).update(last_used_at=now)

@@ -1,4 +1,4 @@
-"""Web sockets want a login as pages do."""
+"""Requires a login for web sockets."""
 
 from typing import Any
 
@@ -6,11 +6,11 @@ from channels.auth import AuthMiddlewareStack
 from channels.security.websocket import AllowedHostsOriginValidator
 
 NOT_LOGGED_IN = 4401
-"""Close code of a socket without a session; private range, reminding of HTTP's 401."""
+"""Close code of a socket without a session. It is in the private range, and resembles HTTP's 401."""
 
 
 class LoginRequiredSocket:
-    """ASGI middleware below channels' AuthMiddleware: closes the socket of whoever is not logged in."""
+    """ASGI middleware below channels' AuthMiddleware. It closes sockets of users who are not logged in."""
 
     def __init__(self, application: Any) -> None:
         self.application = application
@@ -23,5 +23,5 @@ class LoginRequiredSocket:
 
 
 def guarded(application: Any) -> Any:
-    """`application` for logged-in users coming from our own pages."""
+    """`application`, for logged-in users on our own pages alone."""
     return AllowedHostsOriginValidator(AuthMiddlewareStack(LoginRequiredSocket(application)))

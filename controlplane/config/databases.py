@@ -1,4 +1,4 @@
-"""WEIR_DATABASE_URL to Django's DATABASES entry: a pure function."""
+"""Makes Django's DATABASES entry of WEIR_DATABASE_URL."""
 
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,14 +10,14 @@ SCHEMES = ("sqlite", *POSTGRESQL_SCHEMES)
 
 
 class DatabaseUrlError(ValueError):
-    """The URL names no database we can use; the message says what would. It never repeats the password."""
+    """Permanent: the URL names no usable database. The message has the remedy, and never the password."""
 
 
 def database(url: str, home: Path, timeout_s: float) -> dict[str, Any]:
     """The `default` database for `url`; an empty one is SQLite in `home`. Raises DatabaseUrlError.
 
     SQLite: write-ahead log, so that pages are read while the worker writes; IMMEDIATE transactions, so that two writers
-    wait for each other (up to `timeout_s`, seconds) in place of failing half-way with "database is locked".
+    wait for each other, up to `timeout_s` seconds, instead of failing half-way with "database is locked".
     """
     parts = urlsplit(url or f"sqlite:///{home / 'weir.sqlite3'}")
     if parts.scheme == "sqlite":
@@ -35,7 +35,7 @@ def database(url: str, home: Path, timeout_s: float) -> dict[str, Any]:
             "PASSWORD": unquote(parts.password or ""),
             "HOST": unquote(parts.hostname or ""),
             "PORT": str(parts.port or ""),
-            "CONN_MAX_AGE": 0,  # under ASGI a kept connection belongs to a thread that may never come back
+            "CONN_MAX_AGE": 0,  # under ASGI a kept connection belongs to a thread that may never be used again
             "OPTIONS": {"connect_timeout": max(1, round(timeout_s))} | dict(parse_qsl(parts.query)),
         }
     raise DatabaseUrlError(

@@ -1,20 +1,20 @@
-"""Secrets that lie in WEIR_HOME: one file each, readable by their owner alone."""
+"""Keeps secrets in WEIR_HOME: one file each, readable by its owner alone."""
 
 import os
 import secrets
 from pathlib import Path
 
 SECRET_BYTES = 32
-"""256 random bits: enough that a plain SHA-256 digest of it can be stored."""
+"""256 random bits. With so many, storing a plain SHA-256 digest is safe."""
 
 
 def new_secret(prefix: str = "") -> str:
-    """A secret as people copy it: URL-safe; the prefix (`weir_…_`) says what it is and lets scanners find leaks."""
+    """A new URL-safe secret. The prefix (`weir_…_`) names its kind and lets scanners find leaks."""
     return prefix + secrets.token_urlsafe(SECRET_BYTES)
 
 
 def read_secret(path: Path) -> str | None:
-    """The secret in the file, or None where there is none."""
+    """The secret in the file; None without a file."""
     try:
         return path.read_text().strip() or None
     except (FileNotFoundError, NotADirectoryError):
@@ -22,7 +22,7 @@ def read_secret(path: Path) -> str | None:
 
 
 def write_secret(path: Path, secret: str) -> None:
-    """Replace the file whole, mode 0600 from its first byte on."""
+    """Replace the file in one step. Its mode is 0600 before anything is written."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     temporary.unlink(missing_ok=True)
@@ -32,9 +32,9 @@ def write_secret(path: Path, secret: str) -> None:
 
 
 def read_or_make_secret(path: Path) -> str:
-    """The secret in the file, made on first use; processes that start at once all end up with the same one."""
-    if found := read_secret(path):
-        return found
+    """The secret in the file, made on first use. Processes that start at the same moment get the same secret."""
+    if secret := read_secret(path):
+        return secret
     path.parent.mkdir(parents=True, exist_ok=True)
     mine = path.with_name(f".{path.name}.{os.getpid()}")
     write_secret(mine, new_secret())
@@ -44,7 +44,7 @@ def read_or_make_secret(path: Path) -> str:
         pass
     finally:
         mine.unlink()
-    found = read_secret(path)
-    if found is None:
+    secret = read_secret(path)
+    if secret is None:
         raise OSError(f"{path} is empty: remove it, and a new secret is made")
-    return found
+    return secret

@@ -1,4 +1,4 @@
-"""What the overview needs from the database, as `stack.py`'s plain values."""
+"""Reads the fleet and its observations from the database, as the plain values of `core/stack.py`."""
 
 from controlplane.fleet.core.stack import Observed, PoolEntry, PoolServer, ReplicaEntry
 from controlplane.fleet.models import Observation, Pool
@@ -13,7 +13,9 @@ def pool_entries() -> list[PoolEntry]:
             variant=pool.variant.name,
             region=pool.region.name,
             enabled=pool.enabled,
-            replicas=tuple(ReplicaEntry(one.name, one.enabled, bool(one.http)) for one in pool.replicas.all()),
+            replicas=tuple(
+                ReplicaEntry(replica.name, replica.enabled, bool(replica.http)) for replica in pool.replicas.all()
+            ),
             owner=pool.variant.model.team.name if pool.variant.model.team else "",
         )
         for pool in Pool.objects.select_related("variant__model__team", "region").prefetch_related("replicas")
@@ -23,22 +25,22 @@ def pool_entries() -> list[PoolEntry]:
 def pool_servers() -> list[PoolServer]:
     """Every pool with where its replicas' metrics are, in two queries."""
     return [
-        PoolServer(pool.name, pool.model_name, {one.name: one.metrics for one in pool.replicas.all()})
+        PoolServer(pool.name, pool.model_name, {replica.name: replica.metrics for replica in pool.replicas.all()})
         for pool in Pool.objects.prefetch_related("replicas")
     ]
 
 
 def observations() -> list[Observed]:
-    """The latest of every component, in one query."""
+    """The latest observation of every component, in one query."""
     return [
         Observed(
-            one.component,
-            one.state,  # type: ignore[arg-type]
-            one.observed_at,
-            one.figures,
-            one.error,
-            one.up_at,
-            one.down_since,
+            observation.component,
+            observation.state,  # type: ignore[arg-type]
+            observation.observed_at,
+            observation.figures,
+            observation.error,
+            observation.up_at,
+            observation.down_since,
         )
-        for one in Observation.objects.all()
+        for observation in Observation.objects.all()
     ]

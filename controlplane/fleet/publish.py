@@ -1,4 +1,4 @@
-"""Put the policy snapshot in force: a numbered revision in the database, then the file that gateways watch."""
+"""Publishes the policy snapshot: a numbered revision in the database, then the file that gateways watch."""
 
 import fcntl
 from collections.abc import Iterator
@@ -57,21 +57,21 @@ def publish() -> SnapshotRevision:
         revision = _current_revision()
         if not path.is_file() or path.read_text() != revision.text:
             snapshot_file.write_text(path, revision.text.encode())
-            log.info("policy snapshot written", version=revision.version, path=str(path))
+            log.info("snapshot.written", version=revision.version, path=str(path))
         scrape.write(settings.CONFIG)
         return revision
 
 
 def _current_revision() -> SnapshotRevision:
-    """The revision of the fleet as it is now, made if there is none. Another machine may make one at the same moment:
-    then the database refuses one of the two, which looks again.
+    """The revision of the fleet as it is now, created where there is none. When another machine creates one at the same
+    moment, the database refuses one of the two, and that one looks again.
     """
-    for left in reversed(range(_TRIES)):
+    for tries_left in reversed(range(_TRIES)):
         try:
-            with _one_view():
+            with _repeatable_read():
                 return _find_or_make()
         except (IntegrityError, OperationalError):
-            if not left:
+            if not tries_left:
                 raise
     raise AssertionError
 
@@ -83,25 +83,23 @@ def _find_or_make() -> SnapshotRevision:
     if latest is not None and latest.content_sha256 == digest:
         return latest
     text = snapshot.encode(document)
-    _say_faults(text)
+    _log_faults(text)
     return SnapshotRevision.objects.create(version=document.version, content_sha256=digest, text=text.decode())
 
 
-def _say_faults(text: bytes) -> None:
-    """Rows may come past the forms. What gateways refuse of them is said here too; the rest is published all the same."""
+def _log_faults(text: bytes) -> None:
+    """Log the parts that gateways will refuse: rows may be written without a form. The rest is published all the same."""
     try:
         for fault in snapshot.check(text).faults:
-            log.error(
-                "policy snapshot has a part that gateways refuse", kind=fault.kind, name=fault.name, reason=fault.reason
-            )
+            log.error("snapshot.part_refused", kind=fault.kind, name=fault.name, reason=fault.reason)
     except snapshot.SnapshotError as error:
-        log.error("policy snapshot is one that gateways refuse", reason=str(error))  # noqa: TRY400  (the reason is all)
+        log.error("snapshot.refused", reason=str(error))  # noqa: TRY400  (the reason is all)
 
 
 @contextmanager
-def _one_view() -> Iterator[None]:
-    """A transaction in which all queries see the database as it was at one moment: the fleet takes seven, and an edit
-    committed between two of them would otherwise be published by half. SQLite's transactions are like that (docs/settings.md).
+def _repeatable_read() -> Iterator[None]:
+    """A transaction in which all queries see the database as it was at one moment. Reading the fleet takes seven queries:
+    an edit that is committed between two of them would be published by half. SQLite's transactions always do this.
     """
     connection = transaction.get_connection()
     outermost = not connection.in_atomic_block
@@ -123,7 +121,7 @@ def _locked(path: Path) -> Iterator[None]:
 def publish_on_commit(using: str) -> None:
     """Publish once after the current transaction, however many rows it changes.
 
-    Once committed a change cannot be undone by a failure to publish it: that is logged, and the worker tries again.
+    A failure to publish does not undo the change, which is committed. It is logged, and the worker tries again.
     """
     if any(entry[1] is _publish_logged for entry in connections[using].run_on_commit):
         return
@@ -134,7 +132,7 @@ def _publish_logged() -> None:
     try:
         publish()
     except Exception:
-        log.exception("policy snapshot not published; the gateway keeps its last one", retry="by the worker")
+        log.exception("snapshot.publish_failed")
 
 
 def _changed(sender: type[models.Model], using: str, **_: Any) -> None:

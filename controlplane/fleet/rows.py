@@ -1,4 +1,4 @@
-"""The fleet's rows in the database as plain values. No judgement here: `snapshot.py` has it."""
+"""Reads the fleet from the database as plain values, for `core/snapshot.py`."""
 
 from controlplane.fleet.core.snapshot import FleetValues, ModelValue, PoolValue, ReplicaValue, TenantValue
 from controlplane.fleet.models import LLMModel, Pool, StageTimeouts, Tenant, Tier
@@ -46,7 +46,9 @@ def _pools() -> tuple[PoolValue, ...]:
             enabled=pool.enabled,
             max_concurrency=pool.max_concurrency,
             max_queue=pool.max_queue,
-            replicas=tuple(ReplicaValue(one.name, one.grpc, one.enabled) for one in pool.replicas.all()),
+            replicas=tuple(
+                ReplicaValue(replica.name, replica.grpc, replica.enabled) for replica in pool.replicas.all()
+            ),
         )
         for pool in Pool.objects.select_related("variant__model", "region").prefetch_related("replicas")
     )

@@ -1,4 +1,4 @@
-"""`scrape-targets.json` in the home: what the telemetry process scrapes of the fleet and of our own. See docs/metrics.md."""
+"""Writes `scrape-targets.json` into the home: the replicas and our own processes, for the telemetry process to scrape (docs/metrics.md)."""
 
 import json
 import os
@@ -22,18 +22,18 @@ def targets(config: Config) -> list[dict[str, object]]:
 
 
 def _own(config: Config) -> list[dict[str, object]]:
-    """Web, controller and worker, where they can be asked. Web shows metrics to nobody without WEIR_METRICS_TOKEN."""
-    by_token = {"bearer_token_env": "WEIR_METRICS_TOKEN"} if config.metrics_token else {}  # (a name)
-    found: list[dict[str, object]] = []
+    """Web, controller and worker, where they serve metrics. Without WEIR_METRICS_TOKEN web shows none to a scraper."""
+    by_token = {"bearer_token_env": "WEIR_METRICS_TOKEN"} if config.metrics_token else {}
+    own: list[dict[str, object]] = []
     if config.web_url and by_token:
-        found.append({"job": "web", "url": f"{config.web_url.rstrip('/')}/metrics", **by_token})
+        own.append({"job": "web", "url": f"{config.web_url.rstrip('/')}/metrics", **by_token})
     if config.controller_port:
         url = f"http://{config.controller_host}:{config.controller_port}/metrics"
-        found.append({"job": "controller", "url": url, **by_token})
+        own.append({"job": "controller", "url": url, **by_token})
     if config.worker_metrics:
         url = f"http://{config.worker_metrics}/metrics"
-        found.append({"job": "worker", "url": url, **by_token})
-    return found
+        own.append({"job": "worker", "url": url, **by_token})
+    return own
 
 
 def _replicas() -> list[dict[str, object]]:
@@ -44,21 +44,21 @@ def _replicas() -> list[dict[str, object]]:
         .exclude(metrics="")
         .order_by("pool__name", "name")
     ):
-        one = {
+        own_labels = {
             "replica": replica.name,
             "pool": replica.pool.name,
             "variant": replica.pool.variant.name,
             "region": replica.pool.region.name,
         }
-        agreed = labels.setdefault(replica.metrics, one)
-        labels[replica.metrics] = {name: value for name, value in agreed.items() if one[name] == value}
+        agreed = labels.setdefault(replica.metrics, own_labels)
+        labels[replica.metrics] = {name: value for name, value in agreed.items() if own_labels[name] == value}
     return [
         {"job": "replica", "url": f"http://{address}/metrics", "labels": agreed} for address, agreed in labels.items()
     ]
 
 
 def write(config: Config) -> None:
-    """Bring the file up to date, if it is not; whole or not at all."""
+    """Replace the file in one step, where its content has changed."""
     path, text = config.home / FILE, json.dumps(targets(config), indent=1) + "\n"
     if _read(path) == text:
         return

@@ -1,6 +1,6 @@
-"""The launcher's fleet.json into the database.
+"""Puts the launcher's fleet.json into the database.
 
-What is missing is made, replica addresses are brought up to date, and whatever an owner edited stays as it is.
+Missing rows are created and replica addresses are updated. Anything that an owner edited stays as it is.
 """
 
 from pathlib import Path
@@ -41,7 +41,7 @@ class Seed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SeedError(ValueError):
-    """The file is not a fleet; the message says where and what to write."""
+    """Permanent: the file does not describe a fleet. The message has the place and the remedy."""
 
 
 def read(path: Path) -> Seed:
@@ -81,9 +81,9 @@ def _replicas(pool: Pool, seeds: tuple[SeedReplica, ...]) -> list[str]:
     """The launcher's replicas of `pool` become exactly `seeds`; an owner's own replicas are left alone."""
     done = []
     launched = {replica.name: replica for replica in pool.replicas.filter(managed_by=Replica.ManagedBy.LAUNCHER)}
-    for gone in launched.keys() - {seed.name for seed in seeds}:
-        launched.pop(gone).delete()
-        done.append(f"removed replica {pool.name}/{gone}")
+    for name in launched.keys() - {seed.name for seed in seeds}:
+        launched.pop(name).delete()
+        done.append(f"removed replica {pool.name}/{name}")
     for seed in seeds:
         addresses = {"grpc": seed.grpc, "http": seed.http, "metrics": seed.metrics}
         replica = launched.get(seed.name)
@@ -94,16 +94,16 @@ def _replicas(pool: Pool, seeds: tuple[SeedReplica, ...]) -> list[str]:
         elif any(getattr(replica, field) != address for field, address in addresses.items()):
             for field, address in addresses.items():
                 setattr(replica, field, address)
-            replica.clean_fields()  # not clean(): a sibling that moves next may still have this address
+            replica.clean_fields()  # not clean(): another replica, which is moved next, may still have this address
             replica.save()
             done.append(f"moved replica {replica} to {seed.grpc}")
     return done
 
 
 def _get_or_make(kind: type[Row], identity: dict[str, Any], defaults: dict[str, Any]) -> tuple[Row, list[str]]:
-    found = kind._default_manager.filter(**identity).first()
-    if found is not None:
-        return found, []
+    row = kind._default_manager.filter(**identity).first()
+    if row is not None:
+        return row, []
     row = kind(**identity, **defaults)
     row.full_clean()
     row.save()

@@ -1,4 +1,4 @@
-"""What the worker does on a schedule (`controlplane/celery.py`). A task only schedules: the work is elsewhere."""
+"""The fleet's tasks on the worker's schedule (`controlplane/celery.py`)."""
 
 from celery import shared_task
 from django.utils import timezone
@@ -9,7 +9,7 @@ from controlplane.fleet.publish import publish
 
 @shared_task  # type: ignore[untyped-decorator]
 def heartbeat() -> None:
-    """Beat, broker and worker all work: nobody else could have written this."""
+    """Store that beat, broker and worker work. Only a task that went through all three gets here."""
     Observation.objects.update_or_create(
         component="worker",
         defaults={
@@ -24,5 +24,5 @@ def heartbeat() -> None:
 
 @shared_task  # type: ignore[untyped-decorator]
 def publish_snapshot() -> None:
-    """Repair: a change whose snapshot could not be written, or a file that somebody removed."""
+    """Write the snapshot again where writing it failed or its file was removed."""
     publish()

@@ -1,4 +1,4 @@
-"""What names and addresses may look like. Messages name the value and the remedy; a form shows them at their field."""
+"""Checks names and addresses in forms. Messages name the value and the remedy."""
 
 import re
 
@@ -11,7 +11,7 @@ NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?")
 
 
 def validate_name(value: str) -> None:
-    """Names travel as span attributes, metric labels and URL parameters: one spelling fits all of them."""
+    """Names are used as span attributes, metric labels and URL parameters. This spelling is valid in all of them."""
     if not NAME.fullmatch(value):
         raise ValidationError(
             "“%(value)s” is not a name: use lower-case letters, digits, “.”, “-” and “_”, such as “chat-large”.",
@@ -43,7 +43,7 @@ def validate_address(value: str) -> None:
 
 
 def validate_tokenizer(value: str) -> None:
-    """One that gateways carry: they refuse a model with another."""
+    """A tokenizer that gateways have. They refuse a model with any other."""
     if value not in TOKENIZERS:
         raise ValidationError(
             "“%(value)s” is not a tokenizer that the gateway carries: write %(known)s.",

@@ -1,7 +1,7 @@
-"""First set-up, safe to repeat: a user, an API token, gateway keys, the seeded fleet, objectives to begin with, the snapshot.
+"""Sets up an installation, and is safe to repeat: user, API token, gateway keys, fleet, first objectives, snapshot.
 
-A secret lives in one file of WEIR_HOME. On a later run the file's secret is kept; where the file is lost a new secret
-is issued, because the old one can be read nowhere. A secret that an owner has revoked stays revoked.
+Each secret is in one file of WEIR_HOME. A later run keeps it. Where the file is lost a new secret is issued, because only a
+digest of the old one is stored. A secret that an owner has revoked stays revoked.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ TENANTS = (
 
 
 def bootstrap(home: Path, fleet_file: Path | None, demo: bool = False) -> list[str]:
-    """Do what is missing and say what was done, a line each; secrets are named by their file. `demo` adds tenants to try the gateway with.
+    """Create what is missing, and return a line for each thing done; secrets are named by their file. `demo` adds tenants with keys.
 
     Raises seed.SeedError.
     """
@@ -54,13 +54,13 @@ def bootstrap(home: Path, fleet_file: Path | None, demo: bool = False) -> list[s
 
 def _secret(path: Path, prefix: str = "") -> tuple[str, bool]:
     """The file's secret and whether it is new."""
-    found = read_secret(path)
-    if found:
+    secret = read_secret(path)
+    if secret:
         path.chmod(0o600)
-        return found, False
-    made = new_secret(prefix)
-    write_secret(path, made)
-    return made, True
+        return secret, False
+    secret = new_secret(prefix)
+    write_secret(path, secret)
+    return secret, True
 
 
 def _admin(home: Path) -> list[str]:
@@ -71,7 +71,7 @@ def _admin(home: Path) -> list[str]:
         User.objects.create_superuser(ADMIN, password=password)
         return [f"made user {ADMIN!r}, its password is in {path}"]
     if not is_new:
-        return []  # perhaps changed since; the owner's password stands
+        return []  # the owner may have changed the password
     user.set_password(password)
     user.save(update_fields=["password"])
     return [f"gave user {ADMIN!r} a new password, it is in {path}"]

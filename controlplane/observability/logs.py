@@ -1,4 +1,4 @@
-"""Logging: structlog for our own events, everybody else's through the same renderer, and no secret in either."""
+"""Sets up logging: structlog for our own events, the same renderer for those of libraries, and no secrets in either."""
 
 import logging.config
 import re
@@ -26,7 +26,7 @@ def redact_text(text: str) -> str:
 
 
 def redact(value: object) -> object:
-    """The value without secrets: fields named for one lose their value at any depth, and texts what looks like one."""
+    """The value without secrets: fields named for a secret lose their value at any depth, texts lose what looks like one."""
     if isinstance(value, str):
         return redact_text(value)
     if isinstance(value, dict):
@@ -80,11 +80,11 @@ def stdlib_logging(log_format: Literal["console", "json"], level: str) -> dict[s
         "loggers": {
             "django": {"handlers": [], "level": "INFO", "propagate": True},
             "django.server": {"handlers": [], "propagate": True},
-            "celery.app.trace": {"level": "WARNING"},  # one line per task and round would drown the rest
+            "celery.app.trace": {"level": "WARNING"},  # one line per task and round would hide the rest
             "celery.worker.strategy": {"level": "WARNING"},
             "celery.beat": {"level": "WARNING"},
-            "celery.worker.consumer": {"level": "ERROR"},  # our consumer says when the broker goes and comes back
-            "django.request": {"level": "ERROR"},  # a 404 is the client's affair
+            "celery.worker.consumer": {"level": "ERROR"},  # worker/broker.py logs when the broker is lost and back
+            "django.request": {"level": "ERROR"},  # a 404 is the client's fault
             "axes": {"level": "WARNING"},
         },
     }

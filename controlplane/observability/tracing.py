@@ -1,4 +1,4 @@
-"""Spans of Weir's own control plane. They carry `weir.internal`, and the ledger counts none of them as a request."""
+"""Traces the control plane itself. Its spans carry `weir.internal`, and the ledger counts none of them as a request."""
 
 import atexit
 from collections.abc import Awaitable, Callable, Iterator
@@ -22,7 +22,7 @@ SCOPE = "weir.controlplane"
 INTERNAL = "weir.internal"
 SERVER_ERROR = 500
 UNTRACED = ("/static/", "/healthz", "/readyz", "/metrics")
-"""Asked every few seconds by machines: their spans would bury the others."""
+"""Machines request these every few seconds: their spans would bury the others."""
 
 
 def configure(service: Literal["weir-web", "weir-worker", "weir-controller"], config: Config) -> None:
@@ -39,14 +39,14 @@ def configure(service: Literal["weir-web", "weir-worker", "weir-controller"], co
 
 @contextmanager
 def span(name: str, kind: SpanKind = SpanKind.INTERNAL, **attributes: str | int | float | bool) -> Iterator[Span]:
-    """A span of the control plane around a block; an exception marks it as an error and goes on."""
+    """A span of the control plane around a block; an exception marks it as an error and is raised on."""
     tracer = trace.get_tracer(SCOPE)
     with tracer.start_as_current_span(name, kind=kind, attributes={INTERNAL: True, **attributes}) as current:
         yield current
 
 
 class Tracing:
-    """Django middleware, the outermost: a SERVER span per request, named by its route so that names stay few."""
+    """Django middleware, the outermost: a SERVER span per request, named by its route."""
 
     sync_capable = async_capable = True
 

@@ -1,4 +1,4 @@
-"""Content-Security-Policy: ours everywhere, and one exception for the admin."""
+"""Sets the Content-Security-Policy, with one exception for the admin."""
 
 from csp.constants import UNSAFE_EVAL
 from csp.middleware import CSPMiddleware, PolicyParts

@@ -1,4 +1,4 @@
-"""Health checks: the only pages, beside the login, that answer whoever asks. What they cost is bounded, however often they are asked."""
+"""Health checks. They need no login, so their cost is bounded: the answer is kept for a second."""
 
 import threading
 import time
@@ -15,7 +15,6 @@ from django.views.decorators.http import require_safe
 from controlplane.incidents.notify.delivery.health.health import nobody_sends
 
 ANSWER_HOLDS_S = 1.0
-"""An answer is given again for so long, so that strangers who ask often cost the database one look a second."""
 
 
 @login_not_required
@@ -28,9 +27,9 @@ def healthz(request: HttpRequest) -> HttpResponse:
 @login_not_required
 @require_safe
 def readyz(request: HttpRequest) -> HttpResponse:
-    """The process can serve: 200, or 503 with what is missing. Says nothing that a stranger must not know."""
-    found = _answers.latest()
-    return JsonResponse(found.body, status=found.status)
+    """The process can serve: 200, or 503 with what is missing. Anybody may read it, so it has no details."""
+    answer = _answers.latest()
+    return JsonResponse(answer.body, status=answer.status)
 
 
 class Answer(NamedTuple):
@@ -39,7 +38,7 @@ class Answer(NamedTuple):
 
 
 class Answers:
-    """The last answer, and how old it is. One thread at a time looks; the others wait for what it finds."""
+    """Keeps the last answer. One thread at a time queries the database; the others wait for its answer."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
@@ -60,14 +59,14 @@ _answers = Answers()
 
 
 def look() -> Answer:
-    """Asks the database: whether it answers, is migrated, and whether pages wait that nobody sends."""
+    """Whether the database answers and is migrated, and whether pages wait that no sender sends."""
     try:
         executor = MigrationExecutor(connection)
         pending = len(executor.migration_plan(executor.loader.graph.leaf_nodes()))
         if pending:
             reason = f"{pending} migrations are not applied: run manage.py migrate"
             return Answer(503, {"ready": False, "reason": reason})
-        # Pages that nobody sends are no reason to take this process out of service, and every reason to be seen.
+        # Pages that are not sent are shown, but do not take this process out of service.
         return Answer(200, {"ready": True} | ({"paging": "down"} if nobody_sends(timezone.now()) else {}))
     except DatabaseError:
         return Answer(503, {"ready": False, "reason": "the database does not answer"})

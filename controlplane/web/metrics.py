@@ -1,4 +1,4 @@
-"""`/metrics` of the web process, as Prometheus or OpenMetrics text. Wants WEIR_METRICS_TOKEN, a login or an API token."""
+"""Serves `/metrics` of the web process, as Prometheus or OpenMetrics text, to WEIR_METRICS_TOKEN, a login or an API token."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -23,13 +23,13 @@ METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}
 
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Of this worker process; granian's workers each have their own, so scrape with one worker or through a push."""
+    """The metrics of this process. Each of granian's workers has its own, so run one worker where web is scraped."""
     encode, content_type = choose_encoder(request.headers.get("Accept", ""))
     return HttpResponse(encode(REGISTRY), headers={"Content-Type": content_type})
 
 
 class Metrics:
-    """Django middleware: counts and times requests by route. Labels come from a fixed set, whatever clients send."""
+    """Django middleware: counts and times requests by route. Labels come from a fixed set, so clients cannot add series."""
 
     sync_capable = async_capable = True
 
@@ -63,7 +63,7 @@ def _count(request: HttpRequest, response: HttpResponseBase, seconds: float) -> 
 
 
 def _exemplar() -> dict[str, str] | None:
-    """The trace of this request, where it is recorded: OpenMetrics shows it beside the bucket, and a scrape makes it a link."""
+    """The trace of this request where it is sampled: the exemplar of its bucket."""
     context = trace.get_current_span().get_span_context()
     if not context.trace_flags.sampled:
         return None

@@ -1,4 +1,4 @@
-"""Where collected static files lie: hashed names, compressed with gzip and brotli."""
+"""Stores collected static files under hashed names, compressed with gzip and brotli."""
 
 from typing import Any
 

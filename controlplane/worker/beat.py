@@ -1,7 +1,7 @@
-"""Celery's beat, safe in any number of workers: every worker may run it (`-B`), and whoever holds the lease sends.
+"""Runs Celery's beat in any number of workers (`-B`): only the holder of a lease in the database sends tasks.
 
-A holder that dies is replaced once its lease has ended. Nothing is kept on disk: after a change of holder each task is sent once at once,
-and then by its period.
+A holder that dies is replaced once its lease has ended. Nothing is kept on disk: a new holder sends each task once, and
+then by its period.
 """
 
 import os
@@ -22,14 +22,14 @@ EMBEDDED = "Beat"
 """Celery's name for the process of a beat that belongs to a worker."""
 LASTS = timedelta(seconds=15)
 STANDBY_S = 2.0
-"""How often one that does not hold the lease asks for it, and one that does keeps it."""
+"""How often every beat tries to take or keep the lease."""
 
 
 class Beat(Scheduler):  # type: ignore[misc]
-    """For the setting `beat_scheduler`. `holder` is who asks for the lease."""
+    """For the setting `beat_scheduler`. `holder` is this process's name in the lease."""
 
     producer = None
-    """Tasks are sent through the application's own connections, which try for a second and do not wait for a broker that is away."""
+    """None: tasks are sent through the application's own connections, which give up after a second while the broker is away."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.holder = f"{socket.gethostname()}:{os.getpid()}"
@@ -40,20 +40,20 @@ class Beat(Scheduler):  # type: ignore[misc]
     def tick(self, *args: Any, **kwargs: Any) -> float:
         """Seconds until the next tick. Sends at most one task, and none without the lease."""
         if self.parent is not None and os.getppid() != self.parent:
-            raise SystemExit  # its worker was killed, and started anew it has another
+            raise SystemExit  # its worker was killed; a new worker starts a beat of its own
         if not self._keep_lease():
             return STANDBY_S
         return float(min(STANDBY_S, super().tick(*args, **kwargs)))
 
     def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:
-        """Should the broker be away, the task is sent at its next time: the worker says that it is away."""
+        """Send the task, or skip it until its next time while the broker is away. The worker logs that it is away."""
         try:
             self.apply_async(entry, producer=producer, advance=False)
         except Exception as error:  # noqa: BLE001  (whatever the broker's client raises)
-            log.debug("beat.not_sent", task=entry.task, reason=str(error))
+            log.debug("beat.send_failed", task=entry.task, reason=str(error))
 
     def _keep_lease(self) -> bool:
-        """Nobody sends while the database is away: the tasks are about what is in it."""
+        """Whether this beat holds the lease. While the database is away no beat does: the tasks need the database too."""
         from controlplane.slo.evaluate import lease
 
         try:
@@ -62,8 +62,8 @@ class Beat(Scheduler):  # type: ignore[misc]
         except DatabaseError as error:
             leads = False
             if self.leads:
-                log.warning("beat.stood_down", reason=str(error))
+                log.warning("beat.lease_lost", reason=str(error))
         if leads and not self.leads:
-            log.info("beat.leads", holder=self.holder)
+            log.info("beat.lease_taken", holder=self.holder)
         self.leads = leads
         return leads

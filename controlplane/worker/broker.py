@@ -1,21 +1,16 @@
-"""The worker's side of the broker: says once that it is gone and once that it is back, and reconnects by itself.
+"""Connects the worker to its broker, and connects again after a loss. Logs one event for the loss and one for its end.
 
-Celery's own consumer logs each attempt. Its gossip step, by which workers know of each other, closes its channel through a
-connection that is None by then (`celery/bootsteps.py`, 5.7), which ends in an AttributeError. Nothing here uses gossip, mingle,
-heartbeats of events or remote control: they are off.
+Celery's own consumer logs each attempt. Its gossip step closes its channel through a connection that is None by then
+(`celery/bootsteps.py`, 5.7), which raises an AttributeError. Gossip, mingle, event heartbeats and remote control are not
+used, so they are off.
 """
 
 import time
-import warnings
 from typing import Any
 
 import structlog
-from celery.exceptions import CPendingDeprecationWarning
 from celery.worker.consumer import Consumer as CeleryConsumer
 from celery.worker.state import maybe_shutdown
-
-# Celery warns at each loss that a setting will have another default one day.
-warnings.filterwarnings("ignore", category=CPendingDeprecationWarning, module="celery.worker.consumer")
 
 log = structlog.get_logger(__name__)
 
@@ -40,13 +35,13 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]
         self._lost(exc)
 
     def ensure_connected(self, conn: Any) -> Any:
-        """Blocks until there is a connection, however long that takes, or the worker is stopped."""
-        found = conn.ensure_connection(self._failed, None, interval_max=LONGEST_WAIT_S, callback=maybe_shutdown)
+        """Blocks until there is a connection or the worker is stopped."""
+        connection = conn.ensure_connection(self._failed, None, interval_max=LONGEST_WAIT_S, callback=maybe_shutdown)
         self.first_connection_attempt = False
         if self.lost_at_s is not None:
             log.info("broker.reconnected", broker=conn.as_uri(), away_s=round(time.monotonic() - self.lost_at_s, 1))
             self.lost_at_s = None
-        return found
+        return connection
 
     def _failed(self, exc: BaseException, interval_s: float) -> None:
         self._lost(exc)

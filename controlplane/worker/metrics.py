@@ -1,4 +1,4 @@
-"""What the worker says of itself: its tasks, by the signals that Celery sends, and its rounds of observing."""
+"""Metrics of the worker's tasks, from Celery's signals."""
 
 import time
 from typing import Any
@@ -17,7 +17,6 @@ _BEGAN = "weir_began_s"
 
 
 def listen() -> None:
-    """From now on."""
     task_prerun.connect(_began)
     task_postrun.connect(_ended)
 

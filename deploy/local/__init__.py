@@ -1,1 +1,1 @@
-"""Everything on one machine, out of wheels: no root, no services to install."""
+"""Runs everything on one machine, out of Python wheels: no root, no services to install."""

@@ -8,7 +8,7 @@ import psutil
 
 from deploy.local import options as options_
 from deploy.local.errors import CannotRunError
-from deploy.local.home import held
+from deploy.local.home import hold
 from deploy.local.options import Options
 from deploy.local.parts import build
 from deploy.local.ports import is_free
@@ -22,20 +22,20 @@ def main() -> int:
     except CannotRunError as error:
         print(f"weir cannot run: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:  # before the supervisor was there to take it
+    except KeyboardInterrupt:  # before the supervisor handles signals
         return 130
     return 0
 
 
 def _run(options: Options) -> None:
-    if found := problem():
-        raise CannotRunError(found)
-    with held(options.home, _say):
+    if reason := problem():
+        raise CannotRunError(reason)
+    with hold(options.home, _say):
         _check_ports(options)
         first_time = not (options.home / "admin-password").exists()
         try:
             parts = build(options)
-        except FileNotFoundError as error:  # a wheel or an environment that set-up brings
+        except FileNotFoundError as error:  # a wheel or an environment that set-up installs
             raise CannotRunError(str(error)) from error
         _say(f"starting {len(parts)} parts, logs are in {options.home / 'logs'}")
         Supervisor(parts, options.home / "logs", _say).run(when_ready=lambda: _welcome(options, first_time))
@@ -55,12 +55,12 @@ def _check_ports(options: Options) -> None:
 
 
 def _holder(port: int) -> str:
-    """Who listens there, as far as we may know."""
+    """The process that listens there, where this user may know it."""
     try:
         pids = [
-            one.pid
-            for one in psutil.net_connections("tcp")
-            if one.laddr and one.laddr.port == port and one.status == psutil.CONN_LISTEN
+            connection.pid
+            for connection in psutil.net_connections("tcp")
+            if connection.laddr and connection.laddr.port == port and connection.status == psutil.CONN_LISTEN
         ]
         return f" by {psutil.Process(pids[0]).name()} (process {pids[0]})" if pids and pids[0] else ""
     except psutil.Error:

@@ -1,5 +1,5 @@
-"""What the launcher tells a person."""
+"""The launcher's error."""
 
 
 class CannotRunError(Exception):
-    """One sentence that says what is in the way, and what to do about it."""
+    """Permanent: the launcher cannot run. The message is one sentence with the reason and the remedy."""

@@ -1,4 +1,4 @@
-"""`run/fleet.json`: the local replicas, for `manage.py bootstrap --fleet` to put into the database."""
+"""Writes `run/fleet.json`: the local replicas, which `manage.py bootstrap --fleet` puts into the database."""
 
 import json
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from pathlib import Path
 from deploy.local.triton import Triton
 
 MODELS = {"chat-large": "chat_large", "chat-small": "chat_small"}
-"""What clients ask for, and what Triton calls it."""
+"""The name that clients send, and Triton's name of the model."""
 
 
 def write(path: Path, replicas: Sequence[Triton]) -> None:
@@ -23,6 +23,7 @@ def _pool(model: str, served: str, replicas: Sequence[Triton]) -> dict[str, obje
         "model_name": served,
         "model_version": "1",
         "replicas": [
-            {"name": one.name, "grpc": one.grpc, "http": one.http, "metrics": one.metrics} for one in replicas
+            {"name": replica.name, "grpc": replica.grpc, "http": replica.http, "metrics": replica.metrics}
+            for replica in replicas
         ],
     }

@@ -1,4 +1,4 @@
-"""One launcher per WEIR_HOME, and nothing left behind: not by this run, nor by an earlier one that was killed."""
+"""Locks a WEIR_HOME for one launcher, and ends processes that this run or an earlier one left behind."""
 
 import fcntl
 import os
@@ -16,20 +16,20 @@ from deploy.local.errors import CannotRunError
 from deploy.local.triton import remove_regions
 
 MARK = "WEIR_LAUNCHED_FOR"
-"""In the environment of everything that is started here, and of its children: the home that it belongs to."""
+"""An environment variable of every started process and its children. Its value is the home that they belong to."""
 
-GOING_S = 2.0  # a child that a killed launcher was just making holds its lock for a moment
-LAST_WORDS_S = 8.0  # parts of a launcher that was killed have been asked to end, and may be doing so
+LOCK_RELEASE_S = 2.0  # a child that a killed launcher was just starting keeps its lock for a moment
+GRACE_S = 8.0  # parts of a killed launcher have received SIGTERM, and may be ending
 
 
 def region_prefix(home: Path) -> str:
-    """What the names of this home's shared memory regions begin with."""
+    """The prefix of the names of this home's shared memory regions."""
     return f"weir_{zlib.crc32(bytes(home)):08x}_"
 
 
 @contextmanager
-def held(home: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold `home` for this process alone, clean at the start and at the end. Raises CannotRunError where another one holds it."""
+def hold(home: Path, say: Callable[[str], None]) -> Iterator[None]:
+    """Lock `home` while the block runs, and end leftover processes before and after. Raises CannotRunError where it is locked."""
     run = home / "run"
     try:
         home.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -40,7 +40,7 @@ def held(home: Path, say: Callable[[str], None]) -> Iterator[None]:
             f"{error.filename} cannot be used ({error.strerror}): set WEIR_HOME to a folder of yours"
         ) from None
     with lock:
-        if not _locked(lock, GOING_S):
+        if not _locked(lock, LOCK_RELEASE_S):
             lock.seek(0)
             raise CannotRunError(
                 f"weir already runs in {home} (process {lock.read().strip() or 'unknown'}): "
@@ -49,7 +49,7 @@ def held(home: Path, say: Callable[[str], None]) -> Iterator[None]:
         lock.truncate(0)
         lock.write(f"{os.getpid()}\n")
         lock.flush()
-        if ended := sweep(home, LAST_WORDS_S):
+        if ended := sweep(home, GRACE_S):
             say(f"ended {ended} processes that an earlier run left behind")
         try:
             yield
@@ -57,8 +57,8 @@ def held(home: Path, say: Callable[[str], None]) -> Iterator[None]:
             sweep(home, 0.0)
 
 
-def _locked(lock: IO[str], patience_s: float) -> bool:
-    deadline_s = time.monotonic() + patience_s
+def _locked(lock: IO[str], timeout_s: float) -> bool:
+    deadline_s = time.monotonic() + timeout_s
     while True:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -70,11 +70,11 @@ def _locked(lock: IO[str], patience_s: float) -> bool:
             return True
 
 
-def sweep(home: Path, patience_s: float) -> int:
-    """End every process that was started for `home`, and remove its shared memory. How many had to be killed."""
-    _, remaining = psutil.wait_procs(_started_for(home), timeout=patience_s)
+def sweep(home: Path, grace_s: float) -> int:
+    """End every process that was started for `home`, and remove its shared memory. Returns how many were killed."""
+    _, remaining = psutil.wait_procs(_started_for(home), timeout=grace_s)
     killed = 0
-    while remaining:  # again, since what dies may have had children that were born meanwhile
+    while remaining:  # again, because children may have been started meanwhile
         for process in remaining:
             with suppress(psutil.NoSuchProcess):
                 process.send_signal(signal.SIGKILL)
@@ -86,9 +86,9 @@ def sweep(home: Path, patience_s: float) -> int:
 
 
 def _started_for(home: Path) -> list[psutil.Process]:
-    found = []
+    processes = []
     for process in psutil.process_iter():
         with suppress(psutil.Error, OSError):
             if process.status() != psutil.STATUS_ZOMBIE and process.environ().get(MARK) == str(home):
-                found.append(process)
-    return found
+                processes.append(process)
+    return processes

@@ -1,4 +1,4 @@
-"""A part's log: bounded on disk, and its important lines for the terminal."""
+"""Follows a part's log file: keeps it small, and picks the important lines for the terminal."""
 
 import re
 import time
@@ -9,7 +9,7 @@ CHUNK_BYTES = 256 * 2**10
 SHOWN_LINES = 5  # per part and period: the rest is in the file
 PERIOD_S = 10.0
 
-# Triton says the first on every machine without a GPU, the second for each batch of spans while telemetry is away.
+# Triton logs the first on every machine without a GPU, the second for each batch of spans while telemetry is away.
 NOISE = re.compile(r"CudaDriverHelper has not been initialized|otlp_http_exporter")
 
 # structlog's and logging's levels, tracebacks, and Triton's error lines (`E1120 23:54:24.469995 …`)
@@ -20,7 +20,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Log:
-    """The file that a part writes to (appending), followed and kept small by whoever calls `follow` now and then."""
+    """A file that a part appends to. Call `follow` regularly: it reads the file and keeps it small."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -30,7 +30,7 @@ class Log:
         self._shown = 0
 
     def follow(self) -> list[str]:
-        """The important lines since the last call, as few as a person can read; the file is cut where it has grown too large."""
+        """The important lines since the last call, at most SHOWN_LINES per period. Truncates a file that is too large."""
         if not self.path.exists():
             return []
         with self.path.open("rb") as file:
@@ -45,7 +45,7 @@ class Log:
         )
 
     def _cut(self) -> None:
-        """What a part writes between the two calls is lost: a price for parts that need not know of any of this."""
+        """Lines that the part writes between the copy and the truncation are lost. In return, parts need no log rotation."""
         self.path.with_suffix(".log.1").write_bytes(self.path.read_bytes())
         with self.path.open("r+b") as file:
             file.truncate(0)

@@ -1,4 +1,4 @@
-"""What `make run` can be told, by environment variables that start with `WEIR_`."""
+"""The launcher's options, from environment variables that start with `WEIR_`."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from deploy.local.errors import CannotRunError
 
 
 class Options(BaseSettings):
-    """Read once, at the start. Parts have settings of their own, and inherit the environment."""
+    """Read once, at the start. Parts inherit the environment, and have settings of their own."""
 
     model_config = SettingsConfigDict(env_prefix="WEIR_", frozen=True, extra="ignore")
 

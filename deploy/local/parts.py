@@ -1,4 +1,4 @@
-"""The parts of Weir on one machine: what each is started with, what it needs, and how it says that it is ready."""
+"""Lists the parts of Weir on one machine: the command of each, what it needs, and its probes."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ from deploy.local.triton import triton
 
 
 def build(options: Options) -> list[Part]:
-    """Every part, with ports chosen for the inner ones. Writes `run/fleet.json` and Redis's configuration into the home."""
+    """Every part. Inner ports are chosen free. Writes `run/fleet.json` and Redis's configuration into the home."""
     home = options.home
     redis_port, store_port, controller_port, worker_port, *triton_ports = free_ports(4 + 3 * options.triton_replicas)
     mark = {MARK: str(home)}
@@ -26,7 +26,7 @@ def build(options: Options) -> list[Part]:
 
     parts: list[Part] = []
     redis_url = options.redis_url
-    worker_waits: Callable[[], bool] = _no_question
+    worker_waits: Callable[[], bool] = _always
     if not redis_url:
         server = redis(redis_port, home / "redis", password=read_or_make_secret(home / "redis-password"))
         redis_url, worker_waits = server.url, server.has_consumer
@@ -74,7 +74,7 @@ def build(options: Options) -> list[Part]:
         "WEIR_OTLP_GRPC_PORT": str(options.otlp_grpc_port),
     }
     sender = {**base, "WEIR_OTLP_ENDPOINT": otlp}
-    ending = {"WEIR_LAME_DUCK_MS": "0", "WEIR_DRAIN_TIMEOUT_MS": "3000"}  # nobody balances here
+    ending = {"WEIR_LAME_DUCK_MS": "0", "WEIR_DRAIN_TIMEOUT_MS": "3000"}  # there is no load balancer here
     gateway = {**sender, **ending, "WEIR_GATEWAY_PORT": str(options.gateway_port)}
     watched = {**control, "WEIR_OTLP_ENDPOINT": otlp}  # web and worker send their own spans too
     traffic = {**sender, "WEIR_GATEWAY_URL": gateway_url, "WEIR_TRAFFIC_RPS": str(options.traffic_rps)}
@@ -82,7 +82,7 @@ def build(options: Options) -> list[Part]:
     after_set_up = ("prepare", *needs_redis)
     parts += [
         Part(_python("prepare", control, "-m", "deploy.local.prepare", str(fleet_file)), needs_redis, once=True),
-        Part(_python("static", control, *COLLECT), once=True),  # its own, since it takes longest
+        Part(_python("static", control, *COLLECT), once=True),  # a part of its own, because it takes longest
         Part(_server("telemetry", receiver, options.otlp_http_port, "-m", "controlplane.telemetry"), needs_redis),
         Part(_server("web", watched, options.web_port, *_granian(options.web_port)), ("static", *after_set_up)),
         Part(
@@ -115,7 +115,7 @@ def _granian(port: int) -> tuple[str, ...]:
         "-m",
         "granian",
         "--interface",
-        "asgi",
+        "asginl",
         "--loop",
         "uvloop",
         "--host",
@@ -127,7 +127,7 @@ def _granian(port: int) -> tuple[str, ...]:
 
 
 def _server(name: str, env: Mapping[str, str], port: int, *arguments: str) -> Command:
-    """One that says at /readyz whether it can serve, and at /healthz that it runs."""
+    """A part that answers /readyz when it can serve, and /healthz while it runs."""
     return replace(
         _python(name, env, *arguments),
         ready=partial(http_ok, port, "/readyz"),
@@ -136,13 +136,13 @@ def _server(name: str, env: Mapping[str, str], port: int, *arguments: str) -> Co
 
 
 def _python(name: str, env: Mapping[str, str], *arguments: str) -> Command:
-    return Command(name, (sys.executable, *arguments), _no_question, env=env, start_s=300.0)
+    return Command(name, (sys.executable, *arguments), _always, env=env, start_s=300.0)
 
 
 def _marked(command: Command, mark: Mapping[str, str]) -> Command:
     return replace(command, env={**command.env, **mark})
 
 
-def _no_question() -> bool:
-    """For a part that answers nobody: alive is ready."""
+def _always() -> bool:
+    """The readiness of a part without a port: it is ready when it runs."""
     return True

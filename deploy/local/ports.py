@@ -6,17 +6,17 @@ LOOPBACK = "127.0.0.1"
 
 
 def free_ports(count: int) -> list[int]:
-    """`count` different ports that nobody listens on now.
+    """`count` different free ports.
 
-    They are all held while choosing, so they differ; between this call and the bind somebody else may still take one.
+    All are bound while choosing, so they differ. Another process may take one between this call and its use.
     """
-    held = [socket.socket() for _ in range(count)]
+    sockets = [socket.socket() for _ in range(count)]
     try:
-        for sock in held:
+        for sock in sockets:
             sock.bind((LOOPBACK, 0))
-        return [sock.getsockname()[1] for sock in held]
+        return [sock.getsockname()[1] for sock in sockets]
     finally:
-        for sock in held:
+        for sock in sockets:
             sock.close()
 
 

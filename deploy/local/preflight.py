@@ -1,6 +1,6 @@
-"""Before anything is installed: can this machine run Weir? Prints one sentence and ends with status 1 where it cannot.
+"""Checks, before anything is installed, whether this machine can run Weir. Prints one sentence and exits with 1 where it cannot.
 
-Runs under whatever `python3` there is, so it uses the standard library alone, and nothing newer than Python 3.6.
+Any `python3` must be able to run it, so it uses the standard library alone, and nothing newer than Python 3.6.
 """
 
 import platform
@@ -10,7 +10,7 @@ MINIMUM = (3, 11)
 
 
 def problem() -> "str | None":
-    """What is in the way, as a sentence with the remedy."""
+    """The reason why it cannot, with the remedy; None where it can."""
     if sys.version_info[:2] < MINIMUM:
         wanted = ".".join(map(str, MINIMUM))
         return f"it needs Python {wanted} or later, and this is {platform.python_version()}: name another with `make PYTHON=python3.12 …`"
@@ -26,6 +26,6 @@ def problem() -> "str | None":
 
 
 if __name__ == "__main__":
-    found = problem()
-    if found:
-        sys.exit(f"weir cannot run: {found}")
+    reason = problem()
+    if reason:
+        sys.exit(f"weir cannot run: {reason}")

@@ -1,6 +1,6 @@
-"""`python -m deploy.local.prepare FLEET_JSON`: the database, the first user and keys, the fleet, the snapshot.
+"""`python -m deploy.local.prepare FLEET_JSON`: migrates the database, and makes the first user, keys, fleet and snapshot.
 
-Two of manage.py's commands in one process: each start of Django costs seconds on a small machine.
+It runs two of manage.py's commands in one process, because each start of Django takes seconds on a small machine.
 """
 
 import os

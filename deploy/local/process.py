@@ -1,4 +1,4 @@
-"""A part as a plain value, and that part running: the supervisor and the tests start everything through these two."""
+"""A command as a plain value, and the running process. The supervisor and the tests start everything through these two."""
 
 import contextlib
 import http.client
@@ -15,36 +15,36 @@ from typing import IO
 from deploy.local import tether
 
 ROOT = Path(__file__).resolve().parents[2]
-"""The project's folder: what every part runs in."""
+"""The project's folder: every part's working directory."""
 
 
 def _nothing() -> None:
-    """The clean-up of a part that leaves nothing behind."""
+    """The default clean-up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """How to start a part, and how to ask whether it answers."""
+    """How to start a part, and how to probe it."""
 
     name: str
     argv: tuple[str, ...]
-    ready: Callable[[], bool] = lambda: True  # one quick question; may raise OSError, which means no
+    ready: Callable[[], bool] = lambda: True  # a quick probe; OSError means that it is not ready
     env: Mapping[str, str] = field(default_factory=dict)  # over this process's own
-    clean_up: Callable[[], None] = _nothing  # after its end, however it ended: what it may have left behind
-    start_s: float = 60.0  # how long it may take to answer
+    clean_up: Callable[[], None] = _nothing  # after its end, however it ended: removes leftovers
+    start_s: float = 60.0  # how long it may take until it is ready
     answers: Callable[[], object] | None = (
-        None  # asked while it runs: any answer will do, and OSError means that none came
+        None  # a probe while it runs: any answer counts, and OSError means that none came
     )
 
 
 class NotReadyError(RuntimeError):
-    """A part ended or stayed silent instead of becoming ready; the message carries the end of its log."""
+    """Permanent: a part ended, or did not answer in time. The message has the end of its log."""
 
 
 class Managed:
-    """One running part: in a process group of its own, tied to this process's life, its output in `log`.
+    """One part as a process, in a process group of its own, with its output in `log`. It ends when this process ends.
 
-    Start it from the main thread: the tie is to the thread that started it.
+    Start it from the main thread: the kernel ends it with the thread that started it.
     """
 
     def __init__(self, command: Command, log: Path | IO[bytes]) -> None:
@@ -85,14 +85,14 @@ class Managed:
         return self
 
     def is_ready(self) -> bool:
-        """Whether it answers now."""
+        """Whether it is ready now."""
         try:
             return self.alive and self.command.ready()
         except (OSError, http.client.HTTPException):
             return False
 
     def wait_ready(self, timeout_s: float | None = None) -> "Managed":
-        """Return once it answers. Raises NotReadyError when it ends instead, or does not within `timeout_s` (default: the command's)."""
+        """Return once it is ready. Raises NotReadyError when it ends first, or is not ready within `timeout_s` (default: `start_s`)."""
         limit_s = self.command.start_s if timeout_s is None else timeout_s
         deadline = time.monotonic() + limit_s
         while not self.is_ready():
@@ -105,17 +105,17 @@ class Managed:
         return self
 
     def kill(self) -> None:
-        """End it at once with SIGKILL, its own children too, as the kernel would when memory runs out."""
+        """Kill it and its children with SIGKILL."""
         self._signal_group(signal.SIGKILL)
         self._reap()
 
     def terminate(self) -> None:
-        """Ask it to end, and do not wait."""
+        """Send SIGTERM, and do not wait."""
         if self.alive:
             self._signal_one(signal.SIGTERM)
 
     def stop(self, grace_s: float = 10.0) -> None:
-        """Ask it to end, insist after `grace_s`, and leave none of its children."""
+        """Send SIGTERM, and after `grace_s` SIGKILL. Its children end too."""
         self.terminate()
         if self._process is not None:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -148,7 +148,7 @@ def http_ok(port: int, path: str, host: str = "127.0.0.1", timeout_s: float = 1.
 
 
 def http_status(port: int, path: str, host: str = "127.0.0.1", timeout_s: float = 5.0) -> int:
-    """The status that a GET there is answered with. Raises OSError when nobody answers in time."""
+    """The status of the answer to a GET. Raises OSError when there is none in time."""
     connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
     try:
         connection.request("GET", path)

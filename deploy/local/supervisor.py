@@ -1,8 +1,7 @@
-"""Starts parts in the order of their needs, says what happens to them, starts again what dies or hangs, and ends all of it.
+"""Starts parts in the order of their needs, restarts those that die or hang, reports both, and ends all of them.
 
-Of our own, since the libraries that do such things do others: circus (its last release is from February 2025) and supervisor know no order
-by readiness and outlive their parent, honcho ends everything when one part ends. The loop never waits for an answer: each question is asked
-in a thread (`watch.py`).
+No library fits: circus (last release February 2025) and supervisor do not order parts by readiness and outlive their parent, and honcho
+ends everything when one part ends. The loop never waits for an answer: each probe runs in a thread (`watch.py`).
 """
 
 import signal
@@ -15,20 +14,20 @@ from pathlib import Path
 from deploy.local.errors import CannotRunError
 from deploy.local.logs import Log
 from deploy.local.process import Command, Managed
-from deploy.local.watch import Patience, Question, Watch
+from deploy.local.watch import Patience, Probe, Watch
 
 TICK_S = 0.05
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
-STEADY_S = 60.0  # whoever has lived so long starts with the first pause again
-ATTEMPTS = 3  # of a part that has never answered: then something is wrong that waiting will not heal
+STEADY_S = 60.0  # a part that ran for so long starts with the first pause again
+ATTEMPTS = 3  # starts of a part that was never ready: then more starts will not help
 GRACE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
     command: Command
-    needs: tuple[str, ...] = ()  # the parts that must have answered once before this one starts
-    once: bool = False  # a task of the set-up: ready when it has ended well
+    needs: tuple[str, ...] = ()  # the parts that must have been ready once before this one starts
+    once: bool = False  # a task of the set-up: ready when it has ended with status 0
 
     @property
     def name(self) -> str:
@@ -39,7 +38,7 @@ class State(Enum):
     WAITING = auto()  # for its needs, or for its pause to be over
     STARTING = auto()
     READY = auto()
-    ENDING = auto()  # told to end, since it did not become ready
+    ENDING = auto()  # SIGTERM is sent, because it did not become ready
 
 
 class _Supervised:
@@ -48,16 +47,16 @@ class _Supervised:
         self.log = log
         self.process = Managed(part.command, log.path)
         self.state = State.WAITING
-        self.answered = False  # ever
+        self.was_ready = False  # ever
         self.failures = 0  # in a row
         self.not_before = 0.0
         self.since = time.monotonic()  # of the state
-        self.question: Question | None = None  # whether it is ready, while it starts
-        self.watch: Watch | None = None  # while it is ready, where it has an answer to give
+        self.probe: Probe | None = None  # of its readiness, while it starts
+        self.watch: Watch | None = None  # while it is ready, where it can be probed
 
 
 class Supervisor:
-    """Runs `parts` until it is told to stop. `say` gets a sentence per event."""
+    """Runs `parts` until a signal. `say` gets a sentence per event."""
 
     def __init__(
         self, parts: Sequence[Part], logs: Path, say: Callable[[str], None], patience: Patience | None = None
@@ -71,15 +70,15 @@ class Supervisor:
         self._stopping = False
 
     def run(self, when_ready: Callable[[], None]) -> None:
-        """Returns after SIGINT, SIGTERM or SIGHUP, with everything ended. Raises CannotRunError when a part will not start."""
+        """Returns after SIGINT, SIGTERM or SIGHUP, when everything has ended. Raises CannotRunError when a part does not start."""
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._stop)
         try:
             while not self._stopping:
                 self._notice_standstill()
-                for one in self._parts.values():
-                    self._look_after(one)
-                if not self._all_ready and all(one.answered for one in self._parts.values()):
+                for supervised in self._parts.values():
+                    self._look_after(supervised)
+                if not self._all_ready and all(supervised.was_ready for supervised in self._parts.values()):
                     self._all_ready = True
                     when_ready()
                 time.sleep(TICK_S)
@@ -89,79 +88,85 @@ class Supervisor:
     def _stop(self, *_: object) -> None:
         self._stopping = True
 
-    def _look_after(self, one: _Supervised) -> None:
-        for line in one.log.follow():
-            self._say(f"{one.part.name}: {line}")
+    def _look_after(self, supervised: _Supervised) -> None:
+        for line in supervised.log.follow():
+            self._say(f"{supervised.part.name}: {line}")
         now = time.monotonic()
-        match one.state:
+        match supervised.state:
             case State.WAITING:
-                if now >= one.not_before and all(self._parts[need].answered for need in one.part.needs):
-                    one.process.start()
-                    self._enter(one, State.STARTING)
-            case State.STARTING if one.part.once and one.process.exit_code == 0:
-                self._ready(one, now)
-            case State.READY if one.part.once:
+                if now >= supervised.not_before and all(self._parts[need].was_ready for need in supervised.part.needs):
+                    supervised.process.start()
+                    self._enter(supervised, State.STARTING)
+            case State.STARTING if supervised.part.once and supervised.process.exit_code == 0:
+                self._ready(supervised, now)
+            case State.READY if supervised.part.once:
                 pass
-            case State.STARTING | State.READY if not one.process.alive:
-                self._ended(one, now)
-            case State.STARTING if not one.part.once and _is_ready(one):
-                self._ready(one, now)
-            case State.STARTING if now - one.since > one.part.command.start_s:
-                self._say(f"{one.part.name} does not answer after {one.part.command.start_s:.0f} s: ending it")
-                one.process.terminate()
-                self._enter(one, State.ENDING)
-            case State.ENDING if not one.process.alive or now - one.since > GRACE_S:
-                self._ended(one, now)
-            case State.READY if one.watch is not None and one.watch.silent_s(now) > self._patience.silent_s:
+            case State.STARTING | State.READY if not supervised.process.alive:
+                self._ended(supervised, now)
+            case State.STARTING if not supervised.part.once and _is_ready(supervised):
+                self._ready(supervised, now)
+            case State.STARTING if now - supervised.since > supervised.part.command.start_s:
+                self._say(
+                    f"{supervised.part.name} does not answer after {supervised.part.command.start_s:.0f} s: ending it"
+                )
+                supervised.process.terminate()
+                self._enter(supervised, State.ENDING)
+            case State.ENDING if not supervised.process.alive or now - supervised.since > GRACE_S:
+                self._ended(supervised, now)
+            case State.READY if (
+                supervised.watch is not None and supervised.watch.silent_s(now) > self._patience.silent_s
+            ):
                 silent_s = self._patience.silent_s
-                self._say(f"{one.part.name} has not answered for {silent_s:g} s: ending it and starting it again")
-                self._ended(one, now)
+                self._say(
+                    f"{supervised.part.name} has not answered for {silent_s:g} s: ending it and starting it again"
+                )
+                self._ended(supervised, now)
             case _:
                 pass
 
-    def _enter(self, one: _Supervised, state: State) -> None:
-        one.state = state
-        one.since = time.monotonic()
-        one.question = None
-        one.watch = self._watch(one.part) if state is State.READY else None
+    def _enter(self, supervised: _Supervised, state: State) -> None:
+        supervised.state = state
+        supervised.since = time.monotonic()
+        supervised.probe = None
+        supervised.watch = self._watch(supervised.part) if state is State.READY else None
 
     def _watch(self, part: Part) -> Watch | None:
         answers = part.command.answers
-        return None if answers is None or part.once else Watch(answers, self._patience.ask_every_s)
+        return None if answers is None or part.once else Watch(answers, self._patience.probe_every_s)
 
     def _notice_standstill(self) -> None:
-        """Watch anew after this process or the machine stood still: the parts may have stood still as well."""
+        """Start all watches again after this process or the machine stood still: the parts may have stood still as well."""
         now = time.monotonic()
         if now - self._last_round > self._patience.jump_s:
-            for one in self._parts.values():
-                one.watch = self._watch(one.part) if one.state is State.READY else None
+            for supervised in self._parts.values():
+                supervised.watch = self._watch(supervised.part) if supervised.state is State.READY else None
         self._last_round = now
 
-    def _ready(self, one: _Supervised, now: float) -> None:
-        again = "again " if one.answered else ""
-        word = "done" if one.part.once else "ready"
-        self._say(f"{one.part.name} {word} {again}after {now - one.since:.1f} s")
-        one.answered = True
-        self._enter(one, State.READY)
+    def _ready(self, supervised: _Supervised, now: float) -> None:
+        again = "again " if supervised.was_ready else ""
+        word = "done" if supervised.part.once else "ready"
+        self._say(f"{supervised.part.name} {word} {again}after {now - supervised.since:.1f} s")
+        supervised.was_ready = True
+        self._enter(supervised, State.READY)
 
-    def _ended(self, one: _Supervised, now: float) -> None:
-        if one.state is State.READY and now - one.since > STEADY_S:
-            one.failures = 0
-        one.process.kill()  # its children too, which may hold its port or its memory
-        how = _how(one.process.exit_code)
-        one.failures += 1
-        if not one.answered and (one.part.once or one.failures >= ATTEMPTS):
+    def _ended(self, supervised: _Supervised, now: float) -> None:
+        if supervised.state is State.READY and now - supervised.since > STEADY_S:
+            supervised.failures = 0
+        supervised.process.kill()  # its children too, which may hold its port or its memory
+        how = _how(supervised.process.exit_code)
+        supervised.failures += 1
+        if not supervised.was_ready and (supervised.part.once or supervised.failures >= ATTEMPTS):
             raise CannotRunError(
-                f"{one.part.name} {how} instead of starting; the end of {one.log.path}:\n{one.process.log_tail()}"
+                f"{supervised.part.name} {how} instead of starting; the end of {supervised.log.path}:\n{supervised.process.log_tail()}"
             )
-        pause_s = min(FIRST_PAUSE_S * 2 ** (one.failures - 1), LONGEST_PAUSE_S)
-        self._say(f"{one.part.name} {how}: starting it again in {pause_s:g} s")
-        one.not_before = now + pause_s
-        self._enter(one, State.WAITING)
+        pause_s = min(FIRST_PAUSE_S * 2 ** (supervised.failures - 1), LONGEST_PAUSE_S)
+        self._say(f"{supervised.part.name} {how}: starting it again in {pause_s:g} s")
+        supervised.not_before = now + pause_s
+        self._enter(supervised, State.WAITING)
 
     def _end_all(self) -> None:
-        """In the opposite order, those that nobody needs first; what is left of a group after its grace is killed."""
-        for group in reversed(_groups({name: one.part.needs for name, one in self._parts.items()})):
+        """In the opposite order: first the parts that no other needs. After the grace period the rest of a group is killed."""
+        for group in reversed(_groups({name: supervised.part.needs for name, supervised in self._parts.items()})):
             processes = [self._parts[name].process for name in group]
             deadline = time.monotonic() + GRACE_S
             for process in processes:
@@ -185,12 +190,12 @@ def _groups(needs: Mapping[str, Sequence[str]]) -> list[list[str]]:
     return groups
 
 
-def _is_ready(one: _Supervised) -> bool:
-    """Whether the last question was answered with yes. Asks the next one when it was not; returns at once."""
-    if one.question is None or (one.question.over and not one.question.answer):
-        one.question = Question(one.part.command.ready)
+def _is_ready(supervised: _Supervised) -> bool:
+    """Whether the last probe found the part ready. Sends the next one when it did not; returns at once."""
+    if supervised.probe is None or (supervised.probe.over and not supervised.probe.answer):
+        supervised.probe = Probe(supervised.part.command.ready)
         return False
-    return one.question.over
+    return supervised.probe.over
 
 
 def _how(exit_code: int | None) -> str:

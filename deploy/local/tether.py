@@ -1,7 +1,7 @@
-"""`python -I -S tether.py PARENT_PID COMMAND…`: become COMMAND, and be told to end (SIGTERM) when the parent dies, however it dies.
+"""`python -I -S tether.py PARENT_PID COMMAND…`: executes COMMAND, and has the kernel send it SIGTERM when the parent dies.
 
-A program of its own, since the alternative (`preexec_fn`) runs Python in a fork of a process with threads. Linux only, as Weir's
-embedded parts are.
+This is a program of its own because the alternative (`preexec_fn`) runs Python in a fork of a process with threads. It needs Linux,
+as Weir's embedded parts do.
 """
 
 import ctypes

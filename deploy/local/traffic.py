@@ -1,8 +1,7 @@
-"""`python -m deploy.local.traffic`: gentle generated requests through the gateway, so that a newcomer's page is alive at once.
+"""`python -m deploy.local.traffic`: sends generated requests through the gateway, so that a newcomer's pages show data at once.
 
-Arrivals are random (Poisson), with a "day" of ten minutes in which the rate swings about its mean. Each request is a CLIENT span,
-carried on by the gateway, so that the time on the network is measured and not guessed. Prompts are made of our own sentences; nothing is
-fitted to anybody's traffic.
+Arrivals are random (Poisson), with a "day" of ten minutes in which the rate swings about its mean. Each request is a CLIENT span
+which the gateway continues, so that time on the network is measured. Prompts are made of the sentences below.
 """
 
 import asyncio
@@ -41,7 +40,7 @@ QUESTIONS = (
     "What is an error budget?",
     "How do I remove a machine without losing work?",
 )
-"""Asked again and again, at temperature 0: after the first time the cache can answer them."""
+"""Repeated at temperature 0, so that the cache can answer them after the first time."""
 
 SUBJECTS = (
     "the river",
@@ -86,9 +85,7 @@ class Settings(BaseSettings):
     traffic_day_s: float = Field(
         default=600.0, gt=0, description="Length of the imitated day, s: short, so that a newcomer sees it."
     )
-    traffic_in_flight: int = Field(
-        default=32, ge=1, description="Requests at once; more are left out, as the gateway is slow then."
-    )
+    traffic_in_flight: int = Field(default=32, ge=1, description="Requests at once; further ones are skipped.")
     traffic_seed: int | None = Field(default=None, description="Makes the sequence of requests repeatable.")
 
 
@@ -108,7 +105,7 @@ class Question:
 
 
 def questions(chance: random.Random, key_files: dict[str, int]) -> Iterator[Question]:
-    """An endless, varied lot; the same for the same `chance`."""
+    """Endless, varied questions; the same for the same `chance`."""
     while True:
         repeated = chance.random() < 0.3
         batch = chance.choices(list(key_files), list(key_files.values()))[0]
@@ -124,7 +121,7 @@ def questions(chance: random.Random, key_files: dict[str, int]) -> Iterator[Ques
 
 
 def _prompt(chance: random.Random) -> str:
-    """A wish, mostly alone; sometimes with a page of notes, seldom with a whole book of them."""
+    """A wish: mostly alone, sometimes with a page of notes, rarely with a long text of them."""
     wish = chance.choice(WISHES).format(chance.choice(SUBJECTS), chance.choice(SUBJECTS))
     sentences = chance.choices((0, chance.randint(5, 40), chance.randint(80, 300)), (70, 25, 5))[0]
     return " ".join((wish, *(f"{number}. {chance.choice(NOTES)}" for number in range(sentences))))
@@ -136,7 +133,7 @@ def rate_at(elapsed_s: float, mean_rps: float, day_s: float) -> float:
 
 
 class Client:
-    """Asks the gateway, one CLIENT span per question."""
+    """Sends questions to the gateway, with one CLIENT span each."""
 
     def __init__(
         self, settings: Settings, session: aiohttp.ClientSession, keys: dict[str, str], tracer: Tracer
@@ -147,7 +144,7 @@ class Client:
         self._tracer = tracer
         self._failing = False
 
-    async def ask(self, question: Question) -> None:
+    async def send(self, question: Question) -> None:
         attributes: dict[str, AttributeValue] = {
             "gen_ai.operation.name": "chat",
             "gen_ai.request.model": question.model,
@@ -158,21 +155,21 @@ class Client:
         ) as span:
             try:
                 async with asyncio.timeout(question.leaves_after_s):
-                    status = await self._send(question)
+                    status = await self._post(question)
                 span.set_attribute("http.response.status_code", status)
-                self._tell(None if status < 500 else f"HTTP {status}")
+                self._report(None if status < 500 else f"HTTP {status}")
             except TimeoutError:
                 if question.leaves_after_s is None:  # aiohttp's own limit
                     span.set_status(StatusCode.ERROR, "timeout")
-                    self._tell("no answer in time")
+                    self._report("no answer in time")
                 else:
                     span.set_attribute("error.type", "cancelled")
             except aiohttp.ClientError as error:
                 span.set_status(StatusCode.ERROR, type(error).__name__)
-                self._tell(type(error).__name__)
+                self._report(type(error).__name__)
 
-    async def _send(self, question: Question) -> int:
-        """Until the last byte of the answer, which is not kept."""
+    async def _post(self, question: Question) -> int:
+        """Returns after the last byte of the answer, which is discarded."""
         headers = {"Authorization": f"Bearer {self._keys[question.key_file]}", "Content-Type": "application/json"}
         TraceContextTextMapPropagator().inject(headers)
         body = {
@@ -187,18 +184,18 @@ class Client:
                 pass
             return response.status
 
-    def _tell(self, problem: str | None) -> None:
-        """Once when the gateway begins to fail, once when it is over."""
+    def _report(self, problem: str | None) -> None:
+        """Log when the gateway begins to fail, and when it answers again."""
         if (problem is not None) != self._failing:
             self._failing = problem is not None
-            log.warning("traffic.gateway_failing", reason=problem) if problem else log.info("traffic.gateway_answers")
+            log.warning("traffic.gateway_failed", reason=problem) if problem else log.info("traffic.gateway_recovered")
 
 
 async def run(settings: Settings) -> None:
     """Send requests until cancelled."""
     keys = {name: path.read_text().strip() for name in TENANTS if (path := settings.home / name).exists()}
     chance = random.Random(settings.traffic_seed)  # noqa: S311  (no secret)
-    lot = questions(chance, {name: TENANTS[name] for name in keys})
+    endless = questions(chance, {name: TENANTS[name] for name in keys})
     provider = TracerProvider(resource=Resource({"service.name": "weir-traffic"}))
     if settings.otlp_endpoint:
         provider.add_span_processor(
@@ -215,9 +212,9 @@ async def run(settings: Settings) -> None:
             while True:
                 rate = rate_at(time.monotonic() - begun, settings.traffic_rps, settings.traffic_day_s)
                 await asyncio.sleep(chance.expovariate(rate))
-                question = next(lot)
+                question = next(endless)
                 if len(in_flight) < settings.traffic_in_flight:
-                    task = asyncio.create_task(client.ask(question))
+                    task = asyncio.create_task(client.send(question))
                     in_flight.add(task)
                     task.add_done_callback(in_flight.discard)
     finally:
@@ -225,14 +222,14 @@ async def run(settings: Settings) -> None:
 
 
 def main() -> None:
-    async def until_told() -> None:
+    async def until_signal() -> None:
         task = asyncio.ensure_future(run(Settings()))
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
         with contextlib.suppress(asyncio.CancelledError):
             await task
 
-    asyncio.run(until_told())
+    asyncio.run(until_signal())
 
 
 if __name__ == "__main__":

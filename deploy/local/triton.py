@@ -1,4 +1,4 @@
-"""Triton Inference Server 2.51 out of the `nvidia-pytriton` wheel, in an environment of its own (`.venv-triton`)."""
+"""Runs the Triton Inference Server 2.51 of the `nvidia-pytriton` wheel, in an environment of its own (`.venv-triton`)."""
 
 import json
 import os
@@ -82,7 +82,7 @@ def triton(
     command = Command(
         name,
         tuple(argv),
-        lambda: http_ok(http, "/v2/health/ready") and http_ok(metrics, "/metrics"),  # which comes last
+        lambda: http_ok(http, "/v2/health/ready") and http_ok(metrics, "/metrics"),  # which is ready last
         answers=partial(http_status, http, "/v2/health/live"),
         env={**home.env, **(env or {})},
         clean_up=partial(remove_regions, region_prefix),
@@ -117,7 +117,7 @@ def _call(server: Triton, method: str, path: str, body: dict[str, Any] | None) -
 
 
 def remove_regions(prefix: str) -> None:
-    """Remove the shared memory that a server which crashed left behind. Only of servers with this region prefix."""
+    """Remove shared memory that crashed servers with this region prefix left behind."""
     for region in SHARED_MEMORY.glob(f"{prefix}*"):
         region.unlink(missing_ok=True)
 
@@ -130,7 +130,7 @@ class Installation:
 
 @cache
 def installation() -> Installation:
-    """Where Triton is, made ready to run: its stub stands in the backend's folder. Raises FileNotFoundError."""
+    """Where Triton is, with its stub in the backend's folder. Raises FileNotFoundError."""
     venv = Path(os.environ.get("WEIR_TRITON_VENV", ROOT / ".venv-triton"))
     python = venv / "bin" / "python"
     if not python.exists():
@@ -159,7 +159,7 @@ print(json.dumps({"site": sysconfig.get_path("purelib"), "libdir": sysconfig.get
 
 
 def _place_stub(server: Path, version: str) -> None:
-    """Copy the stub of this Python beside the backend's library: from anywhere else it misses one, and loading hangs."""
+    """Copy the stub of this Python beside the backend's library. In any other folder it does not find it, and loading hangs."""
     source = server / "python_backend_stubs" / version / "triton_python_backend_stub"
     if not source.exists():
         raise FileNotFoundError(

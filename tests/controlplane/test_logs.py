@@ -67,6 +67,6 @@ def test_tracebacks_lose_credentials_too(lines: io.StringIO) -> None:
     try:
         raise ValueError("no answer from redis://:hunter2@host")
     except ValueError:
-        structlog.get_logger("ours").exception("observing failed")
+        structlog.get_logger("ours").exception("observations.round_failed")
     assert "hunter2" not in lines.getvalue()
     assert "ValueError" in json.loads(lines.getvalue())["exception"]

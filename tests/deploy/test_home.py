@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from deploy.local.errors import CannotRunError
-from deploy.local.home import MARK, held, region_prefix, sweep
+from deploy.local.home import MARK, hold, region_prefix, sweep
 from deploy.local.process import ROOT
 from deploy.local.triton import SHARED_MEMORY
 
@@ -19,11 +19,11 @@ def sleeper(home: Path) -> subprocess.Popen[bytes]:
     return subprocess.Popen((sys.executable, "-c", "import time; time.sleep(600)"), env={**os.environ, MARK: str(home)})
 
 
-def test_a_second_launcher_is_told_who_holds_the_home(tmp_path: Path) -> None:
-    with held(tmp_path, print):
+def test_a_second_launcher_reports_who_has_locked_the_home(tmp_path: Path) -> None:
+    with hold(tmp_path, print):
         code = (
-            "import sys, pathlib; from deploy.local.home import held; from deploy.local.errors import CannotRunError\n"
-            "try:\n    held(pathlib.Path(sys.argv[1]), print).__enter__()\n"
+            "import sys, pathlib; from deploy.local.home import hold; from deploy.local.errors import CannotRunError\n"
+            "try:\n    hold(pathlib.Path(sys.argv[1]), print).__enter__()\n"
             "except CannotRunError as error:\n    print(error)"
         )
         done = subprocess.run(
@@ -33,14 +33,14 @@ def test_a_second_launcher_is_told_who_holds_the_home(tmp_path: Path) -> None:
     assert "WEIR_HOME" in done.stdout
 
 
-def test_the_home_can_be_held_again_afterwards(tmp_path: Path) -> None:
+def test_the_home_can_be_locked_again_afterwards(tmp_path: Path) -> None:
     for _ in range(2):
-        with held(tmp_path, print):
+        with hold(tmp_path, print):
             pass
 
 
 def test_a_home_that_cannot_be_made_is_one_sentence() -> None:
-    with pytest.raises(CannotRunError, match="set WEIR_HOME"), held(Path("/proc/weir"), print):
+    with pytest.raises(CannotRunError, match="set WEIR_HOME"), hold(Path("/proc/weir"), print):
         pass
 
 

@@ -35,20 +35,20 @@ def part(name, code, *needs, **more):
     return Part(Command(name, (sys.executable, "-c", code), lambda: marker.exists(), answers=more.get("answers")), needs, once)
 
 def web(name, status=200):
-    """Answers /readyz with 200 and everything else with `status`, and writes down each time that it is asked something else."""
+    """Answers /readyz with 200 and everything else with `status`, and records each of the other requests."""
     port = free_port()
     argv = (sys.executable, "-c", WEB, str(folder / name), str(port), str(status))
-    ask = partial(http_status, port, "/healthz", timeout_s=600)  # so that whoever waits for it waits longer than the test
-    return Part(Command(name, argv, partial(http_ok, port, "/readyz"), answers=ask))
+    probe = partial(http_status, port, "/healthz", timeout_s=600)  # so that the probe lasts longer than the test
+    return Part(Command(name, argv, partial(http_ok, port, "/readyz"), answers=probe))
 
 WEB = """
 import http.server, pathlib, subprocess, sys
-asked = pathlib.Path(sys.argv[1] + ".asked")
+probed = pathlib.Path(sys.argv[1] + ".probed")
 child = subprocess.Popen((sys.executable, "-c", "import time; time.sleep(600)"))
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         if self.path != "/readyz":
-            asked.open("a").write("x")
+            probed.open("a").write("x")
         self.send_response(200 if self.path == "/readyz" else int(sys.argv[3]))
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -58,7 +58,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(sys.argv[2])), Handler).serve_
 SERVE = "open(started, 'a').write(marker.name + '\\\\n'); time.sleep(float(%r)); marker.touch(); time.sleep(600)"
 parts = eval(sys.argv[2])
 try:
-    patience = Patience(ask_every_s=0.1, silent_s=2.0, jump_s=float(sys.argv[3]))
+    patience = Patience(probe_every_s=0.1, silent_s=2.0, jump_s=float(sys.argv[3]))
     supervisor = Supervisor(parts, folder / "logs", lambda text: print(text, flush=True), patience)
     supervisor.run(lambda: print("ALL READY", flush=True))
 except CannotRunError as error:
@@ -93,9 +93,9 @@ class Running:
             if f"/{name}'" in (words := " ".join(one.cmdline())) or f"/{name} " in words
         )
 
-    def asked(self, name: str, times: int) -> None:
-        """Return once the part has been asked so many times more whether it answers."""
-        file = self.folder / f"{name}.asked"
+    def probed(self, name: str, times: int) -> None:
+        """Return once the part has been probed so many times more."""
+        file = self.folder / f"{name}.probed"
         size = file.stat().st_size if file.exists() else 0
         deadline = time.monotonic() + PATIENCE_S
         while not file.exists() or file.stat().st_size < size + times:
@@ -185,7 +185,7 @@ def test_a_part_that_hangs_is_ended_with_its_children_and_started_again(tmp_path
         assert "server has not answered for 2 s: ending it and starting it again" in said
         assert "server was killed by SIGKILL: starting it again in 0.5 s" in said
         assert psutil.wait_procs(group, PATIENCE_S)[1] == []
-        running.asked("server", 3)  # the new one is asked, and answers
+        running.probed("server", 3)  # the new one is probed, and answers
 
 
 def test_a_part_that_refuses_connections_is_ended_and_started_again(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_a_part_that_answers_that_it_is_not_well_is_left_alone(tmp_path: Path) -
         running.said("ALL READY")
         os.killpg(running.child("well").pid, signal.SIGSTOP)
         running.said("well ready again")  # so it has been long enough
-        running.asked("ill", 3)
+        running.probed("ill", 3)
         assert "ill has not answered" not in running.output.read_text()
 
 
@@ -219,7 +219,7 @@ def test_a_part_that_hangs_at_its_start_delays_no_other(tmp_path: Path) -> None:
         running.said("server ready")
 
 
-def test_a_part_that_nobody_can_ask_is_left_alone(tmp_path: Path) -> None:
+def test_a_part_without_a_probe_is_left_alone(tmp_path: Path) -> None:
     with supervised(tmp_path, "[part('quiet', SERVE % 0), web('server')]") as running:
         running.said("ALL READY")
         for name in ("quiet", "server"):
@@ -230,7 +230,7 @@ def test_a_part_that_nobody_can_ask_is_left_alone(tmp_path: Path) -> None:
 def test_what_is_not_answered_while_the_machine_stands_still_does_not_count(tmp_path: Path) -> None:
     with supervised(tmp_path, "[web('server')]", jump_s=1.0) as running:
         running.said("ALL READY")
-        running.asked("server", 1)
+        running.probed("server", 1)
         server = running.child("server")
         os.killpg(server.pid, signal.SIGSTOP)
         time.sleep(0.5)  # a question is in the air
@@ -238,5 +238,5 @@ def test_what_is_not_answered_while_the_machine_stands_still_does_not_count(tmp_
         time.sleep(3.0)  # the standstill, longer than the silence that counts
         os.kill(running.process.pid, signal.SIGCONT)
         os.killpg(server.pid, signal.SIGCONT)
-        running.asked("server", 3)
+        running.probed("server", 3)
         assert "has not answered" not in running.output.read_text()

@@ -1,4 +1,4 @@
-"""From the fleet to the policy snapshot: a pure function on plain values. `rows.py` reads them from the database."""
+"""Renders the policy snapshot from the fleet as plain values, which `rows.py` reads from the database."""
 
 import hashlib
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ class PoolValue:
     @property
     def endpoints(self) -> tuple[Endpoint, ...]:
         live = (replica for replica in self.replicas if replica.enabled)
-        return tuple(Endpoint(replica.name, replica.grpc) for replica in sorted(live, key=lambda one: one.name))
+        return tuple(Endpoint(replica.name, replica.grpc) for replica in sorted(live, key=lambda replica: replica.name))
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +74,12 @@ def render(fleet: FleetValues, version: int) -> Snapshot:
     - A disabled model, pool, replica, tenant or key is left out; so is a model without a pool (the gateway would refuse
       the whole document for it) and a pool without requests.
     - A pool without replicas gets no requests while the model has another one; when none has any, the routes stay, so
-      that clients hear "no replica" (503) in place of "no such model" (404).
+      that clients get "no replica" (503) instead of "no such model" (404).
     """
     pools = {pool.name: pool for pool in fleet.pools if pool.enabled}
     models = tuple(
         _model(model, routes)
-        for model in sorted(fleet.models, key=lambda one: one.name)
+        for model in sorted(fleet.models, key=lambda model: model.name)
         if model.enabled and (routes := _routes(pool for pool in pools.values() if pool.model == model.name))
     )
     routed = {route.pool for model in models for route in model.routes}
@@ -90,7 +90,7 @@ def render(fleet: FleetValues, version: int) -> Snapshot:
         tiers=tuple(sorted(fleet.tiers, key=lambda tier: (tier.priority, tier.name))),
         tenants=tuple(
             Tenant(tenant.name, tenant.tier, tuple(sorted(tenant.key_sha256)))
-            for tenant in sorted(fleet.tenants, key=lambda one: one.name)
+            for tenant in sorted(fleet.tenants, key=lambda tenant: tenant.name)
             if tenant.enabled
         ),
         timeouts=fleet.timeouts,

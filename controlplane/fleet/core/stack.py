@@ -1,7 +1,6 @@
-"""The serving stack as the overview shows it: what was observed, and what the ledger saw, merged by pure functions.
+"""Merges observations and the ledger into the rows of the overview.
 
-Nothing is healthy by default. What was never observed is `unknown`, what was observed too long ago is `stale`; neither
-shows figures: a number on the page is true now.
+A component that was never observed is `unknown`. One that was observed too long ago is `stale`. Neither shows figures.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -84,8 +83,7 @@ class PoolServer:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """What the ledger saw in the last `window_s` seconds, or since its first request where that is later; None for the whole where it
-    cannot be asked."""
+    """What the ledger saw in the last `window_s` seconds, or since its first request where that is later."""
 
     window_s: float
     overall: Traffic | None
@@ -95,10 +93,10 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One line of the overview. None is "not known", and drawn so: never as zero."""
+    """One line of the overview. None means "not known", and is never drawn as zero."""
 
     component: str  # unique: "gateway", "pool:chat-large-local", "chat-large-local/triton-0"
-    name: str  # as people read it
+    name: str  # on the page
     kind: str  # "gateway", "cache", "telemetry", "worker", "pool", "replica"
     state: State
     rate_per_s: float | None = None
@@ -119,20 +117,20 @@ def rows(
     stale_after_s: float,
 ) -> list[Row]:
     """The processes in the order in which a request meets them, then each pool followed by its replicas."""
-    seen = {one.component: one for one in observed}
-    found = [_process(name, kind, seen.get(name), ledger, now, stale_after_s) for name, kind in PROCESSES]
-    for pool in sorted(pools, key=lambda one: one.name):
+    seen = {observation.component: observation for observation in observed}
+    stack = [_process(name, kind, seen.get(name), ledger, now, stale_after_s) for name, kind in PROCESSES]
+    for pool in sorted(pools, key=lambda pool: pool.name):
         replicas = [
             _replica(pool, replica, seen.get(f"{pool.name}/{replica.name}"), ledger, now, stale_after_s)
-            for replica in sorted(pool.replicas, key=lambda one: one.name)
+            for replica in sorted(pool.replicas, key=lambda replica: replica.name)
             if replica.enabled
         ]
-        found += [_pool(pool, replicas, ledger, now), *replicas]
-    return found
+        stack += [_pool(pool, replicas, ledger, now), *replicas]
+    return stack
 
 
 def judge(observed: Observed | None, now: datetime, stale_after_s: float) -> tuple[State, float | None]:
-    """What an observation still says, and its age in seconds."""
+    """The state that an observation stands for at `now`, and its age in seconds."""
     if observed is None:
         return "unknown", None
     age_s = max(0.0, (now - observed.observed_at).total_seconds())
@@ -140,7 +138,7 @@ def judge(observed: Observed | None, now: datetime, stale_after_s: float) -> tup
 
 
 def overall(states: Sequence[State]) -> State:
-    """A pool's state from its replicas'. What we do not know of some of them never makes it better than degraded."""
+    """A pool's state from its replicas' states. A replica whose state is not known makes it degraded at best."""
     if not states:
         return "unknown"
     if all(state == states[0] for state in states):
@@ -190,7 +188,7 @@ def _replica(
         name=replica.name,
         kind="replica",
         state=state,
-        # The server's own count, which has its other clients' too. Gateways say what failed: a server that is gone counts nothing.
+        # The rate is the server's own, so it includes other clients. Errors are the gateway's: a server that is down counts none.
         rate_per_s=figures.get("requests_per_s"),
         errors_per_s=_per_s(ledger, traffic, "errors"),
         p95_ms=traffic.p95_ms if traffic else None,
@@ -228,7 +226,7 @@ def _pool(pool: PoolEntry, replicas: Sequence[Row], ledger: Ledger | None, now: 
 
 
 def _per_s(ledger: Ledger | None, traffic: Traffic | None, what: Literal["requests", "errors"]) -> float | None:
-    """A pool that the ledger does not mention had no requests; a ledger that cannot be asked says nothing."""
+    """Zero for a pool that is not in the ledger, and None without a ledger."""
     if ledger is None or ledger.window_s <= 0:
         return None
     return float(getattr(traffic, what)) / ledger.window_s if traffic else 0.0
@@ -241,7 +239,7 @@ def _age_s(traffic: Traffic | None, now: datetime) -> float | None:
 
 
 def _detail(observed: Observed | None, state: State, watcher: str = "worker") -> str:
-    """The controller says itself how it is; the worker looks at everything else."""
+    """`watcher` writes the observation: the controller its own, the worker all others."""
     if observed is None:
         return f"not observed yet: does the {watcher} run?"
     if state == "stale":

@@ -1,4 +1,4 @@
-"""What is served, for whom, and what it was last seen doing."""
+"""Models of the fleet: what is served, for whom, and its latest observations."""
 
 from controlplane.fleet.models.observation import Observation
 from controlplane.fleet.models.revision import SnapshotRevision

@@ -1,10 +1,10 @@
-"""What the worker last saw of each component."""
+"""The latest observation of each component."""
 
 from django.db import models
 
 
 class Observation(models.Model):
-    """The latest of one component. What it says is believed only while it is fresh (`stack.py` judges that)."""
+    """The latest observation of one component. Readers use it while it is fresh (`core/stack.py`)."""
 
     class State(models.TextChoices):
         UP = "up", "Up"

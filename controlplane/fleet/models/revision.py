@@ -1,4 +1,4 @@
-"""Every policy snapshot that was ever in force."""
+"""All policy snapshots that were ever published."""
 
 from django.db import models
 

@@ -1,4 +1,4 @@
-"""What is served and where: team → model → variant → pool (in a region) → replica."""
+"""The served part of the fleet: team → model → variant → pool (in a region) → replica."""
 
 from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
@@ -8,7 +8,7 @@ from controlplane.fleet.validators import validate_address, validate_model_name,
 
 
 class Team(models.Model):
-    """Who owns a model, and is asked about it at night."""
+    """Owns models, and is on call for them."""
 
     name = models.CharField(max_length=100, unique=True)
     contact = models.CharField(max_length=200, blank=True, help_text="Channel or address, such as #chat-oncall.")
@@ -31,7 +31,7 @@ class Region(models.Model):
 
 
 class LLMModel(models.Model):
-    """What a client asks for."""
+    """A model, by the name that clients send."""
 
     class CacheMode(models.TextChoices):
         DETERMINISTIC = "deterministic", "Deterministic requests (temperature 0 or a fixed seed)"

@@ -1,5 +1,5 @@
-"""What the worker sees of the stack that really runs.
+"""Observes the components of the running stack.
 
-`ready.py` (our own processes), `redis_info.py` and `triton.py` turn what a component answered into a `Reading`: pure.
-`probes.py` asks, `round.py` asks everyone at once, `record.py` writes down what was seen; `loop.py` repeats that.
+`core/` turns an answer into a `Reading`: `ready.py` for our own processes, `redis_info.py` and `triton.py`.
+`probes.py` sends one probe, `round.py` probes all components at once, `record.py` stores the result, and `loop.py` repeats that.
 """

@@ -1,7 +1,7 @@
-"""Observe every few seconds, for as long as the worker lives.
+"""Observes all components every few seconds, for as long as the worker runs.
 
-It runs in a thread of its own and not as a Celery task: tasks travel through Redis, which is one of the things to be
-observed. Several workers may observe at once: each writes the latest it saw.
+This is a thread and not a Celery task, because tasks travel through Redis, which is one of the components. Several
+workers may observe at the same time: each writes the latest observation.
 """
 
 import asyncio
@@ -22,10 +22,12 @@ log = structlog.get_logger(__name__)
 
 
 def observe_once() -> None:
-    """One round. Raises DatabaseError when it cannot be written down."""
+    """One round. Raises DatabaseError when it cannot be stored."""
     config = settings.CONFIG
     with span("observe the stack"):
-        began = timezone.now()  # what does not answer was down when it was asked, and not only once the time was up
+        began = (
+            timezone.now()
+        )  # a component that does not answer was down from here on, and not from the end of its timeout
         seen = asyncio.run(look(targets(config), config.observe_timeout_s))
         record(seen, began)
 
@@ -45,9 +47,9 @@ class Observer(threading.Thread):
             try:
                 observe_once()
             except DatabaseError as error:
-                log.warning("observations not written; they grow stale until the next round", error=str(error))
+                log.warning("observations.write_failed", reason=str(error))
             except Exception:
-                log.exception("observing failed; trying again next round")
+                log.exception("observations.round_failed")
             self._stopping.wait(max(0.0, began + every_s - time.monotonic()))
         close_old_connections()
 

@@ -1,4 +1,4 @@
-"""Asking a component how it is, over HTTP or Redis' protocol: no judgement. Every answer is bounded in size."""
+"""Sends a probe to a component, over HTTP or Redis' protocol. Every answer is bounded in size."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -29,7 +29,7 @@ async def get(session: aiohttp.ClientSession, url: str, token: str = "") -> tupl
 
 
 def process(url: str, token: str, names: ready.Names) -> Probe:
-    """One of our own processes at `url`."""
+    """The probe of one of our own processes at `url`."""
 
     async def probe(session: aiohttp.ClientSession) -> Reading:
         ready_status, ready_text = await get(session, f"{url}/readyz")
@@ -41,16 +41,16 @@ def process(url: str, token: str, names: ready.Names) -> Probe:
 
 def redis(url: str) -> Probe:
     async def probe(_: aiohttp.ClientSession) -> Reading:
-        # Maintenance notifications are a managed Redis' feature: asking a plain one for them counts as an error there.
-        quiet = MaintNotificationsConfig(enabled=False)
-        async with Redis.from_url(url, decode_responses=True, maint_notifications_config=quiet) as client:
+        # Only a managed Redis has maintenance notifications. A plain one counts their query as an error.
+        no_notifications = MaintNotificationsConfig(enabled=False)
+        async with Redis.from_url(url, decode_responses=True, maint_notifications_config=no_notifications) as client:
             return redis_info.reading(await client.info())
 
     return probe
 
 
 def replica(http: str, metrics: str, model: str) -> Probe:
-    """A Triton at the address `http`, with its metrics at the address `metrics` (empty: it has none)."""
+    """The probe of a Triton at the address `http`, with its metrics at the address `metrics` (empty: none)."""
 
     async def probe(session: aiohttp.ClientSession) -> Reading:
         status, _ = await get(session, f"http://{http}/v2/health/ready")

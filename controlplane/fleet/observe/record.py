@@ -1,4 +1,4 @@
-"""Write down what was seen: the latest of each component, with rates since the look before."""
+"""Stores the latest observation of each component, with rates since the one before."""
 
 from collections.abc import Iterable
 from datetime import datetime
@@ -12,16 +12,16 @@ from controlplane.fleet.observe.round import Seen
 
 @transaction.atomic
 def record(seen: Iterable[Seen], now: datetime) -> None:
-    """Replace the latest observations, and forget replicas that are no longer asked. `now`: when the look began."""
-    before = {one.component: one for one in Observation.objects.all()}
-    latest = [_observation(one, before.get(one.component), now) for one in seen]
+    """Replace the latest observations, and delete those of replicas that are no longer probed. `now`: when the round began."""
+    before = {row.component: row for row in Observation.objects.all()}
+    latest = [_observation(component, before.get(component.component), now) for component in seen]
     Observation.objects.bulk_create(
         latest,
         update_conflicts=True,
         unique_fields=["component"],
         update_fields=["kind", "state", "figures", "counters", "observed_at", "up_at", "down_since", "error"],
     )
-    kept = [one.component for one in latest]
+    kept = [row.component for row in latest]
     Observation.objects.filter(kind=Observation.Kind.REPLICA).exclude(component__in=kept).delete()
 
 

@@ -1,4 +1,4 @@
-"""Ask every component at once, each with its own deadline: a dead one delays nobody."""
+"""Probes all components at once, each with its own deadline, so that one that hangs delays no other."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ class Seen:
 
 
 async def look(targets: Sequence[Target], timeout_s: float) -> list[Seen]:
-    """What each target answered within `timeout_s`; one that did not is down. Never raises for a component's sake."""
+    """What each target answered within `timeout_s`; a target without an answer is down. No answer of a component raises."""
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=timeout_s)) as session:
         return list(await asyncio.gather(*(_look(target, session, timeout_s) for target in targets)))
 
@@ -52,7 +52,7 @@ async def _look(target: Target, session: aiohttp.ClientSession, timeout_s: float
 
 
 def _reason(error: aiohttp.ClientConnectorError) -> str:
-    """The system's words, such as "Connection refused", in place of the client library's."""
+    """The system's words, such as "Connection refused", instead of the client library's."""
     number = error.os_error.errno
     return os.strerror(number) if number is not None and number > 0 else str(error.strerror or error.os_error)
 

@@ -1,4 +1,4 @@
-"""Whom to ask: our own processes by the settings, replicas by the fleet's rows."""
+"""Lists the components to probe: our own processes from the settings, replicas from the fleet."""
 
 from controlplane.config import Config
 from controlplane.fleet.models import Observation, Replica

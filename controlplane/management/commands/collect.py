@@ -1,4 +1,4 @@
-"""Static files into WEIR_HOME/static, hashed and compressed, for web to serve from its next start."""
+"""Collects static files into WEIR_HOME/static, hashed and compressed. Web serves them from its next start."""
 
 import hashlib
 from pathlib import Path
@@ -18,7 +18,7 @@ def sources_digest() -> str:
     """Changes whenever a static file is added, removed or touched."""
     digest = hashlib.sha256()
     for finder in finders.get_finders():
-        for name, storage in sorted(finder.list(None), key=lambda found: found[0]):
+        for name, storage in sorted(finder.list(None), key=lambda entry: entry[0]):
             stat = Path(storage.path(name)).stat()
             digest.update(f"{name}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode())
     return digest.hexdigest()
@@ -36,7 +36,7 @@ class Command(CollectStatic):
         digest = sources_digest()
         if stamp.is_file() and stamp.read_text() == digest:
             return None
-        # Settings serve without a manifest until there is one; collecting always makes it.
+        # Without a manifest the settings choose another storage.
         self.storage = StaticFiles()
         super().handle(**options)
         stamp.write_text(digest)

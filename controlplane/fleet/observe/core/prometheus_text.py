@@ -1,4 +1,4 @@
-"""Prometheus' text format, by prometheus-client's parser, as sums that a reading needs."""
+"""Sums series of a page in Prometheus' text format."""
 
 from collections.abc import Callable, Mapping
 
@@ -18,7 +18,7 @@ def families(text: str) -> Page:
 def total(page: Page, name: str, where: Callable[[Labels], bool] = lambda _: True) -> float | None:
     """The sum of `name` over the series whose labels pass `where`.
 
-    A family that is announced and has no such series counted nothing yet: 0. One that is not on the page is not known: None.
+    0 for a family without such series, which has counted nothing yet. None for a family that is not on the page.
     """
     family = page.get(name) or page.get(name.removesuffix("_total"))
     if family is None:
@@ -28,5 +28,5 @@ def total(page: Page, name: str, where: Callable[[Labels], bool] = lambda _: Tru
 
 
 def known(**figures: float | None) -> dict[str, float]:
-    """The figures that were found."""
+    """The figures that are not None."""
     return {name: value for name, value in figures.items() if value is not None}

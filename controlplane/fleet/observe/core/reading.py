@@ -1,4 +1,4 @@
-"""One look at one component, and the rates between two looks: plain values and pure functions."""
+"""One observation of one component, and rates between two."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ State = Literal["up", "degraded", "down"]
 Figures = Mapping[str, float]
 
 MEANS_MS = {"mean_queue_ms": "queue_ns", "mean_compute_ms": "compute_ns"}
-"""Averages over the requests between two looks, from counters of nanoseconds."""
+"""Means over the requests between two observations, from counters of nanoseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,16 +26,16 @@ def down(reason: str) -> Reading:
 
 
 def increases(before: Figures, now: Figures) -> dict[str, float]:
-    """By how much each counter in both looks grew. One that shrank was reset: it has grown by what it shows now."""
+    """The increase of each counter that both observations have. One that shrank was reset: its increase is what it shows now."""
     return {
         name: now[name] - before[name] if now[name] >= before[name] else now[name] for name in now if name in before
     }
 
 
 def rates(before: Figures, now: Figures, seconds: float) -> dict[str, float]:
-    """Figures from two looks `seconds` apart: `requests_per_s` from a counter `requests`, MEANS_MS and `hit_ratio`.
+    """Figures from two observations `seconds` apart: `requests_per_s` from a counter `requests`, MEANS_MS and `hit_ratio`.
 
-    Empty when no time has passed. A mean or ratio of nothing is left out: it is not zero.
+    Empty when no time has passed. A mean or ratio of no requests is left out.
     """
     if seconds <= 0:
         return {}

@@ -1,4 +1,4 @@
-"""One of our own processes (gateway, telemetry) by its /readyz and /metrics, as a reading."""
+"""Reads /readyz and /metrics of one of our own processes (gateway, telemetry)."""
 
 import json
 from dataclasses import dataclass
@@ -30,16 +30,16 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """Which of a process's metrics say what it does."""
+    """The metrics of a process that become figures, and the faults that they show."""
 
     counts: tuple[Count, ...]
     gauges: tuple[tuple[str, str], ...] = ()  # figure, metric
     faults: tuple[Fault, ...] = ()
-    notes: tuple[Fault, ...] = ()  # said too, and nothing is wrong
+    notes: tuple[Fault, ...] = ()  # shown too, though nothing is wrong
 
 
 def reading(ready_status: int, ready_text: str, metrics_status: int, metrics_text: str, names: Names) -> Reading:
-    """Not ready is degraded: it answers, and says what it lacks. A process that hides its metrics is up without figures.
+    """A process that answers and is not ready is degraded. One that refuses its metrics is up, without figures.
 
     Raises ValueError where the metrics are not in Prometheus' text format.
     """
@@ -49,7 +49,7 @@ def reading(ready_status: int, ready_text: str, metrics_status: int, metrics_tex
             "degraded" if unready else "up", error=unready or f"/metrics answers {metrics_status}: no figures"
         )
     page = families(metrics_text)
-    faults = [text for fault in names.faults for text in _found(page, fault)]
+    faults = [text for fault in names.faults for text in _texts(page, fault)]
     if unready:
         faults.insert(0, unready)
     counts = {
@@ -60,26 +60,26 @@ def reading(ready_status: int, ready_text: str, metrics_status: int, metrics_tex
         "degraded" if faults else "up",
         figures=known(**{figure: total(page, metric) for figure, metric in names.gauges}),
         counters=known(**counts),
-        error="; ".join([*faults, *(text for note in names.notes for text in _found(page, note))]),
+        error="; ".join([*faults, *(text for note in names.notes for text in _texts(page, note))]),
     )
 
 
-def _found(page: Page, fault: Fault) -> list[str]:
-    """What there is to say of each series that shows the fault."""
+def _texts(page: Page, fault: Fault) -> list[str]:
+    """The fault's text for each series that shows it."""
     family = page.get(fault.metric)
     samples = family.samples if family is not None else ()
     return [fault.text.format(**sample.labels) for sample in samples if sample.value == fault.value]
 
 
 def _reason(text: str) -> str:
-    """What the body of a 503 says: its `reason`, or all of it."""
+    """The `reason` in the body of a 503, or the whole body."""
     try:
         body = json.loads(text)
     except ValueError:
         return text.strip()[:LONGEST_REASON]
     if not isinstance(body, dict):
         return ""
-    said = body.get("reason") or ", ".join(
+    reason = body.get("reason") or ", ".join(
         f"{key}: {value}" for key, value in body.items() if value not in (True, False)
     )
-    return str(said)[:LONGEST_REASON]
+    return str(reason)[:LONGEST_REASON]

@@ -1,4 +1,4 @@
-"""Redis' INFO as a reading."""
+"""Reads Redis' INFO."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,7 @@ from controlplane.fleet.observe.core.reading import Reading
 
 
 def reading(info: Mapping[str, Any]) -> Reading:
-    """`info` is what the client made of INFO. A Redis that loads its data answers, but not to everything: degraded."""
+    """`info` is what the client made of INFO. A Redis that loads its data is degraded: it refuses most commands."""
     loading = bool(info.get("loading"))
     return Reading(
         state="degraded" if loading else "up",

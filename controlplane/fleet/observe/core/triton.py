@@ -1,4 +1,4 @@
-"""A Triton replica's health, statistics and metrics as a reading."""
+"""Reads a Triton replica's health, statistics and metrics."""
 
 import json
 
@@ -12,8 +12,8 @@ def reading(ready_status: int, stats_text: str, metrics_text: str, model: str) -
     """The replica as the pool's `model` sees it.
 
     `ready_status` of GET v2/health/ready, `stats_text` of GET v2/models/stats, `metrics_text` of /metrics, empty where
-    it has none. Averages of queue and compute are the server's own. A request that its client gave up is no error; only
-    the metrics tell those apart. Raises ValueError where a text is not what Triton answers.
+    it has none. Means of queue and compute are the server's own. A request that its client cancelled is no error; only the
+    metrics distinguish the two. Raises ValueError where a text is not what Triton answers.
     """
     if ready_status != OK:
         return down(f"v2/health/ready answers {ready_status}")
@@ -49,13 +49,15 @@ def reading(ready_status: int, stats_text: str, metrics_text: str, model: str) -
 def _inference_stats(text: str, model: str) -> dict[str, dict[str, int]] | None:
     """`{"success": {"count", "ns"}, …}` of `model` summed over its versions; None where it is not loaded."""
     try:
-        versions = [one["inference_stats"] for one in json.loads(text)["model_stats"] if one["name"] == model]
+        versions = [
+            version["inference_stats"] for version in json.loads(text)["model_stats"] if version["name"] == model
+        ]
     except (KeyError, TypeError) as error:
         raise ValueError(f"v2/models/stats is not understood: {error!r}") from error
     if not versions:
         return None
     return {
-        kind: {part: sum(int(one.get(kind, {}).get(part, 0)) for one in versions) for part in ("count", "ns")}
+        kind: {part: sum(int(version.get(kind, {}).get(part, 0)) for version in versions) for part in ("count", "ns")}
         for kind in ("success", "fail", "queue", "compute_infer")
     }
 
