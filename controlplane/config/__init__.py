@@ -11,7 +11,6 @@ from pydantic import AfterValidator, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from controlplane.config import bounds
-from controlplane.telemetry.ingest.limits import MAX_RETENTION_DAYS
 
 Port = Annotated[int, Field(ge=0, le=bounds.MAX_PORT)]
 GatewayUrl = Annotated[str, AfterValidator(bounds.server_url)]
@@ -83,7 +82,7 @@ class Config(BaseSettings):
         None, description="The policy snapshot file; empty is `snapshot.json` in `home`."
     )
     retention_days: int = Field(
-        30, ge=1, le=MAX_RETENTION_DAYS, description="How long spans and request rows are kept, days."
+        30, ge=1, le=bounds.MAX_RETENTION_DAYS, description="How long spans and request rows are kept, days."
     )
     gateway_url: GatewayUrl = Field("http://127.0.0.1:8080", description="The gateway that the worker observes.")
     metrics_token: str = Field(

@@ -9,6 +9,9 @@ SHORTEST_SECRET = 32
 
 MAX_PORT = 65_535
 
+MAX_RETENTION_DAYS = 3660
+"""Ten years with their leap days: the most that the settings and the store accept."""
+
 
 def optional(check: Callable[[str], str]) -> Callable[[str], str]:
     """The same check, which lets an empty text pass."""

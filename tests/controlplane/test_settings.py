@@ -9,8 +9,8 @@ from django.core.checks import run_checks
 from pytest_django import Settings
 
 from controlplane.config import Config, ConfigError, checks, load
+from controlplane.config.bounds import MAX_RETENTION_DAYS
 from controlplane.telemetry.config import IngestConfig
-from controlplane.telemetry.ingest.limits import MAX_RETENTION_DAYS
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs" / "settings.md").read_text()
 

@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import structlog
 
-from controlplane.telemetry.ingest.limits import MAX_RETENTION_DAYS
+from controlplane.config.bounds import MAX_RETENTION_DAYS
 
 from ..client import Connection
 from ..dsn import Dsn
