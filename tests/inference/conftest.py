@@ -1,5 +1,5 @@
 import itertools
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,15 +56,22 @@ def gateway(
 
 
 @pytest.fixture
-def start_gateway(start: Start, tmp_path: Path) -> StartGateway:
-    """Starts a gateway of this test's own: `start_gateway(snapshot, redis_url=…, otlp=…, keepalive_ms="50")`."""
+def start_gateway(start: Start, tmp_path: Path) -> Iterator[StartGateway]:
+    """Starts a gateway of this test's own: `start_gateway(snapshot, redis_url=…, otlp=…, keepalive_ms="50")`.
+
+    At the test's end it does not drain, which would take two seconds while clients keep connections.
+    """
+    running: list[Gateway] = []
 
     def begin(snapshot: Snapshot | None, **settings: Any) -> Gateway:
         command, port, path = gateway_command(tmp_path, snapshot, **settings)
         process = start(command)
-        return Gateway(port, path, process, Path(str(process.log)))
+        running.append(Gateway(port, path, process, Path(str(process.log))))
+        return running[-1]
 
-    return begin
+    yield begin
+    for gateway in running:
+        gateway.end_at_once()
 
 
 @pytest.fixture(scope="session")
