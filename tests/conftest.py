@@ -13,13 +13,19 @@ from deploy.local.process import ROOT, Managed
 from deploy.local.redis import Redis, redis
 from deploy.local.triton import Triton, triton
 from tests.support.scheduling import BySystem, by_length
-from tests.support.start import Start, starter
+from tests.support.start import Start, starter, starts_processes
 
 # How fast examples are made or run is no part of a test: machines differ.
 settings.register_profile("weir", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("weir")
 
 TIME_SCALE = "0.1"  # the session's models answer ten times as fast as the GPUs they take their timing from
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if starts_processes(item):
+        item.add_marker("processes")
 
 
 @pytest.hookimpl(trylast=True)

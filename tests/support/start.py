@@ -3,9 +3,22 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pytest
+
 from deploy.local.process import Command, Managed
 
 Start = Callable[[Command], Managed]
+
+STARTING_FIXTURES = {"start", "start_once", "browser"}
+STARTING_MODULES = ("subprocess", "multiprocessing", "Managed", "Popen")
+
+
+def starts_processes(item: pytest.Item) -> bool:
+    """Whether a test starts processes: through a fixture, or in its own file, by what the file imports."""
+    module = getattr(item, "module", None)
+    return bool(STARTING_FIXTURES.intersection(getattr(item, "fixturenames", ()))) or any(
+        hasattr(module, name) for name in STARTING_MODULES
+    )
 
 
 def starter(folder: Path) -> Iterator[Start]:
