@@ -14,7 +14,7 @@ UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 PIP := $(UV) pip install -q --compile-bytecode --python
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test check bench setup setup-dev lock clean preflight \
+.PHONY: help run test test-fast check bench setup setup-dev lock clean preflight \
 	check-lint check-format check-types check-imports check-templates
 
 help: ## list the targets
@@ -25,6 +25,9 @@ run: setup ## set up and start everything on this machine; Ctrl-C ends it
 
 test: setup-dev ## set up and run every test, three at a time; ARGS="tests/inference -k cache" runs some, one by one
 	$(BIN)/python -m pytest $(or $(ARGS),-n 3)
+
+test-fast: setup-dev ## run the tests that start no processes: pure ones and those of the database; ARGS as above
+	$(BIN)/python -m pytest -m "not processes" $(or $(ARGS),-n 2)
 
 check: setup-dev ## lint, format, types, import contract, templates
 	@$(MAKE) --no-print-directory -k check-lint check-format check-types check-imports check-templates
