@@ -1,4 +1,4 @@
-"""The same tests on PostgreSQL: accounts, the fleet, incidents and the set-up must not depend on which database it is."""
+"""Runs the tests of accounts, fleet, incidents and set-up on PostgreSQL too."""
 
 import os
 import pwd
@@ -39,9 +39,9 @@ PARTS = (
 )
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def server() -> Iterator[str]:
-    """The URL of a PostgreSQL of our own, on a socket in a folder of its own: no port, no password, nobody else."""
+    """The URL of a PostgreSQL of this session alone, on a socket in a folder of its own, without port and password."""
     tools = need.postgres("initdb").parent
     identity = _identity()
     folder = Path(tempfile.mkdtemp(prefix="weir-pg-"))
@@ -61,7 +61,7 @@ def server() -> Iterator[str]:
 
 
 def _identity() -> dict[str, Any]:
-    """PostgreSQL refuses to run as root: as whom instead."""
+    """The user that runs PostgreSQL where the tests run as root, which it refuses."""
     if os.geteuid() != 0:
         return {}
     names = {entry.pw_name for entry in pwd.getpwall()}
@@ -71,6 +71,6 @@ def _identity() -> dict[str, Any]:
 def test_accounts_fleet_and_set_up_pass_on_postgresql(server: str, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", *(f"tests/controlplane/{part}" for part in PARTS)]
     environment = {**os.environ, "WEIR_DATABASE_URL": server, "WEIR_HOME": str(tmp_path / "home")}
-    found = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stdout[-4000:] + found.stderr[-2000:]
-    assert " passed" in found.stdout
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    assert " passed" in done.stdout

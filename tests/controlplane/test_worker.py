@@ -1,18 +1,25 @@
-"""The worker as it is really started: it observes, it beats, and it goes on observing while Redis is away."""
+"""The worker as it is started in production: it observes, it beats, and it goes on observing while Redis is away."""
 
+import shutil
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+import pytest
+
 from deploy.local.ports import free_port
 from deploy.local.process import ROOT, Command, Managed
-from deploy.local.redis import Redis
+from deploy.local.redis import Redis, redis
 from tests.support.start import Start
 from tests.support.wait import becomes
+
+CELERY = (sys.executable, "-m", "celery", "-A", "controlplane.celery", "worker")
+TOKEN = "a-token-of-ours"
 
 
 def states(home: Path) -> dict[str, str]:
@@ -24,26 +31,70 @@ def log(worker: Managed) -> str:
     return worker.log_tail(100_000)
 
 
-def test_the_worker_observes_beats_and_survives_its_broker(
-    home: Path, own_redis: tuple[Redis, Managed], start: Start
-) -> None:
-    redis, process = own_redis
+@dataclass
+class Running:
+    """A worker with a home and a Redis of its own, which serves its metrics at `port`."""
+
+    home: Path
+    redis: Managed
+    worker: Managed
+    port: int
+
+    def metrics(self, token: str, accept: str = "*/*") -> tuple[int, str]:
+        headers = {"Authorization": f"Bearer {token}", "Accept": accept}
+        try:
+            with urlopen(Request(f"http://127.0.0.1:{self.port}/metrics", headers=headers), timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except HTTPError as error:
+            return error.code, ""
+        except OSError:
+            return 0, ""
+
+
+@pytest.fixture(scope="module")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home with a migrated database."""
+    folder = tmp_path_factory.mktemp("migrated")
+    command = [sys.executable, "manage.py", "migrate", "-v0"]
+    subprocess.run(command, cwd=ROOT, env={"WEIR_HOME": str(folder)}, check=True)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def running(migrated: Path, tmp_path_factory: pytest.TempPathFactory, start_once: Start) -> Running:
+    """The tests of this file share it, and go from top to bottom."""
+    home = tmp_path_factory.mktemp("worker") / "home"
+    shutil.copytree(migrated, home)
+    server = redis(free_port(), home / "redis")
+    process = start_once(server.command)
+    port = free_port()
     env = {
         "WEIR_HOME": str(home),
-        "WEIR_REDIS_URL": redis.url,
+        "WEIR_REDIS_URL": server.url,
         "WEIR_OBSERVE_EVERY_S": "1",
         "WEIR_OBSERVE_TIMEOUT_S": "1",
+        "WEIR_WORKER_METRICS": f"127.0.0.1:{port}",
+        "WEIR_METRICS_TOKEN": TOKEN,
     }
-    subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env={**env}, check=True)
-    celery = (sys.executable, "-m", "celery", "-A", "controlplane.celery", "worker", "-B")
-    worker = start(Command("worker", celery, env=env))
+    return Running(home, process, start_once(Command("worker", (*CELERY, "-B"), env=env)), port)
+
+
+def test_the_worker_shows_how_its_tasks_went_to_those_who_know_the_token(running: Running) -> None:
+    done = 'weir_worker_tasks_total{state="success",task="controlplane.fleet.tasks.heartbeat"}'
+    assert becomes(lambda: done in running.metrics(TOKEN)[1])
+    assert running.metrics("another")[0] == 401
+    assert running.metrics(TOKEN, "application/openmetrics-text")[1].endswith("# EOF\n")
+
+
+def test_the_worker_observes_beats_and_survives_its_broker(running: Running) -> None:
+    home, worker = running.home, running.worker
     expected = {"gateway": "down", "redis": "up", "telemetry": "down", "worker": "up"}
     assert becomes(lambda: states(home) == expected), (states(home), worker.log_tail())
-    process.kill()
+    running.redis.kill()
     assert becomes(lambda: states(home)["redis"] == "down")
     assert worker.alive
     assert becomes(lambda: "broker.lost" in log(worker))
-    process.start().wait_ready()
+    running.redis.start().wait_ready()
     assert becomes(lambda: states(home)["redis"] == "up")
     assert becomes(lambda: "broker.reconnected" in log(worker))
     with closing(sqlite3.connect(home / "weir.sqlite3")) as database:
@@ -52,24 +103,26 @@ def test_the_worker_observes_beats_and_survives_its_broker(
     assert becomes(lambda: "worker" in states(home)), worker.log_tail()
     worker.stop()
     assert worker.exit_code == 0
-    said = log(worker)
-    assert (said.count("broker.lost"), said.count("broker.reconnected")) == (1, 1), said
-    assert "Traceback" not in said, said
+    written = log(worker)
+    assert (written.count("broker.lost"), written.count("broker.reconnected")) == (1, 1), written
+    assert "Traceback" not in written, written
+    assert "Warning" not in written, written
 
 
 def test_of_two_workers_one_sends_the_schedule_and_the_other_takes_over_when_it_is_killed(
-    home: Path, own_redis: tuple[Redis, Managed], start: Start
+    migrated: Path, tmp_path: Path, own_redis: tuple[Redis, Managed], start: Start
 ) -> None:
+    home = tmp_path / "workers"
+    shutil.copytree(migrated, home)
     env = {"WEIR_HOME": str(home), "WEIR_REDIS_URL": own_redis[0].url}
-    subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env=env, check=True)
-    celery = (sys.executable, "-m", "celery", "-A", "controlplane.celery", "worker", "-B", "-n")
-    workers = {one.pid: one for one in [start(Command(name, (*celery, f"{name}@here"), env=env)) for name in "ab"]}
+    started = [start(Command(name, (*CELERY, "-B", "-n", f"{name}@here"), env=env)) for name in "ab"]
+    workers = {worker.pid: worker for worker in started}
 
     def leading() -> int:
         """The worker whose beat holds the lease; 0 where none does."""
         with closing(sqlite3.connect(home / "weir.sqlite3", timeout=10)) as database:
-            found = database.execute("SELECT holder FROM slo_lease WHERE name = 'beat'").fetchone()
-        beat = Path("/proc", found[0].rpartition(":")[2], "status") if found else None
+            row = database.execute("SELECT holder FROM slo_lease WHERE name = 'beat'").fetchone()
+        beat = Path("/proc", row[0].rpartition(":")[2], "status") if row else None
         if beat is None or not beat.exists():
             return 0
         return int(next(line for line in beat.read_text().splitlines() if line.startswith("PPid")).split()[1])
@@ -82,35 +135,3 @@ def test_of_two_workers_one_sends_the_schedule_and_the_other_takes_over_when_it_
         database.execute("DELETE FROM fleet_observation WHERE component = 'worker'")
         database.commit()
     assert becomes(lambda: "worker" in states(home))
-
-
-def test_the_worker_says_how_its_tasks_went_to_those_who_know_the_token(
-    home: Path, own_redis: tuple[Redis, Managed], start: Start
-) -> None:
-    redis, _ = own_redis
-    port = free_port()
-    env = {
-        "WEIR_HOME": str(home),
-        "WEIR_REDIS_URL": redis.url,
-        "WEIR_WORKER_METRICS": f"127.0.0.1:{port}",
-        "WEIR_METRICS_TOKEN": "a-token-of-ours",
-    }
-    subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env=env, check=True)
-    start(Command("worker", (sys.executable, "-m", "celery", "-A", "controlplane.celery", "worker", "-B"), env=env))
-
-    def page(token: str, accept: str = "*/*") -> tuple[int, str]:
-        asked = Request(
-            f"http://127.0.0.1:{port}/metrics", headers={"Authorization": f"Bearer {token}", "Accept": accept}
-        )
-        try:
-            with urlopen(asked, timeout=5) as answer:
-                return answer.status, answer.read().decode()
-        except HTTPError as error:
-            return error.code, ""
-        except OSError:
-            return 0, ""
-
-    done = 'weir_worker_tasks_total{state="success",task="controlplane.fleet.tasks.heartbeat"}'
-    assert becomes(lambda: done in page("a-token-of-ours")[1])
-    assert page("another")[0] == 401
-    assert page("a-token-of-ours", "application/openmetrics-text")[1].endswith("# EOF\n")
