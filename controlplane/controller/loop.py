@@ -27,8 +27,8 @@ from controlplane.slo.core.evaluation import Evaluation, unjudged
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.evaluate import lease, states
 from controlplane.slo.evaluate.evaluator import Evaluator
-from controlplane.slo.evaluate.freshness import Doubt
-from controlplane.slo.evaluate.isolation import alone, reason
+from controlplane.slo.evaluate.freshness import FreshnessCheck
+from controlplane.slo.evaluate.isolation import isolated, reason
 from controlplane.slo.models import StoredObjective, Tick
 from controlplane.slo.models.planned_maintenance import enabled_maintenance
 from controlplane.telemetry.store import Store, StoreError, StoreUnavailableError
@@ -72,7 +72,7 @@ class Controller:
         self.last_step = 0.0  # monotonic
         self._every_s = config.evaluate_every_s
         self._observe = observe
-        self._doubt = Doubt(config.stale_after_s)
+        self._freshness = FreshnessCheck(config.stale_after_s)
         self._last: list[Evaluation] = []
         self._error = ""
         self._broken: dict[str, str] = {}
@@ -117,30 +117,30 @@ class Controller:
         return Outcome(leads, evaluations, error)
 
     def _objectives(self) -> list[Objective]:
-        found: list[Objective] = []
+        objectives: list[Objective] = []
         broken: dict[str, str] = {}
         for row in StoredObjective.objects.filter(enabled=True).select_related("owner"):
-            value = alone(row.to_objective)
+            value = isolated(row.to_objective)
             if isinstance(value, Exception):
                 broken[row.slug] = reason(value)
             else:
-                found.append(value)
+                objectives.append(value)
         if broken != self._broken:
             log.warning("controller.objectives_refused", objectives=broken)
         self._broken = broken
-        return found
+        return objectives
 
     def _evaluate(self, objectives: list[Objective], now: datetime) -> tuple[list[Evaluation], str]:
         now_ns = int(now.timestamp() * 1e9)
         try:
-            found = self.evaluator.tick(
-                objectives, enabled_maintenance(), now_ns, lambda store: self._doubt.about(store, now)
+            evaluations = self.evaluator.tick(
+                objectives, enabled_maintenance(), now_ns, lambda store: self._freshness.problem(store, now)
             )
         except (StoreUnavailableError, StoreError) as error:
             why = f"the ledger cannot be read: {error}"
             return _unknown(objectives, self._last, now_ns, why), why
-        self._last = found
-        return found, ""
+        self._last = evaluations
+        return evaluations, ""
 
     def _tell(self, evaluations: list[Evaluation], now: datetime, error: str, fence: Fence) -> str:
         """States for the pages, alerts for incidents. Incidents that fail do not stop the states, and are the tick's error.
@@ -151,7 +151,7 @@ class Controller:
             fence()
             states.write(evaluations, now, self._broken)
         try:
-            self._observe([one.alert for one in evaluations], now, fence)
+            self._observe([evaluation.alert for evaluation in evaluations], now, fence)
         except lease.LeaseLostError:
             raise
         except Exception as failure:
@@ -167,7 +167,7 @@ class Controller:
 
     def _beaten(self, evaluations: list[Evaluation], now: datetime, began: float, error: str) -> None:
         took_s = time.monotonic() - began
-        failed = sum(one.alert.state == "unknown" for one in evaluations) + len(self._broken)
+        failed = sum(evaluation.alert.state == "unknown" for evaluation in evaluations) + len(self._broken)
         states.beat(
             Tick(
                 at=timezone.now(),
@@ -218,22 +218,24 @@ class Controller:
         LEADS.set(leads)
         TALLIES.set(self.evaluator.nbytes)
         for state in ("firing", "quiet", "unknown"):
-            STATES.labels(state).set(sum(one.alert.state == state for one in evaluations))
+            STATES.labels(state).set(sum(evaluation.alert.state == state for evaluation in evaluations))
         BUDGET.clear()
-        for one in evaluations:
-            if one.alert.budget is not None:
-                BUDGET.labels(one.alert.key).set(one.alert.budget.left_share)
+        for evaluation in evaluations:
+            if evaluation.alert.budget is not None:
+                BUDGET.labels(evaluation.alert.key).set(evaluation.alert.budget.left_share)
 
 
 def _unknown(objectives: list[Objective], last: list[Evaluation], now_ns: int, why: str) -> list[Evaluation]:
     """Everything that was judged before, and everything else that can be named."""
-    by_slug = {one.slug: one for one in objectives}
-    found = [
-        unjudged(by_slug[one.alert.objective.slug], one.alert.scope, now_ns, why)
-        for one in last
-        if one.alert.objective.slug in by_slug
+    by_slug = {objective.slug: objective for objective in objectives}
+    evaluations = [
+        unjudged(by_slug[evaluation.alert.objective.slug], evaluation.alert.scope, now_ns, why)
+        for evaluation in last
+        if evaluation.alert.objective.slug in by_slug
     ]
-    named = {one.alert.objective.slug for one in found}
-    return found + [
-        unjudged(one, one.scope, now_ns, why) for one in objectives if one.slug not in named and not one.split_by
+    named = {evaluation.alert.objective.slug for evaluation in evaluations}
+    return evaluations + [
+        unjudged(objective, objective.scope, now_ns, why)
+        for objective in objectives
+        if objective.slug not in named and not objective.split_by
     ]

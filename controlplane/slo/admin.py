@@ -119,14 +119,14 @@ class ObjectiveAdmin(ModelAdmin):
 def _warnings(objective: Objective) -> list[str]:
     """What was saved, and is probably not meant."""
     period_s = period_at(objective.period, time.time_ns()).length_s
-    found = [
-        words.silent_window(one, objective.target, period_s)
-        for one in silent_windows(objective.windows, objective.target, period_s)
+    sentences = [
+        words.silent_window(window, objective.target, period_s)
+        for window in silent_windows(objective.windows, objective.target, period_s)
     ]
     if isinstance(objective.method, Timeslices):
         slice_s = objective.method.slice_s
-        found += [words.coarse_window(one, slice_s) for one in coarse_windows(objective.windows, slice_s)]
-    return [f"{one[:1].upper()}{one[1:]}." for one in found]
+        sentences += [words.coarse_window(window, slice_s) for window in coarse_windows(objective.windows, slice_s)]
+    return [f"{sentence[:1].upper()}{sentence[1:]}." for sentence in sentences]
 
 
 @admin.register(Maintenance)

@@ -45,15 +45,15 @@ class ObjectiveStatus:
 
     @property
     def budget_left(self) -> float | None:
-        found = self.document.get("budget") if self.state != "disabled" else None
-        return None if found is None or self.document.get("total") == 0 else found["left_share"]
+        budget = self.document.get("budget") if self.state != "disabled" else None
+        return None if budget is None or self.document.get("total") == 0 else budget["left_share"]
 
 
 def statuses(row: StoredObjective, states: Iterable[ObjectiveState], now: datetime) -> list[ObjectiveStatus]:
     """One for each scope; one that says why where there is none."""
-    found = [_status(row, state, now) for state in states] if row.enabled else []
-    if found:
-        return found
+    judged = [_status(row, state, now) for state in states] if row.enabled else []
+    if judged:
+        return judged
     state, why = ("unknown", NOT_YET) if row.enabled else ("disabled", "disabled: nobody judges it")
     return [ObjectiveStatus(row, row.slug, dict(row.scope), state, "", None, None, False, why, {})]
 
@@ -62,13 +62,13 @@ def all_statuses(now: datetime | None = None) -> list[ObjectiveStatus]:
     """Of every objective, the worst first."""
     now = now or timezone.now()
     rows = StoredObjective.objects.select_related("owner").prefetch_related("states")
-    return sorted((one for row in rows for one in statuses(row, row.states.all(), now)), key=urgency)
+    return sorted((status for row in rows for status in statuses(row, row.states.all(), now)), key=urgency)
 
 
-def urgency(one: ObjectiveStatus) -> tuple[int, float, str]:
-    rank = {"page": 0, "ticket": 1}.get(one.severity) if one.state == "firing" else None
-    order = rank if rank is not None else {"unknown": 2, "quiet": 4 if one.is_empty else 3}.get(one.state, 5)
-    return order, 2.0 if one.budget_left is None else one.budget_left, one.key
+def urgency(status: ObjectiveStatus) -> tuple[int, float, str]:
+    rank = {"page": 0, "ticket": 1}.get(status.severity) if status.state == "firing" else None
+    order = rank if rank is not None else {"unknown": 2, "quiet": 4 if status.is_empty else 3}.get(status.state, 5)
+    return order, 2.0 if status.budget_left is None else status.budget_left, status.key
 
 
 def newest_tick() -> Tick | None:
@@ -93,10 +93,13 @@ def history(objective: Objective, scope: dict[str, str], now_ns: int | None = No
 
 def maintenance_in(objective: Objective, span: Span) -> list[tuple[MaintenanceWindow, Span]]:
     """Planned maintenance that concerns an objective, in a span of time, in order."""
-    found = [
-        (one, when) for one in enabled_maintenance() if one.concerns(objective.slug) for when in one.occurrences(span)
+    occurrences = [
+        (window, when)
+        for window in enabled_maintenance()
+        if window.concerns(objective.slug)
+        for when in window.occurrences(span)
     ]
-    return sorted(found, key=lambda pair: pair[1].from_ns)
+    return sorted(occurrences, key=lambda pair: pair[1].from_ns)
 
 
 def _status(row: StoredObjective, state: ObjectiveState, now: datetime) -> ObjectiveStatus:

@@ -61,10 +61,10 @@ def content(row: StoredObjective) -> dict[str, Any]:
 
 
 def team(name: str) -> Team:
-    found = Team.objects.filter(name=name).first()
-    if found is None:
+    owner = Team.objects.filter(name=name).first()
+    if owner is None:
         names = ", ".join(Team.objects.values_list("name", flat=True)[:20]) or "none yet"
         raise ValidationError(
             {"owner": f"owner={name!r} is no team: add it at /admin/fleet/team/add/, or use one of: {names}"}
         )
-    return found
+    return owner

@@ -22,16 +22,18 @@ def sow() -> list[str]:
     if StoredObjective.objects.exists() or not models:
         return []
     team, _ = Team.objects.get_or_create(name=TEAM.name, defaults={"contact": TEAM.contact})
-    return [f"made objective {save_objective(one, who=WHO).row.slug}" for one in defaults(models, team.name)]
+    return [
+        f"made objective {save_objective(objective, who=WHO).row.slug}" for objective in defaults(models, team.name)
+    ]
 
 
 def defaults(models: list[str], owner: str) -> list[Objective]:
     """Pure."""
-    found = []
+    objectives = []
     for model in models:
         slug = "".join(letter if letter.isalnum() or letter in ".-_" else "-" for letter in model.lower()).strip(".-_")
         scope = {"model": model}
-        found += [
+        objectives += [
             Objective(f"{slug}-availability", f"{model} answers", Availability(), 0.995, scope, owner=owner),
             Objective(
                 f"{slug}-ttft",
@@ -50,7 +52,7 @@ def defaults(models: list[str], owner: str) -> list[Objective]:
                 owner=owner,
             ),
         ]
-    found.append(
+    objectives.append(
         Objective(
             "queue-by-pool",
             "No pool lets requests wait longer than 500 ms",
@@ -60,4 +62,4 @@ def defaults(models: list[str], owner: str) -> list[Objective]:
             owner=owner,
         )
     )
-    return found
+    return objectives

@@ -55,5 +55,5 @@ def timeslices(slices: Iterable[Counts], slice_target: float) -> Counts:
     """
     if not 0 < slice_target <= 1:
         raise ValueError(f"slice_target={slice_target} is not above 0 and at most 1: use 0.95 for 95 %")
-    judged = [one.good >= slice_target * one.total for one in slices if one.total]
+    judged = [counts.good >= slice_target * counts.total for counts in slices if counts.total]
     return Counts(bad=judged.count(False), total=len(judged))

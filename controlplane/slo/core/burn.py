@@ -53,8 +53,8 @@ def fires(long: F, short: F, threshold: F, enough_events: B) -> B:
 
     Of numbers as the controller has them, and of arrays over time as the replay does.
     """
-    found: B = enough_events & (long > threshold) & (short > threshold)  # type: ignore[assignment]
-    return found
+    firing: B = enough_events & (long > threshold) & (short > threshold)  # type: ignore[assignment]
+    return firing
 
 
 def burn_rate(counts: Counts, target: float) -> float | None:
@@ -81,12 +81,14 @@ def never_fires(threshold: float, target: float) -> bool:
 
 def silent_windows(windows: Sequence[BurnWindow], target: float, period_s: int) -> list[BurnWindow]:
     """Those that can never fire. A window longer than the period is another fault."""
-    return [one for one in windows if one.long_s <= period_s and never_fires(one.burn_rate(period_s), target)]
+    return [
+        window for window in windows if window.long_s <= period_s and never_fires(window.burn_rate(period_s), target)
+    ]
 
 
 def coarse_windows(windows: Sequence[BurnWindow], slice_s: int) -> list[BurnWindow]:
     """Those that are shorter than a slice: they say no more than the slice that runs."""
-    return [one for one in windows if one.short_s < slice_s]
+    return [window for window in windows if window.short_s < slice_s]
 
 
 def error_budget(target: float) -> float:
@@ -123,4 +125,4 @@ def judge(
 def worst(verdicts: list[Verdict]) -> Verdict | None:
     """The firing verdict to tell people about: pages before tickets, then the fastest; None where none fires."""
     firing = [verdict for verdict in verdicts if verdict.fires]
-    return min(firing, key=lambda one: (one.window.severity != "page", -one.threshold), default=None)
+    return min(firing, key=lambda verdict: (verdict.window.severity != "page", -verdict.threshold), default=None)

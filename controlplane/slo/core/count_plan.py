@@ -27,7 +27,7 @@ Block = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class CountTask:
     objective: Objective
     definition: str
     cut: int
@@ -45,7 +45,7 @@ def scope_of(objective: Objective, split: Split) -> dict[str, str]:
     return {**objective.scope, **dict(zip(objective.split_by, split, strict=True))}
 
 
-class Plan:
+class CountPlan:
     """Of objectives that are judged by requests: those on histograms are counted elsewhere."""
 
     def __init__(
@@ -55,36 +55,38 @@ class Plan:
         definitions: Sequence[str] = (),
     ) -> None:
         """`definitions`: those of the objectives, where they are known already."""
-        counted = [one for one in objectives if not isinstance(one.indicator, Histogram)]
-        names = definitions or [definition(one) for one in counted]
+        counted = [objective for objective in objectives if not isinstance(objective.indicator, Histogram)]
+        names = definitions or [definition(objective) for objective in counted]
         thresholds: dict[tuple[str, str], set[float]] = {}
-        for one in counted:
-            thresholds.setdefault(_measure(one.indicator), set()).update(_threshold(one.indicator))
+        for objective in counted:
+            thresholds.setdefault(_measure(objective.indicator), set()).update(_threshold(objective.indicator))
         measures = sorted(thresholds)
         places = {measure: at for at, measure in enumerate(measures)}
         self.planned = tuple(planned)
         self.cuts = tuple(Cut(name, tuple(sorted(thresholds[name, ttft])), ttft) for name, ttft in measures)
         self.dimensions = _dimensions(counted, planned)
         self.tasks = [
-            Task(one, name, at := places[_measure(one.indicator)], self._place(at, one.indicator))
-            for one, name in zip(counted, names, strict=True)
+            CountTask(
+                objective, name, at := places[_measure(objective.indicator)], self._place(at, objective.indicator)
+            )
+            for objective, name in zip(counted, names, strict=True)
         ]
 
     def _place(self, cut: int, indicator: Indicator) -> int:
         return next((self.cuts[cut].thresholds.index(threshold) for threshold in _threshold(indicator)), 0)
 
-    def count(self, found: Classes, from_s: int, to_s: int) -> Iterator[tuple[Task, dict[Split, Block]]]:
+    def count(self, classes: Classes, from_s: int, to_s: int) -> Iterator[tuple[CountTask, dict[Split, Block]]]:
         """Each task with its events, by what it is split by; one that is not split has the split `()` alone.
 
         Times are s since the epoch, on the grid; slices (Timeslices) must lie wholly between them.
         """
-        counting = self.counting(found, from_s, to_s)
+        counting = self.counting(classes, from_s, to_s)
         for task in self.tasks:
             yield task, {split: sliced(block, task.objective) for split, block in counting.requests(task).items()}
 
-    def counting(self, found: Classes, from_s: int, to_s: int) -> "Counting":
+    def counting(self, classes: Classes, from_s: int, to_s: int) -> "Counting":
         """The same, for one task at a time."""
-        return Counting(self, found, from_s, to_s)
+        return Counting(self, classes, from_s, to_s)
 
 
 def sliced(block: Block, objective: Objective) -> Block:
@@ -104,38 +106,42 @@ def sliced(block: Block, objective: Objective) -> Block:
 class Counting:
     """What was found between two times, to be counted task by task: one that fails ends no other."""
 
-    def __init__(self, plan: Plan, found: Classes, from_s: int, to_s: int) -> None:
-        self._table = _Table(found, from_s // GRID_S, to_s // GRID_S, len(plan.cuts))
+    def __init__(self, plan: CountPlan, classes: Classes, from_s: int, to_s: int) -> None:
+        self._table = _Table(classes, from_s // GRID_S, to_s // GRID_S, len(plan.cuts))
         span = Span(from_s * SECOND_NS, to_s * SECOND_NS)
         self._maintained = [
-            (one, self._table.during(one, spans)) for one in plan.planned if (spans := one.occurrences(span))
+            (window, self._table.during(window, spans))
+            for window in plan.planned
+            if (spans := window.occurrences(span))
         ]
 
-    def requests(self, task: Task) -> dict[Split, Block]:
+    def requests(self, task: CountTask) -> dict[Split, Block]:
         """Bad and total requests by what the task is split by."""
-        left_out = [rows for one, rows in self._maintained if one.concerns(task.objective.slug)]
+        left_out = [rows for window, rows in self._maintained if window.concerns(task.objective.slug)]
         return self._table.blocks(task, np.logical_or.reduce(left_out) if left_out else None)
 
 
 class _Table:
     """The classes, ordered by cut and by combination of dimensions, so that a task finds its own as a few slices."""
 
-    def __init__(self, found: Classes, from_step: int, to_step: int, cuts: int) -> None:
+    def __init__(self, classes: Classes, from_step: int, to_step: int, cuts: int) -> None:
         self.first_step, self.steps = from_step, to_step - from_step
-        names = list(found.dimensions)
-        columns = [np.unique(found.dimensions[name].astype(str), return_inverse=True) for name in names]
-        code = np.zeros(len(found.step), np.int64)
+        names = list(classes.dimensions)
+        columns = [np.unique(classes.dimensions[name].astype(str), return_inverse=True) for name in names]
+        code = np.zeros(len(classes.step), np.int64)
         for values, inverse in columns:
             code = code * (len(values) + 1) + inverse
         _, first, combination = np.unique(code, return_index=True, return_inverse=True)
-        key = found.cut * max(len(first), 1) + combination
+        key = classes.cut * max(len(first), 1) + combination
         order = np.argsort(key, kind="stable")
-        self.combinations = [{name: str(found.dimensions[name][at]) for name in names} for at in first.tolist()]
-        self.values = {name: np.array([one[name] for one in self.combinations], dtype=str) for name in names}
+        self.combinations = [{name: str(classes.dimensions[name][at]) for name in names} for at in first.tolist()]
+        self.values = {
+            name: np.array([combination[name] for combination in self.combinations], dtype=str) for name in names
+        }
         self.edges = np.searchsorted(key[order], np.arange(cuts * max(len(first), 1) + 1))
-        self.step = (found.step - from_step)[order]
+        self.step = (classes.step - from_step)[order]
         self.combination = combination[order]
-        self.place, self.bound, self.requests = found.place[order], found.bound[order], found.requests[order]
+        self.place, self.bound, self.requests = classes.place[order], classes.bound[order], classes.requests[order]
 
     def during(self, planned: MaintenanceWindow, spans: Sequence[Span]) -> npt.NDArray[np.bool_]:
         """Which rows lie in the spans, and in what is maintained then. A step that it touches is in it."""
@@ -154,7 +160,7 @@ class _Table:
         grid = GRID_S * SECOND_NS
         return (span.from_ns - first) // grid, -(-(span.to_ns - first) // grid)
 
-    def blocks(self, task: Task, left_out: npt.NDArray[np.bool_] | None) -> dict[Split, Block]:
+    def blocks(self, task: CountTask, left_out: npt.NDArray[np.bool_] | None) -> dict[Split, Block]:
         matching = np.ones(len(self.combinations), bool)
         for name, value in task.objective.scope.items():
             matching &= self.values[name] == value
@@ -163,7 +169,7 @@ class _Table:
             groups.setdefault(tuple(self.combinations[at][name] for name in task.objective.split_by), []).append(at)
         return {split: self._block(task, at, left_out) for split, at in groups.items()}
 
-    def _block(self, task: Task, combinations: list[int], left_out: npt.NDArray[np.bool_] | None) -> Block:
+    def _block(self, task: CountTask, combinations: list[int], left_out: npt.NDArray[np.bool_] | None) -> Block:
         base = task.cut * max(len(self.combinations), 1)
         if not combinations:
             return np.zeros((2, self.steps), np.int32)
@@ -187,12 +193,12 @@ def parts(objective: Objective, name: str, late_s: int) -> dict[str, Callable[[B
     `name`, its definition: events. Of slices also the requests that they are made of, which the guard for low traffic counts.
     `late_s`: a calendar's period begins so many seconds after the hour; of each hour what comes after that is kept by itself.
     """
-    found: dict[str, Callable[[Block, int], Block]] = {name: lambda block, from_s: sliced(block, objective)}
+    series: dict[str, Callable[[Block, int], Block]] = {name: lambda block, from_s: sliced(block, objective)}
     if isinstance(objective.method, Timeslices):
-        found[requests_of(name)] = lambda block, from_s: block
+        series[requests_of(name)] = lambda block, from_s: block
     if late_s:
-        found[late_of(name, late_s)] = lambda block, from_s: _late(sliced(block, objective), from_s, late_s)
-    return found
+        series[late_of(name, late_s)] = lambda block, from_s: _late(sliced(block, objective), from_s, late_s)
+    return series
 
 
 def requests_of(name: str) -> str:
@@ -234,10 +240,13 @@ def _dimensions(
     objectives: Sequence[Objective], planned: Sequence[MaintenanceWindow]
 ) -> dict[str, frozenset[str] | None]:
     """The dimensions that matter, with the values to tell apart; None where something is split by it."""
-    told: dict[str, set[str]] = {}
-    scopes: list[Mapping[str, str]] = [*(one.scope for one in objectives), *(one.scope for one in planned)]
+    named: dict[str, set[str]] = {}
+    scopes: list[Mapping[str, str]] = [
+        *(objective.scope for objective in objectives),
+        *(window.scope for window in planned),
+    ]
     for scope in scopes:
         for name, value in scope.items():
-            told.setdefault(name, set()).add(value)
-    found: dict[str, frozenset[str] | None] = {name: frozenset(values) for name, values in told.items()}
-    return dict(sorted((found | {name: None for one in objectives for name in one.split_by}).items()))
+            named.setdefault(name, set()).add(value)
+    dimensions: dict[str, frozenset[str] | None] = {name: frozenset(values) for name, values in named.items()}
+    return dict(sorted((dimensions | {name: None for objective in objectives for name in objective.split_by}).items()))

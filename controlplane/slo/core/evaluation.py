@@ -107,7 +107,8 @@ def evaluate(
             budget=left,
             lasts_s=None if why else left.lasts_s(rate, period.length_s, elapsed_s(period, at_ns, counted.recorded_s)),
             maintenance=any(
-                one.covers(objective.slug, scope) and one.occurrences(Span(at_ns, at_ns + 1)) for one in planned
+                window.covers(objective.slug, scope) and window.occurrences(Span(at_ns, at_ns + 1))
+                for window in planned
             ),
         ),
         counted.period,
@@ -137,7 +138,7 @@ def _rate(verdicts: Sequence[Verdict], firing: Verdict | None) -> float | None:
     """Of the worst window that fires; of the longest where none does."""
     if firing is not None:
         return firing.long
-    return max(verdicts, key=lambda one: one.window.long_s).long if verdicts else None
+    return max(verdicts, key=lambda verdict: verdict.window.long_s).long if verdicts else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,11 @@ class MaintenanceWindow:
     def occurrences(self, span: Span) -> list[Span]:
         """Those that overlap `span`, in order, uncut."""
         first, last = span.from_ns // DAY_NS, -(-span.to_ns // DAY_NS)
-        return [one for one in _between(self, first, last) if one.from_ns < span.to_ns and one.to_ns > span.from_ns]
+        return [
+            occurrence
+            for occurrence in _between(self, first, last)
+            if occurrence.from_ns < span.to_ns and occurrence.to_ns > span.from_ns
+        ]
 
     def refusal(self, span: Span) -> str:
         """Why nobody can tell when it is, as of a date that no calendar has; empty where it can be told."""

@@ -63,7 +63,7 @@ def longest_s(period: Rolling | Calendar) -> int:
 
 def horizon_s(objective: Objective) -> int:
     """How far back counts are needed at any time, s: clocks that are set back make a period an hour longer."""
-    lengths = [objective.counted_s(one.long_s) for one in objective.windows]
+    lengths = [objective.counted_s(window.long_s) for window in objective.windows]
     return max(longest_s(objective.period) + HOUR_S, *lengths, HOUR_S) + HOUR_S
 
 

@@ -50,13 +50,13 @@ class Ring:
     def sums(self, low: int, high: int, rows: slice | npt.NDArray[np.int64] = slice(None)) -> Sums:
         """Bad and total of the steps `low <= step < high`."""
         low, high = max(low, self.head - self.capacity), min(high, self.head)
-        found = np.zeros((2, self.counts[:, rows].shape[1]), np.int64)
+        sums = np.zeros((2, self.counts[:, rows].shape[1]), np.int64)
         while low < high:
             column = low % self.capacity
             width = min(high - low, self.capacity - column)
-            found += self.counts[:, rows, column : column + width].sum(axis=2, dtype=np.int64)
+            sums += self.counts[:, rows, column : column + width].sum(axis=2, dtype=np.int64)
             low += width
-        return found[0], found[1]
+        return sums[0], sums[1]
 
 
 class Tallies:
@@ -121,7 +121,7 @@ class Tallies:
 
     def window(self, length_s: int, at_s: int) -> Sums:
         """The last `length_s` at `at_s`, of every row."""
-        ring = next(one for one in self.rings if one.step_s == grid_s(length_s))
+        ring = next(ring for ring in self.rings if ring.step_s == grid_s(length_s))
         end = at_s // ring.step_s + 1
         return ring.sums(end - -(-length_s // ring.step_s), end)
 

@@ -45,7 +45,7 @@ def known_edges(store: Store, indicator: Histogram) -> list[float]:
     return sorted({_edge(info.labels) for info in store.series(_name(indicator), _matchers(indicator))})
 
 
-def judged_by(indicator: Histogram) -> None:
+def check_edges(indicator: Histogram) -> None:
     """Raises ValueError where what the store has cannot judge it. A store that is away refuses nothing: the evaluation will say so."""
     if not settings.CONFIG.store_dsn:
         return
@@ -59,20 +59,20 @@ def grown(store: Store, indicator: Histogram, from_s: int, to_s: int) -> Block:
 
     Raises ValueError where the threshold is not a bound, StoreUnavailableError and StoreError.
     """
-    series = store.series(_name(indicator), _matchers(indicator))
-    if reason := refusal(indicator, [_edge(info.labels) for info in series]):
+    stored = store.series(_name(indicator), _matchers(indicator))
+    if reason := refusal(indicator, [_edge(info.labels) for info in stored]):
         raise ValueError(reason)
-    texts = {info.labels["le"] for info in series if _edge(info.labels) in (indicator.threshold, math.inf)}
+    texts = {info.labels["le"] for info in stored if _edge(info.labels) in (indicator.threshold, math.inf)}
     wanted = Matcher("le", "=~", "|".join(re.escape(text) for text in sorted(texts)))
-    found = store.samples(
+    samples = store.samples(
         _name(indicator),
         Window(from_s * 10**9 - 1, to_s * 10**9 - 1),
         [*_matchers(indicator), wanted],
         before_ns=LOOK_BACK_S * 10**9,
     )
     good, total = np.zeros((to_s - from_s) // GRID_S), np.zeros((to_s - from_s) // GRID_S)
-    for one in found:
-        _add(total if math.isinf(_edge(one.info.labels)) else good, one, from_s)
+    for series in samples:
+        _add(total if math.isinf(_edge(series.info.labels)) else good, series, from_s)
     counted = np.rint(total)
     return np.stack([np.clip(counted - np.rint(good), 0, None), counted]).astype(np.int32)
 

@@ -23,10 +23,10 @@ from controlplane.slo.core.period import LONGEST_PERIOD_S, SECOND_NS, Span, peri
 from controlplane.slo.core.sli import Histogram
 from controlplane.slo.core.tallies import Series, Sums, Tallies
 from controlplane.slo.core.windows import DAY_S, HOUR_S, MINUTE_S, MINUTES_S, lengths_s
-from controlplane.slo.evaluate.isolation import alone, reason
+from controlplane.slo.evaluate.isolation import isolated, reason
 from controlplane.slo.evaluate.kept_hours import KeptHours
-from controlplane.slo.evaluate.known_objective import Known, counted, known, late_s
-from controlplane.slo.evaluate.ledger_counts import Asking
+from controlplane.slo.evaluate.known_objective import KnownObjective, known_objective, late_s, series_of
+from controlplane.slo.evaluate.ledger_counts import LedgerQuery
 from controlplane.telemetry.store import Store
 
 log = structlog.get_logger(__name__)
@@ -42,9 +42,9 @@ class Evaluator:
 
     def __init__(self, store: Store, retention_s: int = 30 * DAY_S) -> None:
         self._store, self._retention_s = store, retention_s
-        self._asking, self._kept = Asking(store), KeptHours(store)
+        self._query, self._kept = LedgerQuery(store), KeptHours(store)
         self._tallies = Tallies(24)
-        self._known: dict[str, Known] = {}  # by slug
+        self._known: dict[str, KnownObjective] = {}  # by slug
         self._planned: tuple[MaintenanceWindow, ...] = ()
         self._recorded_s: int | None = None  # since when anything is recorded
         self._again: list[int] = []  # hours to count again
@@ -55,9 +55,9 @@ class Evaluator:
         objectives: Sequence[Objective],
         planned: Sequence[MaintenanceWindow],
         now_ns: int,
-        doubt: Callable[[Store], str] = lambda store: "",
+        staleness: Callable[[Store], str] = lambda store: "",
     ) -> list[Evaluation]:
-        """How each objective does at `now_ns`. `doubt` asks the store, and says why the ledger is not to be believed.
+        """How each objective does at `now_ns`. `staleness` asks the store, and says why the ledger is not to be believed.
 
         Raises StoreUnavailableError and StoreError where the ledger cannot be read.
         """
@@ -69,10 +69,10 @@ class Evaluator:
             self._again += range(before - 1, self._tallies.hours.head - 1)
         step_s = math.lcm(MINUTE_S, *self._slices_s())
         from_s, to_s = (now_s - TAIL_S) // step_s * step_s, -(-(now_s + 1) // step_s) * step_s
-        for one in self._count(self._counted(), from_s, to_s, Known.fail):
-            one.read(now_s, TAIL_S // 2)
+        for known in self._count(self._counted(), from_s, to_s, KnownObjective.fail):
+            known.read(now_s, TAIL_S // 2)
         self._recorded_s = self._since()
-        return self._judge(now_ns, doubt(self._store))
+        return self._judge(now_ns, staleness(self._store))
 
     def sweep(self, now_ns: int) -> bool:
         """Count one more hour; whether there is one that had not been counted yet."""
@@ -80,81 +80,83 @@ class Evaluator:
         hour, chosen = self._next(now_s)
         try:
             done = self._count(
-                chosen, hour * HOUR_S, (hour + 1) * HOUR_S, lambda one, error: one.fail_hour(error, hour)
+                chosen, hour * HOUR_S, (hour + 1) * HOUR_S, lambda known, error: known.fail_hour(error, hour)
             )
-            for one in done:
-                if one.missing and one.missing[-1] == hour:
-                    one.missing.pop()
-                    one.history_error = ""
+            for known in done:
+                if known.missing and known.missing[-1] == hour:
+                    known.missing.pop()
+                    known.history_error = ""
             if hour < now_s // HOUR_S:
-                self._kept.keep(self._tallies, [name for one in done for name in one.parts], hour)
+                self._kept.keep(self._tallies, [name for known in done for name in known.parts], hour)
         except Exception:
             if hour not in self._again:  # it is not counted, or not in the store
                 self._again.append(hour)
             raise
-        return any(one.missing and not one.history_error for one in self._counted())
+        return any(known.missing and not known.history_error for known in self._counted())
 
     @property
     def behind(self) -> int:
         """Hours that are still to be counted."""
-        return max((len(one.missing) for one in self._known.values()), default=0)
+        return max((len(known.missing) for known in self._known.values()), default=0)
 
     @property
     def errors(self) -> dict[str, str]:
         """Why objectives could not be counted, by slug."""
-        return {slug: one.why for slug, one in self._known.items() if one.why}
+        return {slug: known.why for slug, known in self._known.items() if known.why}
 
     @property
     def nbytes(self) -> int:
         return self._tallies.nbytes
 
-    def _counted(self) -> list[Known]:
-        return [one for one in self._known.values() if not one.refused]
+    def _counted(self) -> list[KnownObjective]:
+        return [known for known in self._known.values() if not known.refused]
 
     def _slices_s(self) -> list[int]:
-        methods = [one.objective.method for one in self._counted()]
-        return [one.slice_s for one in methods if isinstance(one, Timeslices)]
+        methods = [known.objective.method for known in self._counted()]
+        return [method.slice_s for method in methods if isinstance(method, Timeslices)]
 
     def _take(self, objectives: Iterable[Objective], planned: tuple[MaintenanceWindow, ...], now_s: int) -> None:
         """Let what is counted follow what is asked for. Raises StoreUnavailableError: then nothing was taken, and the next tick does."""
-        wanted = {one.slug: one for one in objectives}
-        same = planned == self._planned and wanted == {slug: one.objective for slug, one in self._known.items()}
-        if same and not any(self._turned(one, now_s) for one in self._counted()):
+        wanted = {objective.slug: objective for objective in objectives}
+        same = planned == self._planned and wanted == {slug: known.objective for slug, known in self._known.items()}
+        if same and not any(self._turned(known, now_s) for known in self._counted()):
             return
-        taken = {slug: self._known_as(one, now_s) for slug, one in wanted.items()}
-        new = [one for one in taken.values() if not one.loaded and not one.refused]
-        self._tallies.keep(name for one in taken.values() for name in one.parts)
-        self._tallies.reach(max((one.horizon_s for one in taken.values()), default=0) // HOUR_S + 1)
+        taken = {slug: self._known_as(objective, now_s) for slug, objective in wanted.items()}
+        new = [known for known in taken.values() if not known.loaded and not known.refused]
+        self._tallies.keep(name for known in taken.values() for name in known.parts)
+        self._tallies.reach(max((known.horizon_s for known in taken.values()), default=0) // HOUR_S + 1)
         self._tallies.advance(now_s)
         oldest = self._store.oldest_entry() if new else None
-        longest = max((one.horizon_s for one in new), default=0) // HOUR_S
-        names = [name for one in new for name in one.parts]
+        longest = max((known.horizon_s for known in new), default=0) // HOUR_S
+        names = [name for known in new for name in known.parts]
         stored = self._kept.load(self._tallies, names, now_s // HOUR_S - longest, now_s // HOUR_S)
-        for one in new:
-            hours = [stored.get(name, frozenset()) for name in one.parts]
-            one.missing = self._uncounted(one, frozenset.intersection(*hours), oldest, now_s)
-            one.loaded = True
+        for known in new:
+            hours = [stored.get(name, frozenset()) for name in known.parts]
+            known.missing = self._uncounted(known, frozenset.intersection(*hours), oldest, now_s)
+            known.loaded = True
         self._known = taken
         changed = set(planned) ^ set(self._planned)
         self._planned = planned
-        self._kept.forget({name for one in taken.values() for name in one.parts})
-        self._forget([span for one in changed for span in one.occurrences(_reach(now_s, LONGEST_PERIOD_S))], now_s)
+        self._kept.forget({name for known in taken.values() for name in known.parts})
+        self._forget(
+            [span for window in changed for span in window.occurrences(_reach(now_s, LONGEST_PERIOD_S))], now_s
+        )
 
-    def _known_as(self, objective: Objective, now_s: int) -> Known:
+    def _known_as(self, objective: Objective, now_s: int) -> KnownObjective:
         """What is known of it already, where that is still true: what is only said about an objective may change."""
         before = self._known.get(objective.slug)
         if before is not None and before.objective == objective and not self._turned(before, now_s):
             return before
-        found = known(objective, now_s)
-        if before is None or found.refused or before.refused:
-            return found
-        if found.parts.keys() <= before.parts.keys() and found.horizon_s <= before.horizon_s:
-            return replace(before, objective=objective, late_s=found.late_s, parts=found.parts)
-        return found
+        fresh = known_objective(objective, now_s)
+        if before is None or fresh.refused or before.refused:
+            return fresh
+        if fresh.parts.keys() <= before.parts.keys() and fresh.horizon_s <= before.horizon_s:
+            return replace(before, objective=objective, late_s=fresh.late_s, parts=fresh.parts)
+        return fresh
 
-    def _turned(self, one: Known, now_s: int) -> bool:
+    def _turned(self, known: KnownObjective, now_s: int) -> bool:
         """Whether its calendar's period now begins at another minute of the hour, as where clocks are set by half an hour."""
-        return not one.refused and one.late_s != alone(partial(late_s, one.objective, now_s))
+        return not known.refused and known.late_s != isolated(partial(late_s, known.objective, now_s))
 
     def _forget(self, spans: Iterable[Span], now_s: int) -> None:
         """What lies in a maintenance that was planned, or is no longer, is counted again."""
@@ -166,14 +168,14 @@ class Evaluator:
             if oldest <= hour <= now_s // HOUR_S
         }
         if hours:
-            for one in self._counted():
-                one.miss(hours)
+            for known in self._counted():
+                known.miss(hours)
 
-    def _uncounted(self, one: Known, stored: frozenset[int], kept_ns: int | None, now_s: int) -> list[int]:
+    def _uncounted(self, known: KnownObjective, stored: frozenset[int], kept_ns: int | None, now_s: int) -> list[int]:
         """Hours that must be read: all of the minute grid's, since only hours are stored, and older ones that are not."""
         newest = now_s // HOUR_S
-        oldest = max(now_s - one.horizon_s, now_s - self._retention_s) // HOUR_S
-        if kept_ns is not None and not isinstance(one.objective.indicator, Histogram):
+        oldest = max(now_s - known.horizon_s, now_s - self._retention_s) // HOUR_S
+        if kept_ns is not None and not isinstance(known.objective.indicator, Histogram):
             oldest = max(oldest, min(kept_ns // SECOND_NS // HOUR_S, newest))
         minutes = newest - MINUTES_S // HOUR_S
         return [hour for hour in range(oldest, newest + 1) if hour >= minutes or hour not in stored]
@@ -186,38 +188,42 @@ class Evaluator:
         return min(known_s, default=None)
 
     def _count(
-        self, chosen: Sequence[Known], from_s: int, to_s: int, fail: Callable[[Known, Exception], None]
-    ) -> list[Known]:
+        self,
+        chosen: Sequence[KnownObjective],
+        from_s: int,
+        to_s: int,
+        fail: Callable[[KnownObjective, Exception], None],
+    ) -> list[KnownObjective]:
         """Read the ledger between two times into the tallies; those that were counted."""
         blocks: dict[Series, Block] = {}
         done = []
-        for one, found in self._asking.ask(chosen, self._planned, from_s, to_s):
-            made = found if isinstance(found, Exception) else alone(partial(self._made, one, found, from_s))
+        for known, counts in self._query.counts(chosen, self._planned, from_s, to_s):
+            made = counts if isinstance(counts, Exception) else isolated(partial(self._made, known, counts, from_s))
             if isinstance(made, Exception):
-                fail(one, made)
+                fail(known, made)
             else:
                 blocks |= made
-                done.append(one)
-        self._tallies.put(blocks, [name for one in done for name in one.parts], from_s, to_s)
+                done.append(known)
+        self._tallies.put(blocks, [name for known in done for name in known.parts], from_s, to_s)
         return done
 
-    def _made(self, one: Known, by_split: Mapping[Split, Block], from_s: int) -> dict[Series, Block]:
-        return counted(one, self._admitted(one, by_split), from_s)
+    def _made(self, known: KnownObjective, by_split: Mapping[Split, Block], from_s: int) -> dict[Series, Block]:
+        return series_of(known, self._admitted(known, by_split), from_s)
 
-    def _admitted(self, one: Known, by_split: Mapping[Split, Block]) -> Mapping[Split, Block]:
+    def _admitted(self, known: KnownObjective, by_split: Mapping[Split, Block]) -> Mapping[Split, Block]:
         """Without values that have only requests that are not counted, and without those beyond the most."""
-        if not one.objective.split_by:
+        if not known.objective.split_by:
             return by_split
-        name = one.definition
+        name = known.definition
         new = [split for split, block in by_split.items() if (name, split) not in self._tallies.rows and block[1].any()]
         room = MOST_SPLITS - sum(series[0] == name for series in self._tallies.rows) if new else 0
         if len(new) > room:
-            for part in one.parts:
+            for part in known.parts:
                 self._tallies.forget_empty(part)
             room = MOST_SPLITS - sum(series[0] == name for series in self._tallies.rows)
         if new:
             too_many = f"it has more than {MOST_SPLITS} values: those after them are not judged"
-            one.note = too_many if len(new) > room else ""
+            known.note = too_many if len(new) > room else ""
         admitted = set(new[: max(room, 0)])
         return {
             split: block
@@ -230,38 +236,43 @@ class Evaluator:
         rows: dict[str, dict[Split, int]] = {}
         for (name, split), row in self._tallies.rows.items():
             rows.setdefault(name, {})[split] = row
-        found: list[Evaluation] = []
-        for one in self._known.values():
-            judged = alone(partial(self._judged, one, rows, sums, now_ns, why))
+        evaluations: list[Evaluation] = []
+        for known in self._known.values():
+            judged = isolated(partial(self._judged, known, rows, sums, now_ns, why))
             if isinstance(judged, Exception):
-                log.warning("objective.judge_failed", objective=one.objective.slug, error=reason(judged))
+                log.warning("objective.judge_failed", objective=known.objective.slug, error=reason(judged))
                 text = f"it cannot be judged: {reason(judged)}"
-                judged = [unjudged(one.objective, one.objective.scope, now_ns, text)]
-            found += judged
-        return found
+                judged = [unjudged(known.objective, known.objective.scope, now_ns, text)]
+            evaluations += judged
+        return evaluations
 
     def _judged(
-        self, one: Known, rows: Mapping[str, Mapping[Split, int]], sums: dict[int, Sums], now_ns: int, why: str
+        self,
+        known: KnownObjective,
+        rows: Mapping[str, Mapping[Split, int]],
+        sums: dict[int, Sums],
+        now_ns: int,
+        why: str,
     ) -> list[Evaluation]:
-        objective, found = one.objective, []
-        if one.refused:
-            return [unjudged(objective, objective.scope, now_ns, one.refused)]
-        since_s = (one.missing[-1] + 1) * HOUR_S if one.missing else 0
-        why = one.why or why
-        for split, row in rows.get(one.definition, {}).items():
-            seen = self._seen(one, split, row, rows, sums, now_ns // SECOND_NS, since_s)
-            if split and not one.missing and seen.is_empty:
+        objective, evaluations = known.objective, []
+        if known.refused:
+            return [unjudged(objective, objective.scope, now_ns, known.refused)]
+        since_s = (known.missing[-1] + 1) * HOUR_S if known.missing else 0
+        why = known.why or why
+        for split, row in rows.get(known.definition, {}).items():
+            seen = self._seen(known, split, row, rows, sums, now_ns // SECOND_NS, since_s)
+            if split and not known.missing and seen.is_empty:
                 continue  # it is of before
             scope = scope_of(objective, split)
-            found.append(replace(evaluate(objective, scope, seen, now_ns, self._planned, why), note=one.note))
-        if not found and objective.split_by:  # no value was seen yet
+            evaluations.append(replace(evaluate(objective, scope, seen, now_ns, self._planned, why), note=known.note))
+        if not evaluations and objective.split_by:  # no value was seen yet
             none = Counted(dict.fromkeys(lengths_s(objective.windows), Counts()), Counts(), since_s, self._recorded_s)
             return [evaluate(objective, objective.scope, none, now_ns, self._planned, why)]
-        return found or [unjudged(objective, objective.scope, now_ns, why or "it has not been counted yet")]
+        return evaluations or [unjudged(objective, objective.scope, now_ns, why or "it has not been counted yet")]
 
     def _seen(
         self,
-        one: Known,
+        known: KnownObjective,
         split: Split,
         row: int,
         rows: Mapping[str, Mapping[Split, int]],
@@ -269,7 +280,7 @@ class Evaluator:
         now_s: int,
         since_s: int,
     ) -> Counted:
-        objective, requests = one.objective, None
+        objective, requests = known.objective, None
 
         def window(length_s: int, of: int) -> Counts:
             length_s = objective.counted_s(length_s)
@@ -278,14 +289,14 @@ class Evaluator:
             bad, total = sums[length_s]
             return Counts(int(bad[of]), int(total[of]))
 
-        under = rows.get(requests_of(one.definition), {}).get(split)
+        under = rows.get(requests_of(known.definition), {}).get(split)
         if isinstance(objective.method, Timeslices):
             requests = {
                 each.long_s: Counts() if under is None else window(each.long_s, under) for each in objective.windows
             }
         return Counted(
             {length: window(length, row) for length in lengths_s(objective.windows)},
-            self._period(one, split, row, rows, sums, now_s),
+            self._period(known, split, row, rows, sums, now_s),
             since_s,
             self._recorded_s,
             requests,
@@ -293,7 +304,7 @@ class Evaluator:
 
     def _period(
         self,
-        one: Known,
+        known: KnownObjective,
         split: Split,
         row: int,
         rows: Mapping[str, Mapping[Split, int]],
@@ -301,35 +312,35 @@ class Evaluator:
         now_s: int,
     ) -> Counts:
         """Of the period so far; sums are asked once for all objectives that share it (by its start, where it has one, below 0)."""
-        period = one.objective.period
+        period = known.objective.period
         from_s = 0 if isinstance(period, Rolling) else period_at(period, now_s * SECOND_NS).from_ns // SECOND_NS
         key = period.period_s if isinstance(period, Rolling) else -from_s
         if key not in sums:
             sums[key] = self._tallies.window(key, now_s) if key >= 0 else self._tallies.since(from_s, now_s)
         bad, total = int(sums[key][0][row]), int(sums[key][1][row])
-        late = rows.get(late_of(one.definition, one.late_s), {}).get(split) if one.late_s else None
+        late = rows.get(late_of(known.definition, known.late_s), {}).get(split) if known.late_s else None
         if late is not None:
             first_bad, first_total = self._tallies.hour(from_s // HOUR_S, late)
             bad, total = bad + first_bad, total + first_total
         return Counts(bad, total)
 
-    def _next(self, now_s: int) -> tuple[int, list[Known]]:
+    def _next(self, now_s: int) -> tuple[int, list[KnownObjective]]:
         """The newest hour that somebody misses; else one that is due; else the next of the round, every other time a recent one.
 
         Whoever failed is tried again once a tick, after all others.
         """
         every = self._counted()
-        behind = [one for one in every if one.missing and not one.history_error]
+        behind = [known for known in every if known.missing and not known.history_error]
         if behind:
-            hour = max(one.missing[-1] for one in behind)
-            return hour, [one for one in behind if one.missing[-1] == hour]
+            hour = max(known.missing[-1] for known in behind)
+            return hour, [known for known in behind if known.missing[-1] == hour]
         if self._again:
             return self._again.pop(), every
-        failed = [one for one in every if one.missing]
+        failed = [known for known in every if known.missing]
         self._round += 1
         if failed and self._round % 2:
-            one = failed[self._round // 2 % len(failed)]
-            return one.missing[-1], [one]
+            known = failed[self._round // 2 % len(failed)]
+            return known.missing[-1], [known]
         reach = min(self._retention_s // HOUR_S, self._tallies.hours.capacity - 1)
         among = 6 if self._round % 2 else max(reach, 1)
         return now_s // HOUR_S - self._round // 2 % among, every

@@ -13,17 +13,17 @@ LASTING_S = 15.0
 """A doubt counts once it has lasted so long: a request is served a moment before it is in the ledger."""
 
 
-class Doubt:
+class FreshnessCheck:
     """Remembers since when there is a doubt. One per process."""
 
     def __init__(self, stale_after_s: float) -> None:
         self._stale_after_s = stale_after_s
         self._since: datetime | None = None
 
-    def about(self, store: Store, now: datetime) -> str:
+    def problem(self, store: Store, now: datetime) -> str:
         """Why the ledger is not to be believed, in words; empty where it is. Raises StoreUnavailableError and StoreError."""
         newest_ns = store.newest_end(int(now.timestamp() * 1e9))
-        seen = {one.component: one for one in observations()}
+        seen = {observed.component: observed for observed in observations()}
         why = missing(
             freshness(newest_ns, seen.get("telemetry"), seen.get("gateway"), now, self._stale_after_s), PATIENCE_S
         )
@@ -35,11 +35,13 @@ class Doubt:
 def freshness(
     newest_ns: int | None, telemetry: Observed | None, gateway: Observed | None, now: datetime, stale_after_s: float
 ) -> Freshness:
-    told, gate = judge(telemetry, now, stale_after_s)[0], judge(gateway, now, stale_after_s)[0]
+    telemetry_state, gateway_state = judge(telemetry, now, stale_after_s)[0], judge(gateway, now, stale_after_s)[0]
     return Freshness(
         newest_s=None if newest_ns is None else max(0.0, now.timestamp() - newest_ns / 1e9),
-        telemetry=told,
-        gateway=gate,
-        gateway_per_s=gateway.figures.get("requests_per_s") if gateway and gate in ("up", "degraded") else None,
-        behind_s=telemetry.figures.get("behind_s") if telemetry and told in ("up", "degraded") else None,
+        telemetry=telemetry_state,
+        gateway=gateway_state,
+        gateway_per_s=gateway.figures.get("requests_per_s")
+        if gateway and gateway_state in ("up", "degraded")
+        else None,
+        behind_s=telemetry.figures.get("behind_s") if telemetry and telemetry_state in ("up", "degraded") else None,
     )

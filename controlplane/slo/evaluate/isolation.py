@@ -8,7 +8,7 @@ from controlplane.telemetry.store import StoreUnavailableError
 T = TypeVar("T")
 
 
-def alone(work: Callable[[], T]) -> T | Exception:
+def isolated(work: Callable[[], T]) -> T | Exception:
     """What `work` returns, or why it failed. Raises StoreUnavailableError alone, because then it is no one's failure."""
     try:
         return work()

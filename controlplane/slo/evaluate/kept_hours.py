@@ -27,15 +27,15 @@ class KeptHours:
         if not names:
             return {}
         table = self._store.tallies(list(names), from_hour, to_hour)
-        found: dict[str, set[int]] = {}
+        loaded: dict[str, set[int]] = {}
         columns = (table[name].to_pylist() for name in ("definition", "hour", "splits", "bad", "total"))
         for name, hour, splits, bad, total in zip(*columns, strict=True):
-            found.setdefault(name, set()).add(hour)
+            loaded.setdefault(name, set()).add(hour)
             if any(total):
                 self.oldest = hour if self.oldest is None else min(hour, self.oldest)
             for split, bad_, total_ in zip(splits, bad, total, strict=True):
                 tallies.put_hours((name, tuple(json.loads(split))), hour, bad_, total_)
-        return {name: frozenset(hours) for name, hours in found.items()}
+        return {name: frozenset(hours) for name, hours in loaded.items()}
 
     def keep(self, tallies: Tallies, names: Iterable[str], hour: int) -> None:
         """Write down an hour that is over, where the store has it not, or otherwise.
@@ -47,7 +47,7 @@ class KeptHours:
         for (name, split), row in tallies.rows.items():
             if name in counts and (total[row] or not split):
                 counts[name].append((json.dumps(split), int(bad[row]), int(total[row])))
-        hashes = {name: hash(tuple(found)) for name, found in counts.items()}
+        hashes = {name: hash(tuple(rows)) for name, rows in counts.items()}
         changed = [name for name in counts if self._written.get(name, {}).get(hour) != hashes[name]]
         if not changed:
             return
@@ -62,7 +62,7 @@ class KeptHours:
             hours[hour] = hashes[name]
             if len(hours) > 2 * tallies.hours.capacity:  # those that are in memory no longer are not counted again
                 oldest = tallies.hours.head - tallies.hours.capacity
-                self._written[name] = {at: found for at, found in hours.items() if at >= oldest}
+                self._written[name] = {at: digest for at, digest in hours.items() if at >= oldest}
 
     def forget(self, names: Iterable[str]) -> None:
         """Remember only what was written of these definitions."""

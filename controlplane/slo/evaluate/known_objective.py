@@ -9,13 +9,13 @@ from controlplane.slo.core.count_plan import Block, Split, definition, parts
 from controlplane.slo.core.objective import Objective, Rolling
 from controlplane.slo.core.period import SECOND_NS, check, horizon_s, period_at
 from controlplane.slo.core.windows import HOUR_S
-from controlplane.slo.evaluate.isolation import alone, reason
+from controlplane.slo.evaluate.isolation import isolated, reason
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass
-class Known:
+class KnownObjective:
     """`error` is of the newest minutes, `history_error` of an older hour, `refused` of the objective itself."""
 
     objective: Objective
@@ -68,21 +68,23 @@ def late_s(objective: Objective, now_s: int) -> int:
     return period_at(objective.period, now_s * SECOND_NS).from_ns // SECOND_NS % HOUR_S
 
 
-def known(objective: Objective, now_s: int) -> Known:
+def known_objective(objective: Objective, now_s: int) -> KnownObjective:
     """What there is to count of an objective; one that cannot be counted says why in `refused`."""
-    found = alone(lambda: _known(objective, now_s))
-    if isinstance(found, Known):
-        return found
-    log.warning("objective.refused", objective=objective.slug, error=reason(found))
-    return Known(objective, refused=reason(found))
+    made = isolated(lambda: _counted(objective, now_s))
+    if isinstance(made, KnownObjective):
+        return made
+    log.warning("objective.refused", objective=objective.slug, error=reason(made))
+    return KnownObjective(objective, refused=reason(made))
 
 
-def _known(objective: Objective, now_s: int) -> Known:
+def _counted(objective: Objective, now_s: int) -> KnownObjective:
     check(objective)
     name, late = definition(objective), late_s(objective, now_s)
-    return Known(objective, name, horizon_s(objective), late, parts(objective, name, late))
+    return KnownObjective(objective, name, horizon_s(objective), late, parts(objective, name, late))
 
 
-def counted(one: Known, by_split: Mapping[Split, Block], from_s: int) -> dict[tuple[str, Split], Block]:
+def series_of(known: KnownObjective, by_split: Mapping[Split, Block], from_s: int) -> dict[tuple[str, Split], Block]:
     """Every series of an objective, of its requests by split."""
-    return {(name, split): made(block, from_s) for name, made in one.parts.items() for split, block in by_split.items()}
+    return {
+        (name, split): made(block, from_s) for name, made in known.parts.items() for split, block in by_split.items()
+    }

@@ -20,8 +20,8 @@ def take(name: str, holder: str, now: datetime, lasts: timedelta) -> int:
     """
     if not _taken(name, holder, now, lasts):
         return 0
-    found = Lease.objects.filter(name=name, holder=holder).values_list("generation", flat=True)
-    return found.first() or 0
+    generations = Lease.objects.filter(name=name, holder=holder).values_list("generation", flat=True)
+    return generations.first() or 0
 
 
 def fence(name: str, holder: str, generation: int) -> None:

@@ -32,14 +32,15 @@ def write(evaluations: Sequence[Evaluation], now: datetime, broken: Mapping[str,
     before = {row.key: row for row in ObjectiveState.objects.defer("document")}
     rows = [
         row
-        for one in evaluations
-        if one.alert.objective.slug in ids
-        and (row := _row(one, ids[one.alert.objective.slug], before.get(one.alert.key), now)) is not None
+        for evaluation in evaluations
+        if evaluation.alert.objective.slug in ids
+        and (row := _row(evaluation, ids[evaluation.alert.objective.slug], before.get(evaluation.alert.key), now))
+        is not None
     ]
     rows += [_unknown(slug, ids[slug], {}, why, before.get(slug), now) for slug, why in broken.items() if slug in ids]
     others = _put(rows, before, now)
-    if gone := before.keys() - {one.alert.key for one in evaluations} - broken.keys() - others:
-        ObjectiveState.objects.filter(key__in=list(gone)).delete()
+    if obsolete := before.keys() - {evaluation.alert.key for evaluation in evaluations} - broken.keys() - others:
+        ObjectiveState.objects.filter(key__in=list(obsolete)).delete()
 
 
 def _put(rows: Sequence[ObjectiveState], before: Mapping[str, ObjectiveState], now: datetime) -> set[str]:
@@ -98,8 +99,8 @@ def beat(tick: Tick) -> None:
     Tick.objects.filter(at__lt=tick.at - KEPT).delete()
 
 
-def _row(one: Evaluation, objective: int, before: ObjectiveState | None, now: datetime) -> ObjectiveState | None:
-    alert = one.alert
+def _row(evaluation: Evaluation, objective: int, before: ObjectiveState | None, now: datetime) -> ObjectiveState | None:
+    alert = evaluation.alert
     looks = (alert.state, alert.severity or "", alert.maintenance)
     same = before is not None and (before.state, before.severity, before.maintenance) == looks
     lasts = before is not None and (same or alert.state == before.state == "unknown")
@@ -114,5 +115,5 @@ def _row(one: Evaluation, objective: int, before: ObjectiveState | None, now: da
         severity=alert.severity or "",
         maintenance=alert.maintenance,
         since=before.since if before is not None and lasts else now,
-        document=one.document(),
+        document=evaluation.document(),
     )

@@ -151,15 +151,15 @@ class StoredObjective(models.Model):
             self._check(self.to_objective())
         except (ValueError, TypeError) as error:
             field = FIELDS.get(str(error).partition("=")[0], "")
-            known = {one.name for one in self._meta.fields}
+            known = {field.name for field in self._meta.fields}
             raise ValidationError({field: str(error)} if field in known else str(error)) from None
 
     def _check(self, objective: Objective) -> None:
         check(objective)
         if isinstance(objective.indicator, Histogram):
-            from controlplane.slo.evaluate.bucket_edges import judged_by
+            from controlplane.slo.evaluate.bucket_edges import check_edges
 
-            judged_by(objective.indicator)
+            check_edges(objective.indicator)
         if self.indicator_kind == "histogram" and (self.scope or self.split_by):
             raise ValueError(f"scope={self.scope} is of requests, and a histogram has none: narrow it by metric_labels")
         if self.indicator_kind == "histogram" and self.method == "timeslices":

@@ -10,7 +10,7 @@ from django.db import models
 
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.period import Span
-from controlplane.slo.evaluate.isolation import alone, reason
+from controlplane.slo.evaluate.isolation import isolated, reason
 from controlplane.slo.models.objective import StoredObjective
 
 log = structlog.get_logger(__name__)
@@ -64,7 +64,7 @@ class Maintenance(models.Model):
             self.to_window()
         except (ValueError, TypeError) as error:
             field = str(error).partition("=")[0]
-            known = {one.name for one in self._meta.fields}
+            known = {field.name for field in self._meta.fields}
             raise ValidationError({field: str(error)} if field in known else str(error)) from None
 
 
@@ -72,10 +72,10 @@ def enabled_maintenance() -> list[MaintenanceWindow]:
     """All that are enabled; rows written past validation, and those whose time nobody can tell, are left out and logged."""
     now_ns = time.time_ns()
     today = Span(now_ns, now_ns + 1)
-    found = []
+    windows = []
     for row in Maintenance.objects.filter(enabled=True).prefetch_related("objectives"):
         slugs = frozenset(objective.slug for objective in row.objectives.all())
-        value = alone(partial(row.to_window, slugs))
+        value = isolated(partial(row.to_window, slugs))
         why = reason(value) if isinstance(value, Exception) else value.refusal(today)
         if why and (row.pk, why) not in _REFUSED:
             log.warning("maintenance.refused", maintenance=row.pk, error=why)
@@ -83,5 +83,5 @@ def enabled_maintenance() -> list[MaintenanceWindow]:
         if why:
             continue
         if isinstance(value, MaintenanceWindow):
-            found.append(value)
-    return found
+            windows.append(value)
+    return windows

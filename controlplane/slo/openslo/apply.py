@@ -10,7 +10,7 @@ from django.db import transaction
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.openslo.core import weir
-from controlplane.slo.openslo.core.apply_plan import State, Step, Stored, plan
+from controlplane.slo.openslo.core.apply_plan import Step, StoredDocument, StoredState, plan_steps
 from controlplane.slo.openslo.core.lint import Linted, lint
 from controlplane.slo.openslo.core.problem import Problem, shown
 from controlplane.slo.openslo.core.reading import Document, read
@@ -66,10 +66,10 @@ def apply(
     """
     linted = lint(texts, known_documents())
     # Of what is wrong there is no plan.
-    steps = [] if linted.errors else plan(linted, state(), label, prune=prune, adopt=adopt)
-    found = Applied(linted, steps, [], False)
-    if not found.possible:
-        return found
+    steps = [] if linted.errors else plan_steps(linted, state(), label, prune=prune, adopt=adopt)
+    applied = Applied(linted, steps, [], False)
+    if not applied.possible:
+        return applied
     refusals: list[Problem] = []
     try:
         with transaction.atomic():
@@ -85,18 +85,19 @@ def known_documents() -> list[Document]:
     return [document for row in AppliedDocument.objects.all() for document in read(row.text, row.source)[0]]
 
 
-def state() -> State:
+def state() -> StoredState:
     objectives: dict[str, Objective] = {}
     for row in StoredObjective.objects.select_related("owner"):
         objectives[row.slug] = row.to_objective()
     documents = {
-        (row.kind, row.name): Stored(row.label, row.source, row.text, row.slug) for row in AppliedDocument.objects.all()
+        (row.kind, row.name): StoredDocument(row.label, row.source, row.text, row.slug)
+        for row in AppliedDocument.objects.all()
     }
-    return State(objectives, documents)
+    return StoredState(objectives, documents)
 
 
 def _carry_out(linted: Linted, steps: Iterable[Step], label: str, who: str) -> list[Problem]:
-    documents = {(one.kind, one.name): one for one in linted.documents}
+    documents = {(document.kind, document.name): document for document in linted.documents}
     refusals = []
     for step in steps:
         if step.action == "prune":
@@ -135,7 +136,7 @@ def _save(document: Document, linted: Linted, step: Step, label: str, who: str) 
 
 def annotations_of(document: Document) -> dict[str, str]:
     node = document.node.at("metadata", "annotations")
-    return {name: one.text for name, one in node.mapping.items()} if node else {}
+    return {name: value.text for name, value in node.mapping.items()} if node else {}
 
 
 FIELDS: dict[str, tuple[str | int, ...]] = {
@@ -156,12 +157,12 @@ FIELDS: dict[str, tuple[str | int, ...]] = {
 
 def _refused(document: Document, error: ValidationError) -> list[Problem]:
     by_field: dict[str, list[Any]] = error.error_dict if hasattr(error, "error_dict") else {"": error.error_list}
-    found = []
+    problems = []
     for field, errors in by_field.items():
         node = document.node.at(*FIELDS.get(field, ("metadata", "name"))) or document.node
         path = ".".join(str(part) for part in FIELDS.get(field, ()))
         words = f"{path}={shown(node.plain)}: " if path else ""
-        for one in errors:
-            message = words + " ".join(one.messages)
-            found.append(Problem(document.source, node.mark, "error", "objective", path, message))
-    return found
+        for detail in errors:
+            message = words + " ".join(detail.messages)
+            problems.append(Problem(document.source, node.mark, "error", "objective", path, message))
+    return problems

@@ -15,13 +15,13 @@ class FilesError(Exception):
 
 def texts(paths: Iterable[str]) -> dict[str, str]:
     """Texts by path as given; of a folder all `.yaml` and `.yml` below it, hidden folders left out. Raises FilesError."""
-    found: dict[str, str] = {}
+    by_path: dict[str, str] = {}
     for path in paths:
         for file in _files(Path(path)):
-            if len(found) >= MOST_FILES:
+            if len(by_path) >= MOST_FILES:
                 raise FilesError(f"{path} has more than {MOST_FILES} files: name a smaller folder")
-            found[str(file)] = _text(file)
-    return found
+            by_path[str(file)] = _text(file)
+    return by_path
 
 
 def _files(path: Path) -> Iterator[Path]:

@@ -34,18 +34,18 @@ def drafted(saved: StoredObjective | None, given: QueryDict) -> Objective:
         raise DraftError(
             {"" if name == "__all__" else name: [str(text) for text in texts] for name, texts in form.errors.items()}
         )
-    found: StoredObjective = form.instance
-    return found.to_objective()
+    draft: StoredObjective = form.instance
+    return draft.to_objective()
 
 
 def differing(saved: StoredObjective | None, given: QueryDict) -> QueryDict:
     """What of `given` is not as it is saved: the shortest URL of the same draft."""
-    before, found = _plain(saved), QueryDict(mutable=True)
+    before, changes = _plain(saved), QueryDict(mutable=True)
     for name in _names(before):
         if name in given and _same(name, given.getlist(name)) != _same(name, before.getlist(name)):
             texts = [_compact(text) for text in given.getlist(name)] if name == "windows" else given.getlist(name)
-            found.setlist(name, texts)
-    return found
+            changes.setlist(name, texts)
+    return changes
 
 
 def _data(saved: StoredObjective | None, given: QueryDict) -> QueryDict:

@@ -23,13 +23,13 @@ def preview(
     Raises ValueError where a window is longer than the period or a histogram cannot judge it, StoreUnavailableError and StoreError.
     """
     known: dict[tuple[str, object], dict[Split, History]] = {}
-    found = []
+    variants = []
     for name, objective in objectives.items():
-        longest_s = max((one.long_s for one in objective.windows), default=0)
+        longest_s = max((window.long_s for window in objective.windows), default=0)
         key = definition(objective), (objective.period, longest_s, step_of(objective))
         if key not in known:
             known[key] = histories(store, objective, planned, from_s, to_s)
-        largest = sorted(known[key].items(), key=lambda one: -int(one[1].total.sum()))
+        largest = sorted(known[key].items(), key=lambda item: -int(item[1].total.sum()))
         replays = {split: replay(history, objective) for split, history in largest[:MOST_SPLITS]}
-        found.append(Variant(name, objective, replays, max(0, len(largest) - MOST_SPLITS)))
-    return found
+        variants.append(Variant(name, objective, replays, max(0, len(largest) - MOST_SPLITS)))
+    return variants

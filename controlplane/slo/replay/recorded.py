@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from controlplane.slo.core.count_plan import GRID_S, Block, Plan, Split
+from controlplane.slo.core.count_plan import GRID_S, Block, CountPlan, Split
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Objective, Timeslices
 from controlplane.slo.core.period import SECOND_NS, period_at
@@ -39,7 +39,7 @@ def histories(
     if isinstance(objective.indicator, Histogram):
         block = grown(store, objective.indicator, start_s, end_s)
         return {(): _history(objective, block, start_s, from_s, recorded_s)}
-    plan = Plan([objective], planned)
+    plan = CountPlan([objective], planned)
     window = Window(start_s * SECOND_NS, end_s * SECOND_NS)
     classes = store.classes(window, plan.cuts, plan.dimensions, step_s)
     classes = replace(classes, step=classes.step * (step_s // GRID_S))

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.slo.core.count_plan import GRID_S, Plan, Split, definition
+from controlplane.slo.core.count_plan import GRID_S, CountPlan, Split, definition
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Objective, Timeslices
 from controlplane.slo.core.sli import MEASURES, Availability, Cost, Indicator, Latency
@@ -25,7 +25,7 @@ Events = dict[tuple[str, Split, int], tuple[int, int]]
 """Bad and total by slug, split and step; steps without events left out."""
 
 
-def counted(store: Store, plan: Plan) -> Events:
+def counted(store: Store, plan: CountPlan) -> Events:
     classes = store.classes(Window(FROM_S * NS, TO_S * NS), plan.cuts, plan.dimensions, GRID_S)
     return {
         (task.objective.slug, split, FROM_S // GRID_S + step): (int(block[0, step]), int(block[1, step]))
@@ -93,7 +93,7 @@ def test_the_store_counts_what_judging_row_by_row_gives(store: Store, seed: int)
     objectives = random_objectives(source, ledger, 80)
     store.insert_requests(ledger, 1)
 
-    assert counted(store, Plan(objectives)) == judged(ledger, objectives)
+    assert counted(store, CountPlan(objectives)) == judged(ledger, objectives)
 
 
 def test_amended_and_withdrawn_rows_count_as_they_are_now(store: Store) -> None:
@@ -105,7 +105,7 @@ def test_amended_and_withdrawn_rows_count_as_they_are_now(store: Store) -> None:
     store.withdraw_requests([key_of(row) for row in ledger[50:100]], version=9)
     objectives = [Objective("up", "", Availability(), 0.99)]
 
-    assert counted(store, Plan(objectives)) == judged([*amended, *ledger[100:]], objectives)
+    assert counted(store, CountPlan(objectives)) == judged([*amended, *ledger[100:]], objectives)
 
 
 def test_planned_maintenance_counts_for_nothing_where_it_is_planned(store: Store) -> None:
@@ -121,7 +121,7 @@ def test_planned_maintenance_counts_for_nothing_where_it_is_planned(store: Store
         minute = (row.entry_start_ns // NS - FROM_S) // 60
         return not (row.model == "chat-large" and 10 <= minute < 20) and not (slug == "b" and 40 <= minute < 45)
 
-    found = counted(store, Plan(objectives, [model, only_b]))
+    found = counted(store, CountPlan(objectives, [model, only_b]))
     expected: Events = {}
     for one in objectives:
         expected |= judged([row for row in ledger if counts(row, one.slug)], [one])
@@ -142,7 +142,7 @@ def test_a_slice_is_bad_when_too_few_of_its_requests_were_good(store: Store) -> 
     expected = {
         ("up", (), number * 30): (int(sum(events) < 0.6 * len(events)), 1) for number, events in by_slice.items()
     }
-    assert counted(store, Plan([one])) == expected
+    assert counted(store, CountPlan([one])) == expected
 
 
 def test_what_is_counted_is_told_from_what_is_only_said_about_it() -> None:

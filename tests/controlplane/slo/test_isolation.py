@@ -12,7 +12,7 @@ from django.conf import settings
 
 from controlplane.controller.loop import Controller, Fence
 from controlplane.slo.core.alert import Alert
-from controlplane.slo.core.count_plan import Plan
+from controlplane.slo.core.count_plan import CountPlan
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Calendar, Objective, Rolling, Timeslices
 from controlplane.slo.core.sli import Availability, Cost, Latency
@@ -157,9 +157,9 @@ def test_an_objective_that_fails_while_it_is_counted_ends_no_other(
 ) -> None:
     ledger = rows(random.Random(6), 300, (NOW_S - HOUR_S) * NS, NOW_S * NS)
     store.insert_requests(ledger, 1)
-    counted = Plan.counting
+    counted = CountPlan.counting
 
-    def counting(self: Plan, *given: Any) -> Any:
+    def counting(self: CountPlan, *given: Any) -> Any:
         found = counted(self, *given)
         real: Callable[[Any], Any] = found.requests
 
@@ -171,7 +171,7 @@ def test_an_objective_that_fails_while_it_is_counted_ends_no_other(
         found.requests = requests
         return found
 
-    monkeypatch.setattr(Plan, "counting", counting)
+    monkeypatch.setattr(CountPlan, "counting", counting)
     evaluator = Evaluator(store)
     evaluator.tick([UP, replace(UP, slug="odd")], [], NOW_S * NS)
     swept(evaluator)

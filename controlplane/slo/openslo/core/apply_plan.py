@@ -21,7 +21,7 @@ class Change(NamedTuple):
     after: Any
 
 
-class Stored(NamedTuple):
+class StoredDocument(NamedTuple):
     label: str
     source: str
     text: str
@@ -40,20 +40,22 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class StoredState:
     """What there is: objectives by slug, and documents."""
 
     objectives: Mapping[str, Objective] = field(default_factory=dict)
-    documents: Mapping[Key, Stored] = field(default_factory=dict)
+    documents: Mapping[Key, StoredDocument] = field(default_factory=dict)
 
 
-def plan(linted: Linted, state: State, label: str, *, prune: bool = False, adopt: bool = False) -> list[Step]:
+def plan_steps(
+    linted: Linted, state: StoredState, label: str, *, prune: bool = False, adopt: bool = False
+) -> list[Step]:
     """A step for each document, then what would be pruned: documents of the same label that are not among them.
 
     `label` empty imports once: only what no other label owns is touched.
     """
-    wanted = {(one.kind, one.name) for one in linted.documents}
-    steps = [_step(one, linted, state, label, adopt) for one in linted.documents]
+    wanted = {(document.kind, document.name) for document in linted.documents}
+    steps = [_step(document, linted, state, label, adopt) for document in linted.documents]
     if prune and label:
         for (kind, name), stored in sorted(state.documents.items()):
             if stored.label == label and (kind, name) not in wanted:
@@ -61,7 +63,7 @@ def plan(linted: Linted, state: State, label: str, *, prune: bool = False, adopt
     return steps
 
 
-def _step(wanted: Document, linted: Linted, state: State, label: str, adopt: bool) -> Step:
+def _step(wanted: Document, linted: Linted, state: StoredState, label: str, adopt: bool) -> Step:
     kind, name = wanted.kind, wanted.name
     objective = linted.objectives.get(name) if kind == "SLO" else None
     slug = objective.slug if objective else ""
@@ -89,7 +91,7 @@ def _step(wanted: Document, linted: Linted, state: State, label: str, adopt: boo
     return Step(action, kind, name, slug, wanted.source, changes, note)
 
 
-def _conflict(stored: Stored | None, existing: Objective | None, label: str, adopt: bool) -> str:
+def _conflict(stored: StoredDocument | None, existing: Objective | None, label: str, adopt: bool) -> str:
     if adopt:
         return ""
     if stored is not None and stored.label not in ("", label):
@@ -111,13 +113,13 @@ def differences(before: Objective | None, after: Objective | None) -> Iterator[C
 
 def flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Nested fields by dotted names; lists as they are."""
-    found: dict[str, Any] = {}
+    fields: dict[str, Any] = {}
     for name, value in tree.items():
         if isinstance(value, Mapping) and value:
-            found.update(flat(value, f"{prefix}{name}."))
+            fields.update(flat(value, f"{prefix}{name}."))
         elif value not in ({}, [], "", None):
-            found[f"{prefix}{name}"] = value
-    return found
+            fields[f"{prefix}{name}"] = value
+    return fields
 
 
 def summary(steps: Sequence[Step]) -> dict[Action, int]:

@@ -31,10 +31,10 @@ REMEDY = "write a whole number and one of m, h, d, w, M, Q, Y, such as 30d"
 
 def parts(text: str) -> tuple[int, Unit]:
     """Its number and unit. Raises ValueError."""
-    found = SHORTHAND.fullmatch(text)
-    if not found:
+    match = SHORTHAND.fullmatch(text)
+    if not match:
         raise ValueError(f"is no duration: {REMEDY}")
-    return int(found[1]), cast(Unit, found[2])
+    return int(match[1]), cast(Unit, match[2])
 
 
 def seconds(text: str) -> int:

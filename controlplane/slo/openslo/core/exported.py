@@ -80,7 +80,7 @@ def _text(into: Tree, field: str, value: str, most: int, name: str, exact: Tree)
 
 
 def annotations(objective: Objective) -> dict[str, str]:
-    found = {
+    values = {
         weir.OWNER: objective.owner,
         weir.RUNBOOK: objective.runbook,
         weir.SPLIT_BY: ", ".join(objective.split_by),
@@ -88,7 +88,7 @@ def annotations(objective: Objective) -> dict[str, str]:
         weir.MINIMUM_BAD_EVENTS: str(objective.minimum.bad),
         weir.WINDOWS: weir.windows_text(objective.windows),
     }
-    return {key: value for key, value in found.items() if value}
+    return {key: value for key, value in values.items() if value}
 
 
 def _indicator(objective: Objective) -> Tree:
@@ -150,24 +150,24 @@ def _duration(length_s: int, name: str, exact: Tree) -> str:
 
 def _target(objective: Objective, exact: Tree) -> Tree:
     value = threshold(objective)
-    found: Tree = {} if value is None else {"op": "lte", "value": value}
-    found["target"] = objective.target
+    target: Tree = {} if value is None else {"op": "lte", "value": value}
+    target["target"] = objective.target
     if isinstance(objective.method, Timeslices):
-        found["timeSliceTarget"] = objective.method.slice_target
-        found["timeSliceWindow"] = _duration(objective.method.slice_s, "slice_s", exact)
-    return found
+        target["timeSliceTarget"] = objective.method.slice_target
+        target["timeSliceWindow"] = _duration(objective.method.slice_s, "slice_s", exact)
+    return target
 
 
 def merged(source: Mapping[str, Any], wanted: Mapping[str, Any]) -> Tree:
     """`source` with what `wanted` says, key by key; what Weir knows nothing of stays as it was."""
-    found = copy.deepcopy(dict(source))
-    metadata = {**dict(found.get("metadata") or {})}
+    tree = copy.deepcopy(dict(source))
+    metadata = {**dict(tree.get("metadata") or {})}
     kept = {key: value for key, value in (metadata.get("annotations") or {}).items() if key not in weir.MEANT}
     metadata = {key: value for key, value in metadata.items() if key not in ("displayName", "labels", "annotations")}
     metadata.update({**wanted["metadata"], "annotations": {**kept, **wanted["metadata"]["annotations"]}})
-    spec = dict(found.get("spec") or {})
+    spec = dict(tree.get("spec") or {})
     service = spec.get("service")
     for name in ("indicatorRef", "description"):
         spec.pop(name, None)
     spec.update({**wanted["spec"], **({"service": service} if service else {})})
-    return {**found, "metadata": metadata, "spec": spec}
+    return {**tree, "metadata": metadata, "spec": spec}

@@ -91,8 +91,8 @@ class Located(NamedTuple):
     source: str
 
     def under(self, *names: str) -> "Located | None":
-        found = self.node.at(*names)
-        return Located(found, under(self.path, ".".join(names)), self.source) if found else None
+        node = self.node.at(*names)
+        return Located(node, under(self.path, ".".join(names)), self.source) if node else None
 
     def refuse(self, message: str, rule: str, *, kept: bool = False, mark: Mark | None = None) -> ImportRefusedError:
         return ImportRefusedError(self.source, Fault(mark or self.node.mark, rule, self.path, message), kept)
@@ -136,15 +136,18 @@ MINIMUM = ((weir.MINIMUM_EVENTS, DEFAULT_MINIMUM.total), (weir.MINIMUM_BAD_EVENT
 
 def labels_of(node: Node | None) -> dict[str, str]:
     """A label of several values has them in one text."""
-    found = node.mapping if node else {}
-    return {name: ",".join(item.text for item in one.items) if one.items else one.text for name, one in found.items()}
+    labels = node.mapping if node else {}
+    return {
+        name: ",".join(item.text for item in value.items) if value.items else value.text
+        for name, value in labels.items()
+    }
 
 
 def _part(whole: Located, *names: str) -> Located:
-    found = whole.under(*names)
-    if found is None:
+    part = whole.under(*names)
+    if part is None:
         raise whole.refuse(f"{under(whole.path, '.'.join(names))} is missing", "required")
-    return found
+    return part
 
 
 def _single(spec: Located) -> Located:
@@ -174,11 +177,11 @@ def _indicator(spec: Located, target: Located, context: Context) -> tuple[Indica
 
 def _referred(spec: Located, context: Context) -> Located:
     reference = _part(spec, "indicatorRef")
-    found = context.find("SLI", reference.node.text)
-    if found is None:
+    sli = context.find("SLI", reference.node.text)
+    if sli is None:
         message = f"{reference.path}={reference.node.plain!r} is no SLI that is known: add it, or correct the name"
         raise reference.refuse(message, "unknown-reference")
-    return _part(Located(found.node, "", found.source), "spec")
+    return _part(Located(sli.node, "", sli.source), "spec")
 
 
 def _weir_source(metric: Located, context: Context) -> Located:
@@ -225,17 +228,17 @@ def _threshold(source: Located, spec: Located, target: Located) -> tuple[Indicat
     unit = given.at("unit")
     try:
         if measure == "cost":
-            found: Indicator = Cost(float(number))
+            indicator: Indicator = Cost(float(number))
         elif measure == "histogram":
             metric = given.at("metric")
-            found = Histogram(metric.text if metric else "", float(number), labels_of(given.at("labels")))
+            indicator = Histogram(metric.text if metric else "", float(number), labels_of(given.at("labels")))
         else:
             definition = given.at("ttft_definition")
             in_ms = float(number * 1000) if unit and unit.text == "s" else float(number)
-            found = Latency(measure, in_ms, **({"ttft_definition": definition.text} if definition else {}))
+            indicator = Latency(measure, in_ms, **({"ttft_definition": definition.text} if definition else {}))
     except ValueError as error:
         raise value.refuse(f"{value.path}={shown(value.node.plain)}: {error}", "range") from None
-    return found, labels_of(scope)
+    return indicator, labels_of(scope)
 
 
 def _availability(sources: Mapping[str, Located]) -> tuple[Indicator, dict[str, str]]:
@@ -308,8 +311,8 @@ def _method(spec: Located, target: Located, exact: Mapping[str, Any]) -> Occurre
 
 
 def _annotations(document: Document) -> dict[str, Located]:
-    found = document.node.at("metadata", "annotations")
-    values = found.mapping if found else {}
+    annotations = document.node.at("metadata", "annotations")
+    values = annotations.mapping if annotations else {}
     return {
         name: Located(node, f"metadata.annotations.{name}", document.source)
         for name, node in values.items()
@@ -327,10 +330,10 @@ def _exact(notes: Mapping[str, Located], source: str) -> dict[str, Any]:
         "labels": lambda value: isinstance(value, dict) and all(isinstance(each, str) for each in value.values()),
     }
     try:
-        found = json.loads(note.node.text)
-        if isinstance(found, dict) and all(name in kinds and kinds[name](value) for name, value in found.items()):
-            datetime.fromisoformat(found.get("calendar_start", "2026-01-01"))
-            return found
+        values = json.loads(note.node.text)
+        if isinstance(values, dict) and all(name in kinds and kinds[name](value) for name, value in values.items()):
+            datetime.fromisoformat(values.get("calendar_start", "2026-01-01"))
+            return values
     except ValueError:
         pass
     raise note.refuse(f"{note.path} is not as Weir writes it: leave it out", "annotation")
@@ -340,12 +343,12 @@ def _split_by(notes: Mapping[str, Located]) -> tuple[str, ...]:
     note = notes.get(weir.SPLIT_BY)
     if note is None:
         return ()
-    found = tuple(part.strip() for part in note.node.text.split(",") if part.strip())
-    for part in found:
+    dimensions = tuple(part.strip() for part in note.node.text.split(",") if part.strip())
+    for part in dimensions:
         if part not in DIMENSIONS:
             message = f"{note.path}={part!r} is no dimension: use {', '.join(DIMENSIONS)}"
             raise note.refuse(message, "annotation")
-    return found
+    return dimensions
 
 
 def _whole(notes: Mapping[str, Located], name: str, default: int) -> int:
@@ -365,13 +368,13 @@ def windows_of(
     Raises ImportRefusedError for an annotation that cannot be read.
     """
     note = _annotations(document).get(weir.WINDOWS)
-    told, faults = _policies(document, context, period)
+    described, faults = _policies(document, context, period)
     if note is not None:
         try:
             return weir.windows_of(note.node.text), faults
         except ValueError as error:
             raise note.refuse(f"{note.path}: {error}", "annotation") from None
-    return (told or WORKBOOK), faults
+    return (described or WORKBOOK), faults
 
 
 def _policies(
@@ -396,15 +399,15 @@ def conditions(document: Document, context: Context) -> Iterator[tuple[Located, 
         here = Located(entry, f"spec.alertPolicies[{number}]", document.source)
         spec = _inline_or_found(entry, "alertPolicyRef", "AlertPolicy", context)
         listed = spec.at("conditions", 0) if spec else None
-        found = _inline_or_found(listed, "conditionRef", "AlertCondition", context) if listed else None
-        if found is not None and found.at("condition") is not None:
-            yield here, found
+        condition = _inline_or_found(listed, "conditionRef", "AlertCondition", context) if listed else None
+        if condition is not None and condition.at("condition") is not None:
+            yield here, condition
 
 
 def _inline_or_found(entry: Node, reference: str, kind: str, context: Context) -> Node | None:
     named = entry.at(reference)
-    found = context.find(kind, named.text) if named else None
-    return found.node.at("spec") if found else entry.at("spec")
+    document = context.find(kind, named.text) if named else None
+    return document.node.at("spec") if document else entry.at("spec")
 
 
 def _window(spec: Node, where: Located, length: int) -> tuple[Fault, BurnWindow | None]:

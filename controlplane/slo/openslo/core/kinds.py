@@ -269,7 +269,8 @@ OBJECTIVE = mapping(
 def is_composite(spec: Node) -> bool:
     objectives = spec.at("objectives")
     return any(
-        "indicator" in one.mapping or "indicatorRef" in one.mapping for one in (objectives.items if objectives else ())
+        "indicator" in objective.mapping or "indicatorRef" in objective.mapping
+        for objective in (objectives.items if objectives else ())
     )
 
 
@@ -283,20 +284,20 @@ def indicators(spec: Node, path: str) -> Iterator[Fault]:
         message = f"{under(path, own[0])} stands beside indicators of its objectives: keep one or the others"
         yield Fault(spec.of_key(own[0]), "one-of-fields", under(path, own[0]), message)
     objectives = spec.at("objectives")
-    for number_, one in enumerate(objectives.items if objectives else ()):
-        yield from exactly_one("indicator", "indicatorRef")(one, f"{path}.objectives[{number_}]")
+    for number_, objective in enumerate(objectives.items if objectives else ()):
+        yield from exactly_one("indicator", "indicatorRef")(objective, f"{path}.objectives[{number_}]")
 
 
 def slices(spec: Node, path: str) -> Iterator[Fault]:
     method, objectives = spec.at("budgetingMethod"), spec.at("objectives")
     wanted = {"Timeslices": ("timeSliceTarget", "timeSliceWindow"), "RatioTimeslices": ("timeSliceWindow",)}
-    for number_, one in enumerate(objectives.items if objectives else ()):
+    for number_, objective in enumerate(objectives.items if objectives else ()):
         for name in wanted.get(method.text if method else "", ()):
-            if one.mapping and name not in one.mapping:
+            if objective.mapping and name not in objective.mapping:
                 field = f"{path}.objectives[{number_}].{name}"
                 remedy = "write a share such as 0.95" if name == "timeSliceTarget" else "write 1m"
                 yield Fault(
-                    one.mark,
+                    objective.mark,
                     "required",
                     field,
                     f"{field} is missing: {method.text if method else ''} wants it; {remedy}",
@@ -312,11 +313,13 @@ def threshold_objectives(spec: Node, path: str) -> Iterator[Fault]:
     """A thresholdMetric is compared: with an operator and a value, and only once."""
     objectives = spec.at("objectives")
     entries = objectives.items if objectives else ()
-    for number_, one in enumerate(entries):
+    for number_, objective in enumerate(entries):
         for name in ("op", "value"):
-            if one.mapping and name not in one.mapping:
+            if objective.mapping and name not in objective.mapping:
                 field = f"{path}.objectives[{number_}].{name}"
-                yield Fault(one.mark, "required", field, f"{field} is missing: a thresholdMetric is compared with it")
+                yield Fault(
+                    objective.mark, "required", field, f"{field} is missing: a thresholdMetric is compared with it"
+                )
     if len(entries) > 1:
         message = f"{path}.objectives has {len(entries)} entries: a thresholdMetric has exactly one"
         yield Fault(entries[1].mark, "count", f"{path}.objectives", message)

@@ -81,7 +81,7 @@ class Linted(NamedTuple):
 
     @property
     def errors(self) -> list[Problem]:
-        return [one for one in self.problems if one.severity == "error"]
+        return [problem for problem in self.problems if problem.severity == "error"]
 
 
 def lint(texts: Mapping[str, str], known: Iterable[Document] = ()) -> Linted:
@@ -89,8 +89,8 @@ def lint(texts: Mapping[str, str], known: Iterable[Document] = ()) -> Linted:
     documents: list[Document] = []
     problems: list[Problem] = []
     for source, text in texts.items():
-        found, faults = read(text, source)
-        documents += found
+        parsed, faults = read(text, source)
+        documents += parsed
         problems += faults
     valid = []
     for document in documents:
@@ -156,8 +156,8 @@ def _people(document: Document, objective: Objective) -> Iterator[Fault]:
 
 
 def _numbers(document: Document, objective: Objective) -> Iterator[Fault]:
-    one = document.node.at("spec", "objectives", 0) or document.node
-    value, percent = one.at("value"), one.at("targetPercent")
+    entry = document.node.at("spec", "objectives", 0) or document.node
+    value, percent = entry.at("value"), entry.at("targetPercent")
     if isinstance(objective.indicator, Latency) and value is not None:
         ms = objective.indicator.threshold_ms
         if ms < 1:
@@ -173,7 +173,7 @@ def _numbers(document: Document, objective: Objective) -> Iterator[Fault]:
         message = (
             f"target {objective.target:g} lets {TEXT.share(1 - objective.target)} of requests be bad: 99 % is 0.99"
         )
-        yield Fault(one.of_key("target"), "target", "spec.objectives[0].target", message)
+        yield Fault(entry.of_key("target"), "target", "spec.objectives[0].target", message)
 
 
 def _period(document: Document) -> Iterator[Fault]:
@@ -205,9 +205,9 @@ def _windows(document: Document, context: Context, objective: Objective) -> Iter
             )
             yield Fault(mark, "window", path, message)
     for window in silent_windows(objective.windows, objective.target, length):
-        one = document.node.at("spec", "objectives", 0) or document.node
+        entry = document.node.at("spec", "objectives", 0) or document.node
         path = f"metadata.annotations.{weir.WINDOWS}" if note else "spec.objectives[0]"
-        mark = note.mark if note else one.of_key("target")
+        mark = note.mark if note else entry.of_key("target")
         yield Fault(mark, "window-silent", path, f"{path}: {words.silent_window(window, objective.target, length)}")
     if isinstance(objective.method, Timeslices):
         target = document.node.at("spec", "objectives", 0) or document.node
@@ -215,15 +215,15 @@ def _windows(document: Document, context: Context, objective: Objective) -> Iter
             path = "spec.objectives[0].timeSliceWindow"
             message = f"{path}: {words.coarse_window(window, objective.method.slice_s)}"
             yield Fault(target.of_key("timeSliceWindow"), "window-slice", path, message)
-    asked = list(conditions(document, context))
-    if note is not None and asked:
-        where = asked[0][0]
+    placed = list(conditions(document, context))
+    if note is not None and placed:
+        where = placed[0][0]
         message = f"{where.path} stands beside the annotation {weir.WINDOWS}, which alone counts: remove one of them"
         yield Fault(where.node.mark, "windows-twice", where.path, message)
     elif note is None:
         faults = windows_of(document, context, objective.period)[1]
         yield from faults
-        if len(faults) == len(asked):
+        if len(faults) == len(placed):
             message = f"metadata.annotations.{weir.WINDOWS} is missing, and no alert policy is followed: the SRE workbook's are assumed"
             yield Fault(
                 document.node.of_key("metadata"), "windows-assumed", f"metadata.annotations.{weir.WINDOWS}", message
@@ -239,7 +239,7 @@ def _place(document: Document, note: Node | None, duration: Node | None) -> tupl
 
 
 def by_file(problems: Sequence[Problem]) -> dict[str, list[Problem]]:
-    found: dict[str, list[Problem]] = {}
-    for one in problems:
-        found.setdefault(one.source, []).append(one)
-    return found
+    files: dict[str, list[Problem]] = {}
+    for problem in problems:
+        files.setdefault(problem.source, []).append(problem)
+    return files

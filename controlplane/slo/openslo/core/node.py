@@ -44,17 +44,17 @@ class Node:
 
     def at(self, *path: str | int) -> "Node | None":
         """The part under `path`, or None."""
-        found: Node | None = self
+        part: Node | None = self
         for step in path:
-            if found is None:
+            if part is None:
                 return None
             if isinstance(step, str):
-                found = found.mapping.get(step)
-            elif step < len(found.items):
-                found = found.items[step]
+                part = part.mapping.get(step)
+            elif step < len(part.items):
+                part = part.items[step]
             else:
                 return None
-        return found
+        return part
 
     def of_key(self, key: str) -> Mark:
         """Where to point at for a field of this mapping: its key where it is there, else the mapping."""

@@ -44,13 +44,13 @@ class Document:
 
     @property
     def kind(self) -> str:
-        found = self.node.at("kind")
-        return found.text if found else ""
+        node = self.node.at("kind")
+        return node.text if node else ""
 
     @property
     def name(self) -> str:
-        found = self.node.at("metadata", "name")
-        return found.text if found else ""
+        node = self.node.at("metadata", "name")
+        return node.text if node else ""
 
     @property
     def plain(self) -> Plain:
@@ -68,14 +68,14 @@ def read(text: str, source: str = "<text>") -> tuple[list[Document], list[Proble
     if len(text.encode("utf-8", "replace")) > MOST_BYTES:
         message = f"{source} is larger than {MOST_BYTES // 1024} KiB: split it into several files"
         return [], [Problem(source, Mark(1, 1), "error", "size", "", message)]
-    found: list[Document] = []
+    documents: list[Document] = []
     lines = LINE.findall(text)
     try:
         for node in _roots(text):
-            found += _documents(node, lines, source)
+            documents += _documents(node, lines, source)
     except UnreadableError as error:
-        return found, [Problem(source, error.mark, "error", error.rule, "", str(error))]
-    return found, []
+        return documents, [Problem(source, error.mark, "error", error.rule, "", str(error))]
+    return documents, []
 
 
 def value_of(text: str) -> Plain:

@@ -28,10 +28,10 @@ class Reference(NamedTuple):
 
 def index(documents: Iterable[Document]) -> dict[tuple[str, str], Document]:
     """By kind and name; of two the first."""
-    found: dict[tuple[str, str], Document] = {}
+    by_name: dict[tuple[str, str], Document] = {}
     for document in documents:
-        found.setdefault((document.kind, document.name), document)
-    return found
+        by_name.setdefault((document.kind, document.name), document)
+    return by_name
 
 
 def references(document: Document) -> Iterator[Reference]:
@@ -40,8 +40,8 @@ def references(document: Document) -> Iterator[Reference]:
         if ".metricSource.spec" in path or "connectionDetails" in path:
             continue
         for field, (kind, _) in FIELDS.items():
-            if (found := node.at(field)) is not None and found.text:
-                yield Reference(kind, found.text, found, f"{path}.{field}" if path else field, field)
+            if (named := node.at(field)) is not None and named.text:
+                yield Reference(kind, named.text, named, f"{path}.{field}" if path else field, field)
 
 
 def unknown(documents: Sequence[Document], known: Iterable[Document]) -> list[Problem]:
@@ -49,20 +49,24 @@ def unknown(documents: Sequence[Document], known: Iterable[Document]) -> list[Pr
     names = {*index(documents), *index(known)}
     names |= {(kind, name) for document in documents for kind, name in _inline(document)}
     services = {name for kind, name in names if kind == "Service"}
-    found = []
+    problems = []
     for document in documents:
-        for one in references(document):
-            if (one.kind, one.name) not in names:
-                message = f"{one.path}={one.name!r} is no {one.kind} that is known: add it, or correct the name"
-                severity = FIELDS[one.field][1]
-                found.append(Problem(document.source, one.node.mark, severity, "unknown-reference", one.path, message))
+        for reference in references(document):
+            if (reference.kind, reference.name) not in names:
+                message = f"{reference.path}={reference.name!r} is no {reference.kind} that is known: add it, or correct the name"
+                severity = FIELDS[reference.field][1]
+                problems.append(
+                    Problem(
+                        document.source, reference.node.mark, severity, "unknown-reference", reference.path, message
+                    )
+                )
         service = document.node.at("spec", "service") if document.kind == "SLO" else None
         if service is not None and services and service.text not in services:
             message = f"spec.service={service.plain!r} is no Service that is known: use one of {', '.join(sorted(services)[:10])}"
-            found.append(
+            problems.append(
                 Problem(document.source, service.mark, "warning", "unknown-reference", "spec.service", message)
             )
-    return found
+    return problems
 
 
 def _inline(document: Document) -> Iterator[tuple[str, str]]:
@@ -76,7 +80,7 @@ def _inline(document: Document) -> Iterator[tuple[str, str]]:
 def duplicates(documents: Sequence[Document]) -> list[Problem]:
     """Objects of one kind and name: which of them is meant cannot be known."""
     first: dict[tuple[str, str], Document] = {}
-    found = []
+    problems = []
     for document in documents:
         key = document.kind, document.name
         if not all(key):
@@ -86,5 +90,5 @@ def duplicates(documents: Sequence[Document]) -> list[Problem]:
             node = document.node.mapping["metadata"].mapping["name"]
             place = f"{other.source}:{other.node.mapping['metadata'].mapping['name'].mark.line}"
             message = f"metadata.name={document.name!r} is a second {document.kind} of that name, first at {place}: rename one"
-            found.append(Problem(document.source, node.mark, "error", "duplicate", "metadata.name", message))
-    return found
+            problems.append(Problem(document.source, node.mark, "error", "duplicate", "metadata.name", message))
+    return problems

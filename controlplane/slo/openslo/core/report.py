@@ -43,7 +43,7 @@ def _property(text: str) -> str:
 
 
 def counted(problems: Sequence[Problem]) -> str:
-    errors = sum(one.severity == "error" for one in problems)
+    errors = sum(problem.severity == "error" for problem in problems)
     return f"{_number(errors, 'error')}, {_number(len(problems) - errors, 'warning')}"
 
 
@@ -53,13 +53,13 @@ def _number(count: int, noun: str) -> str:
 
 def lines(steps: Iterable[Step]) -> list[str]:
     """A plan: a line for each step, its changes below it."""
-    found = []
+    printed = []
     for step in steps:
         note = f" ({step.note})" if step.note else ""
-        found.append(f"{SIGNS[step.action]} {step.kind} {step.name}{note}")
+        printed.append(f"{SIGNS[step.action]} {step.kind} {step.name}{note}")
         if step.action == "change":
-            found += [f"    {change_text(change)}" for change in step.changes]
-    return found
+            printed += [f"    {change_text(change)}" for change in step.changes]
+    return printed
 
 
 def change_text(change: Change) -> str:

@@ -32,7 +32,8 @@ def windows_text(windows: Sequence[BurnWindow]) -> str:
         NONE
         if not windows
         else ", ".join(
-            f"{one.severity} {length(one.long_s)}/{length(one.short_s)} {one.budget_share!r}" for one in windows
+            f"{window.severity} {length(window.long_s)}/{length(window.short_s)} {window.budget_share!r}"
+            for window in windows
         )
     )
 
@@ -41,7 +42,7 @@ def windows_of(text: str) -> tuple[BurnWindow, ...]:
     """The inverse. Raises ValueError."""
     if text.strip() == NONE:
         return ()
-    found = []
+    windows = []
     for part in text.split(","):
         match = WINDOW.fullmatch(part.strip())
         if not match:
@@ -53,8 +54,8 @@ def windows_of(text: str) -> tuple[BurnWindow, ...]:
             share = math.nan
         if not 0 < share <= 1:
             raise ValueError(f"{match[4]!r} is no share of the budget: use 0.02 for 2 %")
-        found.append(BurnWindow(severity, length_s(match[2]), length_s(match[3]), share))
-    return tuple(found)
+        windows.append(BurnWindow(severity, length_s(match[2]), length_s(match[3]), share))
+    return tuple(windows)
 
 
 def length(seconds: int) -> str:

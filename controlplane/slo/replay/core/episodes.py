@@ -85,36 +85,38 @@ class Replay:
     @property
     def warning_s(self) -> int | None:
         """From the first page until the budget was gone, below 0 where it came too late; None where one of them never was."""
-        gone, pages = self.exhausted_s, self.pages
-        return None if gone is None or not pages else gone - pages[0].opened_s
+        exhausted_s, pages = self.exhausted_s, self.pages
+        return None if exhausted_s is None or not pages else exhausted_s - pages[0].opened_s
 
 
 def replay(history: History, objective: Objective) -> Replay:
     """Raises ValueError where the objective cannot be judged."""
-    found = judged(history, objective)
-    page = found.any_of("page", history.steps)
-    firing = page | found.any_of("ticket", history.steps)
-    gone = np.flatnonzero(found.left_share <= 0)
-    pages = [_page(history, found, gone, opened, closed) for opened, closed in _runs(page, history.first)]
-    episodes = tuple(_episode(history, found, pages, opened, closed) for opened, closed in _runs(firing, history.first))
-    return Replay(objective, history, found, episodes)
+    verdicts = judged(history, objective)
+    page = verdicts.any_of("page", history.steps)
+    firing = page | verdicts.any_of("ticket", history.steps)
+    exhausted = np.flatnonzero(verdicts.left_share <= 0)
+    pages = [_page(history, verdicts, exhausted, opened, closed) for opened, closed in _runs(page, history.first)]
+    episodes = tuple(
+        _episode(history, verdicts, pages, opened, closed) for opened, closed in _runs(firing, history.first)
+    )
+    return Replay(objective, history, verdicts, episodes)
 
 
 def _runs(fires: Bools, first: int) -> list[tuple[int, int | None]]:
     """(first step, step after the last or None where history ends in it) of each unbroken run, from `first` on."""
-    told = fires[first:]
-    edges = np.flatnonzero(np.diff(np.concatenate([[False], told]).astype(np.int8)))
+    shown = fires[first:]
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], shown]).astype(np.int8)))
     steps: list[int] = (edges + first).tolist()
     closed: list[int | None] = [*steps[1::2], *([None] if len(steps) % 2 else [])]
     return list(zip(steps[::2], closed, strict=True))
 
 
-def _page(history: History, found: Judged, gone: Any, opened: int, closed: int | None) -> Page:
-    firing = [one for one in found.windows if one.window.severity == "page" and one.fires[opened]]
-    worst = max(firing, key=lambda one: float(one.threshold[opened]))
-    rate, left = float(worst.long[opened]), float(found.left_share[opened])
-    at = int(np.searchsorted(gone, opened))
-    lasts = Budget(0.0, 0, left).lasts_s(rate, int(found.period_s[opened]), int(found.elapsed_s[opened]))
+def _page(history: History, verdicts: Judged, exhausted: Any, opened: int, closed: int | None) -> Page:
+    firing = [window for window in verdicts.windows if window.window.severity == "page" and window.fires[opened]]
+    worst = max(firing, key=lambda window: float(window.threshold[opened]))
+    rate, left = float(worst.long[opened]), float(verdicts.left_share[opened])
+    at = int(np.searchsorted(exhausted, opened))
+    lasts = Budget(0.0, 0, left).lasts_s(rate, int(verdicts.period_s[opened]), int(verdicts.elapsed_s[opened]))
     return Page(
         opened_s=history.at_s(opened),
         closed_s=None if closed is None else history.at_s(closed),
@@ -122,16 +124,20 @@ def _page(history: History, found: Judged, gone: Any, opened: int, closed: int |
         rate=rate,
         left_share=left,
         lasts_s=lasts if lasts is not None else 0.0,
-        exhausted_s=history.at_s(int(gone[at])) if at < len(gone) else None,
+        exhausted_s=history.at_s(int(exhausted[at])) if at < len(exhausted) else None,
     )
 
 
-def _episode(history: History, found: Judged, pages: list[Page], opened: int, closed: int | None) -> Episode:
+def _episode(history: History, verdicts: Judged, pages: list[Page], opened: int, closed: int | None) -> Episode:
     steps = slice(opened, history.steps if closed is None else closed)
     opened_s, closed_s = history.at_s(opened), None if closed is None else history.at_s(closed)
-    inside = tuple(one for one in pages if one.opened_s >= opened_s and (closed_s is None or one.opened_s < closed_s))
-    fired = tuple(number for number, one in enumerate(found.windows) if one.fires[steps].any())
-    rates: list[Floats] = [found.windows[number].long[steps][found.windows[number].fires[steps]] for number in fired]
+    inside = tuple(
+        page for page in pages if page.opened_s >= opened_s and (closed_s is None or page.opened_s < closed_s)
+    )
+    fired = tuple(number for number, window in enumerate(verdicts.windows) if window.fires[steps].any())
+    rates: list[Floats] = [
+        verdicts.windows[number].long[steps][verdicts.windows[number].fires[steps]] for number in fired
+    ]
     return Episode(
         severity="page" if inside else "ticket",
         opened_s=opened_s,
@@ -143,5 +149,5 @@ def _episode(history: History, found: Judged, pages: list[Page], opened: int, cl
 
 
 def _first(where: Bools) -> int | None:
-    found = int(where.argmax()) if len(where) else 0
-    return found if len(where) and where[found] else None
+    first = int(where.argmax()) if len(where) else 0
+    return first if len(where) and where[first] else None

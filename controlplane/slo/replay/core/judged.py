@@ -36,11 +36,11 @@ class Judged:
 
     def any_of(self, severity: str, steps: int) -> Bools:
         """Where a window of this severity fires."""
-        found = np.zeros(steps, bool)
-        for one in self.windows:
-            if one.window.severity == severity:
-                found |= one.fires
-        return found
+        fires = np.zeros(steps, bool)
+        for window in self.windows:
+            if window.window.severity == severity:
+                fires |= window.fires
+        return fires
 
 
 def judged(history: History, objective: Objective) -> Judged:

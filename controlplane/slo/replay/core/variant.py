@@ -20,44 +20,46 @@ class Variant:
     @property
     def episodes(self) -> list[tuple[Mapping[str, str], Episode]]:
         """With the scope each is of; by time."""
-        found = [
+        episodes = [
             (scope_of(self.objective, split), episode)
-            for split, one in self.replays.items()
-            for episode in one.episodes
+            for split, replay in self.replays.items()
+            for episode in replay.episodes
         ]
-        return sorted(found, key=lambda each: each[1].opened_s)
+        return sorted(episodes, key=lambda each: each[1].opened_s)
 
     @property
     def by_scope(self) -> list[tuple[dict[str, str], Replay]]:
         """The one with the most pages first."""
-        found = [(scope_of(self.objective, split), one) for split, one in self.replays.items()]
-        return sorted(found, key=lambda each: (-len(each[1].pages), each[1].left_share))
+        replays = [(scope_of(self.objective, split), replay) for split, replay in self.replays.items()]
+        return sorted(replays, key=lambda each: (-len(each[1].pages), each[1].left_share))
 
     @property
     def pages(self) -> list[Page]:
-        return sorted((page for one in self.replays.values() for page in one.pages), key=lambda page: page.opened_s)
+        return sorted(
+            (page for replay in self.replays.values() for page in replay.pages), key=lambda page: page.opened_s
+        )
 
     @property
     def tickets(self) -> list[Episode]:
-        return [episode for one in self.replays.values() for episode in one.tickets]
+        return [episode for replay in self.replays.values() for episode in replay.tickets]
 
     @property
     def paged_s(self) -> int:
-        return sum(one.paged_s for one in self.replays.values())
+        return sum(replay.paged_s for replay in self.replays.values())
 
     @property
     def events(self) -> tuple[int, int]:
         """Bad and total in the range that is told."""
-        found = [one.judged.events for one in self.replays.values()]
-        return sum(bad for bad, _ in found), sum(total for _, total in found)
+        events = [replay.judged.events for replay in self.replays.values()]
+        return sum(bad for bad, _ in events), sum(total for _, total in events)
 
     @property
     def worst(self) -> Replay | None:
         """The one with the least budget left: what a chart shows."""
-        return min(self.replays.values(), key=lambda one: one.left_share, default=None)
+        return min(self.replays.values(), key=lambda replay: replay.left_share, default=None)
 
     @property
     def recorded_from_s(self) -> int | None:
         """From when on anything is known, as far as it was looked at; None where nothing is."""
-        known = [one.history.since_s for one in self.replays.values() if one.history.steps]
+        known = [replay.history.since_s for replay in self.replays.values() if replay.history.steps]
         return min(known, default=None)

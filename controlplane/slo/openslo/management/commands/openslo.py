@@ -59,35 +59,35 @@ class Command(BaseCommand):
 
     def _lint(self, options: dict[str, Any]) -> int:
         known = [] if options["alone"] else known_documents()
-        found = lint(texts(options["paths"]), known)
+        linted = lint(texts(options["paths"]), known)
         if options["format"] == "json":
-            self.stdout.write(json.dumps([report.as_json(one) for one in found.problems], indent=2))
+            self.stdout.write(json.dumps([report.as_json(problem) for problem in linted.problems], indent=2))
         elif options["format"] == "github":
-            for one in found.problems:
-                self.stdout.write(report.as_github(one))
+            for problem in linted.problems:
+                self.stdout.write(report.as_github(problem))
         else:
-            self._problems(found.problems)
-            self.stdout.write(f"{len(found.documents)} documents: {report.counted(found.problems)}")
-        return 1 if found.errors or (options["strict"] and found.problems) else 0
+            self._problems(linted.problems)
+            self.stdout.write(f"{len(linted.documents)} documents: {report.counted(linted.problems)}")
+        return 1 if linted.errors or (options["strict"] and linted.problems) else 0
 
     def _problems(self, problems: list[Problem]) -> None:
-        for one in problems:
-            self.stdout.write(one.text(), self.style.ERROR if one.severity == "error" else self.style.WARNING)
+        for problem in problems:
+            self.stdout.write(problem.text(), self.style.ERROR if problem.severity == "error" else self.style.WARNING)
 
     def _apply(self, options: dict[str, Any]) -> int:
-        found = self._applied(options, options["owner_label"], options["dry_run"])
-        return 0 if found.possible else 1
+        applied = self._applied(options, options["owner_label"], options["dry_run"])
+        return 0 if applied.possible else 1
 
     def _diff(self, options: dict[str, Any]) -> int:
-        found = self._applied(options, options["owner_label"], dry_run=True)
-        return 1 if not found.possible or any(step.action != "unchanged" for step in found.steps) else 0
+        applied = self._applied(options, options["owner_label"], dry_run=True)
+        return 1 if not applied.possible or any(step.action != "unchanged" for step in applied.steps) else 0
 
     def _import(self, options: dict[str, Any]) -> int:
-        found = self._applied({**options, "prune": False, "adopt": False}, "", options["dry_run"])
-        return 0 if found.possible else 1
+        applied = self._applied({**options, "prune": False, "adopt": False}, "", options["dry_run"])
+        return 0 if applied.possible else 1
 
     def _applied(self, options: dict[str, Any], label: str, dry_run: bool) -> Applied:
-        found = apply(
+        applied = apply(
             texts(options["paths"]),
             label=label,
             who=f"openslo ({getpass.getuser()})",
@@ -95,16 +95,16 @@ class Command(BaseCommand):
             adopt=options["adopt"],
             dry_run=dry_run,
         )
-        self._problems(found.problems if found.errors else [])
-        for line in report.lines(found.steps):
+        self._problems(applied.problems if applied.errors else [])
+        for line in report.lines(applied.steps):
             self.stdout.write(line)
-        if found.errors:
-            self.stdout.write(f"Nothing was applied: {report.counted(found.problems)}.")
-        elif found.conflicts:
-            self.stdout.write(f"Nothing was applied: {len(found.conflicts)} in conflict.")
+        if applied.errors:
+            self.stdout.write(f"Nothing was applied: {report.counted(applied.problems)}.")
+        elif applied.conflicts:
+            self.stdout.write(f"Nothing was applied: {len(applied.conflicts)} in conflict.")
         else:
-            self.stdout.write(report.sentence(found.steps, found.done))
-        return found
+            self.stdout.write(report.sentence(applied.steps, applied.done))
+        return applied
 
     def _export(self, options: dict[str, Any]) -> int:
         rows = StoredObjective.objects.select_related("owner")
