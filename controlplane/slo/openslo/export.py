@@ -3,7 +3,7 @@
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.openslo.apply import known_documents
 from controlplane.slo.openslo.core.exported import exported
-from controlplane.slo.openslo.core.imported import Context
+from controlplane.slo.openslo.core.located import Context
 from controlplane.slo.openslo.core.reading import Document, read
 from controlplane.slo.openslo.core.references import index
 from controlplane.slo.openslo.core.writing import joined

@@ -14,8 +14,10 @@ from typing import Any
 from controlplane.slo.core.objective import Calendar, Objective, Timeslices
 from controlplane.slo.core.sli import Availability, Cost, Latency
 from controlplane.slo.openslo.core import durations, weir
-from controlplane.slo.openslo.core.imported import CALENDAR_UNITS, Context, ImportRefusedError, objective_of
+from controlplane.slo.openslo.core.imported import objective_of
+from controlplane.slo.openslo.core.imported_windows import CALENDAR_UNITS
 from controlplane.slo.openslo.core.kinds import API_VERSION, LABEL_KEY, START_TIME
+from controlplane.slo.openslo.core.located import Context, ImportRefusedError
 from controlplane.slo.openslo.core.reading import Document
 from controlplane.slo.openslo.core.schema import DNS_LABEL
 from controlplane.slo.openslo.core.writing import written
@@ -55,7 +57,7 @@ def document_of(objective: Objective) -> Tree:
     spec: Tree = {}
     _text(spec, "description", objective.description, 1050, "description", exact)
     spec["service"] = objective.scope.get("model") or ANYWHERE
-    spec["indicator"] = {"metadata": {"name": name_of(objective.slug)}, "spec": _indicator(objective)}
+    spec["indicator"] = {"metadata": {"name": name_of(objective.slug)}, "spec": indicator_of(objective)}
     spec["timeWindow"] = [_time_window(objective, exact)]
     spec["budgetingMethod"] = "Timeslices" if isinstance(objective.method, Timeslices) else "Occurrences"
     spec["objectives"] = [_target(objective, exact)]
@@ -91,7 +93,7 @@ def annotations(objective: Objective) -> dict[str, str]:
     return {key: value for key, value in values.items() if value}
 
 
-def _indicator(objective: Objective) -> Tree:
+def indicator_of(objective: Objective) -> Tree:
     indicator, scope = objective.indicator, {"scope": dict(objective.scope)} if objective.scope else {}
     if isinstance(indicator, Availability):
         parts = {

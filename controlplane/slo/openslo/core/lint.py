@@ -13,15 +13,10 @@ from controlplane.slo.core.burn import coarse_windows, silent_windows
 from controlplane.slo.core.objective import Objective, Timeslices
 from controlplane.slo.core.sli import Latency
 from controlplane.slo.openslo.core import durations, weir
-from controlplane.slo.openslo.core.imported import (
-    Context,
-    ImportRefusedError,
-    conditions,
-    objective_of,
-    period_s,
-    windows_of,
-)
+from controlplane.slo.openslo.core.imported import objective_of
+from controlplane.slo.openslo.core.imported_windows import conditions, period_s, windows_of
 from controlplane.slo.openslo.core.kinds import validate
+from controlplane.slo.openslo.core.located import Context, ImportRefusedError
 from controlplane.slo.openslo.core.node import Node, walk
 from controlplane.slo.openslo.core.problem import Mark, Problem, Severity
 from controlplane.slo.openslo.core.reading import Document, read

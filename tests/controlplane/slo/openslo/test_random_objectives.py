@@ -7,8 +7,9 @@ from hypothesis import HealthCheck, given, settings
 
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.openslo.core.exported import exported
-from controlplane.slo.openslo.core.imported import Context, objective_of
+from controlplane.slo.openslo.core.imported import objective_of
 from controlplane.slo.openslo.core.kinds import validate
+from controlplane.slo.openslo.core.located import Context
 from controlplane.slo.openslo.core.reading import read
 from tests.support.slo.openslo_objectives import objectives
 

@@ -1,0 +1,143 @@
+"""Reads the indicator of an SLO, and the scope of its requests, from its metric sources."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+
+from controlplane.slo.core.objective import DIMENSIONS
+from controlplane.slo.core.sli import MEASURES, Availability, Cost, Histogram, Indicator, Latency
+from controlplane.slo.openslo.core import weir
+from controlplane.slo.openslo.core.kinds import any_text, threshold_objectives
+from controlplane.slo.openslo.core.located import Context, ImportRefusedError, Located, check_part, labels_of, part_of
+from controlplane.slo.openslo.core.problem import shown
+from controlplane.slo.openslo.core.schema import anything, mapping, one_of, optional, required, text, under
+from controlplane.telemetry.ledger.row import STAGES
+
+LATENCIES = (*MEASURES, *STAGES)
+
+
+OTHERS = ("cost", "histogram")
+
+
+SCOPE = mapping({dimension: optional(any_text) for dimension in DIMENSIONS})
+
+
+LATENCY = mapping(
+    {
+        "measure": required(anything),
+        "unit": required(one_of("ms", "s"), "write unit: ms"),
+        "ttft_definition": optional(text()),
+        "scope": optional(SCOPE),
+    }
+)
+
+
+COST = mapping(
+    {
+        "measure": required(anything),
+        "unit": required(one_of("usd_per_1k_tokens"), "write unit: usd_per_1k_tokens"),
+        "scope": optional(SCOPE),
+    }
+)
+
+
+HISTOGRAM = mapping(
+    {
+        "measure": required(anything),
+        "metric": required(text(), "name it, such as vllm:time_to_first_token_seconds"),
+        "labels": optional(anything),
+        "scope": optional(SCOPE),
+    }
+)
+
+
+def indicator_of(spec: Located, target: Located, context: Context) -> tuple[Indicator, dict[str, str]]:
+    sli = spec.under("indicator", "spec") or _referred(spec, context)
+    if metric := sli.under("thresholdMetric"):
+        source = _weir_source(metric, context)
+        return _threshold(source, spec, target)
+    ratio = part_of(sli, "ratioMetric")
+    parts = {name: part for name in ("good", "bad", "total", "raw") if (part := ratio.under(name))}
+    sources = {name: _weir_source(part, context) for name, part in parts.items()}
+    return _availability(sources)
+
+
+def _referred(spec: Located, context: Context) -> Located:
+    reference = part_of(spec, "indicatorRef")
+    sli = context.find("SLI", reference.node.text)
+    if sli is None:
+        message = f"{reference.path}={reference.node.plain!r} is no SLI that is known: add it, or correct the name"
+        raise reference.refuse(message, "unknown-reference")
+    return part_of(Located(sli.node, "", sli.source), "spec")
+
+
+def _weir_source(metric: Located, context: Context) -> Located:
+    """The `spec` of a metric source that Weir measures. Another is no fault."""
+    source = part_of(metric, "metricSource")
+    kind, reference = source.node.at("type"), source.node.at("metricSourceRef")
+    name = kind.text if kind else ""
+    if not name and reference:
+        data_source = context.find("DataSource", reference.text)
+        known = data_source.node.at("spec", "type") if data_source else None
+        name = known.text if known else ""
+    if name.lower() != weir.SOURCE:
+        what = f"type {name!r}" if name else f"metricSourceRef {reference.text!r}" if reference else "no type"
+        message = f"metric source of {what} is kept and not evaluated: Weir measures those of type weir itself"
+        mark = source.node.of_key("type") if kind else source.node.mark
+        raise source.refuse(message, "not-evaluated", kept=True, mark=mark)
+    return part_of(source, "spec")
+
+
+def _measure(source: Located, *known: str) -> str:
+    measure = source.under("measure")
+    if measure is None:
+        raise source.refuse(f"{under(source.path, 'measure')} is missing: use one of {', '.join(known)}", "required")
+    check_part(measure, one_of(*known))
+    return measure.node.text
+
+
+def _threshold(source: Located, spec: Located, target: Located) -> tuple[Indicator, dict[str, str]]:
+    measure = _measure(source, *LATENCIES, *OTHERS)
+    check_part(source, {"cost": COST, "histogram": HISTOGRAM}.get(measure, LATENCY))
+    for fault in threshold_objectives(spec.node, spec.path):
+        raise ImportRefusedError(spec.source, fault)
+    operator, value = part_of(target, "op"), part_of(target, "value")
+    if operator.node.text != "lte":
+        message = f"{operator.path}={operator.node.plain!r} does not fit {measure}: what is at most the value is good, write op: lte"
+        raise operator.refuse(message, "operator")
+    number, given = Decimal(str(value.node.value)), source.node
+    scope = given.at("scope")
+    unit = given.at("unit")
+    try:
+        if measure == "cost":
+            indicator: Indicator = Cost(float(number))
+        elif measure == "histogram":
+            metric = given.at("metric")
+            indicator = Histogram(metric.text if metric else "", float(number), labels_of(given.at("labels")))
+        else:
+            definition = given.at("ttft_definition")
+            in_ms = float(number * 1000) if unit and unit.text == "s" else float(number)
+            indicator = Latency(measure, in_ms, **({"ttft_definition": definition.text} if definition else {}))
+    except ValueError as error:
+        raise value.refuse(f"{value.path}={shown(value.node.plain)}: {error}", "range") from None
+    return indicator, labels_of(scope)
+
+
+def _availability(sources: Mapping[str, Located]) -> tuple[Indicator, dict[str, str]]:
+    for name, source in sources.items():
+        _measure(source, "availability")
+        if name == "raw":
+            raise source.refuse("Weir counts requests and has no precomputed ratios: give good and total", "raw")
+        fields = {
+            "measure": required(anything),
+            "count": required(one_of(name), f"write count: {name}"),
+            "scope": optional(SCOPE),
+        }
+        check_part(source, mapping(fields))
+    scopes = {name: labels_of(source.node.at("scope")) for name, source in sources.items()}
+    if len({tuple(sorted(scope.items())) for scope in scopes.values()}) > 1:
+        source = sources["total"]
+        message = (
+            f"{under(source.path, 'scope')} differs from that of the events it is the total of: give both the same"
+        )
+        raise source.refuse(message, "scope")
+    return Availability(), next(iter(scopes.values()))

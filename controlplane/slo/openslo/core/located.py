@@ -1,0 +1,75 @@
+"""Parts of OpenSLO documents with their paths, and the refusal of one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from controlplane.slo.openslo.core import weir
+from controlplane.slo.openslo.core.node import Node
+from controlplane.slo.openslo.core.problem import Mark
+from controlplane.slo.openslo.core.reading import Document
+from controlplane.slo.openslo.core.schema import Check, Fault, under
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The documents that others may refer to, by kind and name."""
+
+    documents: Mapping[tuple[str, str], Document] = field(default_factory=dict)
+
+    def find(self, kind: str, name: str) -> Document | None:
+        return self.documents.get((kind, name))
+
+
+class ImportRefusedError(Exception):
+    """There is no objective in it. `kept` tells an SLO that is fine and not for Weir to judge from one that is wrong."""
+
+    def __init__(self, source: str, fault: Fault, kept: bool = False) -> None:
+        super().__init__(fault.message)
+        self.source, self.fault, self.kept = source, fault, kept
+
+
+class Located(NamedTuple):
+    """A part of a document, perhaps of another than the one it is meant for."""
+
+    node: Node
+    path: str
+    source: str
+
+    def under(self, *names: str) -> "Located | None":
+        node = self.node.at(*names)
+        return Located(node, under(self.path, ".".join(names)), self.source) if node else None
+
+    def refuse(self, message: str, rule: str, *, kept: bool = False, mark: Mark | None = None) -> ImportRefusedError:
+        return ImportRefusedError(self.source, Fault(mark or self.node.mark, rule, self.path, message), kept)
+
+
+def labels_of(node: Node | None) -> dict[str, str]:
+    """A label of several values has them in one text."""
+    labels = node.mapping if node else {}
+    return {
+        name: ",".join(item.text for item in value.items) if value.items else value.text
+        for name, value in labels.items()
+    }
+
+
+def part_of(whole: Located, *names: str) -> Located:
+    part = whole.under(*names)
+    if part is None:
+        raise whole.refuse(f"{under(whole.path, '.'.join(names))} is missing", "required")
+    return part
+
+
+def check_part(part: Located, check: Check) -> None:
+    for fault in check(part.node, part.path):
+        raise ImportRefusedError(part.source, fault)
+
+
+def annotations_in(document: Document) -> dict[str, Located]:
+    annotations = document.node.at("metadata", "annotations")
+    values = annotations.mapping if annotations else {}
+    return {
+        name: Located(node, f"metadata.annotations.{name}", document.source)
+        for name, node in values.items()
+        if name in weir.MEANT
+    }
