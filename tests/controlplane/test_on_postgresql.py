@@ -32,9 +32,9 @@ PARTS = (
     "incidents/act/test_silencing.py",
     "incidents/notify/test_unnotified.py",
     "incidents/act/test_changes.py",
-    "slo/test_lease.py",
+    "slo/evaluate/test_lease.py",
     "slo/test_save.py",
-    "slo/test_states.py",
+    "slo/evaluate/test_states.py",
     "test_bootstrap.py",
 )
 
