@@ -10,7 +10,7 @@ from controlplane.slo.core.evaluation import Evaluation
 from controlplane.slo.core.objective import Timeslices
 from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.telemetry.store import Store
-from tests.controlplane.slo.evaluate.test_evaluator import NOW_S, NS, UP, swept
+from tests.support.slo.evaluations import NOW_S, NS, UP, swept
 from tests.support.slo.ledger_rows import rows
 
 

@@ -1,69 +1,26 @@
 """Ticks over a real store: every window's count is the ledger's, whatever came late, was amended, or was counted by another process."""
 
 import random
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 
-from controlplane.slo.core.burn import judge
 from controlplane.slo.core.counts import Counts
-from controlplane.slo.core.evaluation import Evaluation
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Calendar, Objective, Rolling
-from controlplane.slo.core.sli import Availability, Latency
-from controlplane.slo.core.windows import DAY_S, HOUR_S, lengths_s
+from controlplane.slo.core.sli import Latency
+from controlplane.slo.core.windows import DAY_S, HOUR_S
 from controlplane.slo.evaluate.evaluator import Evaluator
-from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store, StoreError
 from controlplane.telemetry.store.write.withdraw import key_of
+from tests.support.slo.evaluations import NOW_S, NS, UP, assert_equals_the_ledger, swept
 from tests.support.slo.ledger_rows import rows
 
-NS = 10**9
-NOW_S = 500_000 * HOUR_S + 1_234
-UP = Objective("up", "", Availability(), 0.9)
 FAST = Objective("fast", "", Latency("e2e", 250.0), 0.5, scope={"model": "chat-large"}, period=Rolling(7 * DAY_S))
 MONTHLY = replace(UP, slug="monthly", period=Calendar("week", datetime(2020, 1, 6), "UTC"))
 PER_REGION = replace(UP, slug="per-region", split_by=("region",))
 OBJECTIVES = (UP, FAST, MONTHLY, PER_REGION)
-
-
-def grid_s(length_s: int) -> int:
-    return 10 if length_s <= 6 * HOUR_S else 60 if length_s <= 3 * DAY_S else HOUR_S
-
-
-def direct(ledger: Sequence[LedgerRow], evaluation: Evaluation, length_s: int, now_s: int = NOW_S) -> Counts:
-    """Counted row by row, between the edges that the window has on its grid."""
-    grid, alert = grid_s(length_s), evaluation.alert
-    end_s = (now_s // grid + 1) * grid
-    judged = [
-        alert.objective.indicator.good(row)
-        for row in ledger
-        if end_s - length_s <= row.entry_start_ns / NS < end_s
-        and all(getattr(row, name) == value for name, value in alert.scope.items())
-    ]
-    return Counts(judged.count(False), judged.count(False) + judged.count(True))
-
-
-def assert_equals_the_ledger(found: Sequence[Evaluation], ledger: Sequence[LedgerRow], now_s: int = NOW_S) -> None:
-    assert found
-    for one in found:
-        objective = one.alert.objective
-        counts = {length: direct(ledger, one, length, now_s) for length in lengths_s(objective.windows)}
-        period_s = (one.period.to_ns - one.period.from_ns) // NS
-        assert list(one.alert.verdicts) == judge(counts, objective.target, period_s, objective.windows)
-        if isinstance(objective.period, Rolling):
-            assert one.counts == direct(ledger, one, period_s, now_s)
-        else:
-            since = [row for row in ledger if row.entry_start_ns >= one.period.from_ns]
-            assert one.counts == direct(since, one, 400 * DAY_S, now_s)
-
-
-def swept(evaluator: Evaluator, now_s: int = NOW_S) -> Evaluator:
-    while evaluator.sweep(now_s * NS):
-        pass
-    return evaluator
 
 
 def test_windows_and_periods_count_what_the_ledger_has(store: Store) -> None:

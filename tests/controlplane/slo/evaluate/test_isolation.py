@@ -21,7 +21,7 @@ from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.slo.models import Maintenance, ObjectiveState, StoredObjective
 from controlplane.slo.save import save_objective
 from controlplane.telemetry.store import Store, StoreError, StoreUnavailableError
-from tests.controlplane.slo.evaluate.test_evaluator import NOW_S, NS, UP, assert_equals_the_ledger, swept
+from tests.support.slo.evaluations import NOW_S, NS, UP, assert_equals_the_ledger, swept
 from tests.support.slo.ledger_rows import rows
 
 

@@ -24,7 +24,6 @@ from controlplane.telemetry.core.objective_counts import Classes, Cut
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.read.objectives import TALLY_SCHEMA
-from tests.controlplane.slo.replay.test_equals_judge import told
 
 NS = 10**9
 END_S = 500_000 * HOUR_S + 700
@@ -132,8 +131,8 @@ def test_they_agree_on_every_page(seed: int) -> None:
         shares.append(alert.budget.left_share if alert.budget else None)
 
     first = history.first
-    assert [(one.severity, one.opened_s, one.closed_s) for one in found.episodes] == told(history, severities, first)
-    paged = told(history, [one if one == "page" else None for one in severities], first)
+    assert [(one.severity, one.opened_s, one.closed_s) for one in found.episodes] == runs(history, severities, first)
+    paged = runs(history, [one if one == "page" else None for one in severities], first)
     assert [("page", one.opened_s, one.closed_s) for one in found.pages] == paged
     assert (
         found.judged.left_share[first:].tolist() or [1.0] * len(shares)

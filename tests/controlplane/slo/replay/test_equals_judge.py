@@ -1,6 +1,5 @@
 """A replay says at every step what judging that step alone would say."""
 
-from collections.abc import Sequence
 from datetime import datetime
 
 import numpy as np
@@ -16,6 +15,7 @@ from controlplane.slo.core.sli import Availability
 from controlplane.slo.core.windows import BurnWindow, lengths_s
 from controlplane.slo.replay.core.episodes import replay
 from controlplane.slo.replay.core.history import History
+from tests.support.slo.episodes import runs
 
 STEPS = 120
 PERIODS = (Rolling(3600), Rolling(5000), Calendar("day", datetime(2026, 1, 1, 6), "Europe/Berlin"))
@@ -98,22 +98,7 @@ def test_every_verdict_and_budget_is_the_same(history: History, objective: Objec
         assert found.judged.left_share[step] == left
         firing = worst(verdicts)
         severities.append(firing.window.severity if firing else None)
-    assert [(one.severity, one.opened_s, one.closed_s) for one in found.episodes] == told(history, severities)
-    assert [("page", one.opened_s, one.closed_s) for one in found.pages] == told(
+    assert [(one.severity, one.opened_s, one.closed_s) for one in found.episodes] == runs(history, severities)
+    assert [("page", one.opened_s, one.closed_s) for one in found.pages] == runs(
         history, [one if one == "page" else None for one in severities]
     )
-
-
-def told(history: History, severities: Sequence[str | None], first: int = 0) -> list[tuple[str, int, int | None]]:
-    """Worst severity, beginning and end of each unbroken run, one by one; `severities` begin with the step `first`."""
-    found: list[tuple[str, int, int | None]] = []
-    since: int | None = None
-    worst_yet = "ticket"
-    for step, severity in enumerate([*severities, None], first):
-        if severity is not None:
-            since, worst_yet = (step, severity) if since is None else (since, min(worst_yet, severity))
-        elif since is not None:
-            closed = None if step == first + len(severities) else history.at_s(step)
-            found.append((worst_yet, history.at_s(since), closed))
-            since, worst_yet = None, "ticket"
-    return found
