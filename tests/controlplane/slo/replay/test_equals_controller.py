@@ -24,6 +24,7 @@ from controlplane.telemetry.core.objective_counts import Classes, Cut
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.read.objectives import TALLY_SCHEMA
+from tests.support.slo.episodes import runs
 
 NS = 10**9
 END_S = 500_000 * HOUR_S + 700
