@@ -1,4 +1,4 @@
-"""What the evaluation of one objective in one scope says, tick after tick: the one thing incidents are made of."""
+"""The result of evaluating one objective in one scope at one time. Incidents are made of these."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,31 +16,31 @@ State = Literal["firing", "quiet", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """`unknown` is where data is missing or too old: it opens nothing and resolves nothing."""
+    """The state is `unknown` where data is missing or too old: it neither opens nor resolves an incident."""
 
     objective: Objective
-    scope: Mapping[str, str]  # the objective's, with the values that `split_by` found
+    scope: Mapping[str, str]  # the objective's, with the values of `split_by`
     at_ns: int
     state: State
     severity: Severity | None  # of the worst firing window; None unless firing
     verdicts: tuple[Verdict, ...]
     budget: Budget | None
-    lasts_s: float | None  # until the budget is gone at the rate of the worst window; None where unknown
-    maintenance: bool = False  # inside a planned window: it fires for nobody
+    lasts_s: float | None  # s until the budget is used up at the rate of the worst window; None where unknown
+    maintenance: bool = False  # inside a maintenance window: it notifies nobody
 
     @property
     def key(self) -> str:
-        """One open incident per key. The same in every process and release."""
+        """Identifies the incident: at most one is open per key. The same in every process and release."""
         return alert_key(self.objective.slug, self.scope)
 
 
 def slug_of(key: str) -> str:
-    """The objective that an alert's key is of: slugs have no slash."""
+    """The slug of the objective in an alert's key. Slugs contain no slash."""
     return key.partition("/")[0]
 
 
 def alert_key(slug: str, scope: Mapping[str, str]) -> str:
-    """At most LONGEST_KEY characters: of a longer one the rest is a digest."""
+    """At most LONGEST_KEY characters: the end of a longer key is replaced by a digest."""
     key = "/".join((slug, *(f"{name}={scope[name]}" for name in sorted(scope))))
     if len(key) <= LONGEST_KEY:
         return key

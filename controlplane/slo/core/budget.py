@@ -10,23 +10,23 @@ from controlplane.slo.core.counts import Counts
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """In events and as shares of what was allowed. `left_share` is below 0 once more than the budget is gone."""
+    """In events and as a share of what is allowed. `left_share` is below 0 when more than the budget is used."""
 
     allowed: float  # bad events that the target permits among those counted
     bad: int
-    left_share: float  # 1 untouched, 0 gone
+    left_share: float  # 1: unused, 0: used up
 
     @property
     def left(self) -> float:
-        """Bad events that may still come, among as many as were counted."""
+        """Bad events that are still allowed at the same total."""
         return self.allowed - self.bad
 
     def lasts_s(self, burn_rate: float | None, period_s: int, elapsed_s: float | None = None) -> float | None:
-        """Seconds until it is gone at `burn_rate`; 0 when it is, infinity when it never will be, None when that is not known.
+        """Seconds until the budget is used up at `burn_rate`: 0 if it is, infinity if it never will be, None if the rate is unknown.
 
-        A rate of 1 burns a whole budget in `period_s`, so what is left of a whole period lasts `left_share` of it over the rate.
-        Of a period of which only `elapsed_s` have passed (or were recorded), the share is of what these allow, and each
-        second at even traffic allows as much again: with e elapsed, the share l is gone after l·e / (rate - 1).
+        At a rate of 1 a whole budget lasts `period_s`, so the rest of a whole period's budget lasts left_share · period_s / rate.
+        If only `elapsed_s` of the period have passed (or were recorded), the share is of the budget of that time, and each
+        further second at even traffic adds as much: with e elapsed, the share l is used up after l·e / (rate - 1).
         """
         if self.left_share <= 0:
             return 0.0
@@ -36,22 +36,22 @@ class Budget:
             return math.inf
         passed_s = period_s if elapsed_s is None else min(elapsed_s, period_s)
         to_come_s = period_s - passed_s
-        left_s = self.left_share * passed_s  # of burning at a rate of 1
+        left_s = self.left_share * passed_s  # at a rate of 1
         if burn_rate > 1 and left_s <= to_come_s * (burn_rate - 1):
             return left_s / (burn_rate - 1)
         return to_come_s + (left_s - to_come_s * (burn_rate - 1)) / burn_rate
 
 
 def budget(counts: Counts, target: float) -> Budget:
-    """Of the events of the period so far. Nothing counted leaves it untouched."""
+    """The budget after the events of the period so far. Without events it is unused."""
     allowed = error_budget(target) * counts.total
     return Budget(allowed, counts.bad, 1.0 if counts.total == 0 else 1 - counts.bad / allowed)
 
 
 def timeslices(slices: Iterable[Counts], slice_target: float) -> Counts:
-    """Slices as events: one is good when at least `slice_target` (0..1) of its events were. An empty one is not counted.
+    """Counts slices as events (OpenSLO's Timeslices): a minute of total outage weighs as much at night as at noon.
 
-    OpenSLO's Timeslices: a minute of total outage weighs as much at night as at noon.
+    A slice is good if at least `slice_target` (0..1) of its events were. An empty slice is not counted.
     """
     if not 0 < slice_target <= 1:
         raise ValueError(f"slice_target={slice_target} is not above 0 and at most 1: use 0.95 for 95 %")

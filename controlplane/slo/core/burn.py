@@ -1,4 +1,4 @@
-"""How fast a budget burns, and whether somebody must know."""
+"""Burn rates, and whether burn windows fire."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from controlplane.slo.core.windows import WORKBOOK, BurnWindow
 
 @dataclass(frozen=True, slots=True)
 class MinimumEvents:
-    """Below so many requests in the long window a ratio is chance: with ten a day one error is 100 times the budget of 99.9 %."""
+    """The fewest requests in the long window on which a window fires: with ten a day, one error is 100 times the budget of 99.9 %."""
 
     total: int = 10
     bad: int = 3
@@ -22,13 +22,13 @@ class MinimumEvents:
         return bool(counts.total >= self.total and counts.bad >= self.bad)
 
     def enough(self, bad: npt.NDArray[np.int64], total: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-        """`reached`, of counts over time."""
+        """`reached` for arrays of counts over time."""
         return (total >= self.total) & (bad >= self.bad)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one window says. `long` and `short` are burn rates; None where that window saw nothing."""
+    """One burn window at one time. `long` and `short` are burn rates; None where the window has no events."""
 
     window: BurnWindow
     threshold: float
@@ -38,7 +38,7 @@ class Verdict:
 
     @property
     def fires(self) -> bool:
-        """See `fires`. No data is no alert: it is another's."""
+        """See `fires`. A window without events does not fire."""
         if self.long is None or self.short is None:
             return False
         return fires(self.long, self.short, self.threshold, self.enough_events)
@@ -49,45 +49,42 @@ F = TypeVar("F", float, npt.NDArray[np.float64])
 
 
 def fires(long: F, short: F, threshold: F, enough_events: B) -> B:
-    """Whether somebody must know: both windows' burn rates exceed the threshold, on more events than chance explains.
-
-    Of numbers as the controller has them, and of arrays over time as the replay does.
-    """
+    """Whether both burn rates exceed the threshold, on enough events. For numbers (controller) and arrays over time (replay)."""
     firing: B = enough_events & (long > threshold) & (short > threshold)  # type: ignore[assignment]
     return firing
 
 
 def burn_rate(counts: Counts, target: float) -> float | None:
-    """Error ratio over error budget; 1 burns exactly the budget. `target` is the share that must be good, 0 < target < 1."""
+    """Error ratio over error budget; 1 uses exactly the budget. None without events. `target` is the share that must be good."""
     ratio = counts.error_ratio
     return None if ratio is None else ratio / error_budget(target)
 
 
 def burn_rates(bad: npt.NDArray[np.int64], total: npt.NDArray[np.int64], target: float) -> npt.NDArray[np.float64]:
-    """`burn_rate`, of counts over time; nan where there are no events."""
+    """`burn_rate` for arrays of counts over time; nan where there are no events."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(total > 0, bad / total / error_budget(target), np.nan)
 
 
 def highest_burn_rate(target: float) -> float:
-    """What a total outage burns at: windows with a threshold as high, as with targets below 93 % and the workbook's first, never fire."""
+    """The burn rate of a total outage. With a target below 93 % it does not exceed the threshold of the workbook's first window."""
     return 1 / error_budget(target)
 
 
 def never_fires(threshold: float, target: float) -> bool:
-    """Whether a window fires at no rate there is: not even a total outage exceeds its threshold."""
+    """Whether not even a total outage exceeds the threshold."""
     return threshold >= highest_burn_rate(target)
 
 
 def silent_windows(windows: Sequence[BurnWindow], target: float, period_s: int) -> list[BurnWindow]:
-    """Those that can never fire. A window longer than the period is another fault."""
+    """The windows that can never fire, except those longer than the period: these are refused elsewhere."""
     return [
         window for window in windows if window.long_s <= period_s and never_fires(window.burn_rate(period_s), target)
     ]
 
 
 def coarse_windows(windows: Sequence[BurnWindow], slice_s: int) -> list[BurnWindow]:
-    """Those that are shorter than a slice: they say no more than the slice that runs."""
+    """The windows that are shorter than a slice: they show only the current slice."""
     return [window for window in windows if window.short_s < slice_s]
 
 
@@ -106,9 +103,9 @@ def judge(
     minimum: MinimumEvents = MinimumEvents(),
     requests: Mapping[int, Counts] | None = None,
 ) -> list[Verdict]:
-    """A verdict for each of `windows`, in their order. `counts` has those of each window's length in seconds.
+    """A verdict for each of `windows`, in their order. `counts` are by window length, s.
 
-    `requests`: what `minimum` is held against, of the long windows, where the events are slices of them.
+    `requests`: where the events are slices, the requests of the long windows, to which `minimum` applies.
     """
     return [
         Verdict(
@@ -123,6 +120,6 @@ def judge(
 
 
 def worst(verdicts: list[Verdict]) -> Verdict | None:
-    """The firing verdict to tell people about: pages before tickets, then the fastest; None where none fires."""
+    """The most urgent verdict that fires: pages before tickets, then the highest threshold; None where none fires."""
     firing = [verdict for verdict in verdicts if verdict.fires]
     return min(firing, key=lambda verdict: (verdict.window.severity != "page", -verdict.threshold), default=None)

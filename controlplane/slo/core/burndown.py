@@ -1,4 +1,4 @@
-"""An objective's budget over time, from the hours that were counted. Pure."""
+"""Computes an objective's budget over time from hourly counts."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,36 +15,36 @@ MOST_POINTS = 800
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """At the end of a step: what was left of the budget, and what the step itself held."""
+    """The budget left at the end of a step, and the events of the step."""
 
     start_s: int
-    left_share: float | None  # 1 untouched, 0 gone; None before anything was counted
+    left_share: float | None  # 1: unused, 0: used up; None before the first event
     bad: int
     total: int
 
 
 @dataclass(frozen=True, slots=True)
 class Hours:
-    """Bad and total by hour since the epoch."""
+    """Bad and total events by hour since the epoch."""
 
     counts: Mapping[int, tuple[int, int]]
 
 
 def range_of(objective: Objective, now_ns: int) -> Span:
-    """What the chart shows: the last period, or the calendar's present one so far."""
+    """The time that the chart shows: the last period, or the current calendar period so far."""
     period = period_at(objective.period, now_ns)
     return Span(period.from_ns, now_ns)
 
 
 def needed(objective: Objective, now_ns: int) -> tuple[int, int]:
-    """The hours that the chart is made of, since the epoch: of a rolling period twice as many as it shows."""
+    """The hours that the chart needs, since the epoch: for a rolling period twice as many as it shows."""
     shown = range_of(objective, now_ns)
     back_s = objective.period.period_s if isinstance(objective.period, Rolling) else 0
     return (shown.from_ns // SECOND_NS - back_s) // HOUR_S, now_ns // SECOND_NS // HOUR_S + 1
 
 
 def burndown(objective: Objective, hours: Hours, now_ns: int) -> list[Point]:
-    """By whole hours; by more than one where there would be more than MOST_POINTS."""
+    """A point for each hour, or for several hours where there would be more than MOST_POINTS."""
     first, last = needed(objective, now_ns)
     begin = range_of(objective, now_ns).from_ns // SECOND_NS // HOUR_S
     counts = np.array([hours.counts.get(hour, (0, 0)) for hour in range(first, last)], np.int64).reshape(-1, 2)

@@ -1,6 +1,6 @@
-"""What to ask the ledger for a set of objectives, and how its answer becomes good and bad events of each. Pure.
+"""Plans one query to the ledger for a set of objectives, and counts the good and bad events of each from its answer.
 
-The ledger is asked once for all of them (`Classes`); what follows here is proportional to what each objective matches.
+One query (`Classes`) serves all objectives; the work after it is proportional to the rows that each objective matches.
 """
 
 import json
@@ -19,7 +19,7 @@ from controlplane.slo.core.sli import Cost, Histogram, Indicator, Latency
 from controlplane.telemetry.core.objective_counts import Classes, Cut
 
 GRID_S = 10
-"""Requests are counted by steps of this length, s: the finest that a window's edge can lie on."""
+"""Requests are counted in steps of this length, s; edges of windows lie on them."""
 
 Split = tuple[str, ...]
 Block = npt.NDArray[np.int32]
@@ -31,11 +31,11 @@ class CountTask:
     objective: Objective
     definition: str
     cut: int
-    place: int  # of its threshold among the cut's
+    place: int  # of its threshold in the cut
 
 
 def definition(objective: Objective) -> str:
-    """A digest of what is counted: while it stays, what has been counted stays true."""
+    """A digest of the fields that decide what is counted. Stored counts stay valid while it is the same."""
     whole = document(objective)
     parts = {name: whole[name] for name in ("slug", "indicator", "scope", "split_by", "method")}
     return blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=8).hexdigest()
@@ -46,7 +46,7 @@ def scope_of(objective: Objective, split: Split) -> dict[str, str]:
 
 
 class CountPlan:
-    """Of objectives that are judged by requests: those on histograms are counted elsewhere."""
+    """How to count objectives that are judged by requests. `evaluate.bucket_edges` counts those on histograms."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class CountPlan:
         planned: Sequence[MaintenanceWindow] = (),
         definitions: Sequence[str] = (),
     ) -> None:
-        """`definitions`: those of the objectives, where they are known already."""
+        """`definitions`: of the objectives, where they are known already."""
         counted = [objective for objective in objectives if not isinstance(objective.indicator, Histogram)]
         names = definitions or [definition(objective) for objective in counted]
         thresholds: dict[tuple[str, str], set[float]] = {}
@@ -76,7 +76,7 @@ class CountPlan:
         return next((self.cuts[cut].thresholds.index(threshold) for threshold in _threshold(indicator)), 0)
 
     def count(self, classes: Classes, from_s: int, to_s: int) -> Iterator[tuple[CountTask, dict[Split, Block]]]:
-        """Each task with its events, by what it is split by; one that is not split has the split `()` alone.
+        """Each task with its events by split. A task that is not split has only the split `()`.
 
         Times are s since the epoch, on the grid; slices (Timeslices) must lie wholly between them.
         """
@@ -85,12 +85,12 @@ class CountPlan:
             yield task, {split: sliced(block, task.objective) for split, block in counting.requests(task).items()}
 
     def counting(self, classes: Classes, from_s: int, to_s: int) -> "Counting":
-        """The same, for one task at a time."""
+        """The same for one task at a time, so that a task that fails stops no other."""
         return Counting(self, classes, from_s, to_s)
 
 
 def sliced(block: Block, objective: Objective) -> Block:
-    """Slices as events, each in its first step; requests as they are where they are the events."""
+    """The events of an objective: its slices, each in its first step, or the requests themselves."""
     method = objective.method
     if not isinstance(method, Timeslices):
         return block
@@ -104,7 +104,7 @@ def sliced(block: Block, objective: Objective) -> Block:
 
 
 class Counting:
-    """What was found between two times, to be counted task by task: one that fails ends no other."""
+    """Counts the rows between two times task by task."""
 
     def __init__(self, plan: CountPlan, classes: Classes, from_s: int, to_s: int) -> None:
         self._table = _Table(classes, from_s // GRID_S, to_s // GRID_S, len(plan.cuts))
@@ -116,13 +116,13 @@ class Counting:
         ]
 
     def requests(self, task: CountTask) -> dict[Split, Block]:
-        """Bad and total requests by what the task is split by."""
+        """Bad and total requests by split."""
         left_out = [rows for window, rows in self._maintained if window.concerns(task.objective.slug)]
         return self._table.blocks(task, np.logical_or.reduce(left_out) if left_out else None)
 
 
 class _Table:
-    """The classes, ordered by cut and by combination of dimensions, so that a task finds its own as a few slices."""
+    """The classes, ordered by cut and combination of dimensions, so that the rows of a task are a few slices."""
 
     def __init__(self, classes: Classes, from_step: int, to_step: int, cuts: int) -> None:
         self.first_step, self.steps = from_step, to_step - from_step
@@ -143,14 +143,14 @@ class _Table:
         self.combination = combination[order]
         self.place, self.bound, self.requests = classes.place[order], classes.bound[order], classes.requests[order]
 
-    def during(self, planned: MaintenanceWindow, spans: Sequence[Span]) -> npt.NDArray[np.bool_]:
-        """Which rows lie in the spans, and in what is maintained then. A step that it touches is in it."""
+    def during(self, window: MaintenanceWindow, spans: Sequence[Span]) -> npt.NDArray[np.bool_]:
+        """Which rows lie in the spans and in the window's scope. A step that a span touches lies in it."""
         inside = np.zeros(self.steps, bool)
         for span in spans:
             low, high = self._steps_of(span)
             inside[max(0, low) : max(0, high)] = True
         here = np.ones(len(self.combinations), bool)
-        for name, value in planned.scope.items():
+        for name, value in window.scope.items():
             here &= self.values[name] == value
         rows: npt.NDArray[np.bool_] = inside[self.step] & here[self.combination]
         return rows
@@ -188,10 +188,10 @@ class _Table:
 
 
 def parts(objective: Objective, name: str, late_s: int) -> dict[str, Callable[[Block, int], Block]]:
-    """The series that an objective's events are kept as, and how each is made of its requests and of when they begin, s.
+    """The series kept for an objective, each with the function that makes it of a block of requests and its start, s.
 
-    `name`, its definition: events. Of slices also the requests that they are made of, which the guard for low traffic counts.
-    `late_s`: a calendar's period begins so many seconds after the hour; of each hour what comes after that is kept by itself.
+    `name`, the definition, is the series of events. For slices the requests are kept too: `minimum` applies to them.
+    `late_s`: the calendar's period begins this long after a full hour, so the rest of each hour has a series of its own.
     """
     series: dict[str, Callable[[Block, int], Block]] = {name: lambda block, from_s: sliced(block, objective)}
     if isinstance(objective.method, Timeslices):
@@ -202,12 +202,12 @@ def parts(objective: Objective, name: str, late_s: int) -> dict[str, Callable[[B
 
 
 def requests_of(name: str) -> str:
-    """The series of the requests under a definition's slices."""
+    """The series of the requests in a definition's slices."""
     return f"{name}/requests"
 
 
 def late_of(name: str, late_s: int) -> str:
-    """The series of what comes `late_s` seconds after each full hour, or later in it."""
+    """The series of events from `late_s` seconds after each full hour to its end."""
     return f"{name}/after-{late_s}"
 
 
@@ -217,7 +217,7 @@ def _late(block: Block, from_s: int, late_s: int) -> Block:
 
 
 def cut(indicator: Indicator) -> Cut | None:
-    """What tells bad requests of one indicator; None where it is not single requests that are judged."""
+    """What separates bad from good requests of an indicator; None for a histogram, which has no requests."""
     if isinstance(indicator, Histogram):
         return None
     measure, ttft_definition = _measure(indicator)
@@ -239,7 +239,7 @@ def _threshold(indicator: Indicator) -> tuple[float, ...]:
 def _dimensions(
     objectives: Sequence[Objective], planned: Sequence[MaintenanceWindow]
 ) -> dict[str, frozenset[str] | None]:
-    """The dimensions that matter, with the values to tell apart; None where something is split by it."""
+    """The dimensions in use, each with the values to separate; None where an objective is split by it."""
     named: dict[str, set[str]] = {}
     scopes: list[Mapping[str, str]] = [
         *(objective.scope for objective in objectives),

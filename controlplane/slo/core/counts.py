@@ -1,11 +1,11 @@
-"""Good and bad events: what every judgement is made of."""
+"""Counts of good and bad events."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Events of a window: requests, or timeslices. What was not judged is in neither number."""
+    """Events of a window: requests or timeslices. An event that is not judged is in neither number."""
 
     bad: int = 0
     total: int = 0
@@ -23,5 +23,5 @@ class Counts:
 
     @property
     def error_ratio(self) -> float | None:
-        """0..1; None where nothing happened, which is neither good nor bad."""
+        """0..1; None without events."""
         return self.bad / self.total if self.total else None

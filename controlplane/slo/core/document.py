@@ -1,4 +1,4 @@
-"""An objective as JSON, and back: what the API speaks, what revisions keep, and what tells whether anything changed. Pure."""
+"""Converts objectives to JSON documents and back. The API speaks them, revisions keep them, and changes are found by comparing them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -29,7 +29,7 @@ def kind_of(part: object, kinds: Mapping[str, type[Any]]) -> str:
 
 
 def document(objective: Objective) -> Document:
-    """Every field but the revision, which is no part of the promise. Units are in the names."""
+    """Every field but the revision. Units are in the names."""
     period: Document = {"kind": kind_of(objective.period, PERIODS), **asdict(objective.period)}
     if isinstance(objective.period, Calendar):
         period["start"] = objective.period.start.isoformat()
@@ -47,7 +47,7 @@ def document(objective: Objective) -> Document:
 
 
 def objective(document: Mapping[str, Any], revision: int = 1) -> Objective:
-    """The inverse. Parts left out have their defaults. Raises ValueError, which names the field, the value and the remedy."""
+    """The inverse of `document`. Missing parts have their defaults. Raises ValueError, which names the field, the value and the remedy."""
     known = {*PLAIN, "indicator", "scope", "split_by", "period", "method", "windows", "minimum", "labels"}
     if unknown := set(document) - known:
         raise ValueError(f"{min(unknown)}={document[min(unknown)]!r} is not a field: use {', '.join(sorted(known))}")
@@ -75,7 +75,7 @@ def objective(document: Mapping[str, Any], revision: int = 1) -> Objective:
 
 
 def _started(period: Any) -> Any:
-    """A calendar's start as a wall time."""
+    """The period with its start as a wall time."""
     if not isinstance(period, Mapping) or not isinstance(period.get("start"), str):
         return period
     try:
@@ -90,7 +90,7 @@ def _started(period: Any) -> Any:
 def _part(name: str, given: Any, kinds: Mapping[str, type[Any]]) -> Any:
     kind = given.get("kind") if isinstance(given, Mapping) else None
     if not isinstance(kind, str) or kind not in kinds:
-        raise ValueError(f"{name}={given!r} has no kind that is known: use {', '.join(kinds)} as its kind")
+        raise ValueError(f"{name}={given!r} has no known kind: use {', '.join(kinds)} as its kind")
     return _made(name, {key: value for key, value in given.items() if key != "kind"}, kinds[kind])
 
 

@@ -1,10 +1,9 @@
-"""From counts to what is said about an objective: verdicts, budget, state. Pure."""
+"""Evaluates an objective from its counts: verdicts, budget and state."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from controlplane.core.formatting import TEXT
 from controlplane.slo.core.alert import Alert, State
 from controlplane.slo.core.budget import budget
 from controlplane.slo.core.burn import Verdict, judge, worst
@@ -16,14 +15,14 @@ from controlplane.slo.core.period import SECOND_NS, Span, period_at
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """An alert with what its page shows beside it."""
+    """An alert with the numbers that its page shows."""
 
     alert: Alert
     counts: Counts  # of the period so far
     period: Span
-    why: str = ""  # it is unknown, in words; empty unless it is
+    why: str = ""  # why the state is unknown; else empty
     counted_since_s: int = 0  # the oldest hour that is counted without a gap, s since the epoch
-    note: str = ""  # what is not judged, in words
+    note: str = ""  # which values are not judged; else empty
     recorded_since_s: int | None = None  # since when requests are recorded, s since the epoch
 
     def document(self) -> dict[str, Any]:
@@ -60,13 +59,13 @@ class Evaluation:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What was counted of one objective in one scope."""
+    """The counts of one objective in one scope."""
 
     windows: Mapping[int, Counts]  # by length, s
     period: Counts
-    since_s: int  # from which on nothing is missing
+    since_s: int  # s since the epoch; everything later is counted
     recorded_s: int | None = None  # since when requests are recorded, s since the epoch; None: not known
-    requests: Mapping[int, Counts] | None = None  # of slices: the requests that they are made of, of the long windows
+    requests: Mapping[int, Counts] | None = None  # of slices: the requests in the long windows
 
     @property
     def is_empty(self) -> bool:
@@ -81,10 +80,10 @@ def evaluate(
     planned: Iterable[MaintenanceWindow],
     why: str = "",
 ) -> Evaluation:
-    """`why` says that counts cannot be believed now: then nothing fires and nothing is quiet.
+    """Evaluates an objective in one scope. `why`: the reason why counts cannot be trusted now; the state is then `unknown`.
 
-    A window that reaches into hours that are still being counted says nothing; a fire in another is one all the same. What was
-    before anything was recorded had no events.
+    A window that reaches into hours that are not counted yet does not fire; another may. The time before the first recorded
+    request has no events.
     """
     period = period_at(objective.period, at_ns)
     reaches = {length: counted.since_s * SECOND_NS <= at_ns - length * SECOND_NS for length in counted.windows}
@@ -120,13 +119,13 @@ def evaluate(
 
 
 def elapsed_s(period: Span, at_ns: int, recorded_s: int | None) -> int:
-    """How much of the period is behind us and was recorded, s."""
+    """How much of the period has passed and was recorded, s."""
     from_ns = max(period.from_ns, (recorded_s or 0) * SECOND_NS)
     return max(0, min(at_ns, period.to_ns) - from_ns) // SECOND_NS
 
 
 def unjudged(objective: Objective, scope: Mapping[str, str], at_ns: int, why: str) -> Evaluation:
-    """Of an objective that could not be evaluated at all."""
+    """The evaluation of an objective that could not be judged, for the reason `why`."""
     try:
         period = period_at(objective.period, at_ns)
     except ValueError:
@@ -135,48 +134,7 @@ def unjudged(objective: Objective, scope: Mapping[str, str], at_ns: int, why: st
 
 
 def _rate(verdicts: Sequence[Verdict], firing: Verdict | None) -> float | None:
-    """Of the worst window that fires; of the longest where none does."""
+    """The burn rate of the worst window that fires; of the longest where none does."""
     if firing is not None:
         return firing.long
     return max(verdicts, key=lambda verdict: verdict.window.long_s).long if verdicts else None
-
-
-@dataclass(frozen=True, slots=True)
-class Freshness:
-    """What is known of the way that requests take into the ledger."""
-
-    newest_s: float | None  # since the newest request in it ended
-    telemetry: str  # "up", "degraded", "down", "stale", "unknown": as the worker saw it
-    gateway: str
-    gateway_per_s: float | None  # requests that the gateway itself counts
-    behind_s: float | None  # how far telemetry is behind, by its own account
-
-
-def missing(seen: Freshness, patience_s: float) -> str:
-    """Why the ledger cannot be believed about the last minutes, in words; empty where it can.
-
-    Requests that ended lately and are in it prove that the way is whole. Without any, no traffic is believed only where somebody
-    who sees traffic says so: the gateway counts requests as they end, so long answers under way are no reason for doubt.
-    """
-    if seen.behind_s is not None and seen.behind_s > patience_s:
-        return f"telemetry is {TEXT.duration(seen.behind_s)} behind: the newest requests are not in the ledger yet"
-    if seen.newest_s is not None and seen.newest_s <= patience_s:
-        return ""
-    age = (
-        "it has none of the last day"
-        if seen.newest_s is None
-        else f"the newest ended {TEXT.duration(seen.newest_s)} ago"
-    )
-    if seen.telemetry == "down":
-        return f"telemetry is down: no request reaches the ledger ({age})"
-    if seen.gateway == "down":
-        return f"the gateway is down: nobody is served, and nothing is counted ({age})"
-    if seen.gateway_per_s:
-        return f"the gateway ends {seen.gateway_per_s:.1f} requests/s, and the ledger gets none ({age})"
-    if (
-        seen.newest_s is not None
-        and "up" not in (seen.telemetry, seen.gateway)
-        and "degraded" not in (seen.telemetry, seen.gateway)
-    ):
-        return f"nobody has seen telemetry or the gateway lately, and the ledger gets no requests ({age})"
-    return ""

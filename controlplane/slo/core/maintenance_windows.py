@@ -1,6 +1,6 @@
-"""Planned maintenance: when what is promised does not count. Pure.
+"""Maintenance windows: planned times that count for nothing.
 
-Recurring ones are RFC 5545 rules (RRULE) on the wall clock of a place: two in the morning stays two in the morning.
+Recurring ones are RFC 5545 rules (RRULE) in the wall time of a zone: 02:00 stays 02:00 when clocks change.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ DAY_NS = 86_400 * SECOND_NS
 
 @dataclass(frozen=True)
 class MaintenanceWindow:
-    """Requests inside it that match `scope`, of the objectives named (or all), are not counted. Raises ValueError."""
+    """Requests inside it that match `scope` are not counted for `objectives`. Raises ValueError."""
 
     name: str
     start: datetime  # wall time, naive
@@ -46,7 +46,7 @@ class MaintenanceWindow:
             parts = dict(part.partition("=")[::2] for part in self.rule.upper().split(";"))
             if parts.get("FREQ") not in FREQUENCIES:
                 raise ValueError(
-                    f"rule={self.rule!r} has no FREQ that is taken: use {', '.join(FREQUENCIES)}, such as FREQ=WEEKLY;BYDAY=SU"
+                    f"rule={self.rule!r} has no FREQ that is supported: use {', '.join(FREQUENCIES)}, such as FREQ=WEEKLY;BYDAY=SU"
                 )
             try:
                 rrulestr(self.rule, dtstart=self.start)
@@ -65,7 +65,7 @@ class MaintenanceWindow:
         ]
 
     def refusal(self, span: Span) -> str:
-        """Why nobody can tell when it is, as of a date that no calendar has; empty where it can be told."""
+        """Why its times cannot be computed, such as a date that no calendar has; empty where they can."""
         try:
             _spans(self, span.from_ns // DAY_NS, -(-span.to_ns // DAY_NS))
         except Exception as error:  # noqa: BLE001  (dates and rules are the user's)
@@ -76,16 +76,16 @@ class MaintenanceWindow:
         return not self.objectives or slug in self.objectives
 
     def covers(self, slug: str, scope: Mapping[str, str]) -> bool:
-        """All that an objective counts in `scope`."""
+        """Whether it covers all that an objective counts in `scope`."""
         return self.concerns(slug) and all(scope.get(name) == value for name, value in self.scope.items())
 
 
 @lru_cache(maxsize=512)
 def _between(planned: MaintenanceWindow, first_day: int, last_day: int) -> tuple[Span, ...]:
-    """Days since the epoch, so that neighbouring questions have one answer."""
+    """Takes days since the epoch, so that calls close in time share an answer."""
     try:
         return _spans(planned, first_day, last_day)
-    except Exception:  # noqa: BLE001  (`refusal` says why; it holds nothing back then, and ends no objective's evaluation)
+    except Exception:  # noqa: BLE001  (`refusal` says why; such a window covers nothing, and stops no evaluation)
         return ()
 
 

@@ -1,4 +1,4 @@
-"""An objective as a plain value: what the database, OpenSLO and the API are turned into before anything judges it."""
+"""An objective as a plain value. The database, OpenSLO and the API are converted to it before anything is judged."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from controlplane.slo.core.windows import DAY_S, WORKBOOK, BurnWindow
 from controlplane.telemetry.ingest.limits import LONGEST_VALUE
 
 SLICES_S = (10, 20, 30, 60, 120, 300, 600, 900, 1200, 1800, 3600)
-"""Lengths that slices may have, s: whole steps of the tallies' finest grid, of which a whole number makes an hour."""
+"""Lengths that slices may have, s: whole steps of the finest grid that divide an hour."""
 DIMENSIONS = ("model", "variant", "pool", "region", "tier", "tenant", "prompt_bucket")
 
 
@@ -24,7 +24,7 @@ class Rolling:
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """`count` units from `start` on, again and again: months and quarters have the lengths they have, days those of their zone."""
+    """Periods of `count` units that follow each other from `start`, with the calendar's months and the zone's days."""
 
     unit: Literal["day", "week", "month", "quarter", "year"]
     start: datetime  # wall time, naive
@@ -47,14 +47,14 @@ class Timeslices:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A promise: at least `target` of the requests in `scope` are good by `indicator`, over the period."""
+    """At least `target` of the requests in `scope` must be good by `indicator`, over the period."""
 
     slug: str  # its name in URLs, keys and files; never changes
     name: str
     indicator: Indicator
     target: float  # 0..1, exclusive
     scope: Mapping[str, str] = field(default_factory=dict)  # by DIMENSIONS; empty is all traffic
-    split_by: tuple[str, ...] = ()  # of DIMENSIONS: judged, and paged, for each value by itself
+    split_by: tuple[str, ...] = ()  # of DIMENSIONS: each value is judged, and pages, by itself
     period: Rolling | Calendar = field(default_factory=Rolling)
     method: Occurrences | Timeslices = field(default_factory=Occurrences)
     windows: tuple[BurnWindow, ...] = WORKBOOK
@@ -66,11 +66,11 @@ class Objective:
     revision: int = 1
 
     def counted_s(self, length_s: int) -> int:
-        """How much a window of `length_s` counts, s: one slice at least, because a slice is counted when it begins."""
+        """How much a window of `length_s` counts, s: at least one slice, because a slice is counted when it begins."""
         return max(length_s, self.method.slice_s) if isinstance(self.method, Timeslices) else length_s
 
     def judges(self, scope: Mapping[str, str]) -> bool:
-        """Whether such a scope is one that it may be judged in, as it is now."""
+        """Whether the objective, as it is now, is judged in such a scope."""
         return scope.keys() == self.scope.keys() | set(self.split_by) and self.scope.items() <= scope.items()
 
     def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""When an objective's period begins and ends: rolling, or on the calendar of a place. Pure."""
+"""When an objective's period begins and ends: rolling, or on the calendar of a time zone."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -40,7 +40,7 @@ def zone(name: str) -> ZoneInfo:
 
 
 def period_at(period: Rolling | Calendar, at_ns: int) -> Span:
-    """The period that holds `at_ns`. A rolling one ends there; a calendar's ends when the next begins. Raises ValueError."""
+    """The period that contains `at_ns`. A rolling period ends there, a calendar's when the next begins. Raises ValueError."""
     if isinstance(period, Rolling):
         return Span(at_ns - period.period_s * SECOND_NS, at_ns)
     if period.count < 1:
@@ -57,18 +57,18 @@ def period_at(period: Rolling | Calendar, at_ns: int) -> Span:
 
 
 def longest_s(period: Rolling | Calendar) -> int:
-    """The length of its longest period without changes of clocks, s: months have 31 days."""
+    """The length of the longest period, s: months have 31 days. Changes of clocks are not included."""
     return period.period_s if isinstance(period, Rolling) else period.count * _LONGEST_S[period.unit]
 
 
 def horizon_s(objective: Objective) -> int:
-    """How far back counts are needed at any time, s: clocks that are set back make a period an hour longer."""
+    """How far back counts are needed, s. Clocks that are set back make a period an hour longer."""
     lengths = [objective.counted_s(window.long_s) for window in objective.windows]
     return max(longest_s(objective.period) + HOUR_S, *lengths, HOUR_S) + HOUR_S
 
 
 def check(objective: Objective) -> None:
-    """Whether periods and windows can be judged. Raises ValueError, which names the field, the value and the remedy."""
+    """Raises ValueError where periods or windows cannot be judged; it names the field, the value and the remedy."""
     if isinstance(objective.period, Calendar) and objective.period.unit not in _LONGEST_S:
         raise ValueError(f"calendar_unit={objective.period.unit!r} is unknown: use {', '.join(_LONGEST_S)}")
     length_s = longest_s(objective.period)
@@ -95,7 +95,7 @@ def check(objective: Objective) -> None:
 
 @lru_cache(maxsize=2048)
 def _starts(period: Calendar, number: int) -> int:
-    """Counted from the very first, so that a month begun on the 31st ends on a shorter month's last day, and only there."""
+    """When a period begins, ns. Counted from the first one, so that a month begun on the 31st only ends early in shorter months."""
     steps = number * period.count
     if period.unit in _MONTHS:
         return wall_ns(period.start + relativedelta(months=steps * _MONTHS[period.unit]), period.zone)
@@ -103,5 +103,5 @@ def _starts(period: Calendar, number: int) -> int:
 
 
 def wall_ns(wall: datetime, zone_name: str) -> int:
-    """A wall time of a place as ns since the epoch. Of one that occurs twice the first; one that clocks skip is as far after the skip."""
+    """A wall time as ns since the epoch: the first of two where clocks are set back; as far after the gap where they skip it."""
     return int(wall.replace(tzinfo=zone(zone_name)).astimezone(UTC).timestamp()) * SECOND_NS

@@ -1,10 +1,10 @@
 """Service level indicators, judged on each request from its ledger row, so that a threshold needs no bucket edge.
 
-A request is good, bad, or not counted (None). Counted are those that could have shown whether the promise holds:
+A request is good, bad, or not counted (None):
 
-- what a tenant's own rate limit refused is the tenant's doing, and is not counted; what a full queue refused is bad;
-- a client that went away before the threshold proved nothing; one that waited longer was let down;
-- a request that failed is bad for availability and says nothing about latency or cost.
+- a request that the tenant's own rate limit refused is not counted; one that a full queue refused is bad;
+- a request whose client left before the threshold is not counted; one whose client waited longer is bad;
+- a request that failed is bad for availability, and not counted for latency or cost.
 """
 
 import math
@@ -45,12 +45,12 @@ class Latency:
 
     def good(self, row: LedgerRow) -> bool | None:
         if row.status == "cancelled":
-            return self._given_up(row)
+            return self._abandoned(row)
         measured_ns = self._measured_ns(row) if row.status == "ok" else None
         return None if measured_ns is None else measured_ns <= self.threshold_ms * NS_PER_MS
 
-    def _given_up(self, row: LedgerRow) -> bool | None:
-        """A lower bound is all there is: over the threshold it is bad, below it nobody knows what would have come."""
+    def _abandoned(self, row: LedgerRow) -> bool | None:
+        """The wait is a lower bound: above the threshold the request is bad, below it is not counted."""
         waited_ns = self._measured_ns(row)
         if self.measure == "ttft" and row.ttft_ns is None:
             waited_ns = row.e2e_ns
@@ -86,9 +86,9 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Of what a stored histogram counted, at most `threshold`, in the metric's own unit: for servers that send metrics and no spans.
+    """An observation of a stored histogram is at most `threshold`, in the metric's own unit: for servers that send no spans.
 
-    Its buckets are all there is, so `threshold` must be one of their bounds; `slo.edges` refuses others.
+    `threshold` must be a bound of its buckets; `evaluate.bucket_edges` refuses others.
     """
 
     metric: str  # without _bucket
@@ -106,7 +106,7 @@ class Histogram:
             raise ValueError(f"metric_threshold={self.threshold} is not finite: use one of the histogram's bounds")
 
     def good(self, row: LedgerRow) -> bool | None:
-        """No request by itself tells: it is judged from the growth of buckets."""
+        """Requests have no part in it: it is judged from the growth of buckets."""
         return None
 
 

@@ -1,8 +1,8 @@
-"""Good and bad events by time, for every objective at once, so that a window's count is a sum over a few columns.
+"""Keeps good and bad events by time for all objectives, so that a window's count is a sum over a few columns.
 
-Three grids, as windows are longer: 10 s, a minute, an hour. A window of length L at a time t is the last L of the finest grid that
-reaches so far back, the step that t lies in included: its count is that of the ledger between those two edges, exactly.
-In memory; what is lost with it is counted again (hours come out of the store, the rest out of the ledger). Not thread-safe.
+There are three grids: 10 s, a minute, an hour. A window of length L at a time t is the last L of the finest grid that reaches so
+far back, including the step that contains t. Its count is exactly that of the ledger between these two edges.
+Tallies live in memory: after a restart hours come from the store, and the rest is counted again. Not thread-safe.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ class Ring:
         self.counts = counts
 
     def advance(self, head: int) -> None:
-        """Make room up to `head`; what falls out is forgotten."""
+        """Make room up to `head`, dropping the oldest steps."""
         fresh = min(head - self.head, self.capacity)
         if fresh > 0:
             self.counts[:, :, np.arange(head - fresh, head) % self.capacity] = 0
@@ -93,7 +93,7 @@ class Tallies:
             ring.advance(now_s // ring.step_s + 1)
 
     def put(self, blocks: Mapping[Series, Block], definitions: Iterable[str], from_s: int, to_s: int) -> None:
-        """Replace what lies between two whole minutes, of all series of `definitions`: those not in `blocks` had no events."""
+        """Replace the counts between two whole minutes of all series of `definitions`. Those not in `blocks` had no events."""
         if new := [series for series in blocks if series not in self.rows]:
             self._resize(list(range(len(self.rows))), len(self.rows) + len(new))
             for series in new:
@@ -113,20 +113,20 @@ class Tallies:
         self._hours(rows, from_s, by_minute)
 
     def put_hours(self, series: Series, hour: int, bad: int, total: int) -> None:
-        """An hour that had been counted before."""
+        """Set an hour that was counted before."""
         if series not in self.rows:
             self._resize(list(range(len(self.rows))), len(self.rows) + 1)
             self.rows[series] = len(self.rows)
         self.hours.put(np.array([self.rows[series]]), hour, np.array([[[bad]], [[total]]], np.int32))
 
     def window(self, length_s: int, at_s: int) -> Sums:
-        """The last `length_s` at `at_s`, of every row."""
+        """The counts of the last `length_s` at `at_s`, of every row."""
         ring = next(ring for ring in self.rings if ring.step_s == grid_s(length_s))
         end = at_s // ring.step_s + 1
         return ring.sums(end - -(-length_s // ring.step_s), end)
 
     def since(self, from_s: int, at_s: int) -> Sums:
-        """Of the whole hours from `from_s` until now, of every row: a part of an hour in front of them is `hour`'s."""
+        """The counts of the whole hours from `from_s` to `at_s`, of every row. A part of an hour before them is not included."""
         return self.hours.sums(-(-from_s // HOUR_S), at_s // HOUR_S + 1)
 
     def hour(self, hour: int, row: int) -> tuple[int, int]:
@@ -135,7 +135,7 @@ class Tallies:
         return int(bad[0]), int(total[0])
 
     def forget_empty(self, name: str) -> None:
-        """Forget the series of a definition in which nothing is counted any more."""
+        """Forget the series of a definition that have no events left."""
         empty = {
             row
             for series, row in self.rows.items()
@@ -151,7 +151,7 @@ class Tallies:
         return sum(ring.counts.nbytes for ring in self.rings)
 
     def _hours(self, rows: npt.NDArray[np.int64], from_s: int, by_minute: npt.NDArray[np.int32]) -> None:
-        """Whole hours from what was counted just now; a part of one from its minutes."""
+        """Set the hours of the new counts: whole hours from these, a part of one from its minutes."""
         to_s = from_s + by_minute.shape[2] * MINUTE_S
         if from_s % HOUR_S == 0 and to_s % HOUR_S == 0:
             whole = by_minute.reshape(2, len(rows), -1, HOUR_S // MINUTE_S).sum(axis=3, dtype=np.int32)

@@ -1,7 +1,7 @@
 """Multi-window, multi-burn-rate alerting as data.
 
-Google, *The Site Reliability Workbook*, chapter 5, table 5-8: a share of the period's budget that is gone within the long
-window pages or tickets; the short window, a twelfth of it, ends the alert soon after the burning has ended. Burn rate =
+Google, *The Site Reliability Workbook*, chapter 5, table 5-8: an alert fires when a share of the period's budget is used within
+the long window; the short window, a twelfth of it, ends the alert soon after the burning ends. Burn rate =
 share of the budget × period ÷ long window, so other periods than 30 days have other rates, as in Sloth.
 """
 
@@ -23,7 +23,7 @@ class BurnWindow:
     severity: Severity
     long_s: int
     short_s: int
-    budget_share: float  # of the whole period's budget, burned within `long_s`
+    budget_share: float  # of the whole period's budget, used within `long_s`
 
     def __post_init__(self) -> None:
         if not 0 < self.short_s < self.long_s:
@@ -35,9 +35,9 @@ class BurnWindow:
             raise ValueError(f"severity={self.severity!r} is unknown: use {' or '.join(SEVERITIES)}")
 
     def burn_rate(self, period_s: int) -> float:
-        """The rate above which both windows must be; 1 burns exactly the budget in `period_s`.
+        """The rate that both windows must exceed; 1 uses exactly the budget in `period_s`.
 
-        A calendar's shortest day or month may be shorter than the window: the rate is then a little lower on it.
+        On a calendar's shorter days or months the rate is a little lower.
         """
         return self.budget_share * period_s / self.long_s
 
@@ -51,7 +51,7 @@ WORKBOOK = (
 
 
 def grid_s(length_s: int) -> int:
-    """The steps that a window of this length is cut on, s: its edges lie on them, the step that runs included."""
+    """The grid that the edges of a window of this length lie on, s."""
     return 10 if length_s <= FINE_S else MINUTE_S if length_s <= MINUTES_S else HOUR_S
 
 

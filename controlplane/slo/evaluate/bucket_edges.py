@@ -1,4 +1,4 @@
-"""Histograms of servers that send metrics and no spans: a threshold can be judged only where a bucket ends."""
+"""Counts observations of stored histograms. A threshold can be judged only where a bucket ends."""
 
 import math
 import re
@@ -17,7 +17,7 @@ from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store, StoreUnavailableError
 
 LOOK_BACK_S = 300
-"""A counter's last value before what is asked for is looked for so far back."""
+"""How far before the window a counter's last value is looked for, s."""
 
 
 def refusal(indicator: Histogram, edges: Sequence[float]) -> str:
@@ -36,17 +36,17 @@ def refusal(indicator: Histogram, edges: Sequence[float]) -> str:
     near = " or ".join(f"{edge:g}" for edge in (*below[-1:], *above[:1]))
     return (
         f"metric_threshold={indicator.threshold:g} is not a bound of {indicator.metric}'s buckets, so what lies between its "
-        f"neighbours cannot be told apart: use {near}"
+        f"neighbours cannot be separated: use {near}"
     )
 
 
 def known_edges(store: Store, indicator: Histogram) -> list[float]:
-    """Upper bounds that the store has, ascending, infinity among them. Raises StoreUnavailableError."""
+    """Upper bounds that the store has, ascending, with infinity. Raises StoreUnavailableError."""
     return sorted({_edge(info.labels) for info in store.series(_name(indicator), _matchers(indicator))})
 
 
 def check_edges(indicator: Histogram) -> None:
-    """Raises ValueError where what the store has cannot judge it. A store that is away refuses nothing: the evaluation will say so."""
+    """Raises ValueError where the buckets in the store cannot judge the indicator. While the store is away nothing is refused."""
     if not settings.CONFIG.store_dsn:
         return
     with suppress(StoreUnavailableError):
@@ -78,7 +78,7 @@ def grown(store: Store, indicator: Histogram, from_s: int, to_s: int) -> Block:
 
 
 def _add(steps: np.ndarray, series: SampleSeries, from_s: int) -> None:
-    """What a counter grew by, sample after sample; after a reset by the whole new value, and a new one by its first."""
+    """Add the growth of a counter to its steps. After a reset, and for a new counter, the growth is the whole value."""
     usable = ~stale(series.values) & ~np.isnan(series.values)
     times, values, starts = series.times[usable], series.values[usable], series.starts[usable]
     if not len(times):

@@ -1,10 +1,9 @@
-"""Evaluates all objectives, tick after tick: reads what is new, keeps the tallies, and says how each objective does.
+"""Evaluates all objectives, tick after tick, from tallies that follow the ledger.
 
-A tick reads the last five minutes of the ledger again, because rows come late, are amended and withdrawn. Between ticks it counts
-hours that it has not counted yet, newest first, and then hours that it has, round and round: so whatever changes in the
-ledger is found, and the tallies are never more than a round away from it.
+A tick reads the last five minutes of the ledger again, because rows come late, are amended and withdrawn. Between ticks, hours that
+are not counted yet are counted, newest first; then all hours are counted again in turn, so that any change in the ledger is found.
 
-An objective that fails, at whatever step, is `unknown` with the reason and ends no other's evaluation.
+An objective that fails at any step is `unknown`, with the reason, and stops no other.
 """
 
 import math
@@ -32,13 +31,13 @@ from controlplane.telemetry.store import Store
 log = structlog.get_logger(__name__)
 
 TAIL_S = 300
-"""Read again with every tick: a request counts when it began, and most of them are in the ledger within this."""
+"""How far back a tick reads, s. Requests count when they began, and most are in the ledger within this time."""
 MOST_SPLITS = 200
-"""Values that one objective is judged for by itself; what comes after them is not judged, and its page says so."""
+"""The most values of its split that an objective is judged for. Its page says when there are more."""
 
 
 class Evaluator:
-    """One process's. Not thread-safe. `retention_s` is how far back the ledger reaches."""
+    """One per process. Not thread-safe. `retention_s` is how far back the ledger reaches."""
 
     def __init__(self, store: Store, retention_s: int = 30 * DAY_S) -> None:
         self._store, self._retention_s = store, retention_s
@@ -46,7 +45,7 @@ class Evaluator:
         self._tallies = Tallies(24)
         self._known: dict[str, KnownObjective] = {}  # by slug
         self._planned: tuple[MaintenanceWindow, ...] = ()
-        self._recorded_s: int | None = None  # since when anything is recorded
+        self._recorded_s: int | None = None  # when the first request was recorded
         self._again: list[int] = []  # hours to count again
         self._round = 0
 
@@ -57,7 +56,7 @@ class Evaluator:
         now_ns: int,
         staleness: Callable[[Store], str] = lambda store: "",
     ) -> list[Evaluation]:
-        """How each objective does at `now_ns`. `staleness` asks the store, and says why the ledger is not to be believed.
+        """Evaluate every objective at `now_ns`. `staleness` returns why the ledger cannot be trusted, or "".
 
         Raises StoreUnavailableError and StoreError where the ledger cannot be read.
         """
@@ -75,7 +74,7 @@ class Evaluator:
         return self._judge(now_ns, staleness(self._store))
 
     def sweep(self, now_ns: int) -> bool:
-        """Count one more hour; whether there is one that had not been counted yet."""
+        """Count one more hour. True while there are hours that were never counted."""
         now_s = now_ns // SECOND_NS
         hour, chosen = self._next(now_s)
         try:
@@ -89,14 +88,14 @@ class Evaluator:
             if hour < now_s // HOUR_S:
                 self._kept.keep(self._tallies, [name for known in done for name in known.parts], hour)
         except Exception:
-            if hour not in self._again:  # it is not counted, or not in the store
+            if hour not in self._again:  # it was not counted, or not stored
                 self._again.append(hour)
             raise
         return any(known.missing and not known.history_error for known in self._counted())
 
     @property
     def behind(self) -> int:
-        """Hours that are still to be counted."""
+        """Hours that are not counted yet."""
         return max((len(known.missing) for known in self._known.values()), default=0)
 
     @property
@@ -116,7 +115,7 @@ class Evaluator:
         return [method.slice_s for method in methods if isinstance(method, Timeslices)]
 
     def _take(self, objectives: Iterable[Objective], planned: tuple[MaintenanceWindow, ...], now_s: int) -> None:
-        """Let what is counted follow what is asked for. Raises StoreUnavailableError: then nothing was taken, and the next tick does."""
+        """Take over changed objectives and maintenance. Raises StoreUnavailableError; the next tick then tries again."""
         wanted = {objective.slug: objective for objective in objectives}
         same = planned == self._planned and wanted == {slug: known.objective for slug, known in self._known.items()}
         if same and not any(self._turned(known, now_s) for known in self._counted()):
@@ -143,7 +142,7 @@ class Evaluator:
         )
 
     def _known_as(self, objective: Objective, now_s: int) -> KnownObjective:
-        """What is known of it already, where that is still true: what is only said about an objective may change."""
+        """What is known already, where it is still valid: changes of names or targets do not change the counts."""
         before = self._known.get(objective.slug)
         if before is not None and before.objective == objective and not self._turned(before, now_s):
             return before
@@ -155,11 +154,11 @@ class Evaluator:
         return fresh
 
     def _turned(self, known: KnownObjective, now_s: int) -> bool:
-        """Whether its calendar's period now begins at another minute of the hour, as where clocks are set by half an hour."""
+        """Whether its calendar's period now begins at another minute of the hour, as after clocks change by half an hour."""
         return not known.refused and known.late_s != isolated(partial(late_s, known.objective, now_s))
 
     def _forget(self, spans: Iterable[Span], now_s: int) -> None:
-        """What lies in a maintenance that was planned, or is no longer, is counted again."""
+        """Have the hours of added and removed maintenance counted again."""
         oldest = (now_s - self._retention_s) // HOUR_S
         hours = {
             hour
@@ -172,7 +171,7 @@ class Evaluator:
                 known.miss(hours)
 
     def _uncounted(self, known: KnownObjective, stored: frozenset[int], kept_ns: int | None, now_s: int) -> list[int]:
-        """Hours that must be read: all of the minute grid's, since only hours are stored, and older ones that are not."""
+        """Hours to count: all hours of the minute grid, because only hours are stored, and older hours that are not stored."""
         newest = now_s // HOUR_S
         oldest = max(now_s - known.horizon_s, now_s - self._retention_s) // HOUR_S
         if kept_ns is not None and not isinstance(known.objective.indicator, Histogram):
@@ -181,7 +180,7 @@ class Evaluator:
         return [hour for hour in range(oldest, newest + 1) if hour >= minutes or hour not in stored]
 
     def _since(self) -> int | None:
-        """Since when requests are recorded, s: the oldest that the ledger has, or the oldest hour that was kept of it."""
+        """When the first request was recorded, s: the oldest in the ledger, or the oldest stored hour."""
         oldest_ns = self._store.oldest_entry()
         known_s = [] if oldest_ns is None else [oldest_ns // SECOND_NS]
         known_s += [] if self._kept.oldest is None else [self._kept.oldest * HOUR_S]
@@ -194,7 +193,7 @@ class Evaluator:
         to_s: int,
         fail: Callable[[KnownObjective, Exception], None],
     ) -> list[KnownObjective]:
-        """Read the ledger between two times into the tallies; those that were counted."""
+        """Read the ledger between two times into the tallies. Returns the objectives that were counted."""
         blocks: dict[Series, Block] = {}
         done = []
         for known, counts in self._query.counts(chosen, self._planned, from_s, to_s):
@@ -211,7 +210,7 @@ class Evaluator:
         return series_of(known, self._admitted(known, by_split), from_s)
 
     def _admitted(self, known: KnownObjective, by_split: Mapping[Split, Block]) -> Mapping[Split, Block]:
-        """Without values that have only requests that are not counted, and without those beyond the most."""
+        """Without values whose requests are not counted, and without values beyond MOST_SPLITS."""
         if not known.objective.split_by:
             return by_split
         name = known.definition
@@ -222,7 +221,7 @@ class Evaluator:
                 self._tallies.forget_empty(part)
             room = MOST_SPLITS - sum(series[0] == name for series in self._tallies.rows)
         if new:
-            too_many = f"it has more than {MOST_SPLITS} values: those after them are not judged"
+            too_many = f"it has more than {MOST_SPLITS} values: the later ones are not judged"
             known.note = too_many if len(new) > room else ""
         admitted = set(new[: max(room, 0)])
         return {
@@ -262,10 +261,10 @@ class Evaluator:
         for split, row in rows.get(known.definition, {}).items():
             seen = self._seen(known, split, row, rows, sums, now_ns // SECOND_NS, since_s)
             if split and not known.missing and seen.is_empty:
-                continue  # it is of before
+                continue  # all its events are older than the period
             scope = scope_of(objective, split)
             evaluations.append(replace(evaluate(objective, scope, seen, now_ns, self._planned, why), note=known.note))
-        if not evaluations and objective.split_by:  # no value was seen yet
+        if not evaluations and objective.split_by:  # no value has events yet
             none = Counted(dict.fromkeys(lengths_s(objective.windows), Counts()), Counts(), since_s, self._recorded_s)
             return [evaluate(objective, objective.scope, none, now_ns, self._planned, why)]
         return evaluations or [unjudged(objective, objective.scope, now_ns, why or "it has not been counted yet")]
@@ -311,7 +310,7 @@ class Evaluator:
         sums: dict[int, Sums],
         now_s: int,
     ) -> Counts:
-        """Of the period so far; sums are asked once for all objectives that share it (by its start, where it has one, below 0)."""
+        """The counts of the period so far. `sums` caches by length, and calendars by their start below 0."""
         period = known.objective.period
         from_s = 0 if isinstance(period, Rolling) else period_at(period, now_s * SECOND_NS).from_ns // SECOND_NS
         key = period.period_s if isinstance(period, Rolling) else -from_s
@@ -325,9 +324,8 @@ class Evaluator:
         return Counts(bad, total)
 
     def _next(self, now_s: int) -> tuple[int, list[KnownObjective]]:
-        """The newest hour that somebody misses; else one that is due; else the next of the round, every other time a recent one.
-
-        Whoever failed is tried again once a tick, after all others.
+        """The hour to count next, and for which objectives: the newest uncounted one; else one to count again; else the next in turn,
+        every other time a recent one. Objectives that failed are tried again after all others.
         """
         every = self._counted()
         behind = [known for known in every if known.missing and not known.history_error]

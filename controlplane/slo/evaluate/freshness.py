@@ -1,30 +1,30 @@
-"""Whether the ledger can be believed about the last minutes: what the worker saw of telemetry and the gateway, beside its newest row."""
+"""Checks whether the last minutes of the ledger can be trusted, from observations by the worker and the ledger's newest row."""
 
 from datetime import datetime
 
 from controlplane.fleet.core.stack import Observed, judge
 from controlplane.fleet.inventory import observations
-from controlplane.slo.core.evaluation import Freshness, missing
+from controlplane.slo.core.freshness import Freshness, stale_reason
 from controlplane.telemetry.store import Store
 
 PATIENCE_S = 45.0
-"""Silence that is taken for a pause between requests."""
+"""The longest time without requests that counts as a pause, s."""
 LASTING_S = 15.0
-"""A doubt counts once it has lasted so long: a request is served a moment before it is in the ledger."""
+"""The ledger counts as stale after this time, s, because a request is served a moment before it is in the ledger."""
 
 
 class FreshnessCheck:
-    """Remembers since when there is a doubt. One per process."""
+    """Remembers since when the ledger is stale. One per process."""
 
     def __init__(self, stale_after_s: float) -> None:
         self._stale_after_s = stale_after_s
         self._since: datetime | None = None
 
     def problem(self, store: Store, now: datetime) -> str:
-        """Why the ledger is not to be believed, in words; empty where it is. Raises StoreUnavailableError and StoreError."""
+        """Why the ledger cannot be trusted; empty where it can. Raises StoreUnavailableError and StoreError."""
         newest_ns = store.newest_end(int(now.timestamp() * 1e9))
         seen = {observed.component: observed for observed in observations()}
-        why = missing(
+        why = stale_reason(
             freshness(newest_ns, seen.get("telemetry"), seen.get("gateway"), now, self._stale_after_s), PATIENCE_S
         )
         self._since = (self._since or now) if why else None

@@ -1,4 +1,4 @@
-"""What is done for one objective among many: however it fails, the failure is that objective's alone."""
+"""Runs work for one objective among many, so that its failure stops no other."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -9,17 +9,17 @@ T = TypeVar("T")
 
 
 def isolated(work: Callable[[], T]) -> T | Exception:
-    """What `work` returns, or why it failed. Raises StoreUnavailableError alone, because then it is no one's failure."""
+    """The result of `work`, or the exception it raised. Only StoreUnavailableError is raised: it concerns every objective."""
     try:
         return work()
     except StoreUnavailableError:
         raise
-    except Exception as error:  # noqa: BLE001  (the one place where any failure of one objective is held)
+    except Exception as error:  # noqa: BLE001  (the one place where any failure of one objective is caught)
         return error
 
 
 def reason(error: Exception) -> str:
-    """An error in words for people: what names a field is plain already, all else says its type."""
+    """The text of an error for people, with its type unless it names a field."""
     said = str(error)
     if said and (isinstance(error, ValueError) or type(error).__name__.startswith("Store")):
         return said

@@ -1,4 +1,4 @@
-"""Hours that were counted, in the store: so a restart needs no recount, and a budget outlives the ledger."""
+"""Stores counted hours, so that a restart need not count them again and budgets reach further back than the ledger."""
 
 import json
 import time
@@ -15,7 +15,7 @@ Found = tuple[tuple[str, int, int], ...]
 
 
 class KeptHours:
-    """What the store has, as far as this process wrote it. Not thread-safe."""
+    """Remembers what this process stored. Not thread-safe."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -23,7 +23,7 @@ class KeptHours:
         self.oldest: int | None = None  # the oldest hour with events that was loaded
 
     def load(self, tallies: Tallies, names: Sequence[str], from_hour: int, to_hour: int) -> dict[str, frozenset[int]]:
-        """Put what was counted before this process began into the tallies; which hours, by definition. Raises StoreUnavailableError."""
+        """Load stored hours into the tallies. Returns them by definition. Raises StoreUnavailableError."""
         if not names:
             return {}
         table = self._store.tallies(list(names), from_hour, to_hour)
@@ -38,9 +38,9 @@ class KeptHours:
         return {name: frozenset(hours) for name, hours in loaded.items()}
 
     def keep(self, tallies: Tallies, names: Iterable[str], hour: int) -> None:
-        """Write down an hour that is over, where the store has it not, or otherwise.
+        """Store an hour that is over, if its counts changed.
 
-        Raises StoreUnavailableError and StoreError: then it counts as not written.
+        Raises StoreUnavailableError and StoreError; the hour then counts as not stored.
         """
         counts: dict[str, list[tuple[str, int, int]]] = {name: [] for name in names}
         bad, total = tallies.hours.sums(hour, hour + 1)
@@ -60,11 +60,11 @@ class KeptHours:
         for name in changed:
             hours = self._written.setdefault(name, {})
             hours[hour] = hashes[name]
-            if len(hours) > 2 * tallies.hours.capacity:  # those that are in memory no longer are not counted again
+            if len(hours) > 2 * tallies.hours.capacity:  # hours that left the tallies are not counted again
                 oldest = tallies.hours.head - tallies.hours.capacity
                 self._written[name] = {at: digest for at, digest in hours.items() if at >= oldest}
 
     def forget(self, names: Iterable[str]) -> None:
-        """Remember only what was written of these definitions."""
+        """Forget all other definitions."""
         known = frozenset(names)
         self._written = {name: hours for name, hours in self._written.items() if name in known}

@@ -1,4 +1,4 @@
-"""An objective as the evaluator knows it: what of it is counted, what is not yet, and why it cannot be."""
+"""An objective in the evaluator: what of it is counted, what is missing, and why it cannot be counted."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -16,20 +16,20 @@ log = structlog.get_logger(__name__)
 
 @dataclass
 class KnownObjective:
-    """`error` is of the newest minutes, `history_error` of an older hour, `refused` of the objective itself."""
+    """`error`: why the newest minutes cannot be counted; `history_error`: why an older hour; `refused`: why the objective."""
 
     objective: Objective
     definition: str = ""
     horizon_s: int = 0
-    late_s: int = 0  # a calendar's period begins so long after a full hour
+    late_s: int = 0  # its calendar's period begins this long after a full hour
     parts: Mapping[str, Callable[[Block, int], Block]] = field(default_factory=dict)
     missing: list[int] = field(default_factory=list)  # hours not counted yet, ascending
-    loaded: bool = False  # what was counted of it before is in the tallies
+    loaded: bool = False  # stored hours are in the tallies
     read_s: int = 0  # until when it has been counted without a gap
     error: str = ""
     history_error: str = ""
     refused: str = ""
-    note: str = ""  # what is not judged of it
+    note: str = ""  # which values are not judged
 
     @property
     def why(self) -> str:
@@ -40,15 +40,15 @@ class KnownObjective:
         self.missing = sorted({*self.missing, *hours})
 
     def read(self, now_s: int, tail_s: int) -> None:
-        """The last `tail_s` were counted. A gap before them is missing, so that nothing is quiet that nobody counted."""
+        """Record that the last `tail_s` were counted. A gap before them is missing, so that uncounted time is not quiet."""
         if self.error:
-            self.error = self.history_error = ""  # its history may be counted again, too
+            self.error = self.history_error = ""  # its history may succeed again, too
         if self.read_s and now_s - self.read_s > tail_s:
             self.miss(range(self.read_s // HOUR_S, now_s // HOUR_S + 1))
         self.read_s = now_s
 
     def fail(self, error: Exception) -> None:
-        """It cannot be counted now; logged once."""
+        """Record why it cannot be counted now; logged once."""
         text = reason(error)
         if text != self.error:
             log.warning("objective.count_failed", objective=self.objective.slug, error=text)
@@ -62,14 +62,14 @@ class KnownObjective:
 
 
 def late_s(objective: Objective, now_s: int) -> int:
-    """How long after a full hour its calendar's period begins, s: half an hour in India, and not on the hour of a start at 06:10."""
+    """How long after a full hour its calendar's period begins, s: 1800 for midnight in India, 600 for a start at 06:10."""
     if isinstance(objective.period, Rolling):
         return 0
     return period_at(objective.period, now_s * SECOND_NS).from_ns // SECOND_NS % HOUR_S
 
 
 def known_objective(objective: Objective, now_s: int) -> KnownObjective:
-    """What there is to count of an objective; one that cannot be counted says why in `refused`."""
+    """An objective for the evaluator. `refused` says why one cannot be counted."""
     made = isolated(lambda: _counted(objective, now_s))
     if isinstance(made, KnownObjective):
         return made
@@ -84,7 +84,7 @@ def _counted(objective: Objective, now_s: int) -> KnownObjective:
 
 
 def series_of(known: KnownObjective, by_split: Mapping[Split, Block], from_s: int) -> dict[tuple[str, Split], Block]:
-    """Every series of an objective, of its requests by split."""
+    """Every series of an objective, made of its requests by split."""
     return {
         (name, split): made(block, from_s) for name, made in known.parts.items() for split, block in by_split.items()
     }

@@ -1,4 +1,4 @@
-"""Who leads: a database row that says who, and until when. Works on SQLite and PostgreSQL alike, because one UPDATE decides."""
+"""Decides which process leads, by a database row. One UPDATE decides, so SQLite and PostgreSQL behave alike."""
 
 from datetime import datetime, timedelta
 
@@ -9,14 +9,13 @@ from controlplane.slo.models import Lease
 
 
 class LeaseLostError(Exception):
-    """Another holds the lease."""
+    """Permanent: another process holds the lease."""
 
 
 def take(name: str, holder: str, now: datetime, lasts: timedelta) -> int:
-    """Take the lease, or keep it until `now + lasts`: the generation that `holder` holds it in; 0 where another does.
+    """Take or renew the lease until `now + lasts`. Returns its generation, or 0 if another process holds it.
 
-    Nobody else can have it until then. Clocks of the holders must agree to well under `lasts`; whatever they say, `fence`
-    lets no two write.
+    Clocks of the holders should agree to well under `lasts`. Even if they do not, `fence` lets only one write.
     """
     if not _taken(name, holder, now, lasts):
         return 0
@@ -25,9 +24,9 @@ def take(name: str, holder: str, now: datetime, lasts: timedelta) -> int:
 
 
 def fence(name: str, holder: str, generation: int) -> None:
-    """The first statement of a transaction that only the holder may write: nobody else takes the lease until it ends.
+    """Call first in a transaction that only the holder may write: the lease cannot change hands until it ends.
 
-    Raises LeaseLostError where the lease is not held in this generation any more.
+    Raises LeaseLostError if the lease has another generation by now.
     """
     if not Lease.objects.filter(name=name, holder=holder, generation=generation).update(holder=holder):
         raise LeaseLostError(f"{name}: generation {generation} of {holder} is over, another leads")

@@ -1,4 +1,4 @@
-"""Asks the ledger for many objectives at once, so that one whose question fails keeps no other from its answer."""
+"""Counts many objectives with one query to the ledger. If it fails, halves are queried until the failing objective is alone."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -14,14 +14,13 @@ from controlplane.slo.evaluate.known_objective import KnownObjective
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
 
-MOST_QUESTIONS = 40
+MOST_QUERIES = 40
 LONGEST_S = 4.0
-"""A search for those that fail ends after so many questions, or so long. What it has not told apart by then is failed, until the next tick
-asks it again."""
+"""A search for failing objectives ends after so many queries, or seconds. Those not separated by then fail until the next tick."""
 
 
 class LedgerQuery:
-    """One process's. Not thread-safe."""
+    """One per process. Not thread-safe."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -31,16 +30,16 @@ class LedgerQuery:
     def counts(
         self, chosen: Sequence[KnownObjective], planned: tuple[MaintenanceWindow, ...], from_s: int, to_s: int
     ) -> Iterator[tuple[KnownObjective, dict[Split, Block] | Exception]]:
-        """Bad and total requests of each between two times, s since the epoch; or why there are none.
+        """Bad and total requests of each between two times, s since the epoch; or the error of an objective.
 
-        Raises StoreUnavailableError, where the store is away for all.
+        Raises StoreUnavailableError.
         """
         requests = [known for known in chosen if not isinstance(known.objective.indicator, Histogram)]
         search = _Search()
         self._turn += 1
-        ill = [known for known in requests if known.error]
-        turn = self._turn % max(len(ill), 1)  # so that each is asked early at some time
-        for group in ([known for known in requests if not known.error], [*ill[turn:], *ill[:turn]]):
+        failed = [known for known in requests if known.error]
+        turn = self._turn % max(len(failed), 1)  # each is queried early at some time
+        for group in ([known for known in requests if not known.error], [*failed[turn:], *failed[:turn]]):
             yield from self._group(group, planned, from_s, to_s, search)
         for known in chosen:
             if isinstance(indicator := known.objective.indicator, Histogram):
@@ -55,12 +54,12 @@ class LedgerQuery:
         to_s: int,
         search: "_Search",
     ) -> Iterator[tuple[KnownObjective, dict[Split, Block] | Exception]]:
-        """One question for all; where it fails, one for each half, until what fails is alone."""
+        """One query for all; where it fails, one for each half, until the failing objective is alone."""
         if not group:
             return
         answer = isolated(lambda: self._read(group, planned, from_s, to_s))
-        if isinstance(answer, Exception):  # of the store, or of what a row asks for: the halves tell whose it is
-            search.questions += 1
+        if isinstance(answer, Exception):  # the halves show whose it is
+            search.queries += 1
             if len(group) == 1 or search.is_over:
                 yield from ((known, answer) for known in group)
                 return
@@ -106,9 +105,9 @@ class LedgerQuery:
 
 class _Search:
     def __init__(self) -> None:
-        self.questions = 0
+        self.queries = 0
         self._until = time.monotonic() + LONGEST_S
 
     @property
     def is_over(self) -> bool:
-        return self.questions >= MOST_QUESTIONS or time.monotonic() > self._until
+        return self.queries >= MOST_QUERIES or time.monotonic() > self._until

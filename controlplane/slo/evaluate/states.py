@@ -1,4 +1,4 @@
-"""Writes down what a tick found, for the pages of other processes."""
+"""Writes the results of a tick to the database, for the pages of other processes."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -13,19 +13,19 @@ from controlplane.slo.models import ObjectiveState, StoredObjective, Tick
 log = structlog.get_logger(__name__)
 
 FRESH = timedelta(seconds=15)
-"""What has not changed is written again after this."""
+"""A state that has not changed is written again after this."""
 KEPT = timedelta(days=1)
 STALE = timedelta(seconds=60)
-"""Age from which a state is not believed any more: four writings missed."""
+"""A state older than this is not trusted: four writes were missed."""
 
 _FIELDS = ["objective", "scope", "at", "state", "severity", "maintenance", "since", "document"]
 
 
 @transaction.atomic
 def write(evaluations: Sequence[Evaluation], now: datetime, broken: Mapping[str, str] | None = None) -> None:
-    """The latest state of each; those of objectives that are no longer evaluated are removed.
+    """Write the latest states, and remove those of objectives that are no longer evaluated.
 
-    `broken`: why a row is no objective, by slug.
+    `broken`: why a row is no valid objective, by slug.
     """
     broken = broken or {}
     ids = dict(StoredObjective.objects.values_list("slug", "pk"))
@@ -44,9 +44,9 @@ def write(evaluations: Sequence[Evaluation], now: datetime, broken: Mapping[str,
 
 
 def _put(rows: Sequence[ObjectiveState], before: Mapping[str, ObjectiveState], now: datetime) -> set[str]:
-    """All at once; where the database refuses that, one by one: one that it cannot keep is `unknown`, and stops no other.
+    """Write all rows at once; if the database refuses, one by one. A row that it refuses becomes `unknown`, and stops no other.
 
-    The keys of those, which may differ from their own.
+    Returns the keys of refused rows as they were written.
     """
     try:
         with transaction.atomic():
@@ -65,7 +65,7 @@ def _put_each(rows: Sequence[ObjectiveState], before: Mapping[str, ObjectiveStat
                 _upsert([row])
         except (DataError, ValueError) as error:
             log.warning("state.refused", key=row.key[:200], error=str(error))
-            why = f"what was found cannot be written down: {error}"
+            why = f"the result cannot be written: {error}"
             key = row.key.replace("\0", "␀")[:LONGEST_KEY]
             _upsert([_unknown(key, row.objective_id, {}, why.replace("\0", "␀"), before.get(key), now)])
             others.add(key)
@@ -94,7 +94,7 @@ def _unknown(
 
 
 def beat(tick: Tick) -> None:
-    """The heartbeat of a tick; old ones go."""
+    """Write the heartbeat of a tick, and delete old ones."""
     tick.save()
     Tick.objects.filter(at__lt=tick.at - KEPT).delete()
 

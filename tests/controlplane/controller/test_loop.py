@@ -162,7 +162,9 @@ def test_without_the_ledger_everything_known_is_unknown(store: Store, incidents:
     assert Observation.objects.get(component="controller").state == "degraded"
 
 
-def test_answers_that_take_minutes_are_no_reason_for_doubt(store: Store, incidents: Incidents, now: datetime) -> None:
+def test_answers_that_take_minutes_are_not_taken_for_a_stale_ledger(
+    store: Store, incidents: Incidents, now: datetime
+) -> None:
     """Each began minutes ago and ended just now: what the gateway counts is in the ledger."""
     save_objective(UP, who="olga")
     at = now + timedelta(seconds=60)
@@ -180,7 +182,7 @@ def test_answers_that_take_minutes_are_no_reason_for_doubt(store: Store, inciden
         Observation.objects.create(component=component, kind=component, state="up", figures=figures, observed_at=at)
     for later_s in (0, 8, 16, 24):
         [found] = made.step(at + timedelta(seconds=later_s)).evaluations
-        assert "ledger gets none" not in found.why
+        assert "none reaches the ledger" not in found.why
 
 
 @pytest.mark.parametrize(("good_s", "within_s"), [(20, 75), (3_600, 125)])
@@ -188,7 +190,7 @@ def test_a_hang_pages_as_its_requests_end_by_timeout(
     store: Store, incidents: Incidents, now: datetime, good_s: int, within_s: int
 ) -> None:
     """Five requests a second are answered at once, until none is any more and each ends after 60 s: the ledger hears of nothing for a
-    minute, and then of what began a minute ago. It is never doubted, and pages once enough has failed."""
+    minute, and then of what began a minute ago. The ledger is never taken for stale, and it pages once enough has failed."""
     save_objective(UP, who="olga")
     began = now.replace(microsecond=0)
     began_ns = int(began.timestamp()) * 10**9
@@ -237,7 +239,7 @@ def test_a_span_dated_in_the_future_does_not_make_the_ledger_look_fresh(store: S
     assert store.newest_end(now_ns) == now_ns - 599 * 10**9
 
 
-def test_a_gateway_that_serves_while_nothing_arrives_is_doubted(
+def test_a_gateway_that_serves_while_nothing_arrives_makes_objectives_unknown(
     store: Store, incidents: Incidents, now: datetime
 ) -> None:
     save_objective(UP, who="olga")
@@ -253,7 +255,7 @@ def test_a_gateway_that_serves_while_nothing_arrives_is_doubted(
 
     [found] = outcome.evaluations
     assert found.alert.state == "unknown"
-    assert "the gateway ends 3.0 requests/s, and the ledger gets none" in found.why
+    assert "the gateway ends 3.0 requests/s, and none reaches the ledger" in found.why
 
 
 def counted_after_a_step(store: Store, incidents: Incidents, now: datetime) -> Controller:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controlplane.slo.core.evaluation import Freshness, missing
+from controlplane.slo.core.freshness import Freshness, stale_reason
 
 USUAL = {"newest_s": 300.0, "telemetry": "up", "gateway": "up", "gateway_per_s": 0.0, "behind_s": 0.0}
 
@@ -17,14 +17,17 @@ USUAL = {"newest_s": 300.0, "telemetry": "up", "gateway": "up", "gateway_per_s":
         ({"gateway": "down"}, "the gateway is down"),
         (
             {"gateway_per_s": 12.0},
-            "the gateway ends 12.0 requests/s, and the ledger gets none (the newest ended 5 min ago)",
+            "the gateway ends 12.0 requests/s, and none reaches the ledger (the newest ended 5 min ago)",
         ),
-        ({"telemetry": "stale", "gateway": "stale", "gateway_per_s": None}, "nobody has seen telemetry or the gateway"),
+        (
+            {"telemetry": "stale", "gateway": "stale", "gateway_per_s": None},
+            "telemetry and the gateway were not observed",
+        ),
         ({"newest_s": None, "telemetry": "unknown", "gateway": "unknown", "gateway_per_s": None}, ""),
         ({"newest_s": None, "telemetry": "down"}, "it has none"),
     ],
 )
-def test_what_is_doubted(seen: dict[str, object], words: str) -> None:
-    found = missing(Freshness(**{**USUAL, **seen}), 45.0)  # type: ignore[arg-type]
+def test_what_makes_objectives_unknown(seen: dict[str, object], words: str) -> None:
+    found = stale_reason(Freshness(**{**USUAL, **seen}), 45.0)  # type: ignore[arg-type]
     assert words in found
     assert bool(found) == bool(words)

@@ -16,12 +16,12 @@ def test_a_scope_says_what_it_is_of_and_what_it_is_without() -> None:
 def test_requests_without_a_value_are_said_to_be_those() -> None:
     assert words.nowhere({"model": "chat"}) == ""
     assert words.nowhere({"pool": ""}).startswith("Requests that reached no pool: answered by the cache, refused")
-    assert words.nowhere({"tenant": "", "pool": "p"}) == "Requests that say no tenant."
+    assert words.nowhere({"tenant": "", "pool": "p"}) == "Requests that name no tenant."
 
 
 def test_no_requests_are_said_with_the_time_that_they_were_looked_for() -> None:
-    assert words.no_requests(UP) == "no request of it in the last 30 days"
-    assert "each pool is judged once it has one" in words.no_requests(replace(UP, split_by=("pool",)))
+    assert words.no_requests(UP) == "no request in the last 30 days"
+    assert "each pool is judged from its first request on" in words.no_requests(replace(UP, split_by=("pool",)))
 
 
 def test_how_much_of_the_period_is_recorded_is_said_where_it_is_not_all() -> None:

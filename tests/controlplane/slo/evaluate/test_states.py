@@ -98,4 +98,4 @@ def test_one_state_that_the_database_cannot_keep_is_unknown_and_stops_no_other()
     if connection.vendor == "postgresql":
         assert other.state == "unknown"
         assert other.since == NOW
-        assert "cannot be written down" in other.document["why"]
+        assert "cannot be written" in other.document["why"]

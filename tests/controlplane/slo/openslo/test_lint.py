@@ -142,7 +142,7 @@ def test_a_window_that_no_outage_sets_off_is_named_where_it_stands() -> None:
     loose = slo().replace("target: 0.95", "target: 0.9")
     (found,) = linted(loose)
     assert (found.rule, found.severity, found.mark.line) == ("window-silent", "warning", 11)
-    assert "the page window of 1 h and 5 min never fires: it wants a burn rate above 14.4×" in found.message
+    assert "the page window of 1 h and 5 min never fires: its threshold is a burn rate of 14.4×" in found.message
     assert "a total outage burns at 10.0×; give it a share of the budget below 0.013," in found.message
     assumed = linted(without(loose, WINDOWS))
     assert {one.rule for one in assumed} == {"windows-assumed", "window-silent"}
@@ -158,7 +158,7 @@ def test_a_window_shorter_than_a_slice_is_named_at_the_slice() -> None:
     found = [one for one in linted(sliced) if one.rule == "window-slice"]
     assert found
     assert {one.severity for one in found} == {"warning"}
-    assert "shorter than a slice of 1 h: it says no more than the slice that runs" in found[0].message
+    assert "shorter than a slice of 1 h: it shows only the current slice" in found[0].message
     assert not [
         one
         for one in linted(sliced.replace("timeSliceWindow: 1h", "timeSliceWindow: 1m"))

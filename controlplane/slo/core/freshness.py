@@ -1,0 +1,46 @@
+"""Decides from what was observed whether the last minutes of the ledger can be trusted."""
+
+from dataclasses import dataclass
+
+from controlplane.core.formatting import TEXT
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """What was observed on the way of requests into the ledger."""
+
+    newest_s: float | None  # since the newest request in the ledger ended
+    telemetry: str  # "up", "degraded", "down", "stale", "unknown": as the worker saw it
+    gateway: str
+    gateway_per_s: float | None  # requests that the gateway itself counts
+    behind_s: float | None  # how far telemetry is behind, by its own account
+
+
+def stale_reason(seen: Freshness, patience_s: float) -> str:
+    """Why the last minutes of the ledger cannot be trusted; empty where they can.
+
+    A request in it that ended within `patience_s` proves that requests arrive. Without one, an empty ledger is trusted only if the
+    gateway or telemetry is seen and the gateway counts no requests. It counts them as they end, so long answers do not matter.
+    """
+    if seen.behind_s is not None and seen.behind_s > patience_s:
+        return f"telemetry is {TEXT.duration(seen.behind_s)} behind: the newest requests are not in the ledger yet"
+    if seen.newest_s is not None and seen.newest_s <= patience_s:
+        return ""
+    age = (
+        "it has none of the last day"
+        if seen.newest_s is None
+        else f"the newest ended {TEXT.duration(seen.newest_s)} ago"
+    )
+    if seen.telemetry == "down":
+        return f"telemetry is down: no request reaches the ledger ({age})"
+    if seen.gateway == "down":
+        return f"the gateway is down: it serves no requests ({age})"
+    if seen.gateway_per_s:
+        return f"the gateway ends {seen.gateway_per_s:.1f} requests/s, and none reaches the ledger ({age})"
+    if (
+        seen.newest_s is not None
+        and "up" not in (seen.telemetry, seen.gateway)
+        and "degraded" not in (seen.telemetry, seen.gateway)
+    ):
+        return f"telemetry and the gateway were not observed lately, and no request reaches the ledger ({age})"
+    return ""
