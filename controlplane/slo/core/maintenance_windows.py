@@ -3,11 +3,14 @@
 Recurring ones are RFC 5545 rules (RRULE) in the wall time of a zone: 02:00 stays 02:00 when clocks change.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import MAXYEAR, UTC, datetime, timedelta
 from functools import lru_cache
 
+from dateutil import parser
+from dateutil.relativedelta import relativedelta
 from dateutil.rrule import rrulestr
 
 from controlplane.slo.core.objective import DIMENSIONS
@@ -43,10 +46,14 @@ class MaintenanceWindow:
             if dimension not in DIMENSIONS:
                 raise ValueError(f"scope={dimension!r} is not a dimension: use {', '.join(DIMENSIONS)}")
         if self.rule:
-            parts = dict(part.partition("=")[::2] for part in self.rule.upper().split(";"))
+            parts = _parts(self.rule)
             if parts.get("FREQ") not in FREQUENCIES:
                 raise ValueError(
                     f"rule={self.rule!r} has no FREQ that is supported: use {', '.join(FREQUENCIES)}, such as FREQ=WEEKLY;BYDAY=SU"
+                )
+            if not re.fullmatch("0*[1-9][0-9]{0,5}", parts.get("INTERVAL", "1")):
+                raise ValueError(
+                    f"rule={self.rule!r} has no INTERVAL of 1 or more: use a whole number, or leave it out"
                 )
             try:
                 rrulestr(self.rule, dtstart=self.start)
@@ -81,22 +88,59 @@ class MaintenanceWindow:
 
 
 @lru_cache(maxsize=512)
-def _between(planned: MaintenanceWindow, first_day: int, last_day: int) -> tuple[Span, ...]:
+def _between(window: MaintenanceWindow, first_day: int, last_day: int) -> tuple[Span, ...]:
     """Takes days since the epoch, so that calls close in time share an answer."""
     try:
-        return _spans(planned, first_day, last_day)
+        return _spans(window, first_day, last_day)
     except Exception:  # noqa: BLE001  (`refusal` says why; such a window covers nothing, and stops no evaluation)
         return ()
 
 
-def _spans(planned: MaintenanceWindow, first_day: int, last_day: int) -> tuple[Span, ...]:
-    length = timedelta(seconds=planned.duration_s)
-    if planned.rule:
+def _spans(window: MaintenanceWindow, first_day: int, last_day: int) -> tuple[Span, ...]:
+    length = timedelta(seconds=window.duration_s)
+    starts = [window.start]
+    if window.rule:
         low = datetime.fromtimestamp(first_day * 86_400, UTC).replace(tzinfo=None) - length - timedelta(days=1)
         high = datetime.fromtimestamp(last_day * 86_400, UTC).replace(tzinfo=None) + timedelta(days=1)
-        starts = rrulestr(planned.rule, dtstart=planned.start).between(low, high, inc=True)
-    else:
-        starts = [planned.start]
-    return tuple(
-        Span(at, at + planned.duration_s * SECOND_NS) for at in (wall_ns(start, planned.zone) for start in starts)
+        starts = [at for year in range(low.year, high.year + 1) for at in _starts(window, year) if low <= at <= high]
+    return tuple(Span(at, at + window.duration_s * SECOND_NS) for at in (wall_ns(at, window.zone) for at in starts))
+
+
+@lru_cache(maxsize=512)
+def _starts(window: MaintenanceWindow, year: int) -> tuple[datetime, ...]:
+    """Wall times at which occurrences begin in a year.
+
+    dateutil looks for the next date of a rule until the year 9999, and from the rule's start on. The calendar repeats every 400
+    years, so the rule is moved to the end of the calendar, and its start close to the year: the search is short at both ends.
+    """
+    if window.start.year > year:
+        return ()
+    parts = _parts(window.rule)
+    until = parser.parse(parts.pop("UNTIL")) if "UNTIL" in parts else datetime.max
+    shift = 0 if "BYEASTER" in parts else max(0, (MAXYEAR - 1 - year) // 400 * 400)
+    start = window.start if "COUNT" in parts else _advanced(window.start, parts, year)
+    rule = rrulestr(
+        ";".join(f"{name}={value}" for name, value in parts.items()), dtstart=start.replace(year=start.year + shift)
     )
+    last = datetime(year + shift, 12, 31, 23, 59, 59)
+    moved = rule.between(datetime(year + shift, 1, 1), last, inc=True)
+    return tuple(at for each in moved if (at := each.replace(year=each.year - shift)) <= until)
+
+
+def _advanced(start: datetime, parts: dict[str, str], year: int) -> datetime:
+    """The rule's start, later by whole intervals, and still at least one interval before the year."""
+    unit = {"HOURLY": timedelta(hours=1), "DAILY": timedelta(days=1), "WEEKLY": timedelta(weeks=1)}.get(parts["FREQ"])
+    interval = int(parts.get("INTERVAL", "1"))
+    if unit is not None:
+        steps = (datetime(year, 1, 1) - start) // (unit * interval) - 1
+        return start + max(0, steps) * unit * interval
+    months = interval * (12 if parts["FREQ"] == "YEARLY" else 1)
+    for steps in range(((year - start.year) * 12 - start.month) // months - 1, 0, -1):
+        moved: datetime = start + relativedelta(months=steps * months)
+        if moved.day == start.day:
+            return moved
+    return start
+
+
+def _parts(rule: str) -> dict[str, str]:
+    return dict(part.partition("=")[::2] for part in rule.upper().split(";"))

@@ -171,7 +171,7 @@ def test_without_a_request_it_neither_holds_nor_burns(teammate: Client, served: 
     listed, page = text(teammate.get("/objectives")), text(teammate.get("/objectives/chat-fast"))
     assert "○</span> no data" in listed
     assert "no request in the last 30 days" in listed
-    assert "No request of it in the last 30 days." in page
+    assert "No request in the last 30 days." in page
     assert "holds" not in listed.split("<tbody>")[1].split("</tbody>")[0]
 
 

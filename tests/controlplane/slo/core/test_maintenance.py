@@ -1,8 +1,11 @@
 """Planned maintenance: once or again and again, on the wall clock of a place."""
 
-from datetime import UTC, datetime
+import random
+import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from dateutil.rrule import rrulestr
 
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.period import SECOND_NS, Span
@@ -43,9 +46,54 @@ def test_a_rule_may_end() -> None:
     assert len(ended.occurrences(span("2026-01-01", "2027-01-01"))) == 3
 
 
+@pytest.mark.parametrize("rule", ["FREQ=HOURLY;BYMONTH=2;BYMONTHDAY=30", "FREQ=HOURLY;BYMONTH=2;BYMONTHDAY=30;COUNT=3"])
+def test_a_rule_without_any_date_is_known_to_be_empty_in_a_moment(rule: str) -> None:
+    never = MaintenanceWindow("x", datetime(2020, 1, 1), "UTC", 3_600, rule)
+    began_s = time.process_time()
+    assert never.occurrences(span("2026-01-01", "2027-01-01")) == []
+    assert time.process_time() - began_s < 10
+
+
+def test_a_rule_that_began_long_ago_costs_no_more() -> None:
+    old = MaintenanceWindow("x", datetime(1, 1, 1, 5), "UTC", 3_600, "FREQ=HOURLY;INTERVAL=5")
+    began_s = time.process_time()
+    days = [old.occurrences(span(f"2026-03-{day:02}", f"2026-03-{day + 1:02}")) for day in range(1, 29)]
+    assert all(4 <= len(each) <= 6 for each in days)
+    assert time.process_time() - began_s < 10
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_occurrences_are_those_of_the_rule_from_its_very_first_on(seed: int) -> None:
+    source = random.Random(seed)
+    start = datetime(2016, 1, 1) + timedelta(hours=source.randrange(9 * 8_766))
+    start = source.choice((start, datetime(2020, 2, 29, 3), datetime(2021, 1, 31, 23), datetime(2020, 12, 28)))
+    frequency = source.choice(("HOURLY", "DAILY", "WEEKLY", "MONTHLY", "YEARLY"))
+    parts = {"FREQ": frequency, "INTERVAL": source.choice(("1", "1", "2", "3", "7"))}
+    parts |= dict(source.sample([
+        ("BYDAY", source.choice(("SU", "MO,WE", "SA"))), ("BYMONTH", source.choice(("2", "1,7"))),
+        ("BYMONTHDAY", source.choice(("1", "29", "31", "-1"))), ("BYHOUR", "2,14"), ("WKST", "SU"), ("BYSETPOS", "-1"),
+        ("COUNT", "40"), ("UNTIL", source.choice(("20260601T000000", "20260315"))),
+    ], source.randrange(3)))  # fmt: skip
+    if "BYSETPOS" in parts:
+        parts["BYDAY"] = "MO,TU,FR"
+    if "COUNT" in parts:
+        parts.pop("UNTIL", None)
+    if frequency == "HOURLY":
+        parts.pop("BYHOUR", None)  # such hours may never come
+    rule = ";".join(f"{name}={value}" for name, value in parts.items())
+    window = MaintenanceWindow("x", start, "UTC", 3_600, rule)
+    year = span("2025-08-01", "2026-09-01")
+    starts = rrulestr(rule, dtstart=start).between(datetime(2025, 7, 31, 23, 0, 1), datetime(2026, 8, 31, 23, 59, 59))
+    assert [each.from_ns for each in window.occurrences(year)] == [
+        int(at.replace(tzinfo=UTC).timestamp()) * SECOND_NS for at in starts
+    ]
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
+        ({"rule": "FREQ=DAILY;INTERVAL=0"}, "INTERVAL"),
+        ({"rule": "FREQ=DAILY;INTERVAL=-1"}, "INTERVAL"),
         ({"rule": "FREQ=SECONDLY"}, "FREQ=WEEKLY;BYDAY=SU"),
         ({"rule": "FREQ=WEEKLY;BYDAY=SUNDAY"}, "RFC 5545"),
         ({"rule": "FREQ=WEEKLY;UNTIL=20261231T000000Z"}, "UNTIL without Z"),
