@@ -26,7 +26,7 @@ from controlplane.slo.evaluate.isolation import isolated, reason
 from controlplane.slo.evaluate.kept_hours import KeptHours
 from controlplane.slo.evaluate.known_objective import KnownObjective, known_objective, late_s, series_of
 from controlplane.slo.evaluate.ledger_counts import LedgerQuery
-from controlplane.telemetry.store import Store
+from controlplane.telemetry.store import Store, StoreLimitError
 
 log = structlog.get_logger(__name__)
 
@@ -68,7 +68,16 @@ class Evaluator:
             self._again += range(before - 1, self._tallies.hours.head - 1)
         step_s = math.lcm(MINUTE_S, *self._slices_s())
         from_s, to_s = (now_s - TAIL_S) // step_s * step_s, -(-(now_s + 1) // step_s) * step_s
-        for known in self._count(self._counted(), from_s, to_s, KnownObjective.fail):
+        errors: list[Exception] = []
+
+        def fail(known: KnownObjective, error: Exception) -> None:
+            known.fail(error)
+            errors.append(error)
+
+        done = self._count(self._counted(), from_s, to_s, fail)
+        if errors and not done and all(isinstance(error, StoreLimitError) for error in errors):
+            raise errors[0]  # the store is out of memory or time for all
+        for known in done:
             known.read(now_s, TAIL_S // 2)
         self._recorded_s = self._since()
         return self._judge(now_ns, staleness(self._store))

@@ -3,15 +3,20 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from controlplane.telemetry.store import StoreUnavailableError
+from controlplane.telemetry.store import StoreLimitError, StoreUnavailableError
 
 T = TypeVar("T")
 
 
 def isolated(work: Callable[[], T]) -> T | Exception:
-    """The result of `work`, or the exception it raised. Only StoreUnavailableError is raised: it concerns every objective."""
+    """The result of `work`, or the exception it raised.
+
+    Raises StoreUnavailableError, which concerns every objective, unless it is a StoreLimitError, which concerns this query.
+    """
     try:
         return work()
+    except StoreLimitError as error:
+        return error
     except StoreUnavailableError:
         raise
     except Exception as error:  # noqa: BLE001  (the one place where any failure of one objective is caught)

@@ -3,7 +3,7 @@
 `Store(dsn)` reads and writes; `migrate(dsn, retention_days)` makes the tables; `front.serve_embedded(home)` is the embedded server.
 """
 
-from .errors import StoreError, StoreInputError, StoreUnavailableError
+from .errors import StoreError, StoreInputError, StoreLimitError, StoreUnavailableError
 from .maintenance.migrate import migrate
 from .maintenance.presort import Sorter
 from .metrics import MetricReader, MetricWriter
@@ -21,7 +21,7 @@ from .write.homes import Homekeeper
 from .write.shares import Sharer
 from .write.withdraw import Withdrawer
 
-__all__ = ["Store", "StoreError", "StoreInputError", "StoreUnavailableError", "migrate"]
+__all__ = ["Store", "StoreError", "StoreInputError", "StoreLimitError", "StoreUnavailableError", "migrate"]
 
 
 class Store(

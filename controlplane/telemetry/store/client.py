@@ -16,7 +16,7 @@ from clickhouse_connect.driver.httputil import get_pool_manager
 from urllib3.exceptions import HTTPError
 
 from .dsn import parse_dsn
-from .errors import RETRYABLE_CODES, StoreError, StoreUnavailableError
+from .errors import LIMIT_CODES, RETRYABLE_CODES, StoreError, StoreLimitError, StoreUnavailableError
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -140,6 +140,8 @@ def _translated() -> Iterator[None]:
     except ClickHouseError as error:
         code = getattr(error, "code", None)
         away = code in RETRYABLE_CODES if code else isinstance(error, OperationalError) or _BUSY.search(str(error))
+        if code in LIMIT_CODES:
+            raise StoreLimitError(f"the store ran out of memory or time for this query: {error}") from error
         if away:
             raise StoreUnavailableError(f"the store does not answer now: {error}") from error
         raise StoreError(f"the store refused: {error}", code=code) from error

@@ -1,6 +1,7 @@
 """The errors of the store, in two families. No exception of a client library leaves this package.
 
 StoreUnavailableError      retryable: the same call may succeed after `retry_after_s`
+└── StoreLimitError        a query exceeded the store's memory or time; a smaller one may succeed now
 StoreError                 permanent: the same call will fail again
 ├── StoreInputError        an argument that no query can be made of
 ├── StoreSchemaError       schema files that contradict each other
@@ -16,6 +17,10 @@ class StoreUnavailableError(Exception):
         self.retry_after_s = retry_after_s
 
 
+class StoreLimitError(StoreUnavailableError):
+    """Retryable: the query exceeded the memory or time that the store allows. A smaller query may succeed at once."""
+
+
 class StoreError(Exception):
     """Permanent: the store refused this call and will refuse it again. `code` is ClickHouse's error code, if it sent one."""
 
@@ -28,18 +33,18 @@ class StoreInputError(StoreError, ValueError):
     """Permanent: an argument (a dimension, a cursor, an identifier, a limit) is wrong. The message names it and the remedy."""
 
 
-RETRYABLE_CODES = frozenset(
+LIMIT_CODES = frozenset({159, 241})
+"""ClickHouse error codes of a query that exceeded its limits: TIMEOUT_EXCEEDED, MEMORY_LIMIT_EXCEEDED."""
+RETRYABLE_CODES = LIMIT_CODES | frozenset(
     {
         60,  # UNKNOWN_TABLE: our own tables are not made yet
         81,  # UNKNOWN_DATABASE
-        159,  # TIMEOUT_EXCEEDED
         202,  # TOO_MANY_SIMULTANEOUS_QUERIES
         203,  # NO_FREE_CONNECTION
         209,  # SOCKET_TIMEOUT
         210,  # NETWORK_ERROR
         225,  # NO_ZOOKEEPER
         236,  # ABORTED: shutting down
-        241,  # MEMORY_LIMIT_EXCEEDED
         242,  # TABLE_IS_READ_ONLY
         243,  # NOT_ENOUGH_SPACE
         252,  # TOO_MANY_PARTS

@@ -50,7 +50,8 @@ def now() -> datetime:
 
 
 def controller(store: Store, incidents: Incidents) -> Controller:
-    return Controller(store, settings.CONFIG, incidents.observe)
+    """With a short retention: without requests every hour of it is counted."""
+    return Controller(store, settings.CONFIG.model_copy(update={"retention_days": 1}), incidents.observe)
 
 
 def counted(made: Controller, now: datetime) -> Controller:

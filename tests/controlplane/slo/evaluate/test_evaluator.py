@@ -160,7 +160,7 @@ def test_a_value_of_which_nothing_counts_is_not_judged(store: Store) -> None:
 
 
 def test_an_objective_that_has_seen_no_value_says_that_it_has_no_events(store: Store) -> None:
-    evaluator = Evaluator(store)
+    evaluator = Evaluator(store, retention_s=DAY_S)
     evaluator.tick([PER_POOL], [], NOW_S * NS)
     swept(evaluator)
     (found,) = evaluator.tick([PER_POOL], [], NOW_S * NS)

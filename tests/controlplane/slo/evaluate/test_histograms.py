@@ -10,7 +10,7 @@ from pytest_django import Settings
 
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Availability, Histogram
-from controlplane.slo.core.windows import HOUR_S
+from controlplane.slo.core.windows import DAY_S, HOUR_S
 from controlplane.slo.evaluate.bucket_edges import grown, known_edges, refusal
 from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.slo.save import save_objective
@@ -67,7 +67,7 @@ def test_what_grew_is_bad_above_the_bound_whatever_began_again(store: Store) -> 
 def test_it_is_judged_as_any_other_objective(store: Store) -> None:
     fill(store)
     slow = Objective("vllm-ttft", "", Histogram(METRIC, 0.5), 0.95)
-    evaluator = Evaluator(store)
+    evaluator = Evaluator(store, retention_s=DAY_S)
     evaluator.tick([slow, Objective("up", "", Availability(), 0.9)], [], NOW_S * NS)
     while evaluator.sweep(NOW_S * NS):
         pass

@@ -20,7 +20,7 @@ from controlplane.slo.core.windows import DAY_S, HOUR_S, BurnWindow
 from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.slo.models import Maintenance, ObjectiveState, StoredObjective
 from controlplane.slo.save import save_objective
-from controlplane.telemetry.store import Store, StoreError, StoreUnavailableError
+from controlplane.telemetry.store import Store, StoreError, StoreLimitError, StoreUnavailableError
 from tests.support.slo.evaluations import NOW_S, NS, UP, assert_equals_the_ledger, swept
 from tests.support.slo.ledger_rows import rows
 
@@ -118,7 +118,13 @@ def test_slices_that_do_not_divide_each_other_are_counted_side_by_side(store: St
 
 
 @pytest.mark.parametrize(
-    "error", [StoreError("the store refused: no"), ValueError("threshold_ms=1 is odd"), TypeError("'<'")]
+    "error",
+    [
+        StoreError("the store refused: no"),
+        StoreLimitError("the store ran out of memory"),
+        ValueError("threshold_ms=1 is odd"),
+        TypeError("'<'"),
+    ],
 )
 def test_a_question_that_fails_is_one_objectives_and_is_asked_again(
     store: Store, monkeypatch: pytest.MonkeyPatch, error: Exception
@@ -152,6 +158,15 @@ def test_a_question_that_fails_is_one_objectives_and_is_asked_again(
     assert_equals_the_ledger(evaluator.tick(objectives, [], NOW_S * NS), ledger)
 
 
+def test_a_store_without_memory_for_any_objective_cannot_be_read(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def classes(*given: Any) -> Any:
+        raise StoreLimitError("the store ran out of memory")
+
+    monkeypatch.setattr(store, "classes", classes)
+    with pytest.raises(StoreUnavailableError):
+        Evaluator(store).tick([UP, replace(UP, slug="other")], [], NOW_S * NS)
+
+
 def test_an_objective_that_fails_while_it_is_counted_ends_no_other(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,7 +198,7 @@ def test_an_objective_that_fails_while_it_is_counted_ends_no_other(
 def test_while_it_cannot_be_counted_its_time_is_missing_afterwards(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    evaluator, asked, fails = Evaluator(store), store.classes, [False]
+    evaluator, asked, fails = Evaluator(store, retention_s=DAY_S), store.classes, [False]
 
     def classes(window: Any, cuts: Any, *more: Any) -> Any:
         if fails[0] and any(cut.measure == "cost" for cut in cuts):
