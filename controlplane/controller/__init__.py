@@ -1,1 +1,1 @@
-"""The controller's process: `python -m controlplane.controller`."""
+"""The controller process: `python -m controlplane.controller`."""

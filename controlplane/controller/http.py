@@ -1,4 +1,4 @@
-"""The controller's `/readyz`, beside `/healthz` and `/metrics`."""
+"""Serves the controller's `/readyz`, `/healthz` and `/metrics`."""
 
 import time
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ STUCK_AFTER_S = 60.0
 
 @contextmanager
 def serve(config: Config, controller: Controller) -> Iterator[int]:
-    """Answers at the settings' address while the block runs; gives the port."""
+    """Serves at the configured address while the block runs; yields the port."""
     server = metrics_server.serve(
         config.controller_host, config.controller_port, config.metrics_token, lambda: _ready(controller)
     )
@@ -25,7 +25,7 @@ def serve(config: Config, controller: Controller) -> Iterator[int]:
 
 
 def _ready(controller: Controller) -> tuple[int, str]:
-    """It has done a tick, and lately."""
+    """Ready after a tick that is not older than STUCK_AFTER_S."""
     if not controller.last_step:
         return 503, "no tick yet"
     age_s = time.monotonic() - controller.last_step

@@ -1,7 +1,7 @@
-"""Judges every objective, every few seconds, and hands what it found to incidents.
+"""Judges every objective every few seconds, and hands the alerts to incidents.
 
-Two may run: both count, so that either can take over within a tick, and the one that holds the lease judges for all. What a tick
-cannot read is `unknown`, never quiet.
+Two processes may run. Both count, so that either can take over within a tick; the one that holds the lease writes the results.
+Objectives whose requests a tick cannot read are `unknown`, never quiet.
 """
 
 import os
@@ -37,11 +37,11 @@ log = structlog.get_logger(__name__)
 
 LEASE = "controller"
 LEASE_LASTS = timedelta(seconds=20)
-"""Two may lead at no time, so another waits this long for one that was killed; one that ends gives it up."""
+"""How long another process waits after the leader was killed. A leader that ends gives the lease up."""
 DAY_S = 86_400
 
 Fence = Callable[[], None]
-"""To be called first in each transaction that only the leader may write. Raises LeaseLostError."""
+"""Called first in each transaction that only the leader may write. Raises LeaseLostError."""
 Observe = Callable[[Sequence[Alert], datetime, Fence], None]
 
 TOOK = Histogram(
@@ -51,10 +51,10 @@ TOOK = Histogram(
 )
 TICKS = Counter("weir_controller_ticks", "Ticks.", ["result"])
 LEADS = Gauge("weir_controller_leads", "1 where this process leads.")
-BEHIND = Gauge("weir_controller_behind_hours", "Hours of the ledger that are still to be counted.")
+BEHIND = Gauge("weir_controller_behind_hours", "Hours of the ledger that are not counted yet.")
 TALLIES = Gauge("weir_controller_tallies_bytes", "Memory of the tallies.")
-STATES = Gauge("weir_objective_states", "Objectives by what was found.", ["state"])
-BUDGET = Gauge("weir_objective_budget_left_ratio", "1 untouched, 0 gone.", ["key"])
+STATES = Gauge("weir_objective_states", "Objectives by state.", ["state"])
+BUDGET = Gauge("weir_objective_budget_left_ratio", "1: unused, 0: used up.", ["key"])
 
 
 class Outcome(NamedTuple):
@@ -64,7 +64,7 @@ class Outcome(NamedTuple):
 
 
 class Controller:
-    """One process's. `observe` is `controlplane.incidents.decide.engine.observe`."""
+    """One per process. `observe` gets the alerts of each tick."""
 
     def __init__(self, store: Store, config: Config, observe: Observe) -> None:
         self.holder = f"{socket.gethostname()}:{os.getpid()}:{uuid4().hex[:6]}"
@@ -78,14 +78,14 @@ class Controller:
         self._broken: dict[str, str] = {}
 
     def run(self, stopping: threading.Event) -> None:
-        """Ticks until `stopping`, and counts history in between."""
+        """Tick until `stopping`, and count history in between."""
         while not stopping.is_set():
             due = time.monotonic() + self._every_s
             close_old_connections()
             try:
                 self.step(timezone.now())
             except DatabaseError as error:
-                self._say(f"the database does not answer: {error}")
+                self._log(f"the database does not answer: {error}")
                 TICKS.labels("failed").inc()
             except Exception:
                 log.exception("controller.tick_failed")
@@ -106,12 +106,12 @@ class Controller:
         if leads:
             fence = partial(lease.fence, LEASE, self.holder, generation)
             try:
-                error = self._tell(evaluations, now, error, fence)
+                error = self._publish(evaluations, now, error, fence)
                 self._beat(evaluations, now, began, error, fence)
             except lease.LeaseLostError as lost:  # nothing was written
                 log.warning("controller.lease_lost", error=str(lost))
                 leads = False
-        self._say(error)
+        self._log(error)
         self._measure(leads, evaluations, began, error)
         self.last_step = time.monotonic()
         return Outcome(leads, evaluations, error)
@@ -142,10 +142,10 @@ class Controller:
         self._last = evaluations
         return evaluations, ""
 
-    def _tell(self, evaluations: list[Evaluation], now: datetime, error: str, fence: Fence) -> str:
-        """States for the pages, alerts for incidents. Incidents that fail do not stop the states, and are the tick's error.
+    def _publish(self, evaluations: list[Evaluation], now: datetime, error: str, fence: Fence) -> str:
+        """Write states for the pages, and hand alerts to incidents. An error of incidents is returned as the tick's error.
 
-        Raises LeaseLostError where another leads by now: what was found is then of no use.
+        Raises LeaseLostError where another process leads by now; nothing is written then.
         """
         with transaction.atomic():
             fence()
@@ -157,15 +157,15 @@ class Controller:
         except Exception as failure:
             if not self._error:
                 log.exception("controller.incidents_failed")
-            return error or f"incidents could not be brought up to date: {type(failure).__name__}: {failure}"
+            return error or f"incidents could not be updated: {type(failure).__name__}: {failure}"
         return error
 
     def _beat(self, evaluations: list[Evaluation], now: datetime, began: float, error: str, fence: Fence) -> None:
         with transaction.atomic():
             fence()
-            self._beaten(evaluations, now, began, error)
+            self._write_tick(evaluations, now, began, error)
 
-    def _beaten(self, evaluations: list[Evaluation], now: datetime, began: float, error: str) -> None:
+    def _write_tick(self, evaluations: list[Evaluation], now: datetime, began: float, error: str) -> None:
         took_s = time.monotonic() - began
         failed = sum(evaluation.alert.state == "unknown" for evaluation in evaluations) + len(self._broken)
         states.beat(
@@ -195,21 +195,21 @@ class Controller:
         )
 
     def _sweep(self, until: float, stopping: threading.Event) -> None:
-        """History, while there is some to count; then one hour a tick again, to find what has changed."""
+        """Count history while hours are missing; then one hour again each tick, to find changes."""
         more = True
         while more and time.monotonic() < until and not stopping.is_set():
             try:
                 more = self.evaluator.sweep(time.time_ns())
             except (StoreUnavailableError, StoreError):
-                return  # the next tick says so
+                return  # the next tick reports it
         BEHIND.set(self.evaluator.behind)
 
-    def _say(self, error: str) -> None:
-        """Once when it begins, once when it is over."""
+    def _log(self, error: str) -> None:
+        """Log an error once when it begins, and once when it ends."""
         if error and not self._error:
-            log.warning("controller.cannot_evaluate", error=error)
+            log.warning("controller.evaluation_failed", error=error)
         if self._error and not error:
-            log.info("controller.evaluates_again")
+            log.info("controller.evaluation_recovered")
         self._error = error
 
     def _measure(self, leads: bool, evaluations: list[Evaluation], began: float, error: str) -> None:
@@ -226,7 +226,7 @@ class Controller:
 
 
 def _unknown(objectives: list[Objective], last: list[Evaluation], now_ns: int, why: str) -> list[Evaluation]:
-    """Everything that was judged before, and everything else that can be named."""
+    """Every scope that was judged before, and every other objective without a split."""
     by_slug = {objective.slug: objective for objective in objectives}
     evaluations = [
         unjudged(by_slug[evaluation.alert.objective.slug], evaluation.alert.scope, now_ns, why)

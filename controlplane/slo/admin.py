@@ -1,4 +1,4 @@
-"""Objectives and planned maintenance for owners. What is saved here is judged with the controller's next tick."""
+"""The admin of objectives and maintenance windows. The controller judges by what is saved from its next tick on."""
 
 import time
 from typing import Any
@@ -23,15 +23,15 @@ def _dimension(help_text: str = "") -> forms.CharField:
 
 
 class ScopeForm(forms.ModelForm):  # type: ignore[type-arg]
-    """A dimension is a field of its own; together they are the row's `scope`."""
+    """Edits the row's `scope` as one field for each dimension."""
 
-    scope_model = _dimension("Such as chat-large; empty is all.")
+    scope_model = _dimension("Such as chat-large. Empty: all.")
     scope_variant = _dimension()
     scope_pool = _dimension()
     scope_region = _dimension()
     scope_tier = _dimension()
     scope_tenant = _dimension()
-    scope_prompt_bucket = _dimension("Of the prompt's tokens, such as 4096-8191.")
+    scope_prompt_bucket = _dimension("By the prompt's tokens, such as 4096-8191.")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -52,7 +52,7 @@ class ObjectiveForm(ScopeForm):
         choices=[(name, name.replace("_", " ")) for name in DIMENSIONS],
         required=False,
         widget=UnfoldAdminCheckboxSelectMultipleWidget(),
-        help_text="Judged, and paged, for each value by itself.",
+        help_text="Each value is judged, and pages, by itself.",
     )
 
     class Meta:
@@ -95,15 +95,15 @@ class ObjectiveAdmin(ModelAdmin):
             "What is good",
             {"fields": ["indicator_kind", "measure", "threshold_ms", "ttft_definition", "usd_per_1k_tokens"]},
         ),
-        ("Of which requests", {"fields": [*SCOPE, "split_by"]}),
-        ("Promise", {"fields": ["target", "period_kind", "period_s"]}),
+        ("Requests", {"fields": [*SCOPE, "split_by"]}),
+        ("Target and period", {"fields": ["target", "period_kind", "period_s"]}),
         (
-            "On the calendar",
+            "Calendar period",
             {"fields": ["calendar_unit", "calendar_count", "calendar_start", "calendar_zone"], "classes": ["collapse"]},
         ),
         ("Counting", {"fields": ["method", "slice_s", "slice_target"], "classes": ["collapse"]}),
         ("Alerting", {"fields": ["windows", "minimum_total", "minimum_bad"], "classes": ["collapse"]}),
-        ("Of a stored histogram", {"fields": ["metric", "metric_threshold", "metric_labels"], "classes": ["collapse"]}),
+        ("Stored histogram", {"fields": ["metric", "metric_threshold", "metric_labels"], "classes": ["collapse"]}),
         ("Notes", {"fields": ["labels", "annotations"], "classes": ["collapse"]}),
     ]
 
@@ -117,7 +117,7 @@ class ObjectiveAdmin(ModelAdmin):
 
 
 def _warnings(objective: Objective) -> list[str]:
-    """What was saved, and is probably not meant."""
+    """Warnings about settings that are probably not meant."""
     period_s = period_at(objective.period, time.time_ns()).length_s
     sentences = [
         words.silent_window(window, objective.target, period_s)
@@ -139,7 +139,7 @@ class MaintenanceAdmin(ModelAdmin):
     fieldsets = [
         (None, {"fields": ["name", "reason", "enabled"]}),
         ("When", {"fields": ["start", "zone", "duration_s", "rule"]}),
-        ("Of which requests", {"fields": [*SCOPE, "objectives"]}),
+        ("Requests", {"fields": [*SCOPE, "objectives"]}),
     ]
 
     def save_model(self, request: HttpRequest, obj: Maintenance, form: Any, change: bool) -> None:

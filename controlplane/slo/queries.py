@@ -1,4 +1,4 @@
-"""What pages and the API ask about objectives: rows, their latest states, and what was counted."""
+"""Reads objectives, their latest states and their counts, for pages and the API."""
 
 import json
 import time
@@ -20,12 +20,12 @@ from controlplane.slo.models import ObjectiveState, StoredObjective, Tick
 from controlplane.slo.models.planned_maintenance import enabled_maintenance
 from controlplane.telemetry.query import answers
 
-NOT_YET = "not judged yet: the controller does so within seconds, if it runs"
+NOT_YET = "not judged yet: the controller judges it within seconds, if it runs"
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectiveStatus:
-    """One scope of an objective, as it is now. `state` is `unknown` where nobody has judged it lately."""
+    """The present state of an objective in one scope: `unknown` where it was not judged lately."""
 
     row: StoredObjective
     key: str
@@ -40,7 +40,7 @@ class ObjectiveStatus:
 
     @property
     def is_empty(self) -> bool:
-        """Judged, and nothing was there to judge in the whole period: it neither holds nor does not."""
+        """Whether it was judged, and the whole period has no event: it neither holds nor fails."""
         return self.state == "quiet" and self.document.get("total") == 0
 
     @property
@@ -50,16 +50,16 @@ class ObjectiveStatus:
 
 
 def statuses(row: StoredObjective, states: Iterable[ObjectiveState], now: datetime) -> list[ObjectiveStatus]:
-    """One for each scope; one that says why where there is none."""
+    """One for each scope; where there is none, one that says why."""
     judged = [_status(row, state, now) for state in states] if row.enabled else []
     if judged:
         return judged
-    state, why = ("unknown", NOT_YET) if row.enabled else ("disabled", "disabled: nobody judges it")
+    state, why = ("unknown", NOT_YET) if row.enabled else ("disabled", "disabled: it is not judged")
     return [ObjectiveStatus(row, row.slug, dict(row.scope), state, "", None, None, False, why, {})]
 
 
 def all_statuses(now: datetime | None = None) -> list[ObjectiveStatus]:
-    """Of every objective, the worst first."""
+    """Of every objective and scope, the most urgent first."""
     now = now or timezone.now()
     rows = StoredObjective.objects.select_related("owner").prefetch_related("states")
     return sorted((status for row in rows for status in statuses(row, row.states.all(), now)), key=urgency)
@@ -76,7 +76,7 @@ def newest_tick() -> Tick | None:
 
 
 def history(objective: Objective, scope: dict[str, str], now_ns: int | None = None) -> list[Point]:
-    """The budget over its period. Raises StoreUnavailableError, ValueError."""
+    """The budget over the period. Raises StoreUnavailableError, ValueError."""
     now_ns = now_ns or time.time_ns()
     first, last = needed(objective, now_ns)
     split = json.dumps([scope.get(name, "") for name in objective.split_by])
@@ -92,7 +92,7 @@ def history(objective: Objective, scope: dict[str, str], now_ns: int | None = No
 
 
 def maintenance_in(objective: Objective, span: Span) -> list[tuple[MaintenanceWindow, Span]]:
-    """Planned maintenance that concerns an objective, in a span of time, in order."""
+    """Maintenance windows of an objective in a span of time, in order."""
     occurrences = [
         (window, when)
         for window in enabled_maintenance()
@@ -108,7 +108,7 @@ def _status(row: StoredObjective, state: ObjectiveState, now: datetime) -> Objec
     judged, severity = state.state, state.severity
     if age > STALE:
         judged, severity = "unknown", ""
-        why = f"nobody has judged it for {TEXT.duration(age.total_seconds())}: does the controller run?"
+        why = f"not judged for {TEXT.duration(age.total_seconds())}: does the controller run?"
     return ObjectiveStatus(
         row, state.key, dict(state.scope), judged, severity, state.since, state.at, state.maintenance, why, document
     )

@@ -1,4 +1,4 @@
-"""Saving objectives: whoever saves one, through the admin, the API or a file, makes a revision where anything changed."""
+"""Saves objectives from the admin, the API and files. Each change makes a revision."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -26,7 +26,7 @@ def save_objective(
     annotations: Mapping[str, str] | None = None,
     enabled: bool | None = None,
 ) -> Saved:
-    """Make or change the objective of this slug; saving the same again changes nothing. None leaves a field as it is.
+    """Create or change the objective of this slug. Saving the same again changes nothing. None leaves a field as it is.
 
     Raises ValidationError, whose messages name the field, the value and the remedy.
     """
@@ -42,7 +42,7 @@ def save_objective(
 
 
 def revise(row: StoredObjective, who: str) -> tuple[str, ...]:
-    """Save `row`, already valid, with a new revision where it differs from its last; which fields differ."""
+    """Save a valid row, with a new revision if it differs from its last one. Returns the fields that differ."""
     now = content(row)
     last = row.revisions.first() if row.pk else None
     changed = tuple(name for name, value in now.items() if last is None or last.document.get(name) != value)
@@ -65,6 +65,6 @@ def team(name: str) -> Team:
     if owner is None:
         names = ", ".join(Team.objects.values_list("name", flat=True)[:20]) or "none yet"
         raise ValidationError(
-            {"owner": f"owner={name!r} is no team: add it at /admin/fleet/team/add/, or use one of: {names}"}
+            {"owner": f"owner={name!r} is not a team: add it at /admin/fleet/team/add/, or use one of: {names}"}
         )
     return owner

@@ -1,4 +1,4 @@
-"""Objectives to begin with: for each model of a fleet that has none, so that a newcomer's page says something true at once."""
+"""Creates the first objectives of a fleet, for each of its models."""
 
 from django.db import transaction
 
@@ -12,12 +12,12 @@ from controlplane.slo.save import save_objective
 WHO = "set-up"
 TEAM = Team(name="serving", contact="#serving-oncall")
 TTFT_MS, E2E_MS = 1_000.0, 10_000.0
-"""Lenient: they hold on a laptop, and are meant to be made one's own."""
+"""Lenient enough to hold on a laptop. Owners should set their own."""
 
 
 @transaction.atomic
 def sow() -> list[str]:
-    """What was done, a line each. Nothing where there is any objective: what an owner removed stays removed."""
+    """Create them, unless there is any objective. Returns a line for each."""
     models = list(LLMModel.objects.filter(enabled=True).values_list("name", flat=True))
     if StoredObjective.objects.exists() or not models:
         return []
@@ -28,7 +28,6 @@ def sow() -> list[str]:
 
 
 def defaults(models: list[str], owner: str) -> list[Objective]:
-    """Pure."""
     objectives = []
     for model in models:
         slug = "".join(letter if letter.isalnum() or letter in ".-_" else "-" for letter in model.lower()).strip(".-_")

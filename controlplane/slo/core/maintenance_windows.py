@@ -59,7 +59,7 @@ class MaintenanceWindow:
                 rrulestr(self.rule, dtstart=self.start)
             except (ValueError, TypeError, KeyError, AttributeError) as error:
                 raise ValueError(
-                    f"rule={self.rule!r} is no RFC 5545 rule ({error}): write such as FREQ=WEEKLY;BYDAY=SU, UNTIL without Z"
+                    f"rule={self.rule!r} is not an RFC 5545 rule ({error}): write such as FREQ=WEEKLY;BYDAY=SU, UNTIL without Z"
                 ) from None
 
     def occurrences(self, span: Span) -> list[Span]:

@@ -1,4 +1,4 @@
-"""An objective in words, as its page and table say it. Pure."""
+"""Describes objectives in words, for pages and messages."""
 
 import math
 from collections.abc import Mapping
@@ -12,44 +12,44 @@ from controlplane.slo.core.windows import BurnWindow
 SHOWN_AS = {"ttft": "time to first token", "itl": "gap between tokens", "e2e": "whole request"}
 
 
-def indicator(found: Indicator) -> str:
-    match found:
+def indicator(value: Indicator) -> str:
+    match value:
         case Availability():
             return "requests are answered"
         case Latency():
-            of = f" ({found.ttft_definition})" if found.measure == "ttft" else ""
-            return f"{SHOWN_AS.get(found.measure, f'{found.measure} time')}{of} is at most {TEXT.threshold_ms(found.threshold_ms)}"
+            of = f" ({value.ttft_definition})" if value.measure == "ttft" else ""
+            return f"{SHOWN_AS.get(value.measure, f'{value.measure} time')}{of} is at most {TEXT.threshold_ms(value.threshold_ms)}"
         case Cost():
-            return f"1,000 tokens cost at most ${found.usd_per_1k_tokens:g}"
+            return f"1,000 tokens cost at most ${value.usd_per_1k_tokens:g}"
         case Histogram():
-            return f"{found.metric} is at most {found.threshold:g}"
+            return f"{value.metric} is at most {value.threshold:g}"
 
 
 def summary(objective: Objective) -> str:
     slices = ""
     if isinstance(objective.method, Timeslices):
         length, target = TEXT.duration(objective.method.slice_s), TEXT.target(objective.method.slice_target)
-        slices = f" of {length} slices, in each of which {target} count"
+        slices = f" of {length} slices with {target} good requests"
     return f"{TEXT.target(objective.target)}{slices}: {indicator(objective.indicator)}, over {period(objective)}"
 
 
 def period(objective: Objective) -> str:
-    found = objective.period
-    if isinstance(found, Calendar):
-        return f"each {found.unit}" if found.count == 1 else f"each {found.count} {found.unit}s"
-    return f"the last {TEXT.duration(found.period_s)}"
+    value = objective.period
+    if isinstance(value, Calendar):
+        return f"each {value.unit}" if value.count == 1 else f"each {value.count} {value.unit}s"
+    return f"the last {TEXT.duration(value.period_s)}"
 
 
-def scope(found: Mapping[str, str]) -> str:
+def scope(value: Mapping[str, str]) -> str:
     """`model chat-large · no pool`, in the order of DIMENSIONS: a database may keep another."""
-    ordered = [(name, found[name]) for name in DIMENSIONS if name in found]
+    ordered = [(name, value[name]) for name in DIMENSIONS if name in value]
     said = (f"{_name(name)} {value}" if value else f"no {_name(name)}" for name, value in ordered)
     return " · ".join(said) or "all traffic"
 
 
-def nowhere(found: Mapping[str, str]) -> str:
-    """Which requests a scope has that names no value of something; empty where it names all."""
-    without = [name for name in DIMENSIONS if found.get(name) == ""]
+def nowhere(value: Mapping[str, str]) -> str:
+    """Explains a scope in which a dimension has no value; empty where all have one."""
+    without = [name for name in DIMENSIONS if value.get(name) == ""]
     if not without:
         return ""
     reached = [_name(name) for name in without if name in ("pool", "variant", "region")]
@@ -57,7 +57,7 @@ def nowhere(found: Mapping[str, str]) -> str:
     parts = (
         [f"reached no {' and no '.join(reached)}: answered by the cache, refused, or failed before"] if reached else []
     )
-    parts += [f"say no {' and no '.join(named)}"] if named else []
+    parts += [f"name no {' and no '.join(named)}"] if named else []
     return f"Requests that {', and '.join(parts)}."
 
 
@@ -69,17 +69,17 @@ def silent_window(window: BurnWindow, target: float, period_s: int) -> str:
     """Why a burn window never fires, and what to do."""
     highest = highest_burn_rate(target)
     return (
-        f"{_window(window)} never fires: it wants a burn rate above {TEXT.times(window.burn_rate(period_s))}, and with "
-        f"{TEXT.target(target)} promised a total outage burns at {TEXT.times(highest)}; "
-        f"give it a share of the budget below {_rounded_down(highest * window.long_s / period_s):g}, or leave it out"
+        f"{_window(window)} never fires: its threshold is a burn rate of {TEXT.times(window.burn_rate(period_s))}, and at a "
+        f"target of {TEXT.target(target)} a total outage burns at {TEXT.times(highest)}; "
+        f"give it a share of the budget below {_rounded_down(highest * window.long_s / period_s):g}, or remove it"
     )
 
 
 def coarse_window(window: BurnWindow, slice_s: int) -> str:
-    """What a burn window that is shorter than a slice says, and what to do."""
+    """Why a burn window that is shorter than a slice ends early, and what to do."""
     return (
-        f"{_window(window)} is shorter than a slice of {TEXT.duration(slice_s)}: it says no more than the slice that runs, so an "
-        "alert may end when the next begins; "
+        f"{_window(window)} is shorter than a slice of {TEXT.duration(slice_s)}: it shows only the current slice, so an alert "
+        "may end when the next slice begins; "
         f"use slices of at most {TEXT.duration(window.short_s)}, or longer windows"
     )
 
@@ -95,7 +95,7 @@ def _rounded_down(value: float) -> float:
 
 
 def history(recorded_s: int | None, period_from_s: int, at_s: int) -> str:
-    """How much of the period is recorded, such as `31 min of 30 days`; empty where all of it is. Times are s since the epoch."""
+    """How much of the period is recorded, such as `31 min of 30 days`; empty if all of it is. Times are s since the epoch."""
     so_far_s = at_s - period_from_s
     recorded = so_far_s if recorded_s is None else at_s - max(recorded_s, period_from_s)
     if recorded >= so_far_s - 60:
@@ -104,16 +104,18 @@ def history(recorded_s: int | None, period_from_s: int, at_s: int) -> str:
 
 
 def no_requests(objective: Objective) -> str:
-    """Why there is nothing to say: no event in the whole period."""
+    """Why an objective without events in the whole period is not judged."""
     over = "so far in this period" if isinstance(objective.period, Calendar) else f"in {period(objective)}"
     each = (
-        f"; each {' and '.join(map(_name, objective.split_by))} is judged once it has one" if objective.split_by else ""
+        f"; each {' and '.join(map(_name, objective.split_by))} is judged from its first request on"
+        if objective.split_by
+        else ""
     )
-    return f"no request of it {over}{each}"
+    return f"no request {over}{each}"
 
 
 def lasts(seconds: float | None, left: float | None) -> str:
-    """When the budget is gone at this rate."""
+    """When the budget is used up at this rate."""
     if left is not None and left <= 0:
-        return "gone"
-    return "" if seconds is None else f"gone in {TEXT.duration(max(seconds, 60))} at this rate"
+        return "used up"
+    return "" if seconds is None else f"used up in {TEXT.duration(max(seconds, 60))} at this rate"

@@ -1,4 +1,4 @@
-"""Objectives as owners edit them, what was planned, and what the last evaluation said."""
+"""Objectives, maintenance windows, and the results of the last evaluation."""
 
 from controlplane.slo.models.evaluation import Lease, ObjectiveState, Tick
 from controlplane.slo.models.objective import ObjectiveRevision, StoredObjective

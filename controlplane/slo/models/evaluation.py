@@ -1,4 +1,4 @@
-"""What the controller writes down: the latest state of each objective, each tick, and who leads."""
+"""What the controller writes: the latest state of each objective, its ticks, and which process leads."""
 
 from django.db import models
 
@@ -7,7 +7,7 @@ from controlplane.slo.models.objective import StoredObjective
 
 
 class ObjectiveState(models.Model):
-    """The latest evaluation of one objective in one scope. Believed only while it is fresh."""
+    """The latest evaluation of one objective in one scope. It is trusted only while it is fresh."""
 
     class State(models.TextChoices):
         FIRING = "firing", "Firing"
@@ -34,14 +34,12 @@ class ObjectiveState(models.Model):
 class Tick(models.Model):
     """One round of the controller that leads: its heartbeat. Kept for a day."""
 
-    at = models.DateTimeField(db_index=True, help_text="When it was done.")
+    at = models.DateTimeField(db_index=True, help_text="When the tick ended.")
     took_s = models.FloatField()
     objectives = models.PositiveIntegerField(help_text="How many were judged.")
-    failed = models.PositiveIntegerField(default=0, help_text="How many of them could not be.")
+    failed = models.PositiveIntegerField(default=0, help_text="How many of them could not be judged.")
     holder = models.CharField(max_length=200)
-    error = models.CharField(
-        max_length=500, blank=True, help_text="Why nothing at all could be judged; empty if it could."
-    )
+    error = models.CharField(max_length=500, blank=True, help_text="Why no objective could be judged; else empty.")
 
     class Meta:
         ordering = ["-at"]
@@ -52,12 +50,12 @@ class Tick(models.Model):
 
 
 class Lease(models.Model):
-    """Who may do what only one may do at a time, and until when."""
+    """Which process may do work that only one may do at a time, and until when."""
 
     name = models.CharField(max_length=100, unique=True)
     holder = models.CharField(max_length=200)
     expires_at = models.DateTimeField()
-    generation = models.PositiveBigIntegerField(default=0, help_text="Grows each time another takes it.")
+    generation = models.PositiveBigIntegerField(default=0, help_text="Grows each time another process takes it.")
 
     def __str__(self) -> str:
         return f"{self.name}: {self.holder}"

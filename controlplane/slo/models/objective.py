@@ -1,4 +1,4 @@
-"""An objective in the database, with its owner, its history, and what other systems noted on it."""
+"""An objective in the database, with its owner, its revisions, and notes of other systems."""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -36,37 +36,42 @@ class StoredObjective(models.Model):
         validators=[validate_name],
         help_text="Its name in URLs, alerts and files; it cannot be changed.",
     )
-    name = models.CharField(max_length=200, help_text="As people read it, such as “Premium chat, first token”.")
+    name = models.CharField(max_length=200, help_text="Its name on pages, such as “Premium chat, first token”.")
     description = models.TextField(blank=True, max_length=1050)
     enabled = models.BooleanField(default=True, help_text="A disabled objective is not evaluated, and pages nobody.")
 
     indicator_kind = models.CharField(max_length=20, choices=_choices(INDICATORS), default="latency")
     measure = models.CharField(
-        max_length=20, blank=True, choices=_choices((*MEASURES, *STAGES)), help_text="Of latency: what is measured."
+        max_length=20, blank=True, choices=_choices((*MEASURES, *STAGES)), help_text="For latency: what is measured."
     )
     threshold_ms = models.FloatField(
-        "threshold, ms", null=True, blank=True, help_text="Of latency: the longest that is good."
+        "threshold, ms", null=True, blank=True, help_text="For latency: the longest time that is good."
     )
     ttft_definition = models.CharField(
-        "TTFT definition", max_length=40, default="gateway", help_text="Of TTFT: unlike definitions are never mixed."
+        "TTFT definition",
+        max_length=40,
+        default="gateway",
+        help_text="For TTFT: who measured it. Definitions are never mixed.",
     )
     usd_per_1k_tokens = models.FloatField(
-        "USD per 1,000 tokens", null=True, blank=True, help_text="Of cost: the highest that is good."
+        "USD per 1,000 tokens", null=True, blank=True, help_text="For cost: the highest cost that is good."
     )
     metric = models.CharField(
-        max_length=200, blank=True, help_text="Of histogram: its name without _bucket; for servers that send no spans."
+        max_length=200,
+        blank=True,
+        help_text="For a histogram: its name without _bucket. For servers that send no spans.",
     )
     metric_threshold = models.FloatField(
-        null=True, blank=True, help_text="Of histogram: one of its bounds, in the metric's own unit."
+        null=True, blank=True, help_text="For a histogram: one of its bounds, in the metric's own unit."
     )
-    metric_labels = models.JSONField(default=dict, blank=True, help_text="Of histogram: labels that must be equal.")
+    metric_labels = models.JSONField(default=dict, blank=True, help_text="For a histogram: labels that must be equal.")
 
     scope = models.JSONField(default=dict, blank=True)
     split_by = models.JSONField(default=list, blank=True)
     target = models.FloatField(help_text="The share of requests that must be good: 0.999 for 99.9 %.")
     period_kind = models.CharField(max_length=20, choices=_choices(PERIODS), default="rolling")
     period_s = models.PositiveIntegerField(
-        "period, s", default=30 * 86_400, help_text="Of rolling: 2592000 is 30 days."
+        "period, s", default=30 * 86_400, help_text="For a rolling period: 2592000 is 30 days."
     )
     calendar_unit = models.CharField(max_length=20, choices=_choices(UNITS), default="month")
     calendar_count = models.PositiveSmallIntegerField(
@@ -77,18 +82,20 @@ class StoredObjective(models.Model):
     )
     calendar_zone = models.CharField(max_length=64, default="UTC", help_text="IANA name, such as Europe/Berlin.")
     method = models.CharField(max_length=20, choices=_choices(METHODS), default="occurrences")
-    slice_s = models.PositiveIntegerField("slice, s", default=60, help_text="Of timeslices.")
-    slice_target = models.FloatField(default=0.95, help_text="Of timeslices: the share of a slice that must be good.")
+    slice_s = models.PositiveIntegerField("slice, s", default=60, help_text="For timeslices.")
+    slice_target = models.FloatField(
+        default=0.95, help_text="For timeslices: the share of a slice's requests that must be good."
+    )
     windows = models.JSONField("burn windows", default=default_windows, help_text="The SRE workbook's by default.")
     minimum_total = models.PositiveIntegerField(
-        "least requests", default=10, help_text="Fewer in the long window page nobody: chance."
+        "least requests", default=10, help_text="With fewer requests in the long window nobody is paged."
     )
     minimum_bad = models.PositiveIntegerField("least bad requests", default=3)
 
     owner = models.ForeignKey(Team, null=True, blank=True, on_delete=models.SET_NULL, related_name="objectives")
-    runbook = models.URLField(max_length=500, blank=True, help_text="What to do when it burns.")
+    runbook = models.URLField(max_length=500, blank=True, help_text="The URL of what to do when it fires.")
     labels = models.JSONField(default=dict, blank=True)
-    annotations = models.JSONField(default=dict, blank=True, help_text="What other tools noted; kept as it is.")
+    annotations = models.JSONField(default=dict, blank=True, help_text="Notes of other tools, kept as they are.")
     revision = models.PositiveIntegerField(default=0, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
@@ -101,7 +108,7 @@ class StoredObjective(models.Model):
         return self.name
 
     def to_objective(self) -> Objective:
-        """Raises ValueError where a row was written past validation."""
+        """Raises ValueError where the row was written without validation."""
         return Objective(
             slug=self.slug,
             name=self.name,
@@ -121,7 +128,7 @@ class StoredObjective(models.Model):
         )
 
     def take(self, objective: Objective) -> None:
-        """Everything but the owner and the revision, from a value; not saved."""
+        """Set all fields but the owner and the revision from a value, without saving."""
         indicator, period, method = objective.indicator, objective.period, objective.method
         self.slug, self.name, self.description = objective.slug, objective.name, objective.description
         self.target, self.runbook = objective.target, objective.runbook
@@ -146,7 +153,7 @@ class StoredObjective(models.Model):
             self.slice_s, self.slice_target = method.slice_s, method.slice_target
 
     def clean(self) -> None:
-        """What the pure part refuses, at the field that its message names."""
+        """Report a value that the objective refuses at the field that its message names."""
         try:
             self._check(self.to_objective())
         except (ValueError, TypeError) as error:
@@ -161,7 +168,7 @@ class StoredObjective(models.Model):
 
             check_edges(objective.indicator)
         if self.indicator_kind == "histogram" and (self.scope or self.split_by):
-            raise ValueError(f"scope={self.scope} is of requests, and a histogram has none: narrow it by metric_labels")
+            raise ValueError(f"scope={self.scope} selects requests, and a histogram has none: use metric_labels")
         if self.indicator_kind == "histogram" and self.method == "timeslices":
             raise ValueError("method=timeslices needs requests, and a histogram has none: use occurrences")
 
@@ -204,11 +211,11 @@ FIELDS = {
     "budget_share": "windows",
     "severity": "windows",
 }
-"""The model's field by what a message of the pure part begins with."""
+"""The model's field by the first word of a message."""
 
 
 class ObjectiveRevision(models.Model):
-    """Immutable: what an objective promised, from when on, by whom."""
+    """An objective as it was saved, by whom and when. Never changed."""
 
     objective = models.ForeignKey(StoredObjective, on_delete=models.CASCADE, related_name="revisions")
     number = models.PositiveIntegerField()

@@ -1,4 +1,4 @@
-"""Planned maintenance as owners write it down."""
+"""Maintenance windows as owners enter them."""
 
 import time
 from datetime import datetime
@@ -15,15 +15,15 @@ from controlplane.slo.models.objective import StoredObjective
 
 log = structlog.get_logger(__name__)
 _REFUSED: set[tuple[int, str]] = set()
-"""What was logged: once in each process."""
+"""What this process has logged already."""
 
 
 class Maintenance(models.Model):
-    """Minutes that count for nothing. `Planned` is its meaning."""
+    """A planned time that counts for nothing."""
 
     name = models.CharField(max_length=200, help_text="Such as “Driver update, GPU nodes”.")
     start = models.CharField(
-        max_length=19, help_text="Wall time, such as 2026-11-22T02:00:00; of a recurring one, the first."
+        max_length=19, help_text="Wall time, such as 2026-11-22T02:00:00; for a recurring window, the first."
     )
     zone = models.CharField(max_length=64, default="UTC", help_text="IANA name, such as Europe/Berlin.")
     duration_s = models.PositiveIntegerField("duration, s", default=3_600)
@@ -34,7 +34,7 @@ class Maintenance(models.Model):
         default=dict, blank=True, help_text='Of requests, such as {"model": "chat-large"}; empty is all traffic.'
     )
     objectives = models.ManyToManyField(
-        StoredObjective, blank=True, related_name="maintenance", help_text="None chosen: all of them."
+        StoredObjective, blank=True, related_name="maintenance", help_text="If none is chosen: all."
     )
     reason = models.CharField(max_length=500)
     author = models.CharField(max_length=150, editable=False)
@@ -50,7 +50,7 @@ class Maintenance(models.Model):
         return self.name
 
     def to_window(self, slugs: frozenset[str] = frozenset()) -> MaintenanceWindow:
-        """Raises ValueError. `slugs` are those of `objectives`, which a list of many reads at once."""
+        """The value. `slugs`: of `objectives`, which the caller has read. Raises ValueError."""
         try:
             start = datetime.fromisoformat(self.start)
         except ValueError:
@@ -69,7 +69,7 @@ class Maintenance(models.Model):
 
 
 def enabled_maintenance() -> list[MaintenanceWindow]:
-    """All that are enabled; rows written past validation, and those whose time nobody can tell, are left out and logged."""
+    """All enabled windows. Invalid rows, and those whose times cannot be computed, are logged and left out."""
     now_ns = time.time_ns()
     today = Span(now_ns, now_ns + 1)
     windows = []

@@ -1,4 +1,4 @@
-"""What was applied, to look up: it is changed by applying again."""
+"""The admin of applied documents: read-only, because applying again changes them."""
 
 from django.contrib import admin
 

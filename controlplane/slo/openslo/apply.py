@@ -1,4 +1,4 @@
-"""Applying OpenSLO documents to the database: all of them or none, and the same again changes nothing."""
+"""Applies OpenSLO documents to the database: all or none. Applying the same again changes nothing."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -23,11 +23,11 @@ SOURCE = weir.PREFIX + "source"
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """`done` is False for a dry run, and where errors or conflicts forbade it."""
+    """The result of applying. `done` is False for a dry run, and after errors or conflicts."""
 
     linted: Linted
     steps: list[Step]
-    refusals: list[Problem]  # what only the database can refuse, such as an owner that is no team
+    refusals: list[Problem]  # what only the database can refuse, such as an unknown owner
     done: bool
 
     @property
@@ -47,10 +47,6 @@ class Applied:
         return not self.errors and not self.conflicts
 
 
-class _Undo(Exception):  # noqa: N818  (no error: a dry run's end)
-    pass
-
-
 def apply(
     texts: Mapping[str, str],
     *,
@@ -60,25 +56,20 @@ def apply(
     adopt: bool = False,
     dry_run: bool = False,
 ) -> Applied:
-    """Apply files by name. `label` marks what is theirs; empty imports once, to be edited by hand afterwards.
+    """Apply files by name. `label` marks what they own; empty imports once, to be edited by hand afterwards.
 
-    A dry run does the same and undoes it, so that it refuses what the real one would refuse.
+    A dry run does everything and rolls back, so that it finds the same errors.
     """
     linted = lint(texts, known_documents())
-    # Of what is wrong there is no plan.
     steps = [] if linted.errors else plan_steps(linted, state(), label, prune=prune, adopt=adopt)
     applied = Applied(linted, steps, [], False)
     if not applied.possible:
         return applied
-    refusals: list[Problem] = []
-    try:
-        with transaction.atomic():
-            refusals = _carry_out(linted, steps, label, who)
-            if dry_run or refusals:
-                raise _Undo
-    except _Undo:
-        return Applied(linted, steps, refusals, False)
-    return Applied(linted, steps, [], True)
+    with transaction.atomic():
+        refusals = _carry_out(linted, steps, label, who)
+        done = not dry_run and not refusals
+        transaction.set_rollback(not done)
+    return Applied(linted, steps, refusals, done)
 
 
 def known_documents() -> list[Document]:
@@ -115,7 +106,7 @@ def _carry_out(linted: Linted, steps: Iterable[Step], label: str, who: str) -> l
 def _save(document: Document, linted: Linted, step: Step, label: str, who: str) -> None:
     before = AppliedDocument.objects.filter(kind=document.kind, name=document.name).first()
     if before is not None and before.slug not in ("", step.slug):
-        StoredObjective.objects.filter(slug=before.slug).delete()  # the document describes it no more
+        StoredObjective.objects.filter(slug=before.slug).delete()  # the document no longer describes it
     if step.slug:
         annotations = {name: text for name, text in annotations_of(document).items() if name not in weir.MEANT}
         mark = {MANAGED_BY: label, SOURCE: document.source} if label else {}
@@ -152,7 +143,7 @@ FIELDS: dict[str, tuple[str | int, ...]] = {
     "threshold_ms": ("spec", "objectives", 0, "value"),
     "windows": ("metadata", "annotations", weir.WINDOWS),
 }
-"""Where a document says what the model calls so."""
+"""The part of a document by the model's field."""
 
 
 def _refused(document: Document, error: ValidationError) -> list[Problem]:

@@ -1,4 +1,4 @@
-"""Objectives of the database as OpenSLO, and with them whatever else was applied."""
+"""Exports objectives as OpenSLO, together with all other applied documents."""
 
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.openslo.apply import known_documents
@@ -11,13 +11,13 @@ from controlplane.slo.openslo.models import AppliedDocument
 
 
 def export_one(row: StoredObjective) -> str:
-    """Its document: the text it was applied with, where nothing has changed since."""
+    """Its document: the applied text, if nothing has changed since."""
     source = AppliedDocument.objects.filter(slug=row.slug).first()
     return exported(row.to_objective(), _document(source), Context(index(known_documents())))
 
 
 def export_all() -> str:
-    """Everything, in one text of several documents: what is not evaluated first, then objectives by slug."""
+    """All documents in one text: first those without an objective, then objectives by slug."""
     context = Context(index(known_documents()))
     others = [row.text for row in AppliedDocument.objects.filter(slug="")]
     sources = {row.slug: row for row in AppliedDocument.objects.exclude(slug="")}

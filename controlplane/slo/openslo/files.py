@@ -1,4 +1,4 @@
-"""OpenSLO files of a folder or a list."""
+"""Reads OpenSLO files from folders and lists."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ MOST_FILES = 10_000
 
 
 class FilesError(Exception):
-    """What was named cannot be read."""
+    """Permanent: a named file or folder cannot be read."""
 
 
 def texts(paths: Iterable[str]) -> dict[str, str]:
@@ -47,4 +47,4 @@ def _text(file: Path) -> str:
     except OSError as error:
         raise FilesError(f"{file} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:
-        raise FilesError(f"{file} is no UTF-8 text: byte {error.start} is {error.object[error.start]:#x}") from None
+        raise FilesError(f"{file} is not UTF-8 text: byte {error.start} is {error.object[error.start]:#x}") from None

@@ -1,10 +1,10 @@
-"""OpenSLO documents as they were applied: what Weir has no use for is kept too, and exported as it came."""
+"""OpenSLO documents as they were applied. Parts that Weir does not use are kept, and exported unchanged."""
 
 from django.db import models
 
 
 class AppliedDocument(models.Model):
-    """Written by `controlplane.slo.openslo.apply` alone."""
+    """Written only by `controlplane.slo.openslo.apply`."""
 
     kind = models.CharField(max_length=40)
     name = models.CharField(max_length=255)
@@ -12,11 +12,11 @@ class AppliedDocument(models.Model):
         "owner label",
         max_length=100,
         blank=True,
-        help_text="Of the repository it is applied from; empty where it was imported once and is edited here.",
+        help_text="Of the repository that it is applied from; empty if it was imported once and is edited here.",
     )
     source = models.CharField(max_length=500, help_text="File name.")
     text = models.TextField(help_text="The document with its comments.")
-    slug = models.CharField(max_length=100, blank=True, db_index=True, help_text="Of the objective it describes.")
+    slug = models.CharField(max_length=100, blank=True, db_index=True, help_text="The slug of its objective.")
     not_evaluated = models.CharField(max_length=500, blank=True, help_text="Why there is no objective.")
     who = models.CharField(max_length=150)
     applied_at = models.DateTimeField(auto_now=True)

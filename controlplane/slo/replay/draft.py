@@ -1,4 +1,4 @@
-"""An objective that is not saved yet, from the fields of the admin's form: those that a URL leaves out are as they are saved."""
+"""Reads an unsaved objective from the fields of the admin's form. Fields that a URL leaves out are as they are saved."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -13,12 +13,12 @@ from controlplane.slo.models import StoredObjective
 from controlplane.slo.openslo.core import weir
 
 LEFT_OUT = ("csrfmiddlewaretoken", "enabled", "owner", "runbook", "labels", "annotations", "description")
-"""Of the form, and of no matter to what pages."""
+"""Fields of the form that do not change when it pages."""
 PLACEHOLDERS = {"slug": "draft", "name": "Draft"}
 
 
 class DraftError(ValueError):
-    """`fields`: what is wrong, by field; under "" what is wrong with the whole."""
+    """Permanent. `fields`: what is wrong, by field; under "" what is wrong with the whole."""
 
     def __init__(self, fields: Mapping[str, list[str]]) -> None:
         super().__init__("; ".join(f"{name}: {' '.join(texts)}" for name, texts in fields.items()))
@@ -39,7 +39,7 @@ def drafted(saved: StoredObjective | None, given: QueryDict) -> Objective:
 
 
 def differing(saved: StoredObjective | None, given: QueryDict) -> QueryDict:
-    """What of `given` is not as it is saved: the shortest URL of the same draft."""
+    """The fields of `given` that differ from what is saved: the shortest URL of the same draft."""
     before, changes = _plain(saved), QueryDict(mutable=True)
     for name in _names(before):
         if name in given and _same(name, given.getlist(name)) != _same(name, before.getlist(name)):
@@ -68,7 +68,7 @@ def _names(data: QueryDict) -> list[str]:
 
 
 def _plain(saved: StoredObjective | None) -> QueryDict:
-    """The form as the admin shows it, as its fields are sent."""
+    """The fields of the admin's form as a browser sends them."""
     form, data = ObjectiveForm(instance=saved or StoredObjective()), QueryDict(mutable=True)
     for name in form.fields:
         value = form[name].value()
@@ -82,7 +82,7 @@ def _plain(saved: StoredObjective | None) -> QueryDict:
 
 
 def _json(text: str) -> str:
-    """Windows may be written shortly: `page 1h/5m 0.02, ticket 3d/6h 0.1`."""
+    """Windows may be abbreviated: `page 1h/5m 0.02, ticket 3d/6h 0.1`."""
     try:
         return json.dumps([asdict(window) for window in weir.windows_of(text)])
     except ValueError:

@@ -1,4 +1,4 @@
-"""An objective replayed beside others of the same requests: as it is saved, with the workbook's windows."""
+"""Replays several variants of an objective over the same requests."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,13 +12,13 @@ from controlplane.slo.replay.recorded import histories, step_of
 from controlplane.telemetry.store import Store
 
 MOST_SPLITS = 50
-"""Values of a split that are replayed: those with the most events."""
+"""How many values of a split are replayed: those with the most events."""
 
 
 def preview(
     store: Store, objectives: Mapping[str, Objective], planned: Sequence[MaintenanceWindow], from_s: int, to_s: int
 ) -> list[Variant]:
-    """Each by its name, in their order. What counts the same requests is counted once.
+    """A variant for each of `objectives`, in their order. Variants that count the same requests are counted once.
 
     Raises ValueError where a window is longer than the period or a histogram cannot judge it, StoreUnavailableError and StoreError.
     """

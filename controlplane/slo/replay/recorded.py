@@ -1,4 +1,4 @@
-"""Recorded history out of the store, counted as the controller counts."""
+"""Reads recorded history from the store, counted as the controller counts."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,16 +17,16 @@ from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
 
 STEP_S = 60
-"""What a replay judges by, where windows and slices are whole minutes; else by GRID_S. The controller judges every few seconds, so a
-page may be up to a step older than is told."""
+"""The step of a replay, s, where windows and slices are whole minutes; else GRID_S. The controller judges every few seconds, so a
+page may have begun up to a step earlier."""
 
 
 def histories(
     store: Store, objective: Objective, planned: Sequence[MaintenanceWindow], from_s: int, to_s: int
 ) -> dict[Split, History]:
-    """What was counted from `from_s` to `to_s`, and before it as far as windows and periods reach and requests are kept.
+    """The counts from `from_s` to `to_s`, and before it as far as windows and periods reach and requests are kept.
 
-    By the values it is split by; without any split the key is `()`. Nothing recorded at all is a history without steps.
+    By value of the split; without a split the key is `()`. Without any request the history has no steps.
     Raises ValueError where a histogram cannot judge it, StoreUnavailableError and StoreError.
     """
     step_s = step_of(objective)
@@ -48,14 +48,14 @@ def histories(
 
 
 def step_of(objective: Objective) -> int:
-    """How often it is judged, s."""
+    """The length of a step, s."""
     lengths = lengths_s(objective.windows)
     lengths += [objective.method.slice_s] if isinstance(objective.method, Timeslices) else []
     return GRID_S if any(length % STEP_S for length in lengths) else STEP_S
 
 
 def _oldest(store: Store, objective: Objective) -> int | None:
-    """When recording began, s. Histograms are asked for as far back as is needed: what is absent counts nothing."""
+    """When the first request was recorded, s. Histograms are read as far back as needed: missing samples count nothing."""
     if isinstance(objective.indicator, Histogram):
         return 0
     oldest_ns = store.oldest_entry()

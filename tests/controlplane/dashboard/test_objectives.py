@@ -63,7 +63,7 @@ def test_what_burns_is_said_in_words_icon_and_figures(teammate: Client, served: 
 def test_a_state_that_nobody_renewed_is_not_believed(teammate: Client, served: Filled) -> None:
     judged(seconds_ago=1200)
     listed = text(teammate.get("/objectives"))
-    assert "nobody has judged it for 20 min: does the controller run?" in listed
+    assert "not judged for 20 min: does the controller run?" in listed
     assert "burning" not in listed.split("<tbody>")[1]
 
 

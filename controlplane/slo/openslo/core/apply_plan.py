@@ -1,4 +1,4 @@
-"""What applying documents would do, before anything is done. Pure."""
+"""Plans what applying documents changes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +14,7 @@ Key = tuple[str, str]  # kind, name
 
 
 class Change(NamedTuple):
-    """A field of an objective, such as `indicator.threshold_ms`; None is what is not there."""
+    """A field of an objective, such as `indicator.threshold_ms`; None: the field is absent."""
 
     field: str
     before: Any
@@ -41,7 +41,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """What there is: objectives by slug, and documents."""
+    """What is stored: objectives by slug, and documents."""
 
     objectives: Mapping[str, Objective] = field(default_factory=dict)
     documents: Mapping[Key, StoredDocument] = field(default_factory=dict)
@@ -50,9 +50,9 @@ class StoredState:
 def plan_steps(
     linted: Linted, state: StoredState, label: str, *, prune: bool = False, adopt: bool = False
 ) -> list[Step]:
-    """A step for each document, then what would be pruned: documents of the same label that are not among them.
+    """A step for each document, then a step for each document to prune: of the same label, and not in the files.
 
-    `label` empty imports once: only what no other label owns is touched.
+    An empty `label` imports once: documents of other labels are conflicts.
     """
     wanted = {(document.kind, document.name) for document in linted.documents}
     steps = [_step(document, linted, state, label, adopt) for document in linted.documents]
@@ -103,7 +103,7 @@ def _conflict(stored: StoredDocument | None, existing: Objective | None, label: 
 
 
 def differences(before: Objective | None, after: Objective | None) -> Iterator[Change]:
-    """Field by field, in the words of the API."""
+    """The fields that differ, by their names in the API."""
     old = flat(document(before)) if before else {}
     new = flat(document(after)) if after else {}
     for name in dict.fromkeys((*old, *new)):

@@ -15,7 +15,7 @@ SECONDS: dict[Unit, int] = {
     "Q": 90 * DAY_S,
     "Y": 365 * DAY_S,
 }
-"""Of a rolling window; months and longer as OpenSLO's go-sdk counts them."""
+"""For rolling windows; months and longer as OpenSLO's go-sdk counts them."""
 NAMES: dict[Unit, str] = {
     "m": "minutes",
     "h": "hours",
@@ -33,7 +33,7 @@ def parts(text: str) -> tuple[int, Unit]:
     """Its number and unit. Raises ValueError."""
     match = SHORTHAND.fullmatch(text)
     if not match:
-        raise ValueError(f"is no duration: {REMEDY}")
+        raise ValueError(f"is not a duration: {REMEDY}")
     return int(match[1]), cast(Unit, match[2])
 
 
@@ -44,7 +44,7 @@ def seconds(text: str) -> int:
 
 
 def shorthand(length_s: int) -> str:
-    """The shortest way to say it in days, hours or minutes. Raises ValueError for parts of a minute."""
+    """The largest whole unit of days, hours or minutes. Raises ValueError for parts of a minute."""
     for unit in ("d", "h", "m"):
         number, rest = divmod(length_s, SECONDS[unit])
         if number and not rest:

@@ -1,7 +1,7 @@
-"""From an objective to an OpenSLO document. Pure.
+"""Makes an OpenSLO document of an objective.
 
-Every field of an objective is in it, so that `imported` gives the same objective. A document that an objective once came from keeps
-whatever Weir has no use for, its order of keys, and, where nothing changed, its very text.
+The document contains every field, so that `imported` gives the same objective. An objective that came from a document keeps the
+document's other parts and order of keys, and its text if nothing changed.
 """
 
 import copy
@@ -25,11 +25,11 @@ from controlplane.slo.openslo.core.writing import written
 Tree = dict[str, Any]
 LETTERS = {unit: letter for letter, unit in CALENDAR_UNITS.items()}
 ANYWHERE = "llm-serving"
-"""`service` of an objective that is not about one model."""
+"""`service` of an objective without a model in its scope."""
 
 
 def exported(objective: Objective, source: Document | None = None, context: Context | None = None) -> str:
-    """Its document's text: the source's own where that still says the same."""
+    """The text of its document: the source's own text if that describes the same objective."""
     if source is None:
         return written(document_of(objective))
     try:
@@ -67,7 +67,7 @@ def document_of(objective: Objective) -> Tree:
 
 
 def name_of(slug: str) -> str:
-    """A slug as OpenSLO can name it."""
+    """A valid OpenSLO name for a slug."""
     if DNS_LABEL.fullmatch(slug):
         return slug
     return re.sub(r"[^a-z0-9]+", "-", slug.lower())[:63].strip("-") or "objective"
@@ -161,7 +161,7 @@ def _target(objective: Objective, exact: Tree) -> Tree:
 
 
 def merged(source: Mapping[str, Any], wanted: Mapping[str, Any]) -> Tree:
-    """`source` with what `wanted` says, key by key; what Weir knows nothing of stays as it was."""
+    """`source` with the values of `wanted`, key by key. Keys that Weir does not know stay."""
     tree = copy.deepcopy(dict(source))
     metadata = {**dict(tree.get("metadata") or {})}
     kept = {key: value for key, value in (metadata.get("annotations") or {}).items() if key not in weir.MEANT}

@@ -24,7 +24,7 @@ from controlplane.slo.openslo.core.schema import under
 
 
 def objective_of(document: Document, context: Context) -> Objective:
-    """Of a valid SLO document. Raises ImportRefusedError."""
+    """The objective of a valid SLO document. Raises ImportRefusedError."""
     spec = part_of(Located(document.node, "", document.source), "spec")
     target = _single(spec)
     indicator, scope = indicator_of(spec, target, context)
@@ -60,7 +60,7 @@ MINIMUM = ((weir.MINIMUM_EVENTS, DEFAULT_MINIMUM.total), (weir.MINIMUM_BAD_EVENT
 
 
 def _single(spec: Located) -> Located:
-    """Its one objective."""
+    """Its only objective. Raises ImportRefusedError where there are several."""
     entries = spec.node.mapping["objectives"].items
     if is_composite(spec.node):
         message = (
@@ -82,7 +82,7 @@ def _share(target: Located) -> float:
         given, path = target.node.mapping["target"], under(target.path, "target")
         share = float(given.value) if isinstance(given.value, int | float) else math.nan
     if not 0 < share < 1:
-        message = f"{path}={shown(given.plain)} promises nothing: use a share above 0, such as 0.999"
+        message = f"{path}={shown(given.plain)} requires nothing: use a share above 0, such as 0.999"
         raise target.refuse(message, "range", mark=given.mark)
     return share
 
@@ -147,7 +147,7 @@ def _split_by(notes: Mapping[str, Located]) -> tuple[str, ...]:
     dimensions = tuple(part.strip() for part in note.node.text.split(",") if part.strip())
     for part in dimensions:
         if part not in DIMENSIONS:
-            message = f"{note.path}={part!r} is no dimension: use {', '.join(DIMENSIONS)}"
+            message = f"{note.path}={part!r} is not a dimension: use {', '.join(DIMENSIONS)}"
             raise note.refuse(message, "annotation")
     return dimensions
 
@@ -157,5 +157,5 @@ def _whole(notes: Mapping[str, Located], name: str, default: int) -> int:
     if note is None:
         return default
     if not (note.node.text.isascii() and note.node.text.isdigit() and len(note.node.text) < 10):
-        raise note.refuse(f"{note.path}={note.node.plain!r} is no count: use a whole number in quotes", "annotation")
+        raise note.refuse(f"{note.path}={note.node.plain!r} is not a count: use a whole number in quotes", "annotation")
     return int(note.node.text)

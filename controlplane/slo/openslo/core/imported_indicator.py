@@ -65,13 +65,13 @@ def _referred(spec: Located, context: Context) -> Located:
     reference = part_of(spec, "indicatorRef")
     sli = context.find("SLI", reference.node.text)
     if sli is None:
-        message = f"{reference.path}={reference.node.plain!r} is no SLI that is known: add it, or correct the name"
+        message = f"{reference.path}={reference.node.plain!r} is not a known SLI: add it, or correct the name"
         raise reference.refuse(message, "unknown-reference")
     return part_of(Located(sli.node, "", sli.source), "spec")
 
 
 def _weir_source(metric: Located, context: Context) -> Located:
-    """The `spec` of a metric source that Weir measures. Another is no fault."""
+    """The `spec` of a metric source of type weir. SLOs on other sources are kept."""
     source = part_of(metric, "metricSource")
     kind, reference = source.node.at("type"), source.node.at("metricSourceRef")
     name = kind.text if kind else ""

@@ -21,7 +21,7 @@ CALENDAR_UNITS = {"d": "day", "w": "week", "M": "month", "Q": "quarter", "Y": "y
 def windows_of(
     document: Document, context: Context, period: Rolling | Calendar
 ) -> tuple[tuple[BurnWindow, ...], list[Fault]]:
-    """Those of the annotation; else those its alert policies describe; else the SRE workbook's. And which policies cannot be followed.
+    """Windows from the annotation, else from alert policies, else the SRE workbook's; and the policies that cannot be used.
 
     Raises ImportRefusedError for an annotation that cannot be read.
     """
@@ -38,7 +38,7 @@ def windows_of(
 def _policies(
     document: Document, context: Context, period: Rolling | Calendar
 ) -> tuple[tuple[BurnWindow, ...], list[Fault]]:
-    """A policy's condition gives the long window and the rate; the short one is a twelfth, as in the SRE workbook."""
+    """The condition of a policy gives the long window and the rate; the short window is a twelfth, as in the SRE workbook."""
     windows, faults = [], []
     length = period_s(period)
     for path, condition in conditions(document, context):
@@ -51,7 +51,7 @@ def _policies(
 
 
 def conditions(document: Document, context: Context) -> Iterator[tuple[Located, Node]]:
-    """(where the SLO or its policy asks for it, the condition) of each that can be found."""
+    """Each condition of the SLO's policies that can be found, with its place in the SLO."""
     policies = document.node.at("spec", "alertPolicies")
     for number, entry in enumerate(policies.items if policies else ()):
         here = Located(entry, f"spec.alertPolicies[{number}]", document.source)
@@ -73,7 +73,7 @@ def _window(spec: Node, where: Located, length: int) -> tuple[Fault, BurnWindow 
     operator, rate, look_back = condition.get("op"), condition.get("threshold"), condition.get("lookbackWindow")
     fault = Fault(where.node.mark, "condition", where.path, f"{where.path}: ")
     if operator is None or rate is None or look_back is None or not isinstance(rate.value, int | float):
-        return fault._replace(message=f"{where.path} has an incomplete condition: it is not followed"), None
+        return fault._replace(message=f"{where.path} has an incomplete condition: it is ignored"), None
     severity = spec.at("severity")
     try:
         long_s = durations.seconds(look_back.text)
@@ -87,7 +87,7 @@ def _window(spec: Node, where: Located, length: int) -> tuple[Fault, BurnWindow 
         if not 0 < share <= 1:
             message = (
                 f"{where.path} alerts at {rate.value:g} times the budget over {look_back.text}, which is {TEXT.share(share)} of all of it: "
-                "it can never be reached; lower threshold or lookbackWindow"
+                "it is never reached; lower threshold or lookbackWindow"
             )
             return fault._replace(message=message), None
     except ValueError as error:
@@ -97,7 +97,7 @@ def _window(spec: Node, where: Located, length: int) -> tuple[Fault, BurnWindow 
 
 
 def period_s(period: Rolling | Calendar) -> int:
-    """Of a calendar's, about: months and longer differ."""
+    """The length of a period; approximate for calendars, whose months differ."""
     if isinstance(period, Rolling):
         return period.period_s
     units = {name: letter for letter, name in CALENDAR_UNITS.items()}

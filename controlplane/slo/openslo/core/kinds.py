@@ -44,18 +44,18 @@ ANNOTATION_KEY = re.compile(
 
 
 def any_text(node: Node, path: str) -> Iterator[Fault]:
-    """Text that may be empty."""
+    """Text, which may be empty."""
     if node.value != "":
         yield from text()(node, path)
 
 
 def label(node: Node, path: str) -> Iterator[Fault]:
-    """One text, or a list of them."""
+    """A text or a list of texts."""
     yield from (each(any_text) if isinstance(node.value, list) else any_text)(node, path)
 
 
 NAME = text(
-    pattern=DNS_LABEL, remedy="is no name: use at most 63 of a-z, 0-9 and -, with a letter or digit at both ends"
+    pattern=DNS_LABEL, remedy="is not a name: use at most 63 of a-z, 0-9 and -, with a letter or digit at both ends"
 )
 DESCRIPTION = text(1050)
 METADATA = mapping(
@@ -107,7 +107,7 @@ METRIC = mapping(
                 {
                     "metricSourceRef": optional(NAME),
                     "type": optional(text()),
-                    "spec": required(filled, "say what is measured"),
+                    "spec": required(filled, "describe what is measured"),
                 }
             )
         )
@@ -125,7 +125,7 @@ def ratio_parts(node: Node, path: str) -> Iterator[Fault]:
         yield from at_most_one("raw", "bad")(node, path)
         if "rawType" not in has:
             field = under(path, "rawType")
-            yield Fault(node.of_key("raw"), "required", field, f"{field} is missing: raw wants success or failure")
+            yield Fault(node.of_key("raw"), "required", field, f"{field} is missing: write success or failure")
 
 
 SLI_SPEC = mapping(
@@ -188,12 +188,12 @@ POLICY_SPEC = mapping(
                 inline("AlertCondition", CONDITION_SPEC, "conditionRef"),
                 1,
                 1,
-                "a policy has exactly one condition; write a policy for each, or several windows in an annotation",
+                "a policy has exactly one condition; write a policy for each, or use the annotation for several windows",
             ),
             "give its one condition",
         ),
         "notificationTargets": required(
-            each(inline("AlertNotificationTarget", TARGET_SPEC, "targetRef"), 1), "say whom it tells"
+            each(inline("AlertNotificationTarget", TARGET_SPEC, "targetRef"), 1), "name who is notified"
         ),
     }
 )
@@ -204,7 +204,7 @@ def start_time(node: Node, path: str) -> Iterator[Fault]:
         datetime.strptime(node.text, START_TIME)
     except ValueError:
         yield Fault(
-            node.mark, "time", path, f"{path}={node.plain!r} is no time: write 2026-01-01 00:00:00, without a zone"
+            node.mark, "time", path, f"{path}={node.plain!r} is not a time: write 2026-01-01 00:00:00, without a zone"
         )
 
 
@@ -216,7 +216,7 @@ def time_zone(node: Node, path: str) -> Iterator[Fault]:
             node.mark,
             "time-zone",
             path,
-            f"{path}={node.plain!r} is no time zone: use an IANA name, such as Europe/Berlin",
+            f"{path}={node.plain!r} is not a time zone: use an IANA name, such as Europe/Berlin",
         )
 
 
@@ -281,7 +281,7 @@ def indicators(spec: Node, path: str) -> Iterator[Fault]:
         yield from exactly_one("indicator", "indicatorRef")(spec, path)
         return
     if own:
-        message = f"{under(path, own[0])} stands beside indicators of its objectives: keep one or the others"
+        message = f"{under(path, own[0])} is given beside indicators of its objectives: keep one or the others"
         yield Fault(spec.of_key(own[0]), "one-of-fields", under(path, own[0]), message)
     objectives = spec.at("objectives")
     for number_, objective in enumerate(objectives.items if objectives else ()):
@@ -300,7 +300,7 @@ def slices(spec: Node, path: str) -> Iterator[Fault]:
                     objective.mark,
                     "required",
                     field,
-                    f"{field} is missing: {method.text if method else ''} wants it; {remedy}",
+                    f"{field} is missing: {method.text if method else ''} needs it; {remedy}",
                 )
 
 
@@ -310,16 +310,14 @@ def threshold(spec: Node, path: str) -> Iterator[Fault]:
 
 
 def threshold_objectives(spec: Node, path: str) -> Iterator[Fault]:
-    """A thresholdMetric is compared: with an operator and a value, and only once."""
+    """A thresholdMetric needs one objective with an operator and a value."""
     objectives = spec.at("objectives")
     entries = objectives.items if objectives else ()
     for number_, objective in enumerate(entries):
         for name in ("op", "value"):
             if objective.mapping and name not in objective.mapping:
                 field = f"{path}.objectives[{number_}].{name}"
-                yield Fault(
-                    objective.mark, "required", field, f"{field} is missing: a thresholdMetric is compared with it"
-                )
+                yield Fault(objective.mark, "required", field, f"{field} is missing: a thresholdMetric needs it")
     if len(entries) > 1:
         message = f"{path}.objectives has {len(entries)} entries: a thresholdMetric has exactly one"
         yield Fault(entries[1].mark, "count", f"{path}.objectives", message)
@@ -345,7 +343,7 @@ SPECS: dict[str, Check] = {
         {
             "description": optional(DESCRIPTION),
             "type": required(text(), "write its type, such as Prometheus"),
-            "connectionDetails": required(anything, "say how to reach it"),
+            "connectionDetails": required(anything, "describe how to reach it"),
         }
     ),
     "SLO": SLO_SPEC,

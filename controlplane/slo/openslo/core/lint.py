@@ -1,7 +1,4 @@
-"""What to correct in OpenSLO documents before they are applied. Pure.
-
-Errors are what cannot be applied; warnings are what probably is not meant. `RULES` lists the rules by name.
-"""
+"""Lints OpenSLO documents: errors cannot be applied, warnings are probably not meant. `RULES` lists the rules by name."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,50 +21,50 @@ from controlplane.slo.openslo.core.references import duplicates, index, unknown
 from controlplane.slo.openslo.core.schema import Fault
 
 RULES = {
-    "yaml": "the text is no YAML",
-    "size": "a file is larger than is read",
+    "yaml": "the text is not YAML",
+    "size": "the file is too large",
     "duplicate-key": "a field is given twice",
     "unknown-field": "OpenSLO has no such field",
     "required": "a field is missing or empty",
-    "type": "text where a number belongs, and the like",
-    "one-of": "not one of the values there are",
-    "one-of-fields": "none or several of fields of which there must be one",
-    "count": "too many entries, or too few; a policy has one condition",
-    "range": "a number out of bounds; a target of 1 leaves no budget",
-    "length": "text that is too long",
-    "pattern": "no name",
-    "key": "a label's or annotation's name that is not allowed",
-    "duration": "no duration",
-    "time": "no wall time",
-    "time-zone": "no IANA time zone",
-    "calendar": "hours and minutes have no calendar",
-    "duplicate": "two objects of one kind and name",
-    "unknown-reference": "refers to nothing that is known",
-    "operator": "compares the wrong way round",
-    "scope": "good and total are of different requests",
+    "type": "a value has the wrong type, such as text instead of a number",
+    "one-of": "the value is not one of the allowed values",
+    "one-of-fields": "exactly one of several fields must be given",
+    "count": "a list has too many or too few entries",
+    "range": "a number is out of bounds; a target of 1 leaves no budget",
+    "length": "the text is too long",
+    "pattern": "the text is not a valid name",
+    "key": "the name of a label or annotation is not allowed",
+    "duration": "the value is not a duration",
+    "time": "the value is not a wall time",
+    "time-zone": "the value is not an IANA time zone",
+    "calendar": "a calendar period has no unit of hours or minutes",
+    "duplicate": "two objects have the same kind and name",
+    "unknown-reference": "the name refers to no known object",
+    "operator": "the comparison has the wrong direction",
+    "scope": "good and total count different requests",
     "raw": "Weir has no precomputed ratios",
-    "annotation": "an annotation of Weir's that cannot be read",
+    "annotation": "an annotation of Weir cannot be read",
     "objective": "the objective contradicts itself",
     "window": "an alert looks back longer than the objective's period",
-    "window-silent": "an alert that not even a total outage sets off",
-    "window-slice": "an alert window that is shorter than a slice",
-    "not-evaluated": "kept and exported, and not evaluated",
-    "owner": "nobody owns it",
-    "runbook": "a page would not say what to do",
-    "condition": "an alert policy that cannot be followed",
-    "windows-twice": "alert policies beside the annotation, which counts",
-    "windows-assumed": "no windows given",
-    "period-assumed": "no time window given",
+    "window-silent": "not even a total outage triggers the alert",
+    "window-slice": "an alert window is shorter than a slice",
+    "not-evaluated": "the SLO is kept and exported, but not evaluated",
+    "owner": "the objective has no owner",
+    "runbook": "the objective has no runbook",
+    "condition": "an alert policy cannot be used",
+    "windows-twice": "alert policies are ignored because of the annotation",
+    "windows-assumed": "no windows are given",
+    "period-assumed": "no time window is given",
     "month": "a rolling month has no fixed length",
-    "unit": "a number that looks as if meant in another unit",
-    "target": "a target that looks as if meant as a percentage",
-    "secret": "a credential in a file",
+    "unit": "the number is probably in another unit",
+    "target": "the target is probably meant as a percentage",
+    "secret": "the file contains a credential",
 }
 SECRET = re.compile(r"(?i)(password|passwd|secret|token|api[-_]?key|app[-_]?key|access[-_]?key|private[-_]?key)")
 
 
 class Linted(NamedTuple):
-    """`objectives` are those of SLOs that Weir evaluates, by name; `kept` says why others are not. Problems are in order of lines."""
+    """`objectives`: of SLOs that Weir evaluates, by name; `kept`: why others are not evaluated. Problems are in order of lines."""
 
     documents: list[Document]
     problems: list[Problem]
@@ -80,7 +77,7 @@ class Linted(NamedTuple):
 
 
 def lint(texts: Mapping[str, str], known: Iterable[Document] = ()) -> Linted:
-    """`texts` by file name. `known` are documents that may be referred to, and are not judged."""
+    """Lint `texts` by file name. They may refer to `known` documents, which are not linted."""
     documents: list[Document] = []
     problems: list[Problem] = []
     for source, text in texts.items():
@@ -143,7 +140,7 @@ def _people(document: Document, objective: Objective) -> Iterator[Fault]:
     where = document.node.of_key("metadata")
     for rule, key, given, what in (
         ("owner", weir.OWNER, objective.owner, "the team that is paged"),
-        ("runbook", weir.RUNBOOK, objective.runbook, "the URL of what to do when it burns"),
+        ("runbook", weir.RUNBOOK, objective.runbook, "the URL of what to do when it fires"),
     ):
         if not given:
             path = f"metadata.annotations.{key}"
@@ -156,13 +153,13 @@ def _numbers(document: Document, objective: Objective) -> Iterator[Fault]:
     if isinstance(objective.indicator, Latency) and value is not None:
         ms = objective.indicator.threshold_ms
         if ms < 1:
-            message = f"spec.objectives[0].value is {ms:g} ms: is it meant in seconds? Then write unit: s"
+            message = f"spec.objectives[0].value is {ms:g} ms: if seconds are meant, write unit: s"
             yield Fault(value.mark, "unit", "spec.objectives[0].value", message)
         elif ms > 3_600_000:
-            message = f"spec.objectives[0].value is {ms / 3_600_000:g} hours: is it meant in ms? Then write unit: ms"
+            message = f"spec.objectives[0].value is {ms / 3_600_000:g} hours: if ms are meant, write unit: ms"
             yield Fault(value.mark, "unit", "spec.objectives[0].value", message)
     if percent is not None and objective.target < 0.01:
-        message = f"spec.objectives[0].targetPercent is {objective.target:.4%}: a share is written in target, 99.9 % as 99.9 here"
+        message = f"spec.objectives[0].targetPercent is {objective.target:.4%}: write 99.9 for 99.9 % here, or a share in target"
         yield Fault(percent.mark, "target", "spec.objectives[0].targetPercent", message)
     elif objective.target < 0.5:
         message = (
@@ -213,13 +210,15 @@ def _windows(document: Document, context: Context, objective: Objective) -> Iter
     placed = list(conditions(document, context))
     if note is not None and placed:
         where = placed[0][0]
-        message = f"{where.path} stands beside the annotation {weir.WINDOWS}, which alone counts: remove one of them"
+        message = (
+            f"{where.path} is ignored, because the annotation {weir.WINDOWS} gives the windows: remove one of them"
+        )
         yield Fault(where.node.mark, "windows-twice", where.path, message)
     elif note is None:
         faults = windows_of(document, context, objective.period)[1]
         yield from faults
         if len(faults) == len(placed):
-            message = f"metadata.annotations.{weir.WINDOWS} is missing, and no alert policy is followed: the SRE workbook's are assumed"
+            message = f"metadata.annotations.{weir.WINDOWS} is missing, and no alert policy is used: the SRE workbook's are assumed"
             yield Fault(
                 document.node.of_key("metadata"), "windows-assumed", f"metadata.annotations.{weir.WINDOWS}", message
             )

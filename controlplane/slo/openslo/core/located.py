@@ -22,7 +22,7 @@ class Context:
 
 
 class ImportRefusedError(Exception):
-    """There is no objective in it. `kept` tells an SLO that is fine and not for Weir to judge from one that is wrong."""
+    """Permanent: the document gives no objective. `kept`: it is valid, but not for Weir to evaluate."""
 
     def __init__(self, source: str, fault: Fault, kept: bool = False) -> None:
         super().__init__(fault.message)
@@ -30,7 +30,7 @@ class ImportRefusedError(Exception):
 
 
 class Located(NamedTuple):
-    """A part of a document, perhaps of another than the one it is meant for."""
+    """A part of a document, with its path and file."""
 
     node: Node
     path: str
@@ -45,7 +45,7 @@ class Located(NamedTuple):
 
 
 def labels_of(node: Node | None) -> dict[str, str]:
-    """A label of several values has them in one text."""
+    """Labels as text; several values of a label are joined by commas."""
     labels = node.mapping if node else {}
     return {
         name: ",".join(item.text for item in value.items) if value.items else value.text

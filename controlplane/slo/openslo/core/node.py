@@ -1,4 +1,4 @@
-"""A YAML value whose every part knows where it stands."""
+"""A YAML value whose parts have positions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class Node:
 
     @property
     def plain(self) -> Plain:
-        """The value alone, as `json` would have it; the order of keys is kept."""
+        """The value without positions, as in JSON; the order of keys is kept."""
         if isinstance(self.value, Mapping):
             return {key: node.plain for key, node in self.value.items()}
         if isinstance(self.value, Sequence) and not isinstance(self.value, str):
@@ -29,17 +29,17 @@ class Node:
 
     @property
     def mapping(self) -> "Mapping[str, Node]":
-        """Its fields; none where it is no mapping."""
+        """Its fields; none if it is no mapping."""
         return self.value if isinstance(self.value, Mapping) else {}
 
     @property
     def items(self) -> "Sequence[Node]":
-        """Its entries; none where it is no list."""
+        """Its entries; none if it is no list."""
         return self.value if isinstance(self.value, Sequence) and not isinstance(self.value, str) else ()
 
     @property
     def text(self) -> str:
-        """Its text; empty where it is something else."""
+        """Its text; empty if it is something else."""
         return self.value if isinstance(self.value, str) else ""
 
     def at(self, *path: str | int) -> "Node | None":
@@ -57,7 +57,7 @@ class Node:
         return part
 
     def of_key(self, key: str) -> Mark:
-        """Where to point at for a field of this mapping: its key where it is there, else the mapping."""
+        """The position of a field's key, or of the mapping if the field is absent."""
         return self.keys.get(key, self.mark)
 
 

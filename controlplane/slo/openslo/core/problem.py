@@ -1,4 +1,4 @@
-"""What is wrong with a document, where, and what to do about it."""
+"""A problem in a document, with its place and remedy."""
 
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -18,17 +18,17 @@ class Problem:
     source: str  # the file's name
     mark: Mark
     severity: Severity
-    rule: str  # such as `unknown-field`: stable, for people and for filters
+    rule: str  # such as `unknown-field`: stable, so that filters may use it
     path: str  # such as `spec.objectives[0].target`; empty for a whole document
     message: str  # names field, value and remedy
 
     def text(self) -> str:
-        """`slos.yaml:12:5: error: … [target]`, as compilers write it and editors understand it."""
+        """`slos.yaml:12:5: error: … [target]`, the format of compilers."""
         return f"{self.source}:{self.mark.line}:{self.mark.column}: {self.severity}: {self.message} [{self.rule}]"
 
 
 def shown(value: object, most: int = 60) -> str:
-    """A value as messages quote it: as YAML has it, and short."""
+    """A value as messages quote it: as in YAML, and shortened."""
     if isinstance(value, bool):
         return str(value).lower()
     if value is None:

@@ -1,7 +1,7 @@
-"""From YAML text to documents with positions.
+"""Reads YAML text as documents with positions.
 
 Values follow YAML 1.2's core schema, as OpenSLO's own tools read them: `yes`, `12:30` and `2022-01-01 12:00:00` are text. The tree is built
-from parser events and not by the library's composer, which recurses without bound on hostile nesting and says nothing of a key given twice.
+from parser events, because the library's composer recurses without bound on deep nesting and accepts a key given twice.
 """
 
 import math
@@ -36,7 +36,7 @@ TAGS = {"tag:yaml.org,2002:str": str, "tag:yaml.org,2002:int": int, "tag:yaml.or
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One object. `text` is what it was written as, its comments too; an entry of a list stands in it as a document of its own."""
+    """One object. `text` is its YAML with comments; an entry of a list becomes a document of its own."""
 
     source: str
     node: Node
@@ -58,13 +58,15 @@ class Document:
 
 
 class UnreadableError(Exception):
+    """Permanent: the text cannot be read, from `mark` on."""
+
     def __init__(self, mark: Mark, message: str, rule: str = "yaml") -> None:
         super().__init__(message)
         self.mark, self.rule = mark, rule
 
 
 def read(text: str, source: str = "<text>") -> tuple[list[Document], list[Problem]]:
-    """The documents of a text of one or several, and of those whose root is a list of objects. What precedes a fault is kept."""
+    """The documents of a text, including entries of root lists. Documents before an error are kept."""
     if len(text.encode("utf-8", "replace")) > MOST_BYTES:
         message = f"{source} is larger than {MOST_BYTES // 1024} KiB: split it into several files"
         return [], [Problem(source, Mark(1, 1), "error", "size", "", message)]
@@ -79,7 +81,7 @@ def read(text: str, source: str = "<text>") -> tuple[list[Document], list[Proble
 
 
 def value_of(text: str) -> Plain:
-    """The one value of a text. Raises UnreadableError."""
+    """The first value of a text. Raises UnreadableError."""
     return next(iter(_roots(text)), Node(None, Mark(1, 1))).plain
 
 
@@ -96,9 +98,9 @@ def _documents(root: Node, lines: Sequence[str], source: str) -> Iterator[Docume
 
 
 def _region(line: int, lines: Sequence[str]) -> tuple[int, int]:
-    """Of the document around a line (from 1), without its separators. No content of YAML starts a line with one."""
+    """The lines of the document around a line (from 1), without separators. YAML content never begins a line with one."""
     start = line - 1
-    if SEPARATOR.match(lines[start]):  # `--- {kind: SLO}`
+    if SEPARATOR.match(lines[start]):  # such as `--- {kind: SLO}`
         return start, start + 1
     while start > 0 and not SEPARATOR.match(lines[start - 1]) and not lines[start - 1].startswith("%"):
         start -= 1
@@ -109,7 +111,7 @@ def _region(line: int, lines: Sequence[str]) -> tuple[int, int]:
 
 
 def _entry(node: Node, following: Node | None, root: Node, lines: Sequence[str]) -> str:
-    """A list's entry with the comments above it, moved to the left margin."""
+    """An entry of a list with the comments above it, without its indentation."""
     indent = node.mark.column - 1
     first, last = _with_comments(node.mark.line - 1, lines), _region(root.mark.line, lines)[1]
     if following is not None:
@@ -134,7 +136,7 @@ def _with_comments(line: int, lines: Sequence[str]) -> int:
 
 
 def _kept(text: str, node: Node) -> str:
-    """The text, if it says by itself what it said in its place: an alias may have lost its anchor."""
+    """The text, if it has the same value by itself; else the value rewritten, because an alias lost its anchor."""
     try:
         same = value_of(text) == node.plain
     except UnreadableError:
@@ -168,7 +170,7 @@ def _node(event: Any, events: Iterator[Any], anchors: dict[str, Node], depth: in
     if isinstance(event, yaml.AliasEvent):
         if event.anchor not in anchors:
             raise UnreadableError(
-                mark, f"alias *{event.anchor} has no anchor before it: write &{event.anchor} at what it means"
+                mark, f"alias *{event.anchor} has no anchor before it: write &{event.anchor} at the value it refers to"
             )
         target = anchors[event.anchor]
         return Node(target.value, mark, target.keys, target.size)
@@ -235,7 +237,7 @@ def _scalar(event: Any, mark: Mark) -> Scalar:
 
 
 def plain_scalar(text: str, mark: Mark) -> Scalar:
-    """What an unquoted scalar means. Raises UnreadableError for numbers that are none."""
+    """The value of an unquoted scalar. Raises UnreadableError for numbers that are not finite."""
     if text in NULLS:
         return None
     if text in BOOLEANS:

@@ -1,4 +1,4 @@
-"""Who refers to whom among documents, and to nobody. Pure."""
+"""Finds references between documents, and those to unknown documents."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -14,7 +14,7 @@ FIELDS: dict[str, tuple[str, Severity]] = {
     "targetRef": ("AlertNotificationTarget", "warning"),
     "metricSourceRef": ("DataSource", "warning"),
 }
-"""The kind each field names, and how bad it is if there is none: whom others notify, and where they measure, may be known elsewhere."""
+"""The kind that each field names, and the severity of an unknown name. Notification targets and data sources may be defined elsewhere."""
 INLINE = ("AlertPolicy", "AlertCondition", "AlertNotificationTarget", "SLI")
 
 
@@ -27,7 +27,7 @@ class Reference(NamedTuple):
 
 
 def index(documents: Iterable[Document]) -> dict[tuple[str, str], Document]:
-    """By kind and name; of two the first."""
+    """Documents by kind and name; the first of two."""
     by_name: dict[tuple[str, str], Document] = {}
     for document in documents:
         by_name.setdefault((document.kind, document.name), document)
@@ -35,7 +35,7 @@ def index(documents: Iterable[Document]) -> dict[tuple[str, str], Document]:
 
 
 def references(document: Document) -> Iterator[Reference]:
-    """Not those inside a metric source's own `spec`, which is somebody else's language."""
+    """References of a document, except inside the `spec` of a metric source, which OpenSLO does not define."""
     for path, node in walk(document.node):
         if ".metricSource.spec" in path or "connectionDetails" in path:
             continue
@@ -45,7 +45,7 @@ def references(document: Document) -> Iterator[Reference]:
 
 
 def unknown(documents: Sequence[Document], known: Iterable[Document]) -> list[Problem]:
-    """References of `documents` to what is neither among them nor among `known`."""
+    """References of `documents` to objects that are neither among them nor among `known`."""
     names = {*index(documents), *index(known)}
     names |= {(kind, name) for document in documents for kind, name in _inline(document)}
     services = {name for kind, name in names if kind == "Service"}
@@ -53,7 +53,9 @@ def unknown(documents: Sequence[Document], known: Iterable[Document]) -> list[Pr
     for document in documents:
         for reference in references(document):
             if (reference.kind, reference.name) not in names:
-                message = f"{reference.path}={reference.name!r} is no {reference.kind} that is known: add it, or correct the name"
+                message = (
+                    f"{reference.path}={reference.name!r} is not a known {reference.kind}: add it, or correct the name"
+                )
                 severity = FIELDS[reference.field][1]
                 problems.append(
                     Problem(
@@ -62,7 +64,9 @@ def unknown(documents: Sequence[Document], known: Iterable[Document]) -> list[Pr
                 )
         service = document.node.at("spec", "service") if document.kind == "SLO" else None
         if service is not None and services and service.text not in services:
-            message = f"spec.service={service.plain!r} is no Service that is known: use one of {', '.join(sorted(services)[:10])}"
+            message = (
+                f"spec.service={service.plain!r} is not a known Service: use one of {', '.join(sorted(services)[:10])}"
+            )
             problems.append(
                 Problem(document.source, service.mark, "warning", "unknown-reference", "spec.service", message)
             )
@@ -70,7 +74,7 @@ def unknown(documents: Sequence[Document], known: Iterable[Document]) -> list[Pr
 
 
 def _inline(document: Document) -> Iterator[tuple[str, str]]:
-    """Objects written inside others can be named from elsewhere."""
+    """Objects defined inside others, which may be referred to as well."""
     for path, node in walk(document.node):
         kind, name = node.at("kind"), node.at("metadata", "name")
         if path and kind is not None and name is not None and kind.text in INLINE:
@@ -78,7 +82,7 @@ def _inline(document: Document) -> Iterator[tuple[str, str]]:
 
 
 def duplicates(documents: Sequence[Document]) -> list[Problem]:
-    """Objects of one kind and name: which of them is meant cannot be known."""
+    """Objects with the same kind and name."""
     first: dict[tuple[str, str], Document] = {}
     problems = []
     for document in documents:

@@ -1,4 +1,4 @@
-"""Problems and plans as a terminal, a program or GitHub reads them. Pure."""
+"""Formats problems and plans for terminals, programs and GitHub."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -29,7 +29,7 @@ def as_json(problem: Problem) -> dict[str, Any]:
 
 
 def as_github(problem: Problem) -> str:
-    """A workflow command: GitHub shows it beside the line."""
+    """A GitHub workflow command, which GitHub shows beside the line."""
     place = f"file={_property(problem.source)},line={problem.mark.line},col={problem.mark.column}"
     return f"::{problem.severity} {place},title={_property(problem.rule)}::{_data(problem.message)}"
 
@@ -65,15 +65,15 @@ def lines(steps: Iterable[Step]) -> list[str]:
 def change_text(change: Change) -> str:
     if change.before is None and change.after is None:
         return f"{change.field}: its comments or parts that are not evaluated"
-    return f"{change.field}: {said(change.before)} → {said(change.after)}"
+    return f"{change.field}: {value_text(change.before)} → {value_text(change.after)}"
 
 
-def said(value: Any) -> str:
+def value_text(value: Any) -> str:
     return "nothing" if value is None else str(value) if isinstance(value, list) else shown(value)
 
 
 def sentence(steps: Sequence[Step], done: bool) -> str:
-    """`Nothing changed: 3 unchanged.`, `1 created, 2 changed.`, or what would be."""
+    """`Nothing changed: 3 unchanged.`, `1 created, 2 changed.`, or `Would be: 1 created.`"""
     counts = summary(steps)
     parts = [f"{count} {WORDS[action]}" for action, count in counts.items()]
     if set(counts) <= {"unchanged"}:

@@ -1,4 +1,4 @@
-"""The vocabulary that `kinds` writes OpenSLO's rules in: each is a function from a node to what is wrong with it."""
+"""Checks from which `kinds` builds OpenSLO's rules. A check is a function from a node to its faults."""
 
 import difflib
 import math
@@ -38,7 +38,7 @@ def optional(check: Check) -> Field:
 
 
 def mapping(fields: Mapping[str, Field], *rules: Rule) -> Check:
-    """Exactly these fields; `rules` look at the whole once it is a mapping."""
+    """A mapping with exactly these fields; `rules` check the whole mapping."""
 
     def check(node: Node, path: str) -> Iterator[Fault]:
         if not isinstance(node.value, Mapping):
@@ -67,7 +67,7 @@ def mapping(fields: Mapping[str, Field], *rules: Rule) -> Check:
 
 
 def table(key: re.Pattern[str], key_remedy: str, value: Check) -> Check:
-    """Any fields whose names fit `key`."""
+    """A mapping with any keys that match `key`."""
 
     def check(node: Node, path: str) -> Iterator[Fault]:
         if not isinstance(node.value, Mapping):
@@ -84,7 +84,7 @@ def table(key: re.Pattern[str], key_remedy: str, value: Check) -> Check:
 
 
 def each(check_one: Check, least: int = 0, most: int | None = None, remedy: str = "") -> Check:
-    """A list."""
+    """A list with `least` to `most` entries."""
 
     def check(node: Node, path: str) -> Iterator[Fault]:
         if not isinstance(node.value, list):
@@ -174,7 +174,7 @@ def anything(node: Node, path: str) -> Iterator[Fault]:
 
 
 def filled(node: Node, path: str) -> Iterator[Fault]:
-    """A mapping of whatever, but not an empty one."""
+    """A mapping with any fields, but not an empty one."""
     if not node.mapping:
         yield _of(node, path, "required", "must be a mapping with at least one field")
 
@@ -208,7 +208,7 @@ def _several(node: Node, path: str, names: tuple[str, ...], rule: str) -> Iterat
 
 
 def either(first: Check, second: Check) -> Check:
-    """What `first` accepts, or else `second`, whose faults are told."""
+    """Accepts what `first` or `second` accepts; the faults are those of `second`."""
 
     def check(node: Node, path: str) -> Iterator[Fault]:
         if any(first(node, path)):

@@ -1,4 +1,4 @@
-"""What OpenSLO has no field for: Weir's metric source, and annotations."""
+"""Weir's metric source and annotations, for what OpenSLO has no field for."""
 
 import math
 import re
@@ -23,11 +23,11 @@ MEANT = (OWNER, RUNBOOK, SPLIT_BY, MINIMUM_EVENTS, MINIMUM_BAD_EVENTS, WINDOWS, 
 
 NONE = "none"
 WINDOW = re.compile(r"(page|ticket) (\d{1,7}[smhd])/(\d{1,7}[smhd]) (\S{1,30})")
-REMEDY = "write such as 'page 1h/5m 0.02, ticket 3d/6h 0.1': severity, long/short window, share of the budget"
+REMEDY = "write windows as 'page 1h/5m 0.02, ticket 3d/6h 0.1': severity, long/short window, share of the budget"
 
 
 def windows_text(windows: Sequence[BurnWindow]) -> str:
-    """`page 1h/5m 0.02, …`: severity, long and short window, and the share of the whole budget that may burn in the long one."""
+    """`page 1h/5m 0.02, …`: severity, long and short window, and the share of the whole budget that may be used in the long one."""
     return (
         NONE
         if not windows
@@ -46,14 +46,14 @@ def windows_of(text: str) -> tuple[BurnWindow, ...]:
     for part in text.split(","):
         match = WINDOW.fullmatch(part.strip())
         if not match:
-            raise ValueError(f"{part.strip()!r} is no window: {REMEDY}")
+            raise ValueError(f"{part.strip()!r} is not a window: {REMEDY}")
         severity: Severity = "page" if match[1] == "page" else "ticket"
         try:
             share = float(match[4])
         except ValueError:
             share = math.nan
         if not 0 < share <= 1:
-            raise ValueError(f"{match[4]!r} is no share of the budget: use 0.02 for 2 %")
+            raise ValueError(f"{match[4]!r} is not a share of the budget: use 0.02 for 2 %")
         windows.append(BurnWindow(severity, length_s(match[2]), length_s(match[3]), share))
     return tuple(windows)
 

@@ -1,4 +1,4 @@
-"""From plain values to YAML text that reads as they are, in the order of their keys."""
+"""Writes plain values as YAML, in the order of their keys."""
 
 import re
 from collections.abc import Iterable
@@ -9,11 +9,11 @@ import yaml
 AS_NUMBER = re.compile(r"(?:[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|0o[0-7]+|0x[0-9a-fA-F]+)\Z")
 
 OTHER_BREAKS = re.compile("[\\r\\x85\\u2028\\u2029\\ufeff]")
-"""What YAML takes for the end of a line, or for nothing: escaped, it stays."""
+"""Characters that YAML reads as line breaks or drops, unless they are escaped."""
 
 
 class Dumper(yaml.SafeDumper):
-    """Lists are indented; text of several lines is a block; what any YAML version takes for something else is quoted."""
+    """Indents lists, writes several lines as a block, and quotes text that any YAML version reads as something else."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)
@@ -28,7 +28,7 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 
 
 def _number(dumper: yaml.SafeDumper, value: float) -> yaml.ScalarNode:
-    """The shortest text that reads back as the same number; YAML 1.1 wants a point before an exponent."""
+    """The shortest text of the number; YAML 1.1 needs a point before an exponent."""
     if value.is_integer() and abs(value) < 1e15:
         return dumper.represent_scalar("tag:yaml.org,2002:int", str(int(value)))
     digits, exponent, power = repr(value).partition("e")

@@ -1,4 +1,4 @@
-"""From verdicts to what people would have noticed: incidents, the pages within them, and how early each came."""
+"""Makes incidents and pages of verdicts over time, with how early each page came."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,20 +14,20 @@ from controlplane.slo.replay.core.judged import Bools, Floats, Judged, judged
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """From when its windows fire until they no longer do. Times are s since the epoch."""
+    """The time in which page windows fire without a break. Times are s since the epoch."""
 
     opened_s: int
     closed_s: int | None  # None: still open where history ends
-    window: BurnWindow  # the fastest that fires at its opening
-    rate: float  # burn rate over its long window, then
-    left_share: float  # of the budget, then
-    lasts_s: float  # until the budget would be gone at that rate; 0 when it is
-    exhausted_s: int | None  # when it was gone, at or after the opening; None: never
+    window: BurnWindow  # the fastest that fires at the opening
+    rate: float  # burn rate over the long window at the opening
+    left_share: float  # of the budget at the opening
+    lasts_s: float  # until the budget would be used up at that rate; 0 if it is
+    exhausted_s: int | None  # when the budget was used up, at or after the opening; None: never
 
 
 @dataclass(frozen=True, slots=True)
 class Episode:
-    """One incident: anything fires, without a break."""
+    """One incident: the time in which any window fires without a break."""
 
     severity: Severity
     opened_s: int
@@ -42,7 +42,7 @@ class Episode:
 
 @dataclass(frozen=True, eq=False)
 class Replay:
-    """What an objective would have done to people between `from_s` and `to_s`."""
+    """The incidents and pages of an objective between `from_s` and `to_s`."""
 
     objective: Objective
     history: History
@@ -68,23 +68,23 @@ class Replay:
 
     @property
     def paged_s(self) -> int:
-        """How long a page was open, all in all."""
+        """How long pages were open in total, s."""
         return sum((page.closed_s or self.to_s) - page.opened_s for page in self.pages)
 
     @property
     def left_share(self) -> float:
-        """Of the budget at the end."""
+        """The share of the budget left at the end."""
         return float(self.judged.left_share[-1]) if self.history.steps else 1.0
 
     @property
     def exhausted_s(self) -> int | None:
-        """When the budget was first gone."""
+        """When the budget was first used up."""
         step = _first(self.judged.left_share[self.history.first :] <= 0)
         return None if step is None else self.history.at_s(self.history.first + step)
 
     @property
     def warning_s(self) -> int | None:
-        """From the first page until the budget was gone, below 0 where it came too late; None where one of them never was."""
+        """From the first page until the budget was used up, below 0 where the page came later; None without one of them."""
         exhausted_s, pages = self.exhausted_s, self.pages
         return None if exhausted_s is None or not pages else exhausted_s - pages[0].opened_s
 

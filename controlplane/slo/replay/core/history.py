@@ -1,4 +1,4 @@
-"""What was counted over time, and the sums over any window of it, cut as the controller cuts them."""
+"""Counts over time, and their sums over windows with the controller's edges."""
 
 from dataclasses import dataclass
 
@@ -13,10 +13,10 @@ Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """Good and bad requests of equal steps. What was before `start_s` had none.
+    """Bad and total requests of equal steps. Before `start_s` there were none.
 
-    Times are s since the epoch. Judgements are told from `judged_from_s` on; what is before fills the windows. `recorded_s` is
-    since when requests are recorded at all; None: since `start_s`. With `slices`, these are the events.
+    Times are s since the epoch. Results begin at `judged_from_s`; earlier steps fill the windows. `recorded_s`: when the first
+    request was recorded; None: `start_s`. With `slices`, these are the events.
     """
 
     start_s: int
@@ -49,12 +49,12 @@ class History:
 
     @property
     def since_s(self) -> int:
-        """Since when anything is known."""
+        """When the first request was recorded, s."""
         return self.start_s if self.recorded_s is None else max(self.start_s, self.recorded_s)
 
     @property
     def first(self) -> int:
-        """The first step that is told."""
+        """The first step of the results."""
         return max(0, -(-(self.judged_from_s - self.start_s) // self.step_s))
 
     def at_s(self, step: int) -> int:
@@ -63,7 +63,7 @@ class History:
 
 
 class Sums:
-    """Of a history's events over windows: prefix sums make each of them two look-ups."""
+    """Sums of a history's events over windows, as differences of prefix sums."""
 
     def __init__(self, history: History) -> None:
         self._history = history
@@ -74,16 +74,16 @@ class Sums:
         self._slices = None if history.slices is None else _Slices(history, history.slices, self._bad, self._total)
 
     def last(self, length_s: int) -> tuple[Ints, Ints]:
-        """Bad and total events of the last `length_s` at the end of every step, as `Tallies.window` cuts it: its edges lie on a grid."""
+        """Bad and total events of the last `length_s` at the end of every step, with the edges of `Tallies.window`."""
         return self.since(self._lows(length_s))
 
     def requests(self, length_s: int) -> tuple[Ints, Ints]:
-        """The same of requests, which slices are made of."""
+        """The same for requests, where the events are slices."""
         lows = self._lows(length_s)
         return self._bad[self._through] - self._bad[lows], self._total[self._through] - self._total[lows]
 
     def since(self, starts: Ints) -> tuple[Ints, Ints]:
-        """Bad and total events that began with these steps or later, until the end of every step."""
+        """Bad and total events from these steps to the end of every step."""
         if self._slices:
             return self._slices.since(starts)
         return self._bad[self._through] - self._bad[starts], self._total[self._through] - self._total[starts]
@@ -96,7 +96,7 @@ class Sums:
 
 
 class _Slices:
-    """Slices as events: those that are over count where they began, and the one that runs by what it has so far."""
+    """Slices as events. A past slice counts where it began; the current one is judged on its requests so far."""
 
     def __init__(self, history: History, slices: Timeslices, bad: Ints, total: Ints) -> None:
         width = slices.slice_s // history.step_s

@@ -1,4 +1,4 @@
-"""Every verdict of every step at once, by the rules of `slo.core.burn` and `slo.core.budget`, which the controller follows too."""
+"""Judges every step at once, by the rules of `slo.core.burn` and `slo.core.budget`, as the controller does."""
 
 from dataclasses import dataclass
 
@@ -29,10 +29,10 @@ class WindowJudged:
 @dataclass(frozen=True, eq=False)
 class Judged:
     windows: tuple[WindowJudged, ...]
-    left_share: Floats  # of the budget, of the period so far
-    period_s: Ints  # how long the period is that each step lies in
-    elapsed_s: Ints  # how much of it had passed by then, and was recorded
-    events: tuple[int, int]  # bad and total of the steps that are told
+    left_share: Floats  # of the budget of the period so far
+    period_s: Ints  # length of the period of each step
+    elapsed_s: Ints  # how much of it had passed and was recorded
+    events: tuple[int, int]  # bad and total of the results' steps
 
     def any_of(self, severity: str, steps: int) -> Bools:
         """Where a window of this severity fires."""
@@ -44,7 +44,7 @@ class Judged:
 
 
 def judged(history: History, objective: Objective) -> Judged:
-    """Raises ValueError where the objective cannot be judged, as where a window is longer than the period."""
+    """Judge a history. Raises ValueError, as where a window is longer than the period."""
     check(objective)
     sums = Sums(history)
     starts, period_s, elapsed_s = _periods(history, objective)
@@ -75,7 +75,7 @@ def _events(history: History, sums: Sums) -> tuple[int, int]:
 
 
 def _periods(history: History, objective: Objective) -> tuple[Ints, Ints, Ints]:
-    """The step each step's period begins with (of a rolling one 0), its length in s, and how much of it has passed and was recorded.
+    """For each step the first step of its period (0 if rolling), the period's length, s, and how much of it passed and was recorded.
 
     A step belongs to the period that it begins in.
     """

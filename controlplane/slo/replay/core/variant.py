@@ -1,4 +1,4 @@
-"""One way to write an objective, and what replaying it says. Pure."""
+"""One variant of an objective, with its replays."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from controlplane.slo.replay.core.episodes import Episode, Page, Replay
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One way to write the objective, replayed for each value it is split by (one that is not split has one)."""
+    """A variant of the objective, replayed for each value of its split, or once."""
 
     name: str
     objective: Objective
@@ -19,7 +19,7 @@ class Variant:
 
     @property
     def episodes(self) -> list[tuple[Mapping[str, str], Episode]]:
-        """With the scope each is of; by time."""
+        """Each with its scope, by time."""
         episodes = [
             (scope_of(self.objective, split), episode)
             for split, replay in self.replays.items()
@@ -49,17 +49,17 @@ class Variant:
 
     @property
     def events(self) -> tuple[int, int]:
-        """Bad and total in the range that is told."""
+        """Bad and total events of the results."""
         events = [replay.judged.events for replay in self.replays.values()]
         return sum(bad for bad, _ in events), sum(total for _, total in events)
 
     @property
     def worst(self) -> Replay | None:
-        """The one with the least budget left: what a chart shows."""
+        """The replay with the least budget left, which the chart shows."""
         return min(self.replays.values(), key=lambda replay: replay.left_share, default=None)
 
     @property
     def recorded_from_s(self) -> int | None:
-        """From when on anything is known, as far as it was looked at; None where nothing is."""
+        """When the first request was recorded, as far as history was read; None without one."""
         known = [replay.history.since_s for replay in self.replays.values() if replay.history.steps]
         return min(known, default=None)

@@ -75,7 +75,7 @@ def test_a_dry_run_changes_nothing_and_refuses_what_applying_would() -> None:
     refused = applied(slo().replace("owner: serving", "owner: nobody"), dry_run=True)
     [problem] = refused.errors
     assert (problem.mark.line, problem.mark.column) == (9, 21)
-    assert "weir.slo/owner='nobody': owner='nobody' is no team: add it" in problem.message
+    assert "weir.slo/owner='nobody': owner='nobody' is not a team: add it" in problem.message
     assert not StoredObjective.objects.exists()
     assert not AppliedDocument.objects.exists()
 

@@ -89,7 +89,7 @@ def test_apply_with_errors_changes_nothing_and_exits_with_1(folder: Path) -> Non
     (folder / "bad.yaml").write_text(slo("bad").replace("owner: serving", "owner: nobody"))
     code, text = run("apply", str(folder))
     assert code == 1
-    assert "is no team" in text
+    assert "is not a team" in text
     assert text.splitlines()[-1] == "Nothing was applied: 1 error, 1 warning."
     assert not StoredObjective.objects.exists()
 
@@ -108,7 +108,7 @@ def test_what_cannot_be_read_exits_with_2(folder: Path) -> None:
     for path, words in (
         (folder / "absent.yaml", "No such file"),
         (folder / "empty", "has no .yaml or .yml file"),
-        (folder / "latin.yaml", "is no UTF-8 text"),
+        (folder / "latin.yaml", "is not UTF-8 text"),
     ):
         (folder / "empty").mkdir(exist_ok=True)
         (folder / "latin.yaml").write_bytes(b"name: caf\xe9")

@@ -64,7 +64,7 @@ def policy(severity: str = "page", op: str = "gt", rate: float = 14.4, window: s
         (slo().replace("unit: ms", "unit: minutes"), "one-of", "error", 22, "unit='minutes' is not known: use ms, s"),
         (slo().replace("target: 0.95", "targetPercent: 0.95"), "target", "warning", 30, "a share is written in target"),
         (slo().replace("target: 0.95", "target: 0.05"), "target", "warning", 30, "lets 95 % of requests be bad"),
-        (slo().replace("target: 0.95", "target: 0"), "range", "error", 30, "promises nothing"),
+        (slo().replace("target: 0.95", "target: 0"), "range", "error", 30, "requires nothing"),
         (slo().replace("30d", "1M"), "month", "warning", 24, "write 30d"),
         (slo().replace("30d", "2d"), "window", "error", 11, "an alert looks back 3d, longer than the period of 2d"),
         (
@@ -75,7 +75,7 @@ def policy(severity: str = "page", op: str = "gt", rate: float = 14.4, window: s
             "30 rolling days",
         ),
         (without(slo(), WINDOWS), "windows-assumed", "warning", 4, "the SRE workbook's are assumed"),
-        (slo().replace("page 1h/5m 0.02", "page 1h 0.02"), "annotation", "error", 11, "'page 1h 0.02' is no window"),
+        (slo().replace("page 1h/5m 0.02", "page 1h 0.02"), "annotation", "error", 11, "'page 1h 0.02' is not a window"),
         (slo().replace("page 1h/5m 0.02", "page 5m/1h 0.02"), "annotation", "error", 11, "use about a twelfth"),
         (slo().replace("ttft,", "speed,"), "one-of", "error", 22, "measure='speed' is not known"),
         (slo().replace("lte", "gt"), "operator", "error", 28, "write op: lte"),

@@ -98,7 +98,7 @@ SPOILT: list[Spoilt] = [
         "lookbackWindow: 1h",
         "lookbackWindow: 60",
         (19, 23),
-        "spec.condition.lookbackWindow=60 is no duration: write a whole number",
+        "spec.condition.lookbackWindow=60 is not a duration: write a whole number",
     ),
     (
         "alert_conditions.yaml",
@@ -112,7 +112,7 @@ SPOILT: list[Spoilt] = [
         "alertAfter: 5m",
         "alertAfter: 5 minutes",
         (20, 19),
-        "spec.condition.alertAfter='5 minutes' is no duration: write a whole",
+        "spec.condition.alertAfter='5 minutes' is not a duration: write a whole",
     ),
     (
         "alert_conditions.yaml",
@@ -161,7 +161,7 @@ SPOILT: list[Spoilt] = [
         "- conditionRef: cpu-usage-breach",
         "- conditionRef: Cpu Usage",
         (16, 23),
-        "spec.conditions[0].conditionRef='Cpu Usage' is no name: use at most",
+        "spec.conditions[0].conditionRef='Cpu Usage' is not a name: use at most",
     ),
     (
         "alert_policies.yaml",
@@ -203,7 +203,7 @@ SPOILT: list[Spoilt] = [
         "    notificationTargets:\n      - targetRef: on-call-mail-notification\n",
         "",
         (13, 5),
-        "spec.notificationTargets is missing: say whom it tells",
+        "spec.notificationTargets is missing: name who is notified",
     ),
     (
         "alert_policies.yaml",
@@ -280,14 +280,14 @@ SPOILT: list[Spoilt] = [
         "name: prometheus",
         "name: -prometheus",
         (10, 11),
-        "metadata.name='-prometheus' is no name: use at most 63 of a-z, 0-9",
+        "metadata.name='-prometheus' is not a name: use at most 63 of a-z, 0-9",
     ),
     (
         "services.yaml",
         "name: example-service",
         "name: example.service",
         (10, 11),
-        "metadata.name='example.service' is no name: use at most 63 of a-z,",
+        "metadata.name='example.service' is not a name: use at most 63 of a-z,",
     ),
     (
         "services.yaml",

@@ -22,7 +22,7 @@ SPOILT: list[Spoilt] = [
         "name: web-availability",
         "name: Web_Availability",
         (4, 11),
-        "metadata.name='Web_Availability' is no name: use at most 63 of a-z,",
+        "metadata.name='Web_Availability' is not a name: use at most 63 of a-z,",
     ),
     (
         "slos.yaml",
@@ -90,7 +90,7 @@ SPOILT: list[Spoilt] = [
         "web-successful-requests-ratio",
         "web successful",
         (17, 15),
-        "spec.indicator.metadata.name='web successful' is no name: use at most",
+        "spec.indicator.metadata.name='web successful' is not a name: use at most",
     ),
     (
         "slos.yaml",

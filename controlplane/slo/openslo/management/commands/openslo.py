@@ -26,27 +26,33 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         commands = parser.add_subparsers(dest="command", required=True, metavar="lint|apply|diff|import|export")
-        checked = commands.add_parser("lint", help="say what to correct, with lines")
+        checked = commands.add_parser("lint", help="list what to correct, with lines")
         checked.add_argument("paths", nargs="+", metavar="FILE|DIR")
         checked.add_argument("--format", choices=["text", "json", "github"], default="text")
         checked.add_argument("--strict", action="store_true", help="warnings fail too")
         checked.add_argument("--alone", action="store_true", help="do not look for references in the database")
         for name, words in (
-            ("apply", "make the database say what the files say, all or nothing"),
-            ("diff", "show what apply would do; exits 1 if that is anything"),
+            ("apply", "apply the files to the database, all or nothing"),
+            ("diff", "show what apply would change; exits 1 if anything"),
         ):
             applied = commands.add_parser(name, help=words)
             applied.add_argument("paths", nargs="+", metavar="FILE|DIR")
             applied.add_argument("--owner-label", default=DEFAULT_LABEL, help="marks what these files own")
-            applied.add_argument("--prune", action="store_true", help="delete what has the label and is in no file")
-            applied.add_argument("--adopt", action="store_true", help="take over what was made by hand or elsewhere")
+            applied.add_argument(
+                "--prune", action="store_true", help="delete what has the label and is in none of the files"
+            )
+            applied.add_argument(
+                "--adopt", action="store_true", help="take over what was made by hand or has another label"
+            )
             if name == "apply":
-                applied.add_argument("--dry-run", action="store_true", help="show the plan alone")
-        imported = commands.add_parser("import", help="take objectives over once; edit them here afterwards")
+                applied.add_argument("--dry-run", action="store_true", help="only show the plan")
+        imported = commands.add_parser("import", help="import objectives once; edit them here afterwards")
         imported.add_argument("paths", nargs="+", metavar="FILE|DIR")
         imported.add_argument("--dry-run", action="store_true")
         exported = commands.add_parser("export", help="write objectives as OpenSLO")
-        exported.add_argument("slugs", nargs="*", metavar="SLUG", help="none: all of them, and what else was applied")
+        exported.add_argument(
+            "slugs", nargs="*", metavar="SLUG", help="none: all of them, and all other applied documents"
+        )
         exported.add_argument("--to", type=Path, metavar="DIR", help="a file for each, instead of one text")
 
     def handle(self, **options: Any) -> None:
