@@ -51,7 +51,7 @@ class CountPlan:
     def __init__(
         self,
         objectives: Iterable[Objective],
-        planned: Sequence[MaintenanceWindow] = (),
+        maintenance: Sequence[MaintenanceWindow] = (),
         definitions: Sequence[str] = (),
     ) -> None:
         """`definitions`: of the objectives, where they are known already."""
@@ -62,9 +62,9 @@ class CountPlan:
             thresholds.setdefault(_measure(objective.indicator), set()).update(_threshold(objective.indicator))
         measures = sorted(thresholds)
         places = {measure: at for at, measure in enumerate(measures)}
-        self.planned = tuple(planned)
+        self.maintenance = tuple(maintenance)
         self.cuts = tuple(Cut(name, tuple(sorted(thresholds[name, ttft])), ttft) for name, ttft in measures)
-        self.dimensions = _dimensions(counted, planned)
+        self.dimensions = _dimensions(counted, maintenance)
         self.tasks = [
             CountTask(
                 objective, name, at := places[_measure(objective.indicator)], self._place(at, objective.indicator)
@@ -111,7 +111,7 @@ class Counting:
         span = Span(from_s * SECOND_NS, to_s * SECOND_NS)
         self._maintained = [
             (window, self._table.during(window, spans))
-            for window in plan.planned
+            for window in plan.maintenance
             if (spans := window.occurrences(span))
         ]
 
@@ -237,13 +237,13 @@ def _threshold(indicator: Indicator) -> tuple[float, ...]:
 
 
 def _dimensions(
-    objectives: Sequence[Objective], planned: Sequence[MaintenanceWindow]
+    objectives: Sequence[Objective], maintenance: Sequence[MaintenanceWindow]
 ) -> dict[str, frozenset[str] | None]:
     """The dimensions in use, each with the values to separate; None where an objective is split by it."""
     named: dict[str, set[str]] = {}
     scopes: list[Mapping[str, str]] = [
         *(objective.scope for objective in objectives),
-        *(window.scope for window in planned),
+        *(window.scope for window in maintenance),
     ]
     for scope in scopes:
         for name, value in scope.items():

@@ -77,7 +77,7 @@ def evaluate(
     scope: Mapping[str, str],
     counted: Counted,
     at_ns: int,
-    planned: Iterable[MaintenanceWindow],
+    maintenance: Iterable[MaintenanceWindow],
     why: str = "",
 ) -> Evaluation:
     """Evaluates an objective in one scope. `why`: the reason why counts cannot be trusted now; the state is then `unknown`.
@@ -107,7 +107,7 @@ def evaluate(
             lasts_s=None if why else left.lasts_s(rate, period.length_s, elapsed_s(period, at_ns, counted.recorded_s)),
             maintenance=any(
                 window.covers(objective.slug, scope) and window.occurrences(Span(at_ns, at_ns + 1))
-                for window in planned
+                for window in maintenance
             ),
         ),
         counted.period,

@@ -44,7 +44,7 @@ class Evaluator:
         self._query, self._kept = LedgerQuery(store), KeptHours(store)
         self._tallies = Tallies(24)
         self._known: dict[str, KnownObjective] = {}  # by slug
-        self._planned: tuple[MaintenanceWindow, ...] = ()
+        self._maintenance: tuple[MaintenanceWindow, ...] = ()
         self._recorded_s: int | None = None  # when the first request was recorded
         self._again: list[int] = []  # hours to count again
         self._round = 0
@@ -52,7 +52,7 @@ class Evaluator:
     def tick(
         self,
         objectives: Sequence[Objective],
-        planned: Sequence[MaintenanceWindow],
+        maintenance: Sequence[MaintenanceWindow],
         now_ns: int,
         staleness: Callable[[Store], str] = lambda store: "",
     ) -> list[Evaluation]:
@@ -61,7 +61,7 @@ class Evaluator:
         Raises StoreUnavailableError and StoreError where the ledger cannot be read.
         """
         now_s = now_ns // SECOND_NS
-        self._take(objectives, tuple(planned), now_s)
+        self._take(objectives, tuple(maintenance), now_s)
         before = self._tallies.hours.head
         self._tallies.advance(now_s)
         if before and before < self._tallies.hours.head:
@@ -123,10 +123,12 @@ class Evaluator:
         methods = [known.objective.method for known in self._counted()]
         return [method.slice_s for method in methods if isinstance(method, Timeslices)]
 
-    def _take(self, objectives: Iterable[Objective], planned: tuple[MaintenanceWindow, ...], now_s: int) -> None:
+    def _take(self, objectives: Iterable[Objective], maintenance: tuple[MaintenanceWindow, ...], now_s: int) -> None:
         """Take over changed objectives and maintenance. Raises StoreUnavailableError; the next tick then tries again."""
         wanted = {objective.slug: objective for objective in objectives}
-        same = planned == self._planned and wanted == {slug: known.objective for slug, known in self._known.items()}
+        same = maintenance == self._maintenance and wanted == {
+            slug: known.objective for slug, known in self._known.items()
+        }
         if same and not any(self._turned(known, now_s) for known in self._counted()):
             return
         taken = {slug: self._known_as(objective, now_s) for slug, objective in wanted.items()}
@@ -143,8 +145,8 @@ class Evaluator:
             known.missing = self._uncounted(known, frozenset.intersection(*hours), oldest, now_s)
             known.loaded = True
         self._known = taken
-        changed = set(planned) ^ set(self._planned)
-        self._planned = planned
+        changed = set(maintenance) ^ set(self._maintenance)
+        self._maintenance = maintenance
         self._kept.forget({name for known in taken.values() for name in known.parts})
         self._forget(
             [span for window in changed for span in window.occurrences(_reach(now_s, LONGEST_PERIOD_S))], now_s
@@ -205,7 +207,7 @@ class Evaluator:
         """Read the ledger between two times into the tallies. Returns the objectives that were counted."""
         blocks: dict[Series, Block] = {}
         done = []
-        for known, counts in self._query.counts(chosen, self._planned, from_s, to_s):
+        for known, counts in self._query.counts(chosen, self._maintenance, from_s, to_s):
             made = counts if isinstance(counts, Exception) else isolated(partial(self._made, known, counts, from_s))
             if isinstance(made, Exception):
                 fail(known, made)
@@ -272,10 +274,12 @@ class Evaluator:
             if split and not known.missing and seen.is_empty:
                 continue  # all its events are older than the period
             scope = scope_of(objective, split)
-            evaluations.append(replace(evaluate(objective, scope, seen, now_ns, self._planned, why), note=known.note))
+            evaluations.append(
+                replace(evaluate(objective, scope, seen, now_ns, self._maintenance, why), note=known.note)
+            )
         if not evaluations and objective.split_by:  # no value has events yet
             none = Counted(dict.fromkeys(lengths_s(objective.windows), Counts()), Counts(), since_s, self._recorded_s)
-            return [evaluate(objective, objective.scope, none, now_ns, self._planned, why)]
+            return [evaluate(objective, objective.scope, none, now_ns, self._maintenance, why)]
         return evaluations or [unjudged(objective, objective.scope, now_ns, why or "it has not been counted yet")]
 
     def _seen(

@@ -28,7 +28,7 @@ class LedgerQuery:
         self._turn = 0
 
     def counts(
-        self, chosen: Sequence[KnownObjective], planned: tuple[MaintenanceWindow, ...], from_s: int, to_s: int
+        self, chosen: Sequence[KnownObjective], maintenance: tuple[MaintenanceWindow, ...], from_s: int, to_s: int
     ) -> Iterator[tuple[KnownObjective, dict[Split, Block] | Exception]]:
         """Bad and total requests of each between two times, s since the epoch; or the error of an objective.
 
@@ -40,16 +40,16 @@ class LedgerQuery:
         failed = [known for known in requests if known.error]
         turn = self._turn % max(len(failed), 1)  # each is queried early at some time
         for group in ([known for known in requests if not known.error], [*failed[turn:], *failed[:turn]]):
-            yield from self._group(group, planned, from_s, to_s, search)
+            yield from self._group(group, maintenance, from_s, to_s, search)
         for known in chosen:
             if isinstance(indicator := known.objective.indicator, Histogram):
-                read = partial(self._histogram, known, indicator, planned, from_s, to_s)
+                read = partial(self._histogram, known, indicator, maintenance, from_s, to_s)
                 yield known, isolated(read)
 
     def _group(
         self,
         group: Sequence[KnownObjective],
-        planned: tuple[MaintenanceWindow, ...],
+        maintenance: tuple[MaintenanceWindow, ...],
         from_s: int,
         to_s: int,
         search: "_Search",
@@ -57,32 +57,32 @@ class LedgerQuery:
         """One query for all; where it fails, one for each half, until the failing objective is alone."""
         if not group:
             return
-        answer = isolated(lambda: self._read(group, planned, from_s, to_s))
+        answer = isolated(lambda: self._read(group, maintenance, from_s, to_s))
         if isinstance(answer, Exception):  # the halves show whose it is
             search.queries += 1
             if len(group) == 1 or search.is_over:
                 yield from ((known, answer) for known in group)
                 return
             half = len(group) // 2
-            yield from self._group(group[:half], planned, from_s, to_s, search)
-            yield from self._group(group[half:], planned, from_s, to_s, search)
+            yield from self._group(group[:half], maintenance, from_s, to_s, search)
+            yield from self._group(group[half:], maintenance, from_s, to_s, search)
             return
         plan, counting = answer
         for known, task in zip(group, plan.tasks, strict=True):
             yield known, isolated(partial(counting.requests, task))
 
     def _read(
-        self, group: Sequence[KnownObjective], planned: tuple[MaintenanceWindow, ...], from_s: int, to_s: int
+        self, group: Sequence[KnownObjective], maintenance: tuple[MaintenanceWindow, ...], from_s: int, to_s: int
     ) -> tuple[CountPlan, Counting]:
-        plan = self._plan(group, planned)
+        plan = self._plan(group, maintenance)
         window = Window(from_s * SECOND_NS, to_s * SECOND_NS)
         return plan, plan.counting(self._store.classes(window, plan.cuts, plan.dimensions, GRID_S), from_s, to_s)
 
-    def _plan(self, group: Sequence[KnownObjective], planned: tuple[MaintenanceWindow, ...]) -> CountPlan:
-        key = tuple(known.definition for known in group), planned
+    def _plan(self, group: Sequence[KnownObjective], maintenance: tuple[MaintenanceWindow, ...]) -> CountPlan:
+        key = tuple(known.definition for known in group), maintenance
         plan = self._plans.get(key)
         if plan is None:
-            plan = CountPlan([known.objective for known in group], planned, key[0])
+            plan = CountPlan([known.objective for known in group], maintenance, key[0])
             self._plans = {**dict(list(self._plans.items())[-3:]), key: plan}
         return plan
 
@@ -90,12 +90,12 @@ class LedgerQuery:
         self,
         known: KnownObjective,
         indicator: Histogram,
-        planned: tuple[MaintenanceWindow, ...],
+        maintenance: tuple[MaintenanceWindow, ...],
         from_s: int,
         to_s: int,
     ) -> dict[Split, Block]:
         block = grown(self._store, indicator, from_s, to_s)
-        for each in planned:
+        for each in maintenance:
             if each.concerns(known.objective.slug) and not each.scope:
                 for span in each.occurrences(Span(from_s * SECOND_NS, to_s * SECOND_NS)):
                     low, high = span.from_ns // SECOND_NS - from_s, span.to_ns // SECOND_NS - from_s

@@ -16,7 +16,7 @@ MOST_SPLITS = 50
 
 
 def preview(
-    store: Store, objectives: Mapping[str, Objective], planned: Sequence[MaintenanceWindow], from_s: int, to_s: int
+    store: Store, objectives: Mapping[str, Objective], maintenance: Sequence[MaintenanceWindow], from_s: int, to_s: int
 ) -> list[Variant]:
     """A variant for each of `objectives`, in their order. Variants that count the same requests are counted once.
 
@@ -28,7 +28,7 @@ def preview(
         longest_s = max((window.long_s for window in objective.windows), default=0)
         key = definition(objective), (objective.period, longest_s, step_of(objective))
         if key not in known:
-            known[key] = histories(store, objective, planned, from_s, to_s)
+            known[key] = histories(store, objective, maintenance, from_s, to_s)
         largest = sorted(known[key].items(), key=lambda item: -int(item[1].total.sum()))
         replays = {split: replay(history, objective) for split, history in largest[:MOST_SPLITS]}
         variants.append(Variant(name, objective, replays, max(0, len(largest) - MOST_SPLITS)))

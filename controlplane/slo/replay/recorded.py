@@ -22,7 +22,7 @@ page may have begun up to a step earlier."""
 
 
 def histories(
-    store: Store, objective: Objective, planned: Sequence[MaintenanceWindow], from_s: int, to_s: int
+    store: Store, objective: Objective, maintenance: Sequence[MaintenanceWindow], from_s: int, to_s: int
 ) -> dict[Split, History]:
     """The counts from `from_s` to `to_s`, and before it as far as windows and periods reach and requests are kept.
 
@@ -39,7 +39,7 @@ def histories(
     if isinstance(objective.indicator, Histogram):
         block = grown(store, objective.indicator, start_s, end_s)
         return {(): _history(objective, block, start_s, from_s, recorded_s)}
-    plan = CountPlan([objective], planned)
+    plan = CountPlan([objective], maintenance)
     window = Window(start_s * SECOND_NS, end_s * SECOND_NS)
     classes = store.classes(window, plan.cuts, plan.dimensions, step_s)
     classes = replace(classes, step=classes.step * (step_s // GRID_S))
