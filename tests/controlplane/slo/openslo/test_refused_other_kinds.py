@@ -26,7 +26,7 @@ SPOILT: list[Spoilt] = [
         "      rawType: success\n",
         "",
         (70, 7),
-        "spec.ratioMetric.rawType is missing: raw wants success or failure",
+        "spec.ratioMetric.rawType is missing: write success or failure",
     ),
     (
         "slis.yaml",
@@ -273,7 +273,7 @@ SPOILT: list[Spoilt] = [
         "    connectionDetails:\n    - url: http://prometheus.example.com\n",
         "",
         (12, 5),
-        "spec.connectionDetails is missing: say how to reach it",
+        "spec.connectionDetails is missing: describe how to reach it",
     ),
     (
         "data_sources.yaml",

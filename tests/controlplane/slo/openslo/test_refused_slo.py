@@ -160,7 +160,7 @@ SPOILT: list[Spoilt] = [
         "timeSliceWindow: 1m",
         "timeSliceWindow: *minute",
         (43, 26),
-        "alias *minute has no anchor before it: write &minute at what it means",
+        "alias *minute has no anchor before it: write &minute at the value it refers to",
     ),
     ("slos.yaml", "service: web", "service: !env WEB", (14, 14), "tag '!env' is not known: leave it out"),
     (

@@ -161,7 +161,7 @@ SPOILT: list[Spoilt] = [
         "        timeSliceTarget: 0.95\n",
         "",
         (39, 9),
-        "spec.objectives[0].timeSliceTarget is missing: Timeslices wants it;",
+        "spec.objectives[0].timeSliceTarget is missing: Timeslices needs it;",
     ),
     (
         "slos.yaml",
@@ -175,7 +175,7 @@ SPOILT: list[Spoilt] = [
         "        timeSliceWindow: 1m\n",
         "",
         (39, 9),
-        "spec.objectives[0].timeSliceWindow is missing: Timeslices wants it;",
+        "spec.objectives[0].timeSliceWindow is missing: Timeslices needs it;",
     ),
     (
         "slos.yaml",
@@ -196,7 +196,7 @@ SPOILT: list[Spoilt] = [
         "timeSliceWindow: 1m",
         "timeSliceWindow: 1m\n        compositeWeight: 1\n        indicatorRef: web",
         (15, 5),
-        "spec.indicator stands beside indicators of its objectives: keep one",
+        "spec.indicator is given beside indicators of its objectives: keep one",
     ),
     (
         "slos.yaml",
