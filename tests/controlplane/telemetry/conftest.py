@@ -1,13 +1,11 @@
 """A running telemetry process with its embedded store."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.telemetry.process import Running
-
-Run = Callable[..., Running]
+from tests.support.telemetry.process import Run, Running
 
 
 @pytest.fixture(scope="session")

@@ -20,9 +20,8 @@ from controlplane.telemetry.ingest.otlp.rejoin import Home, moved
 from controlplane.telemetry.ledger import LedgerRow, close
 from controlplane.telemetry.store import Store
 from tests.support.telemetry.otlp_payloads import MS, pair, spans_in
-from tests.support.telemetry.process import Running, eventually
+from tests.support.telemetry.process import Run, Running, eventually
 
-from .conftest import Run
 from .store.conftest import dsn_of, start
 
 KILLS = int(os.environ.get("WEIR_KILLS", "4"))

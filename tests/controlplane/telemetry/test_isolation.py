@@ -14,10 +14,7 @@ import psutil
 from controlplane.telemetry.core.spans import ROW_SPANS
 from controlplane.telemetry.ingest.spool import checkpoint
 from tests.support.telemetry.otlp_payloads import MS, request
-from tests.support.telemetry.process import Running, eventually
-
-from .conftest import Run
-from .test_process import has_row
+from tests.support.telemetry.process import Run, Running, eventually, has_row
 
 
 def huge(trace_id: bytes, began_ns: int, first: int, last: int) -> bytes:

@@ -6,59 +6,14 @@
 import os
 import random
 import signal
-import threading
 import time
-import urllib.error
-from http.client import HTTPException
 
 from controlplane.telemetry.core.query_types import Window
-from tests.support.telemetry.otlp_payloads import request
-from tests.support.telemetry.process import Running, eventually
-
-from .conftest import Run
+from tests.support.telemetry.process import Run, Running, eventually
+from tests.support.telemetry.sender import SPANS_OF_A_TRACE, Sender
 
 KILLS = int(os.environ.get("WEIR_KILLS", "4"))
 SEED = int(os.environ.get("WEIR_KILL_SEED", time.time_ns() % 10**6))
-SPANS_OF_A_TRACE = 4
-
-
-class Sender(threading.Thread):
-    """Sends without pause, each request until it is acknowledged, as an exporter does."""
-
-    def __init__(self, telemetry: Running, seed: int) -> None:
-        super().__init__(daemon=True)
-        self._telemetry, self._source, self._ended = telemetry, random.Random(seed), threading.Event()
-        self.acknowledged: dict[str, int] = {}  # spans by trace
-        self.resent = 0
-
-    def run(self) -> None:
-        while not self._ended.is_set():
-            traces = [self._source.randbytes(16) for _ in range(self._source.randint(1, 20))]
-            whole = request(len(traces) * SPANS_OF_A_TRACE, trace_ids=traces, traces=len(traces))
-            bodies = [whole.SerializeToString()]
-            if self._source.random() < 0.3:  # a trace in two requests, the second of which may come late
-                spans = whole.resource_spans[0].scope_spans[0].spans
-                rest = request(1)
-                del rest.resource_spans[0].scope_spans[0].spans[:]
-                rest.resource_spans[0].scope_spans[0].spans.append(spans.pop())
-                bodies = [whole.SerializeToString(), rest.SerializeToString()]
-            acknowledged = [self._send(body) for body in bodies]
-            if all(acknowledged):
-                self.acknowledged |= {trace.hex(): SPANS_OF_A_TRACE for trace in traces}
-
-    def _send(self, body: bytes) -> bool:
-        while not self._ended.is_set():
-            try:
-                if self._telemetry.post(body)[0] == 200:
-                    return True
-            except (OSError, urllib.error.URLError, HTTPException):
-                self.resent += 1
-                time.sleep(0.02)
-        return False
-
-    def end(self) -> None:
-        self._ended.set()
-        self.join()
 
 
 def test_nothing_acknowledged_is_lost_and_nothing_counts_twice(run: Run) -> None:

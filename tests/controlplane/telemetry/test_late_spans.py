@@ -11,9 +11,7 @@ from controlplane.telemetry.ledger import LedgerRow
 from inference.core.snapshot import Model, Pool, Route, Snapshot
 from inference.policy import snapshot_file
 from tests.support.telemetry.otlp_payloads import MS, pair, request
-from tests.support.telemetry.process import Running, eventually
-
-from .conftest import Run
+from tests.support.telemetry.process import Run, Running, eventually
 
 
 def span(

@@ -22,11 +22,10 @@ from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
 from deploy.local.ports import free_port
-from tests.support.telemetry.process import Running, eventually
+from tests.support.telemetry.process import Run, Running, eventually
+from tests.support.telemetry.sender import SPANS_OF_A_TRACE, Sender
 
-from .conftest import Run
 from .store.conftest import dsn_of, start
-from .test_kill import SPANS_OF_A_TRACE, Sender
 
 OUTAGE_S = float(os.environ.get("WEIR_OUTAGE_S", "0"))
 Server = tuple[str, "subprocess.Popen[str]"]

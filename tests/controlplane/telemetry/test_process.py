@@ -12,15 +12,7 @@ import pytest
 
 from controlplane.telemetry.core.query_types import Window
 from tests.support.telemetry.otlp_payloads import request
-from tests.support.telemetry.process import Running, eventually
-
-from .conftest import Run
-
-
-def trace_of(body: bytes) -> str:
-    made = request()
-    made.ParseFromString(body)
-    return made.resource_spans[0].scope_spans[0].spans[0].trace_id.hex()
+from tests.support.telemetry.process import Run, Running, eventually, has_row, trace_of
 
 
 def test_it_ends_in_order_and_leaves_no_process(run: Run) -> None:
@@ -59,11 +51,6 @@ def test_a_child_that_dies_is_started_again_and_said_so(run: Run) -> None:
         eventually(partial(has_row, telemetry, body), f"rows come again after {module} died")
     assert telemetry.metric("weir_ingest_child_restarts_total") == 2
     assert telemetry.log.read_text().count("child.died") == 2
-
-
-def has_row(telemetry: Running, body: bytes) -> bool:
-    with telemetry.store() as store:
-        return store.ping() and len(store.request_rows(trace_of(body))) == 1
 
 
 def test_a_store_that_is_away_is_said_and_survived(run: Run) -> None:

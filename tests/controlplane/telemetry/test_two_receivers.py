@@ -9,9 +9,8 @@ import pytest
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
 from tests.support.telemetry.otlp_payloads import request
-from tests.support.telemetry.process import eventually
+from tests.support.telemetry.process import Run, eventually
 
-from .conftest import Run
 from .store.conftest import dsn_of, start
 
 

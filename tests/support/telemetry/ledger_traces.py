@@ -125,3 +125,22 @@ def assert_closes(rows: Sequence[LedgerRow]) -> None:
         assert row.prefill_ns >= 0 and row.decode_ns >= 0
         assert row.prefill_ns + row.decode_ns in (0, row.stages["model"] - row.retried_ns)
         assert sum(attempt.model_ns for attempt in row.attempts) <= row.stages["model"]
+
+
+def triton(
+    name: str, start: int, end: int, parent: Span, *, events: list[tuple[str, int]], model: bool = False
+) -> Span:
+    named = {"triton__model_name": name} if model else {}
+    return span(
+        name, start, end, parent, kind=SERVER, service="triton", scope="triton-server", events=events, also=named
+    )
+
+
+def in_gateway(*, waitread: int = 1205) -> list[Span]:
+    """The drawn gateway's call from 1200 to 1970 with a streaming Triton inside it from 1210 to 1960."""
+    spans = gateway_trace()
+    sends = [("GRPC_SEND_START", 1390), ("GRPC_SEND_START", 1700), ("GRPC_SEND_START", 1955)]
+    request = triton("InferRequest", 1210, 1960, spans[5], events=[("GRPC_WAITREAD_START", waitread), *sends])
+    chat = triton("chat", 1212, 1300, request, events=[("REQUEST_START", 1212), ("QUEUE_START", 1215)], model=True)
+    compute = triton("compute", 1290, 1295, chat, events=[("COMPUTE_START", 1290)])
+    return [*spans, request, chat, compute]

@@ -156,3 +156,17 @@ def eventually(holds: Callable[[], bool], what: str, patience_s: float = PATIENC
     while not holds():
         assert time.monotonic() < end, f"not within {patience_s:g} s: {what}"
         time.sleep(0.05)
+
+
+Run = Callable[..., Running]
+
+
+def trace_of(body: bytes) -> str:
+    made = request()
+    made.ParseFromString(body)
+    return made.resource_spans[0].scope_spans[0].spans[0].trace_id.hex()
+
+
+def has_row(telemetry: Running, body: bytes) -> bool:
+    with telemetry.store() as store:
+        return store.ping() and len(store.request_rows(trace_of(body))) == 1

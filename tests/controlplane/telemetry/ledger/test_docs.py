@@ -8,8 +8,7 @@ import pytest
 from controlplane.telemetry.ledger import close
 from controlplane.telemetry.ledger.prompt_buckets import PROMPT_BUCKET_EDGES, prompt_bucket
 from controlplane.telemetry.ledger.row import STAGES
-from tests.controlplane.telemetry.ledger.test_triton import in_gateway
-from tests.support.telemetry.ledger_traces import spent
+from tests.support.telemetry.ledger_traces import in_gateway, spent
 
 PAGE = (Path(__file__).parents[4] / "docs" / "ledger.md").read_text()
 DEFINITIONS = ("gateway", "otel-server", "vllm-arrival", "vllm-scheduled", "triton-first-response", "client")

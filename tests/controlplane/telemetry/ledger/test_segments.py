@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from controlplane.telemetry.core.spans import CLIENT, Span
 from controlplane.telemetry.ledger import close
 from controlplane.telemetry.ledger.path_segments import segments
-from tests.controlplane.telemetry.ledger.test_properties import traces
-from tests.controlplane.telemetry.ledger.test_triton import in_gateway
-from tests.support.telemetry.ledger_traces import gateway_trace, span
+from tests.support.telemetry.any_trace import traces
+from tests.support.telemetry.ledger_traces import gateway_trace, in_gateway, span
 
 
 def test_they_follow_one_another_from_start_to_end() -> None:

@@ -1,8 +1,8 @@
 """Triton: recorded traces against numbers worked out by hand from their events, and drawn ones for the rest."""
 
-from controlplane.telemetry.core.spans import SERVER, Span
+from controlplane.telemetry.core.spans import SERVER
 from controlplane.telemetry.ledger import close
-from tests.support.telemetry.ledger_traces import assert_closes, gateway_trace, span, spent
+from tests.support.telemetry.ledger_traces import assert_closes, gateway_trace, in_gateway, span, spent, triton
 from tests.support.telemetry.recorded_traces import by_trace, recorded
 
 ENSEMBLE = "aaaabbbbccccddddeeeeffff00001111"
@@ -64,25 +64,6 @@ def test_a_stream_that_has_not_ended_is_no_request_yet() -> None:
     assert {one.name for one in spans} == {"streamer", "compute"}
     assert close(spans) == []
     assert close([one for one in spans if one.name == "compute"]) == []
-
-
-def triton(
-    name: str, start: int, end: int, parent: Span, *, events: list[tuple[str, int]], model: bool = False
-) -> Span:
-    named = {"triton__model_name": name} if model else {}
-    return span(
-        name, start, end, parent, kind=SERVER, service="triton", scope="triton-server", events=events, also=named
-    )
-
-
-def in_gateway(*, waitread: int = 1205) -> list[Span]:
-    """The drawn gateway's call from 1200 to 1970 with a streaming Triton inside it from 1210 to 1960."""
-    spans = gateway_trace()
-    sends = [("GRPC_SEND_START", 1390), ("GRPC_SEND_START", 1700), ("GRPC_SEND_START", 1955)]
-    request = triton("InferRequest", 1210, 1960, spans[5], events=[("GRPC_WAITREAD_START", waitread), *sends])
-    chat = triton("chat", 1212, 1300, request, events=[("REQUEST_START", 1212), ("QUEUE_START", 1215)], model=True)
-    compute = triton("compute", 1290, 1295, chat, events=[("COMPUTE_START", 1290)])
-    return [*spans, request, chat, compute]
 
 
 def test_inside_the_gateways_call_triton_says_queue_and_model_and_the_rest_is_network() -> None:

@@ -3,29 +3,18 @@
 import gzip
 import json
 import random
-import time
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
-    ExportMetricsServiceRequest,
-    ExportMetricsServiceResponse,
-)
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import MetricsServiceStub
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Gauge, NumberDataPoint
 
 from controlplane.telemetry.metrics.core.stale import stale
+from tests.support.telemetry.metric_payloads import DELTA, NOW_NS, S, counter, request, send
 from tests.support.telemetry.metric_reading import series, stored
-from tests.support.telemetry.process import Running, eventually
-
-from ..conftest import Run
-
-DELTA, CUMULATIVE = 1, 2
-S = 10**9
-NOW_NS = time.time_ns()
-
+from tests.support.telemetry.process import Run, Running, eventually
 
 ILL_BOUND = {"bucket_counts": [1], "explicit_bounds": [1, 2], "time_unix_nano": NOW_NS}
 ILL_LABELLED = {
@@ -33,33 +22,6 @@ ILL_LABELLED = {
     "time_unix_nano": NOW_NS,
     "attributes": [{"key": "k", "value": {"string_value": "x" * 5000}}],
 }
-
-
-def request(**metrics: Any) -> ExportMetricsServiceRequest:
-    """One resource with these metrics; each is what `Metric` takes beside its name."""
-    made = ExportMetricsServiceRequest()
-    resource = made.resource_metrics.add()
-    resource.resource.attributes.add(key="service.name").value.string_value = "tests"
-    scope = resource.scope_metrics.add()
-    for name, what in metrics.items():
-        scope.metrics.add(name=name, **what)
-    return made
-
-
-def counter(
-    *values: float, temporality: int = CUMULATIVE, monotonic: bool = True, at_ns: int = NOW_NS
-) -> dict[str, Any]:
-    points = [
-        {"as_double": value, "time_unix_nano": at_ns + n * S, "start_time_unix_nano": max(0, at_ns - 60 * S)}
-        for n, value in enumerate(values)
-    ]
-    return {"sum": {"aggregation_temporality": temporality, "is_monotonic": monotonic, "data_points": points}}
-
-
-def send(telemetry: Running, made: ExportMetricsServiceRequest) -> Any:
-    code, answer, _ = telemetry.post(made.SerializeToString(), "metrics")
-    assert code == 200
-    return ExportMetricsServiceResponse.FromString(answer).partial_success
 
 
 def test_the_published_example_is_stored_whole(telemetry: Running, shared_dir: Path) -> None:

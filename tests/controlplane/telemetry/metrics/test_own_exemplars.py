@@ -11,9 +11,7 @@ from typing import Any
 from controlplane.telemetry.metrics.scrape.targets import FILE
 from deploy.local.ports import free_port
 from deploy.local.process import ROOT, Command, Managed
-from tests.support.telemetry.process import eventually, request
-
-from ..conftest import Run
+from tests.support.telemetry.process import Run, eventually, request
 
 TRACE, CALLER = "ab" * 16, "cd" * 8
 

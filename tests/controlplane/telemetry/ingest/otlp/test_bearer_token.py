@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.telemetry.ingest.otlp.bearer_token import allowed, is_loopback, problem
-from tests.controlplane.telemetry.conftest import Run
-from tests.support.telemetry.process import request
+from tests.support.telemetry.process import Run, request
 
 AWAY = "clickhouse://weir:x@127.0.0.1:1/weir"
 

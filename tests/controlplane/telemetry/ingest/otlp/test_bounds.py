@@ -15,11 +15,9 @@ from controlplane.telemetry.ingest.otlp.decode import export_request, span_fault
 from controlplane.telemetry.ingest.otlp.decode.malformed import MalformedError
 from controlplane.telemetry.ingest.otlp.decode.span_faults import AHEAD, OLD, bounds
 from controlplane.telemetry.ingest.spool.frame import Kind
-from tests.controlplane.telemetry.conftest import Run
+from tests.support.telemetry.otlp_grpc import EXPORT, connected
 from tests.support.telemetry.otlp_payloads import MS, request, spans_in
-from tests.support.telemetry.process import Running, eventually
-
-from .test_grpc import EXPORT, connected
+from tests.support.telemetry.process import Run, Running, eventually
 
 DAY_NS = 86_400 * 10**9
 NOW_NS = 1_800_000_000 * 10**9

@@ -16,9 +16,8 @@ from controlplane.telemetry.ingest.otlp.decode.from_protobuf import span_of
 from controlplane.telemetry.ingest.otlp.decode.span_faults import fault
 from controlplane.telemetry.ingest.spool.frame import Kind
 from controlplane.telemetry.store.write.arrow_columns import span_table, table_spans
+from tests.support.telemetry.mutation import GENTLE, mutated
 from tests.support.telemetry.otlp_payloads import pair, request, spans_in
-
-from .test_malformed import GENTLE, mutated
 
 text = st.text(max_size=200)
 plain = st.one_of(

@@ -2,7 +2,6 @@
 
 import gzip
 from collections.abc import Iterator
-from typing import Any
 
 import grpc
 import pytest
@@ -15,27 +14,15 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2_grpc import Me
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceServiceStub
 
-from tests.controlplane.telemetry.conftest import Run
+from tests.support.telemetry.otlp_grpc import EXPORT, connected, refusal
 from tests.support.telemetry.otlp_payloads import request
-from tests.support.telemetry.process import Running, eventually
-
-EXPORT = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+from tests.support.telemetry.process import Run, Running, eventually
 
 
 @pytest.fixture
 def channel(telemetry: Running) -> Iterator[grpc.Channel]:
     with connected(telemetry) as opened:
         yield opened
-
-
-def connected(telemetry: Running) -> grpc.Channel:
-    return grpc.insecure_channel(f"127.0.0.1:{telemetry.grpc_port}", options=[("grpc.max_send_message_length", -1)])
-
-
-def refusal(call: Any, *arguments: Any, **options: Any) -> grpc.RpcError:
-    with pytest.raises(grpc.RpcError) as caught:
-        call(*arguments, timeout=60, **options)
-    return caught.value
 
 
 @pytest.mark.parametrize("compression", [grpc.Compression.NoCompression, grpc.Compression.Gzip])

@@ -14,11 +14,9 @@ import pytest
 from google.rpc.status_pb2 import Status
 
 from controlplane.telemetry.ingest.otlp.decode.from_json import MAX_OBJECTS
-from tests.controlplane.telemetry.conftest import Run
+from tests.support.telemetry.otlp_grpc import EXPORT, connected, refusal
 from tests.support.telemetry.otlp_payloads import request
-from tests.support.telemetry.process import Running
-
-from .test_grpc import EXPORT, connected, refusal
+from tests.support.telemetry.process import Run, Running
 
 MIB = 2**20
 AWAY = "clickhouse://weir:x@127.0.0.1:1/weir"

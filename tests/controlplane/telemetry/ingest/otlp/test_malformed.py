@@ -1,7 +1,6 @@
 """Malformed input, by the thousand: always one of the contract's answers, never a traceback, and what is taken can be read."""
 
 import json
-import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +8,7 @@ from pathlib import Path
 import grpc
 import pytest
 from google.protobuf.message import DecodeError
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -17,13 +16,10 @@ from controlplane.telemetry.ingest.otlp.decode import export_request
 from controlplane.telemetry.ingest.otlp.decode.export_request import MalformedError
 from controlplane.telemetry.ingest.spool.frame import Kind
 from controlplane.telemetry.store.write.arrow_columns import span_table, table_spans
+from tests.support.telemetry.mutation import EXAMPLES, GENTLE, mutated
+from tests.support.telemetry.otlp_grpc import EXPORT, connected
 from tests.support.telemetry.otlp_payloads import request
 from tests.support.telemetry.process import Running
-
-from .test_grpc import EXPORT, connected
-
-EXAMPLES = int(os.environ.get("WEIR_EXAMPLES", "300"))
-GENTLE = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=20),
@@ -56,23 +52,6 @@ def judge(kind: Kind, body: bytes) -> None:
         for spans in export_request.read(kind, body):
             values = [span for part in spans.parts() for span in spans.of(part)]
             assert sorted(map(repr, table_spans(spans.table()))) == sorted(map(repr, table_spans(span_table(values))))
-
-
-def mutated(body: bytes, source: random.Random) -> bytes:
-    """A few bytes flipped, cut out, doubled or put in."""
-    data = bytearray(body)
-    for _ in range(source.randint(1, 4)):
-        at = source.randrange(len(data) + 1)
-        match source.randrange(4):
-            case 0:
-                data[at : at + 1] = source.randbytes(1)
-            case 1:
-                del data[at : at + source.randint(1, 9)]
-            case 2:
-                data[at:at] = data[at : at + source.randint(1, 30)]
-            case _:
-                data[at:at] = source.randbytes(source.randint(1, 5))
-    return bytes(data)
 
 
 @GENTLE

@@ -21,10 +21,9 @@ from controlplane.telemetry.ingest.spool.frame import Kind
 from controlplane.telemetry.ingest.spool.reader import SpoolReader
 from controlplane.telemetry.ingest.spool.writer import SpoolWriter
 from controlplane.telemetry.metrics import batch as samples
+from tests.support.telemetry.memory_store import MemoryStore, Outcome
 from tests.support.telemetry.otlp_payloads import request
 from tests.support.telemetry.process import eventually
-
-from .test_sink import MemoryStore, Outcome
 
 Refused = list[tuple[object, str]]
 

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from controlplane.telemetry.ingest.spool import damaged, segment_files
 from controlplane.telemetry.ingest.spool.frame import HEADER_BYTES, MAGIC, Position, frames, header, next_frame
 from controlplane.telemetry.ingest.spool.reader import Damage, SpoolReader
-
-from .test_spool import KIND, append, opened, read_all
+from tests.support.telemetry.spool import KIND, append, opened, read_all
 
 NOW_NS = 1_800_000_000 * 10**9
 

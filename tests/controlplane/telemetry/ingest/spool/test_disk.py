@@ -11,8 +11,7 @@ from controlplane.telemetry.ingest.spool import checkpoint, segment_files
 from controlplane.telemetry.ingest.spool.frame import Position
 from controlplane.telemetry.ingest.spool.writer import SpoolFullError, SpoolWriter
 from tests.support.telemetry.process import eventually
-
-from .test_spool import KIND, append, opened, read_all
+from tests.support.telemetry.spool import KIND, append, opened, read_all
 
 
 def read_only(*_: object, **__: object) -> NoReturn:

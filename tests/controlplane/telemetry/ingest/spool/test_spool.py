@@ -10,33 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.telemetry.ingest.spool import checkpoint, segment_files
-from controlplane.telemetry.ingest.spool.frame import MAGIC, Position, Record, TornFrameError, frames, header
-from controlplane.telemetry.ingest.spool.reader import SpoolReader
-from controlplane.telemetry.ingest.spool.writer import SpoolFullError, SpoolWriter
+from controlplane.telemetry.ingest.spool.frame import MAGIC, Position, TornFrameError, frames, header
+from controlplane.telemetry.ingest.spool.writer import SpoolFullError
 from tests.support.telemetry.process import eventually
-
-KIND = 1
-
-
-def opened(folder: Path, **limits: int) -> SpoolWriter:
-    return SpoolWriter(folder, **{"max_bytes": 2**30, "segment_bytes": 2**20, "keep_s": 0} | limits)
-
-
-def append(writer: SpoolWriter, *payloads: bytes) -> None:
-    """Durably: returns when all are committed."""
-    for done in [writer.append(KIND, payload) for payload in payloads]:
-        done.result(10)
-
-
-def read_all(
-    folder: Path, frontier: Position, position: Position | None = None, max_bytes: int = 2**20
-) -> list[Record]:
-    reader = SpoolReader(folder, position)
-    found: list[Record] = []
-    while some := reader.read(frontier, max_bytes):
-        found += some
-    reader.close()
-    return found
+from tests.support.telemetry.spool import KIND, append, opened, read_all
 
 
 @settings(max_examples=60, deadline=None)
