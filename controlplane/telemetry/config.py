@@ -60,6 +60,11 @@ class IngestConfig(Config):
     )
     batch_age_s: float = Field(0.75, gt=0, description="Rows wait at most so long to be inserted in a batch, s.")
     batch_spans: int = Field(40_000, ge=1, description="Most spans in a batch, approximately.")
+    stalled_s: float = Field(
+        15.0,
+        gt=0,
+        description="A pipeline that sends no status, or a store that takes nothing, for so long counts as hanging, s.",
+    )
     pipelines: int = Field(
         default_factory=lambda: min(64, max(1, (os.cpu_count() or 1) // 2)),
         ge=1,

@@ -87,6 +87,7 @@ class _Service:
             self._receiver,
             self._spool,
             [Shard(checkpoint.load(folder, number, config.pipelines)) for number in range(config.pipelines)],
+            stalled_s=config.stalled_s,
         )
         self._registry = CollectorRegistry()
         self._registry.register(self._state)

@@ -16,15 +16,10 @@ from ..ingest.spool.frame import Position
 from ..ingest.spool.writer import SpoolWriter
 from .children import Child
 
-SILENT_S = 15.0
-"""A pipeline sends a status every second. One that has sent none for so long hangs, s."""
 HUNG_S, HUNG_AT_START_S = 60.0, 300.0
 """After so long without a status a pipeline is killed and started again, s. At its start, while it loads and compiles, it has longer."""
 CATCHING_UP_S = 10.0
 """Records older than this are a backlog, s: a trace waits up to 10 s for its last spans."""
-STALLED_S = 15.0
-"""The store counts as away when nothing was stored for so long although records wait, s. A store that hangs refuses nothing, and a
-statement may take a minute until it times out."""
 
 
 @dataclass
@@ -98,12 +93,17 @@ class Commits:
 
 @dataclass(eq=False)
 class State:
+    """`stalled_s` is `IngestConfig.stalled_s`. A pipeline sends a status every second. A store that hangs refuses nothing, and a statement
+    may take a minute until it times out, so the store counts as away when nothing was stored for so long although records wait.
+    """
+
     receiver: Receiver
     spool: SpoolWriter
     shards: list[Shard]
     commits: Commits = field(default_factory=Commits)
     children: Callable[[], Sequence[Child]] = lambda: ()
     pipelines: Sequence[Child] = ()  # in order of shards
+    stalled_s: float = 15.0
 
     @property
     def done(self) -> Position:
@@ -124,7 +124,7 @@ class State:
         if not all(shard.reached for shard in self.shards):
             return None  # it is starting
         stuck_s = min(self.behind_s, now_s - min(shard.moved_s for shard in self.shards))
-        return (f"nothing was stored for {stuck_s:.0f} s", stuck_s) if stuck_s > STALLED_S else None
+        return (f"nothing was stored for {stuck_s:.0f} s", stuck_s) if stuck_s > self.stalled_s else None
 
     def silent_s(self, number: int) -> float:
         """The time since a pipeline's last status or start, s."""
@@ -146,7 +146,7 @@ class State:
             if child.keeps_ending:
                 return f"{child.name} keeps ending ({child.restarts} restarts): its errors are in the log, before child.died"
         for number, child in enumerate(self.pipelines):
-            if (silent_s := self.silent_s(number)) > SILENT_S:
+            if (silent_s := self.silent_s(number)) > self.stalled_s:
                 return f"{child.name} has sent no status for {silent_s:.0f} s"
         return ""
 

@@ -127,7 +127,7 @@ def test_each_request_is_one_row_whoever_got_its_spans(run: Run, dsn: str) -> No
                     victim.kill()
                     victim.start()
                 else:
-                    victim.kill_child("pipeline")
+                    victim.kill_child("ingest.pipeline")
     for telemetry in processes:
         telemetry.ready()
         eventually(lambda telemetry=telemetry: telemetry.metric("weir_ingest_behind_seconds") == 0, "worked off", 120)  # type: ignore[misc]

@@ -97,14 +97,14 @@ def test_a_disk_that_refuses_writes_is_503_and_named_and_over_by_itself(run: Run
 
 
 def test_a_pipeline_that_hangs_is_named_and_its_work_done_when_it_goes_on(run: Run) -> None:
-    telemetry = run().ready()
-    resume = telemetry.pause("pipeline")
+    telemetry = run(stalled_s=4).ready()
+    resume = telemetry.pause("ingest.pipeline")
     body = request(3).SerializeToString()
     assert telemetry.post(body)[0] == 200
     eventually(lambda: telemetry.get("/readyz")[0] == 503, "it says that the work does not move")
     said = telemetry.readiness()
     assert "pipeline-0 has sent no status" in str(said["reason"]) and said["receiving"] == "ok"
-    assert telemetry.get("/healthz")[0] == 200 and telemetry.metric("weir_ingest_silent_seconds") > 10
+    assert telemetry.get("/healthz")[0] == 200 and telemetry.metric("weir_ingest_silent_seconds") > 4
     resume()
     eventually(lambda: telemetry.get("/readyz")[0] == 200, "it is ready again")
     eventually(lambda: has_row(telemetry, body), "what came meanwhile has its rows")
@@ -159,15 +159,16 @@ def test_a_backlog_is_told_with_its_true_age_after_a_restart(run: Run) -> None:
         return telemetry.readiness()["behind_s"] == 0
 
     eventually(idle, "nothing waits")
-    telemetry.pause("pipeline")
+    telemetry.pause("ingest.pipeline")
     received_s = time.time()
     body = request(3).SerializeToString()
     assert telemetry.post(body)[0] == 200
-    eventually(lambda: time.time() - received_s > 11, "some time passes")
+    time.sleep(4)  # more than the tolerance below
     telemetry.kill()
     telemetry.start()
+    read_s = time.time()
     behind_s = telemetry.readiness()["behind_s"]
-    assert isinstance(behind_s, float) and 11 <= behind_s <= time.time() - idle_s + 1
+    assert isinstance(behind_s, float) and read_s - received_s - 1 <= behind_s <= time.time() - idle_s + 1
     telemetry.ready()
     eventually(lambda: has_row(telemetry, body), "it is worked off")
     eventually(lambda: telemetry.readiness()["behind_s"] == 0, "nothing is left")
@@ -176,7 +177,7 @@ def test_a_backlog_is_told_with_its_true_age_after_a_restart(run: Run) -> None:
 
 def test_a_damaged_record_is_counted_and_its_segment_kept(run: Run) -> None:
     telemetry = run().ready()
-    resume = telemetry.pause("pipeline")
+    resume = telemetry.pause("ingest.pipeline")
     bodies = [request(3).SerializeToString() for _ in range(3)]
     places = []
     for body in bodies:
@@ -193,4 +194,4 @@ def test_a_damaged_record_is_counted_and_its_segment_kept(run: Run) -> None:
     assert telemetry.metric("weir_spool_lost_bytes_total") == 17 + len(bodies[1])
     assert (telemetry.home / "spool" / "damaged" / segment.name).exists()
     assert telemetry.log.read_text().count("spool.damaged") == 1
-    assert psutil.Process(telemetry.child("pipeline").pid).is_running()
+    assert psutil.Process(telemetry.child("ingest.pipeline").pid).is_running()

@@ -5,7 +5,6 @@
 
 import os
 import random
-import signal
 import time
 
 from controlplane.telemetry.core.query_types import Window
@@ -26,12 +25,12 @@ def test_nothing_acknowledged_is_lost_and_nothing_counts_twice(run: Run) -> None
     try:
         for number in range(KILLS):
             time.sleep(source.uniform(0.0, 4.0))  # the moment is the point
-            victim = source.choice(["telemetry", "telemetry", "store", "pipeline"]) if number else "telemetry"
+            victim = source.choice(["telemetry", "telemetry", "store", "ingest.pipeline"]) if number else "telemetry"
             if victim == "telemetry":
                 telemetry.kill()
                 telemetry.start()
             else:
-                kill_child(telemetry, victim)
+                telemetry.kill_child(victim)
     finally:
         sender.end()
     assert sender.acknowledged and sender.resent, "the receiver was killed, so something was sent again"
@@ -60,10 +59,3 @@ def work_off(telemetry: Running) -> None:
     while not done():
         left = telemetry.metric("weir_spool_bytes")
         eventually(lambda: done() or telemetry.metric("weir_spool_bytes") < left, "the spool is worked off", 60)  # noqa: B023
-
-
-def kill_child(telemetry: Running, module: str) -> None:
-    """If it runs at this moment: it may have been killed just before."""
-    for child in telemetry.children():
-        if f"controlplane.telemetry.{module}" in child.cmdline():
-            child.send_signal(signal.SIGKILL)

@@ -71,7 +71,7 @@ def test_nothing_is_lost_or_doubled_and_everybody_says_so(
 ) -> None:
     dsn, process = server()
     began = time.time_ns()
-    telemetry = run(store_dsn=dsn).ready()
+    telemetry = run(store_dsn=dsn, stalled_s=5).ready()
     dashboard = pages(telemetry, dsn, settings, monkeypatch)
     sender = Sender(telemetry, seed=7)
     sender.start()

@@ -44,7 +44,7 @@ def test_what_was_acknowledged_before_an_orderly_end_is_there_after_the_next_sta
 
 def test_a_child_that_dies_is_started_again_and_said_so(run: Run) -> None:
     telemetry = run().ready()
-    for module in ("store", "pipeline"):
+    for module in ("store", "ingest.pipeline"):
         telemetry.child(module).kill()
         body = request(3).SerializeToString()
         assert telemetry.post(body)[0] == 200

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from controlplane.telemetry.ingest.pipeline.status import NOT_REACHED, Status
 from controlplane.telemetry.ingest.spool.frame import Position
-from controlplane.telemetry.process.state import HUNG_AT_START_S, HUNG_S, SILENT_S, Commits, Shard, State
+from controlplane.telemetry.process.state import HUNG_AT_START_S, HUNG_S, Commits, Shard, State
 
 
 @given(st.lists(st.floats(0, 2), min_size=1, max_size=50), st.data())
@@ -39,6 +39,9 @@ class Pipeline:
         self.started_s = started_s
 
 
+STALLED_S = 15.0
+
+
 class Spool:
     """One that takes everything."""
 
@@ -54,16 +57,18 @@ def state_of(started_ago_s: float, status_ago_s: float | None) -> State:
     if status_ago_s is not None:
         shard.status_s = now_s - status_ago_s
     child = Pipeline(now_s - started_ago_s)
-    return State(None, Spool(), [shard], children=lambda: [child], pipelines=[child])  # type: ignore[arg-type, list-item]
+    return State(  # type: ignore[arg-type, list-item]
+        None, Spool(), [shard], children=lambda: [child], pipelines=[child], stalled_s=STALLED_S
+    )
 
 
 @pytest.mark.parametrize(
     "started_ago_s, status_ago_s, ready, killed",
     [
         (100.0, 1.0, True, False),
-        (100.0, SILENT_S + 1, False, False),
+        (100.0, STALLED_S + 1, False, False),
         (100.0, HUNG_S + 1, False, True),
-        (SILENT_S - 1, 100.0, True, False),  # it was started again, and loads
+        (STALLED_S - 1, 100.0, True, False),  # it was started again, and loads
         (HUNG_S + 1, 100.0, False, False),
         (HUNG_AT_START_S + 1, None, False, True),
     ],
