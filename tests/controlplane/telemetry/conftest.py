@@ -5,18 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.telemetry.process import Run, Running
+from tests.support.telemetry.process import Run, Running, running
 
 
 @pytest.fixture(scope="session")
 def telemetry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """The session's own: send what you like, do not kill it."""
-    running = Running(tmp_path_factory.mktemp("telemetry")).start()
-    try:
-        yield running.ready()
-    finally:
-        code = running.stop()
-    assert code == 0
+    with running(tmp_path_factory.mktemp("telemetry")) as telemetry:
+        yield telemetry
 
 
 @pytest.fixture
@@ -30,5 +26,5 @@ def run(tmp_path: Path) -> Iterator[Run]:
         return running.start()
 
     yield start
-    for running in started:
-        running.stop()
+    for telemetry in started:
+        telemetry.stop()

@@ -10,11 +10,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
+import pytest
 
 from controlplane.telemetry.core.spans import ROW_SPANS
 from controlplane.telemetry.ingest.spool import checkpoint
 from tests.support.telemetry.otlp_payloads import MS, request
-from tests.support.telemetry.process import Run, Running, eventually, has_row
+from tests.support.telemetry.process import Run, Running, eventually, has_row, running
+
+
+@pytest.fixture(scope="module")
+def telemetry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """For the tests after which it works as before."""
+    with running(tmp_path_factory.mktemp("isolation"), trace_open_s=2, stalled_s=4) as telemetry:
+        yield telemetry
 
 
 def huge(trace_id: bytes, began_ns: int, first: int, last: int) -> bytes:
@@ -39,8 +47,7 @@ def huge(trace_id: bytes, began_ns: int, first: int, last: int) -> bytes:
     return made.SerializeToString()
 
 
-def test_a_trace_of_a_hundred_thousand_spans_disturbs_no_other_sender(run: Run) -> None:
-    telemetry = run(trace_open_s=2).ready()
+def test_a_trace_of_a_hundred_thousand_spans_disturbs_no_other_sender(telemetry: Running) -> None:
     trace_id, began_ns, spans = os.urandom(16), time.time_ns(), 100_000
     good: list[bytes] = []
     for at in reversed(range(0, spans, 2_000)):  # the root comes last, as exporters send it
@@ -79,8 +86,7 @@ def refusing_disk(telemetry: Running) -> Iterator[None]:
             resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
 
-def test_a_disk_that_refuses_writes_is_503_and_named_and_over_by_itself(run: Run) -> None:
-    telemetry = run().ready()
+def test_a_disk_that_refuses_writes_is_503_and_named_and_over_by_itself(telemetry: Running) -> None:
     before = request(3).SerializeToString()
     assert telemetry.post(before)[0] == 200
     eventually(lambda: has_row(telemetry, before), "rows come")
@@ -96,8 +102,7 @@ def test_a_disk_that_refuses_writes_is_503_and_named_and_over_by_itself(run: Run
     eventually(lambda: has_row(telemetry, after), "rows come again")
 
 
-def test_a_pipeline_that_hangs_is_named_and_its_work_done_when_it_goes_on(run: Run) -> None:
-    telemetry = run(stalled_s=4).ready()
+def test_a_pipeline_that_hangs_is_named_and_its_work_done_when_it_goes_on(telemetry: Running) -> None:
     resume = telemetry.pause("ingest.pipeline")
     body = request(3).SerializeToString()
     assert telemetry.post(body)[0] == 200

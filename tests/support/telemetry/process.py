@@ -137,6 +137,17 @@ class Running:
         return lambda: os.kill(pid, signal.SIGCONT)
 
 
+@contextmanager
+def running(home: Path, **settings: object) -> Iterator[Running]:
+    """A telemetry process that is ready, and must end in order."""
+    telemetry = Running(home, **settings).start()
+    try:
+        yield telemetry.ready()
+    finally:
+        code = telemetry.stop()
+    assert code == 0
+
+
 def request(
     method: str, url: str, body: bytes | None = None, headers: dict[str, str] | None = None
 ) -> tuple[int, bytes, dict[str, str]]:
