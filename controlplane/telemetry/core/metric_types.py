@@ -35,7 +35,7 @@ class SeriesInfo:
 class SampleSeries:
     """A series' samples by time, ns since the Unix epoch. `starts` is when a counter began to count, 0 where that is not known.
 
-    `metrics.stale` recognises the values that mark a gap.
+    `metrics.core.stale` recognises the values that mark a gap.
     """
 
     info: SeriesInfo
