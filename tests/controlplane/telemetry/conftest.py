@@ -10,14 +10,14 @@ from tests.support.telemetry.process import Run, Running, running
 
 @pytest.fixture(scope="session")
 def telemetry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """The session's own: send what you like, do not kill it."""
+    """A process for the whole session. Tests may send anything to it, and must not kill it."""
     with running(tmp_path_factory.mktemp("telemetry")) as telemetry:
         yield telemetry
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Iterator[Run]:
-    """Starts one that the test may do with as it pleases; settings are given without `WEIR_`, in lower case."""
+    """Starts a process for one test only. Settings are given without `WEIR_`, in lower case."""
     started: list[Running] = []
 
     def start(**settings: object) -> Running:

@@ -1,5 +1,5 @@
-"""The spans of every trace dealt at random between two telemetry processes on one store, and kills while it runs: each request is one row,
-and the row that one process makes of all its spans.
+"""The spans of every trace go at random to two telemetry processes on one store, which are killed meanwhile. Each request must be one row,
+the same that one process makes of all its spans.
 
 `WEIR_KILLS=100` for the long version; `WEIR_KILL_SEED` repeats a run.
 """
@@ -32,8 +32,8 @@ _STAGES = ("gateway", "cache", "tokenizer", "queue")
 
 
 class Trace:
-    """A gateway's request with Triton's spans inside its call, as one export body a span. Where Triton lost the caller's `traceparent`,
-    its spans are in a trace of its own."""
+    """A gateway's request with Triton's spans inside its call, with an export body per span. Where Triton lost the caller's `traceparent`,
+    its spans are in another trace."""
 
     def __init__(self, source: random.Random) -> None:
         self.id = source.randbytes(16)
@@ -70,14 +70,14 @@ class Trace:
         return span_id
 
     def dealt(self, hands: int) -> list[ExportTraceServiceRequest]:
-        """Its spans in so many bodies, at random."""
+        """Its spans in `hands` bodies, at random."""
         found = [ExportTraceServiceRequest() for _ in range(hands)]
         for body in self._source.sample(self._bodies, len(self._bodies)):
             self._source.choice(found).MergeFrom(body)
         return found
 
     def row(self) -> LedgerRow:
-        """What one process makes of it that gets all of it."""
+        """The row that one process makes of all its spans."""
         spans = [span for body in self._bodies for span in spans_in(body.SerializeToString())]
         [row] = close([span if span.trace_id == self.id else moved(span, self._home) for span in spans])
         return row
@@ -91,7 +91,7 @@ def merged(bodies: Sequence[ExportTraceServiceRequest]) -> bytes:
 
 
 def send(processes: Sequence[Running], body: bytes, source: random.Random) -> None:
-    """As an exporter behind a balancer does: until one of them has acknowledged it, whichever."""
+    """Send the body as an exporter behind a balancer does, until one of the processes has acknowledged it."""
     while True:
         try:
             if source.choice(processes).post(body)[0] == 200:

@@ -1,4 +1,4 @@
-"""One trace, sender or disk that misbehaves disturbs nobody else, and is said. On the real process."""
+"""A trace, sender or disk that misbehaves does not affect others, and is reported. With the real process."""
 
 import os
 import resource
@@ -20,7 +20,7 @@ from tests.support.telemetry.process import Run, Running, eventually, has_row, r
 
 @pytest.fixture(scope="module")
 def telemetry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """For the tests after which it works as before."""
+    """A process for tests that leave it as it was."""
     with running(tmp_path_factory.mktemp("isolation"), trace_open_s=2, stalled_s=4) as telemetry:
         yield telemetry
 
@@ -72,7 +72,7 @@ def test_a_trace_of_a_hundred_thousand_spans_disturbs_no_other_sender(telemetry:
 
 @contextmanager
 def refusing_disk(telemetry: Running) -> Iterator[None]:
-    """The kernel refuses every write to a file of the receiver and its pipelines, as a disk does that was turned read-only."""
+    """The kernel refuses every write of the receiver and its pipelines, as on a disk that became read-only."""
     processes = [
         telemetry.process.pid,
         *(child.pid for child in telemetry.children() if "pipeline" in str(child.cmdline())),
@@ -158,7 +158,7 @@ def test_a_backlog_is_told_with_its_true_age_after_a_restart(run: Run) -> None:
     idle_s = 0.0
 
     def idle() -> bool:
-        """Telemetry scrapes itself: what it received of its own before this moment is worked off too."""
+        """Whether everything received before now is worked off. Telemetry also scrapes itself."""
         nonlocal idle_s
         idle_s = time.time()
         return telemetry.readiness()["behind_s"] == 0

@@ -1,4 +1,4 @@
-"""SIGKILL at random moments under load: what was acknowledged is in the store, once.
+"""SIGKILL at random moments under load: every acknowledged span is in the store, once.
 
 `WEIR_KILLS=100` for the long version; `WEIR_KILL_SEED` repeats a run.
 """
@@ -51,7 +51,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_counts_twice(run: Run) -> None
 
 
 def work_off(telemetry: Running) -> None:
-    """Until nothing is left. After many kills that takes minutes: in all that time something was sent, and hardly anything stored."""
+    """Wait until the spool is worked off. After many kills that takes minutes, because little was stored meanwhile."""
 
     def done() -> bool:
         return telemetry.metric("weir_ingest_behind_seconds") == 0

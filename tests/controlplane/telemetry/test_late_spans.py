@@ -1,4 +1,4 @@
-"""Spans that come after their trace was closed amend its rows; what they show to be no request is taken back."""
+"""Spans that come after their trace was closed amend its rows. A row that then is no request is withdrawn."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The ledger as machine code is the ledger: the same source, the same rows."""
+"""The compiled ledger gives the same rows as the interpreted one."""
 
 import json
 import random
@@ -38,7 +38,7 @@ _NAMES = ("InferRequest", "compute", "llm_request", "chat m", "gateway.receive")
 
 
 def trace(source: random.Random) -> list[Span]:
-    """Spans of any kind in any shape: cycles, strangers for parents, clocks apart, times upside down."""
+    """Spans of any kind and shape: cycles, missing parents, different clocks, ends before starts."""
     ids = [source.randbytes(8) for _ in range(source.randint(1, 14))]
     spans = []
     for span_id in ids:

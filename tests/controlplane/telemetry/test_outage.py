@@ -1,5 +1,5 @@
-"""A ClickHouse that is away under load, killed or hanging: nothing acknowledged is lost, nothing counts twice, and it is said meanwhile,
-by telemetry and by the pages.
+"""A ClickHouse that is away under load, killed or hanging: nothing acknowledged is lost, nothing counts twice, and telemetry and the pages
+report it.
 
 `WEIR_OUTAGE_S=60` for the minute; without it the store is away until everybody has said so.
 """
@@ -33,7 +33,7 @@ Server = tuple[str, "subprocess.Popen[str]"]
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Callable[[], Server]]:
-    """A ClickHouse behind a DSN, in a process of its own; called again, it comes back at the same address with what it had."""
+    """Starts a ClickHouse in a process of its own. Called again, it starts at the same address with the same data."""
     home, port = tmp_path / "clickhouse", free_port()
     opened: list[Any] = []
 

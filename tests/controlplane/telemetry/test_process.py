@@ -1,4 +1,4 @@
-"""How the telemetry process behaves towards its surroundings: store, disk, Redis, ports, its own end."""
+"""How the telemetry process handles faults of store, disk, Redis and ports, and how it ends."""
 
 import asyncio
 import subprocess
@@ -102,7 +102,7 @@ def test_a_full_spool_is_503_with_retry_after_and_said(run: Run) -> None:
 
 @pytest.fixture(params=["8m"])
 def small_disk(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
-    """A file system of 8 MiB, or of what is asked for."""
+    """A file system of 8 MiB, or of the size in the parameter."""
     folder = tmp_path / "disk"
     folder.mkdir()
     mounted = subprocess.run(

@@ -1,4 +1,4 @@
-"""How old the oldest record is that is not worked off: never nothing while there is one."""
+"""The age of the oldest record that is not worked off, and the readiness of telemetry."""
 
 import time
 
@@ -43,7 +43,7 @@ STALLED_S = 15.0
 
 
 class Spool:
-    """One that takes everything."""
+    """A spool that accepts everything."""
 
     backlog = size = 0
 

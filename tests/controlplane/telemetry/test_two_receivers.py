@@ -1,4 +1,4 @@
-"""Two telemetry processes on one ClickHouse: each closes what it received, and what both received counts once."""
+"""Two telemetry processes on one ClickHouse: each closes the spans it received, and spans that both received count once."""
 
 import time
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What a child uses is on the receiver's page; one that is gone has no figures, not zeros."""
+"""The receiver's metrics have the CPU and memory of its children. A child that has ended has no figures."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A store that answers nothing any more is killed, one that has not answered yet is not."""
+"""A store that stops answering is killed. A store that has not answered yet is not killed."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from controlplane.telemetry.process.watchdog import watch
 
 
 class Store:
-    """A child, and what answers its pings."""
+    """A child, and the server that answers its pings."""
 
     name = "store"
 

@@ -46,7 +46,7 @@ EMITTED: tuple[tuple[str, str, int, dict[str, AttrValue], tuple[str, ...]], ...]
     ("consume", "", 5, {"weir.stage": "nonsense"}, ()),
     ("work", "", INTERNAL, {}, ()),
 )
-"""Name, scope, kind, attributes and events of the spans that traces are made of here."""
+"""Name, scope, kind, attributes and events of the spans in these traces."""
 
 ids = st.integers(1, 14).map(lambda n: n.to_bytes(8, "big"))
 times = st.one_of(st.integers(0, 200), st.sampled_from([-50, 10**6, 2**63, 2**64 - 1]))
@@ -73,14 +73,14 @@ def spans(draw: st.DrawFn, span_id: bytes, parent_id: bytes, start: int, end: in
 
 @st.composite
 def rubble(draw: st.DrawFn) -> list[Span]:
-    """Spans with little to do with one another: missing parents, circles, repeats that differ, times in disorder."""
+    """Unrelated spans: missing parents, cycles, repeats that differ, times in any order."""
     parents = st.one_of(st.just(b""), ids)
     return [draw(spans(draw(ids), draw(parents), draw(times), draw(times))) for _ in range(draw(st.integers(0, 10)))]
 
 
 @st.composite
 def trees(draw: st.DrawFn) -> list[Span]:
-    """Mostly sound traces: children within or a little beyond their parents, in any mixture of emitters."""
+    """Mostly valid traces: children within or a little beyond their parents, of any mixture of emitters."""
     made = [draw(spans(bytes([0] * 7 + [1]), b"", 0, 1000))]
     for number in range(2, draw(st.integers(2, 12))):
         parent = draw(st.sampled_from(made))

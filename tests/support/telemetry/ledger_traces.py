@@ -1,4 +1,4 @@
-"""Traces as people would draw them: one line per span, times in whatever unit the test likes (taken as nanoseconds)."""
+"""Makes traces from one line per span, with times in nanoseconds."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -112,7 +112,7 @@ def gateway_trace(at: int = 1000, parent: Span | bytes = b"", root: Mapping[str,
 
 
 def spent(row: LedgerRow) -> dict[str, int]:
-    """The stages that took any time, and what no span explains as `unattributed`."""
+    """The stages that took any time, `unattributed` among them."""
     stages = {stage: ns for stage, ns in row.stages.items() if ns}
     return stages | ({"unattributed": row.unattributed_ns} if row.unattributed_ns else {})
 
@@ -137,7 +137,7 @@ def triton(
 
 
 def in_gateway(*, waitread: int = 1205) -> list[Span]:
-    """The drawn gateway's call from 1200 to 1970 with a streaming Triton inside it from 1210 to 1960."""
+    """`gateway_trace` with its call from 1200 to 1970, and a streaming Triton inside it from 1210 to 1960."""
     spans = gateway_trace()
     sends = [("GRPC_SEND_START", 1390), ("GRPC_SEND_START", 1700), ("GRPC_SEND_START", 1955)]
     request = triton("InferRequest", 1210, 1960, spans[5], events=[("GRPC_WAITREAD_START", waitread), *sends])

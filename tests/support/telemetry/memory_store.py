@@ -1,4 +1,4 @@
-"""A store in memory for the pipeline, and what a sink does with it."""
+"""A store in memory for the pipeline's tests."""
 
 import threading
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from controlplane.telemetry.store.write.withdraw import RequestKey
 
 
 class MemoryStore:
-    """Keeps spans, and raises what `failures` says first; a span named "poison" is refused for itself."""
+    """Keeps spans. It raises the errors in `failures` first, and refuses a span named "poison"."""
 
     def __init__(self, *failures: Exception) -> None:
         self.failures = list(failures)

@@ -16,7 +16,7 @@ NOW_NS = time.time_ns()
 
 
 def request(**metrics: Any) -> ExportMetricsServiceRequest:
-    """One resource with these metrics; each is what `Metric` takes beside its name."""
+    """One resource with these metrics, each given as the fields of `Metric` without its name."""
     made = ExportMetricsServiceRequest()
     resource = made.resource_metrics.add()
     resource.resource.attributes.add(key="service.name").value.string_value = "tests"

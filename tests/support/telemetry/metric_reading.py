@@ -1,4 +1,4 @@
-"""What a running telemetry process has stored of a metric."""
+"""Reads the series of a metric from a running telemetry process's store."""
 
 from controlplane.telemetry.core.metric_types import SampleSeries
 from controlplane.telemetry.core.query_types import Window
@@ -9,14 +9,14 @@ ALL = Window(0, 2**62)
 
 
 def series(telemetry: Running, metric: str, **labels: str) -> list[SampleSeries]:
-    """The metric's series with these labels, as they are now."""
+    """The metric's series with these labels."""
     with telemetry.store() as store:
         found = store.samples(metric, ALL)
     return [one for one in found if labels.items() <= dict(one.info.labels).items()]
 
 
 def stored(telemetry: Running, metric: str, *, at_least: int = 1, **labels: str) -> list[SampleSeries]:
-    """The same, once there are so many samples of them."""
+    """The same, once they have so many samples."""
     found: list[SampleSeries] = []
 
     def look() -> bool:

@@ -12,7 +12,7 @@ GENTLE = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=li
 
 
 def mutated(body: bytes, source: random.Random) -> bytes:
-    """A few bytes flipped, cut out, doubled or put in."""
+    """The body with a few bytes flipped, removed, repeated or inserted."""
     data = bytearray(body)
     for _ in range(source.randint(1, 4)):
         at = source.randrange(len(data) + 1)

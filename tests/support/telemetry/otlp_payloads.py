@@ -1,4 +1,4 @@
-"""Requests as senders make them."""
+"""OTLP requests with spans."""
 
 import os
 import time
@@ -24,7 +24,7 @@ def spans_in(body: bytes, kind: Kind = Kind.TRACES_PROTOBUF, shard: int = 0, sha
 
 
 def request(spans: int = 1, *, traces: int = 1, trace_ids: list[bytes] | None = None) -> ExportTraceServiceRequest:
-    """`traces` new traces, each a root SERVER span with children, `spans` spans in all of them together."""
+    """`traces` new traces, each a root SERVER span with children, with `spans` spans in all."""
     made = ExportTraceServiceRequest()
     resource = made.resource_spans.add()
     resource.resource.attributes.append(pair("service.name", "checkout"))

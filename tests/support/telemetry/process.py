@@ -1,4 +1,4 @@
-"""A real `python -m controlplane.telemetry`, as the product runs it, for tests to send to, kill and start again."""
+"""A real `python -m controlplane.telemetry`, which tests may kill and start again."""
 
 import json
 import os
@@ -22,7 +22,7 @@ PATIENCE_S = 60.0  # chDB alone takes ten seconds to load on a busy machine
 
 
 class Running:
-    """One home folder and, most of the time, a telemetry process on it."""
+    """A home folder and the telemetry process on it."""
 
     def __init__(self, home: Path, **settings: object) -> None:
         self.home = home
@@ -64,7 +64,7 @@ class Running:
         return self
 
     def stop(self) -> int:
-        """As its supervisor stops it; the exit code."""
+        """Stop it as its supervisor does. Returns the exit code."""
         if self.process is None:
             return 0
         if self.process.poll() is None:
@@ -99,7 +99,7 @@ class Running:
         return found
 
     def kill_child(self, module: str) -> None:
-        """SIGKILL to a child, where it runs now."""
+        """Send SIGKILL to a child, if it runs now."""
         for child in self.children():
             with suppress(psutil.NoSuchProcess):
                 if f"controlplane.telemetry.{module}" in child.cmdline():
@@ -131,7 +131,7 @@ class Running:
             yield store
 
     def pause(self, module: str) -> Callable[[], None]:
-        """Stop a child without ending it: the store that is away. Returns what resumes it."""
+        """Stop a child without ending it. Returns a function that resumes it."""
         pid = self.child(module).pid
         os.kill(pid, signal.SIGSTOP)
         return lambda: os.kill(pid, signal.SIGCONT)
@@ -151,7 +151,7 @@ def running(home: Path, **settings: object) -> Iterator[Running]:
 def request(
     method: str, url: str, body: bytes | None = None, headers: dict[str, str] | None = None
 ) -> tuple[int, bytes, dict[str, str]]:
-    """Status, body, headers; a status of 4xx or 5xx is an answer like any other."""
+    """Status, body and headers of the answer, also for a status of 4xx or 5xx."""
     asked = urllib.request.Request(url, body, headers or {}, method=method)
     try:
         with urllib.request.urlopen(asked, timeout=PATIENCE_S) as answer:
@@ -162,7 +162,7 @@ def request(
 
 
 def eventually(holds: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
-    """Ask until it holds. Fails with `what` when it does not within the patience."""
+    """Wait until `holds()` is true. Fails with `what` where it is not within `patience_s`."""
     end = time.monotonic() + patience_s
     while not holds():
         assert time.monotonic() < end, f"not within {patience_s:g} s: {what}"

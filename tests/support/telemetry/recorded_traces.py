@@ -1,4 +1,4 @@
-"""OTLP/JSON exports as spans: just enough to read what real systems sent (the receiver's decoder has its own tests)."""
+"""Reads recorded OTLP/JSON exports of real systems as spans. The receiver's decoder has its own tests."""
 
 import json
 from pathlib import Path

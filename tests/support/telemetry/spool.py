@@ -14,7 +14,7 @@ def opened(folder: Path, **limits: int) -> SpoolWriter:
 
 
 def append(writer: SpoolWriter, *payloads: bytes) -> None:
-    """Durably: returns when all are committed."""
+    """Append records. Returns when all are committed."""
     for done in [writer.append(KIND, payload) for payload in payloads]:
         done.result(10)
 

@@ -1,4 +1,4 @@
-"""Every attempt at a replica is booked where it was spent; and what a server did not say is not known, which is not zero."""
+"""The time of every attempt is booked to its replica. Where a server's spans are missing, the row is marked as unmeasured."""
 
 from collections.abc import Sequence
 

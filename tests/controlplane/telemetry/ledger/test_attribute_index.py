@@ -1,4 +1,4 @@
-"""What a request is found by: the attributes of all its spans, as people write them."""
+"""A request is found by the attributes of all its spans, written as text."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ def span(number: int = 1, parent: bytes = b"", **attributes: AttrValue) -> Span:
 
 
 def found(*spans: Span) -> set[int]:
-    """By what a request of these spans is found, labels or not."""
+    """All hashes by which a request of these spans is found."""
     labels, others = index_of(spans)
     return {*labels, *others}
 

@@ -1,4 +1,4 @@
-"""Whatever a span holds, a row comes out and it closes."""
+"""Spans with any values give a row that closes."""
 
 import pytest
 

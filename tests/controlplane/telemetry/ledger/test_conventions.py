@@ -1,4 +1,4 @@
-"""Spans of others: GenAI in three generations, HTTP, Redis, and what the generic rule does with the rest."""
+"""Spans of other emitters: GenAI in three generations, HTTP, Redis, and all others by the generic rule."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""docs/ledger.md says what the ledger does."""
+"""docs/ledger.md matches the ledger."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Weir's own gateway: what a row says of a request it served."""
+"""The rows of requests that Weir's gateway served."""
 
 from controlplane.telemetry.core.spans import CLIENT, SERVER
 from controlplane.telemetry.ledger import close

@@ -63,7 +63,7 @@ def test_the_path_is_jaegers(drawn: list[Drawn], expected: Path) -> None:
 
 
 def test_5_what_nobody_waits_for_is_dropped_with_all_beneath_it() -> None:
-    """Jaeger's case has a FOLLOWS_FROM reference, which OTLP says as the kind CONSUMER."""
+    """Jaeger's case has a FOLLOWS_FROM reference, which is the kind CONSUMER in OTLP."""
     a = span("A", 1, 31)
     b = span("B", 10, 20, a, kind=CONSUMER)
     assert path_of([a, b, span("C", 12, 14, b)]) == [("A", 1, 31)]

@@ -1,4 +1,4 @@
-"""The ledger's promises, on whatever trees of spans can be thought up."""
+"""Properties that the ledger has for any tree of spans."""
 
 import random
 
@@ -12,7 +12,7 @@ from tests.support.telemetry.ledger_traces import assert_closes
 
 
 def _is_part_of_a_stream(span: Span) -> bool:
-    """Triton sends it before the span that it lies in: where nothing else is there, there is no request yet."""
+    """Whether Triton sends the span before its parent, so that it is no request on its own yet."""
     return span.scope == "triton-server" and span.name != "InferRequest" and any(span.parent_id)
 
 

@@ -1,4 +1,4 @@
-"""A request as stretches of time for a waterfall: they are the row's stages, laid out."""
+"""The segments of a request for a waterfall, which sum to the row's stages."""
 
 from collections import Counter
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Triton: recorded traces against numbers worked out by hand from their events, and drawn ones for the rest."""
+"""Triton's spans: recorded traces against figures that were computed by hand from their events, and made-up traces."""
 
 from controlplane.telemetry.core.spans import SERVER
 from controlplane.telemetry.ledger import close

@@ -1,4 +1,4 @@
-"""Histograms of all kinds as classic buckets, and quantiles out of those."""
+"""Histograms of all kinds as classic buckets, and their quantiles."""
 
 import math
 from itertools import pairwise

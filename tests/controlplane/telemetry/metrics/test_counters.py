@@ -1,4 +1,4 @@
-"""How much a counter grew: resets, starts, gaps and deltas."""
+"""The growth of counters: resets, starts, gaps and deltas."""
 
 import numpy as np
 from hypothesis import given, settings
@@ -43,7 +43,7 @@ def test_a_start_that_jitters_is_no_reset() -> None:
 
 
 def test_a_start_just_after_the_first_sample_is_no_reset() -> None:
-    """A counter made while its page was being read: the sample carries the time the reading began."""
+    """A counter that was made while its page was read: the sample has the time at which the reading began."""
     times = np.array([10, 20], np.int64) * S
     starts = np.full(2, 10 * S + 5, np.int64)
     found = increase(times, np.array([2.0, 2.0]), starts, from_ns=5 * S, to_ns=100 * S)
@@ -93,7 +93,7 @@ def test_a_gauge_has_an_age_and_ends_in_a_gap() -> None:
 @settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 1000), min_size=1, max_size=8), min_size=1, max_size=6))
 def test_whatever_the_resets_a_counter_grew_by_all_that_was_added(lives: list[list[int]]) -> None:
-    """Each life counts up from zero; its first sample says since when, so that nothing is hidden."""
+    """After each reset the counter begins at zero, and its first sample has the start."""
     times, values, starts, clock, added = [], [], [], 1, 0
     for life in lives:
         begin, total = clock, 0

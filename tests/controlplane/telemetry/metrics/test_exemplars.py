@@ -1,4 +1,4 @@
-"""Exemplars, whichever way they come, lead from a series to a trace; what is wrong with one never costs the samples beside it."""
+"""Exemplars of every protocol lead from a series to a trace. An invalid exemplar does not affect the samples beside it."""
 
 import json
 import time
@@ -37,7 +37,7 @@ TRACE, OTHER, SPAN = bytes(range(1, 17)), bytes(range(16, 0, -1)), bytes(range(1
 
 
 def exemplars(telemetry: Running, metric: str, count: int) -> list[StoredExemplar]:
-    """The metric's, once there are so many."""
+    """The metric's exemplars, once there are so many."""
     found: list[StoredExemplar] = []
 
     def look() -> bool:

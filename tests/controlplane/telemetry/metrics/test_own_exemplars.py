@@ -1,4 +1,4 @@
-"""A real web process, scraped by a real telemetry process to which it sends its spans: from its own latency to the trace of a request."""
+"""From Weir's own latency to the trace of a request: a real web process that telemetry scrapes, and to which it sends its spans."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Pages of metrics in both formats, from real exposers and from nowhere."""
+"""Pages of metrics in both formats, from real targets and made by hand."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Scraping real exposers: Triton, a prometheus_client server in both formats, telemetry itself; and what is told of one that went away."""
+"""Scrapes of real targets: Triton, a prometheus_client server in both formats, telemetry itself, and a target that goes down."""
 
 import json
 import threading
@@ -25,7 +25,7 @@ from tests.support.telemetry.process import Run, Running, eventually
 
 
 class Exposer:
-    """A page of metrics behind a token, which a test may change, break and stop."""
+    """A page of metrics with a token, which a test may change, break and stop."""
 
     def __init__(self, port: int, served: int) -> None:
         self.registry = CollectorRegistry()
@@ -79,7 +79,7 @@ def target(job: str, url: str, **more: object) -> dict[str, object]:
 
 
 def test_a_target_s_life(run: Run, tmp_path: Path, session_triton: Triton) -> None:
-    """Up, reset, broken, down, back, and no longer wanted: one story, since starting a store is what takes the time."""
+    """A target that is up, reset, broken, down, back and removed, in one test because starting a store takes long."""
     port = free_port()
     token = tmp_path / "token"
     token.write_text("open-sesame\n")

@@ -1,4 +1,4 @@
-"""A series cut into a chart's steps: gaps stay gaps, and a counter that began again is said to have."""
+"""A series as the steps of a chart: gaps stay gaps, and resets are counted."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Whom to scrape: read from data, refused with the remedy."""
+"""Lists of targets: read from files, refused with the remedy."""
 
 from pathlib import Path
 

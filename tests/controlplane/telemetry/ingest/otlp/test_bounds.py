@@ -1,4 +1,4 @@
-"""Spans ahead of the receiver's clock, or older than what is kept, are refused by themselves, whatever they come as."""
+"""Single spans ahead of the receiver's clock, or older than the retention time, are refused in every encoding."""
 
 import json
 import time
@@ -123,7 +123,7 @@ def nested(depth: int) -> bytes:
 
 
 def test_an_attribute_that_nests_too_deeply_is_refused_wherever_it_is_read() -> None:
-    """What the receiver takes the pipeline must be able to read, however deep its own stack is."""
+    """The pipeline must be able to read what the receiver accepts, at any depth of its own stack."""
     assert not export_request.check(Kind.TRACES_JSON, nested(48))
     with pytest.raises(MalformedError, match="nests more than 48"):
         export_request.check(Kind.TRACES_JSON, nested(49))

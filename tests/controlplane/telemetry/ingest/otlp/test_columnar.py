@@ -80,7 +80,7 @@ def by_hand(body: bytes) -> Scanned | None:
 
 
 def agrees(data: bytes, message: Span | None) -> bool:
-    """Whether the fast path read it; what it read must be what the parser reads."""
+    """Whether the fast path read the body. Its result must be the parser's."""
     body = around(data)
     found = by_hand(body)
     if found is None:

@@ -1,4 +1,4 @@
-"""Bounded memory, whatever arrives: measured on the real process."""
+"""Memory stays bounded for any input, measured on the real process."""
 
 import asyncio
 import gzip
@@ -31,7 +31,7 @@ def bomb() -> bytes:
 
 @contextmanager
 def growth_under(limit: int, telemetry: Running) -> Iterator[None]:
-    """Sample the process's resident memory while the block runs: its highest is less than `limit` over what it was."""
+    """Sample the process's resident memory while the block runs. It must grow by less than `limit`."""
     assert telemetry.process is not None
     process, ended = psutil.Process(telemetry.process.pid), threading.Event()
     before = highest = process.memory_info().rss

@@ -1,4 +1,4 @@
-"""Malformed input, by the thousand: always one of the contract's answers, never a traceback, and what is taken can be read."""
+"""Malformed input gets one of the contract's answers and never a traceback, and accepted input can be read."""
 
 import json
 import random
@@ -41,7 +41,7 @@ KEYS = (
 
 
 def judge(kind: Kind, body: bytes) -> None:
-    """`check` and `read` agree: both read the body or neither does (an attribute when it is wanted), and what is read fits the store."""
+    """`check` and `read` agree: both read the body or neither does (an attribute when it is needed), and the result fits the store."""
     try:
         export_request.check(kind, body)
     except MalformedError:

@@ -1,4 +1,4 @@
-"""Spans that Triton put into a trace of its own come back into the caller's, from JSON and from protobuf."""
+"""Spans that Triton put into a new trace move into the caller's trace, from JSON and from protobuf."""
 
 import json
 import os
@@ -69,7 +69,7 @@ def body(kind: Kind, spans: Iterable[Span]) -> bytes:
 
 
 def rejoined(kind: Kind, spans: Iterable[Span], homes: Homes) -> list[Span]:
-    """The spans of one export where they belong, as the ledger and as the store get them."""
+    """The spans of one export in their homes, as the ledger and as the store get them."""
     values, columns = list[Span](), list[Span]()
     for read in export_request.read(kind, body(kind, spans)):
         homes.learn(read.named_homes())

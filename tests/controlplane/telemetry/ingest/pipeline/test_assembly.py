@@ -44,7 +44,7 @@ def whole() -> list[Span]:
 
 
 class Interrupted(StoreAdapter):
-    """Does what `between` says before a call of the given name, once."""
+    """Calls `between` once, before a call of the given name."""
 
     def __init__(self, dsn: str) -> None:
         super().__init__(dsn, 30)
@@ -111,7 +111,7 @@ def batch_of(spans: list[Span], *, amends: bool = False) -> Batch:
 
 
 def write(store: StoreAdapter, process: int, batch: Batch) -> None:
-    """One pipeline writes a batch, to its end."""
+    """One pipeline writes a whole batch."""
     ended = threading.Event()
     refused: list[object] = []
 
@@ -164,7 +164,7 @@ LOST = bytes(range(100, 116))
 
 
 def lost_batch(spans: list[Span], home: Home | None, *, known: bool) -> Batch:
-    """Spans of a lost trace: those that came before its home was known, or (`home`) what was learnt of it."""
+    """Spans of a lost trace: those that came before its home was known, or (`home`) those that name it."""
     batch = batch_of(spans, amends=known) if spans else Batch(since_ns=time.time_ns(), checkpoint=Position(1, 1))
     batch.closed = [LOST]
     batch.amend = [LOST] if known else []

@@ -1,4 +1,4 @@
-"""A request that Triton alone tells of has the fleet's name for its model."""
+"""A request with only Triton's spans has the fleet's name for its model."""
 
 from pathlib import Path
 

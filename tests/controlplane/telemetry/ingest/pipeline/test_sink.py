@@ -1,4 +1,4 @@
-"""The sink against a store that misbehaves: nothing is skipped, and one bad item does not hold up the others."""
+"""The sink with a store that misbehaves: nothing is skipped, and a bad item does not stop the others."""
 
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.store import StoreUnavailableError

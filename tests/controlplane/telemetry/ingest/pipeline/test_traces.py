@@ -1,4 +1,4 @@
-"""When a trace is complete, and how far the checkpoint may go. Time is given."""
+"""When a trace is complete, and how far the checkpoint may move."""
 
 import os
 from dataclasses import replace

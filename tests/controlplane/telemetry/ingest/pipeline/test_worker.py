@@ -1,4 +1,4 @@
-"""A record, a trace or a batch that cannot be worked off is set aside, counted and said once; everything else goes on."""
+"""A record, trace or batch that cannot be worked off is set aside, counted and logged once. All others are stored."""
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -29,7 +29,7 @@ Refused = list[tuple[object, str]]
 
 
 class Kept:
-    """A sink that keeps what it is given."""
+    """A sink that keeps its batches."""
 
     alive = True
 
@@ -161,7 +161,7 @@ def read_only(*_: object, **__: object) -> NoReturn:
 
 
 class Pipe:
-    """What a reporter writes."""
+    """The statuses that a reporter writes."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.said: list[Status] = []

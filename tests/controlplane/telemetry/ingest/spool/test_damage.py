@@ -1,4 +1,4 @@
-"""What is damaged on disk costs the records that it hit, and those alone, and somebody hears of it."""
+"""Damage on disk loses only the damaged records, and is reported."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A disk that refuses, hangs or has no room: senders are told, the reason is named, and it recovers by itself."""
+"""A disk that refuses, hangs or has no room: senders get an error with the reason, and the spool recovers by itself."""
 
 import os
 import threading
@@ -107,7 +107,7 @@ def test_a_disk_that_cannot_be_looked_at_refuses(tmp_path: Path, monkeypatch: py
 
 
 def many(folder: Path, **limits: int) -> SpoolWriter:
-    """Four segments, all worked off but the last."""
+    """Four segments, of which all but the last are worked off."""
     writer = opened(folder, **{"segment_bytes": 64, "keep_s": 60} | limits)
     for number in range(4):
         append(writer, bytes([number]) * 60)

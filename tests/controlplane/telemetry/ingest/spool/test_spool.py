@@ -1,4 +1,4 @@
-"""What was appended is read back whole, in order and once, whatever happened in between."""
+"""Appended records are read back complete, in order and once."""
 
 import os
 from concurrent.futures import Future
