@@ -9,7 +9,7 @@ VENV := .venv
 TRITON_VENV := .venv-triton
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
-# Made again when its list of packages changes; what is installed already is kept.
+# Run again when the list of packages changes; installed packages are kept.
 # Compiled once here: otherwise every process compiles what it imports, where the environment forbids to write bytecode.
 PIP := $(UV) pip install -q --compile-bytecode --python
 unexport PYTHONDONTWRITEBYTECODE
@@ -58,14 +58,14 @@ $(UV):
 	@$(PYTHON) -m venv .uv || { echo "$(PYTHON) has no venv module: install it (Debian: apt-get install python3-venv), or install uv" >&2; exit 1; }
 	@.uv/bin/pip install -q --disable-pip-version-check uv
 
-# 3.11 where there is one: what is tested most. uv fetches one where no Python fits.
+# Python 3.11 is preferred, because the tests use it. uv fetches one where no installed Python fits.
 $(VENV)/.runtime: requirements/weir.txt | preflight $(UV)
 	@echo "setting up: Weir's packages"
 	@[ -x $(BIN)/python ] || $(UV) venv -q --python 3.11 $(VENV) 2>/dev/null || $(UV) venv -q --python '>=3.11' $(VENV)
 	@$(PIP) $(BIN)/python -r requirements/weir.txt
 	@touch $@
 
-# The ledger through a C compiler, where there is one; another version's is never used.
+# The compiled ledger, where there is a C compiler. A build of another version is never used.
 $(VENV)/.native: $(shell find controlplane/telemetry/ledger controlplane/telemetry/core/spans.py controlplane/telemetry/ingest/otlp/decode/pairs.py controlplane/telemetry/ingest/otlp/decode/values.py controlplane/telemetry/native.py -name '*.py') $(VENV)/.runtime
 	@echo "setting up: machine code for the ledger"
 	@$(BIN)/python -m controlplane.telemetry.native
@@ -76,7 +76,7 @@ $(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime
 	@$(PIP) $(BIN)/python -r requirements/dev.txt
 	@touch $@
 
-# An environment of its own: Triton's python models want numpy 1.
+# An environment of its own, because Triton's python models need numpy 1.
 $(TRITON_VENV)/.triton: requirements/triton.txt | preflight $(UV)
 	@echo "setting up: Triton"
 	@[ -x $(TRITON_VENV)/bin/python ] || $(UV) venv -q --python 3.11 $(TRITON_VENV) 2>/dev/null || $(UV) venv -q --python '>=3.11,<3.13' $(TRITON_VENV)

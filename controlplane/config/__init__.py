@@ -30,16 +30,14 @@ class Config(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="WEIR_", frozen=True, extra="ignore")
 
-    home: Path = Field(
-        Path(".weir"), description="Where embedded parts keep their data, and where secrets lie (mode 0600)."
-    )
+    home: Path = Field(Path(".weir"), description="The folder of embedded parts' data and of secrets (mode 0600).")
     debug: bool = Field(False, description="Django's debug pages. Never outside a developer's machine.")
     allowed_hosts: HostNames = Field(
         ["localhost", "127.0.0.1", "[::1]"], description="Host names the dashboard answers to, separated by commas."
     )
     https: bool = Field(
         False,
-        description="Browsers come over HTTPS, and a proxy sets X-Forwarded-Proto: secure cookies, HSTS, redirect.",
+        description="Browsers use HTTPS, and a proxy sets X-Forwarded-Proto. Turns on secure cookies, HSTS and a redirect.",
     )
     secret_key: OptionalSecret = Field(
         "", repr=False, description="Django's signing key; empty reads (or makes) `secret-key` in `home`."
@@ -73,7 +71,7 @@ class Config(BaseSettings):
     otlp_grpc_port: Port = Field(4317, description="OTLP over gRPC.")
     otlp_host: str = Field("127.0.0.1", description="Address the OTLP receivers bind to.")
     otlp_token: str = Field(
-        "", repr=False, description="What senders of spans carry as bearer token; empty asks for none."
+        "", repr=False, description="What senders of spans carry as bearer token; empty needs none."
     )
     otlp_endpoint: OptionalUrl = Field(
         "", description="Where this process sends its own spans, such as http://127.0.0.1:4318; empty sends none."
@@ -103,14 +101,12 @@ class Config(BaseSettings):
         5.0,
         gt=0,
         le=3600,
-        description="How often the worker asks every component how it is, s. On-call pages live by it.",
+        description="How often the worker probes every component, s. Pages depend on it.",
     )
     observe_timeout_s: float = Field(
-        2.0, gt=0, description="How long one component may take to answer before it counts as down, s."
+        2.0, gt=0, description="How long a component may take to answer before it counts as down, s."
     )
-    stale_after_s: float = Field(
-        20.0, description="Age from which an observation is no longer believed, s: four missed rounds."
-    )
+    stale_after_s: float = Field(20.0, description="Age from which an observation is stale, s: four missed rounds.")
     evaluate_every_s: float = Field(
         5.0,
         gt=0,
@@ -122,12 +118,12 @@ class Config(BaseSettings):
         8090, description="Port of the controller's /readyz and /metrics; 0 takes a free one."
     )
     public_url: PublicUrl = Field(
-        "http://127.0.0.1:8000", description="The dashboard as people reach it: where links in pages lead."
+        "http://127.0.0.1:8000", description="The dashboard's URL for people, which links in pages use."
     )
     outbound_allow: Annotated[list[str], NoDecode] = Field(
         [],
         description="Private networks, addresses and host names that pages may be sent to, separated by commas; "
-        "plain http too. All else must be https and public.",
+        "plain http too. All others must be https and public.",
     )
     evaluation_stopped_after_s: float = Field(
         60.0,
@@ -147,25 +143,25 @@ class Config(BaseSettings):
     component_start_s: float = Field(
         300.0,
         le=3600,
-        description="The same of what was not seen up just before, s: what a start of the whole system may take.",
+        description="The same for a component that was not up just before, s: a start of the whole system may take so long.",
     )
     component_up_for_s: float = Field(
         60.0,
         le=3600,
-        description="How long a component must be up before its incident is over, s: flapping stays one incident.",
+        description="How long a component must be up before its incident resolves, s: flapping stays one incident.",
     )
     objectives_unknown_after_s: float = Field(
         300.0, ge=60, le=86_400, description="How long objectives may be unknown before their owner is paged, s."
     )
     trusted_proxies: Networks = Field(
         [],
-        description="Addresses and networks of the proxies in front of web, separated by commas: from them alone X-Forwarded-For is "
-        "believed, and failed logins are counted by the address it names.",
+        description="Addresses and networks of the proxies in front of web, separated by commas: only their X-Forwarded-For is "
+        "trusted, and failed logins are counted by the address in it.",
     )
     heartbeat_url: OptionalUrl = Field(
         "",
         repr=False,
-        description="Asked every minute while evaluation and paging work; a service elsewhere pages when it is not.",
+        description="Requested every minute while evaluation and paging work; a service elsewhere pages when the requests stop.",
     )
 
     @field_validator("allowed_hosts", "outbound_allow", "encryption_keys", "trusted_proxies", mode="before")
