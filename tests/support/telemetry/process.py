@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO
 
 import psutil
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from controlplane.telemetry.store import Store, access
 
@@ -173,8 +174,7 @@ Run = Callable[..., Running]
 
 
 def trace_of(body: bytes) -> str:
-    made = request()
-    made.ParseFromString(body)
+    made = ExportTraceServiceRequest.FromString(body)
     return made.resource_spans[0].scope_spans[0].spans[0].trace_id.hex()
 
 
