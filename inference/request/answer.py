@@ -14,8 +14,8 @@ _DEADLINE_MARGIN_S = 0.05  # so long before the client's deadline it is answered
 
 
 class Answer:
-    """The answer to one request. `deadline` is the client's header of that name, `keepalive_s` how often a silent
-    stream sends a comment.
+    """The answer to one request. `deadline` is the header with the client's read timeout; `keepalive_s` is how
+    often a silent stream sends a comment.
     """
 
     __slots__ = ("_deadline_s", "_keepalive_s", "_out", "_trace", "identity", "meter")

@@ -120,7 +120,7 @@ def tune(tunable_triton: Triton) -> Tune:
 
 @pytest.fixture(scope="session")
 def slow_triton(start_once: Start) -> Triton:
-    """Its only model, the small one, is slow in everything, and computes at most sixteen sequences at once (in two instances)."""
+    """A slow Triton with the small model alone, which computes at most sixteen sequences at once (in two instances)."""
     grpc, http, metrics = free_ports(3)
     server = triton((grpc, http, metrics), models=("chat_small",))
     start_once(server.command)
@@ -130,7 +130,7 @@ def slow_triton(start_once: Start) -> Triton:
 
 @pytest.fixture(scope="session")
 def slow_gateway(start_once: Start, slow_triton: Triton, tmp_path_factory: pytest.TempPathFactory) -> Gateway:
-    """On the slow Triton, without a cache. A test that gives it another snapshot gives back this one."""
+    """On the slow Triton, without a cache. A test that gives it another snapshot restores this one."""
     command, port, path = gateway_command(tmp_path_factory.mktemp("gateway"), small_only(slow_triton))
     process = start_once(command)
     return Gateway(port, path, process, Path(str(process.log)))

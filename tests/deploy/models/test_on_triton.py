@@ -22,7 +22,7 @@ LARGE, SMALL = "chat_large", "chat_small"
 
 
 def metric(server: Triton, name: str, model: str) -> float:
-    """Summed over the model's instances."""
+    """The sum over the model's instances."""
     connection = HTTPConnection(server.metrics, timeout=5)
     connection.request("GET", "/metrics")
     lines = connection.getresponse().read().decode().splitlines()
@@ -43,7 +43,7 @@ def eventually(server: Triton, name: str, model: str, value: float) -> bool:
 
 @pytest.fixture(scope="module")
 def slow(start_once: Start) -> Triton:
-    """Models twenty times slower than the GPUs whose timing they have: whatever is asked is still running when it is looked at."""
+    """Models twenty times slower than the GPUs whose timing they have, so that requests still run when a test looks at them."""
     grpc, http, metrics = free_ports(3)
     server = triton((grpc, http, metrics), name="slow-triton", env={"WEIR_MODEL_TIME_SCALE": "20"})
     start_once(server.command)
@@ -144,7 +144,7 @@ def test_a_full_queue_refuses(own_triton: tuple[Triton, Managed]) -> None:
 
 
 class Spans:
-    """An OTLP receiver of ours: what Triton sent, by name."""
+    """An OTLP receiver. It gives the spans that Triton sent by name."""
 
     def __init__(self) -> None:
         self.bodies: list[dict[str, Any]] = []

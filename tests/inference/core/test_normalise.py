@@ -1,4 +1,4 @@
-"""What makes two requests the same question."""
+"""Which requests are the same question."""
 
 import json
 from typing import Any

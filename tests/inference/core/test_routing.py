@@ -1,4 +1,4 @@
-"""Where requests go."""
+"""The choice of a route and of a replica."""
 
 from dataclasses import dataclass, field
 
@@ -95,7 +95,7 @@ def test_a_replica_whose_server_takes_no_more_calls_comes_after_the_others() -> 
 
 @given(st.integers(1, 500), st.floats(0.05, 1), st.integers(1, 3))
 def test_a_replica_that_fails_everything_is_tried_once_in_a_while(load: int, gap_s: float, replicas: int) -> None:
-    """However busy the others are, and however fast requests come."""
+    """This holds however busy the others are, and however fast requests come."""
     failing, others = up(0), [up(load) for _ in range(replicas)]
     now_s, tried = 1000.0, 0
     while now_s < 1100:

@@ -1,4 +1,4 @@
-"""A part of the policy snapshot that cannot be obeyed harms itself alone."""
+"""A part of the policy snapshot that cannot be obeyed harms no other part."""
 
 import json
 from collections.abc import Callable

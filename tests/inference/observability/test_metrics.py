@@ -1,4 +1,4 @@
-"""What Prometheus reads."""
+"""The metrics page."""
 
 import time
 

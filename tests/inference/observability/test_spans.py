@@ -1,4 +1,4 @@
-"""The span contract of docs/architecture.md, read by somebody else's decoder."""
+"""The span contract of docs/architecture.md, read with the decoder of opentelemetry-proto."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ HIT = ["gateway.receive", "cache.lookup", "gateway.respond"]
 
 
 def parts(trace: list[Received]) -> tuple[Received, list[Received]]:
-    """The root, and its stages in order, without what came after it."""
+    """The root, and its stages in order, without the write to the cache."""
     root = next(span for span in trace if "weir.request" in span.attributes)
     children = sorted((span for span in trace if span.parent_id == root.span_id), key=lambda span: span.start_ns)
     return root, [span for span in children if span.name != "cache.write"]
@@ -337,7 +337,7 @@ def test_the_encoding_is_what_protobuf_reads(
 
 @given(st.lists(st.integers(0, 50), max_size=6), st.integers(0, 200), st.integers(0, 200), st.integers(0, 50))
 def test_stages_close_whatever_the_shared_work_did(gaps: list[int], joined: int, stayed: int, after: int) -> None:
-    """A follower may join at any moment of the leader's work, and leave at any other."""
+    """A request may join at any time of the leader's work, and leave at any later time."""
     shared, at = [], 0
     for number, gap in enumerate(gaps):
         shared.append(Mark((spans.TOKENIZE, spans.ADMIT, spans.INFER)[number % 3], at))

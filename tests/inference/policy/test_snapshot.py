@@ -36,7 +36,7 @@ def ask(gateway: Gateway, model: str = SMALL, key: str = KEY) -> int:
     return gateway.ask("POST", "/v1/chat/completions", body, key)[0]
 
 
-def test_without_a_snapshot_it_lives_but_is_not_ready(start_gateway: StartGateway, snapshot: Snapshot) -> None:
+def test_without_a_snapshot_it_runs_but_is_not_ready(start_gateway: StartGateway, snapshot: Snapshot) -> None:
     gateway = start_gateway(None)
     assert gateway.get("/healthz", key="")[0] == 200
     assert gateway.get("/readyz", key="")[0] == 503
@@ -73,8 +73,8 @@ def test_a_new_snapshot_is_obeyed_and_a_bad_one_is_not(start_gateway: StartGatew
     assert (ask(gateway), gateway.ready()["policy_error"]) == (200, "")
 
 
-def test_a_bad_model_and_a_bad_address_harm_nobody_else(start_gateway: StartGateway, snapshot: Snapshot) -> None:
-    """A model in use keeps its last good form, and the next document is obeyed as ever."""
+def test_a_bad_model_and_a_bad_address_harm_no_other(start_gateway: StartGateway, snapshot: Snapshot) -> None:
+    """A model in use keeps its last good form, and the next document is obeyed as usual."""
     gateway = start_gateway(snapshot)
     bad = with_model(snapshot, LARGE, tokenizer="tekkken", max_output_tokens=1)
     endpoints = (*snapshot.pools[0].endpoints, Endpoint("r1", "10.0.0.7"))
@@ -130,7 +130,7 @@ async def test_a_request_that_has_chosen_its_pool_is_served_there_whatever_is_sw
 async def test_a_request_finishes_on_the_snapshot_it_began_on(
     slow_gateway: Gateway, slow_triton: Triton, session_triton: Triton
 ) -> None:
-    """The endpoint it is served by, and the one it waits for, are taken out of the snapshot meanwhile."""
+    """A new snapshot has neither the endpoint that serves the request nor the place that another one waits for."""
     before = small_only(slow_triton)
     one_place = msgspec.structs.replace(before.pools[0], max_concurrency=1)
     slow_gateway.obey(msgspec.structs.replace(before, version=20, pools=(one_place,)))

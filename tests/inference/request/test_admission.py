@@ -1,4 +1,4 @@
-"""Places and the queue for them."""
+"""The places of a pool, and the queue for them."""
 
 import asyncio
 from typing import Any
@@ -13,7 +13,7 @@ from inference.request.admit import Admission, QueueFullError
 LONG_S = 60.0
 
 
-async def test_the_best_priority_goes_first_and_then_who_came_first() -> None:
+async def test_the_best_priority_goes_first_and_then_the_oldest() -> None:
     admission = Admission(1, 10)
     await admission.acquire(2, LONG_S)
     order: list[str] = []

@@ -1,4 +1,4 @@
-"""Which questions are answered from the cache, and that Redis never stands in the way."""
+"""Which questions are answered from the cache, and that failures of Redis fail no request."""
 
 import os
 import signal

@@ -35,7 +35,7 @@ def stopping(triton: Triton, number: int) -> Callable[[], bool]:
 
 
 def at_the_model(gateway: Gateway) -> None:
-    """Wait until the request is computed. Triton shows no prefill under way, so the way there is given a moment."""
+    """Wait until the request is computed. Triton does not show a prefill, so this waits a moment longer."""
     within(10, lambda: gateway.metric("weir_gateway_replica_in_flight") == 1)
     time.sleep(0.2)
 
@@ -49,8 +49,8 @@ def test_before_the_first_token(slow_gateway: Gateway, slow_triton: Triton, stre
     connection = send(slow_gateway, SMALL, stream=stream)
     at_the_model(slow_gateway)
     connection.close()
-    within(SOON_S, stopped)
-    within(SOON_S, slow_gateway.idle)
+    within(SOON_S, stopped, patience=1)
+    within(SOON_S, slow_gateway.idle, patience=1)
     assert slow_gateway.metric("weir_gateway_requests_total", status="cancelled", error_stage="model") == cancelled + 1
 
 
@@ -59,8 +59,8 @@ def test_mid_stream(slow_gateway: Gateway, slow_triton: Triton) -> None:
     connection = send(slow_gateway, SMALL, stream=True)
     assert b"data: " in connection.recv(65536)
     connection.close()
-    within(SOON_S, stopped)
-    within(SOON_S, slow_gateway.idle)
+    within(SOON_S, stopped, patience=1)
+    within(SOON_S, slow_gateway.idle, patience=1)
 
 
 def test_while_queued_in_the_gateway(slow_gateway: Gateway, slow_triton: Triton) -> None:
@@ -71,12 +71,12 @@ def test_while_queued_in_the_gateway(slow_gateway: Gateway, slow_triton: Triton)
     second = send(slow_gateway, SMALL, stream=True)
     within(10, lambda: slow_gateway.metric("weir_gateway_pool_waiting", pool=SMALL) == 1)
     second.close()
-    within(SOON_S, lambda: slow_gateway.metric("weir_gateway_pool_waiting", pool=SMALL) == 0)
+    within(SOON_S, lambda: slow_gateway.metric("weir_gateway_pool_waiting", pool=SMALL) == 0, patience=1)
     assert slow_gateway.metric("weir_gateway_requests_total", status="cancelled", error_stage="queue") == 1
     assert b"data: " in first.recv(65536)  # the one in front never noticed
     first.close()
-    within(SOON_S, stopped)
-    within(SOON_S, slow_gateway.idle)
+    within(SOON_S, stopped, patience=1)
+    within(SOON_S, slow_gateway.idle, patience=1)
     slow_gateway.obey(msgspec.structs.replace(small_only(slow_triton), version=3))
 
 
@@ -92,10 +92,10 @@ def test_while_queued_in_triton(slow_gateway: Gateway, slow_triton: Triton) -> N
     within(10, lambda: pending() > 0)
     for connection in queued:
         connection.close()
-    within(SOON_S, lambda: slow_gateway.metric("weir_gateway_replica_in_flight") == 16)
+    within(SOON_S, lambda: slow_gateway.metric("weir_gateway_replica_in_flight") == 16, patience=1)
     for connection in computed:
         connection.close()
-    within(SOON_S, slow_gateway.idle)
+    within(SOON_S, slow_gateway.idle, patience=1)
     within(10, lambda: pending() == 0)
     within(10, lambda: triton_metric(slow_triton, "weir_model_active_sequences", "chat_small") == 0)
 
@@ -103,7 +103,7 @@ def test_while_queued_in_triton(slow_gateway: Gateway, slow_triton: Triton) -> N
 async def test_a_thousand_aborts_leave_nothing_in_flight(
     session_triton: Triton, redis_url: str, start_gateway: StartGateway, snapshot: Snapshot
 ) -> None:
-    """At every moment of a request's life: cut after 0 to 100 ms, streaming and not, some of them coalesced."""
+    """Requests are cut after 0 to 100 ms, streaming and not, some of them coalesced."""
     gateway = start_gateway(with_pool(snapshot, SMALL, max_concurrency=8), redis_url=redis_url)
 
     async def abort(number: int) -> None:

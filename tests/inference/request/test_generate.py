@@ -1,4 +1,4 @@
-"""What the work of an inference does with a model that misbehaves."""
+"""An inference ends a model that misbehaves."""
 
 import asyncio
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ from inference.request.coalesce import Flight
 
 
 class Endless:
-    """A model that never comes to an end."""
+    """A model whose answer never ends."""
 
     def __init__(self) -> None:
         self.cancelled = self.waiting = False

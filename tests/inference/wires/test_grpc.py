@@ -1,4 +1,4 @@
-"""Our gRPC client against gRPC's own server."""
+"""The gateway's gRPC client against gRPC's own server."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,7 @@ from inference.wires.grpc.channel import metadata
 
 
 class Server(grpc.GenericRpcHandler):
-    """`/t/Echo` says its input back `x-times`; the others do what they are called."""
+    """`/t/Echo` sends its input back `x-times` times; the others do what their names say."""
 
     def __init__(self) -> None:
         self.cancelled = asyncio.Event()
@@ -301,7 +301,7 @@ async def test_a_call_that_is_refused_below_the_limit_is_the_callers_to_send_aga
 
 
 async def test_an_abandoned_attempt_to_connect_logs_nothing() -> None:
-    """A server that hangs takes connections and says nothing, so each probe gives up just before the attempt does."""
+    """A server that hangs takes connections and sends nothing, so each probe ends just before the attempt does."""
     untaken: list[str] = []
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: untaken.append(context["message"]))

@@ -1,4 +1,4 @@
-"""Clients without a key that want to do harm: what they make the gateway keep is bounded, and others are served meanwhile."""
+"""What clients without a key make the gateway keep is bounded, and others are served meanwhile."""
 
 import contextlib
 import json
@@ -19,7 +19,7 @@ MIB = 1 << 20
 
 
 class NeverReads:
-    """Sends requests ahead, some at a time, and leaves the answers where they are."""
+    """Sends requests ahead, some at a time, and does not read the answers."""
 
     def __init__(self, gateway: Gateway) -> None:
         self.socket = socket.socket()
@@ -44,7 +44,7 @@ def healthy(gateway: Gateway) -> bool:
 
 
 def flood(gateway: Gateway, clients: list[NeverReads]) -> None:
-    """Until none of them can send any more."""
+    """Wait until none of them can send any more."""
     until = time.monotonic() + 60
     while any(client.stuck < 50 for client in clients):
         assert time.monotonic() < until, "it went on reading requests though their answers are not read"
@@ -53,7 +53,9 @@ def flood(gateway: Gateway, clients: list[NeverReads]) -> None:
         assert healthy(gateway)
 
 
-def test_who_does_not_read_is_not_read_from_and_then_cut_off(start_gateway: StartGateway, snapshot: Snapshot) -> None:
+def test_a_client_that_does_not_read_is_not_read_from_and_then_cut_off(
+    start_gateway: StartGateway, snapshot: Snapshot
+) -> None:
     gateway = start_gateway(snapshot, write_timeout_ms="1000")
     process = psutil.Process(gateway.process.pid)
     before = process.memory_info().rss

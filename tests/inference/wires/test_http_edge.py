@@ -1,4 +1,4 @@
-"""HTTP/1.1 as clients really speak it, and as they should not."""
+"""HTTP/1.1 from correct clients and from faulty ones."""
 
 import json
 import re
@@ -103,7 +103,7 @@ def test_slow_and_idle_clients_are_let_go(start_gateway: StartGateway, snapshot:
 
 
 def test_a_client_that_does_not_read_is_cut_off(start_gateway: StartGateway, snapshot: Snapshot) -> None:
-    """Pipelined whole answers fill the socket's buffers; what matters is that others are served meanwhile."""
+    """Pipelined whole answers fill the socket's buffers; others are served meanwhile."""
     gateway = start_gateway(snapshot)
     with socket.create_connection((LOOPBACK, gateway.port), timeout=20) as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -150,7 +150,7 @@ def test_a_trailer_is_no_header(gateway: Gateway) -> None:
 
 @pytest.mark.parametrize("pieces", [1, 2])
 def test_an_upgrade_that_is_not_made_loses_nothing(gateway: Gateway, pieces: int) -> None:
-    """As Java's HTTP client asks for HTTP/2 with each request."""
+    """Java's HTTP client requests HTTP/2 with each request."""
     wanted = ("connection: Upgrade, HTTP2-Settings", "upgrade: h2c", "http2-settings: AAMAAABkAAQAAP__")
     raw = request(question(), *wanted) + request(question(), "connection: close")
     head = raw.index(b"\r\n\r\n") + 4

@@ -21,7 +21,7 @@ ANSWER = StoredAnswer("one", "stop", 1, 1)
 
 
 class Forwarder:
-    """A name that moves: new connections go to `port`, those that exist stay where they are."""
+    """Forwards new connections to `port`, which may change; existing ones stay."""
 
     def __init__(self, server: Redis) -> None:
         self._password = server.password

@@ -1,4 +1,4 @@
-"""A plain TCP balancer, as in front of gateways in a cluster: it follows `/readyz` and knows nothing of HTTP beyond that."""
+"""A TCP balancer, as in front of gateways in a cluster. It follows `/readyz`, and does not read HTTP otherwise."""
 
 import asyncio
 import contextlib
@@ -11,7 +11,7 @@ _TIMEOUT_S = 2.0
 
 
 class Balancer:
-    """New connections go in turn to the backends whose last `/readyz` was a 200; those that are open stay where they are."""
+    """New connections go in turn to the backends whose last `/readyz` was a 200; open ones stay where they are."""
 
     def __init__(self, *backends: int) -> None:
         self.port = 0

@@ -177,7 +177,7 @@ def gateway_command(
 
 
 PATIENCE = 6
-"""A machine that is busy with other tests takes several times as long. What holds at once is not waited for."""
+"""Waits may take so many times as long, because the machine may be busy with other tests."""
 
 
 def serves(port: int) -> bool:
@@ -186,22 +186,24 @@ def serves(port: int) -> bool:
         return any(pool["ready"] for pool in json.load(response)["pools"].values())
 
 
-def within(seconds: float, condition: Callable[[], bool]) -> None:
-    """Wait until `condition` holds, for things that happen in another process."""
-    until = time.monotonic() + seconds * PATIENCE
+def within(seconds: float, condition: Callable[[], bool], patience: float = PATIENCE) -> None:
+    """Wait until `condition` holds, for things that happen in another process. Where the time itself is tested, `patience`
+    is 1.
+    """
+    until = time.monotonic() + seconds * patience
     while not condition():
-        assert time.monotonic() < until, f"{condition} did not hold within {seconds} s"
+        assert time.monotonic() < until, f"{condition} did not hold within {seconds * patience} s"
         time.sleep(0.01)
 
 
 async def within_async(seconds: float, condition: Callable[[], bool | Awaitable[bool]]) -> None:
-    """The same in a test that has work of its own on the event loop."""
+    """`within`, for a test that has work of its own on the event loop."""
     until = time.monotonic() + seconds * PATIENCE
     while True:
         answer = condition()
         if answer if isinstance(answer, bool) else await answer:
             return
-        assert time.monotonic() < until, f"{condition} did not hold within {seconds} s"
+        assert time.monotonic() < until, f"{condition} did not hold within {seconds * PATIENCE} s"
         await asyncio.sleep(0.01)
 
 
@@ -225,7 +227,7 @@ class Received:
 
 
 class Receiver:
-    """An OTLP receiver over HTTP. `answer` is the status it gives; what it takes lies in `spans`."""
+    """An OTLP receiver over HTTP. It answers with `statuses`, and keeps what it takes in `spans`."""
 
     def __init__(self) -> None:
         self.spans: list[Received] = []

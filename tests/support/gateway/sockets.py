@@ -10,7 +10,7 @@ AUTH = f"authorization: Bearer {KEY}\r\n"
 
 
 def speak(gateway: Gateway, *pieces: bytes, until_closed: bool = True) -> bytes:
-    """Send the pieces one by one; everything that comes back until the gateway closes."""
+    """Send the pieces one by one. Returns everything that comes back until the gateway closes."""
     with socket.create_connection((LOOPBACK, gateway.port), timeout=20) as connection:
         for piece in pieces:
             connection.sendall(piece)

@@ -1,4 +1,4 @@
-"""One streamed request to a chat model, as these tests put it."""
+"""Streamed requests to a chat model on Triton."""
 
 import queue
 from dataclasses import dataclass, field
