@@ -102,7 +102,7 @@ class Paging(bootsteps.StartStopStep):  # type: ignore[misc]
 
         super().__init__(worker, **kwargs)
         self.sender, self.components = Sender(), ComponentWatch()
-        self.watch = Watch(unheard=sentences, explained=rows.unjudged_is_explained)
+        self.watch = Watch(not_notified=sentences, explained=rows.unjudged_is_explained)
 
     def start(self, worker: Any) -> None:
         self.sender.start()

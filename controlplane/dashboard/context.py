@@ -18,15 +18,15 @@ def open_incidents(request: HttpRequest) -> dict[str, Any]:
     def open_pages() -> int:
         if not request.user.is_authenticated:
             return 0
-        found = Incident.objects.filter(status=Incident.Status.OPEN, severity="page", withheld__in=rows.HEARD_OF)
+        found = Incident.objects.filter(status=Incident.Status.OPEN, severity="page", withheld__in=rows.SHOULD_NOTIFY)
         return found.count()
 
-    def unheard_pages() -> list[unnotified.Unheard]:
+    def not_notified_pages() -> list[unnotified.NotNotified]:
         return unnotified.pages(timezone.now()) if request.user.is_authenticated else []
 
     return {
         "open_pages": open_pages,
-        "unheard_pages": unheard_pages,
+        "not_notified_pages": not_notified_pages,
         "undo_min": int(UNDO_FOR.total_seconds() // 60),
         "cool_down_min": int(RULES.cool_down.total_seconds() // 60),
     }

@@ -42,13 +42,13 @@ SIGNALS = {
     "firing": Look("▲", "bad", "firing"),
     "quiet": Look("◐", "muted", "quiet, about to resolve"),
     "unknown": Look("○", "warn", "no data: held open"),
-    "gone": Look("○", "warn", "no longer in the data: resolves once its windows are empty"),
+    "missing": Look("○", "warn", "no longer in the data: resolves once its windows are empty"),
 }
 ENTRY_ICONS: Mapping[str, str] = {
     Entry.Kind.OPENED: "●",
     Entry.Kind.ESCALATED: "▲",
-    Entry.Kind.TOLD: "…",
-    Entry.Kind.HELD: "⊘",
+    Entry.Kind.QUEUED: "…",
+    Entry.Kind.WITHHELD: "⊘",
     Entry.Kind.ACKNOWLEDGED: "◐",
     Entry.Kind.RESOLVED: "✓",
     Entry.Kind.REOPENED: "●",
@@ -57,7 +57,7 @@ ENTRY_ICONS: Mapping[str, str] = {
     "refused": "✕",
 }
 STANDINGS: Mapping[standing.Kind, tuple[str, str]] = {
-    "held": ("⊘", "held"),
+    "withheld": ("⊘", "withheld"),
     "nobody": ("✕", "bad"),
     "failed": ("✕", "bad"),
     "queued": ("◐", "warn"),
@@ -76,16 +76,16 @@ LEAST_SHARE = 0.005  # of the burn: smaller stages are left out of bar and table
 
 
 def summed(incidents: Sequence[Incident], now: datetime) -> dict[str, Any]:
-    """The open ones in a sentence's parts. What nobody takes is not held back: somebody should have been told."""
-    found = standing.standings(incidents, now)
-    held = [one for one in incidents if found[one.pk].kind == "held"]
-    pages = [one for one in incidents if one.severity == "page" and one not in held]
+    """Counts of open incidents. One that no destination takes is not withheld: somebody should have been notified."""
+    standings = standing.standings(incidents, now)
+    withheld = [incident for incident in incidents if standings[incident.pk].kind == "withheld"]
+    pages = [incident for incident in incidents if incident.severity == "page" and incident not in withheld]
     return {
         "pages": len(pages),
-        "tickets": sum(one.severity == "ticket" for one in incidents if one not in held),
-        "held": len(held),
-        "unacknowledged": sum(one.status == "open" for one in pages),
-        "unheard": sum(found[one.pk].kind in ("nobody", "failed") for one in incidents),
+        "tickets": sum(incident.severity == "ticket" for incident in incidents if incident not in withheld),
+        "withheld": len(withheld),
+        "unacknowledged": sum(incident.status == "open" for incident in pages),
+        "not_notified": sum(standings[incident.pk].kind in ("nobody", "failed") for incident in incidents),
     }
 
 
@@ -108,9 +108,9 @@ def row(incident: Incident, now: datetime, holds: Standing) -> dict[str, Any]:
         "blame": page_text.blame(facts),
         "severity": SEVERITIES[incident.severity],
         "status": STATUSES[incident.status],
-        "signal": SIGNALS["gone" if incident.gone_since else incident.signal] if incident.is_open else None,
-        "heard": Look(icon, tone, holds.said),
-        "is_heard": holds.kind == "delivered" and not holds.silence,
+        "signal": SIGNALS["missing" if incident.missing_since else incident.signal] if incident.is_open else None,
+        "notified": Look(icon, tone, holds.said),
+        "is_notified": holds.kind == "delivered" and not holds.silence,
         "age": PAGE.duration((now - incident.opened_at).total_seconds()),
         "lasted": PAGE.duration(((incident.resolved_at or now) - incident.opened_at).total_seconds()),
         "silence_href": silence_href(incident),
@@ -219,7 +219,7 @@ def chart(incident: Incident, found: Mapping[str, Any]) -> BurnChart | None:
     marks += [(int(incident.opened_at.timestamp() * SECOND_NS), "opened")]
     marks += [(one["at_ns"], one["summary"]) for one in (found.get("changes") or [])[:1]]
     return burn_chart(
-        found["steps"], found["step_s"], page_text.quantile(incident.promise), marks, from_ns, to_ns + SECOND_NS
+        found["steps"], found["step_s"], page_text.quantile(incident.definition), marks, from_ns, to_ns + SECOND_NS
     )
 
 

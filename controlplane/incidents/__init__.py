@@ -1,1 +1,1 @@
-"""From alerts to few, useful pages: incidents, silences, and their delivery."""
+"""Incidents: what opens, silences, sends and resolves them."""

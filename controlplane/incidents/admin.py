@@ -1,10 +1,14 @@
-"""Incidents in the admin: read here, acted upon on their own page. Silences may be edited by their owners."""
+"""Incidents, silences and changes in the admin. Incidents can only be read here: people act on them on their own page."""
+
+from typing import Any
 
 from django.contrib import admin
+from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin, TabularInline
 
 from controlplane.fleet.admin import ReadOnlyAdmin
+from controlplane.incidents.act import silencing
 from controlplane.incidents.models import ChangeRecord, Entry, Incident, SilenceRecord
 
 
@@ -32,6 +36,16 @@ class SilenceAdmin(ModelAdmin):
     list_display = ["id", "matchers", "starts_at", "ends_at", "author", "reason"]
     list_filter = ["author"]
     search_fields = ["author", "reason"]
+
+    def save_model(self, request: HttpRequest, obj: SilenceRecord, form: Any, change: bool) -> None:
+        is_news = not change or bool({"matchers", "starts_at"} & set(form.changed_data))
+        silencing.save(obj, request.user.get_username(), is_news)
+
+    def delete_model(self, request: HttpRequest, obj: SilenceRecord) -> None:
+        silencing.remove(SilenceRecord.objects.filter(pk=obj.pk), request.user.get_username())
+
+    def delete_queryset(self, request: HttpRequest, queryset: QuerySet[SilenceRecord]) -> None:
+        silencing.remove(queryset, request.user.get_username())
 
 
 @admin.register(ChangeRecord)

@@ -68,7 +68,7 @@ def burning(site: Site) -> Iterator[None]:
 def test_the_list_and_an_incident_can_be_read_and_axe_finds_nothing(page: Page, shoot: Shoot, context: object) -> None:
     page.goto("/incidents")
     theme = "dark" if page.evaluate("weir.dark()") else "light"
-    expect(page.locator(".sentence")).to_contain_text("1 open page, 1 with nobody on it, 1 ticket, 1 held back")
+    expect(page.locator(".sentence")).to_contain_text("1 open page, 1 with nobody on it, 1 ticket, 1 not sent")
     expect(page.locator("tr", has_text="premium chat-large E2E")).to_contain_text("silenced by tom")
     expect(page.locator("#open-pages")).to_contain_text("1")
     shoot(f"incidents-{theme}")
@@ -168,7 +168,7 @@ def test_a_page_that_no_destination_takes_has_a_banner_on_every_page_and_a_silen
         page.get_by_label("Reason").fill("load test")
         page.get_by_role("button", name="Silence", exact=True).click()
         page.wait_for_url("**/incidents/*")
-        expect(page.locator(".summary")).to_contain_text("Nobody is told: silenced by admin until")
+        expect(page.locator(".summary")).to_contain_text("Nobody is notified: silenced by admin until")
         expect(page.get_by_role("alert")).to_have_count(0)
         shoot(f"incident-silenced-{theme}")
     finally:

@@ -1,4 +1,4 @@
-"""`GET deliveries`, `GET destinations`: what was told to whom, how well that works, and who is told. Never a secret."""
+"""`GET deliveries`, `GET destinations`: what was sent where, how well that works, and the destinations. Never a secret."""
 
 from datetime import datetime
 from typing import Any, Literal
@@ -79,7 +79,7 @@ class DestinationsOut(Schema):
     rows: list[DestinationOut]
 
 
-@router.get("/deliveries", response=DeliveriesOut, summary="What was told, newest first, and how well that works")
+@router.get("/deliveries", response=DeliveriesOut, summary="What was sent, newest first, and how well that works")
 def deliveries(request: HttpRequest, parameters: Query[AskedDeliveries]) -> dict[str, Any]:
     found = listed(parameters.dict(), parameters.before, parameters.limit)
     return {
@@ -89,7 +89,7 @@ def deliveries(request: HttpRequest, parameters: Query[AskedDeliveries]) -> dict
     }
 
 
-@router.get("/destinations", response=DestinationsOut, summary="Who is told")
+@router.get("/destinations", response=DestinationsOut, summary="Where notices go")
 def destinations(request: HttpRequest) -> dict[str, Any]:
     return {
         "rows": [

@@ -14,6 +14,7 @@ from controlplane.api.formats import Given, Link, Matcher, Moment, Name, Number,
 from controlplane.incidents.act import actions, changes, rights, silencing
 from controlplane.incidents.decide import rows
 from controlplane.incidents.models import ChangeRecord, Incident, SilenceRecord
+from controlplane.incidents.models.silence import MOST_MATCHERS
 from controlplane.incidents.notify import notices
 from controlplane.incidents.notify.core import page_text
 from controlplane.incidents.report.timeline import timeline
@@ -48,7 +49,7 @@ class LinkOut(Schema):
 
 
 class IncidentOut(Schema):
-    """`summary` is the page's text; `withheld` says why nobody is told of it, and is empty where somebody is."""
+    """`summary` is the page's text; `withheld` says why nobody is notified of it; empty where somebody is."""
 
     number: int
     key: str = Field(description="The notice's key: PagerDuty's dedup_key")
@@ -116,7 +117,7 @@ class DoneOut(Schema):
 class SilenceIn(Given):
     matchers: list[Matcher] = Field(
         min_length=1,
-        max_length=silencing.MOST_MATCHERS,
+        max_length=MOST_MATCHERS,
         description="NAME=VALUE or NAME!=VALUE, all of which must match; `*` stands for anything",
     )
     starts_at: Moment | None = Field(None, description="Now, if left out")
@@ -136,7 +137,7 @@ class SilenceOut(Schema):
     ends_at: datetime
     author: str
     reason: str
-    hides: int = Field(description="Open incidents that nobody is told of because of it")
+    hides: int = Field(description="Open incidents that nobody is notified of because of it")
 
 
 class SilencesOut(Schema):
@@ -153,7 +154,7 @@ class AskedSilences(Schema):
 
 
 class ChangeIn(Given):
-    identity: Name = Field(description="Such as deployment/gateway/2.1; the same is told once")
+    identity: Name = Field(description="Such as deployment/gateway/2.1; the same is recorded once")
     summary: Text = Field(max_length=1024)
     source: Name
     at: Moment | None = None
@@ -303,10 +304,10 @@ def all_changes(request: HttpRequest, parameters: Query[AskedChanges]) -> dict[s
 
 @change_router.post("", response=ChangedOut, summary="Say that something was deployed or changed")
 def new_change(request: HttpRequest, given: ChangeIn) -> dict[str, Any]:
-    rights.require(request.user, rights.TELL_CHANGE)
+    rights.require(request.user, rights.RECORD_CHANGE)
     at = given.at or timezone.now()
-    told = changes.record(given.identity, given.summary, given.source, at, given.team, given.scope, given.link)
-    return {"told": told}
+    is_new = changes.record(given.identity, given.summary, given.source, at, given.team, given.scope, given.link)
+    return {"told": is_new}
 
 
 def out(found: Incident) -> dict[str, Any]:
@@ -320,7 +321,7 @@ def out(found: Incident) -> dict[str, Any]:
         **{name: getattr(found, name) for name in columns},
         "number": found.pk,
         "key": found.notice_key,
-        "withheld": rows.why_untold(withheld) if withheld else "",
+        "withheld": rows.why_withheld(withheld) if withheld else "",
         "resolves": facts.resolves,
         "links": [{"href": link.href, "text": link.text} for link in notices.links(found, facts)],
     }

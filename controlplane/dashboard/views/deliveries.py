@@ -1,4 +1,4 @@
-"""What was told to whom, and what came of it: the outbox, as its readers need it."""
+"""The page of deliveries: what was sent where, and the answers."""
 
 from typing import Any
 from urllib.parse import urlencode

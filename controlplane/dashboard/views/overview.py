@@ -16,7 +16,7 @@ from controlplane.dashboard.failures import words
 from controlplane.dashboard.incident_page import row as one_incident
 from controlplane.dashboard.views.common import ask, is_fragment, ledger_freshness, page
 from controlplane.fleet.core.stack import Row
-from controlplane.incidents.decide.rows import HEARD_OF
+from controlplane.incidents.decide.rows import SHOULD_NOTIFY
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.delivery.health.health import health
 from controlplane.incidents.report.standing import standings
@@ -74,9 +74,9 @@ def overview(request: HttpRequest) -> HttpResponse:
 
 
 def incidents_context() -> dict[str, Any]:
-    """The open incidents that somebody was or should have been told of, pages first."""
+    """The open incidents that notify somebody, or should; pages first."""
     now = timezone.now()
-    open_ones = Incident.objects.exclude(status=Incident.Status.RESOLVED).filter(withheld__in=HEARD_OF)
+    open_ones = Incident.objects.exclude(status=Incident.Status.RESOLVED).filter(withheld__in=SHOULD_NOTIFY)
     found = list(open_ones.order_by("severity", "-opened_at"))
     shown = found[:MOST_INCIDENTS]
     holds = standings(shown, now)

@@ -49,7 +49,7 @@ def places(text: str, question: Question, values: dict[Dimension, list[str]]) ->
         Place("Objectives", "page", reverse("objectives")),
         Place("Incidents", "page", reverse("incidents")),
         Place("Silences", "page", reverse("silences")),
-        Place("Deliveries: who was told", "page", reverse("deliveries")),
+        Place("Deliveries: who was notified", "page", reverse("deliveries")),
         Place("Signals: targets and metrics", "page", reverse("signals")),
         Place("Known causes, and what to do", "page", reverse("causes")),
         Place("API documentation", "page", reverse("api:openapi-view")),

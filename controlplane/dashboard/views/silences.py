@@ -62,7 +62,7 @@ def end_silence(request: HttpRequest, number: int) -> HttpResponse:
     rights.require(request.user, rights.END_SILENCE)
     found = get_object_or_404(SilenceRecord, pk=number)
     if silencing.end(found, timezone.now(), request.user.get_username()):
-        messages.success(request, "Ended. What it held back is sent at the next tick, if it still fires.")
+        messages.success(request, "Ended. The next tick sends what still fires.")
     return HttpResponseRedirect(reverse("silences"))
 
 

@@ -1,6 +1,6 @@
 """What people do with an incident, here or in PagerDuty: acknowledge, resolve, open again, write notes.
 
-Each answers whether it changed anything, so that the same event heard twice is told once.
+Each function returns whether it changed anything: the same event twice changes it once.
 """
 
 from collections.abc import Callable
@@ -16,12 +16,12 @@ from controlplane.incidents.notify import live, notices
 LONGEST_NOTE = 10_000  # characters
 UNDO_FOR = timedelta(minutes=5)
 BY_ITSELF = "weir"
-"""`resolved_by` of what no person resolved."""
+"""`resolved_by` of an incident that no person resolved."""
 
 
 def acknowledge(key: str, by: str, at: datetime, note: str = "", via: str = "") -> bool:
-    """Somebody is on it. `key` is the notice's; `via` is the kind of destination that it was done in, such as
-    "pagerduty": the others are told."""
+    """Somebody works on it. `key` is the notice's. `via` is the kind of destination that it was done in, such as "pagerduty": the
+    others are notified."""
 
     def change(incident: Incident) -> bool:
         if incident.status != Incident.Status.OPEN:
@@ -29,7 +29,7 @@ def acknowledge(key: str, by: str, at: datetime, note: str = "", via: str = "") 
         incident.status = Incident.Status.ACKNOWLEDGED
         incident.acknowledged_at, incident.acknowledged_by = at, by[:200]
         _enter(incident, Entry.Kind.ACKNOWLEDGED, by, at, note, via)
-        if incident.told:
+        if incident.queued_as:
             notices.acknowledge(incident, at, known_to=via)
         return True
 
@@ -37,7 +37,7 @@ def acknowledge(key: str, by: str, at: datetime, note: str = "", via: str = "") 
 
 
 def resolve(key: str, by: str, at: datetime, note: str = "", via: str = "", cools: bool = True) -> bool:
-    """It is over, somebody says. Where it fires still after the cool-down, a new incident opens; without one (`cools`), at once."""
+    """A person says that it is over. A new incident opens if it still fires after the cool-down, or at once without one (`cools`)."""
 
     def change(incident: Incident) -> bool:
         if not incident.is_open:
@@ -47,7 +47,7 @@ def resolve(key: str, by: str, at: datetime, note: str = "", via: str = "", cool
         if cools and incident.signal != Incident.Signal.QUIET:
             incident.cool_until = at + RULES.cool_down
         _enter(incident, Entry.Kind.RESOLVED, by, at, note, via)
-        if incident.told:
+        if incident.queued_as:
             notices.resolve(incident, at, f"resolved by {by}", known_to=via)
         return True
 
@@ -55,7 +55,7 @@ def resolve(key: str, by: str, at: datetime, note: str = "", via: str = "", cool
 
 
 def why_not_reopened(incident: Incident, now: datetime) -> str:
-    """Why nobody can open it again, as a sentence; empty where somebody can."""
+    """Why it cannot be opened again, as a sentence; empty where it can."""
     if incident.is_open:
         return "It is open."
     if incident.resolved_at is None or incident.resolved_by == BY_ITSELF:
@@ -70,20 +70,20 @@ def why_not_reopened(incident: Incident, now: datetime) -> str:
 
 
 def reopen(key: str, by: str, at: datetime, note: str = "") -> bool:
-    """Take back that somebody resolved it: for UNDO_FOR, and for as long as it cools down, which is while it still fires.
+    """Undo a person's resolve. That is possible for UNDO_FOR, and during the cool-down while it still fires.
 
-    It is open and told of to nobody: the next tick sends it, under a new key, since what was resolved outside stays resolved there.
+    The next tick sends it again, under a new key: what was resolved at a destination stays resolved there.
     """
 
     def change(incident: Incident) -> bool:
         if why_not_reopened(incident, at):
             return False
         said = f"It had been resolved by {incident.resolved_by}. The next tick sends it again, if it still fires."
-        incident.status, incident.told = Incident.Status.OPEN, ""
+        incident.status, incident.queued_as = Incident.Status.OPEN, ""
         incident.resolved_at, incident.resolved_by, incident.cool_until = None, "", None
         incident.acknowledged_at, incident.acknowledged_by = None, ""
         incident.withheld = incident.withheld_by = ""
-        incident.eased_since = incident.gone_since = None
+        incident.downgraded_since = incident.missing_since = None
         incident.quiet_since = at if incident.signal == Incident.Signal.QUIET else None
         incident.earlier_keys = [*incident.earlier_keys, incident.notice_key]
         incident.notice_key, incident.sequence = rows.new_notice_key(incident), 0
@@ -94,7 +94,7 @@ def reopen(key: str, by: str, at: datetime, note: str = "") -> bool:
 
 
 def note(key: str, by: str, at: datetime, text: str) -> bool:
-    """Add to the timeline, of closed incidents too."""
+    """Add to the timeline, also of a resolved incident."""
 
     def change(incident: Incident) -> bool:
         if text.strip():

@@ -1,4 +1,4 @@
-"""What was changed: told to the outside once each, and remembered, so that an incident can say what came before it."""
+"""Records changes (policy revisions, deployments) and notifies of each once. Incidents show the changes before them."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -11,13 +11,13 @@ from controlplane.incidents.notify.core.notice import Change, Link
 from controlplane.incidents.notify.delivery import enqueue
 
 FIRST_REVISION = 1
-"""Of the first start, which changed nothing: it is not remembered as a change, and no incident is blamed on it."""
-NEWS = timedelta(hours=1)
-"""A revision older than this was made before anybody listened: it is remembered, and told to nobody."""
+"""The revision of the first start. It changed nothing, so it is no change that an incident could come from."""
+NOTIFY_WITHIN = timedelta(hours=1)
+"""An older revision is recorded, and nobody is notified: it was made before Weir ran."""
 
 
 def announce(now: datetime) -> None:
-    """Policy revisions that are not known yet. Safe to call from several processes."""
+    """Record the policy revisions that are not recorded yet. Safe to call from several processes."""
     known = ChangeRecord.objects.filter(source="policy").order_by("-at").first()
     newer = SnapshotRevision.objects.filter(version__gt=FIRST_REVISION).order_by("version")
     if known is not None:
@@ -28,7 +28,7 @@ def announce(now: datetime) -> None:
             summary=f"policy revision {revision.version}",
             source="policy",
             at=revision.created_at,
-            tell=now - revision.created_at <= NEWS,
+            notify=now - revision.created_at <= NOTIFY_WITHIN,
         )
 
 
@@ -44,9 +44,9 @@ def record(
     team: str = "",
     scope: Mapping[str, str] | None = None,
     link: str = "",
-    tell: bool = True,
+    notify: bool = True,
 ) -> bool:
-    """Remember a change and tell of it; False where its `identity` is known already."""
+    """Record a change and notify of it. False where its `identity` is recorded already."""
     if ChangeRecord.objects.filter(identity=identity).exists():
         return False
     try:
@@ -54,7 +54,7 @@ def record(
             ChangeRecord.objects.create(
                 identity=identity, summary=summary, source=source, at=at, team=team, scope=dict(scope or {}), link=link
             )
-            if tell:
+            if notify:
                 links = (Link(link, summary),) if link else ()
                 enqueue(
                     Change(summary=summary, source=source, at=at, team=team, details=dict(scope or {}), links=links)

@@ -1,7 +1,7 @@
-"""PagerDuty's V3 webhooks: what people do there shows here.
+"""Takes PagerDuty's V3 webhooks: what people do there is done here too.
 
-Open to the internet and without login: the signature over the raw body is what lets an event in. Everything here is a few writes,
-well within the 5 s in which PagerDuty wants an answer.
+The URL needs no login: an event is taken if the signature over the raw body is right. Each event is a few writes, well within the 5 s
+that PagerDuty waits for an answer.
 """
 
 import json
@@ -25,10 +25,10 @@ log = structlog.get_logger(__name__)
 
 LARGEST_BYTES = 1 << 20
 TOO_OLD = timedelta(days=7)
-"""PagerDuty retries for hours. Beyond this an event says nothing of now, and ids are remembered for longer (`delivery.prune`)."""
+"""PagerDuty retries for hours. An older event changes nothing; the ids of events are kept for longer (`send/prune.py`)."""
 VIA = "pagerduty"
 
-TOLD_AS_NOTE = {
+WRITTEN_AS_NOTE = {
     "incident.reopened": "Reopened in PagerDuty.",
     "incident.unacknowledged": "No longer acknowledged in PagerDuty.",
     "incident.escalated": "Escalated in PagerDuty.",
@@ -40,40 +40,40 @@ TOLD_AS_NOTE = {
 @login_not_required
 @require_POST
 def pagerduty(request: HttpRequest) -> HttpResponse:
-    """202 for whatever is signed and is JSON, whether it means something to us or not: only then is it not sent again."""
+    """Answers 202 to every signed event, also to one that changes nothing: PagerDuty sends again what gets another answer."""
     if int(request.headers.get("Content-Length") or 0) > LARGEST_BYTES:
         return HttpResponse(f"more than {LARGEST_BYTES} bytes\n", status=413, content_type="text/plain")
     body = request.body
     secrets, why_not = _secrets()
     if not is_signed(body, request.headers.get("X-PagerDuty-Signature", ""), secrets):
         if why_not:
-            log.error("a PagerDuty webhook cannot be checked; PagerDuty sends it again", reason=why_not)
+            log.error("pagerduty_webhook.not_checked", reason=why_not)
             return HttpResponse("try again later\n", status=503, content_type="text/plain")
-        log.warning("a PagerDuty webhook is not signed with any of our secrets", secrets=len(secrets))
+        log.warning("pagerduty_webhook.refused", reason="not signed with any of the secrets", secrets=len(secrets))
         return HttpResponse("not signed\n", status=401, content_type="text/plain")
     try:
         event = parse(json.loads(body))
     except ValueError as error:
-        log.warning("a PagerDuty webhook cannot be read", error=str(error))
+        log.warning("pagerduty_webhook.refused", reason=str(error))
         return HttpResponse(f"{error}\n", status=400, content_type="text/plain")
     take(event, request.headers.get("X-Webhook-Id", "")[:100], timezone.now())
     return HttpResponse(status=202)
 
 
 def _secrets() -> tuple[list[str], str]:
-    """Those that can be opened, and why others cannot; empty where all can."""
-    found, why_not = [], ""
+    """The secrets that can be decrypted, and why another cannot; empty where all can."""
+    secrets, why_not = [], ""
     for row in HookSecret.objects.filter(enabled=True):
         try:
-            found.append(row.secret)
+            secrets.append(row.secret)
         except SealError as error:
             why_not = f"{row.name}: {error}"
-    return found, why_not
+    return secrets, why_not
 
 
 @transaction.atomic
 def take(event: Event, webhook_id: str, now: datetime) -> None:
-    """Do what the event says, once. The event's own id counts, which is signed, beside the webhook's, which is not."""
+    """Do what the event says, once. The event's id is signed, the webhook's is not: a repeat is recognised by either."""
     if webhook_id and HookEvent.objects.filter(webhook_id=webhook_id).exists():
         return
     key = event.key or _key_of(event.incident_id)
@@ -94,7 +94,7 @@ def take(event: Event, webhook_id: str, now: datetime) -> None:
 
 
 def _key_of(incident_id: str) -> str:
-    """Some events carry PagerDuty's id of the incident alone: another event told us which key that is."""
+    """Some events have only PagerDuty's id of the incident. An earlier event had it beside the key."""
     known = (
         HookEvent.objects.filter(incident_id=incident_id).exclude(key="") if incident_id else HookEvent.objects.none()
     )
@@ -119,6 +119,6 @@ def _changes(event: Event, key: str, at: datetime) -> Callable[[], bool] | None:
             return lambda: actions.resolve(key, event.by, at, via=VIA)
         case "incident.annotated":
             return lambda: actions.note(key, event.by, at, event.text)
-        case known if known in TOLD_AS_NOTE:
-            return lambda: actions.note(key, event.by, at, TOLD_AS_NOTE[known])
+        case known if known in WRITTEN_AS_NOTE:
+            return lambda: actions.note(key, event.by, at, WRITTEN_AS_NOTE[known])
     return None

@@ -9,7 +9,7 @@ from django.contrib.auth.models import AnonymousUser
 from django.core.exceptions import PermissionDenied
 
 ON_CALL = "On call"
-ACT, SILENCE, END_SILENCE, TELL_CHANGE = (
+ACT, SILENCE, END_SILENCE, RECORD_CHANGE = (
     "incidents.change_incident",
     "incidents.add_silencerecord",
     "incidents.change_silencerecord",
@@ -19,7 +19,7 @@ WHAT = {
     ACT: "act on incidents",
     SILENCE: "make silences",
     END_SILENCE: "change or end silences",
-    TELL_CHANGE: "record changes",
+    RECORD_CHANGE: "record changes",
 }
 
 
@@ -32,7 +32,7 @@ def require(user: AbstractBaseUser | AnonymousUser, right: str) -> None:
 
 
 def make_group(sender: AppConfig, using: str = "default", **_: Any) -> None:
-    """After migrations: the group, once. Everybody who could act until now becomes a member when it is made."""
+    """Make the group after the first migration, with every active user as a member: until then all of them could act."""
     from django.contrib.auth.models import Group, Permission, User
 
     group, made = Group.objects.using(using).get_or_create(name=ON_CALL)

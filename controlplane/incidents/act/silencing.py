@@ -1,10 +1,10 @@
-"""Make and end silences. Each takes effect on open incidents in the same transaction; the next tick sends what is no longer silenced."""
+"""Makes, changes and ends silences. Open incidents follow in the same transaction; the next tick sends what is no longer silenced."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
-from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from controlplane.incidents.decide import rows
@@ -12,9 +12,6 @@ from controlplane.incidents.decide.core.silences import silencing
 from controlplane.incidents.decide.core.steps import Withheld
 from controlplane.incidents.models import Entry, Incident, SilenceRecord
 from controlplane.incidents.notify import live
-
-LONGEST = timedelta(days=92)
-MOST_MATCHERS = 20
 
 
 @transaction.atomic
@@ -40,19 +37,28 @@ def add(matchers: Sequence[str], starts_at: datetime, ends_at: datetime, author:
 
 
 def _keep(silence: SilenceRecord) -> None:
-    if silence.ends_at - silence.starts_at > LONGEST:
-        longest = f"A silence lasts at most {LONGEST.days} days: change the objective instead."
-        raise ValidationError({"ends_at": [longest]})
-    if len(silence.matchers) > MOST_MATCHERS:
-        raise ValidationError({"matchers": [f"Give at most {MOST_MATCHERS} matchers."]})
     silence.full_clean()
     silence.save()
     live.changed()
 
 
 @transaction.atomic
+def save(silence: SilenceRecord, by: str, is_news: bool) -> None:
+    """Keep a silence that was edited as a whole. `is_news`: it may cover other incidents than before. Raises ValidationError, by field."""
+    _keep(silence)
+    apply(timezone.now(), by, silence if is_news else None)
+
+
+@transaction.atomic
+def remove(silences: QuerySet[SilenceRecord], by: str) -> None:
+    silences.delete()
+    apply(timezone.now(), by)
+    live.changed()
+
+
+@transaction.atomic
 def end(silence: SilenceRecord, now: datetime, by: str = "") -> bool:
-    """Now, or before it began; False where it was over already."""
+    """End it now, or before it begins. False where it was over already."""
     if silence.ends_at <= now:
         return False
     silence.ends_at = max(now, silence.starts_at)
@@ -63,29 +69,29 @@ def end(silence: SilenceRecord, now: datetime, by: str = "") -> bool:
 
 
 def apply(now: datetime, by: str, made: SilenceRecord | None = None) -> None:
-    """Bring open incidents up to date with the silences that hold `now`, as the next tick would. Call inside a transaction.
+    """Bring open incidents up to date with the silences in force, as the next tick would. Call inside a transaction.
 
-    What was told already stays told; that `made` silences it now is written into its timeline.
+    What was sent already stays sent; that `made` silences it from now on is written into its timeline.
     """
     silences, name = rows.silences(now), by[:200]
-    for incident in [*rows.of_objectives(lock=True).values(), *rows.component_remedies(lock=True).values()]:
+    for incident in [*rows.of_objectives(lock=True).values(), *rows.of_components(lock=True).values()]:
         silence = silencing(silences, rows.subject(incident), now)
         was = incident.withheld_by if incident.withheld == "silenced" else ""
-        untold = incident.told != incident.severity
-        if untold and silence is not None and incident.withheld in ("", "silenced", "nobody") and was != silence.id:
+        is_unsent = incident.queued_as != incident.severity
+        if is_unsent and silence is not None and incident.withheld in ("", "silenced", "nobody") and was != silence.id:
             incident.withheld, incident.withheld_by = "silenced", silence.id
-            _write(incident, Entry.Kind.HELD, f"{_sentence(rows.withheld(incident))}.", name, now)
-        elif untold and silence is None and was:
+            _write(incident, Entry.Kind.WITHHELD, f"{_sentence(rows.withheld(incident))}.", name, now)
+        elif is_unsent and silence is None and was:
             incident.withheld = incident.withheld_by = ""
-            said = "Its silence is over: the next tick sends it, if it still fires."
+            said = "Its silence is over. The next tick sends it if it still fires."
             _write(incident, Entry.Kind.RELEASED, said, name, now)
-        elif not untold and made is not None and silence is not None and silence.id == str(made.pk):
-            said = f"{rows.silenced(made)}. Who was told of it is told of its end, and nobody of anything else."
-            _write(incident, Entry.Kind.HELD, f"{said[:1].upper()}{said[1:]}", name, now)
+        elif not is_unsent and made is not None and silence is not None and silence.id == str(made.pk):
+            said = f"{rows.silenced(made)}. Its destinations will be notified only when it resolves."
+            _write(incident, Entry.Kind.WITHHELD, f"{said[:1].upper()}{said[1:]}", name, now)
 
 
 def _sentence(withheld: Withheld | None) -> str:
-    return rows.untold(withheld) if withheld else ""
+    return rows.not_sent(withheld) if withheld else ""
 
 
 def _write(incident: Incident, kind: Entry.Kind, said: str, by: str, now: datetime) -> None:
@@ -94,8 +100,8 @@ def _write(incident: Incident, kind: Entry.Kind, said: str, by: str, now: dateti
 
 
 def hidden(silence: SilenceRecord, open_ones: Iterable[Incident] | None = None) -> int:
-    """How many open incidents it covers now. `open_ones`: all that are open, where the caller has them."""
+    """How many open incidents it covers now. `open_ones`: all open incidents, if the caller has them."""
     value, now = silence.value(), timezone.now()
     if open_ones is None:
         open_ones = Incident.objects.exclude(status=Incident.Status.RESOLVED)
-    return sum(value.covers(rows.subject(one), now) for one in open_ones)
+    return sum(value.covers(rows.subject(incident), now) for incident in open_ones)

@@ -1,4 +1,4 @@
-"""What the store says of one alert's burning, as JSON to be frozen."""
+"""Queries the store for what one alert burns, as JSON that its incident keeps."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -22,19 +22,18 @@ SECOND_NS = 10**9
 SHORTEST_STEP_S = 60
 PRESENT_S = 300  # the shortest window by which objectives are judged
 MOST_STEPS = 360
-AROUND = 1 / 4  # of the window, before it: what the chart shows of the time when all was well
+AROUND = 1 / 4  # of the window: how much of the time before it the chart shows
 MOST_FINDINGS = 6
 MOST_CAUSES = 3
 HOLDS_NEARLY_ALL = 0.9
 SIDES: tuple[Dimension, ...] = (
     "model", "pool", "variant", "region", "replica", "tier", "tenant", "prompt_bucket", "cache",
 )  # fmt: skip
-"""From the general to the particular; a value that is the same requests as an earlier one is told under the earlier name."""
+"""From the general to the particular. A value that is of the same requests as an earlier one appears under the earlier name."""
 
 
-def asked(store: Store, alert: Alert) -> dict[str, Any] | None:
-    """None where no counted request is bad, or where the ledger
-    cannot tell. Raises StoreUnavailableError and StoreError."""
+def attribution_of(store: Store, alert: Alert) -> dict[str, Any] | None:
+    """None where no counted request is bad, or where the ledger cannot answer. Raises StoreUnavailableError and StoreError."""
     judged = cut(alert.objective.indicator)
     if judged is None:
         return None
@@ -44,14 +43,14 @@ def asked(store: Store, alert: Alert) -> dict[str, Any] | None:
     step_s = max(SHORTEST_STEP_S, -(-length_s // MOST_STEPS // 60) * 60)
     wide = Window(looked.from_ns - int(length_s * AROUND) * SECOND_NS, to_ns)
     steps = store.burned_series(wide, filters(alert), judged, step_s)
-    inside = [one for one in steps if one.start_ns + step_s * SECOND_NS > looked.from_ns]
+    inside = [step for step in steps if step.start_ns + step_s * SECOND_NS > looked.from_ns]
     began = since_ns(inside, alert_record.quantile(alert.objective), step_s * SECOND_NS)
     window = Window(began if began is not None else looked.from_ns, to_ns)
     dimensions = [name for name in SIDES if name not in alert.scope]
     total, split = store.burned_splits(looked, filters(alert), judged, dimensions)
     if not total.chosen.requests:
         return None
-    found = explain(total, split, MOST_FINDINGS)
+    explanation = explain(total, split, MOST_FINDINGS)
     unit = NS_PER_MS if isinstance(alert.objective.indicator, Latency) else 1
     value = store.burned_value(window, filters(alert), judged, alert_record.quantile(alert.objective))
     return {
@@ -61,19 +60,21 @@ def asked(store: Store, alert: Alert) -> dict[str, Any] | None:
         "value": value,
         "bad": total.chosen.requests,
         "total": total.chosen.requests + total.rest.requests,
-        "stages": stages(found, total),
-        "segments": [segment(one) for one in found.findings] + where(found.findings, split),
-        "explain": means(found, unit),
+        "stages": stages(explanation, total),
+        "segments": [segment(finding) for finding in explanation.findings] + where(explanation.findings, split),
+        "explain": means(explanation, unit),
         "traces": store.burned_traces(window, filters(alert), judged),
         "causes": [],
         "step_s": step_s,
-        "steps": [[one.start_ns, one.bad, one.total] for one in steps],
+        "steps": [[step.start_ns, step.bad, step.total] for step in steps],
     }
 
 
 def value(store: Store, alert: Alert) -> float | None:
-    """What is measured now: as `asked` has it, over PRESENT_S up to the alert. None where nothing was counted. Raises StoreUnavailableError
-    and StoreError."""
+    """The present value, as in `attribution_of`, over PRESENT_S up to the alert. None where nothing was counted.
+
+    Raises the store's errors.
+    """
     judged = cut(alert.objective.indicator)
     if judged is None:
         return None
@@ -82,10 +83,10 @@ def value(store: Store, alert: Alert) -> float | None:
     return store.burned_value(window, filters(alert), judged, alert_record.quantile(alert.objective))
 
 
-def stages(found: Explanation, total: Split) -> list[dict[str, Any]]:
+def stages(explanation: Explanation, total: Split) -> list[dict[str, Any]]:
     """Shares of what the bad requests took beyond the good ones, in those stages where they took longer, the greatest first.
     Where there is no good one to compare with, of all that they took."""
-    spent = {one.stage: one.ns for one in found.stages} if found.stages else dict(_means(total))
+    spent = {part.stage: part.ns for part in explanation.stages} if explanation.stages else dict(_means(total))
     longer = {stage: ns for stage, ns in spent.items() if ns > 0}
     whole = sum(longer.values())
     ranked = sorted(longer.items(), key=lambda item: (-item[1], item[0]))
@@ -105,8 +106,13 @@ def causes(alert: Alert, serving: Mapping[str, Serving]) -> list[dict[str, Any]]
     window = Window(to_ns - alert_record.looked_back_s(alert) * SECOND_NS, to_ns)
     question = Question(TimeRange("", "", window), filters(alert))
     return [
-        {"pool": one.pool, "name": one.cause.name, "summary": one.cause.summary, "cost_ms": one.cost_ms}
-        for one in causes_of(question, Slow(), serving).named[:MOST_CAUSES]
+        {
+            "pool": known_cause.pool,
+            "name": known_cause.cause.name,
+            "summary": known_cause.cause.summary,
+            "cost_ms": known_cause.cost_ms,
+        }
+        for known_cause in causes_of(question, Slow(), serving).named[:MOST_CAUSES]
     ]
 
 
@@ -114,16 +120,22 @@ def filters(alert: Alert) -> Filters:
     return cast(Filters, {name: (value,) for name, value in alert.scope.items()})
 
 
-def segment(found: Finding) -> dict[str, Any]:
-    return {**asdict(found), "exemplars": list(found.exemplars), "same_as": [list(pair) for pair in found.same_as]}
+def segment(finding: Finding) -> dict[str, Any]:
+    return {
+        **asdict(finding),
+        "exemplars": list(finding.exemplars),
+        "same_as": [list(pair) for pair in finding.same_as],
+    }
 
 
-def where(told: Sequence[Finding], split: dict[str, dict[str, Split]]) -> list[dict[str, Any]]:
+def where(findings: Sequence[Finding], split: dict[str, dict[str, Split]]) -> list[dict[str, Any]]:
     """The pool that holds nearly all of the bad requests, though it may hold the others too: somebody has to look there."""
-    named = {name for one in told for name in (one.dimension, *(dimension for dimension, _ in one.same_as))}
+    named = {
+        name for finding in findings for name in (finding.dimension, *(dimension for dimension, _ in finding.same_as))
+    }
     pools = split.get("pool", {})
-    bad = sum(one.chosen.requests for one in pools.values())
-    good = sum(one.rest.requests for one in pools.values())
+    bad = sum(pool_split.chosen.requests for pool_split in pools.values())
+    good = sum(pool_split.rest.requests for pool_split in pools.values())
     if named & {"pool", "replica"} or not bad:
         return []
     value, most = max(pools.items(), key=lambda item: item[1].chosen.requests)
@@ -147,11 +159,11 @@ def where(told: Sequence[Finding], split: dict[str, dict[str, Split]]) -> list[d
     ]
 
 
-def means(found: Explanation, unit: int) -> dict[str, Any]:
+def means(explanation: Explanation, unit: int) -> dict[str, Any]:
     return {
-        "bad": found.chosen,
-        "good": found.rest,
-        "bad_mean": found.chosen_mean_ns / unit,
-        "good_mean": found.rest_mean_ns / unit,
-        "dimensions": [{"dimension": one.dimension, "share": one.share} for one in found.dimensions],
+        "bad": explanation.chosen,
+        "good": explanation.rest,
+        "bad_mean": explanation.chosen_mean_ns / unit,
+        "good_mean": explanation.rest_mean_ns / unit,
+        "dimensions": [{"dimension": part.dimension, "share": part.share} for part in explanation.dimensions],
     }

@@ -1,4 +1,4 @@
-"""What the worker observed and the controller wrote down, from the database."""
+"""Reads what the worker observed and the controller wrote from the database."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -24,7 +24,7 @@ def limits(config: Config) -> Limits:
 def read(watching_since: datetime) -> Observations:
     return Observations(
         pools=pool_entries(),
-        components={one.component: one for one in observations()},
+        components={observation.component: observation for observation in observations()},
         objectives=list(_objectives()),
         planned=enabled_maintenance(),
         watching_since=watching_since,
@@ -33,14 +33,14 @@ def read(watching_since: datetime) -> Observations:
 
 def _objectives() -> Iterator[ObjectiveSeen]:
     states = ObjectiveState.objects.filter(objective__enabled=True).select_related("objective__owner")
-    for one in states:
-        scope = " · ".join(f"{name} {value or 'unknown'}" for name, value in sorted(one.scope.items()))
-        split = one.objective.slug != one.key and len(one.scope) > 0
+    for row in states:
+        scope = " · ".join(f"{name} {value or 'unknown'}" for name, value in sorted(row.scope.items()))
+        split = row.objective.slug != row.key and len(row.scope) > 0
         yield ObjectiveSeen(
-            name=f"{one.objective.name} ({scope})" if split else one.objective.name,
-            owner=one.objective.owner.name if one.objective.owner else "",
-            is_unknown=one.state == ObjectiveState.State.UNKNOWN,
-            since=one.since,
-            at=one.at,
-            why=str(one.document.get("why") or ""),
+            name=f"{row.objective.name} ({scope})" if split else row.objective.name,
+            owner=row.objective.owner.name if row.objective.owner else "",
+            is_unknown=row.state == ObjectiveState.State.UNKNOWN,
+            since=row.since,
+            at=row.at,
+            why=str(row.document.get("why") or ""),
         )

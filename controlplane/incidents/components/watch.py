@@ -1,7 +1,7 @@
-"""Looks at what was observed every few seconds, and brings the incidents of components up to date.
+"""Brings the incidents of components up to date with what was observed, every few seconds.
 
-A thread of the worker: the worker observes and sends pages, so that nothing else need work for the page of a component that is down,
-neither the controller nor telemetry, the store or Redis. Several workers may look at once: one at a time decides.
+It is a thread of the worker, which also observes and sends pages: the page of a component that is down needs neither the controller nor
+telemetry, the store or Redis. Several workers may run it; a row lock lets one decide at a time.
 """
 
 import threading
@@ -30,8 +30,8 @@ def look(watching_since: datetime, now: datetime) -> None:
     config = settings.CONFIG
     Heartbeat.objects.get_or_create(name=Heartbeat.COMPONENTS, defaults={"at": now})
     row = Heartbeat.objects.select_for_update().get(name=Heartbeat.COMPONENTS)
-    found = judge.alerts(observed.read(watching_since), rows.component_remedies().keys(), now, observed.limits(config))
-    engine.observe_components(found, now, Rules(hold=timedelta(seconds=config.component_up_for_s)))
+    alerts = judge.alerts(observed.read(watching_since), rows.of_components().keys(), now, observed.limits(config))
+    engine.observe_components(alerts, now, Rules(hold=timedelta(seconds=config.component_up_for_s)))
     row.at = now
     row.save()
 
@@ -52,9 +52,9 @@ class ComponentWatch(threading.Thread):
             try:
                 look(watching_since, timezone.now())
             except DatabaseError as error:
-                log.warning("components.not_looked_at", error=str(error), retry_s=self._look_s)
+                log.warning("component_watch.database_failed", error=str(error), retry_s=self._look_s)
             except Exception:
-                log.exception("components.look_failed", retry_s=self._look_s)
+                log.exception("component_watch.failed", retry_s=self._look_s)
             self._stopping.wait(max(0.0, due - time.monotonic()))
         close_old_connections()
 

@@ -1,7 +1,7 @@
-"""A tick of the controller, as incidents see it: what the alerts say becomes rows, timelines and notices, in one transaction.
+"""Turns alerts into rows, timelines and notices, in one transaction for each tick of the controller.
 
-What takes time (asking the store whose budget was burned by what) is done before the transaction, within a deadline, for those
-incidents alone that are about to open. A kill at any moment leaves a whole tick or none of it.
+Queries of the store (for attributions) come before the transaction, within a deadline, and only for incidents that are about to open.
+A process that is killed leaves a whole tick or none of it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -29,28 +29,28 @@ log = structlog.get_logger(__name__)
 
 
 def observe(alerts: Sequence[Alert], now: datetime, fence: Callable[[], None] = lambda: None) -> None:
-    """Bring incidents of objectives up to date with the alerts, and put into the outbox what is to be told. `now` is aware.
+    """Bring incidents of objectives up to date with the alerts, and put their notices into the outbox. `now` is aware.
 
-    `fence` is called first in each transaction, and raises where another process does this by now.
+    `fence` is called first in each transaction. It raises if another process leads by now.
     """
     changes.announce(now)
     judged = {alert.key: alert for alert in alerts}
     known = rows.of_objectives()
     planned = _decide(known, alerts, now, notices.takes(known))
-    found = gather.gather([judged[step.key] for step in planned if isinstance(step, steps.Opened)])
+    gathered = gather.gather([judged[step.key] for step in planned if isinstance(step, steps.Opened)])
     with transaction.atomic():
         fence()
         locked = rows.of_objectives(lock=True)
         taken = _decide(locked, alerts, now, notices.takes(locked, lock=True))
-        _Tick(locked, judged, found, now, rows.down_now()).take(taken)
+        _Tick(locked, judged, gathered, now, rows.down_now()).take(taken)
     _fill_in(judged, now, fence)
     _measure(judged, now, fence)
 
 
 @transaction.atomic
 def observe_components(alerts: Sequence[ComponentAlert], now: datetime, rules: Rules) -> None:
-    """The same of components. It asks the database alone: neither the store nor a component that may be down."""
-    locked = rows.component_remedies(lock=True)
+    """The same for components. It needs only the database: neither the store nor a component that may be down."""
+    locked = rows.of_components(lock=True)
     taken = _decide(locked, alerts, now, notices.takes(locked, lock=True), rules)
     _Tick(locked, {alert.key: alert for alert in alerts}, {}, now).take(taken)
 
@@ -71,19 +71,19 @@ def _decide(
 
 
 def _fill_in(judged: Mapping[str, Alert], now: datetime, fence: Callable[[], None]) -> None:
-    """Attributions that were missing at opening, for those that are open still: later is better than never."""
+    """Fill in attributions that failed when the incident opened, while it is open."""
     without = Incident.objects.exclude(status=Incident.Status.RESOLVED).filter(
         attribution__isnull=True, component="", opened_at__lt=now
     )
-    for key, found in gather.late(list(without.order_by("-opened_at")), judged).items():
+    for key, gathered in gather.late(list(without.order_by("-opened_at")), judged).items():
         with transaction.atomic():
             fence()
             open_ones = Incident.objects.exclude(status=Incident.Status.RESOLVED).select_for_update()
             row = open_ones.filter(alert_key=key).first()
-            if row is None:  # resolved by a person while the store was asked
+            if row is None:  # resolved by a person during the query
                 continue
-            row.attribution, row.attribution_missing = found.attribution, ""
-            row.since = gather.since(found.attribution)
+            row.attribution, row.attribution_missing = gathered.attribution, ""
+            row.since = gather.since(gathered.attribution)
             row.summary = page_text.summary(notices.facts(row))
             row.save()
             row.entries.create(at=now, kind=Entry.Kind.ATTRIBUTED, text="The store answered: attribution filled in.")
@@ -91,7 +91,7 @@ def _fill_in(judged: Mapping[str, Alert], now: datetime, fence: Callable[[], Non
 
 
 def _measure(judged: Mapping[str, Alert], now: datetime, fence: Callable[[], None]) -> None:
-    """The figure in the text follows the present while the incident is open."""
+    """Update the figure in the text of open incidents."""
     now_ns = int(now.timestamp()) * 10**9
     seen = {key: alert for key, alert in judged.items() if alert.state != "unknown"}
     for key, value in gather.present(list(rows.of_objectives().values()), seen, now_ns).items():
@@ -106,26 +106,26 @@ def _measure(judged: Mapping[str, Alert], now: datetime, fence: Callable[[], Non
 
 
 class _Tick:
-    """Steps become rows, timeline and notices."""
+    """Turns the steps of one tick into rows, timelines and notices."""
 
     def __init__(
         self,
         known: dict[str, Incident],
         judged: Mapping[str, Signal],
-        found: Mapping[str, gather.Found],
+        gathered: Mapping[str, gather.Found],
         now: datetime,
         down: Sequence[rows.Down] = (),
     ) -> None:
-        self._rows, self._judged, self._found, self._now, self._down = known, judged, found, now, down
+        self._rows, self._judged, self._gathered, self._now, self._down = known, judged, gathered, now, down
         self._take: dict[type[Any], Callable[[Any], None]] = {
             steps.Opened: self._opened,
             steps.Escalated: self._escalated,
-            steps.Eased: self._eased,
+            steps.Downgraded: self._downgraded,
             steps.Outage: self._outage,
             steps.Signalled: self._signalled,
-            steps.Gone: self._gone,
-            steps.Held: self._held,
-            steps.Told: self._told,
+            steps.Missing: self._missing,
+            steps.NotSent: self._not_sent,
+            steps.Queued: self._queued,
             steps.Resolved: self._resolved,
             steps.Cooled: self._cooled,
         }
@@ -152,8 +152,8 @@ class _Tick:
 
     def _opened(self, step: steps.Opened) -> None:
         before = Incident.objects.filter(alert_key=step.key).order_by("-id").first()
-        found = self._found.get(step.key) or gather.Found(missing=gather.NO_TIME)
-        row = opening.incident(self._judged[step.key], found)
+        gathered = self._gathered.get(step.key) or gather.Found(missing=gather.NO_TIME)
+        row = opening.incident(self._judged[step.key], gathered)
         row.notice_key, row.severity, row.opened_at = rows.new_notice_key(row), step.severity, self._now
         row.burning = {**row.burning, **self._down_in(row)}
         row.summary = page_text.summary(notices.facts(row))
@@ -170,15 +170,15 @@ class _Tick:
         row.status, row.acknowledged_at, row.acknowledged_by = Incident.Status.OPEN, None, ""
         self._enter(row, Entry.Kind.ESCALATED, f"From ticket to page: {page_text.burn_text(row.burning)}.")
 
-    def _eased(self, step: steps.Eased) -> None:
-        said = "No longer burns at the speed of a page." if step.since else "Burns at the speed of a page again."
-        self._enter(self._rows[step.key], Entry.Kind.EASED, said)
+    def _downgraded(self, step: steps.Downgraded) -> None:
+        said = "Fires only as a ticket now." if step.since else "Fires as a page again."
+        self._enter(self._rows[step.key], Entry.Kind.DOWNGRADED, said)
 
     def _outage(self, step: steps.Outage) -> None:
         said = (
-            "Most requests fail: latency pages of its scope are held back."
+            "Most requests fail: latency pages of its scope are not sent."
             if step.lasts
-            else "Fewer than half of the requests fail: latency pages of its scope are no longer held back."
+            else "Fewer than half of the requests fail: latency pages of its scope are sent again."
         )
         self._enter(self._rows[step.key], Entry.Kind.SIGNAL, said)
 
@@ -186,46 +186,56 @@ class _Tick:
         row = self._rows[step.key]
         said = {
             "firing": "Fires again.",
-            "quiet": "Quiet: resolves once it has stayed so.",
-            "unknown": "Data is missing or too old: nothing is resolved until it is back.",
+            "quiet": "No longer fires: resolves if it stays so.",
+            "unknown": "Data is missing or too old: stays open until there is new data.",
         }[step.state]
         if step.by:
-            said = f"{rows.name_of(step.by)} is up again: what still burns is of the time when it was down."
+            said = (
+                f"{rows.name_of(step.by)} is up again: the failures that still count are of the time when it was down."
+            )
         elif row.component and step.state != "unknown":
             said = f"{page_text.sentence(page_text.state(notices.facts(row)))}."
         self._enter(row, Entry.Kind.SIGNAL, said)
 
-    def _gone(self, step: steps.Gone) -> None:
+    def _missing(self, step: steps.Missing) -> None:
         if step.since:
             row, lasts = self._rows[step.key], TEXT.duration(step.for_s)
-            said = f"No longer in the data: {words.scope(row.scope)}. Resolves by itself once that has been so for {lasts}."
+            said = f"No longer in the data: {words.scope(row.scope)}. Resolves if that stays so for {lasts}."
             self._enter(row, Entry.Kind.SIGNAL, said)
 
-    def _held(self, step: steps.Held) -> None:
+    def _not_sent(self, step: steps.NotSent) -> None:
         row = self._rows[step.key]
         if step.withheld is None:
-            self._enter(row, Entry.Kind.RELEASED, "Nothing holds it back any more.")
+            self._enter(row, Entry.Kind.RELEASED, "The reason not to send it has ended.")
         else:
-            self._enter(row, Entry.Kind.HELD, f"{rows.untold(step.withheld)}.")
+            self._enter(row, Entry.Kind.WITHHELD, f"{rows.not_sent(step.withheld)}.")
             if step.withheld.kind == "nobody":
-                log.error("page.had_no_destination", incident=row.pk, key=step.key, severity=step.withheld.by)
+                log.error(
+                    "page.not_sent",
+                    incident=row.pk,
+                    key=step.key,
+                    reason="no destination takes it",
+                    severity=step.withheld.by,
+                )
 
-    def _told(self, step: steps.Told) -> None:
-        """A page is known outside under another key than the ticket before it, which may be acknowledged: nobody would hear of it."""
+    def _queued(self, step: steps.Queued) -> None:
+        """A page gets another key than the ticket before it: that may be acknowledged, and would then page nobody."""
         row = self._rows[step.key]
         if step.before:
             notices.resolve(row, self._now, "became a page")
             row.earlier_keys = [*row.earlier_keys, row.notice_key]
             row.notice_key, row.sequence = rows.new_notice_key(row), 0
         notices.trigger(row, self._now)
-        self._enter(row, Entry.Kind.TOLD, f"As a {step.severity}, for {notices.whom(row)}: {row.summary}")
+        self._enter(
+            row, Entry.Kind.QUEUED, f"As a {step.severity}, for {notices.destination_names(row)}: {row.summary}"
+        )
 
     def _resolved(self, step: steps.Resolved) -> None:
         row = self._rows.pop(step.key)
         why = _why_over(step, row)
         row.status, row.resolved_at, row.resolved_by = Incident.Status.RESOLVED, self._now, "weir"
         row.withheld = row.withheld_by = ""
-        if step.told:
+        if step.queued_as:
             notices.resolve(row, self._now, why)
         self._enter(row, Entry.Kind.RESOLVED, f"{page_text.sentence(why)}.")
         row.save()
@@ -234,7 +244,11 @@ class _Tick:
         Incident.objects.filter(alert_key=step.key, cool_until__isnull=False).update(cool_until=None)
 
     def _down_in(self, row: Incident) -> dict[str, Any]:
-        return {} if row.component else {"down": [one.said for one in self._down if one.concerns(row.scope)]}
+        return (
+            {}
+            if row.component
+            else {"down": [component.said for component in self._down if component.concerns(row.scope)]}
+        )
 
     def _enter(self, row: Incident, kind: Entry.Kind, said: str) -> None:
         row.entries.create(at=self._now, kind=kind, text=said)
@@ -242,19 +256,19 @@ class _Tick:
 
 def _why_over(step: steps.Resolved, row: Incident) -> str:
     match step.why:
-        case "recovered":
-            return f"{rows.name_of(step.by)} is up again, and what still burns is of the time when it was down"
+        case "explained":
+            return f"{rows.name_of(step.by)} is up again, and the failures that still count are of the time when it was down"
         case "quiet" if row.component:
             return page_text.state(notices.facts(row))
         case "changed" if row.component:
             return "it is no longer part of the fleet, or was disabled"
         case "quiet":
-            return "quiet long enough"
+            return "it no longer fires"
         case "silent":
-            return "no request of it comes any more, so nothing burns"
-        case "eased":
-            return "burns slower now, and goes on as a ticket"
-        case "gone":
+            return "no requests come, so nothing burns"
+        case "downgraded":
+            return "it fires only as a ticket now, and goes on as one"
+        case "missing":
             lasted = TEXT.duration(step.for_s)
-            return f"not in the data for {lasted}, as long as its windows ({words.scope(row.scope)}): nothing is left to burn"
-    return "its objective was changed, and does not judge this scope any more"
+            return f"no longer in the data for {lasted}, its longest window: {words.scope(row.scope)}"
+    return "its objective was changed, and no longer judges this scope"

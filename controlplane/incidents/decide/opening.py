@@ -1,4 +1,4 @@
-"""What an incident is opened with, and what it shows at each tick: of an objective, or of a component."""
+"""Makes the row of a new incident, and its figures at each tick: of an objective, or of a component."""
 
 from typing import Any
 
@@ -16,16 +16,16 @@ from controlplane.incidents.notify.core import page_text
 from controlplane.slo.core.alert import Alert
 
 MEASURED = ("value", "value_at_ns")
-"""What the store was asked for beside the alert, and is kept until it is asked again."""
+"""Figures of the store's, which are kept until they are measured again."""
 
 
-def incident(alert: Signal, found: gather.Found) -> Incident:
-    """Unsaved; without its notice's key, its severity and its time."""
-    return _of_component(alert) if isinstance(alert, ComponentAlert) else _of_objective(alert, found)
+def incident(alert: Signal, gathered: gather.Found) -> Incident:
+    """Unsaved. The caller adds its notice's key, its severity and its time."""
+    return _of_component(alert) if isinstance(alert, ComponentAlert) else _of_objective(alert, gathered)
 
 
 def present(alert: Signal, row: Incident) -> dict[str, Any]:
-    """Figures as of this tick; where nobody knows them, those of the last tick that did."""
+    """Figures as of this tick; where they are unknown, those of the last tick that had them."""
     if isinstance(alert, ComponentAlert):
         return component.present(alert, row.burning)
     if alert.state == "unknown":
@@ -34,23 +34,23 @@ def present(alert: Signal, row: Incident) -> dict[str, Any]:
     return {**alert_record.burning(alert), **measured}
 
 
-def _of_objective(alert: Alert, found: gather.Found) -> Incident:
+def _of_objective(alert: Alert, gathered: gather.Found) -> Incident:
     objective = alert.objective
     return Incident(
         alert_key=alert.key,
         objective=objective.slug,
         objective_name=objective.name,
-        promise=alert_record.promise(objective),
+        definition=alert_record.definition(objective),
         scope=dict(alert.scope),
         owner=objective.owner,
         runbook=objective.runbook,
         labels=dict(objective.labels),
         group=page_text.group(alert.scope, objective.owner),
-        since=gather.since(found.attribution),
+        since=gather.since(gathered.attribution),
         burning=alert_record.burning(alert),
         opened_with=alert_record.burning(alert),
-        attribution=found.attribution,
-        attribution_missing=found.missing,
+        attribution=gathered.attribution,
+        attribution_missing=gathered.missing,
     )
 
 
@@ -61,7 +61,7 @@ def _of_component(alert: ComponentAlert) -> Incident:
         component=alert.component,
         explains=[dict(scope) for scope in alert.explains],
         objective_name=alert.name,
-        promise=component.promise(alert),
+        definition=component.definition(alert),
         scope=dict(alert.scope),
         owner=alert.owner,
         runbook=notices.absolute(f"{reverse('causes')}#{WORDS[alert.kind].anchor}"),

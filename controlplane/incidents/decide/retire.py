@@ -1,4 +1,4 @@
-"""Incidents that nothing judges any more: their objective was deleted, or is disabled."""
+"""Resolves incidents whose objective was deleted or disabled."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -10,12 +10,12 @@ from controlplane.incidents.models import Incident
 from controlplane.slo.models import StoredObjective
 
 BY = "weir"
-WHY = "Its objective was deleted or disabled: nothing judges it any more."
+WHY = "Its objective was deleted or disabled."
 
 
 @transaction.atomic
 def retire(now: datetime, fence: Callable[[], None] = lambda: None) -> int:
-    """Resolve them, and tell whoever was told: else they would stay open for ever. How many there were. `fence`: as in `engine.observe`."""
+    """Resolve them; returns how many. Nothing else would. `fence`: as in `engine.observe`."""
     fence()
     judged = StoredObjective.objects.filter(enabled=True).values("slug")
     left = Incident.objects.filter(component="").exclude(status=Incident.Status.RESOLVED).exclude(objective__in=judged)

@@ -1,4 +1,4 @@
-"""Incidents as rows, and as decisions see them."""
+"""Reads incidents and silences from the database as the values that decisions take, and writes them back."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from controlplane.slo.core.alert import State
 from controlplane.slo.core.windows import Severity
 
 LONGEST_SHORT = timedelta(days=1)
-"""No short window of a burn rate reaches further back: what a component explains is looked for so far."""
+"""No short window of a burn rate is longer. For so long after its end, a component's incident may explain an alert."""
 
 
 def tracked(row: Incident) -> Tracked:
@@ -27,27 +27,35 @@ def tracked(row: Incident) -> Tracked:
         key=row.alert_key,
         severity=cast(Severity, row.severity),
         scope=row.scope,
-        told=cast(Severity, row.told) if row.told else None,
+        queued_as=cast(Severity, row.queued_as) if row.queued_as else None,
         withheld=withheld(row),
         acknowledged=row.status == Incident.Status.ACKNOWLEDGED,
         outage=row.outage,
         signal=cast(State, row.signal),
         quiet_since=row.quiet_since,
-        eased_since=row.eased_since,
-        gone_since=row.gone_since,
+        downgraded_since=row.downgraded_since,
+        missing_since=row.missing_since,
     )
 
 
 def write_back(row: Incident, after: Tracked) -> None:
     """Unsaved."""
-    row.severity, row.told, row.outage, row.signal = after.severity, after.told or "", after.outage, after.signal
+    row.severity, row.queued_as, row.outage, row.signal = (
+        after.severity,
+        after.queued_as or "",
+        after.outage,
+        after.signal,
+    )
     row.withheld = after.withheld.kind if after.withheld else ""
     row.withheld_by = after.withheld.by if after.withheld else ""
-    row.quiet_since, row.eased_since, row.gone_since = after.quiet_since, after.eased_since, after.gone_since
+    row.quiet_since, row.downgraded_since, row.missing_since = (
+        after.quiet_since,
+        after.downgraded_since,
+        after.missing_since,
+    )
 
 
 def subject(row: Incident) -> Subject:
-    """What silences look at."""
     return Subject(row.objective, row.owner, row.severity, row.scope, row.labels, row.component)
 
 
@@ -56,12 +64,12 @@ def withheld(row: Incident) -> Withheld | None:
 
 
 def new_notice_key(row: Incident) -> str:
-    """A new one each time: what was resolved outside stays resolved."""
+    """A new one each time, because what was resolved at a destination stays resolved there."""
     return f"weir/{(row.objective or row.component)[:200]}/{uuid4().hex}"
 
 
-HEARD_OF = ("", "nobody")
-"""`withheld` of incidents that somebody was told of, or should have been. All other reasons are somebody's decision."""
+SHOULD_NOTIFY = ("", "nobody")
+"""`withheld` of incidents that notify somebody, or should. All other reasons are decisions not to."""
 
 
 def of_objectives(lock: bool = False) -> dict[str, Incident]:
@@ -69,19 +77,19 @@ def of_objectives(lock: bool = False) -> dict[str, Incident]:
     return _by_key(Incident.objects.filter(component=""), lock)
 
 
-def component_remedies(lock: bool = False) -> dict[str, Incident]:
+def of_components(lock: bool = False) -> dict[str, Incident]:
     """Open ones, by alert key."""
     return _by_key(Incident.objects.exclude(component=""), lock)
 
 
 def _by_key(query: QuerySet[Incident], lock: bool) -> dict[str, Incident]:
-    found = query.exclude(status=Incident.Status.RESOLVED).order_by("id")
-    return {row.alert_key: row for row in (found.select_for_update() if lock else found)}
+    open_ones = query.exclude(status=Incident.Status.RESOLVED).order_by("id")
+    return {row.alert_key: row for row in (open_ones.select_for_update() if lock else open_ones)}
 
 
 def breakdowns(now: datetime) -> list[Breakdown]:
-    """Of components of which people were told by a page: those that are open, and those that were over not long ago."""
-    query = Incident.objects.exclude(component="").filter(told=Incident.Severity.PAGE)
+    """Of components whose incident sent a page: those that are open, and those that resolved lately."""
+    query = Incident.objects.exclude(component="").filter(queued_as=Incident.Severity.PAGE)
     open_ones = query.exclude(status=Incident.Status.RESOLVED)
     over = query.filter(
         status=Incident.Status.RESOLVED, signal=Incident.Signal.QUIET, quiet_since__gt=now - LONGEST_SHORT
@@ -93,34 +101,34 @@ def breakdowns(now: datetime) -> list[Breakdown]:
 
 @dataclass(frozen=True, slots=True)
 class Down:
-    """A component that is down now: where, and how its incident says it."""
+    """A component that is down now: its scope, and the text of its incident."""
 
     scope: Mapping[str, str]
     said: str
 
     def concerns(self, scope: Mapping[str, str]) -> bool:
-        """Some of the scope's traffic may meet it."""
+        """Whether some of the scope's traffic may go through it."""
         return all(scope.get(name, value) == value for name, value in self.scope.items())
 
 
 def down_now() -> list[Down]:
-    """Components that are down, by their open incidents."""
-    found = [row for row in component_remedies().values() if row.signal == Incident.Signal.FIRING]
-    return [Down(row.scope, f"{row.objective_name} {component_text.measured(row)}") for row in found]
+    """Components that are down, from their open incidents."""
+    down = [row for row in of_components().values() if row.signal == Incident.Signal.FIRING]
+    return [Down(row.scope, f"{row.objective_name} {component_text.measured(row)}") for row in down]
 
 
 def unjudged_is_explained() -> bool:
-    """People were told that a component is down without which no objective is judged."""
+    """Whether a page was sent that the controller or telemetry is down: without them no objective is judged."""
     return Incident.objects.filter(
         status__in=(Incident.Status.OPEN, Incident.Status.ACKNOWLEDGED),
         component__in=("controller", "telemetry"),
         signal=Incident.Signal.FIRING,
-        told=Incident.Severity.PAGE,
+        queued_as=Incident.Severity.PAGE,
     ).exists()
 
 
 def name_of(key: str) -> str:
-    """Of the latest incident of an alert's key, with its number: `pool chat-large-local (#12)`."""
+    """Name and number of the latest incident of an alert: `pool chat-large-local (#12)`."""
     row = Incident.objects.filter(alert_key=key).order_by("-id").first()
     return f"{row.objective_name} (#{row.pk})" if row else key.removeprefix(PREFIX)
 
@@ -130,23 +138,23 @@ def silences(now: datetime) -> list[Silence]:
 
 
 def cooling(now: datetime) -> Mapping[str, Cooling]:
-    """Keys that a person resolved not long ago, the latest time of each."""
+    """Keys that a person resolved lately, with the latest time of each."""
     rows = Incident.objects.filter(status=Incident.Status.RESOLVED, cool_until__gt=now).order_by("resolved_at")
     return {row.alert_key: Cooling(row.cool_until, cast(Severity, row.severity)) for row in rows if row.cool_until}
 
 
-def untold(withheld: Withheld) -> str:
+def not_sent(withheld: Withheld) -> str:
     """As a sentence without its full stop."""
-    why = why_untold(withheld)
-    return f"{why[:1].upper()}{why[1:]}" if withheld.kind == "nobody" else f"Nobody is told: {why}"
+    why = why_withheld(withheld)
+    return f"{why[:1].upper()}{why[1:]}" if withheld.kind == "nobody" else f"Nobody is notified: {why}"
 
 
 def silenced(silence: SilenceRecord) -> str:
     return f"silenced by {silence.author} until {silence.ends_at:%Y-%m-%d %H:%M} UTC: {silence.reason}"
 
 
-def why_untold(withheld: Withheld) -> str:
-    """In words."""
+def why_withheld(withheld: Withheld) -> str:
+    """A part of a sentence."""
     match withheld.kind:
         case "silenced":
             silence = SilenceRecord.objects.filter(pk=withheld.by).first()
@@ -154,7 +162,7 @@ def why_untold(withheld: Withheld) -> str:
                 return "silenced"
             return silenced(silence)
         case "inhibited" if withheld.by.startswith(PREFIX):
-            return f"explained by the incident of {name_of(withheld.by)}, which people were told of"
+            return f"explained by the incident of {name_of(withheld.by)}"
         case "inhibited":
             return f"inhibited by {withheld.by}"
         case "maintenance":

@@ -1,10 +1,10 @@
-"""What was changed, so that an incident can say what came before it: policy revisions, deployments."""
+"""Changes: policy revisions and deployments. Incidents show those that came before them."""
 
 from django.db import models
 
 
 class ChangeRecord(models.Model):
-    """Told to the outside once; `identity` keeps it from being told twice."""
+    """Destinations are notified of it once: `identity` is unique."""
 
     identity = models.CharField(max_length=200, unique=True, help_text="Such as “policy-revision/14”.")
     at = models.DateTimeField()

@@ -1,4 +1,4 @@
-"""One incident: an alert from the moment somebody must know of it until it is over, with all that was known and done."""
+"""Incidents and their timelines."""
 
 from django.db import models
 
@@ -7,7 +7,7 @@ MAX_NOTICE_KEY = 255  # PagerDuty's limit for a dedup_key
 
 
 class Incident(models.Model):
-    """At most one is open per alert key; the database itself refuses a second."""
+    """An alert that somebody has to know of. At most one is open per alert key: the database refuses a second."""
 
     class Severity(models.TextChoices):
         PAGE = "page", "Page"
@@ -39,7 +39,7 @@ class Incident(models.Model):
     )
     explains = models.JSONField(default=list, blank=True, help_text="Scopes in which requests fail because of it.")
     objective_name = models.CharField(max_length=400, help_text="The objective's or the component's name.")
-    promise = models.JSONField(default=dict, help_text="The objective as it was at opening.")
+    definition = models.JSONField(default=dict, help_text="The objective, or the component's kind, at opening.")
     scope = models.JSONField(default=dict)
     owner = models.CharField(max_length=200, blank=True)
     runbook = models.CharField(max_length=2000, blank=True)
@@ -50,20 +50,22 @@ class Incident(models.Model):
     status = models.CharField(max_length=20, choices=Status.choices, default=Status.OPEN)
     signal = models.CharField(max_length=10, choices=Signal.choices, default=Signal.FIRING)
     outage = models.BooleanField(default=False, help_text="Most requests fail: it inhibits latency pages of its scope.")
-    told = models.CharField(
+    queued_as = models.CharField(
         max_length=10,
         choices=Severity.choices,
         blank=True,
-        help_text="The severity that was queued for a destination; empty: none.",
+        help_text="The severity of its notice in the outbox; empty: there is none.",
     )
-    withheld = models.CharField(max_length=20, blank=True, help_text="Why it is not delivered, in a word.")
+    withheld = models.CharField(max_length=20, blank=True, help_text="Why no notice is sent, in a word.")
     withheld_by = models.CharField(max_length=MAX_KEY, blank=True, help_text="The silence, or the inhibiting alert.")
 
     opened_at = models.DateTimeField()
     since = models.DateTimeField(null=True, blank=True, help_text="The first bad minute.")
     quiet_since = models.DateTimeField(null=True, blank=True)
-    eased_since = models.DateTimeField(null=True, blank=True, help_text="No longer at page speed since.")
-    gone_since = models.DateTimeField(null=True, blank=True, help_text="Its objective is judged without it since.")
+    downgraded_since = models.DateTimeField(null=True, blank=True, help_text="Since when it fires only as a ticket.")
+    missing_since = models.DateTimeField(
+        null=True, blank=True, help_text="Since when its objective is judged without it."
+    )
     acknowledged_at = models.DateTimeField(null=True, blank=True)
     acknowledged_by = models.CharField(max_length=200, blank=True)
     resolved_at = models.DateTimeField(null=True, blank=True)
@@ -106,11 +108,11 @@ class Entry(models.Model):
     class Kind(models.TextChoices):
         OPENED = "opened", "opened"
         ESCALATED = "escalated", "escalated"
-        TOLD = "told", "queued"
-        HELD = "held", "held back"
-        RELEASED = "released", "no longer held back"
+        QUEUED = "queued", "queued"
+        WITHHELD = "withheld", "not sent"
+        RELEASED = "released", "no longer withheld"
         SIGNAL = "signal", "signal"
-        EASED = "eased", "eased"
+        DOWNGRADED = "downgraded", "downgraded"
         ACKNOWLEDGED = "acknowledged", "acknowledged"
         RESOLVED = "resolved", "resolved"
         NOTE = "note", "note"

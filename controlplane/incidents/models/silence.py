@@ -1,9 +1,14 @@
-"""What somebody wants to hear nothing of, until when, and why."""
+"""Silences."""
+
+from datetime import timedelta
 
 from django.core.exceptions import ValidationError
 from django.db import models
 
 from controlplane.incidents.decide.core.silences import Matcher, Silence, matcher
+
+LONGEST = timedelta(days=92)
+MOST_MATCHERS = 20
 
 
 def validate_matchers(value: object) -> None:
@@ -18,7 +23,7 @@ def validate_matchers(value: object) -> None:
 
 
 class SilenceRecord(models.Model):
-    """Alerts that match are incidents, but nobody is told while it lasts. It always ends."""
+    """Alerts that match open incidents, and nobody is notified of them until it ends."""
 
     matchers = models.JSONField(validators=[validate_matchers], help_text='Such as ["model=chat-large", "tier=batch"].')
     starts_at = models.DateTimeField()
@@ -42,6 +47,11 @@ class SilenceRecord(models.Model):
     def clean(self) -> None:
         if self.starts_at and self.ends_at and self.ends_at <= self.starts_at:
             raise ValidationError({"ends_at": "A silence ends after it starts: choose a later end."})
+        if self.starts_at and self.ends_at and self.ends_at - self.starts_at > LONGEST:
+            longest = f"A silence lasts at most {LONGEST.days} days: change the objective instead."
+            raise ValidationError({"ends_at": [longest]})
+        if isinstance(self.matchers, list) and len(self.matchers) > MOST_MATCHERS:
+            raise ValidationError({"matchers": [f"Give at most {MOST_MATCHERS} matchers."]})
 
     def value(self) -> Silence:
         matchers: tuple[Matcher, ...] = tuple(matcher(text) for text in self.matchers)

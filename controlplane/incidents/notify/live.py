@@ -1,4 +1,4 @@
-"""Tells open pages that incidents have changed. Nobody waits for it: without Redis, pages refresh by their own clock."""
+"""Notifies open pages of the dashboard that incidents have changed. Without Redis, pages refresh by a timer."""
 
 import asyncio
 
@@ -14,14 +14,14 @@ TIMEOUT_S = 1.0
 
 def changed() -> None:
     """After the current transaction."""
-    transaction.on_commit(_say)
+    transaction.on_commit(_notify)
 
 
-def _say() -> None:
+def _notify() -> None:
     try:
         async_to_sync(_send)()
     except Exception as error:  # noqa: BLE001  (whatever Redis's client raises)
-        log.info("pages not told of a change of incidents", error=f"{type(error).__name__}: {error}")
+        log.info("live.not_notified", error=f"{type(error).__name__}: {error}")
 
 
 async def _send() -> None:

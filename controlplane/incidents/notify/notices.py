@@ -1,4 +1,4 @@
-"""Notices of an incident, put into the outbox in the caller's transaction: with it they are kept, without it they never were."""
+"""Makes the notices of an incident and puts them into the outbox, in the caller's transaction."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -29,9 +29,9 @@ AROUND_NS = 600 * 10**9
 
 
 def facts(incident: Incident) -> page_text.Facts:
-    found = page_text.Facts(
+    known = page_text.Facts(
         name=incident.objective_name,
-        promise=incident.promise,
+        definition=incident.definition,
         scope=incident.scope,
         burning=incident.burning,
         attribution=incident.attribution,
@@ -41,17 +41,17 @@ def facts(incident: Incident) -> page_text.Facts:
         labels=incident.labels,
     )
     if not incident.is_open:
-        return found
+        return known
     if incident.component:
         up_for = TEXT.duration(settings.CONFIG.component_up_for_s)
-        return replace(found, resolves=component_text.resolves(found, up_for))
+        return replace(known, resolves=component_text.resolves(known, up_for))
     quiet_for = TEXT.duration(RULES.hold.total_seconds())
-    return replace(found, resolves=f"resolves once no window has burned too fast for {quiet_for}")
+    return replace(known, resolves=f"resolves once no window has burned too fast for {quiet_for}")
 
 
 def takes(known: Mapping[str, Incident], lock: bool = False) -> machine.Takes:
-    """By the destinations as they are now, and with `lock` until the transaction ends. `known`: open incidents by alert key; of
-    others, the owner of the objective or the component counts."""
+    """Whether a destination takes it, as they are now, and with `lock` until the transaction ends. `known`: open incidents by alert
+    key; for other alerts, the owner of the objective or the component counts."""
     candidates = outbox.candidates(lock)
 
     def any_takes(alert: machine.Signal, severity: Severity) -> bool:
@@ -64,34 +64,38 @@ def takes(known: Mapping[str, Incident], lock: bool = False) -> machine.Takes:
 
 
 def catch_up(incidents: Iterable[Incident], now: datetime) -> bool:
-    """Send what is open to destinations that are new, or take it only since; whether there were any.
+    """Send open incidents to destinations that take them only since they opened; whether there were any.
 
-    Nothing is sent of what is acknowledged or silenced.
+    Acknowledged and silenced incidents are not sent.
     """
-    told = [one for one in incidents if one.status == Incident.Status.OPEN and one.told == one.severity]
-    silences = rows.silences(now) if told else []
+    sent_ones = [
+        incident
+        for incident in incidents
+        if incident.status == Incident.Status.OPEN and incident.queued_as == incident.severity
+    ]
+    silences = rows.silences(now) if sent_ones else []
     sent = False
-    for incident in told:
+    for incident in sent_ones:
         if silencing(silences, rows.subject(incident), now) is not None:
             continue
         names = outbox.catch_up(incident.notice_key)
         if names:
             said = f"As a {incident.severity}, for {', '.join(names)}: new, enabled or changed since it opened."
-            incident.entries.create(at=now, kind=Entry.Kind.TOLD, text=said)
+            incident.entries.create(at=now, kind=Entry.Kind.QUEUED, text=said)
             sent = True
     return sent
 
 
-def whom(incident: Incident) -> str:
-    """The destinations that its notice was put into the outbox for."""
+def destination_names(incident: Incident) -> str:
+    """Names of the destinations of its notices."""
     names = outbox.destinations(incident.notice_key)
     return ", ".join(names) if names else "nobody"
 
 
 def trigger(incident: Incident, at: datetime) -> None:
-    found = facts(incident)
-    incident.summary = page_text.summary(found)
-    _send(incident, "trigger", at, incident.summary, found)
+    known = facts(incident)
+    incident.summary = page_text.summary(known)
+    _send(incident, "trigger", at, incident.summary, known)
 
 
 def acknowledge(incident: Incident, at: datetime, known_to: str = "") -> None:
@@ -106,16 +110,16 @@ def acknowledge(incident: Incident, at: datetime, known_to: str = "") -> None:
 
 
 def resolve(incident: Incident, at: datetime, why: str, known_to: str = "") -> None:
-    found = facts(incident)
-    incident.summary = page_text.summary(found)
+    known = facts(incident)
+    incident.summary = page_text.summary(known)
     said = incident.summary if incident.summary.startswith(why) else f"{page_text.sentence(why)}: {incident.summary}"
-    _send(incident, "resolve", at, page_text.sentence(said), found, known_to)
+    _send(incident, "resolve", at, page_text.sentence(said), known, known_to)
 
 
 def _send(
-    incident: Incident, action: NoticeAction, at: datetime, summary: str, found: page_text.Facts, known_to: str = ""
+    incident: Incident, action: NoticeAction, at: datetime, summary: str, known: page_text.Facts, known_to: str = ""
 ) -> None:
-    """The caller saves the incident, whose sequence grows."""
+    """Increases the incident's sequence; the caller saves it."""
     incident.sequence += 1
     enqueue(
         Notice(
@@ -129,19 +133,19 @@ def _send(
             team=incident.owner,
             component=incident.component or page_text.component(incident.scope),
             group=incident.group,
-            kind=page_text.quantity(incident.promise),
-            details=page_text.details(found),
-            links=links(incident, found),
+            kind=page_text.quantity(incident.definition),
+            details=page_text.details(known),
+            links=links(incident, known),
             known_to=known_to,
         )
     )
 
 
-def links(incident: Incident, found: page_text.Facts) -> tuple[Link, ...]:
+def links(incident: Incident, known: page_text.Facts) -> tuple[Link, ...]:
     """Absolute: the incident's page, the runbook, the latency at that time, the worst traces."""
     return page_text.links(
         page_url(incident),
-        found,
+        known,
         latency_url(incident.scope, incident.attribution or {}),
         [(trace, absolute(reverse("trace", args=[trace]))) for trace in traces(incident)],
     )
@@ -161,7 +165,7 @@ def latency_url(scope: Mapping[str, str], attribution: Mapping[str, Any]) -> str
 
 
 def latency_path(scope: Mapping[str, str], attribution: Mapping[str, Any]) -> str:
-    """The latency page of the scope, from before the burning began until it was looked at; empty where nobody knows when."""
+    """The latency page of the scope, from before it burned until the attribution; empty where that is not known."""
     if "to_ns" not in attribution:
         return ""
     from_ns = (attribution.get("since_ns") or attribution["from_ns"]) - AROUND_NS

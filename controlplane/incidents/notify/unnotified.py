@@ -1,4 +1,4 @@
-"""Open pages that reached nobody. A banner on every page names them, and the dead-man service elsewhere is no longer pinged."""
+"""Finds open pages that nobody was notified of. Every page of the dashboard names them, and the heartbeat stops."""
 
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -11,43 +11,43 @@ from controlplane.incidents.notify.delivery import outbox
 from controlplane.incidents.notify.delivery.core import reach
 
 LATE = timedelta(minutes=2)
-"""A page that no destination has accepted for so long has reached nobody. Attempts go on."""
+"""After so long without a destination that accepts it, nobody counts as notified. Attempts go on."""
 
 
-class Unheard(NamedTuple):
+class NotNotified(NamedTuple):
     incident: Incident
     why: str  # a part of a sentence
 
 
-def pages(now: datetime) -> list[Unheard]:
-    """Those that are open, that nobody has acknowledged, and that no destination has accepted; the oldest first."""
-    found = list(
+def pages(now: datetime) -> list[NotNotified]:
+    """Open pages that nobody has acknowledged and no destination has accepted; the oldest first."""
+    incidents = list(
         Incident.objects.filter(
-            status=Incident.Status.OPEN, severity=Incident.Severity.PAGE, withheld__in=rows.HEARD_OF
+            status=Incident.Status.OPEN, severity=Incident.Severity.PAGE, withheld__in=rows.SHOULD_NOTIFY
         ).order_by("opened_at", "id")
     )
-    reached = outbox.reach_of([one.notice_key for one in found]) if found else {}
-    judged = [(one, why_unheard(one, reached[one.notice_key], now)) for one in found]
-    return [Unheard(one, why) for one, why in judged if why]
+    reached = outbox.reach_of([incident.notice_key for incident in incidents]) if incidents else {}
+    judged = [(incident, why_not_notified(incident, reached[incident.notice_key], now)) for incident in incidents]
+    return [NotNotified(incident, why) for incident, why in judged if why]
 
 
 def sentences(now: datetime) -> list[str]:
-    """For logs, and for the watch that sends the heartbeat."""
-    return [f"#{one.incident.pk}: {one.why}" for one in pages(now)]
+    """For the log, and for the thread that sends the heartbeat."""
+    return [f"#{page.incident.pk}: {page.why}" for page in pages(now)]
 
 
-def why_unheard(incident: Incident, reached: reach.Reach, now: datetime) -> str:
-    """Empty where a destination has accepted it, or may be about to."""
+def why_not_notified(incident: Incident, reached: reach.Reach, now: datetime) -> str:
+    """Empty where a destination has accepted it, or may soon."""
     withheld = rows.withheld(incident)
     if withheld is not None:
-        return rows.why_untold(withheld) if withheld.kind == "nobody" else ""
-    if not incident.told:
+        return rows.why_withheld(withheld) if withheld.kind == "nobody" else ""
+    if not incident.queued_as:
         return ""  # the next tick sends it
     return undelivered(reached, now)
 
 
 def undelivered(reached: reach.Reach, now: datetime) -> str:
-    """Of a page that was put into the outbox."""
+    """Why a page in the outbox notified nobody; empty where it did, or may soon."""
     to = " and ".join(reached.destinations)
     because = f" ({reached.error})" if reached.error else ""
     match reached.state:

@@ -1,4 +1,4 @@
-"""An incident as Markdown: what a postmortem begins with, so that nobody copies times by hand."""
+"""Writes an incident as Markdown, to begin a postmortem with."""
 
 from controlplane.core.formatting import TEXT, minute
 from controlplane.incidents.models import Incident
@@ -8,7 +8,7 @@ from controlplane.incidents.report.timeline import timeline
 
 
 def postmortem(incident: Incident) -> str:
-    facts, found = notices.facts(incident), incident.attribution or {}
+    facts, attribution = notices.facts(incident), incident.attribution or {}
     lines = [
         f"# Incident #{incident.pk}: {_plain(page_text.subject(facts))} {_plain(page_text.measured(facts))}",
         "",
@@ -24,22 +24,22 @@ def postmortem(incident: Incident) -> str:
         if incident.component
         else ["## What burned the budget", ""]
     )
-    if found:
-        lines += [f"- {one['stage']}: {TEXT.share(one['share'])}" for one in found.get("stages") or []]
+    if attribution:
+        lines += [f"- {stage['stage']}: {TEXT.share(stage['share'])}" for stage in attribution.get("stages") or []]
         lines += ["", "Who was affected:", ""]
         lines += [
-            f"- {page_text.DIMENSION_NAMES.get(one['dimension'], one['dimension'])} `{_plain(one['value']) or 'unknown'}`: "
-            f"{TEXT.share(one['chosen_share'])} of the bad requests, {TEXT.share(one['rest_share'])} of the others"
-            for one in found.get("segments") or []
+            f"- {page_text.DIMENSION_NAMES.get(segment['dimension'], segment['dimension'])} `{_plain(segment['value']) or 'unknown'}`: "
+            f"{TEXT.share(segment['chosen_share'])} of the bad requests, {TEXT.share(segment['rest_share'])} of the others"
+            for segment in attribution.get("segments") or []
         ]
         lines += [
-            f"- changed before: {_plain(one['summary'])}, {minute(one['at_ns'])} UTC"
-            for one in found.get("changes") or []
+            f"- changed before: {_plain(change['summary'])}, {minute(change['at_ns'])} UTC"
+            for change in attribution.get("changes") or []
         ]
-        lines += [f"- known cause: {_plain(one['summary'])}" for one in found.get("causes") or []]
-        lines += [f"- trace `{one}`" for one in found.get("traces") or []]
+        lines += [f"- known cause: {_plain(cause['summary'])}" for cause in attribution.get("causes") or []]
+        lines += [f"- trace `{trace}`" for trace in attribution.get("traces") or []]
     elif not incident.component:
-        lines += [f"Not known: {incident.attribution_missing or 'nobody asked'}."]
+        lines += [f"Not known: {incident.attribution_missing or 'the store was not queried'}."]
     lines += ["", "## Timeline (UTC)", ""]
     for line in timeline(incident):
         via = f" via {line.via}" if line.via else ""
@@ -50,7 +50,7 @@ def postmortem(incident: Incident) -> str:
 
 
 def _facts(incident: Incident) -> list[tuple[str, str]]:
-    found = [
+    known = [
         ("status", incident.status),
         ("severity", incident.severity),
         ("component" if incident.component else "objective", incident.objective_name),
@@ -66,7 +66,7 @@ def _facts(incident: Incident) -> list[tuple[str, str]]:
         ("resolved", f"{_time(incident.resolved_at)} by {incident.resolved_by}" if incident.resolved_at else ""),
         ("in Weir", notices.page_url(incident)),
     ]
-    return [(name, value) for name, value in found if value]
+    return [(name, value) for name, value in known if value]
 
 
 def _time(at: object) -> str:
@@ -74,7 +74,7 @@ def _time(at: object) -> str:
 
 
 def _plain(text: str) -> str:
-    """One line; what Markdown would read as markup stays text."""
+    """One line, with Markdown's characters escaped."""
     joined = " ".join(text.split())
     for character in "\\`*[]<>|":
         joined = joined.replace(character, f"\\{character}")

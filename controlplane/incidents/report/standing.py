@@ -1,6 +1,6 @@
-"""What holds of an incident at this moment, as pages say it: whether somebody heard of it, and what keeps it from being sent.
+"""Says how an incident stands: whether somebody was notified of it, and why not.
 
-Worked out anew for each answer, from the incident, the silences and the outbox: what it says does not wait for the controller.
+It is computed for each answer, from the incident, the silences and the outbox, and so does not wait for the controller's next tick.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -15,12 +15,12 @@ from controlplane.incidents.notify.delivery import outbox
 from controlplane.incidents.notify.delivery.core import reach
 from controlplane.incidents.report.timeline import keys
 
-Kind = Literal["held", "nobody", "failed", "queued", "delivered", "waiting"]
+Kind = Literal["withheld", "nobody", "failed", "queued", "delivered", "waiting"]
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """`said`: a sentence without its full stop. `silence`: in words, where one covers it now; empty: none."""
+    """`said`: a sentence without its full stop. `silence`: the silence that covers it now, in words; empty without one."""
 
     kind: Kind
     said: str
@@ -30,46 +30,46 @@ class Standing:
 def standings(incidents: Collection[Incident], now: datetime) -> Mapping[int, Standing]:
     """By the incident's number."""
     records = list(SilenceRecord.objects.filter(starts_at__lte=now, ends_at__gt=now))
-    silences = [one.value() for one in records]
-    words = {str(one.pk): rows.silenced(one) for one in records}
-    reached = outbox.reach_of([key for one in incidents for key in keys(one)])
+    silences = [record.value() for record in records]
+    words = {str(record.pk): rows.silenced(record) for record in records}
+    reached = outbox.reach_of([key for incident in incidents for key in keys(incident)])
     return {
-        one.pk: standing(one, reached[one.notice_key], silences, words, now)
-        if one.is_open
-        else was(one, [reached[key] for key in keys(one)])
-        for one in incidents
+        incident.pk: standing(incident, reached[incident.notice_key], silences, words, now)
+        if incident.is_open
+        else past_standing(incident, [reached[key] for key in keys(incident)])
+        for incident in incidents
     }
 
 
-def was(incident: Incident, reached: Sequence[reach.Reach]) -> Standing:
-    """Of one that is over: the latest of its keys of which something became of its triggers."""
-    found = next((one for one in reversed(reached) if one.state != "nobody"), None)
-    told = _told(found) if found else None
-    return told or Standing("held", "Nobody was told of it")
+def past_standing(incident: Incident, reached: Sequence[reach.Reach]) -> Standing:
+    """Of a resolved incident: what became of the triggers of its latest key that has any."""
+    latest = next((of_key for of_key in reversed(reached) if of_key.state != "nobody"), None)
+    outcome = _outcome(latest) if latest else None
+    return outcome or Standing("withheld", "Nobody was notified of it")
 
 
 def standing(
     incident: Incident, reached: reach.Reach, silences: Sequence[Silence], words: Mapping[str, str], now: datetime
 ) -> Standing:
-    """`words`: of each silence, by its id."""
-    told = None if not incident.told else _told(reached) or _unheard(incident)
+    """`words`: the text of each silence, by its id."""
+    outcome = None if not incident.queued_as else _outcome(reached) or _no_destination(incident)
     silence = silencing(silences, rows.subject(incident), now)
     if silence is not None:
         why = words[silence.id]
-        if told is None:
-            return Standing("held", f"Nobody is told: {why}", why)
-        return Standing(told.kind, f"{told.said}. From now on nobody is told but of its end: {why}", why)
+        if outcome is None:
+            return Standing("withheld", f"Nobody is notified: {why}", why)
+        return Standing(outcome.kind, f"{outcome.said}. From now on only its end is sent: {why}", why)
     withheld = rows.withheld(incident)
     if withheld is not None and withheld.kind == "silenced":
-        return told or Standing("waiting", "The silence is over: it is sent at the next tick, if it still fires")
+        return outcome or Standing("waiting", "The silence has ended: it is sent at the next tick if it still fires")
     if withheld is not None:
-        before = f"{told.said}. " if told else ""
-        return Standing("nobody" if withheld.kind == "nobody" else "held", before + rows.untold(withheld))
-    return told or Standing("waiting", "Not sent yet: the next tick sends it, if it still fires")
+        before = f"{outcome.said}. " if outcome else ""
+        return Standing("nobody" if withheld.kind == "nobody" else "withheld", before + rows.not_sent(withheld))
+    return outcome or Standing("waiting", "Not sent yet: the next tick sends it if it still fires")
 
 
-def _told(reached: reach.Reach) -> Standing | None:
-    """What became of what was put into the outbox; None where nothing was."""
+def _outcome(reached: reach.Reach) -> Standing | None:
+    """What became of its notices in the outbox; None where there are none."""
     to = " and ".join(reached.destinations)
     at = f"{reached.at:%H:%M:%S} UTC" if reached.at else ""
     because = f" ({reached.error})" if reached.error else ""
@@ -77,12 +77,12 @@ def _told(reached: reach.Reach) -> Standing | None:
         case "delivered":
             return Standing("delivered", f"Delivered to {to} at {at}")
         case "queued":
-            return Standing("queued", f"Queued for {to} since {at}, and not accepted yet{because}")
+            return Standing("queued", f"Queued for {to} since {at}, not accepted yet{because}")
         case "failed":
             return Standing("failed", f"Nobody was notified: {to} refused it{because}")
     return None
 
 
-def _unheard(incident: Incident) -> Standing:
-    severity = "critical" if incident.told == Incident.Severity.PAGE else "warning"
+def _no_destination(incident: Incident) -> Standing:
+    severity = "critical" if incident.queued_as == Incident.Severity.PAGE else "warning"
     return Standing("nobody", f"Nobody was notified: {reach.no_destination(severity)}")

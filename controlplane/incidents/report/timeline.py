@@ -1,4 +1,4 @@
-"""An incident's timeline: what was written down of it, and what destinations answered, in the order of time."""
+"""Makes an incident's timeline of its entries and of the answers of destinations, in order of time."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -12,7 +12,7 @@ ANSWERS = {Delivery.State.DELIVERED: ("delivered", "accepted by"), Delivery.Stat
 
 
 class Line(NamedTuple):
-    """`kind` is `Entry.Kind`'s value, or delivered or refused; `title` is it in words."""
+    """`kind`: a value of `Entry.Kind`, or delivered or refused. `title`: the kind in words."""
 
     at: datetime
     kind: str
@@ -27,30 +27,30 @@ def timeline(incident: Incident) -> list[Line]:
 
 
 def keys(incident: Incident) -> list[str]:
-    """All that it is, or was, known by outside."""
+    """Its keys at destinations, the present one last."""
     return [*incident.earlier_keys, incident.notice_key]
 
 
 def _entries(incident: Incident) -> Iterator[Line]:
-    for one in incident.entries.all():
-        yield Line(one.at, one.kind, Entry.Kind(one.kind).label, one.by, one.via, one.text)
+    for entry in incident.entries.all():
+        yield Line(entry.at, entry.kind, Entry.Kind(entry.kind).label, entry.by, entry.via, entry.text)
 
 
 def _answers(incident: Incident) -> Iterator[Line]:
     settled = Delivery.objects.filter(key__in=keys(incident), state__in=ANSWERS).select_related("destination")
-    for one in settled.order_by("settled_at", "id"):
-        kind, title = ANSWERS[Delivery.State(one.state)]
-        if one.settled_at is None:
+    for delivery in settled.order_by("settled_at", "id"):
+        kind, title = ANSWERS[Delivery.State(delivery.state)]
+        if delivery.settled_at is None:
             continue
-        took_s = (one.settled_at - one.enqueued_at).total_seconds()
-        to = one.destination or "a removed destination"
-        attempts = f"{one.attempts} attempt{'' if one.attempts == 1 else 's'}"
-        why = f": {one.error}" if one.error else ""
+        took_s = (delivery.settled_at - delivery.enqueued_at).total_seconds()
+        to = delivery.destination or "a removed destination"
+        attempts = f"{delivery.attempts} attempt{'' if delivery.attempts == 1 else 's'}"
+        why = f": {delivery.error}" if delivery.error else ""
         yield Line(
-            one.settled_at,
+            delivery.settled_at,
             kind,
             f"{title} {to}",
             "weir",
             "",
-            f"{one.action}, {took_s:.1f} s after it was queued, {attempts}{why}",
+            f"{delivery.action}, {took_s:.1f} s after it was queued, {attempts}{why}",
         )

@@ -54,7 +54,7 @@ def test_a_misspelt_filter_is_refused(caller: Client) -> None:
 
 def test_one_incident_with_its_timeline(caller: Client, burning: Incident) -> None:
     found = caller.get(f"/api/v1/incidents/{burning.pk}").json()
-    assert [entry["kind"] for entry in found["timeline"]] == ["opened", "held"]
+    assert [entry["kind"] for entry in found["timeline"]] == ["opened", "withheld"]
     assert found["attribution_missing"] == "the store does not answer"
     assert found["resolves"] == "resolves once no window has burned too fast for 2 min"
     assert found["component"] == ""

@@ -109,7 +109,7 @@ def test_what_was_resolved_can_be_undone_from_the_message_and_from_its_page(read
     answered = reader.post(f"/incidents/{burning.pk}/resolve", done, follow=True).content.decode()
     assert f'action="/incidents/{burning.pk}/reopen"' in answered
     page = reader.get(f"/incidents/{burning.pk}").content.decode()
-    assert "It still fired when reader resolved it. Weir tells nobody of it before" in page
+    assert "It still fired when reader resolved it. Weir notifies nobody of it before" in page
     assert f'action="/incidents/{burning.pk}/reopen"' in page
     answered = reader.post(f"/incidents/{burning.pk}/reopen", follow=True).content.decode()
     assert "is open again" in answered
@@ -261,7 +261,7 @@ def test_what_reached_no_pool_is_said_and_can_be_silenced(reader: Client) -> Non
 @pytest.mark.usefixtures("away")
 def test_what_left_the_data_says_so(reader: Client) -> None:
     engine.observe([alert()], NOW)
-    Incident.objects.update(signal="unknown", gone_since=NOW)
+    Incident.objects.update(signal="unknown", missing_since=NOW)
     assert "no longer in the data" in reader.get("/incidents").content.decode()
 
 

@@ -1,4 +1,4 @@
-"""What is known of one component at one moment: what its incident is made of. Pure."""
+"""What is known of one component at one moment; its incident is made of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,25 +9,25 @@ from controlplane.slo.core.alert import State
 from controlplane.slo.core.windows import Severity
 
 PREFIX = "component:"
-"""Of the keys of these alerts. An objective's slug has no colon, so that the keys never meet."""
+"""Begins the keys of these alerts. An objective's slug has no colon, so keys of both never clash."""
 
 Kind = Literal["gateway", "cache", "telemetry", "worker", "controller", "observer", "pool", "replica", "objectives"]
 
 
 @dataclass(frozen=True, slots=True)
 class ComponentAlert:
-    """`firing`: it is down, and has been for long enough. `unknown`: nobody has looked, or it is not decided yet; that opens nothing
-    and resolves nothing."""
+    """`firing`: it is down, and has been for long enough. `unknown`: it was not observed lately, or it is not decided
+    yet; this opens nothing and resolves nothing."""
 
-    component: str  # as the overview's row is called: "gateway", "pool:chat-large-local", "chat-large-local/triton-0"
-    name: str  # as people read it
+    component: str  # the name of the overview's row: "gateway", "pool:chat-large-local", "chat-large-local/triton-0"
+    name: str  # for page texts
     kind: Kind
     state: State
     severity: Severity  # of its incident
     at_ns: int
-    since: datetime | None = None  # when it was first seen down; of what tells of itself, when it was last heard of
+    since: datetime | None = None  # when it was first seen down, or when a process that reports by itself last did
     up_at: datetime | None = None  # when it was last seen up
-    error: str = ""  # what was answered when it was asked
+    error: str = ""  # of its probe
     scope: Mapping[str, str] = field(default_factory=dict)
     explains: tuple[Mapping[str, str], ...] = ()  # the scopes of the traffic that fails because of it
     explained_by: tuple[str, ...] = ()  # keys of the alerts of components that it is down because of

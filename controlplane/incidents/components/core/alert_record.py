@@ -1,4 +1,4 @@
-"""A component's alert as JSON: what its incident keeps of the latest moment. Pure."""
+"""A component's alert as JSON, which its incident keeps."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -7,15 +7,15 @@ from typing import Any
 from controlplane.incidents.components.core.alert import ComponentAlert
 
 
-def promise(alert: ComponentAlert) -> dict[str, Any]:
-    """What kind of component it is of; the text is chosen by it."""
+def definition(alert: ComponentAlert) -> dict[str, Any]:
+    """The kind of component, which its text is chosen by."""
     return {"kind": "component", "of": alert.kind, "component": alert.component}
 
 
 def present(alert: ComponentAlert, before: Mapping[str, Any]) -> dict[str, Any]:
-    """`since_ns`: the beginning of the latest time that it was down; `back_ns`: since when it has been up again.
+    """`since_ns`: when it last went down. `back_ns`: since when it has been up again.
 
-    What is not known at this moment is kept as it was last known, beside `state`, which says so.
+    Where the state is `unknown`, the figures stay as they were last known.
     """
     if alert.state == "unknown":
         return {**before, "at_ns": alert.at_ns, "state": "unknown"}

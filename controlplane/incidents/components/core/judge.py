@@ -1,13 +1,14 @@
-"""Which components are down, and since when, from what was observed of them. Pure.
+"""Decides which components are down, and since when, from what was observed of them.
 
-A component is down once it was seen down for as long as `Limits` say, without having been seen up in between. What was not seen up
-just before (the whole system was started, or nobody looked) gets the time that a start may take. What nobody has looked at lately is
-`unknown`, and that nobody looks is an alert of its own.
+A component is down once it was seen down for as long as `Limits` say, and was not seen up in between. If it was not seen up just
+before (the whole system was started, or no worker ran), it gets the time that a start may take. A component that was not observed
+lately is `unknown`; that none is observed is an alert of its own.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from controlplane.fleet.core.stack import SHOWN_AS, Observed, PoolEntry, ReplicaEntry, judge
 from controlplane.incidents.components.core import unjudged
@@ -24,7 +25,7 @@ PROCESSES: tuple[tuple[str, Kind, Severity], ...] = (
     ("telemetry", "telemetry", "page"),
     ("redis", "cache", "ticket"),
 )
-"""What the worker looks at in every installation. Without Redis requests are served and pages go out: a ticket."""
+"""What the worker probes in every installation. Without Redis, requests are served and pages go out: a ticket."""
 MOST_ERROR = 300
 
 
@@ -46,7 +47,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """All that is decided from. `watching_since`: from when on the process that asks has been able to see observations arrive."""
+    """The input of the decisions. `watching_since`: since when the calling process could see observations."""
 
     pools: Sequence[PoolEntry]
     components: Mapping[str, Observed]
@@ -56,26 +57,26 @@ class Observations:
 
 
 def alerts(seen: Observations, known: Container[str], now: datetime, limits: Limits) -> list[ComponentAlert]:
-    """One for each component that could be down. `known`: keys of incidents that are open: what is down again within them is down at
-    once."""
+    """One for each component that could be down. `known`: keys of incidents that are open: such a component is down at once if
+    it goes down again."""
     judged = _Judged(seen, known, now, limits)
-    found = [judged.process(*process) for process in PROCESSES]
-    found += [judged.silent("worker", "worker", "ticket", key_of("redis"))]
-    found += [judged.silent("controller", "controller", "page", key_of("telemetry"))]
-    found += [judged.observer()]
-    pools = [one for one in seen.pools if one.enabled and enabled(one)]
+    component_alerts = [judged.process(*process) for process in PROCESSES]
+    component_alerts += [judged.reporting("worker", "worker", "ticket", key_of("redis"))]
+    component_alerts += [judged.reporting("controller", "controller", "page", key_of("telemetry"))]
+    component_alerts += [judged.observer()]
+    pools = [pool for pool in seen.pools if pool.enabled and enabled(pool)]
     down = {pool.name for pool in pools if judged.all_down(pool)}
-    for pool in sorted(pools, key=lambda one: one.name):
-        found.append(judged.pool(pool, explained(pool, pools, down)))
+    for pool in sorted(pools, key=lambda entry: entry.name):
+        component_alerts.append(judged.pool(pool, explained(pool, pools, down)))
         if len(enabled(pool)) > 1:
-            found += [judged.replica(pool, replica, pool.name in down) for replica in enabled(pool)]
-    found += unjudged.alerts(seen.objectives, known, now, limits.unknown_after_s)
+            component_alerts += [judged.replica(pool, replica, pool.name in down) for replica in enabled(pool)]
+    component_alerts += unjudged.alerts(seen.objectives, known, now, limits.unknown_after_s)
     span = Span(ns(now), ns(now) + 1)
-    return [replace(one, maintenance=_planned(one, seen.planned, span)) for one in found]
+    return [replace(alert, maintenance=_planned(alert, seen.planned, span)) for alert in component_alerts]
 
 
 def enabled(pool: PoolEntry) -> list[ReplicaEntry]:
-    return sorted((one for one in pool.replicas if one.enabled), key=lambda one: one.name)
+    return sorted((replica for replica in pool.replicas if replica.enabled), key=lambda replica: replica.name)
 
 
 def explained(pool: PoolEntry, pools: Iterable[PoolEntry], down: Container[str]) -> tuple[Mapping[str, str], ...]:
@@ -84,9 +85,9 @@ def explained(pool: PoolEntry, pools: Iterable[PoolEntry], down: Container[str])
     scopes: list[Mapping[str, str]] = [{"pool": pool.name}]
     for name in ("variant", "model", "region"):
         value = getattr(pool, name)
-        if all(one.name in down for one in pools if getattr(one, name) == value):
+        if all(other.name in down for other in pools if getattr(other, name) == value):
             scopes.append({name: value})
-    if all(one.name in down for one in pools):
+    if all(other.name in down for other in pools):
         scopes.append(EVERYTHING)
     return tuple(scopes)
 
@@ -97,7 +98,9 @@ def ns(at: datetime) -> int:
 
 def _planned(alert: ComponentAlert, planned: Iterable[MaintenanceWindow], span: Span) -> bool:
     """A window for all objectives whose scope covers the component's is planned for the component too."""
-    return any(not one.objectives and one.covers("", alert.scope) and one.occurrences(span) for one in planned)
+    return any(
+        not window.objectives and window.covers("", alert.scope) and window.occurrences(span) for window in planned
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +111,28 @@ class _Judged:
     limits: Limits
 
     def process(self, component: str, kind: Kind, severity: Severity) -> ComponentAlert:
+        explains = (EVERYTHING,) if kind == "gateway" else ()
+        return self._probed(component, SHOWN_AS[component], kind, severity, explains=explains)
+
+    def replica(self, pool: PoolEntry, replica: ReplicaEntry, pool_is_down: bool) -> ComponentAlert:
+        """While all of its pool is down, the pool's incident says so: none opens for the replica."""
+        alert = self._probed(
+            f"{pool.name}/{replica.name}",
+            f"{replica.name} of pool {pool.name}",
+            "replica",
+            "ticket",
+            scope=_scope(pool),
+            explained_by=(key_of(f"pool:{pool.name}"),),
+            owner=pool.owner,
+        )
+        return replace(alert, state="unknown") if pool_is_down and alert.key not in self.known else alert
+
+    def _probed(self, component: str, name: str, kind: Kind, severity: Severity, **more: Any) -> ComponentAlert:
+        """Of a component that the worker probes."""
         observed = self.seen.components.get(component)
         return ComponentAlert(
             component=component,
-            name=SHOWN_AS[component],
+            name=name,
             kind=kind,
             state=self._state(key_of(component), observed, severity),
             severity=severity,
@@ -119,41 +140,19 @@ class _Judged:
             since=since(observed),
             up_at=observed.up_at if observed else None,
             error=observed.error if observed else "",
-            explains=(EVERYTHING,) if kind == "gateway" else (),
-        )
-
-    def replica(self, pool: PoolEntry, replica: ReplicaEntry, pool_is_down: bool) -> ComponentAlert:
-        """While all of its pool is down, the pool's incident says so: none is opened for the replica."""
-        component = f"{pool.name}/{replica.name}"
-        observed = self.seen.components.get(component)
-        state = self._state(key_of(component), observed, "ticket")
-        if pool_is_down and key_of(component) not in self.known:
-            state = "unknown"
-        return ComponentAlert(
-            component=component,
-            name=f"{replica.name} of pool {pool.name}",
-            kind="replica",
-            state=state,
-            severity="ticket",
-            at_ns=ns(self.now),
-            since=since(observed),
-            up_at=observed.up_at if observed else None,
-            error=observed.error if observed else "",
-            scope=_scope(pool),
-            explained_by=(key_of(f"pool:{pool.name}"),),
-            owner=pool.owner,
+            **more,
         )
 
     def pool(self, pool: PoolEntry, explains: tuple[Mapping[str, str], ...]) -> ComponentAlert:
         key, replicas = key_of(f"pool:{pool.name}"), self._replicas(pool)
-        states = [self._look(one) for one in replicas]
+        states = [self._look(observed) for observed in replicas]
         up = sum(state in ("up", "degraded") for state in states)
-        down = [one for one in replicas if one is not None]
-        last = max(down, key=lambda one: since(one) or one.observed_at, default=None)
+        down = [observed for observed in replicas if observed is not None]
+        last = max(down, key=lambda observed: since(observed) or observed.observed_at, default=None)
         state: State = "unknown"
         if up:
             state = "quiet"
-        elif all(one == "down" for one in states):
+        elif all(look == "down" for look in states):
             state = self._state(key, last, "page")
         return ComponentAlert(
             component=f"pool:{pool.name}",
@@ -163,8 +162,8 @@ class _Judged:
             severity="page",
             at_ns=ns(self.now),
             since=since(last),
-            up_at=max((one.up_at for one in down if one.up_at), default=None),
-            error="; ".join(sorted({one.error for one in down if one.error}))[:MOST_ERROR],
+            up_at=max((observed.up_at for observed in down if observed.up_at), default=None),
+            error="; ".join(sorted({observed.error for observed in down if observed.error}))[:MOST_ERROR],
             scope=_scope(pool),
             explains=explains,
             explained_by=(),
@@ -174,41 +173,40 @@ class _Judged:
         )
 
     def all_down(self, pool: PoolEntry) -> bool:
-        return all(self._look(one) == "down" for one in self._replicas(pool))
+        return all(self._look(observed) == "down" for observed in self._replicas(pool))
 
-    def silent(self, component: str, kind: Kind, severity: Severity, because: str) -> ComponentAlert:
-        """What writes down itself that it works: down once it has not for too long."""
+    def reporting(self, component: str, kind: Kind, severity: Severity, because: str) -> ComponentAlert:
+        """Of a process that reports by itself. `because`: the key of the alert that explains it."""
         observed = self.seen.components.get(component)
         at = observed.observed_at if observed else None
+        return self._reported(component, SHOWN_AS[component], kind, severity, at, explained_by=(because,))
+
+    def observer(self) -> ComponentAlert:
+        """Of the worker's probes: the newest observation is their report."""
+        names = {name for name, _, _ in PROCESSES}
+        at = max(
+            (observed.observed_at for name, observed in self.seen.components.items() if name in names), default=None
+        )
+        return self._reported("observer", "Observing", "observer", "page", at)
+
+    def _reported(
+        self, component: str, name: str, kind: Kind, severity: Severity, at: datetime | None, **more: Any
+    ) -> ComponentAlert:
+        """Down once there was no report for too long. `at`: of the latest one."""
         return ComponentAlert(
             component=component,
-            name=SHOWN_AS[component],
+            name=name,
             kind=kind,
-            state=self._heard(key_of(component), at, severity),
+            state=self._report_state(key_of(component), at, severity),
             severity=severity,
             at_ns=ns(self.now),
             since=at or self.seen.watching_since,
             up_at=at,
-            explained_by=(because,),
-        )
-
-    def observer(self) -> ComponentAlert:
-        """Nobody has looked at anything for too long."""
-        names = {name for name, _, _ in PROCESSES}
-        at = max((one.observed_at for name, one in self.seen.components.items() if name in names), default=None)
-        return ComponentAlert(
-            component="observer",
-            name="Observing",
-            kind="observer",
-            state=self._heard(key_of("observer"), at, "page"),
-            severity="page",
-            at_ns=ns(self.now),
-            since=at or self.seen.watching_since,
-            up_at=at,
+            **more,
         )
 
     def _replicas(self, pool: PoolEntry) -> list[Observed | None]:
-        return [self.seen.components.get(f"{pool.name}/{one.name}") for one in enabled(pool)]
+        return [self.seen.components.get(f"{pool.name}/{replica.name}") for replica in enabled(pool)]
 
     def _look(self, observed: Observed | None) -> str:
         return judge(observed, self.now, self.limits.stale_after_s)[0]
@@ -225,8 +223,8 @@ class _Judged:
             after_s = max(after_s, self.limits.start_s)
         return "firing" if key in self.known or self._lasts(began, after_s) else "unknown"
 
-    def _heard(self, key: str, at: datetime | None, severity: Severity) -> State:
-        """`at`: when it was last heard of, if ever. Until this process began to watch, nobody could have heard."""
+    def _report_state(self, key: str, at: datetime | None, severity: Severity) -> State:
+        """Until this process began to watch, it could not have seen a report."""
         at = at or self.seen.watching_since - timedelta(seconds=self.limits.stale_after_s)
         if not self._lasts(at, self.limits.stale_after_s):
             return "quiet"

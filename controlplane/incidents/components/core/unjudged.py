@@ -1,4 +1,4 @@
-"""Objectives that cannot be judged for too long, as one alert for each owner. Pure."""
+"""Alerts of objectives that could not be judged for too long, one for each owner."""
 
 import re
 from collections.abc import Container, Iterable, Sequence
@@ -9,7 +9,7 @@ from controlplane.incidents.components.core.alert import ComponentAlert, key_of
 from controlplane.slo.core.alert import State
 
 STALE_AFTER_S = 60.0
-"""Age from which a state is not believed: the controller writes each at least every 15 s."""
+"""Age from which a state is ignored: the controller writes each at least every 15 s."""
 MOST_NAMED = 8
 MOST_REASONS = 3
 MOST_REASON = 160
@@ -34,20 +34,20 @@ def alerts(
 ) -> list[ComponentAlert]:
     """`after_s`: for how long an objective may be unknown, s. An owner's incident that is open lasts until all are judged."""
     by_owner: dict[str, list[ObjectiveSeen]] = {}
-    for one in objectives:
-        by_owner.setdefault(one.owner, []).append(one)
-    return [_alert(owner, found, known, now, after_s) for owner, found in sorted(by_owner.items())]
+    for objective in objectives:
+        by_owner.setdefault(objective.owner, []).append(objective)
+    return [_alert(owner, owned, known, now, after_s) for owner, owned in sorted(by_owner.items())]
 
 
 def _alert(
     owner: str, objectives: Sequence[ObjectiveSeen], known: Container[str], now: datetime, after_s: float
 ) -> ComponentAlert:
     component = f"objectives:{owner}" if owner else "objectives"
-    fresh = [one for one in objectives if now - one.at <= timedelta(seconds=STALE_AFTER_S)]
-    unknown = [one for one in fresh if one.is_unknown]
-    long = [one for one in unknown if now - one.since >= timedelta(seconds=after_s)]
-    told = unknown if key_of(component) in known else long
-    state: State = "firing" if told else "unknown" if unknown or not fresh else "quiet"
+    fresh = [objective for objective in objectives if now - objective.at <= timedelta(seconds=STALE_AFTER_S)]
+    unknown = [objective for objective in fresh if objective.is_unknown]
+    long = [objective for objective in unknown if now - objective.since >= timedelta(seconds=after_s)]
+    listed = unknown if key_of(component) in known else long
+    state: State = "firing" if listed else "unknown" if unknown or not fresh else "quiet"
     return ComponentAlert(
         component=component,
         name=f"Objectives of {owner}" if owner else "Objectives without an owner",
@@ -55,32 +55,32 @@ def _alert(
         state=state,
         severity="page",
         at_ns=int(now.timestamp() * 1e6) * 1000,
-        since=min((one.since for one in told), default=None),
-        error="; ".join(reasons(told)),
+        since=min((objective.since for objective in listed), default=None),
+        error="; ".join(reasons(listed)),
         explained_by=EXPLAINED_BY,
         owner=owner,
         up=len(fresh) - len(unknown),
         of=len(fresh),
-        names=named(told),
+        names=named(listed),
     )
 
 
 def named(objectives: Iterable[ObjectiveSeen]) -> tuple[str, ...]:
     """At most MOST_NAMED, then how many more."""
-    names = sorted({one.name for one in objectives})
+    names = sorted({objective.name for objective in objectives})
     return (*names[:MOST_NAMED], *([f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []))
 
 
 def reasons(objectives: Sequence[ObjectiveSeen]) -> list[str]:
-    """Each once, with how many it is of, the most frequent first. Reasons that differ in their figures alone are one."""
+    """Each reason once, with its number of objectives, the most frequent first. Reasons that differ only in figures count as one."""
     groups: dict[str, list[ObjectiveSeen]] = {}
-    for one in objectives:
-        groups.setdefault(re.sub(r"\d[\d.,]*", "#", one.why), []).append(one)
+    for objective in objectives:
+        groups.setdefault(re.sub(r"\d[\d.,]*", "#", objective.why), []).append(objective)
     ranked = sorted(groups.values(), key=lambda group: -len(group))
     if len(ranked) == 1:
         return [_why(ranked[0][0])]
     return [f"{len(group)} because {_why(group[0])}" for group in ranked[:MOST_REASONS]]
 
 
-def _why(one: ObjectiveSeen) -> str:
-    return (one.why or "the controller gives no reason")[:MOST_REASON]
+def _why(objective: ObjectiveSeen) -> str:
+    return (objective.why or "the controller gives no reason")[:MOST_REASON]

@@ -1,4 +1,4 @@
-"""What a component's incident says of its kind: what it is for users, and when the incident is over. Pure."""
+"""The words for each kind of component: what its failure means for users, and when the incident resolves."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ WORDS: Mapping[str, Words] = {
     "gateway": Words("no request is served through it", "gateway-down"),
     "telemetry": Words("requests are served, but not measured, and objectives cannot be judged", "telemetry-down"),
     "cache": Words(
-        "requests are served without the cache; live updates and Celery's tasks stand still; pages still go out",
+        "requests are served without the cache; live updates and Celery's tasks do not work; pages still go out",
         "redis-down",
     ),
     "worker": Words(
@@ -33,20 +33,20 @@ WORDS: Mapping[str, Words] = {
         resolves="resolves once it has run tasks for {up_for}",
     ),
     "controller": Words(
-        "objectives are not judged: no page of an objective comes until they are",
+        "objectives are not judged, and cannot page until they are",
         "controller-stopped",
-        is_down="has not been heard of",
-        was_down="was not heard of",
-        again="is heard of again",
-        resolves="resolves once it has been heard of for {up_for}",
+        is_down="has not reported",
+        was_down="did not report",
+        again="reports again",
+        resolves="resolves once it has reported for {up_for}",
     ),
     "observer": Words(
         "whether gateway, telemetry, Redis and replicas are up is not known",
         "observing-stopped",
-        is_down="has stopped: the worker has looked at no component",
-        was_down="had stopped: the worker looked at no component",
-        again="goes on",
-        resolves="resolves once the worker has looked for {up_for}",
+        is_down="has stopped: the worker has probed no component",
+        was_down="had stopped: the worker probed no component",
+        again="probes again",
+        resolves="resolves once the worker has probed for {up_for}",
     ),
     "pool": Words(
         "requests that only this pool can answer fail",
@@ -58,7 +58,7 @@ WORDS: Mapping[str, Words] = {
     ),
     "replica": Words("the other replicas of its pool take its requests", "replica-down"),
     "objectives": Words(
-        "no page of theirs comes until they are judged",
+        "they cannot page until they are judged",
         "objectives-unknown",
         is_down="cannot be judged",
         was_down="could not be judged",

@@ -1,4 +1,4 @@
-"""An alert's objective and figures as JSON: what an incident keeps of the moment. Pure."""
+"""An alert's objective and figures as JSON, which its incident keeps."""
 
 import math
 from typing import Any
@@ -9,8 +9,8 @@ from controlplane.slo.core.objective import Objective, Rolling, Timeslices
 from controlplane.slo.core.sli import Availability, Cost, Histogram, Latency
 
 
-def promise(objective: Objective) -> dict[str, Any]:
-    """What is promised: kind (latency, availability, cost, or the indicator's own name), thresholds with their units, target."""
+def definition(objective: Objective) -> dict[str, Any]:
+    """The objective: kind (latency, availability, cost, or the indicator's own name), thresholds with their units, target."""
     return {
         **indicator(objective),
         "target": objective.target,
@@ -29,28 +29,28 @@ def quantile(objective: Objective) -> float:
 
 def indicator(objective: Objective) -> dict[str, Any]:
     match objective.indicator:
-        case Latency() as one:
+        case Latency() as latency:
             return {
                 "kind": "latency",
-                "measure": one.measure,
-                "threshold_ms": one.threshold_ms,
-                "ttft_definition": one.ttft_definition if one.measure == "ttft" else "",
+                "measure": latency.measure,
+                "threshold_ms": latency.threshold_ms,
+                "ttft_definition": latency.ttft_definition if latency.measure == "ttft" else "",
             }
         case Availability():
             return {"kind": "availability"}
-        case Cost() as one:
-            return {"kind": "cost", "usd_per_1k_tokens": one.usd_per_1k_tokens}
-        case Histogram() as one:
-            return {"kind": "histogram", "metric": one.metric, "threshold": one.threshold}
+        case Cost() as cost:
+            return {"kind": "cost", "usd_per_1k_tokens": cost.usd_per_1k_tokens}
+        case Histogram() as histogram:
+            return {"kind": "histogram", "metric": histogram.metric, "threshold": histogram.threshold}
 
 
 def burning(alert: Alert) -> dict[str, Any]:
-    """Burn rates and the budget at `at_ns`; what is not known is None, and `forever` says that nothing burns."""
+    """Burn rates and the budget at `at_ns`; what is not known is None. `forever`: nothing burns."""
     return {
         "at_ns": alert.at_ns,
         "state": alert.state,
         "severity": alert.severity,
-        "windows": [verdict(one) for one in alert.verdicts],
+        "windows": [verdict(judged) for judged in alert.verdicts],
         "left_share": alert.budget.left_share if alert.budget else None,
         "bad": alert.budget.bad if alert.budget else None,
         "allowed": alert.budget.allowed if alert.budget else None,
@@ -59,22 +59,22 @@ def burning(alert: Alert) -> dict[str, Any]:
     }
 
 
-def verdict(one: Verdict) -> dict[str, Any]:
+def verdict(judged: Verdict) -> dict[str, Any]:
     return {
-        "severity": one.window.severity,
-        "long_s": one.window.long_s,
-        "short_s": one.window.short_s,
-        "threshold": one.threshold,
-        "long": finite(one.long),
-        "short": finite(one.short),
-        "fires": one.fires,
+        "severity": judged.window.severity,
+        "long_s": judged.window.long_s,
+        "short_s": judged.window.short_s,
+        "threshold": judged.threshold,
+        "long": finite(judged.long),
+        "short": finite(judged.short),
+        "fires": judged.fires,
     }
 
 
 def looked_back_s(alert: Alert) -> int:
-    """The long window of the verdict to tell of, s: how far back the burning may have begun."""
-    found = worst(list(alert.verdicts))
-    return found.window.long_s if found else 3600
+    """The long window of the worst verdict, s: how far back the burning may have begun."""
+    worst_verdict = worst(list(alert.verdicts))
+    return worst_verdict.window.long_s if worst_verdict else 3600
 
 
 def finite(value: float | None) -> float | None:

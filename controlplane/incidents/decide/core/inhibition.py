@@ -1,6 +1,6 @@
-"""Which incident explains an alert, so that nobody need be told of that too. Pure.
+"""Finds the incident that explains an alert. The alert is then inhibited: it sends no notice of its own.
 
-What nobody was told of explains nothing: then the alert is the only news.
+An incident that sent no notice itself explains nothing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,12 +13,12 @@ from controlplane.slo.core.alert import Alert
 from controlplane.slo.core.burn import error_budget
 from controlplane.slo.core.sli import Availability, Latency
 
-OUTAGE_RATIO = 0.5  # of the requests in a short window fail: latency is then not the news
+OUTAGE_RATIO = 0.5  # of the requests in a short window fail: latency pages would only repeat it
 
 
 @dataclass(frozen=True, slots=True)
 class Breakdown:
-    """The incident of a component, of which people were told. It explains what fails in `scopes`."""
+    """A component's incident that sent a page. It explains what fails in `scopes`."""
 
     key: str
     scopes: tuple[Mapping[str, str], ...]
@@ -57,26 +57,30 @@ def inhibitor(
     it. A component: another that it is down because of.
     """
     if isinstance(alert, ComponentAlert):
-        told = {one.key for one in incidents if one.told}
-        return next((key for key in alert.explained_by if key in told), None)
-    for one in breakdowns:
-        if one.over_at is None and one.covers(alert):
-            return one.key
+        sent = {incident.key for incident in incidents if incident.queued_as}
+        return next((key for key in alert.explained_by if key in sent), None)
+    for breakdown in breakdowns:
+        if breakdown.over_at is None and breakdown.covers(alert):
+            return breakdown.key
     if isinstance(alert.objective.indicator, Latency):
         for incident in incidents:
-            is_other = incident.outage and incident.told == "page" and incident.key != alert.key
+            is_other = incident.outage and incident.queued_as == "page" and incident.key != alert.key
             if is_other and covers(incident.scope, alert.scope):
                 return incident.key
     return None
 
 
-def recovered(alert: Alert | ComponentAlert, breakdowns: Iterable[Breakdown], now: datetime) -> str | None:
-    """The key of the incident that is over and explains all that fires: as long as the shortest window that fires still reaches back
-    to when the component was down, what it counts may be of that time. What fires for longer is news."""
+def past_breakdown(alert: Alert | ComponentAlert, breakdowns: Iterable[Breakdown], now: datetime) -> str | None:
+    """The key of the resolved incident that explains all that fires. While the shortest window that fires reaches back to when the
+    component was down, its failures may be of that time. An alert that fires for longer is not explained by it."""
     if isinstance(alert, ComponentAlert) or alert.state != "firing":
         return None
-    short_s = min((one.window.short_s for one in alert.verdicts if one.fires), default=0)
-    for one in breakdowns:
-        if one.over_at is not None and now - one.over_at < timedelta(seconds=short_s) and one.covers(alert):
-            return one.key
+    short_s = min((verdict.window.short_s for verdict in alert.verdicts if verdict.fires), default=0)
+    for breakdown in breakdowns:
+        if (
+            breakdown.over_at is not None
+            and now - breakdown.over_at < timedelta(seconds=short_s)
+            and breakdown.covers(alert)
+        ):
+            return breakdown.key
     return None

@@ -1,17 +1,17 @@
-"""What becomes of incidents at a tick: a pure function of those that are open, the alerts, the silences and the time.
+"""Decides what becomes of incidents at a tick, from the open incidents, the alerts, the silences and the time.
 
-One incident is open per alert key. It opens when the alert fires, becomes a page when a ticket's alert does, and is over
-once the alert has been quiet for `hold`: flapping within it stays one incident. `unknown` changes nothing but the clock of the
-hold, which starts anew: what nobody saw was not quiet.
+One incident is open per alert key. It opens when the alert fires, and becomes a page when the alert of a ticket fires as a page.
+It resolves once the alert has been quiet for `hold`, so an alert that flaps within that time stays one incident. `unknown` resolves
+nothing, and the hold time starts again after it.
 
-An alert that is no longer made, though its objective is judged, is of a value that has left the data (a pool that was removed).
-Once it has been gone for all of its windows, no event is left that could burn, and the incident is over. It is over at once
-where the objective was changed so that it no longer judges that scope, or where the component was removed.
+An alert is missing if its objective is judged and no alert of that scope is made, for example because a pool was removed. Once it has
+been missing for its longest window, none of its events is left to burn, and the incident resolves. It resolves at once if the
+objective was changed so that it no longer judges that scope, or if the component was removed.
 
-Everybody is told of each incident by itself, whatever its group. Where somebody is not told of an incident that fires, it
-carries the reason (`Withheld`), and is told of as soon as the reason is gone.
+Each incident sends notices of its own, whatever its group. An incident that fires and sends none has the reason in `Withheld`, and
+sends its notice at the first tick without a reason.
 
-Alerts of objectives and of components go through the same steps. What explains what is in `inhibition.py`.
+Alerts of objectives and of components go through the same steps. `inhibition.py` decides which incident explains which alert.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,24 +19,24 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from controlplane.incidents.components.core.alert import PREFIX, ComponentAlert
-from controlplane.incidents.decide.core.inhibition import Breakdown, inhibitor, is_outage, recovered
+from controlplane.incidents.decide.core.inhibition import Breakdown, inhibitor, is_outage, past_breakdown
 from controlplane.incidents.decide.core.silences import Silence, Subject, silencing
 from controlplane.incidents.decide.core.steps import (
     RULES,
     SENT_AS,
     Cooled,
     Cooling,
-    Eased,
+    Downgraded,
     Escalated,
-    Gone,
-    Held,
+    Missing,
+    NotSent,
     Opened,
     Outage,
+    Queued,
     Resolved,
     Rules,
     Signalled,
     Step,
-    Told,
     Tracked,
     Withheld,
     advance,
@@ -52,7 +52,7 @@ Takes = Callable[[Signal, Severity], bool]
 """Whether any enabled destination takes notices of that alert at that severity."""
 
 
-def everybody(alert: Signal, severity: Severity) -> bool:
+def takes_everything(alert: Signal, severity: Severity) -> bool:
     return True
 
 
@@ -63,14 +63,14 @@ def decide(
     cooling: Mapping[str, Cooling],
     now: datetime,
     rules: Rules = RULES,
-    takes: Takes = everybody,
+    takes: Takes = takes_everything,
     breakdowns: Sequence[Breakdown] = (),
 ) -> list[Step]:
-    """The steps of this tick, in order. What may explain others is looked at first: it must be known before what it explains.
+    """The steps of this tick, in order. Alerts that may explain others come first.
 
     `breakdowns`: of components, for alerts of objectives.
     """
-    tracked = {one.key: one for one in incidents}
+    tracked = {incident.key: incident for incident in incidents}
     judged = {alert.key: alert for alert in alerts}
     steps: list[Step] = []
     for key in sorted(judged, key=lambda key: (_rank(judged[key]), key)):
@@ -92,33 +92,33 @@ def _rank(alert: Signal) -> int:
 
 
 def _unjudged(incident: Tracked, siblings: Sequence[Alert], now: datetime) -> Iterator[Step]:
-    """No alert was made for an incident. `siblings`: those of its objective; where one of them is unknown, so is this."""
+    """Steps of an incident without an alert. `siblings`: the alerts of its objective. If one of them is unknown, so is this."""
     key = incident.key
     if key.startswith(PREFIX) or (siblings and not siblings[0].objective.judges(incident.scope)):
-        yield Resolved(key, "changed", incident.told)
-    elif not siblings or any(one.state == "unknown" for one in siblings):
-        if incident.gone_since:
-            yield Gone(key, None)
+        yield Resolved(key, "changed", incident.queued_as)
+    elif not siblings or any(sibling.state == "unknown" for sibling in siblings):
+        if incident.missing_since:
+            yield Missing(key, None)
         if incident.signal != "unknown":
             yield Signalled(key, "unknown", now)
     else:
         for_s = longest_s(siblings[0].objective, incident.severity)
-        if incident.gone_since is None:
-            yield Gone(key, now, for_s)
-        elif now - incident.gone_since >= timedelta(seconds=for_s):
-            yield Resolved(key, "gone", incident.told, for_s)
+        if incident.missing_since is None:
+            yield Missing(key, now, for_s)
+        elif now - incident.missing_since >= timedelta(seconds=for_s):
+            yield Resolved(key, "missing", incident.queued_as, for_s)
 
 
 def longest_s(objective: Objective, severity: Severity) -> int:
-    """The longest window by which it fires as severe: what no event of that time burned can not fire any more."""
+    """The longest window of that severity, s: older events cannot make it fire."""
     return max(
-        (one.long_s for one in objective.windows if one.severity == severity),
-        default=max((one.long_s for one in objective.windows), default=0),
+        (window.long_s for window in objective.windows if window.severity == severity),
+        default=max((window.long_s for window in objective.windows), default=0),
     )
 
 
 def _saw_any(alert: Signal) -> bool:
-    """Whether a request came lately: an alert is quiet without any, too."""
+    """Whether a request came lately. Without any, an alert is quiet too."""
     return isinstance(alert, ComponentAlert) or any(verdict.short is not None for verdict in alert.verdicts)
 
 
@@ -158,14 +158,14 @@ class _Tick:
         return self.tracked.get(self.alert.key)
 
     def _steps(self) -> Iterator[Step]:
-        """Lazily: each step sees what those before it have changed."""
-        alert, over = self.alert, recovered(self.alert, self.breakdowns, self.now)
+        """Lazily: each step sees what the steps before it changed."""
+        alert, over = self.alert, past_breakdown(self.alert, self.breakdowns, self.now)
         state = "quiet" if over else alert.state
         if self.incident is None:
             yield from self._closed(over)
             return
-        if self.incident.gone_since:
-            yield Gone(alert.key, None)
+        if self.incident.missing_since:
+            yield Missing(alert.key, None)
         if state != self.incident.signal:
             yield Signalled(alert.key, state, self.now, over or "")
         if state == "firing":
@@ -175,8 +175,8 @@ class _Tick:
 
     def _resolved(self, incident: Tracked, over: str | None) -> Resolved:
         if over:
-            return Resolved(incident.key, "recovered", incident.told, by=over)
-        return Resolved(incident.key, "quiet" if _saw_any(self.alert) else "silent", incident.told)
+            return Resolved(incident.key, "explained", incident.queued_as, by=over)
+        return Resolved(incident.key, "quiet" if _saw_any(self.alert) else "silent", incident.queued_as)
 
     def _closed(self, over: str | None) -> Iterator[Step]:
         if over:
@@ -187,7 +187,7 @@ class _Tick:
             yield from self._open()
 
     def _cools(self) -> bool:
-        """What a person resolved; but a page after a ticket is news."""
+        """Whether a person resolved it lately. A page after a ticket opens all the same."""
         if self.cooling is None or self.now >= self.cooling.until:
             return False
         return not (self.alert.severity == "page" and self.cooling.severity == "ticket")
@@ -195,39 +195,39 @@ class _Tick:
     def _open(self) -> Iterator[Step]:
         alert = self.alert
         yield Opened(alert.key, alert.severity or "page", alert.scope, is_outage(alert))
-        yield from self._tell()
+        yield from self._notify()
 
     def _firing(self, incident: Tracked) -> Iterator[Step]:
         key, severity = self.alert.key, self.alert.severity or "page"
         if self.alert.maintenance:
-            yield from self._tell()
+            yield from self._notify()
             return
         if severity == "page" and incident.severity == "ticket":
             yield Escalated(key)
-        elif severity == "page" and incident.eased_since:
-            yield Eased(key, None)
+        elif severity == "page" and incident.downgraded_since:
+            yield Downgraded(key, None)
         elif severity == "ticket" and incident.severity == "page":
-            if incident.eased_since is None:
-                yield Eased(key, self.now)
-            elif self._over(incident.eased_since):
-                yield Resolved(key, "eased", incident.told)
+            if incident.downgraded_since is None:
+                yield Downgraded(key, self.now)
+            elif self._over(incident.downgraded_since):
+                yield Resolved(key, "downgraded", incident.queued_as)
                 yield from self._open()
                 return
         if is_outage(self.alert) != incident.outage:
             yield Outage(key, not incident.outage)
-        yield from self._tell()
+        yield from self._notify()
 
-    def _tell(self) -> Iterator[Step]:
+    def _notify(self) -> Iterator[Step]:
         incident = self.incident
-        if incident is None or incident.told == incident.severity:
+        if incident is None or incident.queued_as == incident.severity:
             if incident and incident.withheld:
-                yield Held(incident.key, None)
+                yield NotSent(incident.key, None)
             return
         reason = self._reason(incident)
         if reason is None:
-            yield Told(incident.key, incident.severity, incident.told)
+            yield Queued(incident.key, incident.severity, incident.queued_as)
         elif reason != incident.withheld:
-            yield Held(incident.key, reason)
+            yield NotSent(incident.key, reason)
 
     def _reason(self, incident: Tracked) -> Withheld | None:
         if self.alert.maintenance:
@@ -238,8 +238,8 @@ class _Tick:
             return Withheld("inhibited", by)
         if incident.acknowledged:
             return Withheld("acknowledged")
-        if incident.eased_since:
-            return Withheld("easing")
+        if incident.downgraded_since:
+            return Withheld("downgraded")
         return None if self.takes(self.alert, incident.severity) else Withheld("nobody", SENT_AS[incident.severity])
 
     def _over(self, since: datetime | None) -> bool:

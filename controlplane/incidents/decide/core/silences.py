@@ -1,4 +1,4 @@
-"""Silences as plain values: what they match, and when. Pure."""
+"""Silences as plain values: what they match, and when."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ FIELDS = ("objective", "component", "owner", "severity", *DIMENSIONS)
 LABEL = "label."
 LONGEST = 200
 PATTERN = rf"^({'|'.join(FIELDS)}|label\.[^=!\s\x00-\x1f\x7f-\x9f]+)!?=[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
-"""Every text that `matcher` takes in the form in which it writes one."""
+"""Matches every text that `matcher` takes, as `str()` of a matcher writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Matcher:
     value: str  # `*` stands for any characters
 
     def matches(self, subject: Subject) -> bool:
-        """Of what has no such value only a pattern that takes the empty text is true."""
+        """A subject without that value has the empty text."""
         return fnmatchcase(subject.value(self.name), self.value.replace("[", "[[]")) == (self.op == "=")
 
     def __str__(self) -> str:
@@ -63,7 +63,7 @@ def matcher(text: str) -> Matcher:
 
 @dataclass(frozen=True, slots=True)
 class Silence:
-    """All matchers must match. Half-open: `starts_at <= now < ends_at`."""
+    """All matchers must match, while `starts_at <= now < ends_at`."""
 
     id: str
     matchers: tuple[Matcher, ...]
@@ -71,13 +71,15 @@ class Silence:
     ends_at: datetime
 
     def covers(self, subject: Subject, now: datetime) -> bool:
-        """A silence without matchers would hide everything: it covers nothing."""
+        """A silence without matchers covers nothing, and not everything."""
         in_time = self.starts_at <= now < self.ends_at
-        return in_time and bool(self.matchers) and all(one.matches(subject) for one in self.matchers)
+        return in_time and bool(self.matchers) and all(matcher.matches(subject) for matcher in self.matchers)
 
 
 def silencing(silences: Iterable[Silence], subject: Subject, now: datetime) -> Silence | None:
-    """The one that lasts longest, so that its end is when the subject may be heard again."""
+    """The silence that lasts longest of those that cover it."""
     return max(
-        (one for one in silences if one.covers(subject, now)), key=lambda one: (one.ends_at, one.id), default=None
+        (silence for silence in silences if silence.covers(subject, now)),
+        key=lambda silence: (silence.ends_at, silence.id),
+        default=None,
     )

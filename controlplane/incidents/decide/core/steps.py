@@ -1,4 +1,4 @@
-"""What may become of an incident at a tick, and the incident after it. Pure; `machine.py` decides."""
+"""The steps that an incident can take at a tick, and the incident after each. `machine.py` decides on them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -9,7 +9,7 @@ from controlplane.incidents.notify.core.notice import NoticeSeverity
 from controlplane.slo.core.alert import State
 from controlplane.slo.core.windows import Severity
 
-Kind = Literal["silenced", "inhibited", "maintenance", "acknowledged", "easing", "nobody"]
+Kind = Literal["silenced", "inhibited", "maintenance", "acknowledged", "downgraded", "nobody"]
 
 SENT_AS: Mapping[Severity, NoticeSeverity] = {"page": "critical", "ticket": "warning"}
 """The severity of an incident's notices, which destinations choose by."""
@@ -17,8 +17,8 @@ SENT_AS: Mapping[Severity, NoticeSeverity] = {"page": "critical", "ticket": "war
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """`hold`: for how long an alert must have been quiet. Longer than two ticks of a slow controller, far shorter than a person's
-    patience with a page that is over. `cool_down`: what a person resolved stays resolved for so long, though it still fires."""
+    """`hold`: an incident resolves once its alert has been quiet for so long, which is more than two ticks of a slow controller.
+    `cool_down`: an incident that a person resolved stays resolved for so long, though its alert fires."""
 
     hold: timedelta = timedelta(minutes=2)
     cool_down: timedelta = timedelta(minutes=15)
@@ -29,8 +29,8 @@ RULES = Rules()
 
 @dataclass(frozen=True, slots=True)
 class Withheld:
-    """Why nobody is told. `by`: the silence's id, the inhibiting alert's key, or the notice's severity that no destination takes
-    (`nobody`); empty for the others. `easing`: of a page that no longer fires as one, and that will be a ticket."""
+    """Why no notice is sent. `by`: the silence's id, the inhibiting alert's key, or the severity that no destination takes (`nobody`);
+    empty for the others. `downgraded`: a page that fires only as a ticket by now, and will become one."""
 
     kind: Kind
     by: str = ""
@@ -43,14 +43,14 @@ class Tracked:
     key: str
     severity: Severity
     scope: Mapping[str, str] = field(default_factory=dict)
-    told: Severity | None = None
+    queued_as: Severity | None = None  # the severity of its notice in the outbox
     withheld: Withheld | None = None
     acknowledged: bool = False
     outage: bool = False
     signal: State = "firing"
     quiet_since: datetime | None = None
-    eased_since: datetime | None = None  # it fires, but no longer as a page
-    gone_since: datetime | None = None  # its objective is judged, and it is not
+    downgraded_since: datetime | None = None  # it fires, but no longer as a page
+    missing_since: datetime | None = None  # its objective is judged, and no alert of it is made
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +71,14 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Escalated:
-    """From ticket to page. An acknowledgement was of the ticket: the page wants one of its own."""
+    """From ticket to page. The ticket's acknowledgement does not count for the page."""
 
     key: str
 
 
 @dataclass(frozen=True, slots=True)
-class Eased:
-    """Fires no longer as a page (or, with None, does again)."""
+class Downgraded:
+    """It fires only as a ticket (or, with None, as a page again)."""
 
     key: str
     since: datetime | None
@@ -94,7 +94,7 @@ class Outage:
 
 @dataclass(frozen=True, slots=True)
 class Signalled:
-    """`by`: it is quiet because the component of that incident is up again."""
+    """`by`: the incident whose component is up again, where the alert is quiet for that reason."""
 
     key: str
     state: State
@@ -103,8 +103,8 @@ class Signalled:
 
 
 @dataclass(frozen=True, slots=True)
-class Gone:
-    """Not in the data any more, `for_s` before it is over (or, with None, it is again, or nobody can tell)."""
+class Missing:
+    """The alert is missing, and resolves after `for_s` (or, with None: it is back, or its objective is unknown)."""
 
     key: str
     since: datetime | None
@@ -112,16 +112,16 @@ class Gone:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """Not told, and why; None: the reason is gone, and there is nothing to tell."""
+class NotSent:
+    """No notice is sent, and why. None: there is no reason any more, and nothing to send."""
 
     key: str
     withheld: Withheld | None
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """`before`: the severity that was told until now, which is withdrawn."""
+class Queued:
+    """Its notice goes into the outbox. `before`: the severity of the notice that this one replaces."""
 
     key: str
     severity: Severity
@@ -130,25 +130,25 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """`silent`: quiet, because no request came. `eased`: it goes on as a ticket, which is opened next. `gone`: not in the data for
-    `for_s`. `changed`: its objective no longer judges that scope, or the component was removed. `recovered`: what still burns is of
-    the time when the component of the incident `by` was down."""
+    """`silent`: quiet, because no request came. `downgraded`: it goes on as a ticket, which opens next. `missing`: for `for_s`.
+    `changed`: its objective no longer judges that scope, or the component was removed. `explained`: the failures that still fire are
+    of the time when the component of the incident `by` was down."""
 
     key: str
-    why: Literal["quiet", "silent", "eased", "gone", "changed", "recovered"]
-    told: Severity | None
+    why: Literal["quiet", "silent", "downgraded", "missing", "changed", "explained"]
+    queued_as: Severity | None
     for_s: int = 0
     by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Cooled:
-    """Quiet after a person had resolved it: if it fires again, that is news."""
+    """Quiet after a person resolved it: if it fires again, a new incident opens."""
 
     key: str
 
 
-Step = Opened | Escalated | Eased | Outage | Signalled | Gone | Held | Told | Resolved | Cooled
+Step = Opened | Escalated | Downgraded | Outage | Signalled | Missing | NotSent | Queued | Resolved | Cooled
 
 
 def advance(before: Tracked | None, step: Step) -> Tracked | None:
@@ -159,19 +159,19 @@ def advance(before: Tracked | None, step: Step) -> Tracked | None:
         return None
     match step:
         case Escalated():
-            return replace(before, severity="page", acknowledged=False, eased_since=None)
-        case Eased():
-            return replace(before, eased_since=step.since)
+            return replace(before, severity="page", acknowledged=False, downgraded_since=None)
+        case Downgraded():
+            return replace(before, downgraded_since=step.since)
         case Outage():
             return replace(before, outage=step.lasts)
         case Signalled():
             return replace(before, signal=step.state, quiet_since=step.at if step.state == "quiet" else None)
-        case Gone():
-            return replace(before, signal="unknown", quiet_since=None, gone_since=step.since)
-        case Held():
+        case Missing():
+            return replace(before, signal="unknown", quiet_since=None, missing_since=step.since)
+        case NotSent():
             return replace(before, withheld=step.withheld)
-        case Told():
-            return replace(before, told=step.severity, withheld=None)
+        case Queued():
+            return replace(before, queued_as=step.severity, withheld=None)
         case Resolved():
             return None
     return before

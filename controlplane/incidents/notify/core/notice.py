@@ -1,4 +1,4 @@
-"""What is to be told to the outside, as plain values: `delivery` turns them into PagerDuty's, Slack's and our own webhooks."""
+"""Notices and changes as plain values. `delivery` sends them to destinations."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,13 +17,13 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One step in an incident's life. Notices of one `key` are delivered in the order of `sequence`, each at least once."""
+    """One action on an incident. Notices of one `key` are delivered in the order of `sequence`, each at least once."""
 
     action: NoticeAction
-    key: str  # the incident's own, at most 255 characters: PagerDuty's dedup_key; a new incident of the same alert has a new one
+    key: str  # at most 255 characters; PagerDuty's dedup_key. A new incident of the same alert has a new key
     sequence: int
     at: datetime  # aware
-    summary: str  # what a person reads first; at most 1024 characters
+    summary: str  # at most 1024 characters
     severity: NoticeSeverity
     source: str
     team: str = ""  # whose destinations; empty: the default ones
@@ -32,12 +32,12 @@ class Notice:
     kind: str = ""  # PagerDuty's class
     details: Mapping[str, Any] = field(default_factory=dict)  # JSON
     links: tuple[Link, ...] = ()
-    known_to: str = ""  # the kind of destination that it came from, such as "pagerduty": those are not told of it again
+    known_to: str = ""  # the kind of destination where it was done, such as "pagerduty": it is not sent back there
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Something was changed, and nobody need act: a policy revision, a deployment."""
+    """A policy revision or a deployment. Nobody has to act on it."""
 
     summary: str
     source: str

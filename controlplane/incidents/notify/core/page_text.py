@@ -1,7 +1,7 @@
-"""What a person is told of an incident, composed from plain values: the summary first, then each thing by itself. Pure.
+"""Composes the text of an incident's page: a summary in one sentence, and details by name. A summary reads:
 
 "premium chat TTFT p95 is 142 ms against 100 ms; 68 % of the burn is queue time on prompts of 4-8k tokens in pool chat-large,
-since policy revision 14 (02:14 UTC); 31 % of the budget left, gone in 2 h; owner: serving; https://runbooks/chat-ttft"
+since policy revision 14 (02:14 UTC); 31 % of the budget left, used up in 2 h; owner: serving; https://runbooks/chat-ttft"
 """
 
 import re
@@ -17,17 +17,17 @@ LONGEST = 1024
 MEASURES = {"ttft": "TTFT", "itl": "ITL", "e2e": "E2E"}
 DIMENSION_NAMES = {"prompt_bucket": "prompt length"}
 MOST_SEGMENTS = 2
-LEAST_SHARE = 0.5  # of the bad requests: a smaller segment is not whom it concerns
-LEAST_STAGE = 0.2  # of the burn: below it no single stage is to blame
+LEAST_SHARE = 0.5  # of the bad requests: smaller segments are not named
+LEAST_STAGE = 0.2  # of the burn: below it no stage is named
 NEAR_S = 300  # a change so soon before the first bad minute is named as its beginning
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All that the text is made of. `promise`, `burning`: frozen.py, or components/frozen.py; `attribution`: attribution/ask.py."""
+    """The values of the text. `definition`, `burning`: as `alert_record.py` makes them; `attribution`: attribution/questions.py."""
 
     name: str  # the objective's or the component's
-    promise: Mapping[str, Any]
+    definition: Mapping[str, Any]
     scope: Mapping[str, str]
     burning: Mapping[str, Any]
     attribution: Mapping[str, Any] | None = None
@@ -39,11 +39,11 @@ class Facts:
 
 
 def summary(facts: Facts) -> str:
-    """At most LONGEST characters; what matters first, so that a phone's first line says what is wrong."""
+    """At most LONGEST characters. What is wrong comes first, for the first line on a phone."""
     parts = [
         f"{subject(facts)} {measured(facts)}",
         blame(facts),
-        facts.resolves if is_component(facts.promise) else "",
+        facts.resolves if is_component(facts.definition) else "",
         budget(facts.burning),
         f"owner: {facts.owner}" if facts.owner else "no owner",
         facts.runbook or "no runbook",
@@ -51,25 +51,25 @@ def summary(facts: Facts) -> str:
     return shortened("; ".join(part for part in parts if part))
 
 
-def is_component(promise: Mapping[str, Any]) -> bool:
-    return promise.get("kind") == "component"
+def is_component(definition: Mapping[str, Any]) -> bool:
+    return definition.get("kind") == "component"
 
 
 def state(facts: Facts) -> str:
     """How it is now, in a clause: `21.3 times too fast over 1 h and 5 min`, `gateway is down since 21:50:05 UTC`."""
-    if is_component(facts.promise):
+    if is_component(facts.definition):
         return f"{component_text.subject(facts)} {component_text.measured(facts)}"
     return burn_text(facts.burning)
 
 
 def sentence(clause: str) -> str:
-    """With a capital at its beginning."""
+    """The clause with a capital letter."""
     return f"{clause[:1].upper()}{clause[1:]}"
 
 
 def subject(facts: Facts) -> str:
     """`premium chat TTFT p95`, `chat-large availability`; of a component its name."""
-    if is_component(facts.promise):
+    if is_component(facts.definition):
         return component_text.subject(facts)
     scope = facts.scope
     whom = " ".join(value for value in (scope.get("tier"), scope.get("model") or scope.get("variant")) if value)
@@ -78,91 +78,91 @@ def subject(facts: Facts) -> str:
     where += [f"for tenant {scope['tenant']}"] if scope.get("tenant") else []
     where += [f"on prompts of {tokens(scope['prompt_bucket'])} tokens"] if scope.get("prompt_bucket") else []
     where += [f"of requests without a {name.replace('_', ' ')}" for name, value in scope.items() if not value]
-    return " ".join((whom or "all traffic", quantity(facts.promise), *where))
+    return " ".join((whom or "all traffic", quantity(facts.definition), *where))
 
 
-def quantity(promise: Mapping[str, Any]) -> str:
+def quantity(definition: Mapping[str, Any]) -> str:
     """`TTFT p95`, `queue time p99`, `availability`, `cost per 1,000 tokens p95`."""
-    if promise.get("kind") == "latency":
-        measure = str(promise.get("measure", ""))
-        return f"{MEASURES.get(measure, f'{measure} time')} {percentile(promise)}"
-    if promise.get("kind") == "cost":
-        return f"cost per 1,000 tokens {percentile(promise)}"
-    if promise.get("kind") == "histogram":
-        return f"{promise.get('metric')} {percentile(promise)}"
-    return "component down" if is_component(promise) else "availability"
+    if definition.get("kind") == "latency":
+        measure = str(definition.get("measure", ""))
+        return f"{MEASURES.get(measure, f'{measure} time')} {percentile(definition)}"
+    if definition.get("kind") == "cost":
+        return f"cost per 1,000 tokens {percentile(definition)}"
+    if definition.get("kind") == "histogram":
+        return f"{definition.get('metric')} {percentile(definition)}"
+    return "component down" if is_component(definition) else "availability"
 
 
-def quantile(promise: Mapping[str, Any]) -> float:
-    return float(promise.get("quantile") or promise.get("target") or 0)
+def quantile(definition: Mapping[str, Any]) -> float:
+    return float(definition.get("quantile") or definition.get("target") or 0)
 
 
-def percentile(promise: Mapping[str, Any]) -> str:
-    """A target of 0.95 is kept when p95 is under the threshold."""
-    return f"p{quantile(promise) * 100:.6g}"
+def percentile(definition: Mapping[str, Any]) -> str:
+    """`p95` of a target of 0.95: the objective holds if p95 is below the threshold."""
+    return f"p{quantile(definition) * 100:.6g}"
 
 
 def measured(facts: Facts) -> str:
     """`is 142 ms against 100 ms`; where it could not be measured, how fast the budget burns."""
-    if is_component(facts.promise):
+    if is_component(facts.definition):
         return component_text.measured(facts)
-    against, value = threshold(facts.promise), facts.burning.get("value")
+    against, value = threshold(facts.definition), facts.burning.get("value")
     if value is None:
         value = (facts.attribution or {}).get("value")
     burn, is_known = burn_text(facts.burning), facts.burning.get("state") != "unknown"
     if value is None or not against:
         said = f"{'burns' if is_known else 'burned'} its budget {burn}".rstrip()
     else:
-        said = f"{'is' if is_known else 'was'} {amount(facts.promise, float(value))} against {against}"
+        said = f"{'is' if is_known else 'was'} {amount(facts.definition, float(value))} against {against}"
     return said if is_known else f"{said} when it was last measured; what it is now is not known"
 
 
-def threshold(promise: Mapping[str, Any]) -> str:
-    match promise.get("kind"):
+def threshold(definition: Mapping[str, Any]) -> str:
+    match definition.get("kind"):
         case "latency":
-            return amount(promise, float(promise["threshold_ms"]))
+            return amount(definition, float(definition["threshold_ms"]))
         case "cost":
-            return amount(promise, float(promise["usd_per_1k_tokens"]))
+            return amount(definition, float(definition["usd_per_1k_tokens"]))
         case "availability":
-            return amount(promise, quantile(promise))
+            return amount(definition, quantile(definition))
     return ""
 
 
-def amount(promise: Mapping[str, Any], value: float) -> str:
-    match promise.get("kind"):
+def amount(definition: Mapping[str, Any], value: float) -> str:
+    match definition.get("kind"):
         case "latency":
             return TEXT.ms(value)
         case "cost":
             return f"${value:.4g}"
-    return TEXT.target(value) if value == quantile(promise) else TEXT.precise(value)
+    return TEXT.target(value) if value == quantile(definition) else TEXT.precise(value)
 
 
 def blame(facts: Facts) -> str:
-    """Which component is down now, which stage burned it, for whom, since when, and what was changed then."""
-    if is_component(facts.promise):
+    """Which component is down, which stage used the budget, for whom, since when, and what was changed then."""
+    if is_component(facts.definition):
         return component_text.cause(facts)
     down = "; ".join(facts.burning.get("down") or [])
     return f"{down}; {stages_blamed(facts)}" if down else stages_blamed(facts)
 
 
 def stages_blamed(facts: Facts) -> str:
-    found = facts.attribution
-    if not found:
+    attribution = facts.attribution
+    if not attribution:
         return f"stage and segment not known ({facts.missing})" if facts.missing else "stage and segment not known"
-    stage, segments = stage_text(facts.promise, found), segment_text(found.get("segments") or [])
-    since = since_text(found)
+    stage, segments = stage_text(facts.definition, attribution), segment_text(attribution.get("segments") or [])
+    since = since_text(attribution)
     said = " ".join(part for part in (stage, segments) if part)
     return ", ".join(part for part in (said, since) if part)
 
 
-def stage_text(promise: Mapping[str, Any], found: Mapping[str, Any]) -> str:
-    stages: Sequence[Mapping[str, Any]] = found.get("stages") or []
+def stage_text(definition: Mapping[str, Any], attribution: Mapping[str, Any]) -> str:
+    stages: Sequence[Mapping[str, Any]] = attribution.get("stages") or []
     if not stages or stages[0]["share"] < LEAST_STAGE:
         return "no single stage stands out"
     stage, percent = name_of(str(stages[0]["stage"])), TEXT.share(float(stages[0]["share"]))
-    if promise.get("kind") == "availability":
+    if definition.get("kind") == "availability":
         return f"{percent} of the failures are in {stage}"
-    if promise.get("kind") == "cost":
+    if definition.get("kind") == "cost":
         return ""
     return f"{percent} of the burn is {stage} time"
 
@@ -173,14 +173,16 @@ def name_of(stage: str) -> str:
 
 def segment_text(segments: Sequence[Mapping[str, Any]]) -> str:
     """`on prompts of 4-8k tokens in pool chat-large`, of segments that hold at least LEAST_SHARE of what was bad."""
-    told = [one for one in segments if float(one["chosen_share"]) >= LEAST_SHARE and not _trivial(one)][:MOST_SEGMENTS]
+    shown = [entry for entry in segments if float(entry["chosen_share"]) >= LEAST_SHARE and not _trivial(entry)][
+        :MOST_SEGMENTS
+    ]
     order = {"prompt_bucket": 0, "tenant": 1, "tier": 2}
-    told.sort(key=lambda one: order.get(str(one["dimension"]), 5))
-    return " ".join(segment(str(one["dimension"]), str(one["value"])) for one in told)
+    shown.sort(key=lambda entry: order.get(str(entry["dimension"]), 5))
+    return " ".join(segment(str(entry["dimension"]), str(entry["value"])) for entry in shown)
 
 
 def _trivial(segment: Mapping[str, Any]) -> bool:
-    """What the cache answers meets neither queue nor model: that the slow ones missed it says nothing."""
+    """Requests that the cache answers meet no queue and no model, so slow requests are always misses."""
     return bool(segment["dimension"] == "cache" and segment["value"] == "miss")
 
 
@@ -213,10 +215,10 @@ def tokens(bucket: str) -> str:
     return f"{low // 1024}k+" if high is None else f"{low // 1024}-{high // 1024}k"
 
 
-def since_text(found: Mapping[str, Any]) -> str:
-    """A change is named as the beginning only where it came just before; an earlier one is named beside the time."""
-    since_ns = found.get("since_ns")
-    changes: Sequence[Mapping[str, Any]] = found.get("changes") or []
+def since_text(attribution: Mapping[str, Any]) -> str:
+    """A change just before the first bad minute is named as the beginning, an earlier one beside the time."""
+    since_ns = attribution.get("since_ns")
+    changes: Sequence[Mapping[str, Any]] = attribution.get("changes") or []
     if not isinstance(since_ns, int):
         return ""
     if not changes:
@@ -229,57 +231,61 @@ def since_text(found: Mapping[str, Any]) -> str:
 
 
 def budget(burning: Mapping[str, Any]) -> str:
-    """`31 % of the budget left, gone in 2 h`."""
+    """`31 % of the budget left, used up in 2 h`."""
     left = burning.get("left_share")
     if left is None:
         return ""
     if left <= 0:
-        return f"the budget is gone ({TEXT.share(1 - float(left))} spent)"
+        return f"the budget is used up ({TEXT.share(1 - float(left))} spent)"
     lasts = burning.get("lasts_s")
-    gone = f", gone in {TEXT.duration(float(lasts))}" if lasts is not None else ""
-    return f"{TEXT.share(float(left))} of the budget left{gone}"
+    lasting = f", used up in {TEXT.duration(float(lasts))}" if lasts is not None else ""
+    return f"{TEXT.share(float(left))} of the budget left{lasting}"
 
 
 def burn_text(burning: Mapping[str, Any]) -> str:
     """`21.3 times too fast over 1 h and 5 min`, of the fastest window that fires."""
-    firing = [one for one in burning.get("windows") or [] if one.get("fires") and one.get("long") is not None]
+    firing = [
+        window for window in burning.get("windows") or [] if window.get("fires") and window.get("long") is not None
+    ]
     if not firing:
         return ""
-    one = max(firing, key=lambda window: (window["severity"] == "page", window["threshold"]))
-    return f"{one['long']:.3g} times too fast over {TEXT.duration(one['long_s'])} and {TEXT.duration(one['short_s'])}"
+    fastest = max(firing, key=lambda window: (window["severity"] == "page", window["threshold"]))
+    return f"{fastest['long']:.3g} times too fast over {TEXT.duration(fastest['long_s'])} and {TEXT.duration(fastest['short_s'])}"
 
 
 def details(facts: Facts) -> dict[str, Any]:
-    """The same, each thing under its name: a page's custom details."""
-    if is_component(facts.promise):
+    """The same by name: a page's custom details."""
+    if is_component(facts.definition):
         return component_details(facts)
-    found = facts.attribution or {}
+    attribution = facts.attribution or {}
     stages = [
-        f"{one['stage']} {TEXT.share(float(one['share']))}" for one in found.get("stages") or [] if one["share"] >= 0.01
+        f"{stage['stage']} {TEXT.share(float(stage['share']))}"
+        for stage in attribution.get("stages") or []
+        if stage["share"] >= 0.01
     ]
     segments = [
-        f"{DIMENSION_NAMES.get(one['dimension'], one['dimension'])} {one['value'] or 'unknown'}: "
-        f"{TEXT.share(float(one['chosen_share']))} of the bad requests, {TEXT.share(float(one['rest_share']))} of the others"
-        for one in found.get("segments") or []
+        f"{DIMENSION_NAMES.get(entry['dimension'], entry['dimension'])} {entry['value'] or 'unknown'}: "
+        f"{TEXT.share(float(entry['chosen_share']))} of the bad requests, {TEXT.share(float(entry['rest_share']))} of the others"
+        for entry in attribution.get("segments") or []
     ]
     written: dict[str, Any] = {
         "objective": facts.name,
         "scope": ", ".join(f"{name}={value or '(none)'}" for name, value in sorted(facts.scope.items()))
         or "all traffic",
-        "now": f"{quantity(facts.promise)} {measured(facts)}",
+        "now": f"{quantity(facts.definition)} {measured(facts)}",
         "burn": burn_text(facts.burning),
         "budget": budget(facts.burning),
         "stages": stages or (f"not known: {facts.missing}" if facts.missing else ""),
         "segments": segments,
         "components down": list(facts.burning.get("down") or []),
-        "since": since_text(found),
+        "since": since_text(attribution),
         "changed before": [
-            f"{one['summary']} at {minute(int(one['at_ns']))} UTC" for one in found.get("changes") or []
+            f"{change['summary']} at {minute(int(change['at_ns']))} UTC" for change in attribution.get("changes") or []
         ],
-        "bad requests": f"{found['bad']:,} of {found['total']:,}" if found.get("total") else "",
-        "exemplar traces": list(found.get("traces") or []),
+        "bad requests": f"{attribution['bad']:,} of {attribution['total']:,}" if attribution.get("total") else "",
+        "exemplar traces": list(attribution.get("traces") or []),
         "resolves": facts.resolves,
-        "known causes": [one["summary"] for one in found.get("causes") or []],
+        "known causes": [cause["summary"] for cause in attribution.get("causes") or []],
         "owner": facts.owner or "none",
         "runbook": facts.runbook or "none",
         "labels": dict(facts.labels),
@@ -289,7 +295,7 @@ def details(facts: Facts) -> dict[str, Any]:
 
 def component_details(facts: Facts) -> dict[str, Any]:
     written = {
-        "component": facts.promise.get("component"),
+        "component": facts.definition.get("component"),
         "scope": ", ".join(f"{name}={value}" for name, value in sorted(facts.scope.items())) or "all traffic",
         "now": f"{subject(facts)} {measured(facts)}",
         "cause": blame(facts),
@@ -305,16 +311,16 @@ def component(scope: Mapping[str, str]) -> str:
 
 
 def group(scope: Mapping[str, str], owner: str) -> str:
-    """Incidents of one model and owner are shown together; each is told by itself."""
+    """Incidents of one model and owner are shown together. Each sends its own notices."""
     return " · ".join((scope.get("model") or "all models", owner or "no owner"))
 
 
 def links(page: str, facts: Facts, latency: str = "", traces: Sequence[tuple[str, str]] = ()) -> tuple[Link, ...]:
     """`page`: the incident's; `traces`: ids with their addresses. All absolute."""
-    found = [Link(page, "Incident")]
-    found += [Link(facts.runbook, "Runbook")] if facts.runbook.startswith(("http://", "https://")) else []
-    found += [Link(latency, "Latency at that time")] if latency else []
-    return (*found, *(Link(href, f"Trace {trace_id[:8]}") for trace_id, href in traces))
+    shown = [Link(page, "Incident")]
+    shown += [Link(facts.runbook, "Runbook")] if facts.runbook.startswith(("http://", "https://")) else []
+    shown += [Link(latency, "Latency at that time")] if latency else []
+    return (*shown, *(Link(href, f"Trace {trace_id[:8]}") for trace_id, href in traces))
 
 
 def shortened(text: str, longest: int = LONGEST) -> str:

@@ -10,9 +10,9 @@ from controlplane.incidents.notify.core.notice import Change, Notice
 
 
 def enqueue(notice: Notice | Change) -> bool:
-    """Write it into the outbox, for each destination that takes it. Call inside the transaction that makes it true.
+    """Write it into the outbox, for each destination that takes it. Call inside the transaction of what it says.
 
-    False where no destination takes it: then nobody is told.
+    False where no destination takes it: then nobody is notified.
     Raises ValueError for a key or summary that is empty or too long, IntegrityError for a sequence that its key already had.
     """
     from controlplane.incidents.notify.delivery.outbox import put

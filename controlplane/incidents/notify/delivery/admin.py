@@ -1,4 +1,4 @@
-"""Destinations, what was sent to them, and the secrets of webhooks that come in. No secret is ever shown again."""
+"""Destinations, deliveries and the secrets of inbound webhooks in the admin. No secret is ever shown."""
 
 from datetime import timedelta
 from typing import Any
@@ -36,7 +36,7 @@ class DestinationAdmin(ModelAdmin):
 
     @admin.display(description="takes")
     def takes(self, destination: Destination) -> str:
-        return ", ".join(destination.severities) or "what falls back to it"
+        return ", ".join(destination.severities) or "only as a fallback"
 
     def save_model(self, request: HttpRequest, obj: Destination, form: Any, change: bool) -> None:
         super().save_model(request, obj, form, change)
@@ -49,12 +49,12 @@ class DestinationAdmin(ModelAdmin):
 
     @admin.action(description="Send a test page, and resolve it", permissions=["change"])
     def send_test_page(self, request: HttpRequest, queryset: QuerySet[Destination]) -> None:
-        """Through the outbox, as any page, and straight to the destination whatever it takes."""
+        """Through the outbox, as any page, but to this destination whatever it takes."""
         for destination in queryset:
             send_test(destination, request.user.get_username())
         self.message_user(
             request,
-            f"Test pages to {queryset.count()} destinations are on their way: Deliveries shows what comes of them.",
+            f"Test pages to {queryset.count()} destinations are queued: Deliveries shows the answers.",
         )
 
 
@@ -99,7 +99,7 @@ class DeliveryAdmin(ReadOnlyAdmin):
         sent = sum(resend.send(delivery) for delivery in queryset)
         left = queryset.count() - sent
         self.message_user(
-            request, f"{sent} are sent again" + (f"; {left} are not refused, or later steps were told" if left else "")
+            request, f"{sent} are sent again" + (f"; {left} were not refused, or a later step was sent" if left else "")
         )
 
 

@@ -1,4 +1,4 @@
-"""Where pages go, and the outbox that they wait in."""
+"""Destinations, the outbox, inbound webhooks and heartbeats."""
 
 from django.db import models
 from django.db.models import F, Q
@@ -17,7 +17,7 @@ def every_severity() -> list[str]:
 
 
 class Sealed(models.Model):
-    """A row with a secret: encrypted in the database, open as `secret`, never shown, never logged."""
+    """A row with a secret, which is encrypted in the database. `secret` decrypts it; it is never shown or logged."""
 
     sealed = models.TextField(editable=False)
 
@@ -44,7 +44,7 @@ def anything_sealed() -> bool:
 
 class Endpoints(models.Manager["Endpoint"]):
     def at(self, kind: str, url: str, secret: str) -> "Endpoint":
-        """The one of that address and secret, made where there is none. Raises SealError."""
+        """Get or make the endpoint of that address and secret. Raises SealError."""
         keys = keyring.to_seal(anything_sealed)
         digests = keys.digests(secret)
         known = self.filter(kind=kind, url=url, digest__in=digests).order_by("id").first()
@@ -55,16 +55,15 @@ class Endpoints(models.Manager["Endpoint"]):
 
 
 class Endpoint(Sealed):
-    """An address with its secret, immutable: a destination that changes gets another, and what was opened here is resolved here.
-
-    Two destinations with the same address and secret share it, and so one order of delivery.
+    """An address with its secret. It never changes: a destination that changes gets another endpoint, and a page that was opened here is
+    resolved here. Destinations with the same address and secret share an endpoint, and so one order of delivery.
     """
 
     kind = models.CharField(max_length=20, choices=destinations.choices)
     url = models.CharField(max_length=500, blank=True)
-    digest = models.CharField(max_length=64, editable=False)  # of the secret, keyed (`sealing`)
+    digest = models.CharField(max_length=64, editable=False)  # of the secret, with a key (core/encryption.py)
     created_at = models.DateTimeField(auto_now_add=True)
-    held_until = models.DateTimeField(null=True, blank=True)  # it asked for a pause (429)
+    paused_until = models.DateTimeField(null=True, blank=True)  # it answered 429
 
     objects = Endpoints()
 
@@ -80,7 +79,7 @@ class Endpoint(Sealed):
 
 
 class Destination(models.Model):
-    """Somebody to tell. A team's notices go to the team's destinations, or to the default ones if it has none."""
+    """Where notices go. A team's notices go to its destinations, or to the default ones where it has none."""
 
     name = models.CharField(max_length=100, unique=True)
     kind = models.CharField(max_length=20, choices=destinations.choices)
@@ -98,7 +97,7 @@ class Destination(models.Model):
     )
     severities = models.JSONField(default=every_severity, help_text="Severities that it takes.")
     takes_changes = models.BooleanField(
-        "takes changes", default=True, help_text="Is told of policy revisions and deployments, too."
+        "takes changes", default=True, help_text="Policy revisions and deployments go here, too."
     )
     fallback = models.ForeignKey(
         "self",
@@ -106,7 +105,7 @@ class Destination(models.Model):
         blank=True,
         on_delete=models.SET_NULL,
         related_name="+",
-        help_text="Who is told when a page cannot be delivered here.",
+        help_text="Gets the pages that cannot be delivered here.",
     )
     fallback_after_s = models.PositiveIntegerField(
         "fall back after, s", default=60, help_text="How long a page may fail here before the fallback gets it too."
@@ -119,12 +118,12 @@ class Destination(models.Model):
         return self.name
 
     def point_at(self, url: str, secret: str) -> None:
-        """Send what is opened from now on there. Unsaved; makes the endpoint's row. Raises SealError."""
+        """Send new pages there. Makes the endpoint's row; the destination is not saved. Raises SealError."""
         self.endpoint = Endpoint.objects.at(self.kind, url, secret)
 
 
 class Delivery(models.Model):
-    """One notice for one endpoint. Of one endpoint and key only the earliest pending one is ever on its way."""
+    """One notice for one endpoint. Of an endpoint and key, only the earliest pending delivery is sent."""
 
     class State(models.TextChoices):
         PENDING = "pending", "Pending"
@@ -175,7 +174,7 @@ class Delivery(models.Model):
 
 
 class HookSecret(Sealed):
-    """What PagerDuty signs its webhooks with. Several may hold at once: a new one is added before the old one goes."""
+    """PagerDuty signs its webhooks with it. Several may be valid at once, for a rotation."""
 
     name = models.CharField(max_length=100, unique=True, help_text="Such as the webhook subscription's name.")
     enabled = models.BooleanField(default=True)
@@ -190,7 +189,7 @@ class HookSecret(Sealed):
 
 
 class HookEvent(models.Model):
-    """An event that PagerDuty told us of: each changes something once, however often it is sent."""
+    """An event that PagerDuty sent. It takes effect once, however often it is sent."""
 
     event_id = models.CharField(max_length=100, unique=True, help_text="The event's own, which the signature covers.")
     webhook_id = models.CharField(max_length=100, db_index=True, help_text="X-Webhook-Id: the same for each resend.")
@@ -209,15 +208,17 @@ class HookEvent(models.Model):
 
 
 class Heartbeat(models.Model):
-    """Who was last seen at work, and the key of the page that says that it stopped."""
+    """When a thread of the worker last worked, and the key of the page that says that it stopped."""
 
     SENDER = "sender"
     EVALUATION = "evaluation"
     COMPONENTS = "components"
+    PING = "ping"  # the request to WEIR_HEARTBEAT_URL
 
     name = models.CharField(max_length=20, primary_key=True)
     at = models.DateTimeField()
     open_key = models.CharField(max_length=255, blank=True)
+    error = models.CharField(max_length=500, blank=True, help_text="Why the latest heartbeat was not accepted.")
 
     def __str__(self) -> str:
         return self.name

@@ -1,4 +1,4 @@
-"""The outbox: what is to be told is written in the transaction that makes it true."""
+"""Writes notices into the outbox, in the transaction of the change that they are about."""
 
 from collections.abc import Collection, Mapping, Sequence
 from uuid import uuid4
@@ -23,14 +23,14 @@ def put(notice: Notice | Change) -> bool:
     else:
         key_lock.hold(notice.key)
         targets = route.targets(notice.action, notice.severity, notice.team, candidates(), steps(notice.key))
-    write(notice, targets, _told_already(notice, targets))
+    write(notice, targets, _known_at(notice, targets))
     return bool(targets)
 
 
 def catch_up(key: str) -> list[str]:
-    """Send an open page to destinations that take it now and were never sent it; their names. Call inside a transaction.
+    """Send an open page to destinations that take it now and were never sent it; returns their names. Call inside a transaction.
 
-    They get its newest trigger, under the same sequence: what follows it goes to all.
+    They get its newest trigger, under the same sequence. What follows goes to all.
     """
     key_lock.hold(key)
     newest = Delivery.objects.filter(key=key).order_by("-sequence").first()
@@ -38,9 +38,12 @@ def catch_up(key: str) -> list[str]:
     if newest is None or trigger is None or newest.action == "resolve":
         return []
     notice = stored_notice.notice_of(trigger.notice)
-    targets = route.missing(notice.severity, notice.team, candidates(), steps(key))
+    targets = route.not_sent_to(notice.severity, notice.team, candidates(), steps(key))
     write(notice, targets)
-    names = [str(one) for one in Destination.objects.filter(pk__in=[target.destination for target in targets])]
+    names = [
+        str(destination)
+        for destination in Destination.objects.filter(pk__in=[target.destination for target in targets])
+    ]
     if names:
         log.info("page.sent_to_new_destinations", key=key, destinations=names)
     return names
@@ -51,42 +54,41 @@ def _newest_trigger(key: str) -> Delivery | None:
 
 
 def destinations(key: str) -> list[str]:
-    """Names of those that the key's notices were written for, and that are still there."""
-    found = Delivery.objects.filter(key=key, destination__isnull=False)
-    return sorted(set(found.values_list("destination__name", flat=True)))
+    """Names of the destinations of the key's notices, without those that were removed."""
+    deliveries = Delivery.objects.filter(key=key, destination__isnull=False)
+    return sorted(set(deliveries.values_list("destination__name", flat=True)))
 
 
 def reach_of(keys: Collection[str]) -> Mapping[str, Reach]:
-    """What became of each key's triggers; of a key that has none, that nobody was told."""
-    found: dict[str, list[Sent]] = {}
+    """What became of each key's triggers; NOBODY for a key without any."""
+    triggers: dict[str, list[Sent]] = {}
     rows = Delivery.objects.filter(key__in=keys, action="trigger").select_related("destination")
     for row in rows:
         name = row.destination.name if row.destination else "a removed destination"
-        found.setdefault(row.key, []).append(
+        triggers.setdefault(row.key, []).append(
             Sent(name, row.state, row.settled_at or row.enqueued_at, row.attempts, row.error)
         )
-    return {key: reach(found[key]) if key in found else NOBODY for key in keys}
+    return {key: reach(triggers[key]) if key in triggers else NOBODY for key in keys}
 
 
-def _told_already(notice: Notice | Change, targets: Sequence[route.Target]) -> int | None:
-    """The one endpoint in which it was done, where nothing else is to be said of the key.
+def _known_at(notice: Notice | Change, targets: Sequence[route.Target]) -> int | None:
+    """The endpoint where it was done, which need not be notified of it.
 
-    With two of that kind nobody knows which it was, and a trigger that still waits would open it again: then all are told, and what
-    one knows already changes nothing there.
+    None where two endpoints are of that kind, because either may be meant, and where a trigger still waits, which would open it again.
+    Then all are notified; that changes nothing where it was done.
     """
     if isinstance(notice, Change) or not notice.known_to:
         return None
     ids = [target.endpoint for target in targets]
-    found = list(Endpoint.objects.filter(id__in=ids, kind=notice.known_to).values_list("id", flat=True))
-    waits = Delivery.objects.filter(endpoint__in=found, key=notice.key, state=Delivery.State.PENDING).exists()
-    return found[0] if len(found) == 1 and not waits else None
+    endpoints = list(Endpoint.objects.filter(id__in=ids, kind=notice.known_to).values_list("id", flat=True))
+    waits = Delivery.objects.filter(endpoint__in=endpoints, key=notice.key, state=Delivery.State.PENDING).exists()
+    return endpoints[0] if len(endpoints) == 1 and not waits else None
 
 
-def write(notice: Notice | Change, targets: Sequence[route.Target], told_already: int | None = None) -> None:
-    """One delivery for each target, whatever it takes; one that is not to be sent for the endpoint that knows. Raises as `enqueue`
-    does."""
+def write(notice: Notice | Change, targets: Sequence[route.Target], known_at: int | None = None) -> None:
+    """Write a delivery for each target, whatever it takes. That for the endpoint `known_at` is not sent. Raises as `enqueue` does."""
     stored_notice.checked(notice)
-    Delivery.objects.bulk_create(_row(notice, target, target.endpoint == told_already) for target in targets)
+    Delivery.objects.bulk_create(_row(notice, target, target.endpoint == known_at) for target in targets)
 
 
 def _row(notice: Notice | Change, target: route.Target, is_known: bool) -> Delivery:
@@ -106,24 +108,24 @@ def _row(notice: Notice | Change, target: route.Target, is_known: bool) -> Deliv
 
 def candidates(lock: bool = False) -> list[route.Candidate]:
     """`lock`: no destination changes until the transaction ends."""
-    found = Destination.objects.select_related("team")
+    query = Destination.objects.select_related("team")
     if lock:
-        found = found.select_for_update(of=("self",), no_key=True)
+        query = query.select_for_update(of=("self",), no_key=True)
     return [
         route.Candidate(
-            one.id,
-            one.endpoint_id,
-            one.team.name if one.team else "",
-            one.enabled,
-            tuple(one.severities),
-            one.takes_changes,
+            destination.id,
+            destination.endpoint_id,
+            destination.team.name if destination.team else "",
+            destination.enabled,
+            tuple(destination.severities),
+            destination.takes_changes,
         )
-        for one in found
+        for destination in query
     ]
 
 
 def steps(key: str) -> list[route.Step]:
-    """What each endpoint was told of the key or is about to be, in order."""
+    """The notices of the key for each endpoint, sent or pending, in order."""
     rows = Delivery.objects.filter(key=key).order_by("sequence", "id")
     return [
         route.Step(endpoint, destination, action, state == Delivery.State.DEAD)

@@ -34,11 +34,16 @@ def sent() -> list[tuple[str, int]]:
 def test_it_is_open_again_and_whoever_was_told_of_its_end_is_told_that_it_is_not_over(resolved: Incident) -> None:
     assert actions.reopen(resolved.notice_key, "tom", after(2))
     incident = Incident.objects.get()
-    assert (incident.status, incident.told, incident.acknowledged_by, incident.cool_until) == ("open", "", "", None)
+    assert (incident.status, incident.queued_as, incident.acknowledged_by, incident.cool_until) == (
+        "open",
+        "",
+        "",
+        None,
+    )
     assert incident.entries.last().kind == "reopened"
     engine.observe([alert(at=after(3))], after(3))
     incident = Incident.objects.get()
-    assert incident.told == "page"
+    assert incident.queued_as == "page"
     assert sent() == [("trigger", 1), ("acknowledge", 2), ("resolve", 3), ("trigger", 1)]
     first, *_, last = Delivery.objects.order_by("id")
     assert (first.key, last.key) == (incident.earlier_keys[0], incident.notice_key)

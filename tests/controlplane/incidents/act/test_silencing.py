@@ -29,11 +29,11 @@ def test_a_silence_on_an_incident_that_was_told_shows_at_once_where_it_was_made(
     page = answer.content.decode()
     assert "it covers 1 open incident" in page
     assert "silenced by reader until" in page
-    assert "load test. Who was told of it is told of its end, and nobody of anything else." in page
+    assert "load test. Its destinations will be notified only when it resolves." in page
     assert "silenced by reader until" in shown(reader, incident)[1]
     assert "1 open incident</td>" in reader.get("/silences").content.decode()
     incident.refresh_from_db()
-    assert (incident.told, incident.withheld) == ("page", ""), "what was told stays told"
+    assert (incident.queued_as, incident.withheld) == ("page", ""), "what was told stays told"
 
 
 def test_a_silence_on_an_incident_that_nobody_was_told_of_is_why_and_its_end_is_followed_by_a_page(
@@ -46,18 +46,18 @@ def test_a_silence_on_an_incident_that_nobody_was_told_of_is_why_and_its_end_is_
     incident.refresh_from_db()
     assert incident.withheld == "silenced"
     for page in shown(reader, incident):
-        assert "Nobody is told: silenced by reader until" in page
+        assert "Nobody is notified: silenced by reader until" in page
         assert "Nobody was notified of" not in page, "that is somebody's decision, and no banner"
     pagerduty("all")
     reader.post(f"/silences/{SilenceRecord.objects.get().pk}/end")
     for page in shown(reader, incident):
-        assert "Not sent yet: the next tick sends it, if it still fires" in page
-        assert "Nobody is told: silenced" not in page.partition('aria-labelledby="timeline"')[0]
+        assert "Not sent yet: the next tick sends it if it still fires" in page
+        assert "Nobody is notified: silenced" not in page.partition('aria-labelledby="timeline"')[0]
     assert not Delivery.objects.exists()
     engine.observe([alert(at=timezone.now())], timezone.now())
     assert [one.action for one in Delivery.objects.all()] == ["trigger"]
     said = [one.kind for one in incident.entries.all()]
-    assert said == ["opened", "held", "held", "released", "told"]
+    assert said == ["opened", "withheld", "withheld", "released", "queued"]
 
 
 def test_a_silence_that_ends_by_itself_is_not_shown_a_moment_longer(reader: Client) -> None:
@@ -67,7 +67,7 @@ def test_a_silence_that_ends_by_itself_is_not_shown_a_moment_longer(reader: Clie
         starts_at=timezone.now() - timedelta(hours=2), ends_at=timezone.now() - timedelta(seconds=1)
     )
     for page in shown(reader, Incident.objects.get()):
-        assert "The silence is over: it is sent at the next tick, if it still fires" in page
+        assert "The silence has ended: it is sent at the next tick if it still fires" in page
 
 
 def test_of_two_silences_the_other_holds_when_one_ends(reader: Client) -> None:

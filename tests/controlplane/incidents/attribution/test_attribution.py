@@ -45,7 +45,7 @@ def test_the_store_judges_each_request_as_the_indicator_does(filled: Filled, ind
 
 
 def test_the_queue_that_grew_is_blamed_from_when_it_grew(served: Filled) -> None:
-    found = questions.asked(Store(served.dsn), at_the_end(served, SLOW))
+    found = questions.attribution_of(Store(served.dsn), at_the_end(served, SLOW))
     assert found is not None
     assert found["stages"][0]["stage"] == "queue"
     assert found["stages"][0]["share"] > 0.8
@@ -59,7 +59,7 @@ def test_the_queue_that_grew_is_blamed_from_when_it_grew(served: Filled) -> None
 
 
 def test_the_value_is_the_quantile_of_the_target_since_it_began(served: Filled) -> None:
-    found = questions.asked(Store(served.dsn), at_the_end(served, SLOW))
+    found = questions.attribution_of(Store(served.dsn), at_the_end(served, SLOW))
     assert found is not None
     since = [row for row in served.of(model="chat-large") if row.entry_start_ns >= found["since_ns"]]
     times = [row.ttft_ns / 1e6 for row in since if row.ttft_ns is not None and SLOW.indicator.good(row) is not None]
@@ -68,7 +68,7 @@ def test_the_value_is_the_quantile_of_the_target_since_it_began(served: Filled) 
 
 def test_failures_are_blamed_on_the_stage_they_failed_in(served: Filled) -> None:
     objective = replace(SLOW, indicator=Availability(), target=0.999)
-    found = questions.asked(Store(served.dsn), at_the_end(served, objective))
+    found = questions.attribution_of(Store(served.dsn), at_the_end(served, objective))
     assert found is not None
     failed = Counter(row.error_stage for row in served.of(model="chat-large") if row.status == "error")
     assert [(one["stage"], one["share"]) for one in found["stages"]] == [("model", 1.0)]
@@ -77,7 +77,7 @@ def test_failures_are_blamed_on_the_stage_they_failed_in(served: Filled) -> None
 
 def test_a_scope_without_bad_requests_has_no_attribution(served: Filled) -> None:
     objective = replace(SLOW, scope={"model": "nobody"})
-    assert questions.asked(Store(served.dsn), at_the_end(served, objective)) is None
+    assert questions.attribution_of(Store(served.dsn), at_the_end(served, objective)) is None
 
 
 @pytest.mark.django_db
@@ -125,7 +125,7 @@ def test_what_the_store_did_not_answer_is_filled_in_once_it_does(
     incident.refresh_from_db()
     assert incident.attribution is not None
     assert incident.attribution_missing == ""
-    assert [entry.kind for entry in incident.entries.all()] == ["opened", "held", "attributed"]
+    assert [entry.kind for entry in incident.entries.all()] == ["opened", "withheld", "attributed"]
     assert "queue" in notices.facts(incident).attribution["stages"][0]["stage"]  # type: ignore[index]
 
 
@@ -137,7 +137,7 @@ def test_a_store_that_hangs_delays_the_page_no_longer_than_the_deadline(monkeypa
     def hang(*asked: object) -> None:
         released.wait(60)
 
-    monkeypatch.setattr(gather, "asked", hang)
+    monkeypatch.setattr(gather, "attribution_of", hang)
     found = gather.gather([alert()], deadline_s=0.05)
     released.set()
     assert [one.missing for one in found.values()] == [gather.NO_TIME]

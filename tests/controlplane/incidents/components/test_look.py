@@ -1,6 +1,5 @@
 """From what was observed to the page and its end, through the database."""
 
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,10 +11,8 @@ from controlplane.incidents.components.watch import look
 from controlplane.incidents.decide import engine, rows
 from controlplane.incidents.decide.retire import retire
 from controlplane.incidents.models import Incident
-from controlplane.incidents.notify import notices
-from controlplane.incidents.notify.core.notice import Change, Notice
+from controlplane.incidents.notify.core.notice import Notice
 from tests.support.incidents.alerts import TTFT, UP, alert, outage
-from tests.support.incidents.notices import pagerduty
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("away")]
 
@@ -25,23 +22,6 @@ REFUSED = "Cannot connect to host 127.0.0.1:8080"
 
 def at(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
-
-
-@pytest.fixture
-def told(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Notice]]:
-    """What went into the outbox, for a destination that takes everything."""
-    pagerduty("all")
-    found: list[Notice] = []
-    enqueue = notices.enqueue
-
-    def listen(notice: Notice | Change) -> bool:
-        taken = enqueue(notice)
-        if isinstance(notice, Notice):
-            found.append(notice)
-        return taken
-
-    monkeypatch.setattr(notices, "enqueue", listen)
-    yield found
 
 
 @pytest.fixture(autouse=True)
@@ -88,19 +68,19 @@ def looks(from_s: float, to_s: float, *down: str, error: str = REFUSED) -> None:
         seconds += 5
 
 
-def heard(told: list[Notice]) -> list[tuple[str, str, str]]:
-    return [(one.action, one.severity, one.component) for one in told]
+def in_short(sent: list[Notice]) -> list[tuple[str, str, str]]:
+    return [(one.action, one.severity, one.component) for one in sent]
 
 
-def test_a_gateway_that_is_down_pages_and_resolves_once_it_has_been_up_for_a_minute(told: list[Notice]) -> None:
+def test_a_gateway_that_is_down_pages_and_resolves_once_it_has_been_up_for_a_minute(sent: list[Notice]) -> None:
     looks(0, 10)
     looks(15, 45, "gateway")
-    assert heard(told) == [("trigger", "critical", "gateway")]
-    assert told[0].summary.startswith(
+    assert in_short(sent) == [("trigger", "critical", "gateway")]
+    assert sent[0].summary.startswith(
         f"Gateway is down since 21:50:15 UTC; {REFUSED}; no request is served through it; "
         "resolves once it has been up for 1 min; no owner; http://"
     )
-    assert told[0].summary.endswith("/causes#gateway-down")
+    assert sent[0].summary.endswith("/causes#gateway-down")
     row = Incident.objects.get()
     assert (row.since, row.objective, row.component) == (at(15), "", "gateway")
     looks(50, 105)
@@ -108,41 +88,41 @@ def test_a_gateway_that_is_down_pages_and_resolves_once_it_has_been_up_for_a_min
     looks(110, 115)
     row = Incident.objects.get()
     assert row.status == "resolved"
-    assert told[1].action == "resolve"
-    assert told[1].summary.startswith("Gateway is up again since 21:50:51 UTC; it was down from 21:50:15 UTC")
+    assert sent[1].action == "resolve"
+    assert sent[1].summary.startswith("Gateway is up again since 21:50:51 UTC; it was down from 21:50:15 UTC")
 
 
-def test_a_restart_pages_nobody(told: list[Notice]) -> None:
+def test_a_restart_pages_nobody(sent: list[Notice]) -> None:
     looks(0, 5)
     looks(10, 15, "gateway", "large/one", "large/two", "telemetry")
     looks(20, 60)
     assert not Incident.objects.exists()
 
 
-def test_a_process_that_takes_questions_and_does_not_answer_is_said_to_do_so(told: list[Notice]) -> None:
+def test_a_process_that_takes_questions_and_does_not_answer_is_said_to_do_so(sent: list[Notice]) -> None:
     looks(0, 5)
     looks(10, 30, "gateway", error="no answer within 2 s")
-    assert told[0].summary.startswith("Gateway has not answered since 21:50:10 UTC; no answer within 2 s")
+    assert sent[0].summary.startswith("Gateway has not answered since 21:50:10 UTC; no answer within 2 s")
 
 
-def test_flapping_stays_one_incident_and_tells_once(told: list[Notice]) -> None:
+def test_flapping_stays_one_incident_and_tells_once(sent: list[Notice]) -> None:
     looks(0, 5)
     for begin in range(10, 250, 60):
         looks(begin, begin + 25, "gateway")
         looks(begin + 30, begin + 55)
-    assert heard(told) == [("trigger", "critical", "gateway")]
+    assert in_short(sent) == [("trigger", "critical", "gateway")]
     assert Incident.objects.count() == 1
     row = Incident.objects.get()
     assert row.since == at(10)
     assert "is up again since" in row.summary
 
 
-def test_a_pool_without_a_replica_says_how_many_are_up_now(told: list[Notice]) -> None:
+def test_a_pool_without_a_replica_says_how_many_are_up_now(sent: list[Notice]) -> None:
     looks(0, 5)
     looks(10, 30, "large/one", "large/two", error="no answer within 2 s")
-    assert heard(told) == [("trigger", "critical", "pool:large")]
-    assert told[0].team == "serving"
-    assert told[0].summary.startswith("pool large has 0 of 2 replicas up since 21:50:10 UTC; no answer within 2 s")
+    assert in_short(sent) == [("trigger", "critical", "pool:large")]
+    assert sent[0].team == "serving"
+    assert sent[0].summary.startswith("pool large has 0 of 2 replicas up since 21:50:10 UTC; no answer within 2 s")
     looks(35, 40, "large/two")
     row = Incident.objects.get(component="pool:large")
     assert row.summary.startswith(
@@ -150,14 +130,14 @@ def test_a_pool_without_a_replica_says_how_many_are_up_now(told: list[Notice]) -
     )
 
 
-def test_one_replica_is_a_ticket(told: list[Notice]) -> None:
+def test_one_replica_is_a_ticket(sent: list[Notice]) -> None:
     looks(0, 5)
     looks(10, 80, "large/two")
-    assert heard(told) == [("trigger", "warning", "large/two")]
-    assert told[0].summary.startswith("two of pool large is down since 21:50:10 UTC")
+    assert in_short(sent) == [("trigger", "warning", "large/two")]
+    assert sent[0].summary.startswith("two of pool large is down since 21:50:10 UTC")
 
 
-def test_unknown_is_said_and_resolves_nothing(told: list[Notice]) -> None:
+def test_unknown_is_said_and_resolves_nothing(sent: list[Notice]) -> None:
     looks(0, 5)
     looks(10, 30, "gateway")
     for seconds in range(35, 50, 5):
@@ -169,48 +149,48 @@ def test_unknown_is_said_and_resolves_nothing(told: list[Notice]) -> None:
     assert {one.component for one in Incident.objects.all() if one.is_open} >= {"gateway", "observer"}
 
 
-def test_redis_is_a_ticket_that_explains_why_tasks_do_not_run(told: list[Notice]) -> None:
+def test_redis_is_a_ticket_that_explains_why_tasks_do_not_run(sent: list[Notice]) -> None:
     looks(0, 5)
     for seconds in range(10, 120, 5):
         observed(seconds, "redis")
         Observation.objects.filter(component="worker").update(observed_at=at(5))
         look(at(-3600), at(seconds + 1))
-    assert heard(told) == [("trigger", "warning", "redis")]
+    assert in_short(sent) == [("trigger", "warning", "redis")]
     held = Incident.objects.get(component="worker")
     assert held.withheld == "inhibited"
     why = rows.withheld(held)
     assert why is not None
-    assert rows.why_untold(why).startswith("explained by the incident of Redis (#")
+    assert rows.why_withheld(why).startswith("explained by the incident of Redis (#")
 
 
-def test_a_component_holds_back_what_it_explains_and_then_what_is_left_of_it(told: list[Notice]) -> None:
+def test_a_component_holds_back_what_it_explains_and_then_what_is_left_of_it(sent: list[Notice]) -> None:
     looks(0, 5)
     looks(10, 30, "large/one", "large/two")
     other = alert(at=at(30), scope={"model": "chat-small"})
     engine.observe([outage(at=at(30)), alert(at=at(30)), other], at(30))
-    assert [one.component for one in told] == ["pool:large", "chat-small"]
+    assert [one.component for one in sent] == ["pool:large", "chat-small"]
     assert Incident.objects.get(alert_key=outage().key).withheld == "inhibited"
     looks(35, 100)
     assert not Incident.objects.get(component="pool:large").is_open
     for seconds in (105, 230):
         engine.observe([outage(at=at(seconds)), alert(at=at(seconds)), other], at(seconds))
     over = Incident.objects.get(alert_key=outage().key)
-    assert (over.status, over.told) == ("resolved", "")
-    assert "is up again, and what still burns is of the time when it was down" in over.entries.last().text
-    assert [one.component for one in told if one.action == "trigger"] == ["pool:large", "chat-small"]
+    assert (over.status, over.queued_as) == ("resolved", "")
+    assert "is up again, and the failures that still count are of the time when it was down" in over.entries.last().text
+    assert [one.component for one in sent if one.action == "trigger"] == ["pool:large", "chat-small"]
     engine.observe([outage(at=at(36 + 301))], at(36 + 301))
-    assert told[-1].action == "trigger", "what still fires after its short window is news"
-    assert told[-1].component == "chat-large"
+    assert sent[-1].action == "trigger", "what still fires after its short window is news"
+    assert sent[-1].component == "chat-large"
 
 
-def test_what_was_told_before_the_component_ends_soon_after_it(told: list[Notice]) -> None:
+def test_what_was_told_before_the_component_ends_soon_after_it(sent: list[Notice]) -> None:
     engine.observe([outage(at=at(0))], at(0))
     looks(0, 5)
     looks(10, 30, "large/one", "large/two")
     looks(35, 100)
     for seconds in (101, 222):
         engine.observe([outage(at=at(seconds))], at(seconds))
-    assert [(one.action, one.component) for one in told] == [
+    assert [(one.action, one.component) for one in sent] == [
         ("trigger", "chat-large"),
         ("trigger", "pool:large"),
         ("resolve", "pool:large"),
@@ -218,7 +198,7 @@ def test_what_was_told_before_the_component_ends_soon_after_it(told: list[Notice
     ]
 
 
-def test_a_component_of_which_nobody_was_told_holds_back_nothing(told: list[Notice]) -> None:
+def test_a_component_of_which_nobody_was_told_holds_back_nothing(sent: list[Notice]) -> None:
     from controlplane.incidents.models import SilenceRecord
 
     SilenceRecord.objects.create(
@@ -226,19 +206,19 @@ def test_a_component_of_which_nobody_was_told_holds_back_nothing(told: list[Noti
     )
     looks(0, 5)
     looks(10, 30, "large/one", "large/two")
-    assert not told
+    assert not sent
     assert Incident.objects.get().withheld == "silenced"
     engine.observe([outage(at=at(30))], at(30))
-    assert [one.component for one in told] == ["chat-large"]
+    assert [one.component for one in sent] == ["chat-large"]
 
 
-def test_a_component_that_is_removed_ends_its_incident(told: list[Notice]) -> None:
+def test_a_component_that_is_removed_ends_its_incident(sent: list[Notice]) -> None:
     looks(0, 5)
     looks(10, 30, "large/one", "large/two")
     Pool.objects.filter(name="large").update(enabled=False)
     looks(35, 35, "large/one", "large/two")
-    assert [one.action for one in told] == ["trigger", "resolve"]
-    assert "no longer part of the fleet, or was disabled" in told[1].summary
+    assert [one.action for one in sent] == ["trigger", "resolve"]
+    assert "no longer part of the fleet, or was disabled" in sent[1].summary
 
 
 def test_an_incident_of_a_component_is_not_retired_with_objectives() -> None:
@@ -247,7 +227,7 @@ def test_an_incident_of_a_component_is_not_retired_with_objectives() -> None:
     assert retire(at(31)) == 0
 
 
-def test_a_person_may_acknowledge_and_resolve_it(told: list[Notice]) -> None:
+def test_a_person_may_acknowledge_and_resolve_it(sent: list[Notice]) -> None:
     looks(0, 5)
     looks(10, 30, "gateway")
     key = Incident.objects.get().notice_key
@@ -255,7 +235,7 @@ def test_a_person_may_acknowledge_and_resolve_it(told: list[Notice]) -> None:
     assert actions.resolve(key, "olga", at(32))
     looks(35, 300, "gateway")
     assert Incident.objects.count() == 1, "the cool-down of what a person resolved"
-    assert [one.action for one in told] == ["trigger", "acknowledge", "resolve"]
+    assert [one.action for one in sent] == ["trigger", "acknowledge", "resolve"]
 
 
 def test_objectives_are_not_touched_by_a_look_at_components() -> None:
@@ -280,7 +260,7 @@ def test_pages_show_a_component_and_not_burn_rates(reader: Client) -> None:
     assert reader.get("/").status_code == 200
 
 
-def test_a_page_of_telemetry_says_why_nothing_is_judged_and_one_of_the_gateway_does_not(told: list[Notice]) -> None:
+def test_a_page_of_telemetry_says_why_nothing_is_judged_and_one_of_the_gateway_does_not(sent: list[Notice]) -> None:
     looks(0, 5)
     looks(10, 30, "gateway")
     assert not rows.unjudged_is_explained()

@@ -1,6 +1,5 @@
 """Ticks become rows, timelines and notices."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -13,7 +12,7 @@ from controlplane.incidents.attribution import gather
 from controlplane.incidents.decide import engine, rows
 from controlplane.incidents.models import Entry, Incident, SilenceRecord
 from controlplane.incidents.notify import notices
-from controlplane.incidents.notify.core.notice import Change, Notice
+from controlplane.incidents.notify.core.notice import Notice
 from controlplane.incidents.notify.delivery.models import Delivery, Destination, Endpoint
 from controlplane.slo.core.alert import Alert
 from controlplane.slo.core.windows import Severity
@@ -23,44 +22,27 @@ from tests.support.incidents.notices import pagerduty
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("away")]
 
 
-@pytest.fixture
-def told(db: None, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Notice]]:
-    """What went into the outbox, for a destination that takes everything, beside what the outbox itself did with it."""
-    pagerduty("all")
-    found: list[Notice] = []
-    enqueue = notices.enqueue
-
-    def listen(notice: Notice | Change) -> bool:
-        taken = enqueue(notice)
-        if isinstance(notice, Notice):
-            found.append(notice)
-        return taken
-
-    monkeypatch.setattr(notices, "enqueue", listen)
-    yield found
+def in_short(sent: list[Notice]) -> list[tuple[str, str]]:
+    return [(notice.action, notice.severity) for notice in sent]
 
 
-def heard(told: list[Notice]) -> list[tuple[str, str]]:
-    return [(notice.action, notice.severity) for notice in told]
-
-
-def test_a_firing_alert_opens_one_incident_and_is_told_once(told: list[Notice]) -> None:
+def test_a_firing_alert_opens_one_incident_and_is_told_once(sent: list[Notice]) -> None:
     for minute in range(3):
         engine.observe([alert(at=after(minute))], after(minute))
     incident = Incident.objects.get()
-    assert heard(told) == [("trigger", "critical")]
-    assert told[0].key == incident.notice_key
-    assert told[0].team == "serving"
-    assert told[0].group == "chat-large · serving"
-    assert [entry.kind for entry in incident.entries.all()] == ["opened", "told"]
+    assert in_short(sent) == [("trigger", "critical")]
+    assert sent[0].key == incident.notice_key
+    assert sent[0].team == "serving"
+    assert sent[0].group == "chat-large · serving"
+    assert [entry.kind for entry in incident.entries.all()] == ["opened", "queued"]
 
 
-def test_a_ticket_is_told_as_a_warning(told: list[Notice]) -> None:
+def test_a_ticket_is_told_as_a_warning(sent: list[Notice]) -> None:
     engine.observe([alert(severity="ticket", burn=4)], NOW)
-    assert heard(told) == [("trigger", "warning")]
+    assert in_short(sent) == [("trigger", "warning")]
 
 
-def test_it_resolves_once_it_has_been_quiet_for_two_minutes(told: list[Notice]) -> None:
+def test_it_resolves_once_it_has_been_quiet_for_two_minutes(sent: list[Notice]) -> None:
     engine.observe([alert()], NOW)
     for minute in (1, 2):
         engine.observe([alert(state="quiet")], after(minute))
@@ -68,30 +50,30 @@ def test_it_resolves_once_it_has_been_quiet_for_two_minutes(told: list[Notice]) 
     engine.observe([alert(state="quiet")], after(3))
     incident = Incident.objects.get()
     assert not incident.is_open
-    assert [notice.action for notice in told] == ["trigger", "resolve"]
-    assert [notice.sequence for notice in told] == [1, 2]
-    assert {notice.key for notice in told} == {incident.notice_key}
+    assert [notice.action for notice in sent] == ["trigger", "resolve"]
+    assert [notice.sequence for notice in sent] == [1, 2]
+    assert {notice.key for notice in sent} == {incident.notice_key}
 
 
-def test_flapping_is_one_incident(told: list[Notice]) -> None:
+def test_flapping_is_one_incident(sent: list[Notice]) -> None:
     for minute in range(10):
         engine.observe([alert(state="quiet" if minute % 2 else "firing")], after(minute))
     assert Incident.objects.count() == 1
-    assert heard(told) == [("trigger", "critical")]
+    assert in_short(sent) == [("trigger", "critical")]
 
 
 @pytest.mark.parametrize("alerts", [[alert(state="unknown")], []])
-def test_missing_data_resolves_nothing(told: list[Notice], alerts: list[object]) -> None:
+def test_missing_data_resolves_nothing(sent: list[Notice], alerts: list[object]) -> None:
     engine.observe([alert()], NOW)
     for minute in range(1, 60):
         engine.observe(alerts, after(minute))  # type: ignore[arg-type]
     assert Incident.objects.get().is_open
     assert Incident.objects.get().signal == "unknown"
-    assert heard(told) == [("trigger", "critical")]
+    assert in_short(sent) == [("trigger", "critical")]
 
 
 def test_a_ticket_that_becomes_a_page_is_the_same_incident_and_pages_anew_though_it_was_acknowledged(
-    told: list[Notice],
+    sent: list[Notice],
 ) -> None:
     engine.observe([alert(severity="ticket", burn=4)], NOW)
     ticket = Incident.objects.get().notice_key
@@ -99,7 +81,7 @@ def test_a_ticket_that_becomes_a_page_is_the_same_incident_and_pages_anew_though
     engine.observe([alert()], after(2))
     incident = Incident.objects.get()
     assert (incident.severity, incident.status) == ("page", "open")
-    assert [(notice.action, notice.key == ticket) for notice in told] == [
+    assert [(notice.action, notice.key == ticket) for notice in sent] == [
         ("trigger", True),
         ("acknowledge", True),
         ("resolve", True),
@@ -110,13 +92,13 @@ def test_a_ticket_that_becomes_a_page_is_the_same_incident_and_pages_anew_though
     )
 
 
-def test_a_page_that_only_smoulders_is_resolved_and_goes_on_as_a_ticket(told: list[Notice]) -> None:
+def test_a_page_that_only_smoulders_is_resolved_and_goes_on_as_a_ticket(sent: list[Notice]) -> None:
     engine.observe([alert()], NOW)
     for minute in range(1, 5):
         engine.observe([alert(severity="ticket", burn=4)], after(minute))
     page, ticket = Incident.objects.order_by("id")
     assert (page.status, ticket.severity) == ("resolved", "ticket")
-    assert heard(told) == [("trigger", "critical"), ("resolve", "critical"), ("trigger", "warning")]
+    assert in_short(sent) == [("trigger", "critical"), ("resolve", "critical"), ("trigger", "warning")]
 
 
 def silence(*matchers: str, minutes: float = 60) -> SilenceRecord:
@@ -125,43 +107,43 @@ def silence(*matchers: str, minutes: float = 60) -> SilenceRecord:
     )
 
 
-def test_a_silenced_incident_says_why_nobody_is_told_and_is_told_when_the_silence_ends(told: list[Notice]) -> None:
+def test_a_silenced_incident_says_why_nobody_is_told_and_is_told_when_the_silence_ends(sent: list[Notice]) -> None:
     silence("tier=premium", "owner=serv*", minutes=10)
     engine.observe([alert()], NOW)
     incident = Incident.objects.get()
     withheld = rows.withheld(incident)
     assert withheld is not None
-    assert rows.why_untold(withheld) == "silenced by tom until 2026-11-21 02:40 UTC: load test"
-    assert not told
+    assert rows.why_withheld(withheld) == "silenced by tom until 2026-11-21 02:40 UTC: load test"
+    assert not sent
     engine.observe([alert(at=after(10))], after(10))
-    assert heard(told) == [("trigger", "critical")]
+    assert in_short(sent) == [("trigger", "critical")]
 
 
-def test_a_silence_does_not_keep_a_resolve_from_whoever_was_told(told: list[Notice]) -> None:
+def test_a_silence_does_not_keep_a_resolve_from_whoever_was_told(sent: list[Notice]) -> None:
     engine.observe([alert()], NOW)
     silence("objective=chat-ttft")
     for minute in (1, 3):
         engine.observe([alert(state="quiet")], after(minute))
-    assert [notice.action for notice in told] == ["trigger", "resolve"]
+    assert [notice.action for notice in sent] == ["trigger", "resolve"]
 
 
-def test_an_outage_inhibits_latency_of_its_scope_until_it_is_over(told: list[Notice]) -> None:
+def test_an_outage_inhibits_latency_of_its_scope_until_it_is_over(sent: list[Notice]) -> None:
     elsewhere = {"model": "chat-small", "tier": "premium"}
     engine.observe([alert(), alert(replace(TTFT, slug="small-ttft", scope=elsewhere)), outage()], NOW)
-    assert {notice.details["objective"] for notice in told} == {"Chat answers", "Chat answers start quickly"}
-    assert len(told) == 2
+    assert {notice.details["objective"] for notice in sent} == {"Chat answers", "Chat answers start quickly"}
+    assert len(sent) == 2
     inhibited = Incident.objects.get(withheld="inhibited")
     assert inhibited.scope == TTFT.scope
-    assert "inhibited by chat-up/model=chat-large" in inhibited.entries.get(kind=Entry.Kind.HELD).text
+    assert "inhibited by chat-up/model=chat-large" in inhibited.entries.get(kind=Entry.Kind.WITHHELD).text
     for minute in range(1, 6):
         engine.observe([alert(at=after(minute)), outage(state="quiet")], after(minute))
-    assert [(notice.action, notice.details["objective"]) for notice in told[2:]] == [
+    assert [(notice.action, notice.details["objective"]) for notice in sent[2:]] == [
         ("resolve", "Chat answers"),
         ("trigger", "Chat answers start quickly"),
     ]
 
 
-def test_what_a_person_resolves_stays_resolved_for_a_quarter_of_an_hour_and_then_opens_anew(told: list[Notice]) -> None:
+def test_what_a_person_resolves_stays_resolved_for_a_quarter_of_an_hour_and_then_opens_anew(sent: list[Notice]) -> None:
     engine.observe([alert()], NOW)
     first = Incident.objects.get()
     assert actions.resolve(first.notice_key, "tom", after(1), "it was me")
@@ -171,14 +153,14 @@ def test_what_a_person_resolves_stays_resolved_for_a_quarter_of_an_hour_and_then
     assert Incident.objects.count() == 1
     engine.observe([alert(at=after(17))], after(17))
     second = Incident.objects.exclude(pk=first.pk).get()
-    assert [(notice.action, notice.key) for notice in told] == [
+    assert [(notice.action, notice.key) for notice in sent] == [
         ("trigger", first.notice_key),
         ("resolve", first.notice_key),
         ("trigger", second.notice_key),
     ]
 
 
-def test_after_a_quiet_moment_what_a_person_resolved_opens_at_once(told: list[Notice]) -> None:
+def test_after_a_quiet_moment_what_a_person_resolved_opens_at_once(sent: list[Notice]) -> None:
     engine.observe([alert()], NOW)
     actions.resolve(Incident.objects.get().notice_key, "tom", after(1))
     engine.observe([alert(state="quiet")], after(2))
@@ -204,15 +186,15 @@ def test_what_was_done_in_pagerduty_is_told_to_the_others_and_not_back_there(sev
     assert [action for kind, action in sent if kind == "pagerduty"] == ["trigger"]
 
 
-def test_planned_maintenance_opens_nothing(told: list[Notice]) -> None:
+def test_planned_maintenance_opens_nothing(sent: list[Notice]) -> None:
     engine.observe([alert(maintenance=True)], NOW)
     assert not Incident.objects.exists()
 
 
-def test_without_the_store_the_page_goes_out_and_says_so(told: list[Notice]) -> None:
+def test_without_the_store_the_page_goes_out_and_says_so(sent: list[Notice]) -> None:
     engine.observe([alert()], NOW)
-    assert "stage and segment not known (the store does not answer)" in told[0].summary
-    assert told[0].summary.startswith(
+    assert "stage and segment not known (the store does not answer)" in sent[0].summary
+    assert sent[0].summary.startswith(
         "premium chat-large TTFT p95 burns its budget 18 times too fast over 1 h and 5 min"
     )
 
@@ -237,7 +219,7 @@ def test_a_failing_outbox_leaves_no_trace_of_the_tick(monkeypatch: pytest.Monkey
             engine.observe([alert()], NOW)
     assert not Incident.objects.exists()
     engine.observe([alert()], NOW + timedelta(seconds=15))
-    assert Incident.objects.get().told == "page"
+    assert Incident.objects.get().queued_as == "page"
 
 
 BY_POOL = replace(TTFT, slug="by-pool", scope={"model": "chat-large"}, split_by=("pool",))
@@ -247,29 +229,27 @@ def of_pool(pool: str, **more: Any) -> Alert:
     return alert(BY_POOL, scope={"model": "chat-large", "pool": pool}, **more)
 
 
-def test_a_pool_that_is_gone_resolves_its_incident_and_says_why(told: list[Notice]) -> None:
+def test_a_pool_that_is_gone_resolves_its_incident_and_says_why(sent: list[Notice]) -> None:
     engine.observe([of_pool("old")], NOW)
     for minutes in (1, 60, 361):
         engine.observe([of_pool("new", state="quiet")], after(minutes))
     incident = Incident.objects.get()
     assert (incident.status, incident.resolved_by, incident.resolved_at) == ("resolved", "weir", after(361))
     said = list(incident.entries.values_list("text", flat=True))
-    assert (
-        "No longer in the data: model chat-large · pool old. Resolves by itself once that has been so for 6 h." in said
-    )
-    assert said[-1].startswith("Not in the data for 6 h, as long as its windows (model chat-large · pool old)")
-    assert [notice.action for notice in told] == ["trigger", "resolve"]
-    assert "Not in the data for 6 h" in told[1].summary
+    assert "No longer in the data: model chat-large · pool old. Resolves if that stays so for 6 h." in said
+    assert said[-1].startswith("No longer in the data for 6 h, its longest window: model chat-large · pool old")
+    assert [notice.action for notice in sent] == ["trigger", "resolve"]
+    assert "No longer in the data for 6 h" in sent[1].summary
 
 
-def test_an_objective_that_no_longer_judges_a_scope_resolves_what_was_open_there(told: list[Notice]) -> None:
+def test_an_objective_that_no_longer_judges_a_scope_resolves_what_was_open_there(sent: list[Notice]) -> None:
     engine.observe([of_pool("old")], NOW)
     by_region = replace(BY_POOL, split_by=("region",))
     engine.observe([alert(by_region, state="quiet", scope={"model": "chat-large", "region": "eu"})], after(1))
     incident = Incident.objects.get()
     assert incident.status == "resolved"
-    assert incident.entries.last().text == "Its objective was changed, and does not judge this scope any more."
-    assert told[-1].action == "resolve"
+    assert incident.entries.last().text == "Its objective was changed, and no longer judges this scope."
+    assert sent[-1].action == "resolve"
 
 
 def test_an_incident_that_a_person_resolves_while_the_store_is_asked_stays_resolved(

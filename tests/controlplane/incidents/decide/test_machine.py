@@ -8,20 +8,20 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from controlplane.incidents.decide.core.inhibition import Breakdown, inhibitor, recovered
+from controlplane.incidents.decide.core.inhibition import Breakdown, inhibitor, past_breakdown
 from controlplane.incidents.decide.core.machine import decide, subject
 from controlplane.incidents.decide.core.silences import Silence, matcher, silencing
 from controlplane.incidents.decide.core.steps import (
     RULES,
     Cooled,
     Cooling,
-    Gone,
-    Held,
+    Missing,
+    NotSent,
     Opened,
     Outage,
+    Queued,
     Resolved,
     Signalled,
-    Told,
     Tracked,
     Withheld,
     advance,
@@ -128,28 +128,28 @@ class Incidents(RuleBasedStateMachine):
                 self.cooling.pop(step.key)
 
     def heard(self, step: object) -> None:
-        if isinstance(step, Told):
+        if isinstance(step, Queued):
             found = self.alerts[step.key]
             assert found.state == "firing"
             assert not found.maintenance
             assert silencing(self.silences, subject(found), self.now) is None, "no notice of what is silenced"
             assert inhibitor(found, self.tracked.values(), self.breakdowns) is None, "no notice of what is inhibited"
-            assert recovered(found, self.breakdowns, self.now) is None, "no notice of what is left of a breakdown"
+            assert past_breakdown(found, self.breakdowns, self.now) is None, "no notice of what is left of a breakdown"
             assert self.outside.get(step.key) == step.before
             self.outside[step.key] = step.severity
         if isinstance(step, Resolved):
-            assert self.outside.pop(step.key, None) == step.told, "who was told of it is told that it is over"
+            assert self.outside.pop(step.key, None) == step.queued_as, "it resolves where it was sent"
             found = self.alerts[step.key]
-            is_left = recovered(found, self.breakdowns, self.now) is not None
-            assert is_left == (step.why == "recovered")
-            assert found.state == "quiet" or is_left or (step.why == "eased" and found.severity == "ticket")
-        if isinstance(step, Held) and step.withheld and step.withheld.kind == "inhibited":
+            is_left = past_breakdown(found, self.breakdowns, self.now) is not None
+            assert is_left == (step.why == "explained")
+            assert found.state == "quiet" or is_left or (step.why == "downgraded" and found.severity == "ticket")
+        if isinstance(step, NotSent) and step.withheld and step.withheld.kind == "inhibited":
             broken = {one.key for one in self.breakdowns if one.over_at is None}
             assert step.withheld.by in self.tracked.keys() | broken, "an inhibitor is open"
 
     @invariant()
     def outside_believes_what_is_so(self) -> None:
-        told = {key: one.told for key, one in self.tracked.items() if one.told}
+        told = {key: one.queued_as for key, one in self.tracked.items() if one.queued_as}
         assert told == self.outside
 
     @invariant()
@@ -158,12 +158,12 @@ class Incidents(RuleBasedStateMachine):
             incident = self.tracked.get(key)
             if found.state != "firing" or found.at_ns != int(self.now.timestamp()) * 10**9:
                 continue
-            if recovered(found, self.breakdowns, self.now):
+            if past_breakdown(found, self.breakdowns, self.now):
                 continue
             if incident is None:
                 cools = key in self.cooling and self.now < self.cooling[key].until
                 assert found.maintenance or cools
-            elif incident.told != incident.severity:
+            elif incident.queued_as != incident.severity:
                 assert incident.withheld is not None
 
     @invariant()
@@ -188,7 +188,7 @@ TestIncidents.settings = settings(
 def test_an_outage_that_nobody_was_told_of_inhibits_nothing() -> None:
     silence = Silence("1", (matcher("objective=chat-up"),), NOW, NOW + timedelta(hours=1))
     steps = decide([], [alert(), outage()], [silence], {}, NOW)
-    assert [step.key for step in steps if isinstance(step, Told)] == [alert().key]
+    assert [step.key for step in steps if isinstance(step, Queued)] == [alert().key]
 
 
 def test_a_page_after_a_ticket_that_was_resolved_is_news() -> None:
@@ -199,7 +199,7 @@ def test_a_page_after_a_ticket_that_was_resolved_is_news() -> None:
 
 def test_each_of_a_group_is_told_by_itself() -> None:
     alerts = [alert(replace(TTFT, slug=f"chat-{number}")) for number in range(5)]
-    assert sum(isinstance(step, Told) for step in decide([], alerts, [], {}, NOW)) == 5
+    assert sum(isinstance(step, Queued) for step in decide([], alerts, [], {}, NOW)) == 5
 
 
 BY_POOL = replace(TTFT, slug="by-pool", scope={"model": "chat-large"}, split_by=("pool",))
@@ -210,7 +210,7 @@ def of_pool(pool: str, **more: Any) -> Alert:
 
 
 def left_the_data(severity: Severity = "page") -> Tracked:
-    return Tracked(of_pool("old").key, severity, {"model": "chat-large", "pool": "old"}, told=severity)
+    return Tracked(of_pool("old").key, severity, {"model": "chat-large", "pool": "old"}, queued_as=severity)
 
 
 def test_a_value_that_leaves_the_data_is_over_once_all_windows_of_its_severity_are_empty() -> None:
@@ -218,27 +218,27 @@ def test_a_value_that_leaves_the_data_is_over_once_all_windows_of_its_severity_a
     for severity, for_s in (("page", 6 * HOUR_S), ("ticket", 3 * DAY_S)):
         before = left_the_data(severity)
         (gone,) = decide([before], [sibling], [], {}, NOW)
-        assert gone == Gone(before.key, NOW, for_s)
+        assert gone == Missing(before.key, NOW, for_s)
         later = advance(before, gone)
         assert later is not None
-        assert (later.signal, later.gone_since) == ("unknown", NOW)
+        assert (later.signal, later.missing_since) == ("unknown", NOW)
         assert decide([later], [sibling], [], {}, NOW + timedelta(seconds=for_s - 1)) == []
         over = decide([later], [sibling], [], {}, NOW + timedelta(seconds=for_s))
-        assert over == [Resolved(before.key, "gone", severity, for_s)]
+        assert over == [Resolved(before.key, "missing", severity, for_s)]
 
 
 def test_while_nobody_can_tell_whether_it_left_the_clock_stands_at_nothing() -> None:
-    gone = replace(left_the_data(), signal="unknown", gone_since=NOW)
+    gone = replace(left_the_data(), signal="unknown", missing_since=NOW)
     late = NOW + timedelta(days=30)
     for alerts in ([], [of_pool("new", state="unknown")], [of_pool("new"), of_pool("other", state="unknown")]):
         (step,) = (one for one in decide([gone], alerts, [], {}, late) if one.key == gone.key)
-        assert step == Gone(gone.key, None)
+        assert step == Missing(gone.key, None)
 
 
 def test_a_value_that_comes_back_is_judged_as_before() -> None:
-    gone = replace(left_the_data(), signal="unknown", gone_since=NOW)
+    gone = replace(left_the_data(), signal="unknown", missing_since=NOW)
     steps = decide([gone], [of_pool("old")], [], {}, NOW + timedelta(hours=7))
-    assert steps == [Gone(gone.key, None), Signalled(gone.key, "firing", NOW + timedelta(hours=7))]
+    assert steps == [Missing(gone.key, None), Signalled(gone.key, "firing", NOW + timedelta(hours=7))]
 
 
 def test_a_scope_that_its_objective_no_longer_judges_is_over_at_once() -> None:
@@ -249,7 +249,7 @@ def test_a_scope_that_its_objective_no_longer_judges_is_over_at_once() -> None:
 
 
 def test_quiet_for_want_of_requests_is_told_from_quiet() -> None:
-    quiet = Tracked(alert().key, "page", TTFT.scope, told="page", signal="quiet", quiet_since=NOW)
+    quiet = Tracked(alert().key, "page", TTFT.scope, queued_as="page", signal="quiet", quiet_since=NOW)
     later = NOW + RULES.hold
     silent = alert(state="quiet")
     silent = replace(silent, verdicts=tuple(replace(one, long=None, short=None) for one in silent.verdicts))
@@ -265,4 +265,4 @@ def test_latency_is_told_once_fewer_than_half_of_the_requests_fail_though_the_ou
     assert tracked[alert().key].withheld == Withheld("inhibited", outage().key)
     smoulders = alert(UP, burn=20.0)
     steps = decide(tracked.values(), [alert(), smoulders], [], {}, NOW + timedelta(minutes=1))
-    assert steps == [Outage(smoulders.key, False), Told(alert().key, "page", None)]
+    assert steps == [Outage(smoulders.key, False), Queued(alert().key, "page", None)]

@@ -33,7 +33,7 @@ ATTRIBUTION: dict[str, Any] = {
 }
 FACTS = page_text.Facts(
     name=TTFT.name,
-    promise=alert_record.promise(TTFT),
+    definition=alert_record.definition(TTFT),
     scope={"model": "chat", "tier": "premium"},
     burning=alert_record.burning(alert()),
     attribution=ATTRIBUTION,
@@ -46,7 +46,7 @@ FACTS = page_text.Facts(
 def test_the_page_says_stage_segment_since_when_owner_and_runbook() -> None:
     assert page_text.summary(FACTS) == (
         "premium chat TTFT p95 is 142 ms against 100 ms; 68 % of the burn is queue time on prompts of 4-8k tokens in pool "
-        "chat-large, since policy revision 14 (02:14 UTC); 31 % of the budget left, gone in 2 h; owner: serving; "
+        "chat-large, since policy revision 14 (02:14 UTC); 31 % of the budget left, used up in 2 h; owner: serving; "
         "https://runbooks.example.com/chat-ttft"
     )
 
@@ -72,7 +72,7 @@ def test_without_the_store_it_says_so() -> None:
     bare = replace(FACTS, attribution=None, missing="the store does not answer", owner="", runbook="", resolves="")
     assert page_text.summary(bare) == (
         "premium chat TTFT p95 burns its budget 18 times too fast over 1 h and 5 min; stage and segment not known (the store "
-        "does not answer); 31 % of the budget left, gone in 2 h; no owner; no runbook"
+        "does not answer); 31 % of the budget left, used up in 2 h; no owner; no runbook"
     )
 
 
@@ -90,18 +90,20 @@ def test_without_the_store_it_says_so() -> None:
     ],
 )
 def test_each_kind_of_objective_in_its_unit(indicator: Any, value: float, expected: str) -> None:
-    promise = alert_record.promise(replace(TTFT, indicator=indicator))
-    assert expected in page_text.summary(replace(FACTS, promise=promise, attribution={**ATTRIBUTION, "value": value}))
+    definition = alert_record.definition(replace(TTFT, indicator=indicator))
+    assert expected in page_text.summary(
+        replace(FACTS, definition=definition, attribution={**ATTRIBUTION, "value": value})
+    )
 
 
 def test_99_95_is_not_rounded_to_a_target_that_nobody_promised() -> None:
-    promise = alert_record.promise(replace(UP, target=0.9995))
-    facts = replace(FACTS, promise=promise, attribution={**ATTRIBUTION, "value": 0.99})
+    definition = alert_record.definition(replace(UP, target=0.9995))
+    facts = replace(FACTS, definition=definition, attribution={**ATTRIBUTION, "value": 0.99})
     assert "is 99 % against 99.95 %" in page_text.summary(facts)
 
 
 def test_a_spent_budget_is_said_to_be_gone() -> None:
-    assert page_text.budget({"left_share": -0.12, "lasts_s": 0.0}) == "the budget is gone (112 % spent)"
+    assert page_text.budget({"left_share": -0.12, "lasts_s": 0.0}) == "the budget is used up (112 % spent)"
     assert page_text.budget({"left_share": 0.5, "lasts_s": None, "forever": True}) == "50 % of the budget left"
 
 

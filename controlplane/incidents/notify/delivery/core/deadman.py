@@ -1,4 +1,4 @@
-"""When nothing judges the objectives, no page comes, and all looks well: this pages then. Pure."""
+"""Decides when to page because objectives are not judged, and makes that notice."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -13,8 +13,8 @@ SOURCE = "weir"
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What is known of the controller's ticks. `judged_at` is the last in which anything could be judged, or where none could,
-    the oldest that is known; None: it never ticked."""
+    """What is known of the controller's ticks. `judged_at`: the last tick in which anything could be judged, or the oldest
+    tick where none could; None: it never ticked."""
 
     judged_at: datetime | None
     ticked_at: datetime | None = None
@@ -22,7 +22,7 @@ class Evaluation:
 
 
 def stopped(evaluation: Evaluation, now: datetime, after_s: float, is_paged: bool) -> bool:
-    """A controller that never ran has not stopped: the overview says that it is missing. Nor has one whose ticks are gone come back."""
+    """A controller that never ran has not stopped: the overview shows that it is missing. Without any tick on record, nothing changes."""
     if evaluation.judged_at is None:
         return is_paged
     return now - evaluation.judged_at > timedelta(seconds=after_s)
@@ -35,21 +35,21 @@ def step(is_stopped: bool, is_paged: bool) -> Step | None:
 
 
 def key(now: datetime) -> str:
-    """Of the page, and by it of one stop: the next stop has another."""
+    """Of the page; each stop has its own."""
     return f"weir-evaluation-stopped-{int(now.timestamp())}"
 
 
 def notice(action: Step, page_key: str, evaluation: Evaluation, now: datetime, url: str) -> Notice:
     since = f"{evaluation.judged_at:%H:%M:%S} UTC" if evaluation.judged_at else "an unknown time"
     why = evaluation.error or (
-        "the controller does not tick: is its process running, and does its database answer?"
+        "the controller does not tick: check that its process runs and that its database answers"
         if evaluation.ticked_at == evaluation.judged_at
-        else "the controller ticks, and can judge nothing"
+        else "the controller runs, but cannot judge anything"
     )
     summary = (
-        f"Objectives have not been judged since {since}: no page comes until they are. {why[:1].upper()}{why[1:]}"
+        f"Objectives have not been judged since {since}: no page of an objective comes until they are. {why[:1].upper()}{why[1:]}"
         if action == "trigger"
-        else f"Objectives are judged again; they were not, until {evaluation.judged_at:%H:%M:%S} UTC"
+        else f"Objectives are judged again since {evaluation.judged_at:%H:%M:%S} UTC"
         if evaluation.judged_at
         else "Objectives are judged again"
     )

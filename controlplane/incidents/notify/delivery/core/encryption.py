@@ -1,7 +1,7 @@
-"""Secrets as the database keeps them: encrypted, with a digest by which the same one is known again. Pure.
+"""Encrypts secrets for the database, each with a digest by which equal secrets are recognised.
 
-Fernet (AES-128-CBC with HMAC-SHA256, https://github.com/fernet/spec): each sealing of a text differs, so the digest is what can
-be unique. It is an HMAC-SHA256 with a key derived from the encryption key: without that key nobody can try guesses.
+Fernet (AES-128-CBC with HMAC-SHA256, https://github.com/fernet/spec) encrypts the same text differently each time, so the digest is
+what can be unique. It is an HMAC-SHA256 with a key derived from the encryption key: without that key, guesses cannot be tried.
 """
 
 import base64
@@ -18,12 +18,12 @@ DIGEST_OF = b"weir: digest of a sealed secret"
 
 
 class SealError(Exception):
-    """Permanent until somebody puts the keys right; the message says how, and holds no secret."""
+    """Permanent: somebody has to correct the keys. The message says how, and holds no secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """The first seals; any opens."""
+    """The first key encrypts; any key decrypts."""
 
     fernets: MultiFernet = field(repr=False)
     digest_keys: tuple[bytes, ...] = field(repr=False)
@@ -48,24 +48,24 @@ class Keys:
 
 def keys(texts: Sequence[str]) -> Keys:
     """At least one text, each base64 of 32 bytes in either alphabet, as `openssl rand -base64 32` prints it. Raises SealError."""
-    found = [_key(text) for text in texts]
-    if not found:
+    raw_keys = [_key(text) for text in texts]
+    if not raw_keys:
         raise SealError("there is no encryption key: give base64 of 32 bytes, as `openssl rand -base64 32` prints it")
     return Keys(
-        MultiFernet([Fernet(base64.urlsafe_b64encode(key)) for key in found]),
-        tuple(hmac.new(key, DIGEST_OF, hashlib.sha256).digest() for key in found),
+        MultiFernet([Fernet(base64.urlsafe_b64encode(key)) for key in raw_keys]),
+        tuple(hmac.new(key, DIGEST_OF, hashlib.sha256).digest() for key in raw_keys),
     )
 
 
 def _key(text: str) -> bytes:
     plain = text.strip().rstrip("=").translate(str.maketrans("-_", "+/"))
     try:
-        found = base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+        decoded = base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
     except (binascii.Error, ValueError):
-        found = b""
-    if len(found) != KEY_BYTES:
+        decoded = b""
+    if len(decoded) != KEY_BYTES:
         raise SealError(
             f"an encryption key is not base64 of {KEY_BYTES} bytes: use `openssl rand -base64 {KEY_BYTES}`, several "
             "separated by commas (WEIR_ENCRYPTION_KEYS) or one a line (WEIR_HOME/encryption-keys)"
         )
-    return found
+    return decoded

@@ -1,4 +1,4 @@
-"""Which addresses outbound requests may go to: pure. What a page says must not become a way into the private network."""
+"""Decides which addresses outbound requests may go to, so that a destination is no way into the private network."""
 
 import ipaddress
 from collections.abc import Iterable, Sequence
@@ -11,12 +11,12 @@ NAT64 = (IPv6Network("64:ff9b::/96"), IPv6Network("64:ff9b:1::/48"))
 
 
 class BlockedError(Exception):
-    """This URL or address is not spoken to; the message says why and what would allow it. It never repeats the URL."""
+    """Permanent: no request goes to this URL or address. The message says why and what would allow it, without the URL."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allowed:
-    """What WEIR_OUTBOUND_ALLOW opens: networks, and names whatever their addresses. Plain HTTP is allowed to them too."""
+    """What WEIR_OUTBOUND_ALLOW allows: networks, and names with any address. Plain HTTP is allowed to them too."""
 
     networks: tuple[IPv4Network | IPv6Network, ...] = ()
     names: frozenset[str] = frozenset()
@@ -44,7 +44,7 @@ def allowed(entries: Iterable[str]) -> Allowed:
 
 
 def check_url(scheme: str, host: str, has_user: bool, allow: Allowed) -> None:
-    """Of a URL's parts, before anything is looked up. Raises BlockedError."""
+    """Check a URL's parts, before its name is resolved. Raises BlockedError."""
     if not host:
         raise BlockedError("the address names no host: use https://host/path")
     if has_user:
@@ -60,12 +60,12 @@ def check_url(scheme: str, host: str, has_user: bool, allow: Allowed) -> None:
 
 
 def _may_be_plain(host: str, allow: Allowed) -> bool:
-    """A name whose addresses are all in an allowed network may be spoken to in the clear; `check_addresses` sees to the rest."""
+    """Plain HTTP may go to a name whose addresses are all in an allowed network. `check_addresses` checks those."""
     return literal_address(host) is None and bool(allow.networks)
 
 
 def check_addresses(addresses: Sequence[Address], host: str, allow: Allowed, plain: bool = False) -> None:
-    """Of everything a name resolved to: one bad address refuses the name. Raises BlockedError."""
+    """Check all addresses that a name resolved to: one bad address refuses the name. Raises BlockedError."""
     if allow.has_name(host):
         return
     for address in addresses:
@@ -85,7 +85,7 @@ def literal_address(host: str) -> Address | None:
 
 
 def is_public(address: Address) -> bool:
-    """Reachable over the internet, and so is every IPv4 address that an IPv6 one may carry within."""
+    """Whether it is reachable over the internet, and so is the IPv4 address that an IPv6 address may carry."""
     if isinstance(address, IPv6Address):
         if address.scope_id is not None:
             return False

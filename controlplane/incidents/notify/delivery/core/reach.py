@@ -1,4 +1,4 @@
-"""Whether somebody heard of a page: what became of its triggers. Pure; `outbox.reach_of` asks the database."""
+"""Whether somebody was notified of a page, from what became of its triggers. `outbox.reach_of` reads those."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -33,10 +33,10 @@ NOBODY = Reach("nobody")
 
 
 def reach(sent: Iterable[Sent]) -> Reach:
-    """The best that holds: delivered to one is delivered, though it waits at another."""
-    rows = sorted(sent, key=lambda one: one.at)
+    """Delivered if any trigger was, else queued if any waits, else failed."""
+    rows = sorted(sent, key=lambda trigger: trigger.at)
     delivered, queued, failed = (
-        [one for one in rows if one.state == state] for state in ("delivered", "pending", "dead")
+        [trigger for trigger in rows if trigger.state == state] for state in ("delivered", "pending", "dead")
     )
     if delivered:
         return Reach("delivered", _names(delivered), delivered[0].at)
@@ -48,15 +48,15 @@ def reach(sent: Iterable[Sent]) -> Reach:
 
 
 def _names(rows: Iterable[Sent]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one.destination for one in rows))
+    return tuple(dict.fromkeys(trigger.destination for trigger in rows))
 
 
 def _error(rows: Iterable[Sent]) -> str:
-    return next((one.error for one in reversed(list(rows)) if one.error), "")
+    return next((trigger.error for trigger in reversed(list(rows)) if trigger.error), "")
 
 
 def no_destination(severity: str) -> str:
-    """Why nobody is told of a notice of that severity, and what to do."""
+    """Why nobody is notified at that severity, and what to do."""
     return (
         f"no enabled destination takes {severity} pages. Enable one, or add the severity to one, "
         "in Admin → Paging → Destinations"

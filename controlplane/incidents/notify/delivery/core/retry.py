@@ -1,4 +1,4 @@
-"""What an answer means, and when to try again: pure."""
+"""Decides what an answer means, and when to try again."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,12 +8,12 @@ from typing import Literal
 Verdict = Literal["delivered", "refused", "again"]
 
 TRANSIENT = frozenset({408, 425, 429})
-"""4xx that say "not now". Any other 4xx is about what we send, and sending it again changes nothing."""
+"""4xx that mean "not now". Any other 4xx is about the request itself, and sending it again changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came of one attempt. `status` is None where none came back; `blocked` where we refused to connect."""
+    """What came of one attempt. `status`: None without an answer. `blocked`: the request was not allowed to go out."""
 
     status: int | None
     error: str = ""
@@ -23,17 +23,17 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Seconds. An answered page is told within the second; a destination that is away for long is asked twice a minute."""
+    """Seconds. A destination that is away for long is tried twice a minute."""
 
     first_s: float = 0.5
     longest_s: float = 30.0
     longest_pause_s: float = 120.0  # a Retry-After beyond it would silence pages
     timeout_s: float = 10.0  # for one attempt, from looking up the name to the status line
-    lease_s: float = 20.0  # above timeout_s: whoever holds a claim has long given up when it runs out
+    lease_s: float = 20.0  # above timeout_s: a sender has given up long before its claim ends
 
 
 def classify(answer: Answer) -> Verdict:
-    """Redirects are not followed, and count as refused: the address is to be corrected."""
+    """Redirects are not followed. They count as refused, because the address has to be corrected."""
     if answer.blocked:
         return "refused"
     if answer.status is None or answer.status >= 500 or answer.status in TRANSIENT:

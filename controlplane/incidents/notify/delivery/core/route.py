@@ -1,4 +1,4 @@
-"""Who is told: pure."""
+"""Decides which destinations a notice goes to."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What one endpoint was told, or is about to be told, of a key."""
+    """A notice of a key that one endpoint was sent, or will be."""
 
     endpoint: int
     destination: int | None
@@ -34,28 +34,30 @@ class Target:
 
 def takers(team: str, candidates: Sequence[Candidate]) -> list[Candidate]:
     """The team's own destinations, or the default ones if it has none that is enabled."""
-    enabled = [one for one in candidates if one.enabled]
-    return [one for one in enabled if team and one.team == team] or [one for one in enabled if not one.team]
+    enabled = [candidate for candidate in candidates if candidate.enabled]
+    return [candidate for candidate in enabled if team and candidate.team == team] or [
+        candidate for candidate in enabled if not candidate.team
+    ]
 
 
 def takers_of(severity: str, team: str, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """Who is told of a trigger of that severity: the team's own destinations that take it, or else the default ones that do.
+    """Where a trigger of that severity goes: the team's destinations that take it, or else the default ones that do.
 
-    Empty: nobody is told.
+    Empty: nobody is notified.
     """
-    able = [one for one in candidates if severity in one.severities]
+    able = [candidate for candidate in candidates if severity in candidate.severities]
     return takers(team, able)
 
 
 def open_at(steps: Iterable[Step]) -> list[Target]:
-    """Where the key is open: told of a trigger, and of no resolve since. `steps` in the order of their sequence."""
-    found: dict[int, Target] = {}
+    """Where the key is open: a trigger was sent, and no resolve since. `steps` in the order of their sequence."""
+    open_targets: dict[int, Target] = {}
     for step in steps:
         if step.action == "resolve":
-            found.pop(step.endpoint, None)
+            open_targets.pop(step.endpoint, None)
         elif step.action == "trigger" and not step.dead:
-            found.setdefault(step.endpoint, Target(step.endpoint, step.destination))
-    return list(found.values())
+            open_targets.setdefault(step.endpoint, Target(step.endpoint, step.destination))
+    return list(open_targets.values())
 
 
 def targets(
@@ -63,23 +65,30 @@ def targets(
 ) -> list[Target]:
     """Where a notice goes, each endpoint once.
 
-    A trigger goes where the key is open and to whoever takes it now; what follows goes where it was opened, and only there, even
-    if that destination has changed or is disabled by now.
+    A trigger goes where the key is open, and to the destinations that take it now. What follows goes only where the key was opened,
+    even if that destination was changed or disabled since.
     """
-    found = {target.endpoint: target for target in open_at(steps)}
+    by_endpoint = {target.endpoint: target for target in open_at(steps)}
     if action == "trigger":
-        for one in takers_of(severity, team, candidates):
-            found.setdefault(one.endpoint, Target(one.endpoint, one.id))
-    return list(found.values())
+        for candidate in takers_of(severity, team, candidates):
+            by_endpoint.setdefault(candidate.endpoint, Target(candidate.endpoint, candidate.id))
+    return list(by_endpoint.values())
 
 
-def missing(severity: str, team: str, candidates: Sequence[Candidate], steps: Iterable[Step]) -> list[Target]:
-    """Who takes an open key's triggers now, and was never sent one: destinations that are new, enabled since, or routed anew."""
+def not_sent_to(severity: str, team: str, candidates: Sequence[Candidate], steps: Iterable[Step]) -> list[Target]:
+    """Destinations that take an open key's triggers and were never sent one: they are new, or were enabled or changed since."""
     known = {step.endpoint for step in steps}
-    found = {one.endpoint: Target(one.endpoint, one.id) for one in takers_of(severity, team, candidates)}
-    return [target for endpoint, target in found.items() if endpoint not in known]
+    by_endpoint = {
+        candidate.endpoint: Target(candidate.endpoint, candidate.id)
+        for candidate in takers_of(severity, team, candidates)
+    }
+    return [target for endpoint, target in by_endpoint.items() if endpoint not in known]
 
 
 def change_targets(team: str, candidates: Sequence[Candidate]) -> list[Target]:
-    found = {one.endpoint: Target(one.endpoint, one.id) for one in takers(team, candidates) if one.takes_changes}
-    return list(found.values())
+    by_endpoint = {
+        candidate.endpoint: Target(candidate.endpoint, candidate.id)
+        for candidate in takers(team, candidates)
+        if candidate.takes_changes
+    }
+    return list(by_endpoint.values())

@@ -1,4 +1,4 @@
-"""A notice as the outbox keeps it: JSON, and back. Pure."""
+"""Turns notices into the JSON that the outbox keeps, and back."""
 
 import math
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ LONGEST_KEY = 255
 
 
 def checked(notice: Notice | Change) -> None:
-    """Raises ValueError for what no destination could be told."""
+    """Raises ValueError for a notice that no destination could take."""
     if notice.at.tzinfo is None:
         raise ValueError(f"at={notice.at!r} has no time zone: give an aware datetime")
     if not notice.summary.strip():
@@ -25,9 +25,9 @@ def checked(notice: Notice | Change) -> None:
 
 
 def to_json(notice: Notice | Change) -> dict[str, Any]:
-    """Only what every database and every destination takes: no NaN, no NUL, and text for what JSON does not know."""
-    found: dict[str, Any] = _json({**asdict(notice), "at": notice.at.isoformat()})
-    return found
+    """JSON that every database and destination takes: without NaN and NUL, and with text for types that JSON lacks."""
+    stored: dict[str, Any] = _json({**asdict(notice), "at": notice.at.isoformat()})
+    return stored
 
 
 def _json(value: Any) -> Any:

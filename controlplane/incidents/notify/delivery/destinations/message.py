@@ -1,4 +1,4 @@
-"""What a renderer is given, and what it makes of it."""
+"""What a payload is made from, and the request that it becomes."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -30,5 +30,5 @@ def shortened(text: str, longest: int) -> str:
 
 
 def absolute(links: tuple[Link, ...]) -> list[Link]:
-    """The links that somebody outside can open."""
+    """Links with a full address, which can be opened anywhere."""
     return [link for link in links if link.href.startswith(("https://", "http://"))]

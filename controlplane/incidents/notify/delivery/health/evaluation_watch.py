@@ -1,8 +1,7 @@
-"""The watch over evaluation: pages when it stops, and tells a service elsewhere that all is well.
+"""Pages when objectives are not judged any more, and sends the heartbeat while all is well.
 
-A thread of the worker, because what it watches runs in the controller, and the worker is what tells the outside. A machine that is
-dead pages nobody: for that there is the heartbeat, which a service elsewhere misses. It misses it too while nobody sends pages,
-and while an open page has reached nobody.
+It is a thread of the worker, because what it watches runs in the controller. A dead machine cannot page: the service that the
+heartbeat goes to pages when it stops. The heartbeat also stops while nobody sends pages, and while nobody was notified of an open page.
 """
 
 import asyncio
@@ -42,11 +41,11 @@ def _nothing() -> bool:
 
 @transaction.atomic
 def look(now: datetime, explained: Callable[[], bool] = _nothing) -> bool:
-    """One look, with a page or a resolve where there is something to tell; whether objectives are judged.
+    """Page or resolve if it is time to; whether objectives are judged.
 
-    `explained`: people were told of what keeps objectives from being judged, so that nobody need be told of that too.
+    `explained`: whether a page was sent of what keeps objectives from being judged. Then no other page is.
 
-    Several workers may look at once: whoever has the row decides.
+    Several workers may call this at once: the one that locks the row decides.
     """
     Heartbeat.objects.get_or_create(name=Heartbeat.EVALUATION, defaults={"at": now})
     row = Heartbeat.objects.select_for_update().get(name=Heartbeat.EVALUATION)
@@ -58,7 +57,7 @@ def look(now: datetime, explained: Callable[[], bool] = _nothing) -> bool:
     if action == "trigger":
         page_key = deadman.key(now)
         if enqueue(deadman.notice(action, page_key, seen, now, settings.CONFIG.public_url)):
-            row.open_key = page_key  # else nobody takes it, and the next look tries again
+            row.open_key = page_key  # else no destination takes it, and the next look tries again
     elif action == "resolve":
         enqueue(deadman.notice(action, row.open_key, seen, now, settings.CONFIG.public_url))
         row.open_key = ""
@@ -70,34 +69,37 @@ def look(now: datetime, explained: Callable[[], bool] = _nothing) -> bool:
 
 
 def works(name: str, now: datetime) -> bool:
-    """Whether a thread of a worker was seen at work lately: one of Heartbeat's names."""
+    """Whether a thread of a worker worked lately. `name`: one of Heartbeat's."""
     row = Heartbeat.objects.filter(name=name).first()
     return row is not None and (now - row.at).total_seconds() < PING_S
 
 
-async def ping(url: str) -> None:
+async def ping(url: str) -> str:
+    """Send one heartbeat; returns why it was not accepted, or an empty text."""
     async with Client(outbound_address.allowed(settings.CONFIG.outbound_allow), PING_TIMEOUT_S) as client:
         answer = await client.get(url)
-    if answer.status is None or answer.status >= 300:
-        log.warning("the heartbeat was not taken", status=answer.status, error=answer.error)
+    if answer.status is not None and answer.status < 300:
+        return ""
+    log.warning("heartbeat.refused", status=answer.status, error=answer.error)
+    return " ".join(part for part in (str(answer.status or ""), answer.error.strip()) if part)[:500]
 
 
 class Watch(threading.Thread):
-    """Daemon thread; `stop()` ends it after the look it is at.
+    """Daemon thread; `stop()` ends it after the present look.
 
-    `unheard` names the open pages that reached nobody, and why: while there are any, the heartbeat is not sent. `explained`: people
-    were told of what keeps objectives from being judged.
+    `not_notified` names the open pages that nobody was notified of, with the reason: while there are any, no heartbeat is sent.
+    `explained`: as for `look`.
     """
 
     def __init__(
         self,
         look_s: float = LOOK_S,
-        unheard: Callable[[datetime], Sequence[str]] | None = None,
+        not_notified: Callable[[datetime], Sequence[str]] | None = None,
         explained: Callable[[], bool] = _nothing,
     ) -> None:
         super().__init__(name="watch", daemon=True)
         self._look_s = look_s
-        self._unheard = unheard or (lambda _: ())
+        self._not_notified = not_notified or (lambda _: ())
         self._explained = explained
         self._withheld: Sequence[str] = ()
         self._stopping = threading.Event()
@@ -109,9 +111,9 @@ class Watch(threading.Thread):
             try:
                 self._once()
             except DatabaseError as error:
-                log.warning("evaluation was not looked at; trying again", error=str(error))
+                log.warning("evaluation_watch.database_failed", error=str(error))
             except Exception:
-                log.exception("the watch over evaluation failed; trying again")
+                log.exception("evaluation_watch.failed")
             self._stopping.wait(self._look_s)
         close_old_connections()
 
@@ -121,17 +123,18 @@ class Watch(threading.Thread):
     def _once(self) -> None:
         now = timezone.now()
         well = look(now, self._explained) and works(Heartbeat.SENDER, now) and works(Heartbeat.COMPONENTS, now)
-        well = well and not self._pages_unheard(now)
+        well = well and not self._any_not_notified(now)
         url = settings.CONFIG.heartbeat_url
         if well and url and time.monotonic() - self._pinged >= PING_S:
             self._pinged = time.monotonic()
-            asyncio.run(ping(url))
+            error = asyncio.run(ping(url))
+            Heartbeat.objects.update_or_create(name=Heartbeat.PING, defaults={"at": now, "error": error})
 
-    def _pages_unheard(self, now: datetime) -> bool:
-        found = self._unheard(now)
-        if found and not self._withheld:
-            log.error("heartbeat.withheld", pages=len(found), first=found[0])
-        elif self._withheld and not found:
+    def _any_not_notified(self, now: datetime) -> bool:
+        not_notified = self._not_notified(now)
+        if not_notified and not self._withheld:
+            log.error("heartbeat.withheld", pages=len(not_notified), first=not_notified[0])
+        elif self._withheld and not not_notified:
             log.info("heartbeat.resumed")
-        self._withheld = found
-        return bool(found)
+        self._withheld = not_notified
+        return bool(not_notified)

@@ -1,10 +1,11 @@
-"""Delivery's own objective: pages are delivered within 30 s. What the outbox says of it, and a judgement: `judge` is pure."""
+"""Judges delivery itself: pages are to be delivered within 30 s."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
+from django.conf import settings
 from django.db.models import Count, DurationField, ExpressionWrapper, F, Max, Min, Q
 
 from controlplane.core.formatting import TEXT
@@ -35,22 +36,23 @@ class Figures:
     accepted_by: str = ""
     refused_age_s: float | None = None  # of the newest page that was refused within the last day
     unreadable: tuple[str, ...] = ()  # why, for each secret in use that cannot be decrypted
+    heartbeat_error: str = ""  # why the latest heartbeat was not accepted
 
 
 @dataclass(frozen=True, slots=True)
 class Health:
     state: State
-    detail: str  # what is wrong or not known, and then what happened last; never empty
+    detail: str  # what is wrong or not known, then the newest delivery; never empty
     figures: Figures
 
     @property
     def is_stuck(self) -> bool:
-        """Pages wait that should have been told, were refused, or would be: somebody must look."""
+        """Whether somebody has to act: pages wait too long, were refused, or would be."""
         return bool(self.title)
 
     @property
     def title(self) -> str:
-        """What is wrong, the worst first; empty where nobody need look."""
+        """The worst thing that is wrong; empty where nobody has to act."""
         age_s = self.figures.oldest_pending_age_s
         if self.state == "down":
             return "Nobody sends pages"
@@ -58,12 +60,14 @@ class Health:
             return f"Pages wait for longer than {WITHIN_S} s"
         if self.figures.refused_1d:
             return "Pages were refused"
-        return "Stored secrets cannot be read" if self.figures.unreadable else ""
+        if self.figures.unreadable:
+            return "Stored secrets cannot be read"
+        return "The heartbeat is not accepted" if self.figures.heartbeat_error else ""
 
     @property
     def share_within_30s_1d(self) -> float | None:
-        told = self.figures.delivered_1d + self.figures.refused_1d
-        return self.figures.delivered_within_30s_1d / told if told else None
+        settled = self.figures.delivered_1d + self.figures.refused_1d
+        return self.figures.delivered_within_30s_1d / settled if settled else None
 
 
 def health(now: datetime) -> Health:
@@ -71,7 +75,7 @@ def health(now: datetime) -> Health:
 
 
 def nobody_sends(now: datetime) -> bool:
-    """Pages wait, and no sender was seen lately: two short queries, and no secret is decrypted."""
+    """Whether pages wait and no sender was seen lately. Two short queries; no secret is decrypted."""
     if not Delivery.objects.filter(is_page=True, state=Delivery.State.PENDING).exists():
         return False
     return _absent(_sender_age_s(now))
@@ -100,65 +104,71 @@ def figures(now: datetime, cannot_read: Sequence[str] = ()) -> Figures:
         refused_1d=counts["refused"],
         sender_age_s=_sender_age_s(now),
         destinations=enabled.count(),
-        takes_critical=any("critical" in one.severities for one in enabled.filter(team=None)),
+        takes_critical=any("critical" in destination.severities for destination in enabled.filter(team=None)),
         accepted_age_s=_age_s(accepted.settled_at if accepted else None, now),
         accepted_by=str(accepted.destination or "a removed destination") if accepted else "",
         refused_age_s=_age_s(counts["refused_at"], now),
         unreadable=tuple(cannot_read),
+        heartbeat_error=_heartbeat_error(),
     )
 
 
-def judge(found: Figures) -> Health:
-    """Down: pages wait, and nobody sends them. Degraded: they are late, or some were refused, or nobody would send or take them.
+def judge(figures: Figures) -> Health:
+    """Down: pages wait, and nobody sends them. Degraded: pages are late or were refused, or would not be sent or taken.
 
-    Unknown: no page has been accepted yet, so nobody has seen that one arrives.
+    Unknown: no page has been accepted yet, so it is not known whether pages arrive.
     """
-    late = found.oldest_pending_age_s is not None and found.oldest_pending_age_s > WITHIN_S
-    unseen = found.sender_age_s is None
-    absent = _absent(found.sender_age_s)
+    late = figures.oldest_pending_age_s is not None and figures.oldest_pending_age_s > WITHIN_S
+    unseen = figures.sender_age_s is None
+    absent = _absent(figures.sender_age_s)
     sentences: list[str] = []
     if absent:
-        seen = "has not been seen" if unseen else f"was last seen {TEXT.duration(found.sender_age_s or 0.0)} ago"
+        seen = "has not been seen" if unseen else f"was last seen {TEXT.duration(figures.sender_age_s or 0.0)} ago"
         sentences.append(f"Nobody sends pages: the worker's sender {seen}. Start the worker.")
-    if not found.destinations:
+    if not figures.destinations:
         sentences.append(
-            "No destination is enabled: nobody is told of a page. Add one in Admin → Paging → Destinations."
+            "No destination is enabled: nobody is notified of a page. Add one in Admin → Paging → Destinations."
         )
-    elif not found.takes_critical:
+    elif not figures.takes_critical:
         sentences.append(
-            "No default destination takes critical pages: nobody is told of a page of a team that has no destination "
+            "No default destination takes critical pages: nobody is notified of a page of a team that has no destination "
             "for it. Add the severity to one in Admin → Paging → Destinations."
         )
     if late:
-        oldest = found.oldest_pending_age_s or 0.0
-        sentences.append(f"{_pages(found.pending)} not delivered, the oldest for {TEXT.duration(oldest)}.")
-    if found.refused_1d:
-        since = f", the newest {TEXT.duration(found.refused_age_s)} ago" if found.refused_age_s is not None else ""
+        oldest = figures.oldest_pending_age_s or 0.0
+        sentences.append(f"{_pages(figures.pending)} not delivered, the oldest for {TEXT.duration(oldest)}.")
+    if figures.refused_1d:
+        since = f", the newest {TEXT.duration(figures.refused_age_s)} ago" if figures.refused_age_s is not None else ""
         sentences.append(
-            f"{_pages(found.refused_1d, past=True)} refused in the last day{since}. Weir does not send them again by itself."
+            f"{_pages(figures.refused_1d, past=True)} refused in the last day{since}. Weir does not send them again by itself."
         )
-    if found.unreadable:
-        count = len(found.unreadable)
-        sentences.append(f"{count} of the stored secrets: {found.unreadable[0]}.")
-    sentences.append(_accepted(found))
-    known = found.destinations > 0 and not unseen
-    lacking = late or found.refused_1d or found.unreadable or (found.destinations and not found.takes_critical)
+    if figures.unreadable:
+        count = len(figures.unreadable)
+        sentences.append(f"{count} of the stored secrets: {figures.unreadable[0]}.")
+    if figures.heartbeat_error:
+        sentences.append(
+            f"The service behind WEIR_HEARTBEAT_URL does not get the heartbeat: {figures.heartbeat_error.rstrip('.')}."
+        )
+    sentences.append(_accepted(figures))
+    known = figures.destinations > 0 and not unseen
+    lacking = late or figures.refused_1d or figures.unreadable or figures.heartbeat_error
+    lacking = lacking or (figures.destinations and not figures.takes_critical)
     state: State = (
         "down"
-        if absent and found.pending
+        if absent and figures.pending
         else "degraded"
         if lacking or (absent and known)
         else "up"
-        if known and found.accepted_age_s is not None
+        if known and figures.accepted_age_s is not None
         else "unknown"
     )
-    return Health(state, " ".join(sentences), found)
+    return Health(state, " ".join(sentences), figures)
 
 
-def _accepted(found: Figures) -> str:
-    if found.accepted_age_s is None:
+def _accepted(figures: Figures) -> str:
+    if figures.accepted_age_s is None:
         return "Whether pages arrive is not known: no destination has accepted one yet. Send a test page to find out."
-    return f"The newest page that was accepted: {TEXT.duration(found.accepted_age_s)} ago, by {found.accepted_by}."
+    return f"The newest page that was accepted: {TEXT.duration(figures.accepted_age_s)} ago, by {figures.accepted_by}."
 
 
 def _absent(sender_age_s: float | None) -> bool:
@@ -167,6 +177,12 @@ def _absent(sender_age_s: float | None) -> bool:
 
 def _sender_age_s(now: datetime) -> float | None:
     return _age_s(Heartbeat.objects.filter(name=Heartbeat.SENDER).values_list("at", flat=True).first(), now)
+
+
+def _heartbeat_error() -> str:
+    if not settings.CONFIG.heartbeat_url:
+        return ""
+    return Heartbeat.objects.filter(name=Heartbeat.PING).values_list("error", flat=True).first() or ""
 
 
 def _pages(count: int, past: bool = False) -> str:

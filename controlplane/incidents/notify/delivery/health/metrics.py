@@ -1,4 +1,4 @@
-"""Delivery's own objective as metrics of the web process: what the outbox says at the moment of the scrape."""
+"""Exports delivery's figures as metrics of the web process, read at each scrape."""
 
 from collections.abc import Iterable, Iterator
 
@@ -13,19 +13,19 @@ from controlplane.incidents.notify.delivery.health.health import Health, figures
 
 class Deliveries(Collector):
     def describe(self) -> Iterable[Metric]:
-        """Nothing beforehand: the database is asked by scrapes alone."""
+        """Nothing: only a scrape queries the database."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
-        """Nothing where the database does not answer: a gap, and no zero."""
+        """Nothing where the database does not answer: a gap instead of a zero."""
         try:
             yield from families(judge(figures(timezone.now())))
         except DatabaseError:
             return
 
 
-def families(found: Health) -> Iterator[Metric]:
-    figures = found.figures
+def families(health: Health) -> Iterator[Metric]:
+    figures = health.figures
     gauges = (
         ("weir_pages_pending", "Pages that are not delivered yet.", figures.pending),
         (
@@ -38,7 +38,7 @@ def families(found: Health) -> Iterator[Metric]:
         (
             "weir_pages_within_30s_ratio_1d",
             "Share of the last day's pages delivered in 30 s.",
-            found.share_within_30s_1d,
+            health.share_within_30s_1d,
         ),
         ("weir_pages_sender_age_seconds", "Since the sender was last seen.", figures.sender_age_s),
     )

@@ -1,4 +1,4 @@
-"""Whether the secrets in use can be decrypted, before a page has to find out; and sealing all of them with the first key."""
+"""Checks that the secrets in use can be decrypted, and encrypts all secrets with the first key."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from controlplane.incidents.notify.delivery.models import Delivery, Destination,
 
 
 def in_use() -> Iterator[Endpoint | HookSecret]:
-    """What pages need: endpoints of destinations and of deliveries that wait, and enabled secrets of webhooks."""
+    """Rows that pages need: endpoints of destinations and of pending deliveries, and enabled secrets of webhooks."""
     pointed_at = Exists(Destination.objects.filter(endpoint=OuterRef("pk")))
     awaited = Exists(Delivery.objects.filter(endpoint=OuterRef("pk"), state=Delivery.State.PENDING))
     yield from Endpoint.objects.filter(Q(pointed_at) | Q(awaited))
@@ -21,21 +21,21 @@ def in_use() -> Iterator[Endpoint | HookSecret]:
 
 
 def unreadable() -> list[str]:
-    """Why, for each secret in use that cannot be decrypted."""
-    found = []
+    """The reason for each secret in use that cannot be decrypted."""
+    reasons = []
     for row in in_use():
         try:
             _ = row.secret
         except SealError as error:
-            found.append(str(error))
-    return found
+            reasons.append(str(error))
+    return reasons
 
 
 @register(Tags.database)
 def check_secrets(
     app_configs: Sequence[AppConfig] | None, databases: Sequence[str] | None = None, **_: Any
 ) -> list[CheckMessage]:
-    """A warning: `migrate` runs this, and a dashboard in which the secrets can be entered again must start."""
+    """A warning and no error: `migrate` runs this, and the admin has to start so that secrets can be entered again."""
     if not databases:
         return []
     try:
@@ -50,7 +50,7 @@ def check_secrets(
 
 @transaction.atomic
 def seal_again() -> int:
-    """Every secret, with the first key; how many. Raises SealError, and changes nothing then."""
+    """Encrypt every secret with the first key; returns how many. Raises SealError, and then changes nothing."""
     rows: list[Endpoint | HookSecret] = [*Endpoint.objects.select_for_update(), *HookSecret.objects.select_for_update()]
     for row in rows:
         row.secret = row.secret

@@ -1,6 +1,6 @@
-"""Where the encryption keys come from: WEIR_ENCRYPTION_KEYS, or else `encryption-keys` in WEIR_HOME.
+"""Reads the encryption keys from WEIR_ENCRYPTION_KEYS, or else from `encryption-keys` in WEIR_HOME.
 
-Read anew at each use, so that a rotation needs no restart.
+They are read at each use, so that a rotation needs no restart.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ def path(config: Config) -> Path:
 
 
 def configured(config: Config) -> Keys | None:
-    """The keys that there are; None for none at all. Raises SealError for what is no key, or cannot be read."""
+    """The configured keys, or None. Raises SealError for a key that is malformed or cannot be read."""
     if config.encryption_keys:
         return keys(config.encryption_keys)
     try:
@@ -31,18 +31,18 @@ def configured(config: Config) -> Keys | None:
 
 
 def to_open() -> Keys:
-    """Raises SealError where there is none: what is sealed was sealed with something."""
-    found = configured(settings.CONFIG)
-    if found is None:
+    """The keys that decrypt. Raises SealError where there are none."""
+    present = configured(settings.CONFIG)
+    if present is None:
         raise SealError(
             f"{path(settings.CONFIG)} is missing, and with it the key of the stored secrets: restore it from its backup "
             "(or set WEIR_ENCRYPTION_KEYS), or enter the secrets again in the admin after making a new key there"
         )
-    return found
+    return present
 
 
 def to_seal(has_sealed: Callable[[], bool]) -> Keys:
-    """A key is made where there is none and nothing was sealed yet; a lost one is not replaced in silence. Raises SealError."""
+    """The keys that encrypt. Makes one if there is none and nothing was encrypted yet: a lost key is never replaced. Raises SealError."""
     if configured(settings.CONFIG) is None and not has_sealed():
         read_or_make_secret(path(settings.CONFIG))
     return to_open()

@@ -1,7 +1,7 @@
-"""Claiming what is due, and settling what came of it. Any number of senders may do so at once, and be killed at any point.
+"""Claims deliveries that are due, and settles them by the answer. Any number of senders may do so at once, and be killed at any point.
 
-Of one endpoint and key only the earliest pending delivery can be claimed, and a claim ends after its lease: so the order holds
-without any sender knowing of another, and what a killed one held is sent again.
+Of an endpoint and key, only the earliest pending delivery can be claimed, and a claim ends after its lease. So the order holds without
+coordination between senders, and what a killed sender had claimed is sent again.
 """
 
 from collections import Counter
@@ -24,14 +24,14 @@ log = structlog.get_logger(__name__)
 PENDING = Delivery.State.PENDING
 TOO_MANY = 429
 CHANGE_USEFUL_FOR = timedelta(hours=1)
-"""A change event that comes later explains nothing any more. Pages never grow too old: their resolves must arrive."""
+"""A later change event explains nothing. Pages never grow too old: their resolves must arrive."""
 
 
 def claim(now: datetime, policy: Policy, free: int, per_endpoint: int, busy: Mapping[int, int]) -> list[Delivery]:
-    """Up to `free` deliveries that are due, marked as ours until the lease ends; pages first, then whoever waits longest.
+    """Claim up to `free` deliveries that are due, until the lease ends: pages first, then those that wait longest.
 
-    `busy` counts what the caller already has on its way by endpoint: none gets more than `per_endpoint`, so that one that
-    hangs holds up nobody else.
+    `busy`: the caller's requests in flight, by endpoint. None gets more than `per_endpoint`, so that an endpoint that hangs delays no
+    other.
     """
     full = [endpoint for endpoint, count in busy.items() if count >= per_endpoint]
     due = heads(now).exclude(endpoint_id__in=full).order_by("-is_page", "due_at", "id")
@@ -40,21 +40,21 @@ def claim(now: datetime, policy: Policy, free: int, per_endpoint: int, busy: Map
         return []
     mark = str(uuid4())
     with transaction.atomic():
-        now = timezone.now()  # the lock may have been waited for, and the lease counts from here
+        now = timezone.now()  # after the lock, which may have taken time: the lease begins now
         free_now = Delivery.objects.filter(_unclaimed(now), id__in=chosen, state=PENDING)
         free_now.update(claim=mark, claimed_until=now + timedelta(seconds=policy.lease_s))
         mine = Delivery.objects.filter(claim=mark, state=PENDING).select_related("endpoint", "destination")
-        return [one for one in mine if not _drop_needless(one, now)]
+        return [delivery for delivery in mine if not _drop_if_needless(delivery, now)]
 
 
 def heads(now: datetime) -> QuerySet[Delivery]:
-    """What may be claimed: due, nobody's, its endpoint not pausing, and the earliest pending of its key there."""
+    """Deliveries that may be claimed: due, unclaimed, the earliest of their key there, and the endpoint is not paused."""
     earlier = Delivery.objects.filter(
         endpoint=OuterRef("endpoint"), key=OuterRef("key"), sequence__lt=OuterRef("sequence"), state=PENDING
     )
     return (
         Delivery.objects.filter(_unclaimed(now), state=PENDING, due_at__lte=now)
-        .filter(Q(endpoint__held_until=None) | Q(endpoint__held_until__lte=now))
+        .filter(Q(endpoint__paused_until=None) | Q(endpoint__paused_until__lte=now))
         .filter(~Exists(earlier))
     )
 
@@ -74,7 +74,7 @@ def choose(due: Iterable[tuple[int, int]], free: int, per_endpoint: int, busy: M
     return chosen
 
 
-def _drop_needless(delivery: Delivery, now: datetime) -> bool:
+def _drop_if_needless(delivery: Delivery, now: datetime) -> bool:
     reason = _needless(delivery, now)
     if reason:
         delivery.state, delivery.error, delivery.settled_at = Delivery.State.DROPPED, reason, now
@@ -84,7 +84,7 @@ def _drop_needless(delivery: Delivery, now: datetime) -> bool:
 
 
 def _needless(delivery: Delivery, now: datetime) -> str:
-    """Why nobody misses it; empty where somebody would."""
+    """Why it need not be sent; empty where it must."""
     if delivery.action == "change":
         return "too late to explain anything" if now - delivery.enqueued_at > CHANGE_USEFUL_FOR else ""
     same = Delivery.objects.filter(endpoint=delivery.endpoint_id, key=delivery.key)
@@ -92,12 +92,12 @@ def _needless(delivery: Delivery, now: datetime) -> str:
         following = same.filter(sequence__gt=delivery.sequence, state=PENDING).order_by("sequence")
         action, sequence = following.values_list("action", "sequence").first() or ("", 0)
         return f"#{sequence} says the same, and more recently" if action == "trigger" else ""
-    return "" if fallback.told(delivery) else "nothing is open there: its trigger was never delivered"
+    return "" if fallback.is_open(delivery) else "nothing is open there: its trigger was never delivered"
 
 
 @transaction.atomic
 def settle(delivery: Delivery, answer: Answer, now: datetime, policy: Policy, chance: float) -> None:
-    """Write down what came of an attempt, if the claim is still ours: whoever took it over will settle it."""
+    """Write down what came of an attempt. If another sender has claimed it since, that one settles it."""
     key_lock.hold(delivery.key)
     verdict = classify(answer)
     attempts = delivery.attempts + 1
@@ -107,7 +107,7 @@ def settle(delivery: Delivery, answer: Answer, now: datetime, policy: Policy, ch
         values |= {"due_at": now + timedelta(seconds=wait_s), "error": _why(answer)}
         if answer.status == TOO_MANY and answer.retry_after_s:
             until = now + timedelta(seconds=pause_s(answer.retry_after_s, policy))
-            Endpoint.objects.filter(pk=delivery.endpoint_id).update(held_until=until)
+            Endpoint.objects.filter(pk=delivery.endpoint_id).update(paused_until=until)
     else:
         state = Delivery.State.DELIVERED if verdict == "delivered" else Delivery.State.DEAD
         values |= {"state": state, "settled_at": now, "error": "" if verdict == "delivered" else _why(answer)}
@@ -116,7 +116,7 @@ def settle(delivery: Delivery, answer: Answer, now: datetime, policy: Policy, ch
     if verdict == "refused":
         about = {"delivery": delivery.pk, "key": delivery.key, "action": delivery.action}
         log.error(
-            "a page was refused, and is not sent again",
+            "delivery.refused",
             **about,
             destination=str(delivery.destination),
             reason=_why(answer),

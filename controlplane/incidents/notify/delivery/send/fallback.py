@@ -1,4 +1,4 @@
-"""A page that one destination does not take goes to its fallback."""
+"""Sends a page to the fallback of a destination that does not accept it."""
 
 from datetime import datetime, timedelta
 
@@ -12,7 +12,7 @@ log = structlog.get_logger(__name__)
 PENDING = Delivery.State.PENDING
 
 
-def told(delivery: Delivery) -> bool:
+def is_open(delivery: Delivery) -> bool:
     """Whether its key is open at its endpoint: a step before it was delivered, and the latest of them is no resolve."""
     before = Delivery.objects.filter(
         endpoint=delivery.endpoint_id, key=delivery.key, sequence__lt=delivery.sequence, state=Delivery.State.DELIVERED
@@ -22,16 +22,16 @@ def told(delivery: Delivery) -> bool:
 
 @transaction.atomic
 def fall_through(trigger: Delivery) -> bool:
-    """Tell the fallback of the page that `trigger` opens, and of what follows it so far; whether it was told anything.
+    """Send the fallback the page that `trigger` opens, and what follows it so far; whether anything was sent.
 
     The destination itself is still tried. What comes later goes to both (`route.open_at`).
     """
     fallback = trigger.destination.fallback if trigger.destination else None
     key_lock.hold(trigger.key)
-    if trigger.action != "trigger" or fallback is None or not fallback.enabled or told(trigger):
+    if trigger.action != "trigger" or fallback is None or not fallback.enabled or is_open(trigger):
         return False
     if not Delivery.objects.filter(pk=trigger.pk, state__in=(PENDING, Delivery.State.DEAD)).exists():
-        return False  # it was delivered after the caller had read it
+        return False  # it was delivered since the caller read it
     known = set(
         Delivery.objects.filter(endpoint=fallback.endpoint_id, key=trigger.key).values_list("sequence", flat=True)
     )
@@ -52,17 +52,18 @@ def fall_through(trigger: Delivery) -> bool:
     ]
     Delivery.objects.bulk_create(copies)
     if copies:
-        log.warning("a page goes to the fallback", key=trigger.key, failed=str(trigger.destination), to=str(fallback))
+        log.warning("page.fell_back", key=trigger.key, destination=str(trigger.destination), fallback=str(fallback))
     return bool(copies)
 
 
 def fall_through_late_ones(now: datetime) -> int:
-    """Every page that has failed for as long as its destination allows; how many went to a fallback."""
+    """Send every page to the fallback that has failed for as long as its destination allows; returns how many."""
     waiting = Delivery.objects.filter(
         state=PENDING, action="trigger", destination__fallback__enabled=True, fallbacks=None
     ).select_related("destination__fallback")
     return sum(
-        fall_through(one)
-        for one in waiting
-        if one.destination and now - one.enqueued_at >= timedelta(seconds=one.destination.fallback_after_s)
+        fall_through(delivery)
+        for delivery in waiting
+        if delivery.destination
+        and now - delivery.enqueued_at >= timedelta(seconds=delivery.destination.fallback_after_s)
     )

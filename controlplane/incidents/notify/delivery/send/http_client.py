@@ -1,4 +1,4 @@
-"""POST to a destination, and GET of a heartbeat: only to addresses that were checked. The only HTTP client here."""
+"""Sends POSTs to destinations and GETs of the heartbeat, only to addresses that were checked."""
 
 import asyncio
 import ipaddress
@@ -22,11 +22,11 @@ from controlplane.incidents.notify.delivery.core.retry import Answer, retry_afte
 
 EXCERPT_BYTES = 2_000
 EXCERPT_TIMEOUT_S = 1.0
-"""The status line is the answer. Its body is read only to say why, and only so long."""
+"""The status line is the answer. Its body is read only for the reason, and only for so long."""
 
 
 class _CheckedResolver(AbstractResolver):
-    """Looks a name up once, and answers only if all it resolves to may be spoken to: what is connected to is what was checked."""
+    """Resolves a name once, and answers only if requests may go to all its addresses: what was checked is what is connected to."""
 
     def __init__(self, allow: Allowed, plain: bool) -> None:
         self._allow, self._plain = allow, plain
@@ -34,8 +34,8 @@ class _CheckedResolver(AbstractResolver):
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, family=family)
-        texts = list(dict.fromkeys(str(entry[4][0]) for entry in found))
+        entries = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM, family=family)
+        texts = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
         check_addresses([ipaddress.ip_address(text) for text in texts], host, self._allow, self._plain)
         return [
             ResolveResult(
@@ -54,7 +54,7 @@ class _CheckedResolver(AbstractResolver):
 
 
 class Client:
-    """An async context manager; one per event loop. Follows no redirect, takes no proxy and no cookie from anywhere."""
+    """An async context manager, one per event loop. It follows no redirect, and uses no proxy and no cookies."""
 
     def __init__(self, allow: Allowed, timeout_s: float) -> None:
         self._allow, self._timeout_s = allow, timeout_s
@@ -81,13 +81,13 @@ class Client:
             await session.close()
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-        return await self._ask("POST", url, body, headers)
+        return await self._request("POST", url, body, headers)
 
     async def get(self, url: str) -> Answer:
-        return await self._ask("GET", url, None, {})
+        return await self._request("GET", url, None, {})
 
-    async def _ask(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
-        """Never raises but on cancellation. Errors name no URL: it may be a secret."""
+    async def _request(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+        """Raises nothing but CancelledError. Errors name no URL: it may be a secret."""
         try:
             target = URL(url)
             has_user = target.raw_user is not None or target.raw_password is not None
@@ -110,7 +110,7 @@ class Client:
 
 
 async def _excerpt(response: aiohttp.ClientResponse) -> str:
-    """The beginning of the body, as far as it comes in time; empty where it does not come at all."""
+    """The beginning of the body, as far as it comes in time."""
     try:
         async with asyncio.timeout(EXCERPT_TIMEOUT_S):
             return (await response.content.read(EXCERPT_BYTES)).decode(errors="replace")

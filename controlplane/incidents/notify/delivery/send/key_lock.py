@@ -1,4 +1,4 @@
-"""One writer at a time for the steps of a key: whoever reads what was sent of it, and adds to that, takes this lock first."""
+"""Lets one writer at a time add notices of a key: take this lock before reading what was sent of it."""
 
 from django.db import connection
 

@@ -1,4 +1,4 @@
-"""Forget what was settled long ago, unless its key is still open somewhere: a resolve must find where its trigger went."""
+"""Removes old deliveries, unless their key is still open: a resolve goes where its trigger went."""
 
 from datetime import datetime, timedelta
 
@@ -8,11 +8,11 @@ from controlplane.incidents.notify.delivery.models import Delivery, HookEvent
 
 AT_ONCE = 1_000
 HOOKS_KEPT = timedelta(days=30)
-"""Longer than an event is taken for (`inbound.TOO_OLD`): one that is forgotten is too old to be taken again."""
+"""Longer than events are accepted for (`act.pagerduty_events.TOO_OLD`), so that none is accepted twice."""
 
 
 def prune(before: datetime) -> int:
-    """How many rows were removed, at most AT_ONCE: a long list must not hold SQLite's lock."""
+    """Remove at most AT_ONCE rows, so that SQLite is not locked for long; returns how many."""
     same = Delivery.objects.filter(endpoint=OuterRef("endpoint"), key=OuterRef("key"))
     ended = same.filter(action="resolve", settled_at__lt=before, sequence__gte=OuterRef("sequence"))
     going_on = same.filter(Q(settled_at=None) | Q(settled_at__gte=before))

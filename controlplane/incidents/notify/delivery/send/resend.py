@@ -1,4 +1,4 @@
-"""A refused page, sent again once what it was refused for is put right."""
+"""Sends a refused delivery again, once its cause is corrected."""
 
 from django.db import transaction
 from django.db.models import Q
@@ -10,7 +10,7 @@ from controlplane.incidents.notify.delivery.send import key_lock
 
 @transaction.atomic
 def send(delivery: Delivery) -> bool:
-    """Whether it waits again. Not where a later step was told, or is on its way: it would come after what follows it."""
+    """Whether it is pending again. It is not where a later notice was sent or is in flight, because that one must come after it."""
     key_lock.hold(delivery.key)
     later = Delivery.objects.filter(
         endpoint=delivery.endpoint_id, key=delivery.key, sequence__gt=delivery.sequence

@@ -1,7 +1,7 @@
-"""The sender: claims what is due, tells it, and settles. A thread of the worker, with an event loop of its own.
+"""Claims deliveries that are due, sends and settles them. It is a thread of the worker, with its own event loop.
 
-It is no Celery task: tasks travel through Redis, and pages must go out while Redis is away. It looks every POLL_S, which is one
-query of a partial index; nobody needs to wake it, and a notice from any process or machine leaves as soon.
+It is no Celery task, because tasks travel through Redis, and pages must go out while Redis is away. It polls every POLL_S, which is one
+query of a partial index.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ T = TypeVar("T")
 POLL_S = 0.5
 AT_ONCE = 32
 PER_ENDPOINT = 8
-"""Requests on their way at once, over all endpoints and to one of them."""
+"""Requests in flight: over all endpoints, and to one of them."""
 HOUSEKEEPING_S = 5.0
 
 
@@ -44,19 +44,19 @@ def render_and_name(delivery: Delivery, now_s: int) -> Message:
 
 
 async def attempt(client: Client, delivery: Delivery) -> Answer:
-    """One try. Never raises: what cannot be rendered is refused, so that it is seen and holds up nobody."""
+    """One attempt. It never raises: a notice that cannot be rendered counts as refused, so that it is seen and delays no other."""
     try:
         post = KINDS[delivery.endpoint.kind].render(render_and_name(delivery, int(timezone.now().timestamp())))
     except SealError as error:
         return Answer(None, str(error), blocked=True)
     except Exception as error:
-        log.exception("a notice cannot be rendered", delivery=delivery.pk)
+        log.exception("notice.render_failed", delivery=delivery.pk)
         return Answer(None, f"cannot be rendered: {type(error).__name__}: {error}", blocked=True)
     return await client.post(post.url, post.body, post.headers)
 
 
 class Sender(threading.Thread):
-    """Daemon thread; `stop()` ends it once what is on its way has been answered."""
+    """Daemon thread; `stop()` ends it once the requests in flight are answered."""
 
     def __init__(self, policy: Policy | None = None, poll_s: float = POLL_S) -> None:
         super().__init__(name="sender", daemon=True)
@@ -70,7 +70,7 @@ class Sender(threading.Thread):
             try:
                 asyncio.run(self._serve())
             except Exception:
-                log.exception("the sender failed; starting it again")
+                log.exception("sender.failed")
                 self._stopping.wait(self._poll_s)
         self._database.submit(connections.close_all)
         self._database.shutdown()
@@ -86,8 +86,8 @@ class Sender(threading.Thread):
             try:
                 while not self._stopping.is_set():
                     claimed = await self._claim(AT_ONCE - len(flying), Counter(flying.values()))
-                    for one in claimed:
-                        flying[asyncio.create_task(self._deliver(client, one))] = one.endpoint_id
+                    for delivery in claimed:
+                        flying[asyncio.create_task(self._deliver(client, delivery))] = delivery.endpoint_id
                     await self._until_something_ends(flying)
                 if flying:
                     await asyncio.wait(flying, timeout=self._policy.timeout_s)
@@ -100,11 +100,11 @@ class Sender(threading.Thread):
         try:
             return await self._in_database(lambda: claim.claim(timezone.now(), self._policy, free, PER_ENDPOINT, busy))
         except DatabaseError as error:
-            log.warning("deliveries not claimed; trying again", error=str(error))
+            log.warning("deliveries.claim_failed", error=str(error))
             return []
 
     async def _until_something_ends(self, flying: dict[asyncio.Task[None], int]) -> None:
-        """What follows a delivered step may leave at once; else look again after a while."""
+        """Wait until a request ends, since what follows it may leave at once, or for POLL_S."""
         if not flying:
             await asyncio.sleep(self._poll_s)
             return
@@ -115,18 +115,18 @@ class Sender(threading.Thread):
 
     async def _deliver(self, client: Client, delivery: Delivery) -> None:
         if not self._in_time(delivery):
-            return  # another sender may have it by now
+            return  # another sender may have claimed it by now
         answer = await attempt(client, delivery)
         try:
             await self._in_database(
                 lambda: claim.settle(delivery, answer, timezone.now(), self._policy, random.random())  # noqa: S311
             )
         except DatabaseError as error:
-            # The lease runs out, and it is sent again: the receiver knows the key.
-            log.warning("an answer was not written down", delivery=delivery.pk, error=str(error))
+            # The lease ends, and it is sent again: the receiver knows the key.
+            log.warning("delivery.settle_failed", delivery=delivery.pk, error=str(error))
 
     def _in_time(self, delivery: Delivery) -> bool:
-        """Whether the claim outlasts an attempt that begins now: two attempts of one step must not overlap with the next."""
+        """Whether the claim outlasts an attempt that begins now, so that no other sender sends it at the same time."""
         left = (delivery.claimed_until or timezone.now()) - timezone.now()
         return left >= timedelta(seconds=self._policy.timeout_s)
 
@@ -135,13 +135,13 @@ class Sender(threading.Thread):
             try:
                 await self._in_database(keep_house)
             except DatabaseError as error:
-                log.warning("the sender's housekeeping failed; trying again", error=str(error))
+                log.warning("sender.housekeeping_failed", error=str(error))
             except Exception:
-                log.exception("the sender's housekeeping failed; trying again")
+                log.exception("sender.housekeeping_failed")
             await asyncio.sleep(HOUSEKEEPING_S)
 
     async def _in_database(self, work: Callable[[], T]) -> T:
-        """Django's connections belong to threads: one thread has the one that the sender uses, and keeps while it works."""
+        """Django's connections belong to threads, so all work on the database is done by one thread."""
 
         def run() -> T:
             try:

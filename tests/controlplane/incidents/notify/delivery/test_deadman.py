@@ -4,11 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from aiohttp import web
+from django.test import Client as TestClient
 from django.utils import timezone
 from pytest_django import Settings
 
 from controlplane.incidents.notify.delivery.core import deadman
 from controlplane.incidents.notify.delivery.health.evaluation_watch import Watch, look, ping
+from controlplane.incidents.notify.delivery.health.health import health
 from controlplane.incidents.notify.delivery.models import Delivery, Heartbeat
 from controlplane.slo.models import Tick
 from tests.support.incidents.notices import pagerduty
@@ -79,8 +81,8 @@ def test_the_words_of_the_page() -> None:
     silent = deadman.Evaluation(NOW - timedelta(seconds=90), NOW - timedelta(seconds=90))
     found = deadman.notice("trigger", "k", silent, NOW, "https://weir")
     assert found.summary == (
-        "Objectives have not been judged since 11:58:30 UTC: no page comes until they are. "
-        "The controller does not tick: is its process running, and does its database answer?"
+        "Objectives have not been judged since 11:58:30 UTC: no page of an objective comes until they are. "
+        "The controller does not tick: check that its process runs and that its database answers"
     )
 
 
@@ -124,16 +126,7 @@ async def test_the_heartbeat_is_an_ordinary_guarded_get(settings: Settings) -> N
     await runner.cleanup()
 
 
-def test_a_worker_that_does_not_send_or_looks_at_no_component_sends_no_heartbeat(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings.CONFIG = settings.CONFIG.model_copy(update={"heartbeat_url": "https://elsewhere.example/ping"})
-    pinged: list[str] = []
-
-    async def ping(url: str) -> None:
-        pinged.append(url)
-
-    monkeypatch.setattr("controlplane.incidents.notify.delivery.health.evaluation_watch.ping", ping)
+def test_a_worker_that_does_not_send_or_looks_at_no_component_sends_no_heartbeat(pinged: list[str]) -> None:
     Tick.objects.create(at=timezone.now(), took_s=0.1, objectives=3, holder="a")
     watch = Watch()
     watch._once()
@@ -154,3 +147,51 @@ def test_what_people_were_told_of_already_is_not_paged_again_and_what_outlives_i
     assert told() == []
     assert not look(NOW + timedelta(seconds=5), explained=lambda: False)
     assert told() == ["trigger"]
+
+
+async def _refuse(request: web.Request) -> web.Response:
+    return web.Response(status=404, text="no such check")
+
+
+@pytest.mark.parametrize(
+    ("allowed", "says"),
+    [([], "127.0.0.1 is not a public address: list it in WEIR_OUTBOUND_ALLOW"), (["127.0.0.1"], "404 no such check")],
+)
+async def test_a_heartbeat_that_is_not_accepted_says_why(allowed: list[str], says: str, settings: Settings) -> None:
+    application = web.Application()
+    application.router.add_get("/ping", _refuse)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    settings.CONFIG = settings.CONFIG.model_copy(update={"outbound_allow": allowed})
+    scheme = "http" if allowed else "https"
+    assert says in await ping(f"{scheme}://127.0.0.1:{runner.addresses[0][1]}/ping")
+    await runner.cleanup()
+
+
+@pytest.mark.usefixtures("away")
+def test_pages_and_health_say_that_the_heartbeat_is_refused_until_it_is_accepted(
+    settings: Settings, pinged: list[str], reader: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pagerduty("all")
+    Tick.objects.create(at=timezone.now(), took_s=0.1, objectives=3, holder="a")
+    for name in (Heartbeat.SENDER, Heartbeat.COMPONENTS):
+        Heartbeat.objects.create(name=name, at=timezone.now())
+    answers = ["10.0.0.5 is not a public address: list it in WEIR_OUTBOUND_ALLOW if it is meant", ""]
+
+    async def refused(url: str) -> str:
+        return answers.pop(0)
+
+    monkeypatch.setattr("controlplane.incidents.notify.delivery.health.evaluation_watch.ping", refused)
+    Watch()._once()
+    found = health(timezone.now())
+    assert (found.state, found.title) == ("degraded", "The heartbeat is not accepted")
+    assert "does not get the heartbeat: 10.0.0.5 is not a public address" in found.detail
+    for path in ("/", "/deliveries"):
+        assert "10.0.0.5 is not a public address" in reader.get(path).content.decode()
+    Watch()._once()
+    assert health(timezone.now()).title == ""
+    answers.append("away")
+    Watch()._once()
+    settings.CONFIG = settings.CONFIG.model_copy(update={"heartbeat_url": ""})
+    assert health(timezone.now()).title == "", "there is no heartbeat"

@@ -56,7 +56,7 @@ def figures(**values: float | str | tuple[str, ...] | None) -> Figures:
             "degraded",
             "1 of the stored secrets: it cannot be decrypted.",
         ),
-        (figures(destinations=0), "unknown", "No destination is enabled: nobody is told of a page."),
+        (figures(destinations=0), "unknown", "No destination is enabled: nobody is notified of a page."),
     ],
 )
 def test_the_judgement(found: Figures, state: str, says: str) -> None:

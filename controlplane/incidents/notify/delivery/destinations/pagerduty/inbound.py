@@ -23,7 +23,7 @@ class Event:
 
 
 def is_signed(body: bytes, header: str, secrets: Iterable[str]) -> bool:
-    """Whether any of the header's signatures is made with any of the secrets. Compares all of them, each in constant time."""
+    """Whether a signature of the header is made with one of the secrets. Compares all of them, each in constant time."""
     given = [part.strip().removeprefix(VERSION) for part in header.split(",") if part.strip().startswith(VERSION)]
     matches = [
         hmac.compare_digest(signature.encode(), hmac.new(secret.encode(), body, hashlib.sha256).hexdigest().encode())
@@ -35,7 +35,7 @@ def is_signed(body: bytes, header: str, secrets: Iterable[str]) -> bool:
 
 
 def parse(document: Any) -> Event:
-    """Raises ValueError for what is no event; one of an unknown type is one."""
+    """Takes events of any type. Raises ValueError for anything else."""
     event = document.get("event") if isinstance(document, dict) else None
     if not isinstance(event, dict) or not all(isinstance(event.get(name), str) for name in ("id", "event_type")):
         raise ValueError("event.id and event.event_type are missing: this is no V3 webhook")

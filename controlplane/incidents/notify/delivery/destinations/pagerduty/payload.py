@@ -10,11 +10,11 @@ from controlplane.incidents.notify.delivery.destinations.message import Message,
 EVENTS_URL = "https://events.pagerduty.com"
 LONGEST_SUMMARY = 1024
 LARGEST_EVENT_BYTES = 512 * 1024
-LONGEST_FIELD = 1024  # source, component, group, class, a link's text: not limited by themselves, but by the whole
+LONGEST_FIELD = 1024  # source, component, group, class, a link's text: PagerDuty limits only the whole event
 LONGEST_HREF = 2048
 MOST_LINKS = 50
 STATEMENT_BYTES = 8 * 1024
-"""Room for saying what is left out."""
+"""Room for the text that says what is left out."""
 SHORTENED = "shortened by Weir"
 
 
@@ -26,7 +26,7 @@ def render(message: Message) -> Post:
 
 
 def incident(notice: Notice, routing_key: str) -> dict[str, Any]:
-    """What follows a trigger carries its key alone: PagerDuty knows the rest."""
+    """What follows a trigger carries only its key: PagerDuty has the rest."""
     event: dict[str, Any] = {"routing_key": routing_key, "event_action": notice.action, "dedup_key": notice.key}
     if notice.action != "trigger":
         return event
@@ -63,7 +63,7 @@ def encoded(event: Mapping[str, Any]) -> bytes:
 
 
 def fitted(event: dict[str, Any]) -> dict[str, Any]:
-    """The event within LARGEST_EVENT_BYTES: details are left out from the largest on, and the event says which."""
+    """The event within LARGEST_EVENT_BYTES: the largest details are left out, and the event says which."""
     size = len(encoded(event))
     details: dict[str, Any] = event["payload"].get("custom_details", {})
     if size <= LARGEST_EVENT_BYTES:

@@ -1,4 +1,4 @@
-"""A message for Slack's incoming webhooks, and for whoever understands them (Mattermost, Rocket.Chat): text in mrkdwn."""
+"""Makes a message for Slack's incoming webhooks: text in mrkdwn."""
 
 import json
 from typing import Any
@@ -27,7 +27,7 @@ def render(message: Message) -> Post:
 
 
 def escaped(text: str) -> str:
-    """The three characters that mrkdwn gives a meaning (so no text pings a channel with <!here>)."""
+    """Escapes the three characters of mrkdwn, so that no text notifies a channel with <!here>."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 

@@ -1,4 +1,4 @@
-"""A signed webhook, as Standard Webhooks 1.0 lays down: any of its libraries verifies it (https://www.standardwebhooks.com)."""
+"""Signed webhooks by Standard Webhooks 1.0 (https://www.standardwebhooks.com): any of its libraries verifies them."""
 
 import base64
 import binascii
@@ -20,7 +20,7 @@ def new_secret() -> str:
 
 
 def render(message: Message) -> Post:
-    """The id is the delivery's, the same in every attempt: receivers see by it that they had one before."""
+    """The id is the delivery's, the same in every attempt: a receiver recognises a repeat by it."""
     notice = message.notice
     event = f"incident.{notice.action}" if isinstance(notice, Notice) else "change"
     body = json.dumps(
