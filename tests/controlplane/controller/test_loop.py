@@ -1,4 +1,4 @@
-"""Ticks of the controller: who leads, what it hands on, and what it says when it cannot judge."""
+"""Ticks of the controller: which process leads, its alerts, and its states when it cannot judge."""
 
 import random
 from collections.abc import Sequence
@@ -71,7 +71,7 @@ def outage(store: Store, now: datetime) -> None:
     )
 
 
-def test_a_minute_of_total_outage_is_handed_on_as_a_page(store: Store, incidents: Incidents, now: datetime) -> None:
+def test_a_minute_of_total_outage_becomes_a_page(store: Store, incidents: Incidents, now: datetime) -> None:
     save_objective(UP, who="olga")
     save_objective(FAST, who="olga")
     outage(store, now)
@@ -93,19 +93,19 @@ def test_a_minute_of_total_outage_is_handed_on_as_a_page(store: Store, incidents
     assert Observation.objects.get(component="controller").state == "up"
 
 
-def test_only_the_one_that_leads_hands_on_and_another_takes_over(store: Store, now: datetime) -> None:
+def test_only_the_leader_writes_and_another_process_takes_over(store: Store, now: datetime) -> None:
     save_objective(UP, who="olga")
-    told, silent = Incidents(), Incidents()
-    first, second = controller(store, told), controller(store, silent)
+    first_seen, second_seen = Incidents(), Incidents()
+    first, second = controller(store, first_seen), controller(store, second_seen)
 
     assert first.step(now).leads
     assert not second.step(now).leads
-    assert (len(told.seen), len(silent.seen)) == (1, 0)
+    assert (len(first_seen.seen), len(second_seen.seen)) == (1, 0)
     assert second.step(now + LEASE_LASTS + timedelta(seconds=1)).leads
-    assert len(silent.seen) == 1
+    assert len(second_seen.seen) == 1
 
 
-def test_one_that_was_overtaken_while_it_evaluated_writes_nothing(
+def test_a_process_that_lost_the_lease_during_a_tick_writes_nothing(
     store: Store, incidents: Incidents, now: datetime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It stood still for longer than its lease lasts, and another leads when it goes on."""
@@ -127,7 +127,7 @@ def test_one_that_was_overtaken_while_it_evaluated_writes_nothing(
     assert ObjectiveState.objects.get().at == now + LEASE_LASTS + timedelta(seconds=1)
 
 
-def test_incidents_of_one_that_was_overtaken_are_not_written(store: Store, now: datetime) -> None:
+def test_a_process_that_lost_the_lease_writes_no_incidents(store: Store, now: datetime) -> None:
     save_objective(UP, who="olga")
     outage(store, now)
     made = Controller(store, settings.CONFIG, engine.observe)
@@ -146,7 +146,7 @@ def test_incidents_of_one_that_was_overtaken_are_not_written(store: Store, now: 
     assert not Incident.objects.exists()
 
 
-def test_without_the_ledger_everything_known_is_unknown(store: Store, incidents: Incidents, now: datetime) -> None:
+def test_without_the_ledger_every_objective_is_unknown(store: Store, incidents: Incidents, now: datetime) -> None:
     save_objective(UP, who="olga")
     save_objective(FAST, who="olga")
     outage(store, now)
@@ -265,7 +265,7 @@ def counted_after_a_step(store: Store, incidents: Incidents, now: datetime) -> C
     return counted(made, now)
 
 
-def test_an_objective_that_is_none_does_not_stop_the_others(store: Store, incidents: Incidents, now: datetime) -> None:
+def test_an_invalid_objective_does_not_stop_the_others(store: Store, incidents: Incidents, now: datetime) -> None:
     save_objective(UP, who="olga")
     save_objective(replace(UP, slug="odd"), who="olga")
     StoredObjective.objects.filter(slug="odd").update(target=2)
@@ -277,7 +277,7 @@ def test_an_objective_that_is_none_does_not_stop_the_others(store: Store, incide
     assert "target=2" in ObjectiveState.objects.get(objective__slug="odd").document["why"]
 
 
-def test_incidents_that_fail_are_the_ticks_error_and_pages_still_get_states(store: Store, now: datetime) -> None:
+def test_failing_incidents_are_the_ticks_error_and_states_are_written(store: Store, now: datetime) -> None:
     save_objective(UP, who="olga")
 
     def fails(alerts: Sequence[Alert], now: datetime, fence: Fence) -> None:

@@ -1,4 +1,4 @@
-"""What an owner edits in the admin, and what it says when an edit cannot be."""
+"""Editing objectives and maintenance windows in the admin."""
 
 from html import unescape
 from pathlib import Path
@@ -53,9 +53,9 @@ def test_an_objective_made_in_the_admin_has_a_first_revision_by_its_maker(owner:
     response = owner.post("/admin/slo/storedobjective/add/", form())
     assert response.status_code == 302, unescape(response.content.decode())
     row = StoredObjective.objects.get()
-    promise = row.to_objective()
-    assert promise.indicator == Latency("ttft", 300)
-    assert (promise.scope, promise.split_by) == ({"model": "chat-large", "tier": "premium"}, ("region",))
+    wanted = row.to_objective()
+    assert wanted.indicator == Latency("ttft", 300)
+    assert (wanted.scope, wanted.split_by) == ({"model": "chat-large", "tier": "premium"}, ("region",))
     assert list(row.revisions.values_list("number", "who")) == [(1, "olga")]
 
 
@@ -91,7 +91,7 @@ def test_a_wrong_edit_is_refused_with_the_remedy(owner: Client, wrong: dict[str,
     assert not StoredObjective.objects.exists()
 
 
-def test_maintenance_is_signed_by_whoever_plans_it(owner: Client) -> None:
+def test_maintenance_has_its_author(owner: Client) -> None:
     planned = {
         "name": "Drivers",
         "reason": "update",
@@ -115,7 +115,7 @@ def test_an_owner_can_list_everything_and_a_teammate_nothing(owner: Client, team
     assert teammate.get(f"/admin/slo/{name}/").status_code == 302
 
 
-def test_a_first_set_up_promises_something_for_each_model_and_never_again() -> None:
+def test_the_first_set_up_makes_objectives_for_each_model_once() -> None:
     LLMModel.objects.create(name="chat-large")
     done = seed.sow()
     assert {row.slug for row in StoredObjective.objects.all()} == {
@@ -130,12 +130,12 @@ def test_a_first_set_up_promises_something_for_each_model_and_never_again() -> N
     assert seed.sow() == []
 
 
-def test_set_up_without_a_fleet_promises_nothing(home: Path) -> None:
+def test_set_up_without_a_fleet_makes_no_objective(home: Path) -> None:
     bootstrap(home, None)
     assert not StoredObjective.objects.exists()
 
 
-def test_a_window_that_can_never_fire_is_said_when_it_is_saved(owner: Client) -> None:
+def test_saving_a_window_that_never_fires_warns(owner: Client) -> None:
     page = unescape(owner.post("/admin/slo/storedobjective/add/", form(target="0.9"), follow=True).content.decode())
     assert "The page window of 1 h and 5 min never fires" in page
     sound = owner.post("/admin/slo/storedobjective/add/", form(slug="sound"), follow=True)

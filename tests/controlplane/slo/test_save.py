@@ -1,4 +1,4 @@
-"""Objectives into the database and back, with a revision for each change and a reason for each refusal."""
+"""Saving and reading objectives, with a revision for each change and a reason for each refusal."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -42,21 +42,21 @@ def _team() -> None:
 
 
 @pytest.mark.parametrize(
-    "promise",
+    "wanted",
     [
         PLAIN,
         FULL,
         replace(PLAIN, indicator=Cost(0.02), period=Rolling(7 * 86_400)),
         replace(PLAIN, indicator=Histogram("vllm:time_to_first_token_seconds", 0.5, {"model_name": "a"})),
     ],
-    ids=lambda promise: type(promise.indicator).__name__,
+    ids=lambda wanted: type(wanted.indicator).__name__,
 )
-def test_what_is_saved_is_what_is_read(promise: Objective) -> None:
-    saved = save_objective(promise, who="olga")
+def test_a_saved_objective_is_read_unchanged(wanted: Objective) -> None:
+    saved = save_objective(wanted, who="olga")
 
     assert saved.created
-    assert StoredObjective.objects.get(slug=promise.slug).to_objective() == replace(promise, revision=1)
-    assert objective(document(promise)) == promise
+    assert StoredObjective.objects.get(slug=wanted.slug).to_objective() == replace(wanted, revision=1)
+    assert objective(document(wanted)) == wanted
 
 
 def test_each_change_is_a_revision_and_saving_the_same_again_is_none() -> None:
@@ -70,7 +70,7 @@ def test_each_change_is_a_revision_and_saving_the_same_again_is_none() -> None:
     assert revisions == [(2, "tom"), (1, "olga")]
 
 
-def test_notes_of_other_tools_are_kept_when_the_promise_changes() -> None:
+def test_notes_of_other_tools_are_kept_when_the_objective_changes() -> None:
     save_objective(PLAIN, who="olga", annotations={"tool": "x"}, enabled=False)
     save_objective(replace(PLAIN, target=0.99), who="olga")
 
@@ -111,7 +111,7 @@ def test_a_refusal_names_the_field_and_the_remedy(wrong: Objective, field: str, 
         ({"indicator": None}, "kind"),
     ],
 )
-def test_a_document_that_is_none_says_what_to_write(part: dict[str, object], words: str) -> None:
+def test_an_invalid_document_is_refused_with_the_remedy(part: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         objective({**document(PLAIN), **part})
 

@@ -24,7 +24,7 @@ def test_a_budget_can_be_overdrawn() -> None:
     assert budget(Counts(3_000, 1_000_000), 0.999).left_share == pytest.approx(-2)
 
 
-def test_nothing_counted_leaves_the_budget_untouched() -> None:
+def test_without_events_the_budget_is_unused() -> None:
     assert budget(Counts(), 0.999).left_share == 1
 
 
@@ -32,9 +32,9 @@ def test_a_full_budget_at_a_burn_rate_of_fourteen_lasts_two_days() -> None:
     assert budget(Counts(0, 1_000), 0.999).lasts_s(14.4, PERIOD_S) == pytest.approx(50 * HOUR_S)
 
 
-def test_what_is_gone_lasts_no_more_and_what_does_not_burn_lasts_for_ever() -> None:
-    gone, full = budget(Counts(10, 1_000), 0.999), budget(Counts(0, 1_000), 0.999)
-    assert gone.lasts_s(1, PERIOD_S) == 0
+def test_a_used_up_budget_lasts_no_time_and_an_unused_one_for_ever() -> None:
+    used_up, full = budget(Counts(10, 1_000), 0.999), budget(Counts(0, 1_000), 0.999)
+    assert used_up.lasts_s(1, PERIOD_S) == 0
     assert full.lasts_s(0, PERIOD_S) == math.inf
     assert full.lasts_s(None, PERIOD_S) is None
 
@@ -69,9 +69,7 @@ def test_a_slice_on_its_target_is_good() -> None:
 
 
 @given(st.floats(0.01, 1), st.floats(0.01, 50), st.integers(60, PERIOD_S))
-def test_of_a_partial_period_it_lasts_until_what_was_allowed_by_then_is_gone(
-    left: float, rate: float, elapsed_s: int
-) -> None:
+def test_in_a_partial_period_the_budget_of_the_time_so_far_is_used_up(left: float, rate: float, elapsed_s: int) -> None:
     """By counting: at even traffic of one request a second, bad ones come at `rate` times the budget."""
     found = Budget(0.0, 0, left).lasts_s(rate, PERIOD_S, elapsed_s)
     assert found is not None
@@ -82,6 +80,6 @@ def test_of_a_partial_period_it_lasts_until_what_was_allowed_by_then_is_gone(
 
 
 def test_half_of_what_an_hour_allows_does_not_last_days() -> None:
-    """An hour into a month, half of that hour's budget is left: at 11 times the budget it is gone in three minutes."""
+    """An hour into a month, half of that hour's budget is left: at 11 times the budget it is used up in three minutes."""
     assert Budget(0.0, 0, 0.5).lasts_s(11, PERIOD_S, 3_600) == 180
     assert Budget(0.0, 0, 0.5).lasts_s(11, PERIOD_S, PERIOD_S) == pytest.approx(0.5 * PERIOD_S / 11)

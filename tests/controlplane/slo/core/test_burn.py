@@ -50,12 +50,12 @@ def test_burn_rates_by_hand() -> None:
     assert burn_rate(Counts(0, 100), 0.95) == 0
 
 
-def test_nothing_happened_is_no_burn_rate() -> None:
+def test_without_events_there_is_no_burn_rate() -> None:
     assert burn_rate(Counts(), 0.999) is None
 
 
 @pytest.mark.parametrize("target", [0.0, 1.0, 99.9, -1.0, math.nan])
-def test_a_target_that_is_no_share_is_refused_with_an_example(target: float) -> None:
+def test_a_target_that_is_not_a_share_is_refused_with_an_example(target: float) -> None:
     with pytest.raises(ValueError, match=r"use 0\.999 for 99\.9 %"):
         error_budget(target)
 
@@ -81,19 +81,19 @@ def test_the_short_window_ends_the_page_after_the_burning_ended() -> None:
     assert fires(found) == ""
 
 
-def test_one_error_in_ten_requests_tells_nobody() -> None:
+def test_one_error_in_ten_requests_fires_nothing() -> None:
     assert fires({length: Counts(1, 10) for length in lengths_s(WORKBOOK)}) == ""
 
 
-def test_an_outage_at_low_traffic_is_told_once_chance_is_ruled_out() -> None:
+def test_an_outage_at_low_traffic_fires_with_enough_requests() -> None:
     assert fires({length: Counts(10, 10) for length in lengths_s(WORKBOOK)}) == "page"
 
 
-def test_no_data_alerts_nobody() -> None:
+def test_without_data_nothing_fires() -> None:
     assert fires({length: Counts() for length in lengths_s(WORKBOOK)}, minimum=MinimumEvents(0, 0)) == ""
 
 
-def test_a_page_is_told_before_a_ticket_and_the_fastest_page_first() -> None:
+def test_a_page_comes_before_a_ticket_and_the_fastest_page_first() -> None:
     verdict = worst(judge(steady(0.5, 1_000), 0.999, PERIOD_S))
     assert verdict is not None
     assert verdict.window.severity == "page"
@@ -101,7 +101,7 @@ def test_a_page_is_told_before_a_ticket_and_the_fastest_page_first() -> None:
 
 
 @given(counts, targets)
-def test_a_burn_rate_is_between_none_and_everything(found: Counts, target: float) -> None:
+def test_a_burn_rate_is_between_zero_and_a_total_outage(found: Counts, target: float) -> None:
     rate = burn_rate(found, target)
     assert (rate is None) == (found.total == 0)
     if rate is not None:

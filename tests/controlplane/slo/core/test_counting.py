@@ -1,4 +1,4 @@
-"""What the store counts for all objectives at once is what judging each row by itself gives."""
+"""The store's counts for all objectives at once equal judging each row by itself."""
 
 import random
 from collections import Counter
@@ -145,7 +145,7 @@ def test_a_slice_is_bad_when_too_few_of_its_requests_were_good(store: Store) -> 
     assert counted(store, CountPlan([one])) == expected
 
 
-def test_what_is_counted_is_told_from_what_is_only_said_about_it() -> None:
+def test_the_definition_changes_only_with_what_is_counted() -> None:
     one = Objective("up", "", Availability(), 0.99)
     assert definition(one) == definition(replace(one, target=0.9, owner="serving", revision=7))
     assert definition(one) != definition(replace(one, scope={"tier": "premium"}))

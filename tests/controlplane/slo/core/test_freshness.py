@@ -1,4 +1,4 @@
-"""No traffic is believed only where somebody who would see it says so."""
+"""When the last minutes of the ledger cannot be trusted."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Planned maintenance: once or again and again, on the wall clock of a place."""
+"""Maintenance windows, once and recurring, in the wall time of a zone."""
 
 import random
 import time
@@ -26,7 +26,7 @@ def test_once_is_once() -> None:
     assert once.occurrences(span("2026-03-01T03:00", "2027-01-01")) == []
 
 
-def test_two_in_the_morning_stays_two_in_the_morning() -> None:
+def test_a_recurring_window_keeps_its_wall_time() -> None:
     found = SUNDAYS.occurrences(span("2026-03-20", "2026-04-06"))
     assert found == [
         span("2026-03-22T01:00", "2026-03-22T03:00"),
@@ -35,7 +35,7 @@ def test_two_in_the_morning_stays_two_in_the_morning() -> None:
     ]
 
 
-def test_what_began_before_is_found_while_it_lasts() -> None:
+def test_an_occurrence_that_began_before_the_span_is_included() -> None:
     assert SUNDAYS.occurrences(span("2026-03-22T02:59", "2026-03-22T03:30")) == [
         span("2026-03-22T01:00", "2026-03-22T03:00")
     ]
@@ -63,7 +63,7 @@ def test_a_rule_that_began_long_ago_costs_no_more() -> None:
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_occurrences_are_those_of_the_rule_from_its_very_first_on(seed: int) -> None:
+def test_occurrences_equal_the_rule_expanded_from_its_start(seed: int) -> None:
     source = random.Random(seed)
     start = datetime(2016, 1, 1) + timedelta(hours=source.randrange(9 * 8_766))
     start = source.choice((start, datetime(2020, 2, 29, 3), datetime(2021, 1, 31, 23), datetime(2020, 12, 28)))
@@ -102,13 +102,13 @@ def test_occurrences_are_those_of_the_rule_from_its_very_first_on(seed: int) -> 
         ({"scope": {"planet": "mars"}}, "prompt_bucket"),
     ],
 )
-def test_what_cannot_be_is_refused_with_the_remedy(given: dict[str, object], words: str) -> None:
+def test_an_invalid_window_is_refused_with_the_remedy(given: dict[str, object], words: str) -> None:
     usual = {"name": "x", "start": datetime(2026, 3, 1, 2), "zone": "UTC", "duration_s": 3_600}
     with pytest.raises(ValueError, match=words):
         MaintenanceWindow(**{**usual, **given})  # type: ignore[arg-type]
 
 
-def test_it_covers_what_lies_wholly_in_it() -> None:
+def test_a_window_covers_scopes_that_lie_wholly_in_it() -> None:
     of_model = MaintenanceWindow(
         "x", datetime(2026, 3, 1), "UTC", 3_600, scope={"model": "a"}, objectives=frozenset({"up"})
     )

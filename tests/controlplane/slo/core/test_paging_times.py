@@ -1,4 +1,4 @@
-"""What pages, and what does not, by the clock: a total outage within its time, a slow burn and low traffic never."""
+"""When a total outage pages, and that a slow burn and low traffic do not."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_one_error_among_ten_requests_pages_nobody(requests: int) -> None:
     assert worst(judge({length: Counts(1, requests) for length in lengths_s(WORKBOOK)}, 0.999, PERIOD_S)) is None
 
 
-def test_without_the_guard_it_would() -> None:
+def test_without_the_minimum_it_pages() -> None:
     counts = {length: Counts(1, 10) for length in lengths_s(WORKBOOK)}
     assert worst(judge(counts, 0.999, PERIOD_S, minimum=MinimumEvents(0, 0))) is not None
 

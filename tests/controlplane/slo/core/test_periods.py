@@ -1,4 +1,4 @@
-"""Periods have the length that the calendar of a place gives them."""
+"""Periods have the lengths of the zone's calendar."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -96,7 +96,7 @@ def test_a_window_of_a_day_is_judged_on_days_of_23_and_25_hours(at: str) -> None
 
 
 @pytest.mark.parametrize("unit", ["day", "week", "month", "quarter", "year"])
-def test_counts_reach_back_over_the_longest_period_there_will_be(unit: str) -> None:
+def test_counts_reach_back_over_the_longest_period(unit: str) -> None:
     calendar = Calendar(unit, datetime(2026, 1, 1), "Australia/Lord_Howe")  # type: ignore[arg-type]
     reach_s = horizon_s(Objective("o", "", Availability(), 0.99, period=calendar, windows=(WORKBOOK[0],)))
     at = ns("2023-12-31T12:00")

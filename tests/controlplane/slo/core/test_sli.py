@@ -54,17 +54,17 @@ def test_a_failure_says_nothing_about_latency_or_cost(status: str) -> None:
     assert Cost(0.0001).good(row(status=status)) is None
 
 
-def test_a_client_that_gave_up_after_the_threshold_was_let_down_and_before_it_proves_nothing() -> None:
-    gone = row(status="cancelled", ttft_ns=None, ttft_definition="")
-    assert Latency("ttft", 500).good(gone) is False
-    assert Latency("ttft", 1_000).good(gone) is None
-    assert Latency("e2e", 500).good(gone) is False
+def test_a_client_that_left_after_the_threshold_is_bad_and_before_it_is_not_counted() -> None:
+    cancelled = row(status="cancelled", ttft_ns=None, ttft_definition="")
+    assert Latency("ttft", 500).good(cancelled) is False
+    assert Latency("ttft", 1_000).good(cancelled) is None
+    assert Latency("e2e", 500).good(cancelled) is False
 
 
-def test_a_client_that_gave_up_after_a_late_first_token_counts_by_that_token() -> None:
-    gone = row(status="cancelled")
-    assert Latency("ttft", 200).good(gone) is False
-    assert Latency("ttft", 400).good(gone) is None
+def test_a_client_that_left_after_a_late_first_token_counts_by_that_token() -> None:
+    cancelled = row(status="cancelled")
+    assert Latency("ttft", 200).good(cancelled) is False
+    assert Latency("ttft", 400).good(cancelled) is None
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Slices as events: long ones page too, because it is requests that must be enough."""
+"""Slices as events: long slices page too, because the minimum counts requests."""
 
 import random
 from dataclasses import replace
@@ -35,11 +35,11 @@ def test_slices_of_any_length_page_in_an_outage(store: Store, slice_s: int) -> N
     assert found.counts.bad >= 1
 
 
-def test_two_bad_requests_are_chance_in_slices_too(store: Store) -> None:
+def test_two_bad_requests_are_too_few_in_slices_too(store: Store) -> None:
     found = judged(store, 60, bad=2, good=0)
     assert found.counts.bad == 2
     assert (found.alert.state, [one.enough_events for one in found.alert.verdicts]) == ("quiet", [False] * 4)
 
 
-def test_requests_are_enough_where_slices_are_few(store: Store) -> None:
+def test_the_minimum_counts_requests_where_slices_are_few(store: Store) -> None:
     assert judged(store, 3_600, bad=60, good=0, minimum_total=261).alert.state == "quiet"

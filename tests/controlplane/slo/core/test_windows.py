@@ -37,7 +37,7 @@ def test_windows_and_thresholds_are_sloths(shared_dir: Path, file: str, days: in
     assert [threshold for _, threshold in ours] == pytest.approx([threshold for _, threshold in theirs], rel=1e-9)
 
 
-def test_each_length_is_asked_for_once() -> None:
+def test_each_length_is_needed_once() -> None:
     minutes = [length // MINUTE_S for length in lengths_s(WORKBOOK)]
     assert minutes == [5, 30, 60, 120, 360, 1440, 4320]
 
@@ -51,7 +51,7 @@ def test_each_length_is_asked_for_once() -> None:
         (60, 5, 0.0, "budget_share=0.0"),
     ],
 )
-def test_a_window_that_cannot_be_is_refused(long_s: int, short_s: int, share: float, says: str) -> None:
+def test_an_invalid_burn_window_is_refused(long_s: int, short_s: int, share: float, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         BurnWindow("page", long_s, short_s, share)
 

@@ -47,14 +47,16 @@ class Prometheus:
     port: int
 
     def query(self, expression: str, at_s: int) -> list[dict[str, Any]]:
-        asked = urllib.parse.urlencode({"query": expression, "time": at_s})
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/query?{asked}", timeout=60) as answer:
+        parameters = urllib.parse.urlencode({"query": expression, "time": at_s})
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/query?{parameters}", timeout=60) as answer:
             result: list[dict[str, Any]] = json.load(answer)["data"]["result"]
         return result
 
     def query_range(self, expression: str, from_s: int, to_s: int, step_s: int) -> list[tuple[int, str]]:
-        asked = urllib.parse.urlencode({"query": expression, "start": from_s, "end": to_s, "step": step_s})
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/query_range?{asked}", timeout=60) as answer:
+        parameters = urllib.parse.urlencode({"query": expression, "start": from_s, "end": to_s, "step": step_s})
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{self.port}/api/v1/query_range?{parameters}", timeout=60
+        ) as answer:
             result = json.load(answer)["data"]["result"]
         return [(at_s, value) for series in result for at_s, value in series["values"]]
 

@@ -1,4 +1,4 @@
-"""Ticks over a real store: every window's count is the ledger's, whatever came late, was amended, or was counted by another process."""
+"""Ticks over a real store: every window's count equals the ledger's, with late and amended rows, and after restarts."""
 
 import random
 from dataclasses import replace
@@ -37,7 +37,7 @@ def test_windows_and_periods_count_what_the_ledger_has(store: Store) -> None:
     assert "unknown" not in {one.alert.state for one in found}
 
 
-def test_rows_that_come_late_or_change_are_counted_as_they_are(store: Store) -> None:
+def test_late_and_changed_rows_are_counted(store: Store) -> None:
     source = random.Random(2)
     ledger = rows(source, 600, (NOW_S - HOUR_S) * NS, NOW_S * NS)
     store.insert_requests(ledger, 1)
@@ -56,7 +56,7 @@ def test_rows_that_come_late_or_change_are_counted_as_they_are(store: Store) -> 
     assert_equals_the_ledger(evaluator.tick(OBJECTIVES, [], (NOW_S + 5) * NS), now, NOW_S + 5)
 
 
-def test_what_comes_hours_late_is_found_on_the_next_round(store: Store) -> None:
+def test_rows_that_come_hours_late_are_counted_in_the_next_round(store: Store) -> None:
     source = random.Random(3)
     evaluator = Evaluator(store, retention_s=8 * HOUR_S)
     ledger = rows(source, 300, (NOW_S - 7 * HOUR_S) * NS, NOW_S * NS)
@@ -71,7 +71,7 @@ def test_what_comes_hours_late_is_found_on_the_next_round(store: Store) -> None:
     assert_equals_the_ledger(evaluator.tick(OBJECTIVES, [], NOW_S * NS), [*ledger, *late])
 
 
-def test_after_a_restart_old_hours_come_out_of_the_store_even_where_the_ledger_has_forgotten_them(store: Store) -> None:
+def test_after_a_restart_old_hours_come_from_the_store_even_without_the_ledger(store: Store) -> None:
     ledger = rows(random.Random(4), 2_000, (NOW_S - 9 * DAY_S) * NS, NOW_S * NS)
     store.insert_requests(ledger, 1)
     first = Evaluator(store)
@@ -86,7 +86,7 @@ def test_after_a_restart_old_hours_come_out_of_the_store_even_where_the_ledger_h
     assert_equals_the_ledger(second.tick(OBJECTIVES, [], NOW_S * NS), ledger)
 
 
-def test_after_a_pause_the_time_that_was_slept_through_is_counted_before_anything_is_quiet(store: Store) -> None:
+def test_after_a_pause_the_missed_time_is_counted_before_a_state_is_quiet(store: Store) -> None:
     source = random.Random(8)
     ledger = rows(source, 300, (NOW_S - HOUR_S) * NS, NOW_S * NS)
     store.insert_requests(ledger, 1)
@@ -104,7 +104,7 @@ def test_after_a_pause_the_time_that_was_slept_through_is_counted_before_anythin
     assert_equals_the_ledger(evaluator.tick([UP], [], later_s * NS), ledger, later_s)
 
 
-def test_maintenance_that_is_written_down_afterwards_takes_back_what_was_counted(store: Store) -> None:
+def test_maintenance_entered_afterwards_removes_what_was_counted(store: Store) -> None:
     ledger = rows(random.Random(5), 500, (NOW_S - 6 * HOUR_S) * NS, NOW_S * NS)
     store.insert_requests(ledger, 1)
     evaluator = Evaluator(store)
@@ -126,12 +126,12 @@ def test_maintenance_that_is_written_down_afterwards_takes_back_what_was_counted
 def test_a_store_that_refuses_one_objective_judges_the_others(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = rows(random.Random(6), 300, (NOW_S - HOUR_S) * NS, NOW_S * NS)
     store.insert_requests(ledger, 1)
-    asked = store.classes
+    classes_of = store.classes
 
     def refuses(window, cuts, dimensions, step_s):  # type: ignore[no-untyped-def]
         if any(250.0 in cut.thresholds for cut in cuts):
             raise StoreError("the store refused: no", code=1)
-        return asked(window, cuts, dimensions, step_s)
+        return classes_of(window, cuts, dimensions, step_s)
 
     monkeypatch.setattr(store, "classes", refuses)
     evaluator = Evaluator(store)
@@ -147,7 +147,7 @@ def test_a_store_that_refuses_one_objective_judges_the_others(store: Store, monk
 PER_POOL = replace(UP, slug="per-pool", indicator=Latency("e2e", 250.0), split_by=("pool",))
 
 
-def test_a_value_of_which_nothing_counts_is_not_judged(store: Store) -> None:
+def test_a_value_without_counted_requests_is_not_judged(store: Store) -> None:
     """Requests that were refused reached no pool, and have no latency."""
     ledger = rows(random.Random(3), 200, (NOW_S - 900) * NS, NOW_S * NS)
     failed = [replace(row, pool="", status="error") for row in ledger[:50]]
@@ -159,7 +159,7 @@ def test_a_value_of_which_nothing_counts_is_not_judged(store: Store) -> None:
     assert {one.alert.scope["pool"] for one in found} == {"p"}
 
 
-def test_an_objective_that_has_seen_no_value_says_that_it_has_no_events(store: Store) -> None:
+def test_a_split_objective_without_values_has_no_events(store: Store) -> None:
     evaluator = Evaluator(store, retention_s=DAY_S)
     evaluator.tick([PER_POOL], [], NOW_S * NS)
     swept(evaluator)
@@ -167,7 +167,7 @@ def test_an_objective_that_has_seen_no_value_says_that_it_has_no_events(store: S
     assert (found.alert.state, found.alert.scope, found.counts) == ("quiet", {}, Counts())
 
 
-def test_a_value_whose_events_are_all_older_than_the_period_is_gone(store: Store) -> None:
+def test_a_value_whose_events_are_older_than_the_period_is_dropped(store: Store) -> None:
     day = replace(UP, slug="day", split_by=("region",), period=Rolling(3 * DAY_S))
     ledger = rows(random.Random(4), 50, (NOW_S - 900) * NS, NOW_S * NS)
     store.insert_requests(ledger, 1)

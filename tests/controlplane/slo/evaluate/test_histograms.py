@@ -1,4 +1,4 @@
-"""Servers that send metrics alone: judged where a bucket ends, refused elsewhere with the nearest bounds."""
+"""Objectives on stored histograms: judged where a bucket ends, else refused with the nearest bounds."""
 
 import math
 from typing import Any
@@ -54,7 +54,7 @@ def fill(store: Store) -> None:
                 math.inf: [10.0 * n for n in again]}, times_s=times, replica="b")  # fmt: skip
 
 
-def test_what_grew_is_bad_above_the_bound_whatever_began_again(store: Store) -> None:
+def test_growth_above_the_bound_is_bad_across_resets(store: Store) -> None:
     fill(store)
     from_s = (NOW_S - 3_600) // 60 * 60
     bad, total = grown(store, Histogram(METRIC, 0.5), from_s, from_s + 3_660).sum(axis=1).tolist()
@@ -64,7 +64,7 @@ def test_what_grew_is_bad_above_the_bound_whatever_began_again(store: Store) -> 
     assert one == [240, 2_400]
 
 
-def test_it_is_judged_as_any_other_objective(store: Store) -> None:
+def test_a_histogram_is_judged_as_any_other_objective(store: Store) -> None:
     fill(store)
     slow = Objective("vllm-ttft", "", Histogram(METRIC, 0.5), 0.95)
     evaluator = Evaluator(store, retention_s=DAY_S)
@@ -78,7 +78,7 @@ def test_it_is_judged_as_any_other_objective(store: Store) -> None:
     assert found["vllm-ttft"].alert.severity == "ticket"
 
 
-def test_a_histogram_that_is_gone_is_unknown_and_says_why(store: Store) -> None:
+def test_a_missing_histogram_is_unknown_with_the_reason(store: Store) -> None:
     evaluator = Evaluator(store)
     [found] = evaluator.tick([Objective("x", "", Histogram("absent", 0.5), 0.95)], [], NOW_S * NS)
     assert (found.alert.state, found.alert.verdicts) == ("unknown", ())
@@ -96,7 +96,9 @@ def test_a_threshold_between_bounds_is_refused_with_its_neighbours(threshold: fl
 
 
 @pytest.mark.django_db
-def test_saving_asks_the_store(store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_saving_checks_the_bounds_in_the_store(
+    store: Store, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fill(store)
     settings.CONFIG = settings.CONFIG.model_copy(update={"store_dsn": "clickhouse://somewhere"})
     monkeypatch.setattr(answers, "store", lambda: store)

@@ -1,4 +1,4 @@
-"""One objective that cannot be judged says why, and no other notices."""
+"""An objective that cannot be judged has a reason, and affects no other."""
 
 import math
 import random
@@ -63,9 +63,7 @@ class Seen:
 
 @pytest.mark.django_db
 @pytest.mark.parametrize("seed", range(6))
-def test_whatever_rows_hold_the_sound_objective_is_judged_and_every_other_says_how_it_is(
-    store: Store, seed: int
-) -> None:
+def test_with_any_rows_the_valid_objective_is_judged_and_every_other_has_a_state(store: Store, seed: int) -> None:
     source = random.Random(seed)
     now = datetime.fromtimestamp(NOW_S, UTC)
     ledger = rows(source, 500, (NOW_S - HOUR_S) * NS, NOW_S * NS)
@@ -126,19 +124,19 @@ def test_slices_that_do_not_divide_each_other_are_counted_side_by_side(store: St
         TypeError("'<'"),
     ],
 )
-def test_a_question_that_fails_is_one_objectives_and_is_asked_again(
+def test_a_query_that_fails_concerns_one_objective_and_is_tried_again(
     store: Store, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     ledger = rows(random.Random(6), 300, (NOW_S - HOUR_S) * NS, NOW_S * NS)
     store.insert_requests(ledger, 1)
     objectives = [replace(UP, slug=f"o{number}", indicator=Latency("e2e", 1.0 + number)) for number in range(40)]
-    asked, failing, questions = store.classes, {3.0, 17.0, 18.0}, []
+    classes_of, failing, questions = store.classes, {3.0, 17.0, 18.0}, []
 
     def classes(window: Any, cuts: Any, dimensions: Any, step_s: int) -> Any:
         questions.append(len(cuts[0].thresholds))
         if any(failing & set(cut.thresholds) for cut in cuts):
             raise error
-        return asked(window, cuts, dimensions, step_s)
+        return classes_of(window, cuts, dimensions, step_s)
 
     monkeypatch.setattr(store, "classes", classes)
     evaluator = Evaluator(store)
@@ -167,7 +165,7 @@ def test_a_store_without_memory_for_any_objective_cannot_be_read(store: Store, m
         Evaluator(store).tick([UP, replace(UP, slug="other")], [], NOW_S * NS)
 
 
-def test_an_objective_that_fails_while_it_is_counted_ends_no_other(
+def test_an_objective_that_fails_while_it_is_counted_stops_no_other(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = rows(random.Random(6), 300, (NOW_S - HOUR_S) * NS, NOW_S * NS)
@@ -198,12 +196,12 @@ def test_an_objective_that_fails_while_it_is_counted_ends_no_other(
 def test_while_it_cannot_be_counted_its_time_is_missing_afterwards(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    evaluator, asked, fails = Evaluator(store, retention_s=DAY_S), store.classes, [False]
+    evaluator, classes_of, fails = Evaluator(store, retention_s=DAY_S), store.classes, [False]
 
     def classes(window: Any, cuts: Any, *more: Any) -> Any:
         if fails[0] and any(cut.measure == "cost" for cut in cuts):
             raise StoreError("no")
-        return asked(window, cuts, *more)
+        return classes_of(window, cuts, *more)
 
     monkeypatch.setattr(store, "classes", classes)
     objectives = [UP, replace(UP, slug="dear", indicator=Cost(1.0))]
@@ -224,13 +222,13 @@ def test_while_it_cannot_be_counted_its_time_is_missing_afterwards(
 def test_an_hour_that_could_not_be_counted_is_still_missing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = rows(random.Random(8), 600, (NOW_S - 5 * HOUR_S) * NS, NOW_S * NS)
     store.insert_requests(ledger, 1)
-    asked, bad = store.classes, (NOW_S // HOUR_S - 2) * HOUR_S * NS
+    classes_of, bad = store.classes, (NOW_S // HOUR_S - 2) * HOUR_S * NS
     fails = [True]
 
     def classes(window: Any, *more: Any) -> Any:
         if fails[0] and window.from_ns == bad:
             raise StoreError("this hour is damaged")
-        return asked(window, *more)
+        return classes_of(window, *more)
 
     monkeypatch.setattr(store, "classes", classes)
     evaluator = Evaluator(store)
@@ -246,7 +244,7 @@ def test_an_hour_that_could_not_be_counted_is_still_missing(store: Store, monkey
     assert_equals_the_ledger(evaluator.tick([UP], [], NOW_S * NS), ledger)
 
 
-def test_an_hour_that_the_store_did_not_take_is_written_later(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_hour_that_the_store_refused_is_written_later(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     store.insert_requests(rows(random.Random(9), 400, (NOW_S - 5 * HOUR_S) * NS, NOW_S * NS), 1)
     insert, away = store.insert_tallies, [True]
 
@@ -312,9 +310,7 @@ def _away(*_: object) -> None:
     raise StoreUnavailableError("away")
 
 
-def test_values_that_come_one_by_one_are_bounded_and_those_long_gone_make_room(
-    store: Store, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_values_of_a_split_are_bounded_and_old_values_make_room(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("controlplane.slo.evaluate.evaluator.MOST_SPLITS", 3)
     per_tenant = Objective("t", "", Availability(), 0.9, split_by=("tenant",), period=Rolling(6 * HOUR_S),
                            windows=(BurnWindow("page", HOUR_S, 300, 0.02),))  # fmt: skip

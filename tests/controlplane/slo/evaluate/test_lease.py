@@ -1,4 +1,4 @@
-"""One leads, and another takes over when it does not any more."""
+"""One process leads, and another takes over."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -12,7 +12,7 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 LASTS = timedelta(seconds=20)
 
 
-def test_the_first_leads_and_keeps_leading_while_it_asks() -> None:
+def test_the_first_process_leads_while_it_renews_the_lease() -> None:
     assert take("c", "a", NOW, LASTS)
     assert not take("c", "b", NOW, LASTS)
     later = NOW + timedelta(seconds=15)
@@ -21,7 +21,7 @@ def test_the_first_leads_and_keeps_leading_while_it_asks() -> None:
     assert Lease.objects.get().generation == 1
 
 
-def test_another_takes_over_when_it_ends_and_the_first_is_told() -> None:
+def test_another_takes_over_when_the_lease_ends_and_the_first_learns_of_it() -> None:
     take("c", "a", NOW, LASTS)
     after = NOW + LASTS
     assert take("c", "b", after, LASTS)
@@ -29,7 +29,7 @@ def test_another_takes_over_when_it_ends_and_the_first_is_told() -> None:
     assert Lease.objects.get().generation == 2
 
 
-def test_who_gives_it_up_is_followed_at_once() -> None:
+def test_a_lease_that_is_given_up_is_taken_at_once() -> None:
     take("c", "a", NOW, LASTS)
     give_up("c", "b", NOW)
     assert not take("c", "b", NOW, LASTS)

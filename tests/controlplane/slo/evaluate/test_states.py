@@ -1,4 +1,4 @@
-"""What a tick writes down for the pages."""
+"""The states that a tick writes for the pages."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -46,7 +46,7 @@ def test_a_state_says_since_when_it_is() -> None:
     assert firing.document["budget"]["left_share"] < 0
 
 
-def test_what_has_not_changed_is_written_seldom_and_what_has_at_once() -> None:
+def test_an_unchanged_state_is_written_seldom_and_a_changed_one_at_once() -> None:
     write([found("quiet")], NOW)
     write([found("quiet")], NOW + FRESH / 2)
     assert ObjectiveState.objects.get().at == NOW
@@ -54,13 +54,13 @@ def test_what_has_not_changed_is_written_seldom_and_what_has_at_once() -> None:
     assert ObjectiveState.objects.get().document["why"] == "the store is away"
 
 
-def test_what_is_evaluated_no_longer_is_gone() -> None:
+def test_states_that_are_no_longer_evaluated_are_deleted() -> None:
     write([found("quiet"), found("quiet", replace(UP, slug="down"))], NOW)
     write([found("quiet")], NOW)
     assert ObjectiveState.objects.get().key == "up"
 
 
-def test_a_row_that_is_no_objective_is_unknown_and_says_why() -> None:
+def test_an_invalid_row_is_unknown_with_the_reason() -> None:
     write([found("quiet")], NOW, {"down": "target=2 is not between 0 and 1"})
     broken = ObjectiveState.objects.get(objective__slug="down")
     assert (broken.state, broken.document["why"]) == ("unknown", "target=2 is not between 0 and 1")
@@ -72,7 +72,7 @@ def test_heartbeats_are_kept_for_a_day() -> None:
     assert Tick.objects.get().at == NOW + KEPT + FRESH
 
 
-def test_what_is_unknown_is_so_since_it_began_whatever_else_changes() -> None:
+def test_an_unknown_state_keeps_its_beginning() -> None:
     """Also a row that is no objective, and one that enters planned maintenance."""
     planned = replace(found("unknown").alert, maintenance=True)
     write([found("unknown")], NOW, {"down": "target=2"})
@@ -89,7 +89,7 @@ def test_values_of_any_length_have_a_key_that_fits_and_their_own() -> None:
     assert {len(key) for key in ObjectiveState.objects.values_list("key", flat=True)} == {LONGEST_KEY}
 
 
-def test_one_state_that_the_database_cannot_keep_is_unknown_and_stops_no_other() -> None:
+def test_a_state_that_the_database_refuses_is_unknown_and_stops_no_other() -> None:
     odd = replace(found("quiet").alert, objective=replace(UP, slug="down"), scope={"tenant": "a\0b"})
     write([replace(found("quiet"), alert=odd), found("firing")], NOW)
     write([replace(found("quiet"), alert=odd), found("firing")], NOW + FRESH)

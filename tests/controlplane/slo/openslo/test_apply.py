@@ -1,4 +1,4 @@
-"""Objectives as code: applied all or nothing, again without a change, pruned by label, and exported as they came."""
+"""Applying OpenSLO: all or nothing, repeatable, pruned by label, and exported unchanged."""
 
 import pytest
 
@@ -53,7 +53,7 @@ def test_the_second_time_nothing_changes() -> None:
     assert (row.revision, row.updated_at) == (1, before)
 
 
-def test_a_change_is_told_field_by_field_and_makes_a_revision() -> None:
+def test_a_change_is_listed_field_by_field_and_makes_a_revision() -> None:
     applied(slo())
     found = applied(slo(value=250))
     [step] = found.steps
@@ -80,7 +80,7 @@ def test_a_dry_run_changes_nothing_and_refuses_what_applying_would() -> None:
     assert not AppliedDocument.objects.exists()
 
 
-def test_one_wrong_document_keeps_all_out() -> None:
+def test_one_wrong_document_prevents_all() -> None:
     found = applied(slo(), slo("other").replace("owner: serving", "owner: nobody"), slo("third", value=-1))
     assert not found.done
     assert not StoredObjective.objects.exists()
@@ -99,7 +99,7 @@ def test_pruning_deletes_what_has_the_label_and_is_in_no_file() -> None:
     assert sorted(AppliedDocument.objects.values_list("name", flat=True)) == ["elsewhere", "one"]
 
 
-def test_what_others_own_is_left_alone_unless_it_is_adopted() -> None:
+def test_objects_with_another_label_are_unchanged_unless_adopted() -> None:
     applied(slo(), label="other")
     found = applied(slo(value=250))
     assert not found.done
@@ -108,7 +108,7 @@ def test_what_others_own_is_left_alone_unless_it_is_adopted() -> None:
     assert StoredObjective.objects.get().annotations["weir.slo/managed-by"] == "repo"
 
 
-def test_what_was_made_by_hand_is_left_alone_too() -> None:
+def test_objects_made_by_hand_are_unchanged_unless_adopted() -> None:
     save_objective(Objective("chat-ttft", "By hand", Availability(), 0.9), who="olga")
     found = applied(slo())
     assert "was made by hand" in found.conflicts[0].note
@@ -132,7 +132,7 @@ def test_an_objective_that_was_deleted_comes_back() -> None:
     assert StoredObjective.objects.exists()
 
 
-def test_what_is_not_evaluated_is_kept_with_the_reason_and_exported_as_it_came() -> None:
+def test_an_slo_that_is_not_evaluated_is_kept_with_the_reason_and_exported_unchanged() -> None:
     found = applied(FOREIGN)
     assert found.done
     assert not StoredObjective.objects.exists()
@@ -142,7 +142,7 @@ def test_what_is_not_evaluated_is_kept_with_the_reason_and_exported_as_it_came()
     assert joined([web, sli]) == FOREIGN
 
 
-def test_export_gives_back_the_text_and_after_an_edit_by_hand_everything_else_of_it() -> None:
+def test_export_returns_the_text_and_after_an_edit_by_hand_its_other_parts() -> None:
     applied(slo())
     row = StoredObjective.objects.get()
     assert export_one(row) == export_all() == slo()
@@ -154,7 +154,7 @@ def test_export_gives_back_the_text_and_after_an_edit_by_hand_everything_else_of
     assert applied(slo()).steps[0].action == "change"  # the file counts
 
 
-def test_an_objective_goes_when_its_document_describes_it_no_more() -> None:
+def test_an_objective_is_deleted_when_its_document_no_longer_describes_it() -> None:
     applied(slo("web"))
     found = applied(FOREIGN)
     assert ("objective", "web", None) in found.steps[0].changes
@@ -162,11 +162,11 @@ def test_an_objective_goes_when_its_document_describes_it_no_more() -> None:
     assert AppliedDocument.objects.get(kind="SLO").slug == ""
 
 
-def test_of_what_is_wrong_there_is_no_plan() -> None:
+def test_a_wrong_document_has_no_plan() -> None:
     assert applied(slo(), FOREIGN.replace("target: 0.99", "target: 2")).steps == []
 
 
-def test_a_reference_to_what_was_applied_before_is_known() -> None:
+def test_a_reference_to_an_applied_document_is_known() -> None:
     indicator = """apiVersion: openslo/v1
 kind: SLI
 metadata: {name: up}

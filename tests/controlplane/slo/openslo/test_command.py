@@ -1,4 +1,4 @@
-"""`manage.py openslo`: what it prints, and how it exits."""
+"""`manage.py openslo`: its output and exit codes."""
 
 import json
 from io import StringIO
@@ -104,7 +104,7 @@ def test_export_writes_what_can_be_applied_again(folder: Path) -> None:
     assert run("import", str(out))[0] == 1  # it belongs to a repository
 
 
-def test_what_cannot_be_read_exits_with_2(folder: Path) -> None:
+def test_an_unreadable_file_exits_with_2(folder: Path) -> None:
     for path, words in (
         (folder / "absent.yaml", "No such file"),
         (folder / "empty", "has no .yaml or .yml file"),

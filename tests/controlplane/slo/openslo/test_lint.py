@@ -1,4 +1,4 @@
-"""What the linter says of documents that are valid, and still not what was meant."""
+"""Warnings of the linter, and errors beyond the specification."""
 
 from pathlib import Path
 
@@ -93,7 +93,7 @@ def policy(severity: str = "page", op: str = "gt", rate: float = 14.4, window: s
         ("kind: SLO\nkind: SLI\n", "duplicate-key", "error", 2, "is given twice, first on line 1"),
     ],
 )
-def test_it_says_what_probably_is_not_meant(text: str, rule: str, severity: str, line: int, words: str) -> None:
+def test_what_is_probably_not_meant_is_a_warning(text: str, rule: str, severity: str, line: int, words: str) -> None:
     found = [problem for problem in linted(text) if problem.rule == rule]
     assert [(one.severity, one.mark.line) for one in found] == [(severity, line)], [one.text() for one in linted(text)]
     assert words in found[0].message
@@ -144,7 +144,7 @@ def test_empty_text_is_no_document() -> None:
     assert lint({"a.yaml": "", "b.yaml": "# nothing\n---\n---\n"}).documents == []
 
 
-def test_a_window_that_no_outage_sets_off_is_named_where_it_stands() -> None:
+def test_a_window_that_never_fires_is_reported_at_its_place() -> None:
     loose = slo().replace("target: 0.95", "target: 0.9")
     (found,) = linted(loose)
     assert (found.rule, found.severity, found.mark.line) == ("window-silent", "warning", 11)
@@ -155,7 +155,7 @@ def test_a_window_that_no_outage_sets_off_is_named_where_it_stands() -> None:
     assert linted(loose.replace("1h/5m 0.02", "1h/5m 0.013")) == []
 
 
-def test_a_window_shorter_than_a_slice_is_named_at_the_slice() -> None:
+def test_a_window_shorter_than_a_slice_is_reported_at_the_slice() -> None:
     sliced = (
         slo()
         .replace("budgetingMethod: Occurrences", "budgetingMethod: Timeslices")

@@ -1,4 +1,4 @@
-"""OpenSLO's published examples come back as they were: every document, value, order of keys and comment."""
+"""OpenSLO's published examples round-trip with every document, value, order of keys and comment."""
 
 import json
 from pathlib import Path
@@ -66,7 +66,7 @@ def test_several_documents_of_one_file_come_back_to_the_byte(examples: dict[str,
     assert joined(document.text for document in again) == text
 
 
-def test_linted_together_they_lack_what_lies_elsewhere_and_one_name_is_taken_twice(examples: dict[str, str]) -> None:
+def test_linted_together_they_have_unknown_references_and_a_duplicate(examples: dict[str, str]) -> None:
     found = lint(examples)
     assert [problem.text().split(": ", 1)[0] for problem in found.errors] == ["services.yaml:24:11"]
     assert {problem.rule for problem in found.problems} == {

@@ -1,4 +1,4 @@
-"""Export, then import, is nothing."""
+"""Importing an exported objective gives the same objective."""
 
 from dataclasses import replace
 

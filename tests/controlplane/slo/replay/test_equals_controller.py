@@ -1,6 +1,6 @@
-"""What a replay tells of recorded history is what the controller would have told then: every page, with its beginning, severity and end.
+"""A replay has the pages that the controller would have had, each with its beginning, severity and end.
 
-The ledger is one in memory that shows what had been served by then, so that hundreds of histories can be lived through minute by minute.
+The ledger is in memory and shows what had been served by then, so that hundreds of histories can be run minute by minute.
 """
 
 import random
@@ -111,22 +111,22 @@ def objective(source: random.Random) -> Objective:
 @pytest.mark.parametrize("seed", range(200))
 def test_they_agree_on_every_page(seed: int) -> None:
     source = random.Random(seed)
-    recorded, promised = ledger(source), objective(source)
-    step_s = step_of(promised)
+    recorded, wanted = ledger(source), objective(source)
+    step_s = step_of(wanted)
     end_s = END_S // step_s * step_s
     from_s = end_s - 45 * step_s
-    [history] = histories(cast(Store, recorded), promised, [], from_s, end_s).values()
-    found = replay(history, promised)
+    [history] = histories(cast(Store, recorded), wanted, [], from_s, end_s).values()
+    found = replay(history, wanted)
 
     evaluator = Evaluator(cast(Store, recorded))
     severities, shares = [], []
     for at_s in range(max(from_s, history.start_s) + step_s, end_s + 1, step_s):
         recorded.now_s = at_s - 1
         if not severities:
-            evaluator.tick([promised], [], recorded.now_s * NS)
+            evaluator.tick([wanted], [], recorded.now_s * NS)
             while evaluator.sweep(recorded.now_s * NS):
                 pass
-        [alert] = [one.alert for one in evaluator.tick([promised], [], recorded.now_s * NS)]
+        [alert] = [one.alert for one in evaluator.tick([wanted], [], recorded.now_s * NS)]
         assert alert.state != "unknown"
         severities.append(alert.severity)
         shares.append(alert.budget.left_share if alert.budget else None)

@@ -1,4 +1,4 @@
-"""A replay says at every step what judging that step alone would say."""
+"""Every step of a replay equals judging that step by itself."""
 
 from datetime import datetime
 

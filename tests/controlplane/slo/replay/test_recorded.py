@@ -1,4 +1,4 @@
-"""History out of the store is what counting the ledger row by row gives."""
+"""History from the store equals counting the ledger row by row."""
 
 import random
 from collections.abc import Sequence
@@ -99,24 +99,24 @@ def test_history_begins_where_windows_and_period_begin(store: Store, ledger: lis
 def test_variants_that_count_the_same_are_counted_once(
     store: Store, ledger: list[LedgerRow], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[object] = []
+    queries: list[object] = []
     real = Store.classes
 
     def classes(self: Store, *parameters: object) -> object:
-        asked.append(parameters)
+        queries.append(parameters)
         return real(self, *parameters)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Store, "classes", classes)
     slower = replace(UP, windows=(BurnWindow("page", HOUR_S, 300, 0.5),))
     quick = replace(UP, windows=(BurnWindow("page", HOUR_S, 300, 0.002),))
     draft, other = preview(store, {"draft": quick, "slower": slower}, [], FROM_S, TO_S)
-    assert len(asked) == 1
+    assert len(queries) == 1
     assert draft.events == other.events
     assert len(draft.pages) > len(other.pages) == 0
     assert draft.recorded_from_s == min(row.entry_start_ns for row in ledger) // NS  # and not the hour that it lies in
 
 
-def test_thirty_days_are_asked_for_with_one_question(store: Store) -> None:
+def test_thirty_days_take_one_query(store: Store) -> None:
     store.insert_requests(rows(random.Random(5), 500, (TO_S - 29 * DAY_S) * NS, TO_S * NS), 1)
     [found] = preview(store, {"draft": UP}, [], TO_S - 30 * DAY_S, TO_S)
     [one] = found.replays.values()

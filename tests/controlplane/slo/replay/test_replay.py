@@ -1,4 +1,4 @@
-"""What a replay says of history with a known course."""
+"""Replays of known histories."""
 
 from dataclasses import replace
 from datetime import datetime
@@ -46,7 +46,7 @@ def test_thirty_days_at_twice_the_budget_are_a_ticket_and_no_page() -> None:
     assert ticket.closed_s is None
 
 
-def test_a_total_outage_pages_within_minutes_and_long_before_the_budget_is_gone_elsewhere() -> None:
+def test_a_total_outage_pages_within_minutes_and_before_the_budget_is_used_up() -> None:
     bad, total = traffic(30)
     outage = slice(20 * DAY, 20 * DAY + 30)
     bad[outage] = total[outage]
@@ -61,16 +61,16 @@ def test_a_total_outage_pages_within_minutes_and_long_before_the_budget_is_gone_
     assert len(found.episodes) == 1  # its tickets are of the same incident
 
 
-def test_what_is_left_and_for_how_long_is_told_at_the_page() -> None:
+def test_a_page_has_the_budget_left_and_how_long_it_lasts() -> None:
     bad, total = traffic(30)
     bad[20 * DAY : 20 * DAY + 60] = total[20 * DAY : 20 * DAY + 60]
     found = replayed(bad, total)
     [page] = found.pages
-    gone = found.exhausted_s
-    assert gone is not None
-    assert page.exhausted_s == gone
+    used_up_s = found.exhausted_s
+    assert used_up_s is not None
+    assert page.exhausted_s == used_up_s
     # 20 days of 1,000 a minute leave room for 28,800 bad ones: 29 minutes of outage, the first of which pages.
-    assert found.warning_s == gone - page.opened_s == 28 * MINUTE
+    assert found.warning_s == used_up_s - page.opened_s == 28 * MINUTE
     # 20 days of 30 are recorded: each second allows as much again, so what they leave is burned at the rate less 1.
     assert page.lasts_s == pytest.approx(page.left_share * page.opened_s / (page.rate - 1))
 
@@ -85,7 +85,7 @@ def test_one_error_in_ten_requests_a_day_pages_nobody() -> None:
     assert {ticket.windows for ticket in found.tickets} == {(3,)}  # three in thirty over three days are no chance
 
 
-def test_without_the_guard_for_low_traffic_it_would() -> None:
+def test_without_the_minimum_one_error_pages() -> None:
     total = np.zeros(30 * DAY, np.int64)
     total[:: DAY // 10] = 1
     bad = np.zeros_like(total)
@@ -103,7 +103,7 @@ def test_an_outage_pages_however_little_was_recorded_before_it() -> None:
     assert page.left_share < -30
 
 
-def test_changed_windows_page_otherwise() -> None:
+def test_changed_windows_change_the_pages() -> None:
     bad, total = traffic(30)
     outage = slice(10 * DAY, 10 * DAY + 3)
     bad[outage] = total[outage]
@@ -112,7 +112,7 @@ def test_changed_windows_page_otherwise() -> None:
     assert replayed(bad, total, slow).episodes == ()
 
 
-def test_what_happened_before_the_range_fills_windows_and_is_not_told() -> None:
+def test_history_before_the_range_fills_windows_and_has_no_results() -> None:
     bad, total = traffic(10)
     bad[2 * DAY : 2 * DAY + 30] = total[2 * DAY : 2 * DAY + 30]
     found = replayed(bad, total, judged_from_s=8 * DAY_S)
@@ -121,7 +121,7 @@ def test_what_happened_before_the_range_fills_windows_and_is_not_told() -> None:
     assert found.judged.left_share[8 * DAY] < 0
 
 
-def test_an_incident_that_is_open_where_history_ends_is_told_so() -> None:
+def test_an_incident_may_be_open_where_history_ends() -> None:
     bad, total = traffic(5)
     bad[-10:] = total[-10:]
     found = replayed(bad, total)
