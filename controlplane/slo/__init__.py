@@ -1,1 +1,1 @@
-"""Objectives, error budgets, burn rates: pure functions on plain values. Terms are those of Google's SRE workbook."""
+"""Objectives: error budgets, burn rates, evaluation, replay and OpenSLO. Terms are those of Google's SRE workbook."""
