@@ -1,5 +1,5 @@
-"""Everything fails, and somebody is told: through the real gateway, receiver, ledger, controller and worker. The tests of this file
-share one run and go from top to bottom."""
+"""An outage becomes a page, through the real gateway, receiver, ledger, controller and worker. The tests of this file share one run
+and go from top to bottom."""
 
 from collections.abc import Iterator
 from pathlib import Path

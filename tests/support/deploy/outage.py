@@ -1,4 +1,4 @@
-"""Outages on a machine that runs everything, and the pages that must come of them. Shared by the test and the bench."""
+"""Causes outages on a machine that runs everything, and finds the pages that they cause. For tests and the bench."""
 
 import os
 import re
@@ -19,12 +19,12 @@ from tests.support.incidents.pagerduty import PagerDuty
 from tests.support.wait import eventually
 
 GOOD_S = 20.0
-"""Traffic that is well, before it is not."""
+"""How long traffic runs well before an outage."""
 
 
 @contextmanager
 def running(folder: Path, stand_in: PagerDuty, **env: str) -> Iterator[Run]:
-    """Everything, with traffic, one objective of 99.9 % and one destination; ended with the block. `env`: further variables."""
+    """Everything runs, with traffic, one objective of 99.9 % and one destination, while the block runs. `env`: further variables."""
     run = Run(folder / "home")
     run.env |= {"WEIR_OUTBOUND_ALLOW": "127.0.0.1", "WEIR_TRAFFIC_RPS": "5", **env}
     try:
@@ -49,8 +49,8 @@ def mend_everything(run: Run) -> None:
 
 @dataclass(frozen=True)
 class Fault:
-    """`command`: words of the command of the processes that it hits. `components`: of which at least one page must come; `says`: what
-    its text must say. A fault that `hangs` leaves the processes there, stopped."""
+    """`command`: words in the command of the affected processes. `components`: at least one of them must cause a page. `says`: words in
+    the page's text. A fault that `hangs` stops the processes with SIGSTOP; any other kills them."""
 
     command: str
     components: tuple[str, ...]
@@ -72,7 +72,7 @@ FAULTS = {
 
 @contextmanager
 def broken(run: Run, fault: Fault) -> Iterator[float]:
-    """The fault lasts as long as the block, which gets the Unix time of it. The launcher stands still, so that it mends nothing."""
+    """The fault lasts while the block runs, which gets its Unix time. The launcher is stopped, so that it restarts nothing."""
     groups = groups_of(run, fault.command)
     run.launcher.send_signal(signal.SIGSTOP)
     try:
@@ -88,10 +88,10 @@ def broken(run: Run, fault: Fault) -> Iterator[float]:
 
 def groups_of(run: Run, command: str) -> set[int]:
     """The process groups of the parts whose command has these words; each part has one of its own."""
-    found = {os.getpgid(one.pid) for one in run.processes() if command in " ".join(one.cmdline())}
-    found.discard(os.getpgid(run.launcher.pid))
-    assert found, command
-    return found
+    groups = {os.getpgid(process.pid) for process in run.processes() if command in " ".join(process.cmdline())}
+    groups.discard(os.getpgid(run.launcher.pid))
+    assert groups, command
+    return groups
 
 
 def page_of(
@@ -109,15 +109,15 @@ def page_of(
 
 def since_of(summary: str, near: float) -> float:
     """The Unix time that a page's text says it began at, on the day of `near`."""
-    found = re.search(r"since (\d\d):(\d\d):(\d\d) UTC", summary)
-    assert found, summary
-    hour, minute, second = map(int, found.groups())
+    match = re.search(r"since (\d\d):(\d\d):(\d\d) UTC", summary)
+    assert match, summary
+    hour, minute, second = map(int, match.groups())
     at = datetime.fromtimestamp(near, UTC).replace(hour=hour, minute=minute, second=second, microsecond=0)
     return at.timestamp()
 
 
 def resolve(run: Run, key: str) -> None:
-    """As a person does it on the incident's page."""
+    """Resolves the incident, as a person does on its page."""
     as_owner(run, f"resolve({key!r})")
 
 
