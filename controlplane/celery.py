@@ -27,7 +27,7 @@ app.conf.update(
     worker_concurrency=4,
     worker_prefetch_multiplier=1,
     worker_send_task_events=False,
-    worker_cancel_long_running_tasks_on_connection_loss=False,  # tasks do not need the broker; running one twice is harmless
+    worker_cancel_long_running_tasks_on_connection_loss=False,  # threads cannot be cancelled
     worker_hijack_root_logger=False,
     timezone="UTC",
     worker_consumer="controlplane.worker.broker:Consumer",

@@ -6,11 +6,16 @@ used, so they are off.
 """
 
 import time
+import warnings
 from typing import Any
 
 import structlog
+from celery.exceptions import CPendingDeprecationWarning
 from celery.worker.consumer import Consumer as CeleryConsumer
 from celery.worker.state import maybe_shutdown
+
+# Celery warns at each loss where worker_cancel_long_running_tasks_on_connection_loss is false, also where it was chosen.
+warnings.filterwarnings("ignore", category=CPendingDeprecationWarning, module="celery.worker.consumer")
 
 log = structlog.get_logger(__name__)
 
