@@ -120,7 +120,7 @@ def measured(facts: Facts) -> str:
 def threshold(definition: Mapping[str, Any]) -> str:
     match definition.get("kind"):
         case "latency":
-            return amount(definition, float(definition["threshold_ms"]))
+            return TEXT.threshold_ms(float(definition["threshold_ms"]))
         case "cost":
             return amount(definition, float(definition["usd_per_1k_tokens"]))
         case "availability":

@@ -107,7 +107,7 @@ def test_the_figure_of_an_open_incident_follows_the_present(served: Filled) -> N
     rows = [row for row in served.of(model="chat-large") if row.entry_start_ns in window]
     times = [row.ttft_ns / 1e6 for row in rows if row.ttft_ns is not None and SLOW.indicator.good(row) is not None]
     assert incident.burning["value"] == pytest.approx(np.quantile(times, 0.95))
-    assert f"is {TEXT.ms(incident.burning['value'])} against 1.50 s" in incident.summary
+    assert f"is {TEXT.ms(incident.burning['value'])} against 1.5 s" in incident.summary
 
 
 @pytest.mark.django_db
