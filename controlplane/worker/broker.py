@@ -14,8 +14,9 @@ from celery.exceptions import CPendingDeprecationWarning
 from celery.worker.consumer import Consumer as CeleryConsumer
 from celery.worker.state import maybe_shutdown
 
-# Celery warns at each loss where worker_cancel_long_running_tasks_on_connection_loss is false, also where it was chosen.
-warnings.filterwarnings("ignore", category=CPendingDeprecationWarning, module="celery.worker.consumer")
+# Celery warns at each loss while worker_cancel_long_running_tasks_on_connection_loss is false, even where it is set. The
+# warning is attributed to the caller, which is this module.
+warnings.filterwarnings("ignore", category=CPendingDeprecationWarning, module=__name__)
 
 log = structlog.get_logger(__name__)
 
