@@ -25,22 +25,22 @@ def serving_stack() -> list[Row]:
     """A row for each process, pool and replica. The store being away leaves what was observed."""
     now_ns = time.time_ns()
     now = datetime.fromtimestamp(now_ns / 1e9, UTC)
-    found = rows(pool_entries(), observations(), _ledger(now_ns), now, settings.CONFIG.stale_after_s)
-    return [*found, paging_row(paging.health(now))]
+    processes = rows(pool_entries(), observations(), _ledger(now_ns), now, settings.CONFIG.stale_after_s)
+    return [*processes, paging_row(paging.health(now))]
 
 
-def paging_row(found: paging.Health) -> Row:
+def paging_row(health: paging.Health) -> Row:
     """Whether pages go out: the outbox says, whoever sends them."""
-    figures = {"waiting": float(found.figures.pending)}
-    if found.share_within_30s_1d is not None:
-        figures["within_30_s_ratio"] = found.share_within_30s_1d
+    figures = {"waiting": float(health.figures.pending)}
+    if health.share_within_30s_1d is not None:
+        figures["within_30_s_ratio"] = health.share_within_30s_1d
     return Row(
         "paging",
         "Paging",
         "paging",
-        found.state,
-        age_s=found.figures.sender_age_s,
-        detail=found.detail,
+        health.state,
+        age_s=health.figures.sender_age_s,
+        detail=health.detail,
         figures=figures,
     )
 
@@ -52,10 +52,10 @@ def _ledger(now_ns: int) -> Ledger | None:
             answers.covered_ns(window, now_ns) / 1e9,
             _overall(answers.store().totals(window)),
             answers.health(window, "pool"),
-            {(found.pool, found.value): found for found in answers.replicas(window)},
+            {(replica.pool, replica.value): replica for replica in answers.replicas(window)},
         )
     except StoreUnavailableError as error:
-        log.warning("store_unavailable", asked="serving stack", error=str(error))
+        log.warning("store.unavailable", query="serving stack", error=str(error))
         return None
 
 
@@ -65,14 +65,14 @@ def _overall(totals: Totals) -> Health:
 
 def pools_served() -> dict[str, Serving]:
     """Where each pool's figures come from, for the known causes. Its batching is as observed last: that changes with a deploy."""
-    seen = {one.component: one.figures for one in observations()}
+    seen = {observation.component: observation.figures for observation in observations()}
     return {server.pool: _serving(server, seen) for server in pool_servers()}
 
 
 def _serving(server: PoolServer, seen: Mapping[str, Mapping[str, float]]) -> Serving:
     figures = [seen.get(f"{server.pool}/{replica}", {}) for replica in server.replicas]
-    windows = [one["batch_window_ms"] for one in figures if "batch_window_ms" in one]
-    sizes = [one["batch_max"] for one in figures if "batch_max" in one]
+    windows = [observed["batch_window_ms"] for observed in figures if "batch_window_ms" in observed]
+    sizes = [observed["batch_max"] for observed in figures if "batch_max" in observed]
     return Serving(
         pool=server.pool,
         model_name=server.model_name,

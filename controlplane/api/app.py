@@ -1,4 +1,4 @@
-"""The REST API: its endpoints, who may call them, and its documents, which load from our own server."""
+"""The REST API: its endpoints, its authentication and its documents, which load from this server."""
 
 from ninja.security import django_auth
 
@@ -6,6 +6,7 @@ from controlplane.accounts.bearer import Bearer
 from controlplane.api import problems
 from controlplane.api.document import DocumentedAPI
 from controlplane.api.endpoints import (
+    changes,
     deliveries,
     explain,
     export,
@@ -17,6 +18,7 @@ from controlplane.api.endpoints import (
     preview,
     requests,
     signals,
+    silences,
     stack,
     traces,
 )
@@ -31,7 +33,7 @@ api = DocumentedAPI(
     urls_namespace="api",
 )
 problems.register(api)
-# before what else begins with /objectives/
+# Before the other paths under /objectives/.
 api.add_router("", openslo.router)
 api.add_router("", preview.router)
 api.add_router("/latency", latency.router)
@@ -44,6 +46,6 @@ api.add_router("/stack", stack.router)
 api.add_router("/objectives", objectives.router)
 api.add_router("/maintenance", maintenance.router)
 api.add_router("/incidents", incidents.router)
-api.add_router("/silences", incidents.silences)
-api.add_router("/changes", incidents.change_router)
+api.add_router("/silences", silences.router)
+api.add_router("/changes", changes.router)
 api.add_router("", deliveries.router)

@@ -1,7 +1,7 @@
-"""The API with a document that is complete: which problems each operation answers with, and which parameters it has.
+"""The API with a complete OpenAPI document: the parameters of each operation, and the problems that it answers with.
 
-What the document does not name is refused: a parameter that an operation does not have, and one that is given more than once and is
-no list. A misspelt filter must not widen an answer.
+Query parameters that the document does not name are refused, and so are repeated ones that are no list: a misspelt filter must not
+widen an answer.
 """
 
 import re
@@ -13,17 +13,18 @@ from django.http import HttpRequest
 from ninja import NinjaAPI
 from ninja.errors import ValidationErrorContext
 from ninja.openapi.schema import OpenAPISchema
+from ninja.operation import Operation
 
-from controlplane.api.schemas.common import ProblemOut
+from controlplane.api.schemas.problems import ProblemOut
 from controlplane.telemetry.query.core.parameters import refuse_undocumented
 
 PROBLEM = "application/problem+json"
 TEXTS: Mapping[int, str] = {
-    400: "The request is not HTTP as it should be, or its body is not JSON",
+    400: "The request is malformed, or its body is not JSON",
     401: "No login and no valid token",
     403: "The caller has no right to do this",
-    404: "There is no such thing",
-    409: "Each value is well formed, and they contradict each other or what is stored",
+    404: "It does not exist",
+    409: "Values contradict each other or what is stored",
     413: "The body is too large",
     422: "A value does not have the form that this document states",
     503: "The store does not answer; try again after `Retry-After` seconds",
@@ -33,8 +34,8 @@ _CONVERTER = re.compile(r"<(?:\w+:)?(\w+)>")
 Parameters = dict[str, dict[str, Any]]
 
 
-class InvalidInput(ValueError):  # noqa: N818  (an answer to a caller)
-    """Permanent: what validation said of the request's values, the first first."""
+class InvalidInputError(ValueError):
+    """Permanent: the errors that validation found in the request's values."""
 
     def __init__(self, errors: list[dict[str, Any]]) -> None:
         super().__init__("the request does not have the form that the document states")
@@ -59,15 +60,20 @@ class DocumentedAPI(NinjaAPI):
                     operation["responses"].setdefault(status, _problem(status))
         return schema
 
+    def get_openapi_operation_id(self, operation: Operation) -> str:
+        """Generated clients name their methods after it, so it stays when an endpoint moves."""
+        name = super().get_openapi_operation_id(operation)
+        return re.sub("_endpoints_(silences_|changes_)?", lambda moved: "_incidents_" if moved[1] else "_", name)
+
     def validation_error_from_error_contexts(self, error_contexts: list[ValidationErrorContext[Any]]) -> Exception:  # type: ignore[override]
-        """With the values, which the framework's own error leaves out."""
+        """The error with the values, which the framework's own error leaves out."""
         errors: list[dict[str, Any]] = []
         for context in error_contexts:
             flat = context.model.__ninja_flatten_map_reverse__
             for each in context.pydantic_validation_error.errors(include_url=False):
                 location = flat.get(each["loc"]) or flat.get(each["loc"][:-1]) or each["loc"]
                 errors.append({**each, "source": context.model.__ninja_param_source__, "loc": location})
-        return InvalidInput(errors)
+        return InvalidInputError(errors)
 
     def _only_what_is_documented(self, view: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(view)
@@ -80,19 +86,19 @@ class DocumentedAPI(NinjaAPI):
         return checked
 
     def _known(self, request: HttpRequest) -> Parameters:
-        """The query parameters of the operation that is asked, with their schemas."""
+        """The query parameters of the requested operation, with their schemas."""
         if not self._parameters:
             for path, operations in self.get_openapi_schema()["paths"].items():
                 for method, operation in operations.items():
-                    queried = [one for one in operation.get("parameters", ()) if one["in"] == "query"]
-                    self._parameters[path, method] = {one["name"]: one["schema"] for one in queried}
+                    queried = [parameter for parameter in operation.get("parameters", ()) if parameter["in"] == "query"]
+                    self._parameters[path, method] = {parameter["name"]: parameter["schema"] for parameter in queried}
         match = request.resolver_match
         path = _CONVERTER.sub(r"{\1}", f"/{match.route}" if match else "")
         return self._parameters[path, str(request.method).lower()]
 
 
 def _close(part: Any) -> None:
-    """Where names must match a pattern, other names are not allowed: the framework leaves that out."""
+    """Disallows names that do not match the pattern, which the framework leaves out."""
     if isinstance(part, dict):
         if "patternProperties" in part:
             part.setdefault("additionalProperties", False)
@@ -104,21 +110,21 @@ def _close(part: Any) -> None:
 
 
 def _without_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """A parameter that is optional may be left out. It is never null, which a URL cannot say."""
+    """An optional parameter may be left out. It is never null, because a URL cannot express null."""
     if "anyOf" not in schema:
         return schema
-    [kept] = [one for one in schema["anyOf"] if one != {"type": "null"}]
+    [kept] = [option for option in schema["anyOf"] if option != {"type": "null"}]
     rest = {name: value for name, value in schema.items() if name != "anyOf" and value is not None}
     return {**rest, **kept}
 
 
 def _statuses(path: str, method: str, operation: Mapping[str, Any]) -> list[int]:
-    found = {400, 401, 403, 409, 422, 503}
+    statuses = {400, 401, 403, 409, 422, 503}
     if "{" in path:
-        found.add(404)
+        statuses.add(404)
     if "requestBody" in operation:
-        found.add(413)
-    return sorted(found)
+        statuses.add(413)
+    return sorted(statuses)
 
 
 def _problem(status: int) -> dict[str, Any]:

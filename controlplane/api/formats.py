@@ -1,4 +1,4 @@
-"""Formats of values in the REST API. The document states each as a pattern, and the API takes exactly what the pattern matches."""
+"""Formats of values in the REST API. The document has a pattern for each, and the API accepts exactly what matches it."""
 
 import re
 from datetime import datetime
@@ -60,7 +60,7 @@ WallTime = Annotated[str, Field(max_length=19, pattern=_WALL_TIME)]
 
 
 def _whole(given: Any) -> Any:
-    """JSON has one kind of number: 60.0 is a whole one too."""
+    """JSON has one kind of number: 60.0 is an integer too."""
     return int(given) if isinstance(given, float) and given.is_integer() else given
 
 
@@ -75,10 +75,10 @@ def _moment(given: Any) -> Any:
 AS_WHOLE = BeforeValidator(_whole)
 Count = Annotated[int, Field(ge=0, le=2**31 - 1), AS_WHOLE]
 Moment = Annotated[datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "pattern": _MOMENT})]
-"""With its offset: a time without one means another moment elsewhere."""
+"""With its offset: without one, it would depend on the time zone."""
 
 
 class Given(BaseModel):
-    """A JSON object that is sent. A field that is misspelt, or of another type, is an error and no default."""
+    """A JSON object in a request's body. Unknown fields and values of another type are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)

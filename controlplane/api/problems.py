@@ -1,4 +1,4 @@
-"""Errors as programs read them: RFC 9457 problem documents that name the field, its value and the remedy."""
+"""Answers errors with RFC 9457 problem documents that name the field, its value and the remedy."""
 
 from http import HTTPStatus
 from typing import Any
@@ -12,7 +12,7 @@ from django.views.decorators.csrf import csrf_exempt
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError
 
-from controlplane.api.document import PROBLEM, InvalidInput
+from controlplane.api.document import PROBLEM, InvalidInputError
 from controlplane.api.formats import REMEDIES
 from controlplane.telemetry.query.core.errors import BadParameterError, BadQuestionError
 from controlplane.telemetry.store import StoreInputError, StoreUnavailableError
@@ -34,14 +34,14 @@ def no_endpoint(request: HttpRequest, rest: str) -> HttpResponse:
 
 
 def register(api: NinjaAPI) -> None:
-    """Answer every error that an endpoint may raise."""
+    """Registers an answer for every error that an endpoint may raise."""
 
     @api.exception_handler(BadParameterError)
     def bad_parameter(request: HttpRequest, error: BadParameterError) -> HttpResponse:
         return problem(422, "Bad parameter", str(error), field=error.field, value=error.value, remedy=error.remedy)
 
-    @api.exception_handler(InvalidInput)
-    def invalid(request: HttpRequest, error: InvalidInput) -> HttpResponse:
+    @api.exception_handler(InvalidInputError)
+    def invalid(request: HttpRequest, error: InvalidInputError) -> HttpResponse:
         first = error.errors[0]
         field, value = _field(first), _value(first)
         reason, remedy = _reason(first)
@@ -54,7 +54,7 @@ def register(api: NinjaAPI) -> None:
 
     @api.exception_handler(Refused)
     def refused(request: HttpRequest, error: Refused) -> HttpResponse:
-        """What a model's validation said, the first field first."""
+        """The errors of a model's validation."""
         said = error.message_dict if hasattr(error, "error_dict") else {"": error.messages}
         field, messages = next(iter(said.items()))
         detail = messages[0] if field in ("", "__all__") or messages[0].startswith(field) else f"{field}: {messages[0]}"
@@ -70,7 +70,7 @@ def register(api: NinjaAPI) -> None:
 
     @api.exception_handler(StoreUnavailableError)
     def away(request: HttpRequest, error: StoreUnavailableError) -> HttpResponse:
-        log.warning("store_unavailable", path=request.path, error=str(error))
+        log.warning("store.unavailable", path=request.path, error=str(error))
         retry_s = max(1, round(error.retry_after_s))
         return problem(
             503,
@@ -114,8 +114,8 @@ def _reason(error: dict[str, Any]) -> tuple[str, str]:
         case "extra_forbidden":
             return "is not a field", "Leave it out; /api/v1/docs lists the fields"
         case "string_pattern_mismatch":
-            return "does not have the form that it must have", REMEDIES[error["ctx"]["pattern"]]
-    return str(error["msg"]), "See /api/v1/docs for what is taken"
+            return "is malformed", REMEDIES[error["ctx"]["pattern"]]
+    return str(error["msg"]), "See /api/v1/docs for accepted values"
 
 
 def _value(error: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""From a request's parameters to a question."""
+"""Makes a question of a request's parameters."""
 
 import time
 
@@ -7,6 +7,6 @@ from django.http import HttpRequest
 from controlplane.telemetry.query.core.question import Question, parse
 
 
-def asked(request: HttpRequest) -> Question:
+def question_of(request: HttpRequest) -> Question:
     """Raises BadQuestionError."""
     return parse(dict(request.GET.lists()), time.time_ns())

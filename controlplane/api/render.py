@@ -1,4 +1,4 @@
-"""Answers of the store as the API's plain values. Pure."""
+"""Answers of the store as plain values of the API."""
 
 from dataclasses import asdict
 from typing import Any
@@ -13,60 +13,61 @@ from controlplane.telemetry.query.core.explain import Explanation, Finding, noth
 from controlplane.telemetry.query.remedies import remedies
 
 DECIMALS = 6
-"""Of a millisecond: nothing below a nanosecond is measured."""
+"""Of a millisecond: measurements are in nanoseconds."""
 
 
-def report(found: LatencyReport) -> dict[str, Any]:
-    frequent = max(found.ttft_ms, key=lambda name: (found.ttft_count.get(name, 0), name), default=None)
-    unattributed = found.stages.get("unattributed")
+def report(measured: LatencyReport) -> dict[str, Any]:
+    frequent = max(measured.ttft_ms, key=lambda name: (measured.ttft_count.get(name, 0), name), default=None)
+    unattributed = measured.stages.get("unattributed")
     return {
-        "requests": found.requests,
-        "answered": found.answered,
-        "errors": found.errors,
-        "cancelled": found.cancelled,
-        "unmeasured": found.unmeasured,
-        "e2e_ms": quantiles(found.e2e_ms) if found.e2e_ms else None,
-        "ttft_ms": None if frequent is None else {**quantiles(found.ttft_ms[frequent]), "definition": frequent},
+        "requests": measured.requests,
+        "answered": measured.answered,
+        "errors": measured.errors,
+        "cancelled": measured.cancelled,
+        "unmeasured": measured.unmeasured,
+        "e2e_ms": quantiles(measured.e2e_ms) if measured.e2e_ms else None,
+        "ttft_ms": None if frequent is None else {**quantiles(measured.ttft_ms[frequent]), "definition": frequent},
         "ttft_ms_by_definition": {
-            name: {**quantiles(value), "requests": found.ttft_count.get(name, 0)}
-            for name, value in sorted(found.ttft_ms.items())
+            name: {**quantiles(value), "requests": measured.ttft_count.get(name, 0)}
+            for name, value in sorted(measured.ttft_ms.items())
         },
         "stages": {
             name: {
-                key: None if found.known(name) == "not measured" else round(value, DECIMALS)
+                key: None if measured.known(name) == "not measured" else round(value, DECIMALS)
                 for key, value in asdict(figures).items()
             }
-            for name, figures in found.stages.items()
+            for name, figures in measured.stages.items()
             if name != "unattributed"
         },
         "unattributed_share": None if unattributed is None else round(unattributed.share, DECIMALS),
         "unattributed_share_above_median": None
         if unattributed is None
         else round(unattributed.share_above_median, DECIMALS),
-        "newest_ns": found.newest_ns,
+        "newest_ns": measured.newest_ns,
     }
 
 
-def point(found: LatencyPoint) -> dict[str, Any]:
+def point(latency: LatencyPoint) -> dict[str, Any]:
     return {
-        "start_ns": found.start_ns,
-        "requests": found.requests,
-        "errors": found.errors,
-        "cancelled": found.cancelled,
-        "e2e_ms": quantiles(found.e2e_ms) if found.e2e_ms else None,
-        "ttft_ms": {name: quantiles(value) for name, value in sorted(found.ttft_ms.items())},
+        "start_ns": latency.start_ns,
+        "requests": latency.requests,
+        "errors": latency.errors,
+        "cancelled": latency.cancelled,
+        "e2e_ms": quantiles(latency.e2e_ms) if latency.e2e_ms else None,
+        "ttft_ms": {name: quantiles(value) for name, value in sorted(latency.ttft_ms.items())},
         "stack_ms": {
-            q: {stage: round(value, DECIMALS) for stage, value in stack.items()} for q, stack in found.stack_ms.items()
+            q: {stage: round(value, DECIMALS) for stage, value in stack.items()}
+            for q, stack in latency.stack_ms.items()
         },
     }
 
 
-def quantiles(found: Quantiles) -> dict[str, float]:
-    return {name: round(value, DECIMALS) for name, value in asdict(found).items()}
+def quantiles(values: Quantiles) -> dict[str, float]:
+    return {name: round(value, DECIMALS) for name, value in asdict(values).items()}
 
 
-def explanation(found: Explanation, region: Region, asked: Window, causes: Causes) -> dict[str, Any]:
-    window = region.window or asked
+def explanation(comparison: Explanation, region: Region, queried: Window, causes: Causes) -> dict[str, Any]:
+    window = region.window or queried
     return {
         "region": {
             "e2e_from_ms": region.min_e2e_ns / 1e6,
@@ -74,51 +75,53 @@ def explanation(found: Explanation, region: Region, asked: Window, causes: Cause
             "from_ns": window.from_ns,
             "to_ns": window.to_ns,
         },
-        "chosen": found.chosen,
-        "rest": found.rest,
-        "chosen_mean_ms": ns_as_ms(found.chosen_mean_ns),
-        "rest_mean_ms": ns_as_ms(found.rest_mean_ns),
-        "difference_ms": ns_as_ms(found.difference_ns),
+        "chosen": comparison.chosen,
+        "rest": comparison.rest,
+        "chosen_mean_ms": ns_as_ms(comparison.chosen_mean_ns),
+        "rest_mean_ms": ns_as_ms(comparison.rest_mean_ns),
+        "difference_ms": ns_as_ms(comparison.difference_ns),
         "stages": [
             {"stage": stage.stage, "ms": ns_as_ms(stage.ns), "share": round(stage.share, DECIMALS)}
-            for stage in found.stages
+            for stage in comparison.stages
         ],
-        "dimensions": [{**asdict(account), "share": round(account.share, DECIMALS)} for account in found.dimensions],
-        "findings": [finding(each) for each in found.findings],
-        "nothing": nothing(found),
+        "dimensions": [
+            {**asdict(account), "share": round(account.share, DECIMALS)} for account in comparison.dimensions
+        ],
+        "findings": [finding(each) for each in comparison.findings],
+        "nothing": nothing(comparison),
         "causes": [cause(each) for each in causes.named],
         "unmeasured": causes.unmeasured,
     }
 
 
-def cause(found: PoolCause) -> dict[str, Any]:
+def cause(pool_cause: PoolCause) -> dict[str, Any]:
     return {
-        "name": found.cause.name,
-        "pool": found.pool,
-        "summary": found.cause.summary,
-        "impact_ms": round(found.cause.impact_ms, DECIMALS),
-        "cost_ms": round(found.cost_ms, DECIMALS),
-        "failed": found.cause.failed,
-        "evidence": [each._asdict() for each in found.cause.evidence],
-        "remedies": list(remedies()[found.cause.name].steps),
-        "url": f"{reverse('causes')}#{found.cause.name}",
+        "name": pool_cause.cause.name,
+        "pool": pool_cause.pool,
+        "summary": pool_cause.cause.summary,
+        "impact_ms": round(pool_cause.cause.impact_ms, DECIMALS),
+        "cost_ms": round(pool_cause.cost_ms, DECIMALS),
+        "failed": pool_cause.cause.failed,
+        "evidence": [each._asdict() for each in pool_cause.cause.evidence],
+        "remedies": list(remedies()[pool_cause.cause.name].steps),
+        "url": f"{reverse('causes')}#{pool_cause.cause.name}",
     }
 
 
-def finding(found: Finding) -> dict[str, Any]:
+def finding(difference: Finding) -> dict[str, Any]:
     return {
-        "dimension": found.dimension,
-        "value": found.value,
-        "share": round(found.accounts_for, DECIMALS),
-        "chosen": found.chosen,
-        "rest": found.rest,
-        "chosen_share": round(found.chosen_share, DECIMALS),
-        "rest_share": round(found.rest_share, DECIMALS),
-        "lift": None if found.lift is None else round(found.lift, DECIMALS),
-        "stage": found.stage,
-        "stage_ms": ns_as_ms(found.stage_ns),
-        "trace_ids": list(found.exemplars),
-        "same_as": [{"dimension": dimension, "value": value} for dimension, value in found.same_as],
+        "dimension": difference.dimension,
+        "value": difference.value,
+        "share": round(difference.accounts_for, DECIMALS),
+        "chosen": difference.chosen,
+        "rest": difference.rest,
+        "chosen_share": round(difference.chosen_share, DECIMALS),
+        "rest_share": round(difference.rest_share, DECIMALS),
+        "lift": None if difference.lift is None else round(difference.lift, DECIMALS),
+        "stage": difference.stage,
+        "stage_ms": ns_as_ms(difference.stage_ns),
+        "trace_ids": list(difference.exemplars),
+        "same_as": [{"dimension": dimension, "value": value} for dimension, value in difference.same_as],
     }
 
 
@@ -126,14 +129,18 @@ def ns_as_ms(value: float) -> float:
     return round(value / 1e6, DECIMALS)
 
 
-def row(found: LedgerRow) -> dict[str, Any]:
-    return {**asdict(found), "critical_path": list(found.critical_path), "prompt_bucket": found.prompt_bucket}
-
-
-def span(found: Span) -> dict[str, Any]:
+def row(ledger_row: LedgerRow) -> dict[str, Any]:
     return {
-        **found._asdict(),
-        "span_id": found.span_id.hex(),
-        "parent_id": found.parent_id.hex(),
-        "events": [event._asdict() for event in found.events],
+        **asdict(ledger_row),
+        "critical_path": list(ledger_row.critical_path),
+        "prompt_bucket": ledger_row.prompt_bucket,
+    }
+
+
+def span(stored: Span) -> dict[str, Any]:
+    return {
+        **stored._asdict(),
+        "span_id": stored.span_id.hex(),
+        "parent_id": stored.parent_id.hex(),
+        "events": [event._asdict() for event in stored.events],
     }

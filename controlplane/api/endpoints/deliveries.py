@@ -1,141 +1,78 @@
-"""`GET deliveries`, `GET destinations`: what was sent where, how well that works, and the destinations. Never a secret."""
+"""`GET deliveries`, `GET destinations`: what was sent where, how well delivery works, and which destinations there are, without secrets."""
 
-from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from django.http import HttpRequest
 from django.utils import timezone
-from ninja import Field, Query, Router, Schema
+from ninja import Query, Router
 
-from controlplane.api.formats import Name, Number
-from controlplane.incidents.notify.delivery.destinations import KINDS
+from controlplane.api.schemas.deliveries import DeliveriesOut, DeliveryParameters, DestinationsOut
 from controlplane.incidents.notify.delivery.health.health import Health, health
 from controlplane.incidents.notify.delivery.listing import listed
 from controlplane.incidents.notify.delivery.models import Delivery, Destination
 
 router = Router(tags=["paging"])
 
-Action = Literal["trigger", "acknowledge", "resolve", "change"]
-State = Literal["pending", "delivered", "dead", "dropped"]
 
-
-class AskedDeliveries(Schema):
-    key: list[Name] = Field([], max_length=50, description="The incident's key, as PagerDuty's dedup_key")
-    destination: list[Name] = Field([], max_length=50, description="Names of destinations")
-    state: list[State] = Field([], max_length=4, description="`dead` was refused; `dropped` was not needed any more")
-    action: list[Action] = Field([], max_length=4)
-    before: Number | None = Field(None, description="`next_before` of the page before")
-    limit: int = Field(50, ge=1, le=1000)
-
-
-class DeliveryOut(Schema):
-    id: int
-    key: str
-    sequence: int
-    action: Action
-    destination: str | None
-    state: State
-    enqueued_at: datetime
-    settled_at: datetime | None
-    took_s: float | None
-    attempts: int
-    due_at: datetime | None
-    status: int | None
-    error: str
-    stands_in_for: int | None
-
-
-class HealthOut(Schema):
-    """Of pages; `_1d` is the last day's. Null: nothing to measure."""
-
-    state: Literal["up", "degraded", "down", "unknown"]
-    detail: str
-    pending: int
-    oldest_pending_age_s: float | None
-    delivered_1d: int
-    refused_1d: int
-    delivered_within_30s_share_1d: float | None
-    sender_age_s: float | None
-
-
-class DeliveriesOut(Schema):
-    health: HealthOut
-    rows: list[DeliveryOut]
-    next_before: int | None
-
-
-class DestinationOut(Schema):
-    name: str
-    kind: str = Field(json_schema_extra={"enum": list(KINDS)})
-    team: str | None
-    enabled: bool
-    severities: list[str]
-    takes_changes: bool
-    fallback: str | None
-    fallback_after_s: int
-
-
-class DestinationsOut(Schema):
-    rows: list[DestinationOut]
-
-
-@router.get("/deliveries", response=DeliveriesOut, summary="What was sent, newest first, and how well that works")
-def deliveries(request: HttpRequest, parameters: Query[AskedDeliveries]) -> dict[str, Any]:
-    found = listed(parameters.dict(), parameters.before, parameters.limit)
+@router.get(
+    "/deliveries", response=DeliveriesOut, summary="What was sent, the newest first, and how well delivery works"
+)
+def deliveries(request: HttpRequest, parameters: Query[DeliveryParameters]) -> dict[str, Any]:
+    page = listed(parameters.dict(), parameters.before, parameters.limit)
     return {
         "health": health_out(health(timezone.now())),
-        "rows": [row(one) for one in found.rows],
-        "next_before": found.next_before,
+        "rows": [row(delivery) for delivery in page.rows],
+        "next_before": page.next_before,
     }
 
 
-@router.get("/destinations", response=DestinationsOut, summary="Where notices go")
+@router.get("/destinations", response=DestinationsOut, summary="Destinations")
 def destinations(request: HttpRequest) -> dict[str, Any]:
     return {
         "rows": [
             {
-                "name": one.name,
-                "kind": one.kind,
-                "team": one.team.name if one.team else None,
-                "enabled": one.enabled,
-                "severities": one.severities,
-                "takes_changes": one.takes_changes,
-                "fallback": one.fallback.name if one.fallback else None,
-                "fallback_after_s": one.fallback_after_s,
+                "name": destination.name,
+                "kind": destination.kind,
+                "team": destination.team.name if destination.team else None,
+                "enabled": destination.enabled,
+                "severities": destination.severities,
+                "takes_changes": destination.takes_changes,
+                "fallback": destination.fallback.name if destination.fallback else None,
+                "fallback_after_s": destination.fallback_after_s,
             }
-            for one in Destination.objects.select_related("team", "fallback")
+            for destination in Destination.objects.select_related("team", "fallback")
         ]
     }
 
 
-def row(one: Delivery) -> dict[str, Any]:
+def row(delivery: Delivery) -> dict[str, Any]:
     return {
-        "id": one.pk,
-        "key": one.key,
-        "sequence": one.sequence,
-        "action": one.action,
-        "destination": one.destination.name if one.destination else None,
-        "state": one.state,
-        "enqueued_at": one.enqueued_at,
-        "settled_at": one.settled_at,
-        "took_s": (one.settled_at - one.enqueued_at).total_seconds() if one.settled_at else None,
-        "attempts": one.attempts,
-        "due_at": one.due_at if one.state == Delivery.State.PENDING else None,
-        "status": one.status,
-        "error": one.error,
-        "stands_in_for": one.stands_in_for_id,
+        "id": delivery.pk,
+        "key": delivery.key,
+        "sequence": delivery.sequence,
+        "action": delivery.action,
+        "destination": delivery.destination.name if delivery.destination else None,
+        "state": delivery.state,
+        "enqueued_at": delivery.enqueued_at,
+        "settled_at": delivery.settled_at,
+        "took_s": (delivery.settled_at - delivery.enqueued_at).total_seconds() if delivery.settled_at else None,
+        "attempts": delivery.attempts,
+        "due_at": delivery.due_at if delivery.state == Delivery.State.PENDING else None,
+        "status": delivery.status,
+        "error": delivery.error,
+        "stands_in_for": delivery.stands_in_for_id,
     }
 
 
-def health_out(found: Health) -> dict[str, Any]:
-    figures = found.figures
+def health_out(report: Health) -> dict[str, Any]:
+    figures = report.figures
     return {
-        "state": found.state,
-        "detail": found.detail,
+        "state": report.state,
+        "detail": report.detail,
         "pending": figures.pending,
         "oldest_pending_age_s": figures.oldest_pending_age_s,
         "delivered_1d": figures.delivered_1d,
         "refused_1d": figures.refused_1d,
-        "delivered_within_30s_share_1d": found.share_within_30s_1d,
+        "delivered_within_30s_share_1d": report.share_within_30s_1d,
         "sender_age_s": figures.sender_age_s,
     }

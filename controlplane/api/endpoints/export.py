@@ -1,4 +1,4 @@
-"""`GET requests.csv` and `GET requests.parquet`: request rows in bulk, sent as they are read."""
+"""`GET requests.csv` and `GET requests.parquet`: request rows in bulk, streamed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -7,8 +7,8 @@ from django.core.handlers.asgi import ASGIRequest
 from django.http import HttpRequest, StreamingHttpResponse
 from ninja import Query, Router
 
-from controlplane.api.query_parameters import asked
-from controlplane.api.schemas.common import Asked
+from controlplane.api.query_parameters import question_of
+from controlplane.api.schemas.filters import RequestFilters
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store.read.export import CONTENT_TYPES, Format
 
@@ -16,19 +16,19 @@ router = Router(tags=["requests"])
 
 
 @router.get("/requests.csv", summary="All requests of a range as CSV")
-def requests_csv(request: HttpRequest, parameters: Query[Asked]) -> StreamingHttpResponse:
+def requests_csv(request: HttpRequest, parameters: Query[RequestFilters]) -> StreamingHttpResponse:
     return exported(request, "csv")
 
 
 @router.get("/requests.parquet", summary="All requests of a range as Parquet")
-def requests_parquet(request: HttpRequest, parameters: Query[Asked]) -> StreamingHttpResponse:
+def requests_parquet(request: HttpRequest, parameters: Query[RequestFilters]) -> StreamingHttpResponse:
     return exported(request, "parquet")
 
 
 def exported(request: HttpRequest, form: Format) -> StreamingHttpResponse:
     """Never more than a batch of rows in memory. Raises BadQuestionError, before anything is sent, where there are too many."""
-    pieces = answers.export(asked(request), form)
-    content = aside(pieces) if isinstance(request, ASGIRequest) else pieces
+    chunks = answers.export(question_of(request), form)
+    content = aside(chunks) if isinstance(request, ASGIRequest) else chunks
     return StreamingHttpResponse(
         content,
         content_type=CONTENT_TYPES[form],
@@ -36,7 +36,7 @@ def exported(request: HttpRequest, form: Format) -> StreamingHttpResponse:
     )
 
 
-async def aside(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """The same, read in threads: under ASGI Django would hold all of a plain iterator in memory before it sends any."""
-    while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
-        yield piece
+async def aside(chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
+    """Reads the chunks in threads: under ASGI Django would read a plain iterator to its end before it sends any."""
+    while (chunk := await asyncio.to_thread(next, chunks, None)) is not None:
+        yield chunk

@@ -1,4 +1,4 @@
-"""`GET latency` and `GET latency/series`: where the milliseconds went, as one report or over time."""
+"""`GET latency` and `GET latency/series`: time by stage, as one report or over time."""
 
 from dataclasses import asdict
 from typing import Any
@@ -7,8 +7,8 @@ from django.http import HttpRequest
 from ninja import Query, Router
 
 from controlplane.api import render
-from controlplane.api.query_parameters import asked
-from controlplane.api.schemas.common import AskedLatency, AskedSeries, LatencyOut, SeriesOut
+from controlplane.api.query_parameters import question_of
+from controlplane.api.schemas.latency import LatencyOut, LatencyParameters, SeriesOut, SeriesParameters
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.timerange import SECOND_NS, step_ns
@@ -18,10 +18,10 @@ MOST_POINTS = 2000
 
 
 @router.get("", response=LatencyOut, summary="Quantiles and shares by stage")
-def latency(request: HttpRequest, parameters: Query[AskedLatency]) -> dict[str, Any]:
-    question = asked(request)
+def latency(request: HttpRequest, parameters: Query[LatencyParameters]) -> dict[str, Any]:
+    question = question_of(request)
     report = answers.report(question)
-    found: dict[str, Any] = {
+    answer: dict[str, Any] = {
         **render.report(report),
         "failures": [asdict(each) for each in answers.failures(question)] if report.errors else [],
         "from_ns": question.range.window.from_ns,
@@ -30,13 +30,13 @@ def latency(request: HttpRequest, parameters: Query[AskedLatency]) -> dict[str, 
     }
     if parameters.group_by:
         groups = answers.report_by(question, parameters.group_by)
-        found["groups"] = {value: render.report(report) for value, report in groups.items()}
-    return found
+        answer["groups"] = {value: render.report(report) for value, report in groups.items()}
+    return answer
 
 
-@router.get("/series", response=SeriesOut, summary="The same over time")
-def series(request: HttpRequest, parameters: Query[AskedSeries]) -> dict[str, Any]:
-    question = asked(request)
+@router.get("/series", response=SeriesOut, summary="Quantiles over time")
+def series(request: HttpRequest, parameters: Query[SeriesParameters]) -> dict[str, Any]:
+    question = question_of(request)
     step = parameters.step_s * SECOND_NS if parameters.step_s else step_ns(question.range.window)
     if question.range.length_ns // step > MOST_POINTS:
         longer = -(-question.range.length_ns // SECOND_NS // MOST_POINTS)

@@ -1,4 +1,4 @@
-"""`/maintenance`: times that were planned, and count for nothing."""
+"""`/maintenance`: planned times, in which requests do not count."""
 
 from typing import Any
 
@@ -19,27 +19,27 @@ def maintenance(request: HttpRequest) -> Any:
     return [_out(row) for row in Maintenance.objects.prefetch_related("objectives")]
 
 
-@router.post("", response={201: objectives.MaintenanceOut}, summary="Plan some")
+@router.post("", response={201: objectives.MaintenanceOut}, summary="Plan a maintenance window")
 def add_maintenance(request: HttpRequest, given: Body[objectives.MaintenanceIn]) -> Status[dict[str, Any]]:
     _may(request, "add")
     return Status(201, _save(Maintenance(author=request.user.get_username()), given))
 
 
-@router.get("/{number}", response=objectives.MaintenanceOut, summary="One")
+@router.get("/{number}", response=objectives.MaintenanceOut, summary="One maintenance window")
 def one_maintenance(request: HttpRequest, number: Number) -> dict[str, Any]:
-    return _out(_found(number))
+    return _out(_maintenance(number))
 
 
-@router.put("/{number}", response=objectives.MaintenanceOut, summary="Change it")
+@router.put("/{number}", response=objectives.MaintenanceOut, summary="Change a maintenance window")
 def change_maintenance(request: HttpRequest, number: Number, given: Body[objectives.MaintenanceIn]) -> dict[str, Any]:
     _may(request, "change")
-    return _save(_found(number), given)
+    return _save(_maintenance(number), given)
 
 
-@router.delete("/{number}", response={204: None}, summary="Take it back: what lay in it counts again")
+@router.delete("/{number}", response={204: None}, summary="Delete a maintenance window; requests in it count again")
 def remove_maintenance(request: HttpRequest, number: Number) -> HttpResponse:
     _may(request, "delete")
-    _found(number).delete()
+    _maintenance(number).delete()
     return HttpResponse(status=204)
 
 
@@ -48,7 +48,7 @@ def _save(row: Maintenance, given: objectives.MaintenanceIn) -> dict[str, Any]:
     for name, value in given.model_dump(exclude={"objectives", "id", "author"}, exclude_none=True).items():
         setattr(row, name, value)
     chosen = list(StoredObjective.objects.filter(slug__in=given.objectives))
-    if unknown := set(given.objectives) - {one.slug for one in chosen}:
+    if unknown := set(given.objectives) - {objective.slug for objective in chosen}:
         raise ValidationError({"objectives": f"objectives={min(unknown)!r} is none: /api/v1/objectives lists them"})
     row.full_clean()
     row.save()
@@ -60,11 +60,11 @@ def _out(row: Maintenance) -> dict[str, Any]:
     names = ("id", "name", "start", "zone", "duration_s", "rule", "scope", "reason", "enabled", "author")
     return {
         **{name: getattr(row, name) for name in names},
-        "objectives": sorted(one.slug for one in row.objectives.all()),
+        "objectives": sorted(objective.slug for objective in row.objectives.all()),
     }
 
 
-def _found(number: Number) -> Maintenance:
+def _maintenance(number: Number) -> Maintenance:
     row = Maintenance.objects.filter(pk=number).first()
     if row is None:
         raise Http404(f"there is no maintenance window {number}; /api/v1/maintenance lists them")

@@ -1,4 +1,4 @@
-"""`/objectives`: what is promised, how it stands, and changing it."""
+"""`/objectives`: lists objectives with their state, and adds, changes and deletes them."""
 
 import time
 from typing import Any, Literal
@@ -9,7 +9,7 @@ from django.utils import timezone
 from ninja import Body, Router, Status
 
 from controlplane.api.formats import Name
-from controlplane.api.schemas import objectives as promises
+from controlplane.api.schemas import objectives as schemas
 from controlplane.slo import queries
 from controlplane.slo.core.burndown import range_of
 from controlplane.slo.core.document import document
@@ -22,46 +22,48 @@ router = Router(tags=["objectives"])
 State = Literal["firing", "quiet", "unknown", "disabled"]
 
 
-@router.get("", response=promises.ObjectivesOut, summary="Every objective with its state")
+@router.get("", response=schemas.ObjectivesOut, summary="Every objective with its state")
 def objectives(
     request: HttpRequest, owner: Name | None = None, model: Name | None = None, state: State | None = None
 ) -> dict[str, Any]:
     now = timezone.now()
     rows = StoredObjective.objects.select_related("owner").prefetch_related("states")
-    found = []
+    listed = []
     for row in rows:
-        told = [one for one in queries.statuses(row, row.states.all(), now) if state in (None, one.state)]
-        if told and owner in (None, row.owner.name if row.owner else "") and model in (None, row.scope.get("model")):
-            found.append({**_out(row), "states": [_state(one) for one in told]})
-    return {"judged_at": _judged_at(), "objectives": found}
+        statuses = [status for status in queries.statuses(row, row.states.all(), now) if state in (None, status.state)]
+        if (
+            statuses
+            and owner in (None, row.owner.name if row.owner else "")
+            and model in (None, row.scope.get("model"))
+        ):
+            listed.append({**_out(row), "states": [_state(status) for status in statuses]})
+    return {"judged_at": _judged_at(), "objectives": listed}
 
 
-@router.post("", response={201: promises.ObjectiveOut}, summary="Promise something new")
-def add_objective(request: HttpRequest, given: Body[promises.ObjectiveIn]) -> Status[dict[str, Any]]:
+@router.post("", response={201: schemas.ObjectiveOut}, summary="Add an objective")
+def add_objective(request: HttpRequest, given: Body[schemas.ObjectiveIn]) -> Status[dict[str, Any]]:
     _may(request, "add")
     if StoredObjective.objects.filter(slug=given.slug).exists():
         raise ValidationError({"slug": f"slug={given.slug!r} is taken: choose another, or PUT to change it"})
     return Status(201, _save(request, given.model_copy(update={"enabled": given.enabled is not False})))
 
 
-@router.get("/{slug}", response=promises.ObjectiveOut, summary="One objective")
+@router.get("/{slug}", response=schemas.ObjectiveOut, summary="One objective")
 def objective(request: HttpRequest, slug: str) -> dict[str, Any]:
-    return _out(_found(slug))
+    return _out(_row(slug))
 
 
 @router.put(
     "/{slug}",
-    response=promises.ObjectiveOut,
-    summary="Change it; what GET answers may be sent back",
+    response=schemas.ObjectiveOut,
+    summary="Change it; the answer of GET may be sent back",
 )
-def change_objective(request: HttpRequest, slug: str, given: Body[promises.ObjectiveIn]) -> dict[str, Any]:
+def change_objective(request: HttpRequest, slug: str, given: Body[schemas.ObjectiveIn]) -> dict[str, Any]:
     _may(request, "change")
-    found = _found(slug)
-    if given.revision not in (None, found.revision):
+    row = _row(slug)
+    if given.revision not in (None, row.revision):
         raise ValidationError(
-            {
-                "revision": f"revision={given.revision} is not the newest, {found.revision}: read it again, and change that"
-            }
+            {"revision": f"revision={given.revision} is not the newest, {row.revision}: read it again, and change that"}
         )
     if given.slug != slug:
         raise ValidationError(
@@ -70,49 +72,49 @@ def change_objective(request: HttpRequest, slug: str, given: Body[promises.Objec
     return _save(request, given)
 
 
-@router.delete("/{slug}", response={204: None}, summary="Take it back, with its history")
+@router.delete("/{slug}", response={204: None}, summary="Delete it with its history")
 def remove_objective(request: HttpRequest, slug: str) -> HttpResponse:
     _may(request, "delete")
-    _found(slug).delete()
+    _row(slug).delete()
     return HttpResponse(status=204)
 
 
-@router.get("/{slug}/status", response=promises.StatusOut, summary="How it stands, in each scope")
+@router.get("/{slug}/status", response=schemas.StatusOut, summary="Its state in each scope")
 def objective_status(request: HttpRequest, slug: str) -> dict[str, Any]:
-    row = _found(slug)
-    told = queries.statuses(row, row.states.all(), timezone.now())
-    return {"judged_at": _judged_at(), "states": [_state(one) for one in told]}
+    row = _row(slug)
+    statuses = queries.statuses(row, row.states.all(), timezone.now())
+    return {"judged_at": _judged_at(), "states": [_state(status) for status in statuses]}
 
 
 @router.get(
     "/{slug}/burndown",
-    response=promises.BurndownOut,
-    summary="The budget over its period, by hour; `of` is the key of a scope",
+    response=schemas.BurndownOut,
+    summary="The error budget over its period, by hour; `of` is the key of a scope",
 )
 def objective_burndown(request: HttpRequest, slug: str, of: Name | None = None) -> dict[str, Any]:
-    row = _found(slug)
-    told = queries.statuses(row, row.states.all(), timezone.now())
-    shown = next((one for one in told if one.key == of), told[0] if of is None else None)
+    row = _row(slug)
+    statuses = queries.statuses(row, row.states.all(), timezone.now())
+    shown = next((status for status in statuses if status.key == of), statuses[0] if of is None else None)
     if shown is None:
         raise Http404(f"objective {slug!r} is not judged for {of!r}; /status lists its keys")
-    promise, now_ns = row.to_objective(), time.time_ns()
-    span = range_of(promise, now_ns)
-    points = queries.history(promise, shown.scope, now_ns)
+    objective, now_ns = row.to_objective(), time.time_ns()
+    span = range_of(objective, now_ns)
+    points = queries.history(objective, shown.scope, now_ns)
     return {"key": shown.key, "from_ns": span.from_ns, "to_ns": span.to_ns, "points": points}
 
 
-@router.get("/{slug}/revisions", response=list[promises.RevisionOut], summary="Who changed what, the newest first")
+@router.get("/{slug}/revisions", response=list[schemas.RevisionOut], summary="Who changed what, the newest first")
 def objective_revisions(request: HttpRequest, slug: str) -> Any:
-    return _found(slug).revisions.all()
+    return _row(slug).revisions.all()
 
 
-def _save(request: HttpRequest, given: promises.ObjectiveIn) -> dict[str, Any]:
-    parts = given.model_dump(exclude_none=True, exclude=set(promises.NOT_PROMISED))
+def _save(request: HttpRequest, given: schemas.ObjectiveIn) -> dict[str, Any]:
+    parts = given.model_dump(exclude_none=True, exclude=set(schemas.NOT_EVALUATED))
     try:
-        promise = parsed(parts)
+        objective = parsed(parts)
     except ValueError as error:
         raise ValidationError({str(error).partition("=")[0]: str(error)}) from None
-    saved = save_objective(promise, who=_who(request), annotations=given.annotations, enabled=given.enabled)
+    saved = save_objective(objective, who=_who(request), annotations=given.annotations, enabled=given.enabled)
     return _out(saved.row)
 
 
@@ -126,23 +128,23 @@ def _out(row: StoredObjective) -> dict[str, Any]:
     }
 
 
-def _state(one: ObjectiveStatus) -> dict[str, Any]:
-    said = one.document
+def _state(status: ObjectiveStatus) -> dict[str, Any]:
+    document = status.document
     return {
-        "key": one.key,
-        "scope": one.scope,
-        "state": one.state,
-        "severity": one.severity,
-        "maintenance": one.maintenance,
-        "why": one.why,
-        "since": one.since,
-        "at": one.at,
-        "sli": said.get("sli"),
-        "bad": said.get("bad"),
-        "total": said.get("total"),
-        "budget": said.get("budget"),
-        "lasts_s": said.get("lasts_s"),
-        "verdicts": said.get("verdicts", []),
+        "key": status.key,
+        "scope": status.scope,
+        "state": status.state,
+        "severity": status.severity,
+        "maintenance": status.maintenance,
+        "why": status.why,
+        "since": status.since,
+        "at": status.at,
+        "sli": document.get("sli"),
+        "bad": document.get("bad"),
+        "total": document.get("total"),
+        "budget": document.get("budget"),
+        "lasts_s": document.get("lasts_s"),
+        "verdicts": document.get("verdicts", []),
     }
 
 
@@ -151,7 +153,7 @@ def _judged_at() -> Any:
     return tick.at if tick else None
 
 
-def _found(slug: str) -> StoredObjective:
+def _row(slug: str) -> StoredObjective:
     row = StoredObjective.objects.select_related("owner").filter(slug=slug).first()
     if row is None:
         raise Http404(f"there is no objective {slug[:100]!r}; /api/v1/objectives lists them")

@@ -76,7 +76,7 @@ class AppliedOut(Schema):
     problems: list[LintProblemOut]
 
 
-class AskedApply(Schema):
+class ApplyParameters(Schema):
     owner_label: Words = Field("api", max_length=100, description="Marks what these files own; empty imports once")
     prune: bool = Field(False, description="Delete what has the label and is in no file")
     adopt: bool = Field(False, description="Take over what was made by hand or elsewhere")
@@ -85,26 +85,26 @@ class AskedApply(Schema):
 
 @router.post("/openslo/lint", response=LintOut, summary="What to correct in OpenSLO files", openapi_extra=BODY)
 def lint_files(request: HttpRequest) -> dict[str, Any]:
-    found = lint(files(request), known_documents())
+    checked = lint(files(request), known_documents())
     return {
-        "documents": len(found.documents),
-        "errors": len(found.errors),
-        "warnings": len(found.problems) - len(found.errors),
-        "problems": [report.as_json(one) for one in found.problems],
+        "documents": len(checked.documents),
+        "errors": len(checked.errors),
+        "warnings": len(checked.problems) - len(checked.errors),
+        "problems": [report.as_json(problem) for problem in checked.problems],
     }
 
 
 @router.post(
     "/openslo/apply",
     response={200: AppliedOut, 409: AppliedOut},
-    summary="Make objectives what OpenSLO files say, all or nothing",
+    summary="Make objectives equal to OpenSLO files, all or none",
     openapi_extra=BODY,
 )
-def apply_files(request: HttpRequest, parameters: Query[AskedApply]) -> Status[dict[str, Any]]:
+def apply_files(request: HttpRequest, parameters: Query[ApplyParameters]) -> Status[dict[str, Any]]:
     """Idempotent. 409 where a file has errors or something belongs to another owner; nothing is changed then."""
     if not request.user.has_perms(RIGHTS):
         raise PermissionDenied(f"{request.user.get_username()} may not change objectives: ask for {', '.join(RIGHTS)}")
-    found = apply(
+    result = apply(
         files(request),
         label=parameters.owner_label,
         who=request.user.get_username(),
@@ -112,13 +112,13 @@ def apply_files(request: HttpRequest, parameters: Query[AskedApply]) -> Status[d
         adopt=parameters.adopt,
         dry_run=parameters.dry_run,
     )
-    told = {
-        "applied": found.done,
-        "summary": report.sentence(found.steps, found.done),
-        "steps": [report.step_json(step) for step in found.steps],
-        "problems": [report.as_json(one) for one in found.problems],
+    answer = {
+        "applied": result.done,
+        "summary": report.sentence(result.steps, result.done),
+        "steps": [report.step_json(step) for step in result.steps],
+        "problems": [report.as_json(problem) for problem in result.problems],
     }
-    return Status(409 if found.errors or found.conflicts else 200, told)
+    return Status(409 if result.errors or result.conflicts else 200, answer)
 
 
 @router.get("/objectives.yaml", summary="All objectives as OpenSLO, and what else was applied")
@@ -150,11 +150,11 @@ def files(request: HttpRequest) -> dict[str, str]:
     if request.content_type != "application/json":
         return {"body": text}
     try:
-        found = json.loads(text)
-        texts = found["files"]
+        content = json.loads(text)
+        texts = content["files"]
     except (ValueError, TypeError, KeyError):
         raise BadParameterError("files", text[:80], "is missing", 'Send {"files": {"slos.yaml": "…"}}') from None
-    if not isinstance(texts, dict) or not all(isinstance(one, str) for one in texts.values()):
+    if not isinstance(texts, dict) or not all(isinstance(file, str) for file in texts.values()):
         raise BadParameterError("files", str(texts)[:80], "is not texts by name", 'Send {"files": {"slos.yaml": "…"}}')
     if len(texts) > MOST_FILES:
         raise BadParameterError("files", f"{len(texts)} files", "are too many", f"Send at most {MOST_FILES} at once")

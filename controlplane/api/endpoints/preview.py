@@ -1,4 +1,4 @@
-"""`POST objectives/preview`: would an objective, not saved yet, have paged?"""
+"""`POST objectives/preview`: replays an objective that is not saved yet, and returns the pages that it would have sent."""
 
 import time
 from typing import Any
@@ -8,7 +8,7 @@ from django.http import HttpRequest
 from ninja import Field, Router, Schema
 
 from controlplane.api.formats import TIME, Given, Instant, Name
-from controlplane.api.schemas import objectives as promises
+from controlplane.api.schemas import objectives as schemas
 from controlplane.slo.core.document import objective as objective_of
 from controlplane.slo.core.evaluation import elapsed_s
 from controlplane.slo.core.objective import Objective
@@ -31,8 +31,8 @@ MOST_EPISODES = 1000
 class Previewed(Given):
     """Objectives are as `GET objectives/{slug}` shows them; what is left out has its default."""
 
-    objective: promises.ObjectiveDraft
-    compare: dict[Name, promises.ObjectiveDifference] = Field(
+    objective: schemas.ObjectiveDraft
+    compare: dict[Name, schemas.ObjectiveDifference] = Field(
         {},
         max_length=MOST_COMPARED,
         description="By name: fields that differ, such as `windows`, replayed beside it",
@@ -45,28 +45,30 @@ class PreviewOut(Schema):
     from_s: int
     to_s: int
     recorded_from_s: int | None = Field(
-        None, description="What was before counts as no requests; null: nothing is recorded at all"
+        None, description="Before it, there are no requests; null where nothing is recorded"
     )
-    history_s: int = Field(..., description="How much of the draft's period, as it is at `to`, is recorded")
+    history_s: int = Field(..., description="How much of the draft's period at `to` is recorded")
     step_s: int = Field(..., description="Judged once per step")
     variants: list[dict[str, Any]]
 
 
-@router.post("/objectives/preview", response=PreviewOut, summary="Would it have paged?", by_alias=True)
+@router.post("/objectives/preview", response=PreviewOut, summary="Which pages it would have sent", by_alias=True)
 def previewed(request: HttpRequest, body: Previewed) -> dict[str, Any]:
-    asked = parse(body.from_, body.to, time.time_ns())
-    draft = body.objective.model_dump(exclude_none=True, exclude=set(promises.NOT_PROMISED))
+    time_range = parse(body.from_, body.to, time.time_ns())
+    draft = body.objective.model_dump(exclude_none=True, exclude=set(schemas.NOT_EVALUATED))
     others = {name: other.model_dump(exclude_none=True) for name, other in body.compare.items()}
     drafts = {"draft": draft} | {name: {**draft, **other} for name, other in others.items()}
     objectives = {
         name: valid(document, "" if name == "draft" else f"compare.{name}.") for name, document in drafts.items()
     }
-    from_s, to_s = asked.window.from_ns // SECOND_NS, asked.window.to_ns // SECOND_NS
+    from_s, to_s = time_range.window.from_ns // SECOND_NS, time_range.window.to_ns // SECOND_NS
     try:
-        found = preview(answers.store(), objectives, enabled_maintenance(), from_s, to_s)
+        variants = preview(answers.store(), objectives, enabled_maintenance(), from_s, to_s)
     except ValueError as error:
         raise refused(str(error), "") from None
-    recorded_s = min((one.recorded_from_s for one in found if one.recorded_from_s is not None), default=None)
+    recorded_s = min(
+        (variant.recorded_from_s for variant in variants if variant.recorded_from_s is not None), default=None
+    )
     period = period_at(objectives["draft"].period, to_s * SECOND_NS)
     return {
         "from_s": from_s,
@@ -74,7 +76,7 @@ def previewed(request: HttpRequest, body: Previewed) -> dict[str, Any]:
         "recorded_from_s": recorded_s,
         "history_s": 0 if recorded_s is None else elapsed_s(period, to_s * SECOND_NS, recorded_s),
         "step_s": step_of(objectives["draft"]),
-        "variants": [variant_json(one) for one in found],
+        "variants": [variant_json(variant) for variant in variants],
     }
 
 
@@ -109,52 +111,52 @@ def refused(text: str, prefix: str) -> BadQuestionError:
     return BadQuestionError(prefix + field, value.strip("'"), reason, remedy[:1].upper() + remedy[1:] or "Correct it")
 
 
-def variant_json(found: Variant) -> dict[str, Any]:
-    bad, total = found.events
-    episodes = found.episodes
+def variant_json(variant: Variant) -> dict[str, Any]:
+    bad, total = variant.events
+    episodes = variant.episodes
     return {
-        "name": found.name,
-        "pages": len(found.pages),
-        "tickets": len(found.tickets),
-        "paged_s": found.paged_s,
+        "name": variant.name,
+        "pages": len(variant.pages),
+        "tickets": len(variant.tickets),
+        "paged_s": variant.paged_s,
         "bad": bad,
         "total": total,
-        "splits_left_out": found.left_out,
+        "splits_left_out": variant.left_out,
         "scopes": [
             {
                 "scope": scope,
-                "pages": len(one.pages),
-                "tickets": len(one.tickets),
-                "left_share": one.left_share,
-                "gone_s": one.exhausted_s,
-                "warning_s": one.warning_s,
+                "pages": len(replay.pages),
+                "tickets": len(replay.tickets),
+                "left_share": replay.left_share,
+                "gone_s": replay.exhausted_s,
+                "warning_s": replay.warning_s,
             }
-            for scope, one in found.by_scope
+            for scope, replay in variant.by_scope
         ],
-        "episodes": [{"scope": dict(scope), **episode_json(one)} for scope, one in episodes[:MOST_EPISODES]],
+        "episodes": [{"scope": dict(scope), **episode_json(replay)} for scope, replay in episodes[:MOST_EPISODES]],
         "episodes_left_out": max(0, len(episodes) - MOST_EPISODES),
     }
 
 
-def episode_json(found: Episode) -> dict[str, Any]:
+def episode_json(episode: Episode) -> dict[str, Any]:
     return {
-        "severity": found.severity,
-        "opened_s": found.opened_s,
-        "closed_s": found.closed_s,
-        "windows": list(found.windows),
-        "worst_rate": found.worst_rate,
-        "pages": [page_json(one) for one in found.pages],
+        "severity": episode.severity,
+        "opened_s": episode.opened_s,
+        "closed_s": episode.closed_s,
+        "windows": list(episode.windows),
+        "worst_rate": episode.worst_rate,
+        "pages": [page_json(page) for page in episode.pages],
     }
 
 
-def page_json(found: Page) -> dict[str, Any]:
+def page_json(page: Page) -> dict[str, Any]:
     return {
-        "opened_s": found.opened_s,
-        "closed_s": found.closed_s,
-        "long_s": found.window.long_s,
-        "short_s": found.window.short_s,
-        "rate": found.rate,
-        "left_share": found.left_share,
-        "lasts_s": None if found.lasts_s == float("inf") else found.lasts_s,
-        "gone_s": found.exhausted_s,
+        "opened_s": page.opened_s,
+        "closed_s": page.closed_s,
+        "long_s": page.window.long_s,
+        "short_s": page.window.short_s,
+        "rate": page.rate,
+        "left_share": page.left_share,
+        "lasts_s": None if page.lasts_s == float("inf") else page.lasts_s,
+        "gone_s": page.exhausted_s,
     }

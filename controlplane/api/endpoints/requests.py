@@ -6,16 +6,16 @@ from django.http import HttpRequest
 from ninja import Query, Router
 
 from controlplane.api import render
-from controlplane.api.query_parameters import asked
-from controlplane.api.schemas.common import AskedRequests, RequestsOut
+from controlplane.api.query_parameters import question_of
+from controlplane.api.schemas.requests import RequestParameters, RequestsOut
 from controlplane.telemetry.query import answers
 
 router = Router(tags=["requests"])
 
 
 @router.get("", response=RequestsOut, summary="Requests, slowest or newest first")
-def requests(request: HttpRequest, parameters: Query[AskedRequests]) -> dict[str, Any]:
-    question = asked(request)
+def requests(request: HttpRequest, parameters: Query[RequestParameters]) -> dict[str, Any]:
+    question = question_of(request)
     page = answers.requests(
         question,
         parameters.order,

@@ -1,4 +1,4 @@
-"""`GET targets`, `GET series` and what belongs to it: metrics as they came in, and whom they come from."""
+"""`GET targets`, `GET series` and its parts: received metrics, and the targets that they come from."""
 
 import math
 import time
@@ -8,15 +8,15 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Query, Router
 
-from controlplane.api.schemas.common import (
-    AskedMetrics,
-    AskedPoints,
-    AskedSignal,
-    AskedTargets,
+from controlplane.api.schemas.signals import (
+    MetricParameters,
     MetricsOut,
+    PointParameters,
     PointsOut,
     ServersOut,
+    SignalParameters,
     SignalsOut,
+    TargetParameters,
     TargetsOut,
 )
 from controlplane.telemetry.core.metric_types import SeriesInfo, TargetState
@@ -31,13 +31,13 @@ MOST_SERIES = 50
 
 
 @router.get("/targets", response=TargetsOut, summary="Targets that are scraped: up, down or stale, and since when")
-def targets(request: HttpRequest, parameters: Query[AskedTargets]) -> dict[str, Any]:
-    signal, now_ns = _asked(request)
+def targets(request: HttpRequest, parameters: Query[TargetParameters]) -> dict[str, Any]:
+    signal, now_ns = _signal(request)
     window = signal.range.window
     return {
         "from_ns": window.from_ns,
         "to_ns": window.to_ns,
-        "targets": [_target(each, now_ns) for each in signals.targets(window)],
+        "targets": [_target_out(each, now_ns) for each in signals.targets(window)],
         "events": [
             {"time_ns": each.time_ns, "job": each.job, "instance": each.instance, "up": each.up, "error": each.error}
             for each in signals.events(window)
@@ -46,7 +46,7 @@ def targets(request: HttpRequest, parameters: Query[AskedTargets]) -> dict[str, 
 
 
 @router.get("/series", response=SignalsOut, summary="A metric's series, with the newest value of each and its age")
-def series(request: HttpRequest, parameters: Query[AskedSignal]) -> dict[str, Any]:
+def series(request: HttpRequest, parameters: Query[SignalParameters]) -> dict[str, Any]:
     signal, now_ns = _named(request)
     return {
         "metric": signal.metric,
@@ -70,16 +70,16 @@ def series(request: HttpRequest, parameters: Query[AskedSignal]) -> dict[str, An
     by_alias=True,
     summary="A metric's series over time: counters as rates; and exemplars, which lead to traces",
 )
-def points(request: HttpRequest, parameters: Query[AskedPoints]) -> dict[str, Any]:
+def points(request: HttpRequest, parameters: Query[PointParameters]) -> dict[str, Any]:
     signal, _ = _named(request)
-    found = signals.newest(signal)
-    if len(found) > MOST_SERIES:
-        reason = f"has {len(found)} series in this range, more than {MOST_SERIES}"
+    newest = signals.newest(signal)
+    if len(newest) > MOST_SERIES:
+        reason = f"has {len(newest)} series in this range, more than {MOST_SERIES}"
         raise BadQuestionError("metric", signal.metric, reason, "Narrow them with match=label=value")
-    if not found:
+    if not newest:
         nothing = {"metric": signal.metric, "as": signal.shown or "value", "step_s": 0, "series": []}
         return nothing | _exemplars(signal)
-    drawn = signals.drawn(signal, [each.info for each in found], (parameters.step_s or 0) * SECOND_NS)
+    drawn = signals.drawn(signal, [each.info for each in newest], (parameters.step_s or 0) * SECOND_NS)
     return {
         "metric": signal.metric,
         "as": drawn.shown,
@@ -100,7 +100,7 @@ def points(request: HttpRequest, parameters: Query[AskedPoints]) -> dict[str, An
 
 
 def _exemplars(signal: Signal) -> dict[str, Any]:
-    found = exemplars.exemplars_of(signal)
+    recorded = exemplars.exemplars_of(signal)
     return {
         "exemplars": [
             {
@@ -111,25 +111,25 @@ def _exemplars(signal: Signal) -> dict[str, Any]:
                 "trace_id": each.trace_id,
                 "span_id": each.span_id or None,
             }
-            for each in found.shown
+            for each in recorded.shown
         ],
-        "exemplar_count": found.total,
+        "exemplar_count": recorded.total,
     }
 
 
 @router.get("/series/metrics", response=MetricsOut, summary="Which metrics there are")
-def metrics(request: HttpRequest, parameters: Query[AskedMetrics]) -> dict[str, Any]:
-    found = signals.metrics(parameters.text or "")
+def metrics(request: HttpRequest, parameters: Query[MetricParameters]) -> dict[str, Any]:
+    rows = signals.metrics(parameters.text or "")
     return {
         "metrics": [
-            {"metric": each.metric, "kind": each.kind, "unit": each.unit, "series": each.series} for each in found
+            {"metric": each.metric, "kind": each.kind, "unit": each.unit, "series": each.series} for each in rows
         ]
     }
 
 
-@router.get("/series/averages", response=ServersOut, summary="Mean queue and compute of Tritons, by their own counters")
-def averages(request: HttpRequest, parameters: Query[AskedTargets]) -> dict[str, Any]:
-    signal, _ = _asked(request)
+@router.get("/series/averages", response=ServersOut, summary="Mean queue and compute times that Triton servers count")
+def averages(request: HttpRequest, parameters: Query[TargetParameters]) -> dict[str, Any]:
+    signal, _ = _signal(request)
     return {
         "servers": [
             {"instance": each.instance, "model": each.model, **asdict(each.averages)}
@@ -138,31 +138,31 @@ def averages(request: HttpRequest, parameters: Query[AskedTargets]) -> dict[str,
     }
 
 
-def _asked(request: HttpRequest) -> tuple[Signal, int]:
+def _signal(request: HttpRequest) -> tuple[Signal, int]:
     now_ns = time.time_ns()
     return metric_question.parse(dict(request.GET.lists()), now_ns), now_ns
 
 
 def _named(request: HttpRequest) -> tuple[Signal, int]:
-    signal, now_ns = _asked(request)
+    signal, now_ns = _signal(request)
     if not signal.metric:
         raise BadQuestionError("metric", "", "is missing", "Name one; GET series/metrics lists them")
     return signal, now_ns
 
 
-def _target(found: TargetState, now_ns: int) -> dict[str, Any]:
-    age_s = max(0.0, (now_ns - found.time_ns) / SECOND_NS)
+def _target_out(target: TargetState, now_ns: int) -> dict[str, Any]:
+    age_s = max(0.0, (now_ns - target.time_ns) / SECOND_NS)
     return {
-        "job": found.job,
-        "instance": found.instance,
-        "url": found.url,
-        "state": signals.target_state(found, age_s),
-        "since_ns": found.since_ns,
-        "scraped_ns": found.time_ns,
+        "job": target.job,
+        "instance": target.instance,
+        "url": target.url,
+        "state": signals.target_state(target, age_s),
+        "since_ns": target.since_ns,
+        "scraped_ns": target.time_ns,
         "age_s": age_s,
-        "duration_ms": found.duration_ns / 1e6,
-        "samples": found.samples,
-        "error": found.error,
+        "duration_ms": target.duration_ns / 1e6,
+        "samples": target.samples,
+        "error": target.error,
     }
 
 

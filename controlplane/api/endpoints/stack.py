@@ -6,7 +6,7 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Router
 
-from controlplane.api.schemas.common import StackOut
+from controlplane.api.schemas.stack import StackOut
 from controlplane.serving_stack import WINDOW_S, serving_stack
 
 router = Router(tags=["stack"])

@@ -7,7 +7,7 @@ from ninja import Router
 
 from controlplane.api import render
 from controlplane.api.formats import TraceId
-from controlplane.api.schemas.common import TraceOut
+from controlplane.api.schemas.traces import TraceOut
 from controlplane.telemetry.query import answers
 
 router = Router(tags=["traces"])
@@ -15,18 +15,18 @@ router = Router(tags=["traces"])
 
 @router.get("/{trace_id}", response=TraceOut, summary="One trace")
 def trace(request: HttpRequest, trace_id: TraceId) -> dict[str, Any]:
-    found = answers.trace(trace_id.lower())
-    if found is None:
+    stored = answers.trace(trace_id.lower())
+    if stored is None:
         raise Http404(
             f"No trace {trace_id}: spans arrive within seconds of a request's end, and are kept for WEIR_RETENTION_DAYS"
         )
-    paths = found.paths()
+    paths = stored.paths()
     return {
         "trace_id": trace_id.lower(),
         "requests": [
             {**render.row(row), "segments": [part._asdict() for part in paths.get(row.request_id, [])]}
-            for row in found.rows
+            for row in stored.rows
         ],
-        "span_count": found.span_count,
-        "spans": [render.span(span) for span in found.spans],
+        "span_count": stored.span_count,
+        "spans": [render.span(span) for span in stored.spans],
     }

@@ -32,7 +32,7 @@ class IndicatorIn(Given):
     measure: Measured | None = Field(None, description="Of latency: ttft, itl, e2e, or a stage.")
     threshold_ms: float | None = Field(None, gt=0, le=1e9, description="Of latency: the longest that is good.")
     ttft_definition: Name | None = Field(
-        None, max_length=40, description="Of TTFT: gateway by default; unlike ones are never mixed."
+        None, max_length=40, description="Of TTFT: gateway by default; different definitions are never mixed."
     )
     usd_per_1k_tokens: float | None = Field(None, gt=0, le=1e9, description="Of cost: the highest that is good.")
     metric: Name | None = Field(None, description="Of histogram: its name, without _bucket.")
@@ -61,7 +61,7 @@ class WindowIn(Given):
     severity: Severity
     long_s: Count
     short_s: Count
-    budget_share: Share = Field(description="Of the period's budget, burned within long_s.")
+    budget_share: Share = Field(description="Of the period's error budget, used within long_s.")
 
 
 class MinimumIn(Given):
@@ -70,7 +70,7 @@ class MinimumIn(Given):
 
 
 class ObjectiveFields(Given):
-    """What may be said of an objective. What is left out has its default."""
+    """Fields of an objective that have defaults."""
 
     scope: Scope | None = Field(None, description="By model, variant, pool, region, tier, tenant, prompt_bucket.")
     split_by: list[Dimension] | None = Field(
@@ -86,8 +86,8 @@ class ObjectiveFields(Given):
     description: Words | None = Field(None, max_length=1050)
 
 
-NOT_PROMISED = ("enabled", "annotations", "revision", "updated_at")
-"""Fields of an objective that are no part of the promise itself."""
+NOT_EVALUATED = ("enabled", "annotations", "revision", "updated_at")
+"""Fields of an objective that evaluation does not use."""
 
 
 class ObjectiveDraft(ObjectiveFields):
@@ -100,7 +100,7 @@ class ObjectiveDraft(ObjectiveFields):
     revision: Count | None = Field(
         None, description="Of a change: the revision that it is based on. Another one is refused with 409."
     )
-    updated_at: Any = Field(None, description="As it was read. It is not taken.")
+    updated_at: Any = Field(None, description="As it was read; ignored.")
 
 
 class ObjectiveIn(ObjectiveDraft):
@@ -118,7 +118,7 @@ class ObjectiveDifference(ObjectiveFields):
 
 
 class StateOut(Schema):
-    """One scope, as it is now. `unknown` where nobody judged it lately, or where data is missing; `why` says so."""
+    """One scope, as it is now. `unknown` if it was not evaluated lately or data is missing; `why` says which."""
 
     key: str
     scope: dict[str, str]
@@ -132,7 +132,7 @@ class StateOut(Schema):
     bad: int | None
     total: int | None
     budget: dict[str, float] | None
-    lasts_s: float | None = Field(description="Until the budget is gone at the present rate.")
+    lasts_s: float | None = Field(description="Until the error budget is used up at the present rate.")
     verdicts: list[dict[str, Any]]
 
 
@@ -205,8 +205,8 @@ class MaintenanceIn(Given):
     objectives: list[Slug] = Field([], max_length=1000, description="Slugs; none is all.")
     reason: Text = Field(max_length=500)
     enabled: bool | None = Field(None, description="True for a new one.")
-    id: Any = Field(None, description="As it was read. It is not taken.")
-    author: Any = Field(None, description="As it was read. It is not taken.")
+    id: Any = Field(None, description="As it was read; ignored.")
+    author: Any = Field(None, description="As it was read; ignored.")
 
 
 class MaintenanceOut(Schema):

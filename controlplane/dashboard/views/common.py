@@ -46,7 +46,7 @@ def page(view: View) -> View:
         except BadQuestionError as error:
             response = trouble(request, 400, {"error": error, "default": request.path})
         except StoreUnavailableError as error:
-            log.warning("store_unavailable", path=request.path, error=str(error))
+            log.warning("store.unavailable", path=request.path, error=str(error))
             response = trouble(request, 503, {"away": True})
             response["Retry-After"] = str(max(1, round(error.retry_after_s)))
         response["Cache-Control"] = "no-store"  # else the back button may show a fragment for a page

@@ -80,3 +80,16 @@ def test_no_two_schemas_share_a_name() -> None:
 
 def subclasses(kind: type) -> list[type]:
     return [found for one in kind.__subclasses__() for found in (one, *subclasses(one))]
+
+
+def test_names_of_operations_stay_when_endpoints_move() -> None:
+    paths = api.get_openapi_schema()["paths"]
+    names = {operation["operationId"] for operations in paths.values() for operation in operations.values()}
+    assert len(names) == sum(map(len, paths.values()))
+    assert {
+        "controlplane_api_latency_latency",
+        "controlplane_api_incidents_one",
+        "controlplane_api_incidents_one_silence",
+        "controlplane_api_incidents_new_change",
+    } <= names
+    assert not any("endpoints" in name for name in names)

@@ -1,0 +1,72 @@
+"""Shapes of deliveries and destinations."""
+
+from datetime import datetime
+from typing import Literal
+
+from ninja import Field, Schema
+
+from controlplane.api.formats import Name, Number
+from controlplane.incidents.notify.delivery.destinations import KINDS
+
+Action = Literal["trigger", "acknowledge", "resolve", "change"]
+State = Literal["pending", "delivered", "dead", "dropped"]
+
+
+class DeliveryParameters(Schema):
+    key: list[Name] = Field([], max_length=50, description="The incident's key, as PagerDuty's dedup_key")
+    destination: list[Name] = Field([], max_length=50, description="Names of destinations")
+    state: list[State] = Field([], max_length=4, description="`dead` was refused; `dropped` was no longer needed")
+    action: list[Action] = Field([], max_length=4)
+    before: Number | None = Field(None, description="`next_before` of the page before")
+    limit: int = Field(50, ge=1, le=1000)
+
+
+class DeliveryOut(Schema):
+    id: int
+    key: str
+    sequence: int
+    action: Action
+    destination: str | None
+    state: State
+    enqueued_at: datetime
+    settled_at: datetime | None
+    took_s: float | None
+    attempts: int
+    due_at: datetime | None
+    status: int | None
+    error: str
+    stands_in_for: int | None
+
+
+class HealthOut(Schema):
+    """Of pages; `_1d` is the last day's. Null: nothing to measure."""
+
+    state: Literal["up", "degraded", "down", "unknown"]
+    detail: str
+    pending: int
+    oldest_pending_age_s: float | None
+    delivered_1d: int
+    refused_1d: int
+    delivered_within_30s_share_1d: float | None
+    sender_age_s: float | None
+
+
+class DeliveriesOut(Schema):
+    health: HealthOut
+    rows: list[DeliveryOut]
+    next_before: int | None
+
+
+class DestinationOut(Schema):
+    name: str
+    kind: str = Field(json_schema_extra={"enum": list(KINDS)})
+    team: str | None
+    enabled: bool
+    severities: list[str]
+    takes_changes: bool
+    fallback: str | None
+    fallback_after_s: int
+
+
+class DestinationsOut(Schema):
+    rows: list[DestinationOut]

@@ -1,0 +1,97 @@
+"""Shapes of explanations: which requests are slow, and why."""
+
+from ninja import Field, Schema
+
+from controlplane.api.formats import TIME, Instant
+from controlplane.api.schemas.filters import RequestFilters
+from controlplane.telemetry.query.core.question import Quantile
+from controlplane.telemetry.query.core.slow import DEFAULT_ABOVE, LONGEST_MS
+
+
+class ExplainParameters(RequestFilters):
+    """Which of them are the slow ones: `above` a quantile, or `slower_than_ms`, or a region of the chart."""
+
+    above: Quantile = Field(DEFAULT_ABOVE, description="Those above this quantile of E2E")
+    slower_than_ms: float | None = Field(None, ge=0, le=LONGEST_MS, description="Those with at least this E2E")
+    e2e_from_ms: float | None = Field(None, ge=0, le=LONGEST_MS, description="Region: E2E of at least")
+    e2e_to_ms: float | None = Field(None, ge=0, le=LONGEST_MS, description="Region: E2E below")
+    region_from: Instant | None = Field(None, description="Region: entered at or after. " + TIME)
+    region_to: Instant | None = Field(None, description="Region: entered before")
+    limit: int = Field(10, ge=1, le=50, description="At most so many findings")
+
+
+class RegionOut(Schema):
+    e2e_from_ms: float
+    e2e_to_ms: float | None
+    from_ns: int
+    to_ns: int
+
+
+class StageDifferenceOut(Schema):
+    stage: str
+    ms: float = Field(description="Mean of the chosen less that of the rest; all stages sum to `difference_ms`")
+    share: float = Field(description="Of the difference")
+
+
+class AccountOut(Schema):
+    dimension: str
+    share: float
+
+
+class ValueOut(Schema):
+    dimension: str
+    value: str
+
+
+class FindingOut(ValueOut):
+    """A value that the chosen requests have more often than the rest, and that is slow."""
+
+    share: float = Field(description="Of the difference, what this value accounts for")
+    chosen: int
+    rest: int
+    chosen_share: float = Field(description="Of the chosen, that have it")
+    rest_share: float
+    lift: float | None = Field(description="chosen_share / rest_share; null where none of the rest has it")
+    stage: str = Field(description="Where the chosen that have it spend most more than the rest")
+    stage_ms: float
+    trace_ids: list[str]
+    same_as: list[ValueOut] = Field(description="Other dimensions' values that are exactly these requests")
+
+
+class EvidenceOut(Schema):
+    what: str
+    value: float
+    unit: str
+    expected: float | None = Field(description="What it would be without the cause; null where it is not known")
+
+
+class CauseOut(Schema):
+    """A known cause that what was measured shows."""
+
+    name: str
+    pool: str
+    summary: str
+    impact_ms: float = Field(description="About how much each of the pool's requests loses to it, on average")
+    cost_ms: float = Field(description="Of all requests of all pools; causes are in this order, after `failed`")
+    failed: int = Field(description="Requests that failed because of it; such causes come first")
+    evidence: list[EvidenceOut]
+    remedies: list[str] = Field(description="What to do about it")
+    url: str = Field(description="Its description, on this server")
+
+
+class ExplainOut(Schema):
+    """`nothing` says why there are no findings; null where there are some. `unmeasured` lists figures that known causes need and that
+    were not measured."""
+
+    region: RegionOut
+    chosen: int
+    rest: int
+    chosen_mean_ms: float
+    rest_mean_ms: float
+    difference_ms: float
+    stages: list[StageDifferenceOut]
+    dimensions: list[AccountOut]
+    findings: list[FindingOut]
+    nothing: str | None
+    causes: list[CauseOut]
+    unmeasured: list[str]

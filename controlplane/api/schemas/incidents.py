@@ -1,0 +1,97 @@
+"""Shapes of incidents."""
+
+from datetime import datetime
+from typing import Any, Literal
+
+from ninja import Field, Schema
+
+from controlplane.api.formats import Given, Name, Number, Words
+from controlplane.api.listing import MOST
+from controlplane.incidents.act import actions
+
+Standing = Literal["open", "acknowledged", "resolved"]
+
+
+class IncidentParameters(Schema):
+    status: list[Standing] = Field(
+        ["open", "acknowledged"], max_length=3, description="By default those that are not resolved"
+    )
+    severity: Literal["page", "ticket"] | None = None
+    objective: Name | None = None
+    owner: Name | None = None
+    model: Name | None = None
+    limit: int = Field(100, ge=1, le=MOST)
+    before: Number | None = Field(
+        None, description="Only incidents of a lower number: `next_before` of the page before"
+    )
+
+
+class LinkOut(Schema):
+    href: str
+    text: str
+
+
+class IncidentOut(Schema):
+    """`summary` is the page's text; `withheld` says why its page is not sent, and is empty where it is."""
+
+    number: int
+    key: str = Field(description="The notice's key: PagerDuty's dedup_key")
+    objective: str = Field(description="Its slug; empty where the incident is of a component")
+    component: str = Field(description="Such as gateway or pool:chat-large; empty where it is of an objective")
+    objective_name: str = Field(description="The objective's name, or the component's")
+    scope: dict[str, str]
+    owner: str
+    runbook: str
+    group: str
+    severity: str
+    status: str
+    signal: str = Field(description="firing, quiet or unknown: what evaluation last said")
+    withheld: str
+    summary: str
+    resolves: str = Field(description="What resolves it; empty where it is resolved")
+    opened_at: datetime
+    since: datetime | None = Field(description="The first bad minute")
+    acknowledged_at: datetime | None
+    acknowledged_by: str
+    resolved_at: datetime | None
+    resolved_by: str
+    links: list[LinkOut]
+
+
+class IncidentsOut(Schema):
+    """The newest first."""
+
+    incidents: list[IncidentOut]
+    next_before: int | None
+
+
+class EntryOut(Schema):
+    at: datetime
+    kind: str
+    by: str
+    via: str
+    text: str
+
+
+class IncidentDetailOut(IncidentOut):
+    details: dict[str, Any]
+    attribution: dict[str, Any] | None = Field(
+        description="Frozen when it opened: stages, segments, changes, traces, steps"
+    )
+    attribution_missing: str
+    opened_with: dict[str, Any] = Field(description="Burn rates and budget at opening")
+    burning: dict[str, Any] = Field(description="Burn rates and budget as last seen")
+    timeline: list[EntryOut]
+
+
+class NoteIn(Given):
+    note: Words = Field("", max_length=actions.LONGEST_NOTE)
+
+
+class TextIn(Given):
+    note: Words = Field(min_length=1, max_length=actions.LONGEST_NOTE)
+
+
+class DoneOut(Schema):
+    changed: bool
+    status: str
