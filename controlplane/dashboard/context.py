@@ -18,8 +18,8 @@ def open_incidents(request: HttpRequest) -> dict[str, Any]:
     def open_pages() -> int:
         if not request.user.is_authenticated:
             return 0
-        found = Incident.objects.filter(status=Incident.Status.OPEN, severity="page", withheld__in=rows.SHOULD_NOTIFY)
-        return found.count()
+        pages = Incident.objects.filter(status=Incident.Status.OPEN, severity="page", withheld__in=rows.SHOULD_NOTIFY)
+        return pages.count()
 
     def not_notified_pages() -> list[unnotified.NotNotified]:
         return unnotified.pages(timezone.now()) if request.user.is_authenticated else []

@@ -17,21 +17,21 @@ def words(failure: Failure) -> str:
     return f"{named}{code}{f' in {failure.error_stage}' if failure.error_stage else ''}"
 
 
-def failures_context(question: Question, requests: int, errors: int, found: Sequence[Failure]) -> dict[str, Any]:
+def failures_context(question: Question, requests: int, errors: int, failures: Sequence[Failure]) -> dict[str, Any]:
     """`found`: the most frequent first. Pure but for URL names."""
-    told = found[:MOST_REASONS]
+    shown = failures[:MOST_REASONS]
     return {
         "count": errors,
         "share": errors / requests if requests else None,
         "href": links.failed(question),
         "reasons": [
             {
-                "words": words(one),
-                "count": one.requests,
-                "after_ms": one.p50_ms,
-                "href": links.failed_for(question, one),
+                "words": words(failure),
+                "count": failure.requests,
+                "after_ms": failure.p50_ms,
+                "href": links.failed_for(question, failure),
             }
-            for one in told
+            for failure in shown
         ],
-        "others": max(0, errors - sum(one.requests for one in told)),
+        "others": max(0, errors - sum(failure.requests for failure in shown)),
     }

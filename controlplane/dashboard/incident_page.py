@@ -92,10 +92,15 @@ def summed(incidents: Sequence[Incident], now: datetime) -> dict[str, Any]:
 def grouped(incidents: Sequence[Incident], now: datetime) -> list[tuple[str, list[dict[str, Any]]]]:
     """By model and owner, each with a row per incident: a group hides none of them. Groups with a page come first."""
     groups: dict[str, list[Incident]] = {}
-    for one in sorted(incidents, key=lambda one: (not one.is_open, one.severity != "page", -one.opened_at.timestamp())):
-        groups.setdefault(one.group, []).append(one)
-    found = standing.standings(incidents, now)
-    return [(name, [row(one, now, found[one.pk]) for one in members]) for name, members in groups.items()]
+    for incident in sorted(
+        incidents,
+        key=lambda incident: (not incident.is_open, incident.severity != "page", -incident.opened_at.timestamp()),
+    ):
+        groups.setdefault(incident.group, []).append(incident)
+    standings = standing.standings(incidents, now)
+    return [
+        (name, [row(incident, now, standings[incident.pk]) for incident in members]) for name, members in groups.items()
+    ]
 
 
 def row(incident: Incident, now: datetime, holds: Standing) -> dict[str, Any]:
@@ -123,13 +128,13 @@ def silence_href(incident: Incident) -> str:
         f"component={incident.component}" if incident.component else f"objective={incident.objective}",
         *(f"{name}={value}" if value else f"{name}!=?*" for name, value in sorted(incident.scope.items())),
     ]
-    pairs = [*(("matcher", one) for one in matchers), ("next", reverse("incident", args=[incident.pk]))]
+    pairs = [*(("matcher", matcher) for matcher in matchers), ("next", reverse("incident", args=[incident.pk]))]
     return f"{reverse('silences')}?{urlencode(pairs)}#new"
 
 
 def detail(incident: Incident) -> dict[str, Any]:
     """Everything of one incident, from what was frozen; nothing here asks the store."""
-    facts, found, now = notices.facts(incident), incident.attribution or {}, timezone.now()
+    facts, attribution, now = notices.facts(incident), incident.attribution or {}, timezone.now()
     return {
         **row(incident, now, standing.standings([incident], now)[incident.pk]),
         "actions": {"incident": incident, "silence_href": silence_href(incident)},
@@ -139,20 +144,22 @@ def detail(incident: Incident) -> dict[str, Any]:
         "is_seen": incident.is_open and incident.signal != Incident.Signal.UNKNOWN,
         "budget": page_text.budget(incident.burning),
         "resolves": facts.resolves,
-        "since": page_text.since_text(found),
-        "found": found,
-        "stages": stages(found),
-        "bar": bar(found),
-        "segments": [segment(one, incident.scope, found) for one in found.get("segments") or []],
-        "changes": found.get("changes") or [],
-        "causes": [{**one, "href": f"{reverse('causes')}#{one['name']}"} for one in found.get("causes") or []],
-        "traces": [{"id": one, "href": reverse("trace", args=[one])} for one in found.get("traces") or []],
+        "since": page_text.since_text(attribution),
+        "found": attribution,
+        "stages": stages(attribution),
+        "bar": bar(attribution),
+        "segments": [segment(item, incident.scope, attribution) for item in attribution.get("segments") or []],
+        "changes": attribution.get("changes") or [],
+        "causes": [
+            {**cause, "href": f"{reverse('causes')}#{cause['name']}"} for cause in attribution.get("causes") or []
+        ],
+        "traces": [{"id": trace, "href": reverse("trace", args=[trace])} for trace in attribution.get("traces") or []],
         "windows": windows(incident.opened_with, incident.burning),
-        "chart": chart(incident, found),
-        "latency_href": notices.latency_path(incident.scope, found),
+        "chart": chart(incident, attribution),
+        "latency_href": notices.latency_path(incident.scope, attribution),
         "timeline": [
-            {"line": one, "icon": ENTRY_ICONS.get(one.kind, "·"), "via": VIA.get(one.via, one.via)}
-            for one in timeline.timeline(incident)
+            {"line": entry, "icon": ENTRY_ICONS.get(entry.kind, "·"), "via": VIA.get(entry.via, entry.via)}
+            for entry in timeline.timeline(incident)
         ],
         "deliveries": deliveries(incident),
         "resolved": None if incident.is_open else resolved(incident, now),
@@ -171,13 +178,13 @@ def objective_href(slug: str) -> str:
     return reverse("objective", args=[slug]) if StoredObjective.objects.filter(slug=slug).exists() else ""
 
 
-def stages(found: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [one for one in found.get("stages") or [] if one["share"] >= LEAST_SHARE]
+def stages(attribution: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [stage for stage in attribution.get("stages") or [] if stage["share"] >= LEAST_SHARE]
 
 
-def bar(found: Mapping[str, Any]) -> dict[str, Any]:
+def bar(attribution: Mapping[str, Any]) -> dict[str, Any]:
     """Shares of the burn as a stack: of those stages alone in which the bad requests took longer."""
-    parts = {one["stage"]: round(one["share"] * 10_000) for one in stages(found)}
+    parts = {stage["stage"]: round(stage["share"] * 10_000) for stage in stages(attribution)}
     return {
         "stages": {name: value for name, value in parts.items() if name in STAGES},
         "unattributed": parts.get("unattributed", 0),
@@ -185,54 +192,59 @@ def bar(found: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def segment(found: Mapping[str, Any], scope: Mapping[str, str], attribution: Mapping[str, Any]) -> dict[str, Any]:
+def segment(item: Mapping[str, Any], scope: Mapping[str, str], attribution: Mapping[str, Any]) -> dict[str, Any]:
     """With where it leads: the latency of these requests at that time."""
-    narrowed = {**scope, found["dimension"]: found["value"]}
+    narrowed = {**scope, item["dimension"]: item["value"]}
     return {
-        **found,
-        "name": page_text.DIMENSION_NAMES.get(found["dimension"], found["dimension"]),
-        "href": notices.latency_path(narrowed, attribution) if found["value"] else "",
-        "traces": [{"id": one, "href": reverse("trace", args=[one])} for one in found.get("exemplars") or []],
+        **item,
+        "name": page_text.DIMENSION_NAMES.get(item["dimension"], item["dimension"]),
+        "href": notices.latency_path(narrowed, attribution) if item["value"] else "",
+        "traces": [
+            {"id": trace_id, "href": reverse("trace", args=[trace_id])} for trace_id in item.get("exemplars") or []
+        ],
     }
 
 
 def windows(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Burn rates at opening and as last seen, one row a window."""
-    latest = {(one["long_s"], one["short_s"]): one for one in now.get("windows") or []}
+    latest = {(window["long_s"], window["short_s"]): window for window in now.get("windows") or []}
     return [
         {
-            "severity": one["severity"],
-            "length": f"{TEXT.duration(one['long_s'])} and {TEXT.duration(one['short_s'])}",
-            "threshold": one["threshold"],
-            "then": one,
-            "now": latest.get((one["long_s"], one["short_s"])),
+            "severity": window["severity"],
+            "length": f"{TEXT.duration(window['long_s'])} and {TEXT.duration(window['short_s'])}",
+            "threshold": window["threshold"],
+            "then": window,
+            "now": latest.get((window["long_s"], window["short_s"])),
         }
-        for one in then.get("windows") or []
+        for window in then.get("windows") or []
     ]
 
 
-def chart(incident: Incident, found: Mapping[str, Any]) -> BurnChart | None:
-    if not found.get("steps"):
+def chart(incident: Incident, attribution: Mapping[str, Any]) -> BurnChart | None:
+    if not attribution.get("steps"):
         return None
-    from_ns, to_ns = _span(found)
-    marks = [(found["since_ns"], "first bad minute")] if found.get("since_ns") else []
+    from_ns, to_ns = _span(attribution)
+    marks = [(attribution["since_ns"], "first bad minute")] if attribution.get("since_ns") else []
     marks += [(int(incident.opened_at.timestamp() * SECOND_NS), "opened")]
-    marks += [(one["at_ns"], one["summary"]) for one in (found.get("changes") or [])[:1]]
+    marks += [(change["at_ns"], change["summary"]) for change in (attribution.get("changes") or [])[:1]]
     return burn_chart(
-        found["steps"], found["step_s"], page_text.quantile(incident.definition), marks, from_ns, to_ns + SECOND_NS
+        attribution["steps"], attribution["step_s"], page_text.quantile(incident.definition), marks, from_ns, to_ns + SECOND_NS
     )
 
 
-def _span(found: Mapping[str, Any]) -> tuple[int, int]:
-    if not found:
+def _span(attribution: Mapping[str, Any]) -> tuple[int, int]:
+    if not attribution:
         return 0, 0
-    return found["from_ns"] - int((found["to_ns"] - found["from_ns"]) * QUARTER), found["to_ns"]
+    return attribution["from_ns"] - int((attribution["to_ns"] - attribution["from_ns"]) * QUARTER), attribution["to_ns"]
 
 
 def deliveries(incident: Incident) -> list[dict[str, Any]]:
-    found = (
+    records = (
         Delivery.objects.filter(key__in=timeline.keys(incident))
         .select_related("destination", "endpoint")
         .order_by("enqueued_at", "id")
     )
-    return [{"delivery": one, "look": DELIVERY_LOOKS.get(one.state, DELIVERY_LOOKS["pending"])} for one in found]
+    return [
+        {"delivery": delivery, "look": DELIVERY_LOOKS.get(delivery.state, DELIVERY_LOOKS["pending"])}
+        for delivery in records
+    ]

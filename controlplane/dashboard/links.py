@@ -47,8 +47,8 @@ def requests(question: Question, **more: str) -> str:
 
 def failed(question: Question) -> str:
     """The requests that failed: of those that the question's own filter of statuses lets pass."""
-    asked = question.filters.get("status", FAILED)
-    return requests(question.with_filter("status", *(status for status in FAILED if status in asked)))
+    statuses = question.filters.get("status", FAILED)
+    return requests(question.with_filter("status", *(status for status in FAILED if status in statuses)))
 
 
 def failed_for(question: Question, failure: Failure) -> str:

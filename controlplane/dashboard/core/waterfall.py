@@ -155,18 +155,18 @@ def _stage(span: Span, own: Sequence[Segment]) -> str:
 
 
 def _details(span: Span, start_ns: int) -> tuple[tuple[str, str, str], ...]:
-    found = [("span id", span.span_id.hex(), "")]
+    details = [("span id", span.span_id.hex(), "")]
     if span.parent_id:
-        found.append(("parent", span.parent_id.hex(), ""))
+        details.append(("parent", span.parent_id.hex(), ""))
     if span.scope:
-        found.append(("scope", span.scope, ""))
+        details.append(("scope", span.scope, ""))
     for key, value in sorted(span.attributes.items()):
         known = written(key, value)
-        found.append((key, text(value), f"{key}={known}" if known else ""))
+        details.append((key, text(value), f"{key}={known}" if known else ""))
     for event in span.events:
         after, attributes = f"+{(event.time_ns - start_ns) / 1e6:.3f} ms", _flat(event.attributes)
-        found.append((f"event {event.name}", f"{after} · {attributes}" if attributes else after, ""))
-    return tuple(found)
+        details.append((f"event {event.name}", f"{after} · {attributes}" if attributes else after, ""))
+    return tuple(details)
 
 
 def _flat(attributes: Mapping[str, AttrValue]) -> str:

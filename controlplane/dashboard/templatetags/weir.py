@@ -36,7 +36,7 @@ def theme(cookie: str | None) -> str:
 @register.filter
 def undo_of(tags: str | None) -> str:
     """The number of the incident that a message's tags offer to open again; empty for none."""
-    return next((one.removeprefix("undo-") for one in (tags or "").split() if one.startswith("undo-")), "")
+    return next((tag.removeprefix("undo-") for tag in (tags or "").split() if tag.startswith("undo-")), "")
 
 
 @register.filter

@@ -7,5 +7,5 @@ from controlplane.telemetry.query.remedies import component_remedies, remedies
 
 
 def causes(request: HttpRequest) -> HttpResponse:
-    found = {"remedies": remedies().values(), "components": component_remedies().values()}
-    return render(request, "dashboard/causes.html", found)
+    context = {"remedies": remedies().values(), "components": component_remedies().values()}
+    return render(request, "dashboard/causes.html", context)

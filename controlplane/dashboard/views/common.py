@@ -71,7 +71,7 @@ def is_refresh(request: HttpRequest) -> bool:
     return request.headers.get("Weir-Refresh") == "1"
 
 
-def ask(request: HttpRequest) -> tuple[Question, int]:
+def question_of(request: HttpRequest) -> tuple[Question, int]:
     """The question in the URL and the moment it is asked, ns. Raises BadQuestionError."""
     now_ns = time.time_ns()
     return parse(dict(request.GET.lists()), now_ns), now_ns
@@ -117,7 +117,7 @@ def filter_context(
 
     def without(name: Filter, value: str) -> str:
         """The same without one of a filter's values; what the page itself was asked for stays."""
-        left = (one for one in question.filters.get(name, ()) if (one or UNKNOWN) != value)
+        left = (kept for kept in question.filters.get(name, ()) if (kept or UNKNOWN) != value)
         return query_string([*question.with_filter(name, *left).pairs(), *kept, *always])
 
     return {

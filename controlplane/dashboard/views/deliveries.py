@@ -36,41 +36,43 @@ def deliveries(request: HttpRequest) -> HttpResponse:
     """`key`, `destination`, `state` and `action`, each repeatable; `before` is where a page begins."""
     wanted = {name: request.GET.getlist(name)[:20] for name in FILTERS}
     before = whole_number(dict(request.GET.lists()), "before", 0, 0, 2**62) or None
-    found = listed(wanted, before, PAGE_ROWS)
+    page = listed(wanted, before, PAGE_ROWS)
     kept = [(name, value) for name, values in wanted.items() for value in values]
     without_state = [(name, value) for name, value in kept if name != "state"]
     now = timezone.now()
     well = health(now)
     context = {
-        "rows": rows(found.rows, now),
+        "rows": rows(page.rows, now),
         "health": well,
         "look": STATE_LOOKS[well.state],
         "chosen": [(name, value) for name, value in without_state],
         "choices": [
             {
                 "text": text,
-                "href": f"?{urlencode([*without_state, *(('state', one) for one in states)])}",
+                "href": f"?{urlencode([*without_state, *(('state', state) for state in states)])}",
                 "current": set(states) == set(wanted["state"]),
             }
             for text, states in CHOICES
         ],
         "first_href": f"?{urlencode(kept)}" if before else "",
-        "next_href": f"?{urlencode([*kept, ('before', found.next_before)])}" if found.next_before else "",
+        "next_href": f"?{urlencode([*kept, ('before', page.next_before)])}" if page.next_before else "",
     }
     return render(request, "incidents/deliveries.html", context)
 
 
-def rows(found: list[Delivery], now: Any) -> list[dict[str, Any]]:
-    keys = {one.key for one in found}
+def rows(listed_rows: list[Delivery], now: Any) -> list[dict[str, Any]]:
+    keys = {delivery.key for delivery in listed_rows}
     incidents = dict(Incident.objects.filter(notice_key__in=keys).values_list("notice_key", "pk"))
     return [
         {
-            "one": one,
-            "look": LOOKS[one.state],
-            "summary": one.notice.get("summary", ""),
-            "incident": incidents.get(one.key),
-            "took_s": ((one.settled_at or now) - one.enqueued_at).total_seconds(),
-            "next_s": max(0.0, (one.due_at - now).total_seconds()) if one.state == "pending" and one.attempts else None,
+            "one": delivery,
+            "look": LOOKS[delivery.state],
+            "summary": delivery.notice.get("summary", ""),
+            "incident": incidents.get(delivery.key),
+            "took_s": ((delivery.settled_at or now) - delivery.enqueued_at).total_seconds(),
+            "next_s": max(0.0, (delivery.due_at - now).total_seconds())
+            if delivery.state == "pending" and delivery.attempts
+            else None,
         }
-        for one in found
+        for delivery in listed_rows
     ]

@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from controlplane.core.formatting import PAGE, clock
 from controlplane.dashboard import links
-from controlplane.dashboard.views.common import ask, page
+from controlplane.dashboard.views.common import page, question_of
 from controlplane.serving_stack import pools_served
 from controlplane.telemetry.core.query_types import Region
 from controlplane.telemetry.query import answers
@@ -29,12 +29,12 @@ NAMES = {"prompt_bucket": "prompt tokens"}
 @page
 def latency_explain(request: HttpRequest) -> HttpResponse:
     """The slow ones are those above the page's quantile, or of the region in its URL."""
-    question, now_ns = ask(request)
+    question, now_ns = question_of(request)
     slow = parse_slow(dict(request.GET.lists()), now_ns, question.quantile)
     view = {"view": "heatmap"} if request.GET.get("view") == "heatmap" else {}
-    region, found = answers.explanation(question, slow, MOST_FINDINGS)
+    region, explanation = answers.explanation(question, slow, MOST_FINDINGS)
     causes = causes_of(question, slow, pools_served())
-    context = explain_context(question, slow, region, found, view) | causes_context(question, causes, view)
+    context = explain_context(question, slow, region, explanation, view) | causes_context(question, causes, view)
     return render(request, "dashboard/_explain.html", context)
 
 
@@ -45,7 +45,7 @@ def causes_context(question: Question, causes: Causes, view: Mapping[str, str]) 
             {
                 "named": each,
                 "cost_ns": round(each.cost_ms * 1e6),
-                "evidence": [evidence(one) for one in each.cause.evidence],
+                "evidence": [evidence(figure) for figure in each.cause.evidence],
                 "href": links.latency(question.with_filter("pool", each.pool), **view),
                 "do_href": f"{reverse('causes')}#{each.cause.name}",
             }
@@ -57,14 +57,14 @@ def causes_context(question: Question, causes: Causes, view: Mapping[str, str]) 
     }
 
 
-def evidence(found: Evidence) -> dict[str, str]:
+def evidence(figure: Evidence) -> dict[str, str]:
     """A figure in words, beside what it would be otherwise."""
-    expected = "" if found.expected is None else PAGE.figure(found.expected, found.unit)
-    return {"what": found.what, "value": PAGE.figure(found.value, found.unit), "expected": expected}
+    expected = "" if figure.expected is None else PAGE.figure(figure.expected, figure.unit)
+    return {"what": figure.what, "value": PAGE.figure(figure.value, figure.unit), "expected": expected}
 
 
 def explain_context(
-    question: Question, slow: Slow, region: Region, found: Explanation, view: Mapping[str, str]
+    question: Question, slow: Slow, region: Region, explanation: Explanation, view: Mapping[str, str]
 ) -> dict[str, Any]:
     """Sentences' parts, from the store's answer. `view`: what links back to the page carry along. Pure but for URL names."""
     return {
@@ -72,12 +72,12 @@ def explain_context(
         "of_region": slow.region is not None,
         "whole_href": links.latency(question, **view),
         "requests_href": links.requests(_during(question, region).with_filter("status", "ok"), **_bounds(region)),
-        "found": found,
-        "slower": found.difference_ns >= 0,
-        "difference_ns": round(abs(found.difference_ns)),
-        "stages": [stage for stage in found.stages[:MOST_STAGES] if stage.share >= LEAST_SHARE],
-        "findings": [finding(question, each, view) for each in found.findings],
-        "nothing": nothing(found),
+        "found": explanation,
+        "slower": explanation.difference_ns >= 0,
+        "difference_ns": round(abs(explanation.difference_ns)),
+        "stages": [stage for stage in explanation.stages[:MOST_STAGES] if stage.share >= LEAST_SHARE],
+        "findings": [finding(question, each, view) for each in explanation.findings],
+        "nothing": nothing(explanation),
     }
 
 
@@ -86,8 +86,8 @@ def _during(question: Question, region: Region) -> Question:
 
 
 def _bounds(region: Region) -> dict[str, str]:
-    found = {"min_ms": region.min_e2e_ns, "max_ms": region.max_e2e_ns}
-    return {name: f"{ns / 1e6:.10g}" for name, ns in found.items() if ns}
+    bounds = {"min_ms": region.min_e2e_ns, "max_ms": region.max_e2e_ns}
+    return {name: f"{ns / 1e6:.10g}" for name, ns in bounds.items() if ns}
 
 
 def which(slow: Slow, region: Region) -> str:
@@ -103,15 +103,15 @@ def which(slow: Slow, region: Region) -> str:
     return ", ".join(parts) or "of any length"
 
 
-def finding(question: Question, found: Finding, view: Mapping[str, str]) -> dict[str, Any]:
+def finding(question: Question, difference: Finding, view: Mapping[str, str]) -> dict[str, Any]:
     """A finding with where it leads."""
     return {
-        "found": found,
-        "name": NAMES.get(found.dimension, found.dimension),
-        "value": found.value or "unknown",
-        "href": _filtered(question, found.dimension, found.value, view),
-        "same": [f"{NAMES.get(dimension, dimension)} {value or 'unknown'}" for dimension, value in found.same_as],
-        "traces": [{"id": trace_id, "href": links.trace(trace_id)} for trace_id in found.exemplars],
+        "found": difference,
+        "name": NAMES.get(difference.dimension, difference.dimension),
+        "value": difference.value or "unknown",
+        "href": _filtered(question, difference.dimension, difference.value, view),
+        "same": [f"{NAMES.get(dimension, dimension)} {value or 'unknown'}" for dimension, value in difference.same_as],
+        "traces": [{"id": trace_id, "href": links.trace(trace_id)} for trace_id in difference.exemplars],
     }
 
 

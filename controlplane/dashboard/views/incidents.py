@@ -50,7 +50,9 @@ def incidents(request: HttpRequest) -> HttpResponse:
         "summed": summed(open_ones, now),
         "status": status,
         "chosen": chosen,
-        "statuses": [(one, _query(chosen | ({"status": one} if one != "open" else {}))) for one in STATUSES],
+        "statuses": [
+            (status, _query(chosen | ({"status": status} if status != "open" else {}))) for status in STATUSES
+        ],
         "facets": facets(chosen),
         "filters_too": filters_too,
         "unfiltered": _query({} if status == "open" else {"status": status}) if chosen else "",
@@ -77,21 +79,23 @@ def facets(chosen: dict[str, str]) -> list[dict[str, Any]]:
         "owner": sorted(set(Incident.objects.exclude(owner="").values_list("owner", flat=True).distinct())),
         "objective": sorted(set(Incident.objects.exclude(objective="").values_list("objective", flat=True).distinct())),
         "component": sorted(set(Incident.objects.exclude(component="").values_list("component", flat=True).distinct())),
-        "model": sorted({one for one in Incident.objects.values_list("scope__model", flat=True).distinct() if one}),
+        "model": sorted(
+            {model for model in Incident.objects.values_list("scope__model", flat=True).distinct() if model}
+        ),
     }
-    return [facet(name, name, found, [chosen[name]] if name in chosen else []) for name, found in values.items()]
+    return [facet(name, name, options, [chosen[name]] if name in chosen else []) for name, options in values.items()]
 
 
 def incident(request: HttpRequest, number: int) -> HttpResponse:
-    found = get_object_or_404(Incident, pk=number)
-    context = {**detail(found), "here": reverse("incident", args=[number])}
+    row = get_object_or_404(Incident, pk=number)
+    context = {**detail(row), "here": reverse("incident", args=[number])}
     return _fresh(render(request, f"incidents/{'_incident' if is_fragment(request) else 'incident'}.html", context))
 
 
 def incident_markdown(request: HttpRequest, number: int) -> HttpResponse:
     """A postmortem's beginning: what was known, what was done, when and by whom."""
-    found = get_object_or_404(Incident, pk=number)
-    return HttpResponse(postmortem(found), content_type="text/markdown; charset=utf-8")
+    row = get_object_or_404(Incident, pk=number)
+    return HttpResponse(postmortem(row), content_type="text/markdown; charset=utf-8")
 
 
 @require_POST
@@ -105,8 +109,8 @@ def resolve(request: HttpRequest, number: int) -> HttpResponse:
     """Asks first: without `confirmed` in the form, a page with the question. A browser with scripts has asked in a dialog."""
     rights.require(request.user, rights.ACT)
     if not request.POST.get("confirmed"):
-        found = get_object_or_404(Incident, pk=number)
-        context = {"incident": found, "next": request.POST.get("next", "")}
+        row = get_object_or_404(Incident, pk=number)
+        context = {"incident": row, "next": request.POST.get("next", "")}
         return _fresh(render(request, "incidents/resolve.html", context))
     return _done(request, number, actions.resolve, "resolved", undo=True)
 
@@ -114,9 +118,9 @@ def resolve(request: HttpRequest, number: int) -> HttpResponse:
 @require_POST
 def reopen(request: HttpRequest, number: int) -> HttpResponse:
     rights.require(request.user, rights.ACT)
-    found = get_object_or_404(Incident, pk=number)
-    why_not = actions.why_not_reopened(found, timezone.now())
-    if not why_not and actions.reopen(found.notice_key, request.user.get_username(), timezone.now()):
+    row = get_object_or_404(Incident, pk=number)
+    why_not = actions.why_not_reopened(row, timezone.now())
+    if not why_not and actions.reopen(row.notice_key, request.user.get_username(), timezone.now()):
         messages.success(request, f"#{number} is open again. The next tick sends it, if it still fires.")
     else:
         messages.info(request, f"#{number} was not opened again. {why_not}")
@@ -126,21 +130,21 @@ def reopen(request: HttpRequest, number: int) -> HttpResponse:
 @require_POST
 def note(request: HttpRequest, number: int) -> HttpResponse:
     rights.require(request.user, rights.ACT)
-    found = get_object_or_404(Incident, pk=number)
-    actions.note(found.notice_key, request.user.get_username(), timezone.now(), request.POST.get("note", ""))
+    row = get_object_or_404(Incident, pk=number)
+    actions.note(row.notice_key, request.user.get_username(), timezone.now(), request.POST.get("note", ""))
     return _back(request, number)
 
 
 def _done(
     request: HttpRequest, number: int, change: Callable[..., bool], word: str, undo: bool = False
 ) -> HttpResponse:
-    found = get_object_or_404(Incident, pk=number)
+    row = get_object_or_404(Incident, pk=number)
     by, at, said = request.user.get_username(), timezone.now(), request.POST.get("note", "")
-    if change(found.notice_key, by, at, said):
+    if change(row.notice_key, by, at, said):
         messages.success(request, f"#{number} {word}.", extra_tags=f"{UNDO}{number}" if undo else "")
     else:
-        found.refresh_from_db()
-        messages.info(request, f"#{number} was {found.status} already.")
+        row.refresh_from_db()
+        messages.info(request, f"#{number} was {row.status} already.")
     return _back(request, number)
 
 

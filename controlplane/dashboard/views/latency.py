@@ -15,13 +15,13 @@ from controlplane.dashboard.core.headline import headline
 from controlplane.dashboard.core.palette import BANDS, look
 from controlplane.dashboard.failures import failures_context
 from controlplane.dashboard.views.common import (
-    ask,
     facet_values,
     filter_context,
     is_fragment,
     is_refresh,
     ledger_freshness,
     page,
+    question_of,
 )
 from controlplane.telemetry.core.query_types import (
     Dimension,
@@ -51,7 +51,7 @@ def latency(request: HttpRequest) -> HttpResponse:
     """`?by=`: the dimension that the second table is grouped by. `?view=`: the chart.
 
     A region of it may be chosen, in the parameters of `parse_slow`."""
-    question, now_ns = ask(request)
+    question, now_ns = question_of(request)
     parameters = dict(request.GET.lists())
     by = cast(Dimension, choice(parameters, "by", GROUPS, "model"))
     view = choice(parameters, "view", VIEWS, VIEWS[0])
@@ -60,12 +60,12 @@ def latency(request: HttpRequest) -> HttpResponse:
     always = [("view", view)] if view != VIEWS[0] else []
     step = step_ns(question.range.window)
     known = answers.known(question)
-    asked = answers.beside(answers.report, question, known)
+    report_query = answers.beside(answers.report, question, known)
     series = answers.beside(answers.series, question, step, known)
     grouped = {name: answers.beside(answers.groups, question, name, known) for name in {by, "model"}}
     cells = answers.beside(answers.heatmap, question, step) if view == "heatmap" else None
     values = facet_values(request, question)
-    report = asked.result()
+    report = report_query.result()
     failed = answers.beside(answers.failures, question) if report.errors else None
     points, groups = series.result(), grouped[by].result()
     own = [*([("by", by)] if by != "model" else []), *region]
@@ -96,13 +96,13 @@ def latency(request: HttpRequest) -> HttpResponse:
 @page
 def latency_table(request: HttpRequest) -> HttpResponse:
     """The chart's figures as a table."""
-    question, _ = ask(request)
+    question, _ = question_of(request)
     step = step_ns(question.range.window)
     if choice(dict(request.GET.lists()), "view", VIEWS, VIEWS[0]) == "heatmap":
         cells = answers.heatmap(question, step)[::-1]
-        found = [{"cell": cell, "href": cell_href(question, cell, step)} for cell in cells[:MOST_CELLS]]
+        linked = [{"cell": cell, "href": cell_href(question, cell, step)} for cell in cells[:MOST_CELLS]]
         left_out = max(0, len(cells) - MOST_CELLS)
-        return render(request, "dashboard/_heatmap_table.html", {"rows": found, "left_out": left_out})
+        return render(request, "dashboard/_heatmap_table.html", {"rows": linked, "left_out": left_out})
     points = answers.series(question, step)
     shown = legend(points)
     rows = [
@@ -156,7 +156,7 @@ def group_context(
     question: Question, groups: Mapping[str, Group], by: Dimension, own: list[tuple[str, str]]
 ) -> dict[str, Any]:
     """The second table: the same figures for each value of a dimension: those that answered nothing first, then the slowest."""
-    ranked = sorted(groups.items(), key=lambda found: -getattr(found[1].e2e_ms, question.quantile, math.inf))
+    ranked = sorted(groups.items(), key=lambda group: -getattr(group[1].e2e_ms, question.quantile, math.inf))
     shown = []
     for value, report in ranked[:GROUP_ROWS]:
         summary = headline(report, {}, question.quantile)

@@ -33,10 +33,10 @@ def objective_burned(request: HttpRequest, slug: str) -> HttpResponse:
     """`?over=`: of how long. `?of=`: of which scope."""
     row = get_object_or_404(StoredObjective.objects.select_related("owner"), slug=slug)
     over = choice(dict(request.GET.lists()), "over", tuple(OVER), "24h")
-    told = queries.statuses(row, row.states.all(), timezone.now())
-    shown = next((one for one in told if one.key == request.GET.get("of")), told[0])
-    promise = row.to_objective()
-    judged = cut(promise.indicator)
+    statuses = queries.statuses(row, row.states.all(), timezone.now())
+    shown = next((status for status in statuses if status.key == request.GET.get("of")), statuses[0])
+    objective = row.to_objective()
+    judged = cut(objective.indicator)
     context: dict[str, Any] = {
         "over": over,
         "choices": [
@@ -47,7 +47,7 @@ def objective_burned(request: HttpRequest, slug: str) -> HttpResponse:
             }
             for name in OVER
         ],
-        "promise": words.indicator(promise.indicator),
+        "promise": words.indicator(objective.indicator),
     }
     if judged is not None:
         context |= burned(shown, judged, over)
@@ -60,12 +60,12 @@ def burned(shown: ObjectiveStatus, judged: Cut, over: str) -> dict[str, Any]:
     filters = cast(Filters, {name: (value,) for name, value in shown.scope.items()})
     dimensions = [name for name in questions.SIDES if name not in shown.scope]
     total, split = answers.store().burned_splits(window, filters, judged, dimensions)
-    found = explain(total, split, MOST_SEGMENTS)
+    explanation = explain(total, split, MOST_SEGMENTS)
     about = parse({"from": [f"now-{over}"], **{name: [value] for name, value in shown.scope.items()}}, now_ns)
     return {
         "bad": total.chosen.requests,
         "total": total.chosen.requests + total.rest.requests,
-        "stages": questions.stages(found, total),
+        "stages": questions.stages(explanation, total),
         "segments": segments(total, split, about),
         "traces": [
             {"id": trace, "href": links.trace(trace)}
@@ -81,7 +81,7 @@ def segments(total: Split, split: dict[str, dict[str, Split]], about: Question) 
     """The values with most bad requests that are worse than the whole, or hold nearly all of it; the most telling first."""
     bad_requests = total.chosen.requests
     requests = bad_requests + total.rest.requests
-    found = []
+    rows = []
     for dimension, values in split.items():
         known = {value: sides for value, sides in values.items() if value}
         for value, sides in known.items():
@@ -89,7 +89,7 @@ def segments(total: Split, split: dict[str, dict[str, Split]], about: Question) 
             if not bad_here or len(known) < 2:
                 continue
             share, usual = bad_here / bad_requests, here / requests
-            found.append(
+            rows.append(
                 {
                     "dimension": dimension.replace("_", " "),
                     "value": value,
@@ -103,7 +103,7 @@ def segments(total: Split, split: dict[str, dict[str, Split]], about: Question) 
                     "href": links.latency(about.with_filter(cast(Dimension, dimension), value)),
                 }
             )
-    return sorted(found, key=lambda one: (-float(str(one["excess"])), -int(str(one["bad"]))))[:MOST_SEGMENTS]
+    return sorted(rows, key=lambda row: (-float(str(row["excess"])), -int(str(row["bad"]))))[:MOST_SEGMENTS]
 
 
 def bad(about: Question, judged: Cut) -> Question:

@@ -19,7 +19,7 @@ STATE_LOOKS = {
 INCIDENT_STATES = {"open": ("▲", "bad"), "acknowledged": ("◐", "warn"), "resolved": ("✓", "good")}
 
 
-def rates(one: ObjectiveStatus) -> list[dict[str, Any]]:
+def rates(status: ObjectiveStatus) -> list[dict[str, Any]]:
     """Each burn window with its threshold and both rates, as people read them; `never` where even an outage stays below it."""
     return [
         {
@@ -29,10 +29,10 @@ def rates(one: ObjectiveStatus) -> list[dict[str, Any]]:
             "long": PAGE.times(verdict["long"]),
             "short": PAGE.times(verdict["short"]),
             "threshold": PAGE.times(verdict["threshold"]),
-            "fires": verdict["fires"] and one.state == "firing",
-            "never": 0 < one.row.target < 1 and never_fires(verdict["threshold"], one.row.target),
+            "fires": verdict["fires"] and status.state == "firing",
+            "never": 0 < status.row.target < 1 and never_fires(verdict["threshold"], status.row.target),
             "few": not verdict["enough_events"] and (verdict["long"] or 0) > verdict["threshold"],
             "meter": min(1.0, (verdict["long"] or 0) / verdict["threshold"]) * 100 if verdict["threshold"] else 0,
         }
-        for verdict in one.document.get("verdicts", ())
+        for verdict in status.document.get("verdicts", ())
     ]

@@ -48,8 +48,8 @@ def objective_preview(request: HttpRequest) -> HttpResponse:
     saved = stored(request.GET.get("saved", ""))
     if request.method == "POST":
         return HttpResponseRedirect(address(saved, differing(saved, request.POST)))
-    asked = parse(request.GET.get("from", DEFAULT_FROM), request.GET.get("to", DEFAULT_TO), time.time_ns())
-    context = {**form_context(request, saved, asked), "plotly": vendor.plotly()}
+    time_range = parse(request.GET.get("from", DEFAULT_FROM), request.GET.get("to", DEFAULT_TO), time.time_ns())
+    context = {**form_context(request, saved, time_range), "plotly": vendor.plotly()}
     try:
         draft = drafted(saved, request.GET)
         context |= {"draft": draft, "fields": fields(draft)}
@@ -57,8 +57,8 @@ def objective_preview(request: HttpRequest) -> HttpResponse:
             answers.store(),
             beside(draft, saved),
             enabled_maintenance(),
-            asked.window.from_ns // SECOND_NS,
-            asked.window.to_ns // SECOND_NS,
+            time_range.window.from_ns // SECOND_NS,
+            time_range.window.to_ns // SECOND_NS,
         )
     except DraftError as error:
         context["wrong"] = error.fields
@@ -67,7 +67,7 @@ def objective_preview(request: HttpRequest) -> HttpResponse:
             raise
         context["wrong"] = {"": [str(error)]}
     else:
-        context |= found_context(variants, asked, request.GET.urlencode())
+        context |= replay_context(variants, time_range, request.GET.urlencode())
     name = "dashboard/objective_preview.html#data" if is_fragment(request) else "dashboard/objective_preview.html"
     return render(request, name, context, status=400 if "wrong" in context else 200)
 
@@ -76,10 +76,10 @@ def stored(slug: str) -> StoredObjective | None:
     """Raises BadQuestionError."""
     if not slug:
         return None
-    found = StoredObjective.objects.select_related("owner").filter(slug=slug).first()
-    if found is None:
+    row = StoredObjective.objects.select_related("owner").filter(slug=slug).first()
+    if row is None:
         raise BadQuestionError("saved", slug, "is no objective", "Choose one at /objectives, or leave it out")
-    return found
+    return row
 
 
 def address(saved: StoredObjective | None, given: QueryDict, **own: str) -> str:
@@ -114,13 +114,13 @@ def fields(draft: Objective) -> dict[str, Any]:
     }
 
 
-def form_context(request: HttpRequest, saved: StoredObjective | None, asked: TimeRange) -> dict[str, Any]:
+def form_context(request: HttpRequest, saved: StoredObjective | None, time_range: TimeRange) -> dict[str, Any]:
     given = request.GET.copy()
-    own = [(name, text) for name, text in (("from", asked.from_text), ("to", asked.to_text))]
+    own = [(name, text) for name, text in (("from", time_range.from_text), ("to", time_range.to_text))]
     changed = differing(saved, given)
     return {
         "saved": saved,
-        "asked": asked,
+        "asked": time_range,
         "hidden": [
             *([("saved", saved.slug)] if saved else []),
             *own,
@@ -130,7 +130,7 @@ def form_context(request: HttpRequest, saved: StoredObjective | None, asked: Tim
             {
                 "text": length,
                 "href": address(saved, changed, **{"from": f"now-{length}", "to": "now"}),
-                "current": asked.live and asked.from_text == f"now-{length}",
+                "current": time_range.live and time_range.from_text == f"now-{length}",
             }
             for length in RANGES
         ],
@@ -148,19 +148,21 @@ def _admin(request: HttpRequest, saved: StoredObjective | None) -> str:
     return reverse("admin:slo_storedobjective_change", args=[saved.pk])
 
 
-def found_context(variants: list[Variant], asked: TimeRange, key: str) -> dict[str, Any]:
-    from_s, to_s = asked.window.from_ns // SECOND_NS, asked.window.to_ns // SECOND_NS
-    recorded = min((one.recorded_from_s for one in variants if one.recorded_from_s is not None), default=None)
+def replay_context(variants: list[Variant], time_range: TimeRange, key: str) -> dict[str, Any]:
+    from_s, to_s = time_range.window.from_ns // SECOND_NS, time_range.window.to_ns // SECOND_NS
+    recorded = min(
+        (variant.recorded_from_s for variant in variants if variant.recorded_from_s is not None), default=None
+    )
     return {
-        "variants": [summary(one) for one in variants],
+        "variants": [summary(variant) for variant in variants],
         "first": summary(variants[0]),
         "length": PAGE.duration(to_s - from_s),
         "recorded": "" if recorded is None else minute(recorded),
         "recorded_late": recorded is None or recorded > from_s,
         "history": history(variants[0].objective, recorded, to_s),
         "figure": replay_figure(variants, max(from_s, recorded or from_s), to_s, key),
-        "episodes": [row for one in variants for row in rows(one)][:MOST_ROWS],
-        "left_out": max(0, sum(len(one.episodes) for one in variants) - MOST_ROWS),
+        "episodes": [row for variant in variants for row in rows(variant)][:MOST_ROWS],
+        "left_out": max(0, sum(len(variant.episodes) for variant in variants) - MOST_ROWS),
         "several": len(variants) > 1,
         "split": bool(variants[0].objective.split_by),
     }
@@ -171,20 +173,20 @@ def history(objective: Objective, recorded_s: int | None, to_s: int) -> str:
     return words.history(recorded_s, period_at(objective.period, to_s * SECOND_NS).from_ns // SECOND_NS, to_s)
 
 
-def summary(found: Variant) -> dict[str, Any]:
-    bad, total = found.events
-    pages = found.pages
+def summary(variant: Variant) -> dict[str, Any]:
+    bad, total = variant.events
+    pages = variant.pages
     first = pages[0] if pages else None
-    worst = found.worst
+    worst = variant.worst
     return {
-        "name": found.name,
+        "name": variant.name,
         "pages": len(pages),
-        "tickets": len(found.tickets),
-        "paged": PAGE.duration(found.paged_s),
+        "tickets": len(variant.tickets),
+        "paged": PAGE.duration(variant.paged_s),
         "bad": bad,
         "total": total,
         "sli": (total - bad) / total if total else None,
-        "target": found.objective.target,
+        "target": variant.objective.target,
         "first": first,
         "first_at": minute(first.opened_s) if first else "",
         "early": early(first.exhausted_s - first.opened_s)
@@ -192,10 +194,10 @@ def summary(found: Variant) -> dict[str, Any]:
         else "it never was",
         "lasts": lasting(first.lasts_s) if first else "",
         "left": worst.left_share if worst else None,
-        "scopes": len(found.replays),
-        "left_out": found.left_out,
-        "windows": weir.windows_text(found.objective.windows),
-        "minimum": found.objective.minimum,
+        "scopes": len(variant.replays),
+        "left_out": variant.left_out,
+        "windows": weir.windows_text(variant.objective.windows),
+        "minimum": variant.objective.minimum,
     }
 
 
@@ -212,20 +214,20 @@ def lasting(seconds: float) -> str:
     return "gone" if seconds <= 0 else PAGE.duration(min(seconds, 366 * 86_400))
 
 
-def rows(found: Variant) -> list[dict[str, Any]]:
+def rows(variant: Variant) -> list[dict[str, Any]]:
     """Incidents as a table's rows, each with a link to its requests."""
-    return [row(found, scope, episode) for scope, episode in found.episodes]
+    return [row(variant, scope, episode) for scope, episode in variant.episodes]
 
 
-def row(found: Variant, scope: Any, episode: Episode) -> dict[str, Any]:
+def row(variant: Variant, scope: Any, episode: Episode) -> dict[str, Any]:
     first = episode.pages[0] if episode.pages else None
-    end_s = max((one.to_s for one in found.replays.values()), default=episode.opened_s)
+    end_s = max((replay.to_s for replay in variant.replays.values()), default=episode.opened_s)
     window = Window((episode.opened_s - 3600) * SECOND_NS, (episode.closed_s or end_s) * SECOND_NS)
     during = TimeRange(instant(window.from_ns), instant(window.to_ns), window)
     filters = {name: (value,) for name, value in scope.items() if name in DIMENSIONS}
     question = Question(range=during, filters=filters)  # type: ignore[arg-type]
     return {
-        "variant": found.name,
+        "variant": variant.name,
         "severity": episode.severity,
         "icon": "✕" if episode.severity == "page" else "▲",
         "look": "bad" if episode.severity == "page" else "warn",
@@ -237,6 +239,6 @@ def row(found: Variant, scope: Any, episode: Episode) -> dict[str, Any]:
         "rate": episode.worst_rate,
         "left": first.left_share if first else None,
         "lasts": lasting(first.lasts_s) if first else "",
-        "windows": ", ".join(relative(found.objective.windows[at].long_s) for at in episode.windows),
+        "windows": ", ".join(relative(variant.objective.windows[at].long_s) for at in episode.windows),
         "href": links.latency(question) if window.to_ns - window.from_ns <= 92 * 86_400 * SECOND_NS else "",
     }

@@ -36,26 +36,28 @@ def objectives(request: HttpRequest) -> HttpResponse:
     owner, model = request.GET.get("owner", ""), request.GET.get("model", "")
     every = queries.all_statuses()
     chosen = [
-        one
-        for one in every
-        if state in ("", one.state) and owner in ("", _owner(one)) and model in ("", one.scope.get("model", ""))
+        status
+        for status in every
+        if state in ("", status.state)
+        and owner in ("", _owner(status))
+        and model in ("", status.scope.get("model", ""))
     ]
     context = {
         **_fresh(),
-        "rows": [row(one) for one in chosen],
+        "rows": [row(status) for status in chosen],
         "total": len(every),
         "facets": [
-            _facet("owner", owner, {_owner(one) for one in every}),
-            _facet("model", model, {one.scope.get("model", "") for one in every}),
+            _facet("owner", owner, {_owner(status) for status in every}),
+            _facet("model", model, {status.scope.get("model", "") for status in every}),
             _facet("state", state, set(SHOWN_STATES)),
         ],
         "path": request.path,
         "filtered": bool(state or owner or model),
-        "firing": sum(one.state == "firing" for one in chosen),
-        "unknown": sum(one.state == "unknown" for one in chosen),
-        "enabled": sum(one.state != "disabled" for one in chosen),
-        "disabled": sum(one.state == "disabled" for one in chosen),
-        "judged": sum(one.state not in ("unknown", "disabled") for one in chosen),
+        "firing": sum(status.state == "firing" for status in chosen),
+        "unknown": sum(status.state == "unknown" for status in chosen),
+        "enabled": sum(status.state != "disabled" for status in chosen),
+        "disabled": sum(status.state == "disabled" for status in chosen),
+        "judged": sum(status.state not in ("unknown", "disabled") for status in chosen),
     }
     name = "dashboard/objectives.html#data" if is_fragment(request) else "dashboard/objectives.html"
     return render(request, name, context)
@@ -64,71 +66,73 @@ def objectives(request: HttpRequest) -> HttpResponse:
 @page
 def objective(request: HttpRequest, slug: str) -> HttpResponse:
     """`?of=`: the key of the scope that is shown, of one that is split."""
-    found = _found(slug)
-    told = sorted(queries.statuses(found, found.states.all(), timezone.now()), key=queries.urgency)
-    shown = next((one for one in told if one.key == request.GET.get("of")), told[0])
-    promise = _promise(found)
+    stored = _row(slug)
+    statuses = sorted(queries.statuses(stored, stored.states.all(), timezone.now()), key=queries.urgency)
+    shown = next((status for status in statuses if status.key == request.GET.get("of")), statuses[0])
+    defined = _objective(stored)
     context: dict[str, Any] = {
         **_fresh(),
         "one": row(shown),
-        "others": [row(one) for one in told] if len(told) > 1 or (found.split_by and not shown.is_empty) else [],
-        "objective": promise,
-        "promise": words.summary(promise) if promise else "",
+        "others": [row(status) for status in statuses]
+        if len(statuses) > 1 or (stored.split_by and not shown.is_empty)
+        else [],
+        "objective": defined,
+        "promise": words.summary(defined) if defined else "",
         "verdicts": rates(shown),
         "document": shown.document,
-        "revisions": found.revisions.all()[:12],
+        "revisions": stored.revisions.all()[:12],
         "incident": Incident.objects.filter(alert_key=shown.key).exclude(status=Incident.Status.RESOLVED).first(),
         "incidents": Incident.objects.filter(objective=slug).order_by("-opened_at")[:5],
         "incident_looks": INCIDENT_STATES,
         "plotly": vendor.plotly(),
         "burned_path": f"{reverse('objective-burned', args=[slug])}?{query_string([('of', shown.key)])}",
     }
-    if promise:
-        context |= _chart(promise, shown)
+    if defined:
+        context |= _chart(defined, shown)
     name = "dashboard/objective.html#data" if is_fragment(request) else "dashboard/objective.html"
     return render(request, name, context)
 
 
-def row(one: ObjectiveStatus) -> dict[str, Any]:
+def row(status: ObjectiveStatus) -> dict[str, Any]:
     """A row with what a template cannot work out."""
-    promise = _promise(one.row)
-    look = "empty" if one.is_empty else one.severity if one.state == "firing" else one.state
+    objective = _objective(status.row)
+    look = "empty" if status.is_empty else status.severity if status.state == "firing" else status.state
     icon, tone, word = STATE_LOOKS[look]
-    left = one.budget_left
-    fastest = next(iter(one.document.get("verdicts", ())), None)
+    left = status.budget_left
+    fastest = next(iter(status.document.get("verdicts", ())), None)
     return {
-        "told": one,
-        "id": one.key,
-        "href": f"{reverse('objective', args=[one.row.slug])}"
-        + (f"?{query_string([('of', one.key)])}" if one.row.split_by else ""),
+        "told": status,
+        "id": status.key,
+        "href": f"{reverse('objective', args=[status.row.slug])}"
+        + (f"?{query_string([('of', status.key)])}" if status.row.split_by else ""),
         "icon": icon,
         "tone": tone,
         "word": word,
-        "scope": words.scope(one.scope),
-        "nowhere": words.nowhere(one.scope),
-        "why": one.why or (words.no_requests(promise) if one.is_empty and promise else ""),
-        "history": _history(one),
-        "target": PAGE.target(one.row.target),
-        "promise": words.summary(promise) if promise else "",
-        "sli": one.document.get("sli"),
+        "scope": words.scope(status.scope),
+        "nowhere": words.nowhere(status.scope),
+        "why": status.why or (words.no_requests(objective) if status.is_empty and objective else ""),
+        "history": _history(status),
+        "target": PAGE.target(status.row.target),
+        "promise": words.summary(objective) if objective else "",
+        "sli": status.document.get("sli"),
         "left": left,
         "spent": PAGE.times(1 - left) if left is not None and left < -0.05 else "",
         "bar": max(0.0, min(1.0, left or 0.0)) * 100,
-        "lasts": words.lasts(one.document.get("lasts_s"), left) if one.state != "unknown" else "",
-        "lasts_short": PAGE.duration(max(one.document.get("lasts_s") or 0, 60)),
+        "lasts": words.lasts(status.document.get("lasts_s"), left) if status.state != "unknown" else "",
+        "lasts_short": PAGE.duration(max(status.document.get("lasts_s") or 0, 60)),
         "fast": PAGE.times(fastest["long"]) if fastest else "–",
         "fast_window": PAGE.duration(fastest["long_s"]) if fastest else "",
-        "rates": rates(one),
-        "owner": _owner(one),
-        "period": words.period(promise) if promise else "",
+        "rates": rates(status),
+        "owner": _owner(status),
+        "period": words.period(objective) if objective else "",
     }
 
 
-def _history(one: ObjectiveStatus) -> str:
-    found = one.document
-    if found.get("recorded_since_s") is None or one.at is None:
+def _history(status: ObjectiveStatus) -> str:
+    document = status.document
+    if document.get("recorded_since_s") is None or status.at is None:
         return ""
-    return words.history(found["recorded_since_s"], found["period_from_ns"] // 10**9, int(one.at.timestamp()))
+    return words.history(document["recorded_since_s"], document["period_from_ns"] // 10**9, int(status.at.timestamp()))
 
 
 def question(scope: Mapping[str, str], back: str) -> Question:
@@ -139,23 +143,24 @@ def question(scope: Mapping[str, str], back: str) -> Question:
     )
 
 
-def _chart(promise: Objective, shown: ObjectiveStatus) -> dict[str, Any]:
+def _chart(objective: Objective, shown: ObjectiveStatus) -> dict[str, Any]:
     """The burn-down; without the store, that it is away, and the rest of the page stays."""
     now_ns = time.time_ns()
-    span = range_of(promise, now_ns)
-    maintained = queries.maintenance_in(promise, span)
+    span = range_of(objective, now_ns)
+    maintained = queries.maintenance_in(objective, span)
     context: dict[str, Any] = {
         "maintained": [
-            {"planned": one, "from_ns": when.from_ns, "to_ns": when.to_ns} for one, when in reversed(maintained[-6:])
+            {"planned": window, "from_ns": when.from_ns, "to_ns": when.to_ns}
+            for window, when in reversed(maintained[-6:])
         ],
         "requests_href": links.requests(question(shown.scope, "24h")),
         "latency_href": links.latency(question(shown.scope, "24h")),
     }
     try:
-        points = queries.history(promise, shown.scope, now_ns)
+        points = queries.history(objective, shown.scope, now_ns)
     except StoreUnavailableError:
         return context | {"store_away": True}
-    counted = [one for one in points if one.total]
+    counted = [point for point in points if point.total]
     if not counted:
         return context  # axes without a line would look like one that is hidden
     spans = [when for _, when in maintained]
@@ -168,27 +173,27 @@ def _chart(promise: Objective, shown: ObjectiveStatus) -> dict[str, Any]:
 def _fresh() -> dict[str, Any]:
     now_ns = time.time_ns()
     tick = queries.newest_tick()
-    asked_now = parse({}, now_ns)
+    now_question = parse({}, now_ns)
     return {
-        "question": asked_now,
+        "question": now_question,
         "tick": tick,
-        **freshness_context(asked_now, int(tick.at.timestamp() * 1e9) if tick else None, now_ns),
+        **freshness_context(now_question, int(tick.at.timestamp() * 1e9) if tick else None, now_ns),
     }
 
 
-def _found(slug: str) -> StoredObjective:
+def _row(slug: str) -> StoredObjective:
     return get_object_or_404(StoredObjective.objects.select_related("owner"), slug=slug)
 
 
-def _promise(found: StoredObjective) -> Objective | None:
+def _objective(row: StoredObjective) -> Objective | None:
     try:
-        return found.to_objective()
+        return row.to_objective()
     except (ValueError, TypeError):
         return None
 
 
-def _owner(one: ObjectiveStatus) -> str:
-    return one.row.owner.name if one.row.owner else ""
+def _owner(status: ObjectiveStatus) -> str:
+    return status.row.owner.name if status.row.owner else ""
 
 
 def _facet(name: str, chosen: str, values: set[str]) -> dict[str, Any]:

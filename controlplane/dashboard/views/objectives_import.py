@@ -39,7 +39,7 @@ def objectives_import(request: HttpRequest) -> HttpResponse:
         adopt = "adopt" in request.POST
         context |= {"text": text, "label": label, "prune": prune, "adopt": adopt, "wrong": wrong}
         if text.strip() and not wrong:
-            found = apply(
+            result = apply(
                 {SOURCE: text},
                 label=label,
                 who=request.user.get_username(),
@@ -47,7 +47,7 @@ def objectives_import(request: HttpRequest) -> HttpResponse:
                 adopt=adopt,
                 dry_run=not doing,
             )
-            context |= found_context(found, text)
+            context |= result_context(result, text)
     return render(request, "dashboard/objectives_import.html", context)
 
 
@@ -68,12 +68,12 @@ def sent(request: HttpRequest) -> tuple[str, str]:
     return joined(texts), ""
 
 
-def found_context(found: Applied, text: str) -> dict[str, Any]:
+def result_context(result: Applied, text: str) -> dict[str, Any]:
     return {
-        "found": found,
-        "documents": len(found.linted.documents),
-        "counted": report.counted(found.problems),
-        "sentence": report.sentence(found.steps, found.done),
+        "found": result,
+        "documents": len(result.linted.documents),
+        "counted": report.counted(result.problems),
+        "sentence": report.sentence(result.steps, result.done),
         "steps": [
             {
                 "step": step,
@@ -81,26 +81,26 @@ def found_context(found: Applied, text: str) -> dict[str, Any]:
                 "look": LOOKS[step.action][1],
                 "changes": [report.change_text(change) for change in step.changes] if step.action == "change" else [],
             }
-            for step in found.steps
+            for step in result.steps
         ],
-        "lines": lines(text, found.problems),
+        "lines": lines(text, result.problems),
         "source": SOURCE,
-        "anything": any(step.action != "unchanged" for step in found.steps),
+        "anything": any(step.action != "unchanged" for step in result.steps),
     }
 
 
 def lines(text: str, problems: list[Problem]) -> list[dict[str, Any]]:
     """The text by lines, each with what is wrong on it."""
     by_line: dict[int, list[Problem]] = {}
-    for one in problems:
-        if one.source == SOURCE:
-            by_line.setdefault(one.mark.line, []).append(one)
+    for problem in problems:
+        if problem.source == SOURCE:
+            by_line.setdefault(problem.mark.line, []).append(problem)
     return [
         {
             "number": number,
             "text": line,
             "problems": by_line.get(number, []),
-            "severity": min((one.severity for one in by_line.get(number, [])), default=""),
+            "severity": min((problem.severity for problem in by_line.get(number, [])), default=""),
         }
         for number, line in enumerate(text.split("\n")[:MOST_LINES], 1)
     ]

@@ -14,7 +14,7 @@ from controlplane.dashboard.core.figures.latency import grid
 from controlplane.dashboard.core.figures.spark import spark
 from controlplane.dashboard.failures import words
 from controlplane.dashboard.incident_page import row as one_incident
-from controlplane.dashboard.views.common import ask, is_fragment, ledger_freshness, page
+from controlplane.dashboard.views.common import is_fragment, ledger_freshness, page, question_of
 from controlplane.fleet.core.stack import Row
 from controlplane.incidents.decide.rows import SHOULD_NOTIFY
 from controlplane.incidents.models import Incident
@@ -47,7 +47,7 @@ UNITS = {"_per_s": PAGE.rate, "_bytes": PAGE.size, "_ms": PAGE.ms, "_ratio": PAG
 @page
 def overview(request: HttpRequest) -> HttpResponse:
     """Shows the components even while the store is away: then most of all."""
-    question, now_ns = ask(request)
+    question, now_ns = question_of(request)
     stack = serving_stack()
     context: dict[str, Any] = {
         "question": question,
@@ -77,12 +77,12 @@ def incidents_context() -> dict[str, Any]:
     """The open incidents that notify somebody, or should; pages first."""
     now = timezone.now()
     open_ones = Incident.objects.exclude(status=Incident.Status.RESOLVED).filter(withheld__in=SHOULD_NOTIFY)
-    found = list(open_ones.order_by("severity", "-opened_at"))
-    shown = found[:MOST_INCIDENTS]
+    incidents = list(open_ones.order_by("severity", "-opened_at"))
+    shown = incidents[:MOST_INCIDENTS]
     holds = standings(shown, now)
     return {
-        "open_incidents": [one_incident(one, now, holds[one.pk]) for one in shown],
-        "open_count": len(found),
+        "open_incidents": [one_incident(incident, now, holds[incident.pk]) for incident in shown],
+        "open_count": len(incidents),
     }
 
 
@@ -129,7 +129,7 @@ def numbers(
     column = [by_start.get(start) for start in grid(window.from_ns, window.to_ns, step)]
     frequent = max(report.ttft_ms, key=lambda name: report.ttft_count.get(name, 0), default="")
     hits = sum(by_cache[value].requests for value in ("hit", "coalesced") if value in by_cache)
-    asked = sum(health.requests for value, health in by_cache.items() if value)
+    looked_up = sum(health.requests for value, health in by_cache.items() if value)
     latency = links.latency(question)
     return [
         {
@@ -167,7 +167,7 @@ def numbers(
         },
         {
             "label": "answered from cache",
-            "value": PAGE.share(hits / asked) if asked else "–",
+            "value": PAGE.share(hits / looked_up) if looked_up else "–",
             "note": f"{PAGE.count(hits)} requests",
             "spark": "",
             "href": links.latency(question.with_filter("cache", "hit", "coalesced")),

@@ -7,7 +7,7 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from controlplane.dashboard import links
-from controlplane.dashboard.views.common import ask, page
+from controlplane.dashboard.views.common import page, question_of
 from controlplane.dashboard.views.traces import TRACE_ID
 from controlplane.slo.models import StoredObjective
 from controlplane.telemetry.core.query_types import Dimension, Window
@@ -30,7 +30,7 @@ class Place(NamedTuple):
 def quick(request: HttpRequest) -> HttpResponse:
     """`?text=`: what matches. The store being away leaves the pages."""
     text = request.GET.get("text", "").strip()[:200]
-    question, now_ns = ask(request)
+    question, now_ns = question_of(request)
     try:
         values = answers.values(Window(now_ns - DAY_NS, now_ns), SOUGHT)
     except StoreUnavailableError:
@@ -60,8 +60,8 @@ def places(text: str, question: Question, values: dict[Dimension, list[str]]) ->
     ]
     everywhere += [
         Place(value, dimension, links.latency(question.with_filter(dimension, value)))
-        for dimension, found in values.items()
-        for value in found
+        for dimension, names in values.items()
+        for value in names
     ]
     words = text.lower().split()
     return [place for place in everywhere if all(word in f"{place.text} {place.kind}".lower() for word in words)][:MOST]

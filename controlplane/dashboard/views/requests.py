@@ -8,13 +8,13 @@ from django.urls import reverse
 
 from controlplane.dashboard import links
 from controlplane.dashboard.views.common import (
-    ask,
     facet_values,
     filter_context,
     is_fragment,
     is_refresh,
     ledger_freshness,
     page,
+    question_of,
 )
 from controlplane.telemetry.core.query_types import Order
 from controlplane.telemetry.ledger.row import LedgerRow
@@ -30,7 +30,7 @@ MOST_ROWS = 200
 
 @page
 def requests(request: HttpRequest) -> HttpResponse:
-    question, now_ns = ask(request)
+    question, now_ns = question_of(request)
     parameters = dict(request.GET.lists())
     order = cast(Order, choice(parameters, "order", tuple(ORDERS), "slowest"))
     limit = whole_number(parameters, "limit", PAGE_ROWS, 1, MOST_ROWS)
@@ -38,24 +38,24 @@ def requests(request: HttpRequest) -> HttpResponse:
     bounds = [(name, text) for name in ("min_ms", "max_ms") if (text := single(parameters, name, ""))]
     ns = {name: ms_as_ns(name, text) for name, text in bounds}
     least_ns, most_ns = ns.get("min_ms", 0), ns.get("max_ms")
-    asked = answers.beside(answers.requests, question, order, limit, cursor, least_ns, most_ns)
+    rows_query = answers.beside(answers.requests, question, order, limit, cursor, least_ns, most_ns)
     counted = answers.beside(answers.totals, question)
     values = facet_values(request, question)
-    found, totals = asked.result(), counted.result()
+    page, totals = rows_query.result(), counted.result()
     own = bounds
     ordered = own + ([("order", order)] if order != "slowest" else [])
     context = {
         **filter_context(request.path, question, values, ordered),
         **ledger_freshness(question, totals.newest_ns, now_ns),
-        "rows": rows(found.rows),
+        "rows": rows(page.rows),
         "total": totals.requests,
         "least_ns": least_ns,
         "most_ns": most_ns,
         "any_length_href": f"?{query_string(question.pairs())}",
         "first_page": cursor is None,
         "first_href": f"?{query_string([*question.pairs(), *ordered])}",
-        "next_href": f"?{query_string([*question.pairs(), *ordered, ('cursor', found.next_cursor)])}"
-        if found.next_cursor
+        "next_href": f"?{query_string([*question.pairs(), *ordered, ('cursor', page.next_cursor)])}"
+        if page.next_cursor
         else "",
         "orders": [
             {"text": text, "current": name == order, "query": query_string([*question.pairs(), *own, ("order", name)])}
@@ -75,9 +75,9 @@ def requests(request: HttpRequest) -> HttpResponse:
     return render(request, name, context)
 
 
-def rows(found: list[LedgerRow]) -> list[dict[str, Any]]:
+def rows(ledger_rows: list[LedgerRow]) -> list[dict[str, Any]]:
     """Rows with what a template cannot work out: bars share one scale, the longest request of the page."""
-    longest = max((row.e2e_ns for row in found), default=0)
+    longest = max((row.e2e_ns for row in ledger_rows), default=0)
     return [
         {
             "row": row,
@@ -88,7 +88,7 @@ def rows(found: list[LedgerRow]) -> list[dict[str, Any]]:
             else "unattributed",
             "status": STATUS_LOOKS.get(row.status, ("○", "muted")),
         }
-        for row in found
+        for row in ledger_rows
     ]
 
 

@@ -16,7 +16,7 @@ from controlplane.dashboard.core.freshness import freshness
 from controlplane.dashboard.views.common import is_fragment, is_refresh, page
 from controlplane.telemetry.core.metric_types import Newest, SeriesInfo, TargetEvent, TargetState
 from controlplane.telemetry.query import exemplars
-from controlplane.telemetry.query import signals as ask
+from controlplane.telemetry.query import signals as metrics
 from controlplane.telemetry.query.core import metric_question
 from controlplane.telemetry.query.core.metric_question import Drawn, Signal
 from controlplane.telemetry.query.core.parameters import query_string
@@ -43,21 +43,21 @@ def signals(request: HttpRequest) -> HttpResponse:
         "signal": signal,
         "filters_too": is_fragment(request) and not is_refresh(request),
         "plotly": vendor.plotly(),
-        "found": [] if signal.metric else ask.metrics(signal.text),
+        "found": [] if signal.metric else metrics.metrics(signal.text),
     }
     if signal.metric:
-        found = ask.newest(signal)
-        drawn = ask.drawn(signal, [each.info for each in found[:MOST_LINES]]) if found else None
+        newest = metrics.newest(signal)
+        drawn = metrics.drawn(signal, [each.info for each in newest[:MOST_LINES]]) if newest else None
         linked = exemplars.exemplars_of(signal) if drawn else ExemplarsFound()
-        context |= metric_context(request.path, signal, found, drawn, linked, now_ns)
+        context |= metric_context(request.path, signal, newest, drawn, linked, now_ns)
         if context["figure"]:
             changed = changes_in(signal.range.window)
             context |= {"figure": marked(context["figure"], changed), "changes": changed}
-        newest_ns = max((each.time_ns for each in found), default=None)
+        newest_ns = max((each.time_ns for each in newest), default=None)
     else:
-        targets = ask.targets(signal.range.window)
-        context |= targets_context(targets, ask.events(signal.range.window), now_ns)
-        context["servers"] = ask.server_averages(signal.range.window)
+        targets = metrics.targets(signal.range.window)
+        context |= targets_context(targets, metrics.events(signal.range.window), now_ns)
+        context["servers"] = metrics.server_averages(signal.range.window)
         newest_ns = max((each.time_ns for each in targets), default=None)
     context |= {
         "freshness": freshness(newest_ns, now_ns, live=signal.range.live),
@@ -110,7 +110,7 @@ def targets_context(targets: Sequence[TargetState], events: Sequence[TargetEvent
 def target_row(target: TargetState, now_ns: int) -> dict[str, Any]:
     """A target as it is known now: what was up and has not been tried since is stale, not up."""
     age_s = max(0.0, (now_ns - target.time_ns) / 1e9)
-    state = ask.target_state(target, age_s)
+    state = metrics.target_state(target, age_s)
     icon, tone = LOOKS[state]
     return {
         "target": target,
@@ -127,16 +127,16 @@ def target_row(target: TargetState, now_ns: int) -> dict[str, Any]:
 
 
 def metric_context(
-    path: str, signal: Signal, found: Sequence[Newest], drawn: Drawn | None, linked: ExemplarsFound, now_ns: int
+    path: str, signal: Signal, newest: Sequence[Newest], drawn: Drawn | None, linked: ExemplarsFound, now_ns: int
 ) -> dict[str, Any]:
     """One metric: its chart, the series behind it and the same figures as a table. Pure but for URL names."""
-    names = varying([each.info for each in found])
+    names = varying([each.info for each in newest])
     shown = drawn.shown if drawn else signal.shown or "value"
-    unit = unit_of(found[0].info) if found else ""
-    labels = [label(each.info, names) for each in found[:MOST_LINES]]
+    unit = unit_of(newest[0].info) if newest else ""
+    labels = [label(each.info, names) for each in newest[:MOST_LINES]]
     return {
         "names": names,
-        "kind": found[0].info.kind if found else "",
+        "kind": newest[0].info.kind if newest else "",
         "unit": unit,
         "shown": SHOWN[shown],
         "series": [
@@ -152,11 +152,11 @@ def metric_context(
                 else 0,
                 "query": query_string(signal.with_series(each.info).pairs()),
             }
-            for number, each in enumerate(found[:MOST_ROWS])
+            for number, each in enumerate(newest[:MOST_ROWS])
         ],
-        "series_count": len(found),
-        "left_out": max(0, len(found) - MOST_ROWS),
-        "undrawn": max(0, len(found) - MOST_LINES),
+        "series_count": len(newest),
+        "left_out": max(0, len(newest) - MOST_ROWS),
+        "undrawn": max(0, len(newest) - MOST_LINES),
         "matches": [
             {
                 "text": metric_question.matcher_text(matcher),
@@ -174,7 +174,7 @@ def metric_context(
             }
             for way in metric_question.SHOWN
         ]
-        if found and not found[0].info.delta
+        if newest and not newest[0].info.delta
         else [],
         "figure": signal_figure(drawn, labels, signal, unit, diamonds(drawn, linked)) if drawn else None,
         "step_s": drawn.step_ns // 10**9 if drawn else 0,

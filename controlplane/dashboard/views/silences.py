@@ -60,8 +60,8 @@ def silences(request: HttpRequest) -> HttpResponse:
 @require_POST
 def end_silence(request: HttpRequest, number: int) -> HttpResponse:
     rights.require(request.user, rights.END_SILENCE)
-    found = get_object_or_404(SilenceRecord, pk=number)
-    if silencing.end(found, timezone.now(), request.user.get_username()):
+    silence = get_object_or_404(SilenceRecord, pk=number)
+    if silencing.end(silence, timezone.now(), request.user.get_username()):
         messages.success(request, "Ended. The next tick sends what still fires.")
     return HttpResponseRedirect(reverse("silences"))
 
@@ -94,6 +94,10 @@ def _length(text: str) -> timedelta:
 def _rows(records: Any, now: datetime) -> list[dict[str, Any]]:
     open_ones = list(Incident.objects.exclude(status=Incident.Status.RESOLVED))
     return [
-        {"silence": one, "ends_in_s": (one.ends_at - now).total_seconds(), "hides": silencing.hidden(one, open_ones)}
-        for one in records
+        {
+            "silence": record,
+            "ends_in_s": (record.ends_at - now).total_seconds(),
+            "hides": silencing.hidden(record, open_ones),
+        }
+        for record in records
     ]

@@ -33,15 +33,15 @@ def trace(request: HttpRequest, trace_id: str) -> HttpResponse:
     trace_id = trace_id.lower()
     if not TRACE_ID.fullmatch(trace_id):
         return render(request, "dashboard/no_trace.html", {"trace_id": trace_id, "malformed": True}, status=404)
-    found = answers.trace(trace_id)
-    if found is None:
+    stored = answers.trace(trace_id)
+    if stored is None:
         return render(request, "dashboard/no_trace.html", {"trace_id": trace_id}, status=404)
-    rows = sorted(found.rows, key=lambda row: -row.e2e_ns)
+    rows = sorted(stored.rows, key=lambda row: -row.e2e_ns)
     wanted = request.GET.get("request", "")
     chosen = next((row for row in rows if row.request_id == wanted), rows[0] if rows else None)
     context = {
         "trace_id": trace_id,
-        "waterfall": waterfall(found.spans, found.segments(chosen)),
+        "waterfall": waterfall(stored.spans, stored.segments(chosen)),
         "requests": [
             {"row": row, "chosen": row is chosen, "look": STATUS_LOOKS.get(row.status, ("○", "muted"))} for row in rows
         ],
@@ -50,10 +50,10 @@ def trace(request: HttpRequest, trace_id: str) -> HttpResponse:
         "facts": facts(chosen) if chosen else [],
         "status": STATUS_LOOKS.get(chosen.status, ("○", "muted")) if chosen else None,
         "around_href": links.latency(_around(chosen)) if chosen else "",
-        "alike": query_string(_alike(found.spans).pairs()) if found.spans else "",
-        "span_count": found.span_count,
-        "shown_spans": len(found.spans) if len(found.spans) < found.span_count else 0,
-        "services": sorted({span.service for span in found.spans if span.service}),
+        "alike": query_string(_alike(stored.spans).pairs()) if stored.spans else "",
+        "span_count": stored.span_count,
+        "shown_spans": len(stored.spans) if len(stored.spans) < stored.span_count else 0,
+        "services": sorted({span.service for span in stored.spans if span.service}),
     }
     return render(request, "dashboard/trace.html", context)
 

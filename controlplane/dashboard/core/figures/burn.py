@@ -90,5 +90,8 @@ def _mark(at_ns: int, x: float, text: str) -> Mark:
 
 
 def _round_times(from_ns: int, to_ns: int) -> list[int]:
-    step = next((one for one in ROUND_S if (to_ns - from_ns) / SECOND_NS / one <= MOST_TICKS), ROUND_S[-1]) * SECOND_NS
+    step = (
+        next((length_s for length_s in ROUND_S if (to_ns - from_ns) / SECOND_NS / length_s <= MOST_TICKS), ROUND_S[-1])
+        * SECOND_NS
+    )
     return list(range(-(-from_ns // step) * step, to_ns, step))

@@ -12,10 +12,10 @@ PERCENT = {"tickformat": ".0%"}
 
 def burndown_figure(points: Sequence[Point], shown: Span, maintained: Sequence[Span], slug: str) -> Figure:
     """A line of what is left, falling to zero; bars of bad events below it; planned maintenance as shaded times."""
-    steps_ms = [(after.start_s - one.start_s) * 1000 for one, after in pairwise(points)]
+    steps_ms = [(after.start_s - point.start_s) * 1000 for point, after in pairwise(points)]
     step_ms = min(steps_ms, default=3_600_000)
-    ends = [min(one.start_s * 1000 + step_ms, shown.to_ns // 1_000_000) for one in points]
-    left = [None if one.left_share is None else round(one.left_share, 5) for one in points]
+    ends = [min(point.start_s * 1000 + step_ms, shown.to_ns // 1_000_000) for point in points]
+    left = [None if point.left_share is None else round(point.left_share, 5) for point in points]
     lowest = min((value for value in left if value is not None), default=0.0)
     return {
         "data": [
@@ -35,9 +35,9 @@ def burndown_figure(points: Sequence[Point], shown: Span, maintained: Sequence[S
             {
                 "type": "bar",
                 "name": "bad",
-                "x": [one.start_s * 1000 + step_ms / 2 for one in points],
-                "y": [one.bad for one in points],
-                "customdata": [one.total for one in points],
+                "x": [point.start_s * 1000 + step_ms / 2 for point in points],
+                "y": [point.bad for point in points],
+                "customdata": [point.total for point in points],
                 "width": step_ms,
                 "yaxis": "y2",
                 "marker": {"color": "var(--bad)"},

@@ -96,8 +96,8 @@ def words(cell: HeatmapCell) -> str:
 def ticks(low: float, high: float) -> list[tuple[float, str]]:
     """Round lengths between two of log10 ms: 1, 2 and 5 of each decade, or decades alone where there are many."""
     steps = (1, 2, 5) if high - low < 3 else (1,)
-    found = [(log10(step) + decade, step * 10.0**decade) for decade in range(-2, 8) for step in steps]
-    return [(round(at, 4), PAGE.threshold_ms(value)) for at, value in found if low <= at <= high]
+    round_values = [(log10(step) + decade, step * 10.0**decade) for decade in range(-2, 8) for step in steps]
+    return [(round(at, 4), PAGE.threshold_ms(value)) for at, value in round_values if low <= at <= high]
 
 
 def _quantile_line(points: Sequence[LatencyPoint], question: Question, step_ns: int) -> Figure:

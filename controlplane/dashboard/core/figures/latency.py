@@ -195,12 +195,12 @@ def _counts(column: Sequence[LatencyPoint | None], x: list[float], step_ns: int)
             "hovertemplate": "%{y}",
         }
 
-    found = [bars("answered", "var(--bar)", "", [_answered(point) for point in column])]
+    traces = [bars("answered", "var(--bar)", "", [_answered(point) for point in column])]
     if any(point and point.errors for point in column):
-        found.append(bars("errors", "var(--bad)", "", [point.errors if point else None for point in column]))
+        traces.append(bars("errors", "var(--bad)", "", [point.errors if point else None for point in column]))
     if any(point and point.cancelled for point in column):
-        found.append(bars("cancelled", "var(--muted)", "/", [point.cancelled if point else None for point in column]))
-    return found
+        traces.append(bars("cancelled", "var(--muted)", "/", [point.cancelled if point else None for point in column]))
+    return traces
 
 
 def _answered(point: LatencyPoint | None) -> int | None:

@@ -40,7 +40,7 @@ def replay_figure(variants: Sequence[Variant], from_s: int, to_s: int, key: str)
         yaxis3={
             **y_axis("", 0.0, lanes, showgrid=False),
             "tickvals": list(range(len(variants))),
-            "ticktext": [one.name for one in reversed(variants)],
+            "ticktext": [variant.name for variant in reversed(variants)],
             "range": [-0.6, len(variants) - 0.4],
         },
         annotations=_labels(shown),
@@ -53,18 +53,21 @@ def replay_figure(variants: Sequence[Variant], from_s: int, to_s: int, key: str)
     return {"data": traces, "layout": figure_layout}
 
 
-def _lengths(found: Replay) -> dict[int, WindowJudged]:
+def _lengths(replay: Replay) -> dict[int, WindowJudged]:
     """A line for each long window; of two with the same the one with the lower threshold."""
-    return {one.window.long_s: one for one in sorted(found.judged.windows, key=lambda one: -one.window.budget_share)}
+    return {
+        window.window.long_s: window
+        for window in sorted(replay.judged.windows, key=lambda window: -window.window.budget_share)
+    }
 
 
-def _rates(found: Replay) -> list[Figure]:
-    times, cut = _steps(found)
+def _rates(replay: Replay) -> list[Figure]:
+    times, cut = _steps(replay)
     traces: list[Figure] = []
-    for number, (long_s, one) in enumerate(sorted(_lengths(found).items())):
+    for number, (long_s, window) in enumerate(sorted(_lengths(replay).items())):
         colour, dash = COLOURS[number % 4], DASHES[number // 4 % 4]
         name = relative(long_s)
-        rates = _highest(one.long, cut)
+        rates = _highest(window.long, cut)
         traces.append(
             {
                 "type": "scatter",
@@ -77,13 +80,13 @@ def _rates(found: Replay) -> list[Figure]:
                 "hovertemplate": "%{y:.3~g} ×",
             }
         )
-        threshold = _highest(one.threshold, cut)
+        threshold = _highest(window.threshold, cut)
         ends = [0, len(threshold) - 1] if len(set(threshold.tolist())) == 1 else list(range(len(threshold)))
         traces.append(
             {
                 "type": "scatter",
                 "mode": "lines",
-                "name": f"{one.window.severity} above, over {name}",
+                "name": f"{window.window.severity} above, over {name}",
                 "x": [times[at] for at in ends] if times else [],
                 "y": [round(float(threshold[at]), 4) for at in ends] if times else [],
                 "line": {"color": colour, "width": 1, "dash": "dash"},
@@ -93,9 +96,9 @@ def _rates(found: Replay) -> list[Figure]:
     return traces
 
 
-def _left(found: Replay) -> list[Figure]:
-    times, cut = _steps(found)
-    left = -_highest(-found.judged.left_share, cut)
+def _left(replay: Replay) -> list[Figure]:
+    times, cut = _steps(replay)
+    left = -_highest(-replay.judged.left_share, cut)
     return [
         {
             "type": "scatter",
@@ -113,9 +116,9 @@ def _left(found: Replay) -> list[Figure]:
 def _incidents(variant: Variant, lane: int) -> list[Figure]:
     """Bars: thin where a ticket is open, thick where a page is."""
     spans: dict[str, list[tuple[int, int]]] = {"ticket": [], "page": []}
-    for one in variant.replays.values():
-        spans["ticket"] += [(each.opened_s, each.closed_s or one.to_s) for each in one.episodes]
-        spans["page"] += [(each.opened_s, each.closed_s or one.to_s) for each in one.pages]
+    for replay in variant.replays.values():
+        spans["ticket"] += [(each.opened_s, each.closed_s or replay.to_s) for each in replay.episodes]
+        spans["page"] += [(each.opened_s, each.closed_s or replay.to_s) for each in replay.pages]
     traces = []
     for severity, (colour, width) in LANES.items():
         x: list[float | None] = []
@@ -138,9 +141,9 @@ def _incidents(variant: Variant, lane: int) -> list[Figure]:
     return traces
 
 
-def _steps(found: Replay) -> tuple[list[float], npt.NDArray[np.int64]]:
+def _steps(replay: Replay) -> tuple[list[float], npt.NDArray[np.int64]]:
     """When each drawn point ends, ms, and the steps that points begin with."""
-    history = found.history
+    history = replay.history
     steps = history.steps - history.first
     if steps <= 0:
         return [], np.zeros(0, np.int64)
@@ -153,14 +156,14 @@ def _highest(values: npt.NDArray[np.float64], cut: npt.NDArray[np.int64]) -> npt
     """Of each drawn point's steps: a spike stays to be seen. nan only where all of them are."""
     if not len(cut):
         return np.zeros(0)
-    found: npt.NDArray[np.float64] = np.fmax.reduceat(values, cut)
-    return found
+    highest: npt.NDArray[np.float64] = np.fmax.reduceat(values, cut)
+    return highest
 
 
-def _labels(found: Replay | None) -> list[Figure]:
+def _labels(replay: Replay | None) -> list[Figure]:
     labels = [_label("burn rate over each window, and the rate it tells above (dashed)", MUTED, 0)]
     shift = 0.0
-    for number, (long_s, _) in enumerate(sorted(_lengths(found).items()) if found else []):
+    for number, (long_s, _) in enumerate(sorted(_lengths(replay).items()) if replay else []):
         text = relative(long_s)
         labels.append(_label(f"<b>{text}</b>", COLOURS[number % 4], 380 + shift))
         shift += 6.8 * len(text) + 14
