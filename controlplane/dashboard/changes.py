@@ -1,4 +1,4 @@
-"""Changes as marks on charts: what was deployed or edited while a line moved."""
+"""Marks changes, such as deployments, on charts."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""Live updates: the browser is told that something changed, and asks for what it shows."""
+"""Sends live updates to browsers, which then request their data again."""
 
 import time
 from typing import Any
@@ -9,7 +9,7 @@ GROUP = "live"
 
 
 class Live(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
-    """Passes `live.changed` on as `{"type": "changed", "newest_ms", "requests", "now_ms"}`. Says nothing else and hears nothing."""
+    """Passes `live.changed` on as `{"type": "changed", "newest_ms", "requests", "now_ms"}`."""
 
     groups = [GROUP]
 
@@ -29,4 +29,4 @@ class Live(AsyncJsonWebsocketConsumer):  # type: ignore[misc]
         )
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any) -> None:
-        """A browser has nothing to say here."""
+        """Ignores it."""

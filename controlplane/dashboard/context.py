@@ -1,4 +1,4 @@
-"""What every page's frame shows."""
+"""The context of every page's frame."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from controlplane.incidents.notify import unnotified
 
 
 def open_incidents(request: HttpRequest) -> dict[str, Any]:
-    """How many pages nobody has acknowledged or resolved, and which of them reached nobody; asked only by templates that show it."""
+    """How many pages are open, and which of them were not notified; queried only by templates that show it."""
 
     def open_pages() -> int:
         if not request.user.is_authenticated:

@@ -1,4 +1,4 @@
-"""Failed requests as pages tell of them: how many, what share, and for which reasons, beside latency and before it."""
+"""Prepares failed requests for pages: how many, what share, and for which reasons."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,14 +11,14 @@ MOST_REASONS = 4
 
 
 def words(failure: Failure) -> str:
-    """`service_unavailable (503) in model`; what the spans did not say is left out."""
+    """`service_unavailable (503) in model`; what the spans do not have is left out."""
     named = failure.error_type or failure.status
     code = "" if failure.http_status is None else f" ({failure.http_status})"
     return f"{named}{code}{f' in {failure.error_stage}' if failure.error_stage else ''}"
 
 
 def failures_context(question: Question, requests: int, errors: int, failures: Sequence[Failure]) -> dict[str, Any]:
-    """`found`: the most frequent first. Pure but for URL names."""
+    """`failures`: the most frequent first."""
     shown = failures[:MOST_REASONS]
     return {
         "count": errors,

@@ -1,4 +1,4 @@
-"""An incident as pages show it: looks, figures, links. What it says comes from controlplane/incidents/notify/core/page_text.py."""
+"""Prepares an incident for its page: icons, figures, links. Its sentences come from controlplane/incidents/notify/core/page_text.py."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -64,7 +64,7 @@ STANDINGS: Mapping[standing.Kind, tuple[str, str]] = {
     "delivered": ("→", "muted"),
     "waiting": ("◐", "muted"),
 }
-"""Icon and colour class of what became of an incident's notices."""
+"""Icon and colour class of the state of an incident's notices."""
 DELIVERY_LOOKS = {
     "pending": Look("◐", "muted", "queued, not accepted yet"),
     "delivered": Look("✓", "good", "delivered"),
@@ -90,7 +90,7 @@ def summed(incidents: Sequence[Incident], now: datetime) -> dict[str, Any]:
 
 
 def grouped(incidents: Sequence[Incident], now: datetime) -> list[tuple[str, list[dict[str, Any]]]]:
-    """By model and owner, each with a row per incident: a group hides none of them. Groups with a page come first."""
+    """By model and owner, each with a row per incident: all of them are shown. Groups with a page come first."""
     groups: dict[str, list[Incident]] = {}
     for incident in sorted(
         incidents,
@@ -123,7 +123,7 @@ def row(incident: Incident, now: datetime, holds: Standing) -> dict[str, Any]:
 
 
 def silence_href(incident: Incident) -> str:
-    """The form for a silence of just this one."""
+    """URL of the form, filled in for a silence of this incident."""
     matchers = [
         f"component={incident.component}" if incident.component else f"objective={incident.objective}",
         *(f"{name}={value}" if value else f"{name}!=?*" for name, value in sorted(incident.scope.items())),
@@ -133,7 +133,7 @@ def silence_href(incident: Incident) -> str:
 
 
 def detail(incident: Incident) -> dict[str, Any]:
-    """Everything of one incident, from what was frozen; nothing here asks the store."""
+    """All of one incident, from what was stored at its opening; the store is not queried."""
     facts, attribution, now = notices.facts(incident), incident.attribution or {}, timezone.now()
     return {
         **row(incident, now, standing.standings([incident], now)[incident.pk]),
@@ -168,13 +168,13 @@ def detail(incident: Incident) -> dict[str, Any]:
 
 
 def resolved(incident: Incident, now: datetime) -> dict[str, Any]:
-    """What follows from its end: what Weir does if it still fires, and whether somebody can open it again."""
+    """What Weir does if the alert still fires, and whether the incident can be reopened."""
     cools = incident.cool_until is not None and now < incident.cool_until
     return {"cool_until": incident.cool_until if cools else None, "why_not": actions.why_not_reopened(incident, now)}
 
 
 def objective_href(slug: str) -> str:
-    """Empty where it has been removed since."""
+    """Empty if it was removed."""
     return reverse("objective", args=[slug]) if StoredObjective.objects.filter(slug=slug).exists() else ""
 
 
@@ -183,7 +183,7 @@ def stages(attribution: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def bar(attribution: Mapping[str, Any]) -> dict[str, Any]:
-    """Shares of the burn as a stack: of those stages alone in which the bad requests took longer."""
+    """Shares of the burn as a stack of the stages in which the bad requests took longer."""
     parts = {stage["stage"]: round(stage["share"] * 10_000) for stage in stages(attribution)}
     return {
         "stages": {name: value for name, value in parts.items() if name in STAGES},
@@ -193,7 +193,7 @@ def bar(attribution: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def segment(item: Mapping[str, Any], scope: Mapping[str, str], attribution: Mapping[str, Any]) -> dict[str, Any]:
-    """With where it leads: the latency of these requests at that time."""
+    """Adds a link to the latency of these requests at that time."""
     narrowed = {**scope, item["dimension"]: item["value"]}
     return {
         **item,

@@ -1,4 +1,4 @@
-"""Links between pages that carry the question along. Pure."""
+"""Links between pages that keep the question."""
 
 from django.urls import reverse
 
@@ -13,7 +13,7 @@ PRESETS = ("5m", "15m", "1h", "6h", "24h", "7d")
 
 
 def plain(time_range: TimeRange) -> Question:
-    """A question about nothing but a range."""
+    """A question without filters."""
     return Question(time_range, {})
 
 

@@ -1,4 +1,4 @@
-"""The one script that is not ours to write: plotly.js, fetched at set-up by `deploy/assets.py`, else out of plotly's wheel."""
+"""Finds plotly.js, which `deploy/assets.py` fetches at set-up, else in plotly's wheel."""
 
 import functools
 

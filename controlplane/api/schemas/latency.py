@@ -8,7 +8,8 @@ from controlplane.telemetry.core.query_types import Dimension
 
 class LatencyParameters(RequestFilters):
     group_by: Dimension | None = Field(
-        None, description="Adds `groups`: the same report for each value of a dimension."
+        None,
+        description="Adds `groups`, a report for each value of a dimension. By `replica`: that of the last attempt.",
     )
 
 

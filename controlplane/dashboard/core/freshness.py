@@ -1,4 +1,4 @@
-"""How old the data on a page is, as icon, word and colour. Stale data is never green. Pure."""
+"""How old the data on a page is, as icon, word and colour. Stale data is never green."""
 
 from typing import NamedTuple
 

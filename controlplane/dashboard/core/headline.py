@@ -1,4 +1,4 @@
-"""The one sentence above the chart: how slow, and which stage makes the slow requests slow. Pure."""
+"""The one sentence above the chart: how slow, and which stage makes the slow requests slow."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

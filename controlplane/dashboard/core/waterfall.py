@@ -1,4 +1,4 @@
-"""A trace as rows of a waterfall: depth first, children by start, each with its bar, its time on the critical path, its details. Pure."""
+"""A trace as rows of a waterfall: depth first, children by start, each with its bar, its time on the critical path, its details."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The known causes and what to do about each: where the explanation of slow requests leads."""
+"""Lists the known causes with their remedies."""
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render

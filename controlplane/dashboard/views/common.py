@@ -1,4 +1,4 @@
-"""What every page does: read the question, answer bad ones and an absent store in words, say how fresh the data is."""
+"""Parts of every page: the question in its URL, answers to bad ones and to an unavailable store, and freshness."""
 
 import functools
 import time
@@ -37,7 +37,7 @@ FACET_NAMES = tuple(name for name, _ in FACETS)
 
 
 def page(view: View) -> View:
-    """A page that asks telemetry: a question that cannot be read is a 400 that says how to write it, a store that is away a 503."""
+    """Decorates a page that queries telemetry: a bad question is answered with 400 and its remedy, an unavailable store with 503."""
 
     @functools.wraps(view)
     def answered(request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
@@ -67,24 +67,24 @@ def is_fragment(request: HttpRequest) -> bool:
 
 
 def is_refresh(request: HttpRequest) -> bool:
-    """A live page asking for its data again: what the reader may be holding (filters) stays."""
+    """Whether a live page requests its data again; the filters, which the reader may be using, stay."""
     return request.headers.get("Weir-Refresh") == "1"
 
 
 def question_of(request: HttpRequest) -> tuple[Question, int]:
-    """The question in the URL and the moment it is asked, ns. Raises BadQuestionError."""
+    """The question in the URL and the present, ns. Raises BadQuestionError."""
     now_ns = time.time_ns()
     return parse(dict(request.GET.lists()), now_ns), now_ns
 
 
 def facet_values(request: HttpRequest, question: Question) -> dict[Dimension, list[str]]:
-    """What the filters may choose from; nothing for a refresh, which leaves them alone."""
+    """The values of the filters; nothing for a refresh, which does not replace them."""
     return {} if is_refresh(request) else answers.values(question.range.window, FACET_NAMES)
 
 
 def ledger_freshness(question: Question, matching_ns: int | None, now_ns: int) -> dict[str, Any]:
-    """How old the ledger as a whole is: a filter that few requests pass makes no page stale. `matching_ns`: the end of the newest request
-    of the question, said beside it where the question has filters."""
+    """How old the ledger as a whole is, whatever the filters. `matching_ns`: the end of the newest request
+    of the question, shown beside it where there are filters."""
     whole = question.range.live and (bool(question.filters) or matching_ns is None)
     newest_ns = answers.newest_ns() if whole else matching_ns
     return {
@@ -116,7 +116,7 @@ def filter_context(
         return query_string([*changed.pairs(), *always])
 
     def without(name: Filter, value: str) -> str:
-        """The same without one of a filter's values; what the page itself was asked for stays."""
+        """The same without one of a filter's values; the page's own parameters stay."""
         left = (kept for kept in question.filters.get(name, ()) if (kept or UNKNOWN) != value)
         return query_string([*question.with_filter(name, *left).pairs(), *kept, *always])
 

@@ -1,4 +1,4 @@
-"""The latency page's panel "What is different about the slow ones?", a fragment of its own: it is asked for after the figures."""
+"""The latency page's panel "What is different about the slow ones?", a fragment that is requested after the figures."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -39,7 +39,7 @@ def latency_explain(request: HttpRequest) -> HttpResponse:
 
 
 def causes_context(question: Question, causes: Causes, view: Mapping[str, str]) -> dict[str, Any]:
-    """The known causes that show, and what could not show. Pure but for URL names."""
+    """The known causes that the figures show, and the figures that are missing."""
     return {
         "causes": [
             {
@@ -58,7 +58,7 @@ def causes_context(question: Question, causes: Causes, view: Mapping[str, str]) 
 
 
 def evidence(figure: Evidence) -> dict[str, str]:
-    """A figure in words, beside what it would be otherwise."""
+    """A figure with its unit, beside its expected value."""
     expected = "" if figure.expected is None else PAGE.figure(figure.expected, figure.unit)
     return {"what": figure.what, "value": PAGE.figure(figure.value, figure.unit), "expected": expected}
 
@@ -66,7 +66,7 @@ def evidence(figure: Evidence) -> dict[str, str]:
 def explain_context(
     question: Question, slow: Slow, region: Region, explanation: Explanation, view: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Sentences' parts, from the store's answer. `view`: what links back to the page carry along. Pure but for URL names."""
+    """Parts of sentences, from the store's answer. `view`: parameters that links back to the page keep."""
     return {
         "which": which(slow, region),
         "of_region": slow.region is not None,
@@ -104,7 +104,7 @@ def which(slow: Slow, region: Region) -> str:
 
 
 def finding(question: Question, difference: Finding, view: Mapping[str, str]) -> dict[str, Any]:
-    """A finding with where it leads."""
+    """A finding with its link."""
     return {
         "found": difference,
         "name": NAMES.get(difference.dimension, difference.dimension),

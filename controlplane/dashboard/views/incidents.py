@@ -1,4 +1,4 @@
-"""Incidents: all of them, one, one as Markdown, and what people do with them."""
+"""Incidents: the list, one, one as Markdown, and the actions on them."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -31,7 +31,7 @@ FILTERS = ("owner", "severity", "objective", "component", "model")
 
 
 def incidents(request: HttpRequest) -> HttpResponse:
-    """`status` (open by default), and `owner`, `severity`, `objective`, `model`: the URL is what is shown."""
+    """`status` (open by default), and `owner`, `severity`, `objective`, `model`: the URL holds all filters."""
     status, now = request.GET.get("status", "open"), timezone.now()
     chosen = {name: request.GET[name] for name in FILTERS if request.GET.get(name)}
     open_ones = list(Incident.objects.exclude(status=Incident.Status.RESOLVED))
@@ -64,7 +64,7 @@ def incidents(request: HttpRequest) -> HttpResponse:
 
 
 def unjudged(now: datetime) -> str:
-    """That nobody can know what should be open; empty where objectives are judged."""
+    """A warning if objectives are not evaluated, else empty."""
     seen = evaluation()
     if seen.judged_at is None:
         return "Objectives have not been judged yet."
@@ -93,7 +93,7 @@ def incident(request: HttpRequest, number: int) -> HttpResponse:
 
 
 def incident_markdown(request: HttpRequest, number: int) -> HttpResponse:
-    """A postmortem's beginning: what was known, what was done, when and by whom."""
+    """A draft of a postmortem: what was known, what was done, when and by whom."""
     row = get_object_or_404(Incident, pk=number)
     return HttpResponse(postmortem(row), content_type="text/markdown; charset=utf-8")
 
@@ -106,7 +106,7 @@ def acknowledge(request: HttpRequest, number: int) -> HttpResponse:
 
 @require_POST
 def resolve(request: HttpRequest, number: int) -> HttpResponse:
-    """Asks first: without `confirmed` in the form, a page with the question. A browser with scripts has asked in a dialog."""
+    """Without `confirmed` in the form, shows a page that asks for it. A browser with scripts asks in a dialog."""
     rights.require(request.user, rights.ACT)
     if not request.POST.get("confirmed"):
         row = get_object_or_404(Incident, pk=number)
@@ -149,7 +149,7 @@ def _done(
 
 
 def _back(request: HttpRequest, number: int) -> HttpResponse:
-    """To where the form was, if that is one of our own pages."""
+    """Redirects to the page of the form, if it is on this server."""
     target = request.POST.get("next", "")
     if not url_has_allowed_host_and_scheme(target, {request.get_host()}, request.is_secure()):
         target = reverse("incident", args=[number])

@@ -128,7 +128,7 @@ def data_context(
     points: Sequence[LatencyPoint],
     step: int,
 ) -> dict[str, Any]:
-    """Everything below the filter bar, from the store's answers. Pure but for URL names."""
+    """Everything below the filter bar, from the store's answers."""
     window = question.range.window
     hrefs = [links.requests(step_question(question, start, step)) for start in grid(window.from_ns, window.to_ns, step)]
     summary = headline(report, by_model, question.quantile)
@@ -155,7 +155,7 @@ def data_context(
 def group_context(
     question: Question, groups: Mapping[str, Group], by: Dimension, own: list[tuple[str, str]]
 ) -> dict[str, Any]:
-    """The second table: the same figures for each value of a dimension: those that answered nothing first, then the slowest."""
+    """The second table: the same figures for each value of a dimension: values without answers first, then the slowest."""
     ranked = sorted(groups.items(), key=lambda group: -getattr(group[1].e2e_ms, question.quantile, math.inf))
     shown = []
     for value, report in ranked[:GROUP_ROWS]:

@@ -1,4 +1,4 @@
-"""The HTTP side of the live socket's path: a name to link to, and a word for whoever asks without upgrading."""
+"""The HTTP side of the live socket's path: its URL, and an answer to requests that do not upgrade."""
 
 from django.http import HttpRequest, HttpResponse
 

@@ -1,4 +1,4 @@
-"""Who eats an objective's budget: the stages that bad requests spent more on, and the requests' own kinds."""
+"""What uses an objective's error budget: the stages on which bad requests spent more, and the segments they are in."""
 
 import time
 from typing import Any, cast
@@ -78,7 +78,7 @@ def burned(shown: ObjectiveStatus, judged: Cut, over: str) -> dict[str, Any]:
 
 
 def segments(total: Split, split: dict[str, dict[str, Split]], about: Question) -> list[dict[str, Any]]:
-    """The values with most bad requests that are worse than the whole, or hold nearly all of it; the most telling first."""
+    """The values with most bad requests that are worse than the whole, or hold nearly all of it; the most significant first."""
     bad_requests = total.chosen.requests
     requests = bad_requests + total.rest.requests
     rows = []

@@ -1,4 +1,4 @@
-"""What pages about objectives share: how states look, and burn rates as rows."""
+"""Shared by the pages of objectives: icons of states, and burn rates as rows."""
 
 from typing import Any
 
@@ -14,13 +14,13 @@ STATE_LOOKS = {
     "unknown": ("○", "muted", "unknown"),
     "disabled": ("◼", "muted", "disabled"),
 }
-"""Icon, colour class and word. Only what is known to hold is green."""
+"""Icon, colour class and word. Only a known good state is green."""
 
 INCIDENT_STATES = {"open": ("▲", "bad"), "acknowledged": ("◐", "warn"), "resolved": ("✓", "good")}
 
 
 def rates(status: ObjectiveStatus) -> list[dict[str, Any]]:
-    """Each burn window with its threshold and both rates, as people read them; `never` where even an outage stays below it."""
+    """Each burn window with its threshold and both rates; `never` if even a total outage stays below the threshold."""
     return [
         {
             "severity": verdict["severity"],

@@ -1,4 +1,4 @@
-""" "Would have paged": a draft of an objective over recorded history, beside what is saved. Everything it shows is in its URL."""
+"""Replays a draft of an objective over recorded history, beside the saved one. The URL holds the whole draft."""
 
 import time
 from dataclasses import replace
@@ -89,7 +89,7 @@ def address(saved: StoredObjective | None, given: QueryDict, **own: str) -> str:
 
 
 def beside(draft: Objective, saved: StoredObjective | None) -> dict[str, Objective]:
-    """What it is compared with: as it is saved, else with the workbook's windows; where that is the same it stands alone."""
+    """What it is compared with: the saved one, else the draft with the workbook's windows; nothing if they are equal."""
     before = saved.to_objective() if saved else None
     if before is not None:
         same = {"slug", "name", "revision", "owner", "runbook", "labels", "description"}

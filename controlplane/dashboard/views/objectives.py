@@ -1,4 +1,4 @@
-"""Objectives: which are in danger, how fast each burns, and who eats its budget."""
+"""Objectives with their error budgets and burn rates."""
 
 import time
 from collections.abc import Mapping
@@ -94,7 +94,7 @@ def objective(request: HttpRequest, slug: str) -> HttpResponse:
 
 
 def row(status: ObjectiveStatus) -> dict[str, Any]:
-    """A row with what a template cannot work out."""
+    """The values of a row that a template cannot compute."""
     objective = _objective(status.row)
     look = "empty" if status.is_empty else status.severity if status.state == "firing" else status.state
     icon, tone, word = STATE_LOOKS[look]
@@ -144,7 +144,7 @@ def question(scope: Mapping[str, str], back: str) -> Question:
 
 
 def _chart(objective: Objective, shown: ObjectiveStatus) -> dict[str, Any]:
-    """The burn-down; without the store, that it is away, and the rest of the page stays."""
+    """The burn-down; without the store, a note that it does not answer."""
     now_ns = time.time_ns()
     span = range_of(objective, now_ns)
     maintained = queries.maintenance_in(objective, span)

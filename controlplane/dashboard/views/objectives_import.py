@@ -1,4 +1,4 @@
-"""Objectives as code by hand: paste or upload OpenSLO, see what is wrong by line and what applying would do, and apply it."""
+"""Applies pasted or uploaded OpenSLO: shows the problems by line and the planned steps first."""
 
 from typing import Any
 
@@ -52,7 +52,7 @@ def objectives_import(request: HttpRequest) -> HttpResponse:
 
 
 def sent(request: HttpRequest) -> tuple[str, str]:
-    """The text of the files that were chosen, else what was pasted; and what is wrong with them."""
+    """The text of the uploaded files, else the pasted text; and what is wrong with it."""
     files = request.FILES.getlist("files")
     if not files:
         return request.POST.get("text", "").replace("\r\n", "\n"), ""

@@ -1,4 +1,4 @@
-"""The overview: is everything up, is it busy, is it slow; each number leads to the page that explains it."""
+"""The overview: whether components are up, how busy they are and how slow. Each number links to its page."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from controlplane.dashboard.core.figures.spark import spark
 from controlplane.dashboard.failures import words
 from controlplane.dashboard.incident_page import row as one_incident
 from controlplane.dashboard.views.common import is_fragment, ledger_freshness, page, question_of
-from controlplane.fleet.core.stack import Row
+from controlplane.fleet.core.stack import RATE_FIGURES, Row
 from controlplane.incidents.decide.rows import SHOULD_NOTIFY
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.delivery.health.health import health
@@ -36,17 +36,17 @@ STATE_LOOKS = {
     "stale": ("▲", "warn"),
     "unknown": ("○", "muted"),
 }
-"""Icon and colour class of a component's state; the word stands beside them. Only what is known to be up is green."""
+"""Icon and colour class of a component's state; the word stands beside them. Only a component that is known to be up is green."""
 DOES = {"gateway": ("requests", "errors"), "cache": ("commands", ""), "telemetry": ("spans", "refused")}
-"""What a kind of process does, and what it calls a failure."""
-SHOWN_ALREADY = frozenset({"requests_per_s", "commands_per_s", "errors_per_s"})
+"""What a kind of process handles, and what its failures are called."""
+SHOWN_ALREADY = frozenset({"requests_per_s", "errors_per_s", *RATE_FIGURES.values()})
 UNITS = {"_per_s": PAGE.rate, "_bytes": PAGE.size, "_ms": PAGE.ms, "_ratio": PAGE.share}
 """How a figure is written, by the unit at the end of its name."""
 
 
 @page
 def overview(request: HttpRequest) -> HttpResponse:
-    """Shows the components even while the store is away: then most of all."""
+    """Shows the components also while the store does not answer."""
     question, now_ns = question_of(request)
     stack = serving_stack()
     context: dict[str, Any] = {
@@ -87,7 +87,7 @@ def incidents_context() -> dict[str, Any]:
 
 
 def component(row: Row) -> dict[str, Any]:
-    """A row of the stack with what a template cannot work out."""
+    """The values of a row that a template cannot compute."""
     now = parse({}, time.time_ns())
     dimension: Dimension = "pool" if row.kind == "pool" else "replica"
     href = links.latency(now.with_filter(dimension, row.name)) if row.kind in ("pool", "replica") else ""
@@ -97,7 +97,7 @@ def component(row: Row) -> dict[str, Any]:
 
 
 def figures(row: Row) -> list[tuple[str, str]]:
-    """The figures that an observation brought beyond the columns, in their units."""
+    """The figures of an observation that have no column, with their units."""
     return [
         (name, text)
         for key, value in sorted(row.figures.items())
@@ -176,7 +176,7 @@ def numbers(
 
 
 def requests_note(question: Question, requests: int, covered_ns: int) -> str:
-    """How many, and over which time where the ledger does not go back as far as was asked."""
+    """How many, and over which time if the ledger begins later than the range."""
     if not covered_ns:
         return "the ledger is empty"
     begins_ns = question.range.window.to_ns - covered_ns
@@ -187,7 +187,7 @@ def requests_note(question: Question, requests: int, covered_ns: int) -> str:
 
 
 def errors_note(errors: int, failed: Sequence[Failure]) -> str:
-    """How many failed, and most of them for which reason."""
+    """How many failed, and the most frequent reason."""
     if not failed:
         return f"{PAGE.count(errors)} requests"
     first = failed[0]

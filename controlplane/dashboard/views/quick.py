@@ -28,7 +28,7 @@ class Place(NamedTuple):
 
 @page
 def quick(request: HttpRequest) -> HttpResponse:
-    """`?text=`: what matches. The store being away leaves the pages."""
+    """`?text=`: what matches. Without the store, only pages match."""
     text = request.GET.get("text", "").strip()[:200]
     question, now_ns = question_of(request)
     try:
@@ -39,7 +39,7 @@ def quick(request: HttpRequest) -> HttpResponse:
 
 
 def places(text: str, question: Question, values: dict[Dimension, list[str]]) -> list[Place]:
-    """Where `text` may mean to go, the likeliest first. Every word of it must occur."""
+    """The places that match all words of `text`, the likeliest first."""
     if TRACE_ID.fullmatch(text.lower()):
         return [Place(text.lower(), "trace", links.trace(text.lower()))]
     everywhere = [

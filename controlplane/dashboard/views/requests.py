@@ -1,4 +1,4 @@
-"""The list of requests: slowest first, each a link to where its time went."""
+"""The list of requests: slowest first, each with a link to its trace."""
 
 from typing import Any, cast
 
@@ -76,7 +76,7 @@ def requests(request: HttpRequest) -> HttpResponse:
 
 
 def rows(ledger_rows: list[LedgerRow]) -> list[dict[str, Any]]:
-    """Rows with what a template cannot work out: bars share one scale, the longest request of the page."""
+    """The values of rows that a template cannot compute. The bars share one scale: the longest request of the page."""
     longest = max((row.e2e_ns for row in ledger_rows), default=0)
     return [
         {

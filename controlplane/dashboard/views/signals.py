@@ -1,4 +1,4 @@
-"""Metrics as they came in: which targets are up, which metrics there are, and one of them over time."""
+"""Received metrics: the state of targets, the metrics by name, and one metric over time."""
 
 import time
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from controlplane.telemetry.query.core.timerange import TimeRange
 from controlplane.telemetry.store.read.exemplars import ExemplarsFound
 
 MOST_LINES = 8
-"""Four colours, solid and dashed: more cannot be told apart."""
+"""Four colours, solid and dashed: more cannot be distinguished."""
 MOST_ROWS = 100
 MOST_EVENTS = 50
 LOOKS = {"up": ("●", "good"), "down": ("✕", "bad"), "stale": ("▲", "warn")}
@@ -95,7 +95,7 @@ def range_context(path: str, signal: Signal) -> dict[str, Any]:
 
 
 def targets_context(targets: Sequence[TargetState], events: Sequence[TargetEvent], now_ns: int) -> dict[str, Any]:
-    """Targets, those that need a look first, and when they went down and came back. Pure."""
+    """Targets, the unhealthy ones first, and when they went down and up."""
     rows = sorted((target_row(each, now_ns) for each in targets), key=lambda row: (row["order"], row["target"].job))
     return {
         "targets": rows,
@@ -108,7 +108,7 @@ def targets_context(targets: Sequence[TargetState], events: Sequence[TargetEvent
 
 
 def target_row(target: TargetState, now_ns: int) -> dict[str, Any]:
-    """A target as it is known now: what was up and has not been tried since is stale, not up."""
+    """A target as it is known now: a target that was up and was not scraped since is stale."""
     age_s = max(0.0, (now_ns - target.time_ns) / 1e9)
     state = metrics.target_state(target, age_s)
     icon, tone = LOOKS[state]
@@ -129,7 +129,7 @@ def target_row(target: TargetState, now_ns: int) -> dict[str, Any]:
 def metric_context(
     path: str, signal: Signal, newest: Sequence[Newest], drawn: Drawn | None, linked: ExemplarsFound, now_ns: int
 ) -> dict[str, Any]:
-    """One metric: its chart, the series behind it and the same figures as a table. Pure but for URL names."""
+    """One metric: its chart, the series behind it and the same figures as a table."""
     names = varying([each.info for each in newest])
     shown = drawn.shown if drawn else signal.shown or "value"
     unit = unit_of(newest[0].info) if newest else ""
@@ -185,7 +185,7 @@ def metric_context(
 
 
 def exemplar_context(drawn: Drawn | None, linked: ExemplarsFound) -> dict[str, Any]:
-    """Exemplars as a table, each with its trace. Pure but for URL names."""
+    """Exemplars as a table, each with its trace."""
     names = varying([each.info for each in linked.shown])
     return {
         "exemplar_names": names,
@@ -204,7 +204,7 @@ def exemplar_context(drawn: Drawn | None, linked: ExemplarsFound) -> dict[str, A
 
 
 def diamonds(drawn: Drawn, linked: ExemplarsFound) -> Diamonds | None:
-    """Exemplars on the chart; None where there are none, or their values mean nothing there. Pure but for URL names."""
+    """Exemplars on the chart; None where there are none, or their values mean nothing there."""
     if not linked.shown or not drawn.lines:
         return None
     info = drawn.lines[0].info
@@ -246,7 +246,7 @@ def varying(series: Sequence[SeriesInfo]) -> list[str]:
 
 
 def label(info: SeriesInfo, names: Sequence[str]) -> str:
-    """A series in a few words."""
+    """A short name of a series."""
     return " · ".join(info.labels[name] for name in names if name in info.labels) or info.metric
 
 
@@ -266,7 +266,7 @@ def measured_unit(info: SeriesInfo) -> str:
 
 
 def measurement(value: float, unit: str) -> str:
-    """One measurement with its unit; of a duration as many digits as it deserves."""
+    """One measurement with its unit; a duration in the unit that fits it."""
     return PAGE.ms(value * 1000) if unit == "s" and abs(value) < 3600 else PAGE.figure(value, unit)
 
 

@@ -1,4 +1,4 @@
-"""Silences: those that hold, those to come, those that are over; and a new one."""
+"""Silences: current, future and past ones, and the form for a new one."""
 
 from datetime import datetime, timedelta
 from typing import Any

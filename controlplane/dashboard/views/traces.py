@@ -90,7 +90,7 @@ def ledger(row: LedgerRow) -> list[dict[str, Any]]:
 
 
 def facts(row: LedgerRow) -> list[tuple[str, str]]:
-    """The ledger's other columns that say something."""
+    """The ledger's other columns that are not empty."""
     tokens_per_s = (
         (row.output_tokens - 1) * 1e9 / row.decode_ns
         if row.output_tokens and row.output_tokens > 1 and row.decode_ns

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from django.test import Client
 
+from controlplane.api.app import api
 from controlplane.telemetry.ledger.row import STAGES
 from tests.support.web.served import Filled
 
@@ -87,6 +88,12 @@ def test_groups_are_reports_of_their_own_that_add_up(caller: Client, served: Fil
         model: len(served.of(model=model)) for model in ("chat-large", "chat-small")
     }
     assert found["groups"]["chat-large"]["e2e_ms"]["p95"] > found["groups"]["chat-small"]["e2e_ms"]["p95"]
+
+
+def test_the_document_says_which_replica_a_request_counts_for() -> None:
+    parameters = api.get_openapi_schema()["paths"]["/api/v1/latency"]["get"]["parameters"]
+    [group_by] = [parameter for parameter in parameters if parameter["name"] == "group_by"]
+    assert "By `replica`: that of the last attempt" in group_by["description"]
 
 
 def test_a_range_without_requests_has_nulls_and_no_zeros(caller: Client, served: Filled) -> None:

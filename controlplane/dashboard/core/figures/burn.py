@@ -1,4 +1,4 @@
-"""The burn-rate chart of an incident as SVG shapes: small, drawn by the server, the same without scripts. Pure."""
+"""The burn-rate chart of an incident as SVG shapes: small, drawn by the server, the same without scripts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

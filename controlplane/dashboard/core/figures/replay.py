@@ -1,4 +1,4 @@
-"""Burn rates against their thresholds over recorded history, what was left of the budget, and whom it would have told."""
+"""Burn rates against their thresholds over recorded history, what was left of the budget, and the pages it would have sent."""
 
 from collections.abc import Sequence
 
@@ -153,7 +153,7 @@ def _steps(replay: Replay) -> tuple[list[float], npt.NDArray[np.int64]]:
 
 
 def _highest(values: npt.NDArray[np.float64], cut: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Of each drawn point's steps: a spike stays to be seen. nan only where all of them are."""
+    """Of each drawn point's steps: a spike stays visible. nan only where all of them are."""
     if not len(cut):
         return np.zeros(0)
     highest: npt.NDArray[np.float64] = np.fmax.reduceat(values, cut)

@@ -1,4 +1,4 @@
-"""A sparkline as an SVG path: the shape of a quarter of an hour in the height of a word. Pure."""
+"""A sparkline as an SVG path: values over time in the height of a line."""
 
 from collections.abc import Sequence
 
