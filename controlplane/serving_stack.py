@@ -1,4 +1,4 @@
-"""The serving stack as it really is now: the fleet's inventory and observations beside what the ledger saw. For overview and API."""
+"""Combines the fleet's inventory, its observations and the ledger into the state of the serving stack, for the overview and the API."""
 
 import time
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ the time since its first request."""
 
 
 def serving_stack() -> list[Row]:
-    """A row for each process, pool and replica. The store being away leaves what was observed."""
+    """A row for each process, pool and replica. Without the store, only observations."""
     now_ns = time.time_ns()
     now = datetime.fromtimestamp(now_ns / 1e9, UTC)
     processes = rows(pool_entries(), observations(), _ledger(now_ns), now, settings.CONFIG.stale_after_s)
@@ -30,7 +30,7 @@ def serving_stack() -> list[Row]:
 
 
 def paging_row(health: paging.Health) -> Row:
-    """Whether pages go out: the outbox says, whoever sends them."""
+    """The state of delivery, from the outbox."""
     figures = {"waiting": float(health.figures.pending)}
     if health.share_within_30s_1d is not None:
         figures["within_30_s_ratio"] = health.share_within_30s_1d

@@ -78,7 +78,7 @@ def test_a_page_says_how_fast_it_burns_and_who_eats_the_budget(page: Page, shoot
     pages.drawn(page)
     expect(page.locator(".sentence")).to_contain_text("the budget is gone")
     expect(page.get_by_role("region", name="Burn rates")).to_contain_text("▲ page")
-    burned = page.get_by_role("region", name="Who eats the budget")
+    burned = page.get_by_role("region", name="What uses the error budget")
     expect(burned).to_contain_text("requests were bad")
     expect(burned.locator(".stage").first).to_contain_text("%")
     expect(page.get_by_role("region", name="Revisions")).to_contain_text("indicator")
@@ -91,7 +91,7 @@ def test_from_the_list_by_keyboard_to_a_bad_request(page: Page) -> None:
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     page.wait_for_url("**/objectives/*")
-    trace = page.get_by_role("region", name="Who eats the budget").locator("a.mono").first
+    trace = page.get_by_role("region", name="What uses the error budget").locator("a.mono").first
     trace.click()
     page.wait_for_url("**/traces/**")
 

@@ -77,7 +77,7 @@ def test_the_panel_says_them_and_leads_to_what_to_do(
     assert "Known cause sick-replica : sick-2 of sick-pool takes 4.0 times as long" in text
     assert "sick-2: model time per token 80.0 ms (without it 20.0 ms)" in text
     assert "mean batch 1.40 requests (without it 16 requests)" in text
-    assert "Not measured, so no cause is concluded from it:" in text and "GPU utilisation" in text
+    assert "Not measured, and not used for causes:" in text and "GPU utilisation" in text
     [link] = re.findall(r'href="([^"]+)"><strong>sick-replica', page)
     remedies = reader.get(link.partition("#")[0]).content.decode()
     assert 'id="sick-replica"' in remedies and "Drain it: nothing is lost." in remedies

@@ -38,7 +38,7 @@ def test_an_attribute_of_a_span_leads_to_all_requests_that_have_it(
     assert query["attribute"] == "weir.tenant=support"
     alike = page(reader, "/requests", **served.range, attribute=query["attribute"], limit=200)
     assert alike.count("<tr data-row") == min(200, len(served.of(tenant="support"))) > 1
-    assert 'title="Lift this condition">weir.tenant=support' in alike
+    assert 'title="Remove this condition">weir.tenant=support' in alike
     inner = {"attribute": ["triton.model_name=chat-small", "weir.tenant=support"]}
     found = caller.get("/api/v1/requests", served.range | inner | {"limit": "1000"}).json()["rows"]
     misses = [row for row in served.of(tenant="support", model="chat-small") if row.cache_outcome == "miss"]

@@ -41,7 +41,7 @@ def words(reader: Client, path: str, **asked: str) -> str:
 
 def test_the_latency_page_says_what_was_not_measured(reader: Client, lost: dict[str, str]) -> None:
     said = words(reader, "/latency", **lost, tenant="half")
-    assert "Of 10 of 20 answered requests no spans of the server are here" in said
+    assert "Of 10 of 20 answered requests the server's spans are missing" in said
     assert "queue ≥ 13.0 µs" in said
     said = words(reader, "/latency", **lost, tenant="all")
     assert "network not measured" in said
@@ -61,7 +61,7 @@ def test_a_trace_says_it_of_its_own_request_and_names_each_attempt(reader: Clien
     said = words(reader, f"/traces/{6 * 10**7 + 30:032x}")
     assert "network not measured" in said
     assert "at the server not measured" in said
-    assert "No spans of the server are in this trace" in said
+    assert "The server's spans are missing" in said
     assert "one: unavailable after 5.97 s, tried again" in said
     assert "failed attempts" in said
     assert "not measured" not in words(reader, f"/traces/{6 * 10**7 + 1:032x}")

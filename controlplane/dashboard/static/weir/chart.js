@@ -1,9 +1,9 @@
-// What every chart shares: the server's figure in the theme's colours, and dragging across it as a change of the URL.
+// Shared by all charts: the server's figure in the theme's colours, and dragging, which changes the URL.
 "use strict";
 (() => {
   const config = { displayModeBar: false, doubleClick: false, responsive: true, showTips: false, scrollZoom: false };
 
-  /** `value` with every `var(--name)` replaced by what the theme says. */
+  /** `value` with every `var(--name)` replaced by the theme's value. */
   function themed(value, style) {
     if (typeof value === "string") {
       const name = /^var\((--[\w-]+)\)$/.exec(value);

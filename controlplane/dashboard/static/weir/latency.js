@@ -70,7 +70,7 @@
     htmx.ajax("GET", rows.dataset.path + location.search, { target: rows, swap: "innerHTML" });
   }
 
-  // What is different about the slow ones: asked for after the figures; of the same question not more often than needed, nor while it is read.
+  // What is different about the slow ones: requested after the figures; not again for the same question while it is fresh, nor while the pointer is on it.
   const explanation = document.getElementById("explain");
   const EXPLAIN_MS = 10000;
   let explained = "", explainedAt = 0;

@@ -24,7 +24,7 @@
     });
   }
 
-  /** Where the exemplar under the pointer leads. Hovering names what is near in time; only what is really hit is meant. */
+  /** The link of the exemplar under the pointer. Hovering also reports near ones; only a hit counts. */
   function exemplarAt(chart, event) {
     const { left, top } = chart.getBoundingClientRect();
     for (const { customdata, x, y, yaxis } of chart.data) {

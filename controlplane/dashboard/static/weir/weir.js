@@ -1,4 +1,4 @@
-// What every page has: theme, keyboard, dialogs, partial navigation, freshness, live updates. No framework; htmx swaps fragments.
+// On every page: theme, keyboard, dialogs, partial navigation, freshness, live updates. No framework; htmx swaps fragments.
 "use strict";
 (() => {
   const root = document.documentElement;
@@ -94,18 +94,18 @@
     if (links[next]) links[next].scrollIntoView({ block: "nearest" });
   });
 
-  // Resolving asks first: the form's own post goes out from the dialog.
+  // Resolving asks in a dialog, which posts the form.
   document.addEventListener("submit", (event) => {
     const form = event.target, dialog = byId("resolve");
     if (!dialog || !form.matches("form[data-resolve]")) return;
     event.preventDefault();
-    const asked = dialog.querySelector("form");
-    asked.action = form.action;
-    asked.elements.next.value = form.elements.next.value;
-    asked.elements.note.value = "";
+    const question = dialog.querySelector("form");
+    question.action = form.action;
+    question.elements.next.value = form.elements.next.value;
+    question.elements.note.value = "";
     dialog.querySelector("[data-what]").textContent = form.dataset.resolve;
     dialog.showModal();
-    asked.elements.note.focus();
+    question.elements.note.focus();
   });
   document.addEventListener("click", (event) => {
     const closer = event.target.closest("dialog [data-close]");
@@ -154,22 +154,22 @@
   document.addEventListener("htmx:beforeSwap", () => { const row = document.querySelector("tr.at"); kept = row ? row.id : ""; });
   document.addEventListener("htmx:afterSwap", () => { const row = kept && byId(kept); if (row) row.classList.add("at"); });
 
-  // Parts of the data come after it: until all are there the page keeps its height, or the browser would scroll it up.
-  let asked = 0;
+  // Parts of the data arrive later. The page keeps its height until then, or the browser would scroll up.
+  let requests = 0;
   document.addEventListener("htmx:beforeSwap", (event) => { if (data && event.target === data) data.style.minHeight = `${data.offsetHeight}px`; });
-  document.addEventListener("htmx:beforeRequest", () => { asked += 1; });
+  document.addEventListener("htmx:beforeRequest", () => { requests += 1; });
   document.addEventListener("htmx:afterRequest", () => {
-    asked -= 1;
-    if (!asked && data) requestAnimationFrame(() => { if (!asked) data.style.minHeight = ""; });
+    requests -= 1;
+    if (!requests && data) requestAnimationFrame(() => { if (!requests) data.style.minHeight = ""; });
   });
 
-  // A fragment that answers 4xx or 5xx says what is wrong: show it.
+  // A fragment that answers 4xx or 5xx explains the error: show it.
   document.addEventListener("htmx:beforeSwap", (event) => {
     const status = event.detail.xhr.status;
     if (status === 400 || status === 404 || status === 503) { event.detail.shouldSwap = true; event.detail.isError = false; }
   });
 
-  // Freshness: the age of the data grows while nobody looks; what is old is never green.
+  // Freshness: the age of the data grows between updates. Old data is never green.
   const LOOKS = { fresh: ["●", "live"], ageing: ["◐", "quiet"], stale: ["▲", "stale"], none: ["○", "no data"] };
   let skew = 0; // the server's clock minus ours, ms
   const live = () => document.querySelector(".freshness[data-live]");
@@ -194,8 +194,8 @@
     line.querySelector(".link").textContent = connected ? "" : "· no live link, asking every 10\u202fs";
   }
 
-  // Live: told over a socket that something changed, a page asks again for what it shows; without a socket it asks every 10 s.
-  // What arrives without requests (data-every-ms on the page) is asked for that often in any case. Asking may take a tenth of the time:
+  // Live: a message on the socket says that something changed, and the page requests its data again; without a socket it polls every 10 s.
+  // What arrives without requests (data-every-ms on the page) is requested that often in any case. Requests may take a tenth of the time:
   // a page over a long range, left open on a wall, must not keep the store busy.
   const REFRESH_MS = 2000, POLL_MS = 10000, REST = 10;
   const rest = (least) => Math.max(least, REST * took);
@@ -233,7 +233,7 @@
       if (event.target !== data) return;
       readSkew();
       tick();
-      const said = [...data.querySelectorAll(".failed, .sentence")].map((one) => one.textContent.replace(/\s+/g, " ").trim());
+      const said = [...data.querySelectorAll(".failed, .sentence")].map((sentence) => sentence.textContent.replace(/\s+/g, " ").trim());
       if (said.length && showing !== load.said) { load.said = showing; say(said.join(" ")); }
     });
     connect();
