@@ -228,7 +228,12 @@ def chart(incident: Incident, attribution: Mapping[str, Any]) -> BurnChart | Non
     marks += [(int(incident.opened_at.timestamp() * SECOND_NS), "opened")]
     marks += [(change["at_ns"], change["summary"]) for change in (attribution.get("changes") or [])[:1]]
     return burn_chart(
-        attribution["steps"], attribution["step_s"], page_text.quantile(incident.definition), marks, from_ns, to_ns + SECOND_NS
+        attribution["steps"],
+        attribution["step_s"],
+        page_text.quantile(incident.definition),
+        marks,
+        from_ns,
+        to_ns + SECOND_NS,
     )
 
 

@@ -10,6 +10,9 @@ from pytest_django import Settings
 
 from controlplane.web.health import _answers
 from tests.support.web.people import on_call
+from tests.support.web.served import away, caller, filled, reader, served
+
+__all__ = ["away", "caller", "filled", "reader", "served"]
 
 
 @pytest.fixture(scope="session")

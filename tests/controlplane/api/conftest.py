@@ -1,3 +1,3 @@
-from tests.support.web.served import annex, annexed, away, caller, filled, fresh, reader, served
+from tests.support.web.served import annex, annexed, fresh
 
-__all__ = ["annex", "annexed", "away", "caller", "filled", "fresh", "reader", "served"]
+__all__ = ["annex", "annexed", "fresh"]

@@ -8,9 +8,6 @@ from controlplane.incidents.notify.delivery.core.retry import Policy
 from controlplane.incidents.notify.delivery.send.sender import Sender
 from tests.support.incidents.pagerduty import PagerDuty
 from tests.support.incidents.sender import QUICK, StartSender
-from tests.support.web.served import away
-
-__all__ = ["away", "stand_in", "start_sender"]
 
 
 @pytest.fixture
