@@ -31,7 +31,7 @@ def test_it_says_how_often_the_saved_objective_would_have_paged(
     status, text = get(reader, saved="large", **served.hour)
     assert status == 200
     assert '<strong>Large model</strong> would have paged <strong class="bad">✕ 1 time</strong>' in text
-    assert "windows and budget count what was before as no requests, as the controller does" in text
+    assert "windows and budget count no requests before it, as the controller does" in text
     assert " min of 30 days</strong>." in text
 
 

@@ -122,7 +122,7 @@ def test_who_ate_the_budget_is_asked_of_the_ledger(teammate: Client, fresh: Fill
 
 def test_a_histogram_has_no_requests_to_blame(teammate: Client, served: Filled) -> None:
     save_objective(Objective("vllm", "vLLM", Histogram("vllm:x", 0.5), 0.9), who="olga")
-    assert "a histogram keeps counts, not requests" in text(teammate.get("/objectives/vllm/burned")).lower()
+    assert "a histogram has counts and no requests" in text(teammate.get("/objectives/vllm/burned")).lower()
     assert teammate.get("/objectives/vllm").status_code == 200
 
 
