@@ -9,10 +9,14 @@ from django.test import Client
 from pytest_django import Settings
 
 from controlplane.web.health import _answers
+from tests.support.telemetry.store_fixtures import databases, dsn, front_dsn, store
 from tests.support.web.people import on_call
-from tests.support.web.served import away, caller, filled, reader, served
+from tests.support.web.served import annex, annexed, away, caller, filled, fresh, reader, served
 
-__all__ = ["away", "caller", "filled", "reader", "served"]
+__all__ = [
+    "annex", "annexed", "away", "caller", "databases", "dsn", "filled", "fresh", "front_dsn", "reader", "served", "store",
+]  # fmt: skip
+"""Fixtures of all tests of the control plane. Imported here alone, each is made once in a session."""
 
 
 @pytest.fixture(scope="session")

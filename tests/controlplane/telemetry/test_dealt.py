@@ -19,10 +19,9 @@ from controlplane.telemetry.core.spans import CLIENT, INTERNAL, SERVER
 from controlplane.telemetry.ingest.otlp.rejoin import Home, moved
 from controlplane.telemetry.ledger import LedgerRow, close
 from controlplane.telemetry.store import Store
+from tests.support.telemetry.embedded_store import dsn_of, store_process
 from tests.support.telemetry.otlp_payloads import MS, pair, spans_in
 from tests.support.telemetry.process import Run, Running, eventually
-
-from .store.conftest import dsn_of, start
 
 KILLS = int(os.environ.get("WEIR_KILLS", "4"))
 SEED = int(os.environ.get("WEIR_KILL_SEED", time.time_ns() % 10**6))
@@ -102,7 +101,7 @@ def send(processes: Sequence[Running], body: bytes, source: random.Random) -> No
 
 @pytest.fixture
 def dsn(tmp_path: Path) -> Iterator[str]:
-    with start(tmp_path / "clickhouse") as process:
+    with store_process(tmp_path / "clickhouse") as process:
         yield dsn_of(process)
 
 

@@ -22,10 +22,9 @@ from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
 from deploy.local.ports import free_port
+from tests.support.telemetry.embedded_store import dsn_of, store_process
 from tests.support.telemetry.process import Run, Running, eventually
 from tests.support.telemetry.sender import SPANS_OF_A_TRACE, Sender
-
-from .store.conftest import dsn_of, start
 
 OUTAGE_S = float(os.environ.get("WEIR_OUTAGE_S", "0"))
 Server = tuple[str, "subprocess.Popen[str]"]
@@ -38,7 +37,7 @@ def server(tmp_path: Path) -> Iterator[Callable[[], Server]]:
     opened: list[Any] = []
 
     def begin() -> Server:
-        opened.append(start(home, "--port", str(port)))
+        opened.append(store_process(home, "--port", str(port)))
         process = opened[-1].__enter__()
         return dsn_of(process), process
 

@@ -8,15 +8,14 @@ import pytest
 
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
+from tests.support.telemetry.embedded_store import dsn_of, store_process
 from tests.support.telemetry.otlp_payloads import request
 from tests.support.telemetry.process import Run, eventually
-
-from .store.conftest import dsn_of, start
 
 
 @pytest.fixture
 def dsn(tmp_path: Path) -> Iterator[str]:
-    with start(tmp_path / "clickhouse") as process:
+    with store_process(tmp_path / "clickhouse") as process:
         yield dsn_of(process)
 
 

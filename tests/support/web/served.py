@@ -1,9 +1,8 @@
 """A real store with a quarter of an hour of traffic in it, put behind the pages and the API, and the two ways in."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from django.test import Client
@@ -13,9 +12,7 @@ from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store, migrate
 from controlplane.telemetry.store.write.withdraw import key_of
-from deploy.local.ports import free_port
-from deploy.local.process import Command, Managed
-from tests.support.telemetry.embedded_store import embedded_store
+from tests.support.telemetry.embedded_store import database_at
 from tests.support.web import traffic
 from tests.support.web.people import on_call
 
@@ -48,18 +45,15 @@ class Filled:
         return [row for row in self.rows if all(getattr(row, name) == value for name, value in columns.items())]
 
 
-def _started(home: Path, start_once: Callable[[Command], Managed]) -> str:
-    """The DSN of a store with its tables."""
-    command, dsn = embedded_store(home, free_port())
-    start_once(command)
+def _migrated(dsn: str) -> str:
     migrate(dsn)
     return dsn
 
 
 @pytest.fixture(scope="session")
-def filled(tmp_path_factory: pytest.TempPathFactory, start_once: Callable[[Command], Managed]) -> Filled:
-    """A store of its own for these tests; filled once."""
-    dsn = _started(tmp_path_factory.mktemp("served-store"), start_once)
+def filled(front_dsn: str) -> Filled:
+    """A database for the tests that only read; filled once."""
+    dsn = _migrated(database_at(front_dsn, "filled"))
     to_ns = time.time_ns()
     from_ns = to_ns - 900 * 10**9
     return Filled(dsn, traffic.fill(Store(dsn), 600, from_ns, to_ns), from_ns, to_ns + 10**9)
@@ -74,9 +68,9 @@ def served(filled: Filled, monkeypatch: pytest.MonkeyPatch) -> Filled:
 
 
 @pytest.fixture(scope="session")
-def annex(tmp_path_factory: pytest.TempPathFactory, start_once: Callable[[Command], Managed]) -> str:
-    """The DSN of a store to which tests may add: what they add to the filled one, others would find there."""
-    return _started(tmp_path_factory.mktemp("annex-store"), start_once)
+def annex(front_dsn: str) -> str:
+    """The DSN of a database to which tests may add. Nothing is added to the filled one, because other tests read it."""
+    return _migrated(database_at(front_dsn, "annex"))
 
 
 @pytest.fixture

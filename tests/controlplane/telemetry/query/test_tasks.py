@@ -7,10 +7,7 @@ from controlplane.celery import app
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.tasks import sort_pieces
 from controlplane.telemetry.store import Store
-from tests.controlplane.telemetry.store.conftest import dsn, front_dsn, store
 from tests.support.telemetry.samples import random_rows
-
-__all__ = ["dsn", "front_dsn", "store"]
 
 
 def test_what_is_scheduled_exists() -> None:

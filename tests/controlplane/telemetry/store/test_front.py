@@ -25,9 +25,8 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from controlplane.telemetry.store import Store, StoreError, StoreUnavailableError
 from controlplane.telemetry.store.dsn import parse_dsn
+from tests.support.telemetry.embedded_store import dsn_of, store_process
 from tests.support.telemetry.samples import HOUR, random_rows
-
-from .conftest import dsn_of, start
 
 
 class Raw:
@@ -257,7 +256,7 @@ def test_the_store_s_errors_are_of_two_families(store: Store, dsn: str) -> None:
 
 
 def test_a_store_that_is_away_is_unavailable_and_comes_back_by_itself(tmp_path: Path) -> None:
-    with start(tmp_path) as process:
+    with store_process(tmp_path) as process:
         dsn = dsn_of(process)
         store = Store(dsn, connect_timeout_s=1)
         assert store.ping()
@@ -267,7 +266,7 @@ def test_a_store_that_is_away_is_unavailable_and_comes_back_by_itself(tmp_path: 
     with pytest.raises(StoreUnavailableError) as away:
         store.newest()
     assert away.value.retry_after_s > 0
-    with start(tmp_path, "--port", str(parse_dsn(dsn).port)) as process:
+    with store_process(tmp_path, "--port", str(parse_dsn(dsn).port)) as process:
         assert dsn_of(process) == dsn  # the password is kept
         assert store.newest() is None
         process.terminate()
@@ -276,7 +275,7 @@ def test_a_store_that_is_away_is_unavailable_and_comes_back_by_itself(tmp_path: 
 def test_killed_at_any_moment_it_opens_again_with_all_it_acknowledged(tmp_path: Path) -> None:
     acknowledged = 0
     for round_ in range(2):
-        with start(tmp_path, "--retention-days", "3650") as process:
+        with store_process(tmp_path, "--retention-days", "3650") as process:
             store = Store(dsn_of(process))
             assert store.latency(HOUR).requests == acknowledged
             for number in range(3):
@@ -287,12 +286,12 @@ def test_killed_at_any_moment_it_opens_again_with_all_it_acknowledged(tmp_path: 
                 )
                 acknowledged += 10
             process.kill()
-    with start(tmp_path, "--retention-days", "3650") as process:
+    with store_process(tmp_path, "--retention-days", "3650") as process:
         assert Store(dsn_of(process)).latency(HOUR).requests == acknowledged
 
 
 def test_a_second_process_on_the_same_folder_is_told_why_it_cannot(tmp_path: Path) -> None:
-    with start(tmp_path) as first:
+    with store_process(tmp_path) as first:
         dsn_of(first)
         second = subprocess.run(
             [*first.args, "--port", "0"],
@@ -310,7 +309,7 @@ def test_a_taken_port_is_said_in_a_sentence(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        with start(tmp_path, "--port", str(taken.getsockname()[1]), stderr=subprocess.PIPE) as process:
+        with store_process(tmp_path, "--port", str(taken.getsockname()[1]), stderr=subprocess.PIPE) as process:
             _, text = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "address already in use" in text
@@ -318,7 +317,7 @@ def test_a_taken_port_is_said_in_a_sentence(tmp_path: Path) -> None:
 
 
 def test_the_password_is_its_owner_s_alone_and_never_logged(tmp_path: Path) -> None:
-    with start(tmp_path, stderr=subprocess.PIPE) as process:
+    with store_process(tmp_path, stderr=subprocess.PIPE) as process:
         password = parse_dsn(dsn_of(process)).password
         process.terminate()
         _, text = process.communicate(timeout=60)

@@ -1,3 +1,0 @@
-from tests.controlplane.telemetry.store.conftest import dsn, front_dsn, store
-
-__all__ = ["dsn", "front_dsn", "store"]
