@@ -42,7 +42,7 @@ app.conf.update(
             "options": {"expires": 30.0},
         },
         "sort-pieces": {
-            "task": "controlplane.telemetry.query.tasks.sort_pieces",
+            "task": "controlplane.telemetry.query.tasks.presort",
             "schedule": 60.0,
             "options": {"expires": 60.0},
         },

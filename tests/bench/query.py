@@ -48,7 +48,7 @@ def run() -> Iterator[Figure]:
             say(f"{spans / (time.monotonic() - began):,.0f} spans/s made and inserted")
             _settle(store)
             began = time.monotonic()
-            pieces = store.sort_pieces(to_ns, most_s=600)
+            pieces = store.presort(to_ns, limit_s=600)
             say(f"{pieces} pieces sorted in {time.monotonic() - began:.1f} s")
             _settle(store)
             for name, p95_ms in _ask(_questions(store, Window(to_ns - DAY_NS, to_ns), pages)).items():
@@ -109,7 +109,7 @@ def _questions(store: Store, day: Window, pages: Executor) -> Questions:
         )
 
     def panel(chosen: Filters) -> object:
-        known = store.known(day, chosen)
+        known = store.presorted(day, chosen)
         report = pages.submit(store.latency, day, chosen, known)
         return store.latency_series(day, chosen, step_ns(day) // 10**9, known), report.result()
 

@@ -6,8 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from controlplane.telemetry.store.metrics import SAMPLE_SCHEMA, SCRAPE_SCHEMA, SERIES_SCHEMA
-from controlplane.telemetry.store.read.exemplars import EXEMPLAR_SCHEMA, NO_SPAN
+from controlplane.telemetry.store.write.metrics import (
+    EXEMPLAR_SCHEMA,
+    NO_SPAN,
+    SAMPLE_SCHEMA,
+    SCRAPE_SCHEMA,
+    SERIES_SCHEMA,
+)
 
 from .batch import Batch, Scrape
 from .core.series import Definition

@@ -1,4 +1,4 @@
-"""Questions put to the store of this process. Raises StoreUnavailableError and StoreInputError as the store does."""
+"""Answers questions out of this process's store. Every function raises the errors of the store."""
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
@@ -33,44 +33,44 @@ from controlplane.telemetry.query.core.slow import Slow
 from controlplane.telemetry.query.core.timerange import SECOND_NS
 from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.read.export import Format
-from controlplane.telemetry.store.read.presorted import Asked, Known
+from controlplane.telemetry.store.read.presorted import Presorted, PresortedOrUnread
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 AT_ONCE = 8
-"""Questions that are asked beside each other, by all pages of this process."""
+"""Queries that run at the same time, over all pages of this process."""
 MOST_EXPORTED = 2_000_000
-"""Rows of one export: about half a gigabyte of CSV. More is refused, rather than cut off unnoticed."""
+"""Rows of one export: about half a gigabyte of CSV. A larger export is refused, not cut off."""
 
 
 @functools.cache
 def store() -> Store:
     """Connects at first use; safe to share between threads."""
-    return Store(settings.CONFIG.store_dsn, pool=2 * AT_ONCE)  # some questions are two queries beside each other
+    return Store(settings.CONFIG.store_dsn, pool=2 * AT_ONCE)  # some questions run two queries at once
 
 
-_asking = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="ask")
+_threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="query")
 
 
-def beside(ask: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> Future[R]:
-    """Ask one of these beside the caller's own: a page waits for the slowest of its questions, not for their sum.
+def beside(query: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> Future[R]:
+    """Run a function of this module in a thread, so that a page waits for its slowest question and not for their sum.
 
-    Not the store's own `beside`, in whose lanes each of them puts queries: those who wait there for others could fill it."""
-    return _asking.submit(ask, *arguments, **named)
+    The store's own `beside` cannot serve here: these functions use its threads, and could fill them while they wait for each other.
+    """
+    return _threads.submit(query, *arguments, **named)
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """`spans` are those that its requests are made of: of a trace with more than ROW_SPANS the first by start, and `span_count` says how
-    many there are. `rows`: the requests in it, as the store has them."""
+    """A trace's spans, at most the ROW_SPANS earliest, how many it has in all, and its ledger rows."""
 
     spans: list[Span]
     rows: list[LedgerRow]
     span_count: int
 
     def segments(self, row: LedgerRow | None) -> list[Segment]:
-        """The critical path of one of the rows."""
+        """The critical path of `row`."""
         return segments(self.spans, row.request_id) if row else []
 
     def paths(self) -> dict[str, list[Segment]]:
@@ -78,17 +78,17 @@ class Trace:
         return paths(self.spans)
 
 
-def known(question: Question) -> Known | None:
-    """What a report, a series and groups of the same question have in common, to be read once; None where that is nothing."""
-    return store().known(question.range.window, question.filters)
+def presorted(question: Question) -> Presorted | None:
+    """What a report, a series and groups of the same question share, to be read once; None if they share nothing."""
+    return store().presorted(question.range.window, question.filters)
 
 
-def report(question: Question, known: Asked = "not asked") -> LatencyReport:
-    return store().latency(question.range.window, question.filters, known)
+def report(question: Question, presorted: PresortedOrUnread = "unread") -> LatencyReport:
+    return store().latency(question.range.window, question.filters, presorted)
 
 
 def failures(question: Question) -> list[Failure]:
-    """Why requests failed, the most frequent reason first."""
+    """Reasons why requests failed, the most frequent first."""
     return store().failures(question.range.window, question.filters)
 
 
@@ -96,23 +96,23 @@ def totals(question: Question) -> Totals:
     return store().totals(question.range.window, question.filters)
 
 
-def groups(question: Question, dimension: Dimension, known: Asked = "not asked") -> dict[str, Group]:
+def groups(question: Question, dimension: Dimension, presorted: PresortedOrUnread = "unread") -> dict[str, Group]:
     """The most frequent value first."""
-    return store().groups(question.range.window, question.filters, dimension, known)
+    return store().groups(question.range.window, question.filters, dimension, presorted)
 
 
 def report_by(question: Question, dimension: Dimension) -> dict[str, LatencyReport]:
-    """The same with the quantiles of every stage."""
+    """Like `groups`, with the quantiles of every stage."""
     return dict(store().latency_by(question.range.window, question.filters, dimension))
 
 
-def series(question: Question, step_ns: int, known: Asked = "not asked") -> list[LatencyPoint]:
+def series(question: Question, step_ns: int, presorted: PresortedOrUnread = "unread") -> list[LatencyPoint]:
     """`step_ns` is a whole number of seconds."""
-    return store().latency_series(question.range.window, question.filters, step_ns // 1_000_000_000, known)
+    return store().latency_series(question.range.window, question.filters, step_ns // 1_000_000_000, presorted)
 
 
 def explanation(question: Question, slow: Slow, limit: int = 10) -> tuple[Region, Explanation]:
-    """What sets the slow requests apart from the rest of the question's, and which ones they were taken to be."""
+    """Which requests count as slow, and what sets them apart from the other requests of the question."""
     window, filters = question.range.window, question.filters
     region = slow.region or store().slowest(window, filters, int(slow.above[1:]) / 100)
     return region, store().explain(window, filters, region, limit)
@@ -139,7 +139,7 @@ def requests(
 
 
 def export(question: Question, form: Format) -> Iterator[bytes]:
-    """All rows as pieces of one file. Raises BadQuestionError where there are more than MOST_EXPORTED."""
+    """All rows as parts of one file. Raises BadQuestionError above MOST_EXPORTED rows."""
     window, filters = question.range.window, question.filters
     count = store().count(window, filters)
     if count > MOST_EXPORTED:
@@ -149,7 +149,7 @@ def export(question: Question, form: Format) -> Iterator[bytes]:
 
 
 def trace(trace_id: str) -> Trace | None:
-    """Of 32 hex digits; None where there is neither a span nor a request."""
+    """`trace_id` has 32 hex digits. None where there is neither a span nor a request."""
     spans, rows = store().traced(trace_id)
     number = len(spans)
     if number >= ROW_SPANS:
@@ -159,17 +159,17 @@ def trace(trace_id: str) -> Trace | None:
 
 
 def values(window: Window, dimensions: Sequence[Dimension] = DIMENSIONS) -> dict[Dimension, list[str]]:
-    """What each filter may choose from in this window, the most frequent first."""
-    asked = {dimension: beside(store().values, window, dimension) for dimension in dimensions}
-    return {dimension: found.result() for dimension, found in asked.items()}
+    """The values of each dimension in this window, the most frequent first."""
+    answers = {dimension: beside(store().values, window, dimension) for dimension in dimensions}
+    return {dimension: answer.result() for dimension, answer in answers.items()}
 
 
 def health(window: Window, dimension: Dimension) -> dict[str, Health]:
-    return {found.value: found for found in store().health(window, dimension)}
+    return {row.value: row for row in store().health(window, dimension)}
 
 
 def replicas(window: Window) -> list[ReplicaHealth]:
-    """By pool and replica: the attempts made at each."""
+    """The attempts at each replica, by pool and replica."""
     return store().replicas(window)
 
 
@@ -179,8 +179,10 @@ def newest_ns() -> int | None:
 
 
 def covered_ns(window: Window, now_ns: int) -> int:
-    """How much of a window the ledger can know of: from its first request on, and until now; at least a second, 0 where it knows nothing.
-    Rates are over this time: before it, nobody counted."""
+    """The part of a window that the ledger covers, in ns: from its first request until now, at least a second; 0 if it covers none.
+
+    Rates are over this time: before it, nothing was counted.
+    """
     oldest_ns = store().oldest()
     if oldest_ns is None or oldest_ns >= window.to_ns:
         return 0

@@ -1,4 +1,4 @@
-"""What the worker does for the store on a schedule (`controlplane/celery.py`). A task only schedules: the work is elsewhere."""
+"""The store's scheduled task (see `controlplane/celery.py`)."""
 
 import time
 
@@ -10,17 +10,17 @@ from controlplane.telemetry.store import StoreError, StoreUnavailableError
 
 log = structlog.get_logger(__name__)
 
-MOST_S = 20.0
-"""Of a minute: after an upgrade a month of the ledger is sorted over some minutes, and not at the cost of pages."""
+LIMIT_S = 20.0
+"""Seconds of each minute. After an upgrade a month of the ledger is sorted over some minutes, without slowing pages down."""
 
 
 @shared_task  # type: ignore[untyped-decorator]
-def sort_pieces() -> None:
-    """Sort the parts of the ledger that are over. Should it fail, long pages are slower until the next minute tries again."""
+def presort() -> None:
+    """Sort the half hours of the ledger that are over. After a failure, long pages are slower until the next run."""
     try:
-        done = answers.store().sort_pieces(time.time_ns(), MOST_S)
+        done = answers.store().presort(time.time_ns(), LIMIT_S)
     except (StoreUnavailableError, StoreError) as error:
-        log.warning("ledger.not_sorted", reason=str(error), retry_after_s=60)
+        log.warning("ledger.presort_failed", reason=str(error), retry_after_s=60)
         return
     if done:
-        log.info("ledger.sorted", pieces=done)
+        log.info("ledger.presorted", half_hours=done)

@@ -33,6 +33,10 @@ class StoreInputError(StoreError, ValueError):
     """Permanent: an argument (a dimension, a cursor, an identifier, a limit) is wrong. The message names it and the remedy."""
 
 
+class StoreSchemaError(StoreError):
+    """Permanent: the schema files of this installation contradict each other. The message names them."""
+
+
 LIMIT_CODES = frozenset({159, 241})
 """ClickHouse error codes of a query that exceeded its limits: TIMEOUT_EXCEEDED, MEMORY_LIMIT_EXCEEDED."""
 RETRYABLE_CODES = LIMIT_CODES | frozenset(

@@ -1,7 +1,9 @@
-"""Brings a database's tables to this version's shape: numbered SQL files, each applied once, in order."""
+"""Migrates a database's tables: numbered SQL files, each applied once, in order."""
 
 import re
 from importlib.resources import files
+from importlib.resources.abc import Traversable
+from itertools import pairwise
 
 import structlog
 
@@ -10,16 +12,13 @@ from controlplane.config.bounds import MAX_RETENTION_DAYS
 from ..client import Connection
 from ..dsn import Dsn
 from ..embedded.statement import quote
-from ..errors import StoreError, StoreInputError
-from ..read.presorted import PIECE_S
+from ..errors import StoreError, StoreInputError, StoreSchemaError
+from ..read.presorted import HALF_HOUR_S
 from ..write.shares import KEPT_H
 
 log = structlog.get_logger(__name__)
-
-"""ClickHouse's DateTime ends in 2106 and wraps: a TTL beyond it would lie in the past and drop everything."""
-
+SCHEMA = files("controlplane.telemetry.store.schema")
 _FILE = re.compile(r"^(\d{4})_(\w+)\.sql$")
-
 
 _BASE = """
 CREATE DATABASE IF NOT EXISTS {database} {on_cluster}
@@ -29,19 +28,23 @@ CREATE TABLE IF NOT EXISTS {database}.schema_versions {on_cluster}
 """
 
 
-def migrations() -> list[tuple[int, str, str]]:
-    """(version, name, SQL template), in order."""
-    found = []
-    for file in files("controlplane.telemetry.store.schema").iterdir():
-        if matched := _FILE.match(file.name):
-            found.append((int(matched.group(1)), matched.group(2), file.read_text()))
-    return sorted(found)
+def migrations(folder: Traversable = SCHEMA) -> list[tuple[int, str, str]]:
+    """(version, name, SQL template), in order. Raises StoreSchemaError where two files have one number: only one would be applied."""
+    migrations = sorted(
+        (int(match[1]), match[2], file.read_text()) for file in folder.iterdir() if (match := _FILE.match(file.name))
+    )
+    for (version, name, _), (next_version, next_name, _) in pairwise(migrations):
+        if version == next_version:
+            raise StoreSchemaError(
+                f"{version:04}_{name}.sql and {version:04}_{next_name}.sql have one number: give the newer one the next"
+            )
+    return migrations
 
 
 def render(template: str, dsn: Dsn, retention_days: int) -> list[str]:
-    """The statements of one file for this address: on a cluster, `ON CLUSTER` and replicated engines.
+    """The statements of one file for this address; on a cluster, with `ON CLUSTER` and replicated engines.
 
-    Files hold placeholders in braces and statements parted by a line of `;`.
+    Files have placeholders in braces, and a line of `;` between statements.
     """
     replicated = "Replicated" if dsn.cluster else ""
     values = {
@@ -50,7 +53,7 @@ def render(template: str, dsn: Dsn, retention_days: int) -> list[str]:
         "replacing": f"{replicated}ReplacingMergeTree",
         "plain": f"{replicated}MergeTree",
         "summing": f"{replicated}SummingMergeTree",
-        "piece_s": str(PIECE_S),
+        "half_hour_s": str(HALF_HOUR_S),
         "retention_days": str(retention_days),
         "shares_kept_h": str(KEPT_H),
     }
@@ -58,29 +61,29 @@ def render(template: str, dsn: Dsn, retention_days: int) -> list[str]:
 
 
 def migrate(dsn: str, retention_days: int = 30) -> list[int]:
-    """Apply what is missing; returns the versions applied now. Running it again, or from two processes at once, changes nothing more.
+    """Apply the files that are missing, and return their versions. It is safe to call again, and from several processes at once.
 
     Raises StoreUnavailableError where the store does not answer, StoreError where the database is newer than this code.
     """
     if not 1 <= retention_days <= MAX_RETENTION_DAYS:
         raise StoreInputError(f"retention {retention_days} days is out of range; use 1 to {MAX_RETENTION_DAYS}")
-    connection = Connection(dsn, database="default")  # its own may not exist yet
+    connection = Connection(dsn, database="default")  # the DSN's database may not exist yet
     address = connection.dsn
     try:
         for statement in render(_BASE, address, retention_days):
             connection.command(statement)
-        known = {version: (name, template) for version, name, template in migrations()}
+        files_by_version = {version: (name, template) for version, name, template in migrations()}
         done = {
             version
             for (version,) in connection.rows(f"SELECT DISTINCT version FROM {address.database}.schema_versions")
         }
-        if newer := done - known.keys():
+        if newer := done - files_by_version.keys():
             raise StoreError(
-                f"database {address.database!r} has schema version {max(newer)}; this Weir knows {max(known)}: run a newer one"
+                f"database {address.database!r} has schema version {max(newer)}; this Weir knows {max(files_by_version)}: run a newer one"
             )
-        applied = [version for version in known if version not in done]
+        applied = [version for version in files_by_version if version not in done]
         for version in applied:
-            name, template = known[version]
+            name, template = files_by_version[version]
             for statement in render(template, address, retention_days):
                 connection.command(statement)
             connection.command(
@@ -95,7 +98,7 @@ def migrate(dsn: str, retention_days: int = 30) -> list[int]:
 
 
 def _set_retention(connection: Connection, retention_days: int) -> None:
-    """Change the TTL of tables made with another retention; old parts are judged by the new one as they merge."""
+    """Change the TTL of tables that have another retention. It applies to old parts when they merge."""
     address = connection.dsn
     tables = connection.rows(
         "SELECT name, engine_full, extract(engine_full, 'TTL (.+?) \\+ toIntervalDay') FROM system.tables"
@@ -118,7 +121,7 @@ def _set_retention(connection: Connection, retention_days: int) -> None:
 
 
 def _set_fsync(connection: Connection) -> None:
-    """Have every insert wait for the disk, or not any more, where the address says which."""
+    """Make inserts wait for the disk, or not, if the address says which."""
     address = connection.dsn
     if address.fsync is None:
         return

@@ -1,27 +1,12 @@
-"""Exemplars out: single measurements of series that lead to traces."""
+"""Reads exemplars: single measurements of series that name a trace."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-
-import pyarrow as pa
 
 from controlplane.telemetry.core.metric_types import SeriesInfo
 from controlplane.telemetry.core.query_types import Window
 
 from ..client import Connection
-
-NO_SPAN = bytes(8)
-
-EXEMPLAR_SCHEMA = pa.schema(
-    [
-        pa.field("series", pa.uint64()),
-        pa.field("time_ns", pa.int64()),
-        pa.field("value", pa.float64()),
-        pa.field("trace_id", pa.binary(16)),
-        pa.field("span_id", pa.binary(8)),
-    ]
-)
-"""Ids are raw bytes; where no span is known, `NO_SPAN`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +36,10 @@ class ExemplarReader(Connection):
 
         The window is cut into `limit` slots; each slot's highest value is given, then each one's second highest, as far as there is room.
         """
-        known = {info.series: info for info in series}
-        if not known:
+        infos = {info.series: info for info in series}
+        if not infos:
             return ExemplarsFound()
-        found = self.rows(
+        ranked = self.rows(
             "SELECT series, time_ns, value, lower(hex(trace_id)), if(span_id = toFixedString('', 8), '', lower(hex(span_id))), total FROM ("
             "SELECT series, time_ns, value, trace_id, span_id, count() OVER () AS total, row_number() OVER"
             " (PARTITION BY intDiv(time_ns - {from_ns:Int64} - 1, {slot_ns:Int64}) ORDER BY value DESC, time_ns DESC, trace_id) AS place"
@@ -62,7 +47,7 @@ class ExemplarReader(Connection):
             " AND time_ns > {from_ns:Int64} AND time_ns <= {to_ns:Int64}"
             ") ORDER BY place, time_ns DESC, trace_id LIMIT {limit:UInt32}",
             {
-                "ids": list(known),
+                "ids": list(infos),
                 "from_ns": window.from_ns,
                 "to_ns": window.to_ns,
                 "slot_ns": max(1, -(-(window.to_ns - window.from_ns) // limit)),
@@ -70,7 +55,7 @@ class ExemplarReader(Connection):
             },
         )
         rows = [
-            StoredExemplar(known[number], time_ns, value, trace_id, span_id)
-            for number, time_ns, value, trace_id, span_id, _ in found
+            StoredExemplar(infos[number], time_ns, value, trace_id, span_id)
+            for number, time_ns, value, trace_id, span_id, _ in ranked
         ]
-        return ExemplarsFound(sorted(rows, key=lambda one: -one.time_ns), found[0][-1] if found else 0)
+        return ExemplarsFound(sorted(rows, key=lambda exemplar: -exemplar.time_ns), ranked[0][-1] if ranked else 0)

@@ -1,4 +1,4 @@
-"""Counts, quantiles and sums as what pages show, whether requests or sorted pieces told them. Definitions are in latency.py. Pure."""
+"""Turns counts, quantiles and sums into reports, groups and chart points. Definitions are in latency.py."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -17,8 +17,8 @@ from controlplane.telemetry.core.query_types import (
 )
 
 from ..write.arrow_columns import PARTS
-from .presorted import Sorted
-from .rank_bins import Weighed
+from .presorted import PresortedFigures
+from .rank_bins import Weighted
 
 BANDS = {"p50": (0.4, 0.6), "p95": (0.925, 0.975), "p99": (0.985, 0.995)}
 EDGES = tuple(edge for band in BANDS.values() for edge in band)
@@ -38,7 +38,7 @@ class Total:
     cancelled: int
     unmeasured: int
     newest_ns: int
-    e2e_ns: Sequence[float]  # of the answered, at CUTS; not-a-number where there are none
+    e2e_ns: Sequence[float]  # of answered requests, at CUTS; NaN where there are none
 
     @property
     def answered(self) -> int:
@@ -53,60 +53,60 @@ Sums = dict[str, tuple[int, Sequence[int]]]
 """By class ("below", "middle", "above", and "both" for the upper half of the middle): count, ns in each of PARTS."""
 
 
-def totals_of(found: Sorted) -> Totals:
-    requests, errors, cancelled = _counted(found, 0, int(found.e2e.sizes[0]))
-    return Totals(requests, errors, ms(found.e2e.quantiles(LEVELS)[0]), found.newest_ns, cancelled)
+def totals_of(figures: PresortedFigures) -> Totals:
+    requests, errors, cancelled = _counted(figures, 0, int(figures.e2e.sizes[0]))
+    return Totals(requests, errors, ms(figures.e2e.quantiles(LEVELS)[0]), figures.newest_ns, cancelled)
 
 
-def _counted(found: Sorted, key: int, answered: int) -> tuple[int, int, int]:
+def _counted(figures: PresortedFigures, key: int, answered: int) -> tuple[int, int, int]:
     """Requests, errors and cancelled ones of a key."""
-    errors, cancelled = found.errors[key], found.cancelled[key]
+    errors, cancelled = figures.errors[key], figures.cancelled[key]
     return answered + errors + cancelled, errors, cancelled
 
 
-def _unanswered(found: Sorted) -> list[int]:
-    """The keys of which no request was answered."""
-    return sorted((found.errors.keys() | found.cancelled.keys()) - set(found.e2e.keys.tolist()))
+def _unanswered(figures: PresortedFigures) -> list[int]:
+    """The keys without an answered request."""
+    return sorted((figures.errors.keys() | figures.cancelled.keys()) - set(figures.e2e.keys.tolist()))
 
 
-def report_of(found: Sorted) -> LatencyReport:
-    cuts = found.e2e.quantiles(CUTS)[0].tolist()
-    [(_, weighed)] = found.e2e.weighed()
+def report_of(figures: PresortedFigures) -> LatencyReport:
+    cuts = figures.e2e.quantiles(CUTS)[0].tolist()
+    [(_, weighed)] = figures.e2e.weighted()
     return report(
-        Total(*_counted(found, 0, int(found.e2e.sizes[0])), found.unmeasured[0], found.newest_ns, cuts),
-        {part: ms(one.quantiles(LEVELS)[0]) for part, one in found.parts.items()},
+        Total(*_counted(figures, 0, int(figures.e2e.sizes[0])), figures.unmeasured[0], figures.newest_ns, cuts),
+        {part: ms(measure.quantiles(LEVELS)[0]) for part, measure in figures.parts.items()},
         _classes(weighed, cuts),
-        {name: (int(one.sizes[0]), ms(one.quantiles(LEVELS)[0])) for name, one in found.ttft.items()},
+        {name: (int(measure.sizes[0]), ms(measure.quantiles(LEVELS)[0])) for name, measure in figures.ttft.items()},
     )
 
 
-def groups_of(found: Sorted) -> dict[str, Group]:
+def groups_of(figures: PresortedFigures) -> dict[str, Group]:
     """By model, the most frequent first."""
 
     def group(key: int, answered: int, e2e: Quantiles | None, sums: Sums) -> Group:
-        requests, errors, cancelled = _counted(found, key, answered)
+        requests, errors, cancelled = _counted(figures, key, answered)
         return Group(requests, errors, e2e, shares(sums), cancelled)
 
     groups = {
-        found.models[key]: group(key, int(size), ms(cuts[:3]), _classes(weighed, cuts))
+        figures.models[key]: group(key, int(size), ms(cuts[:3]), _classes(weighed, cuts))
         for (key, weighed), size, cuts in zip(
-            found.e2e.weighed(), found.e2e.sizes, found.e2e.quantiles(CUTS).tolist(), strict=True
+            figures.e2e.weighted(), figures.e2e.sizes, figures.e2e.quantiles(CUTS).tolist(), strict=True
         )
     }
-    groups |= {found.models[key]: group(key, 0, None, {}) for key in _unanswered(found)}
-    return dict(sorted(groups.items(), key=lambda one: (-one[1].requests, one[0])))
+    groups |= {figures.models[key]: group(key, 0, None, {}) for key in _unanswered(figures)}
+    return dict(sorted(groups.items(), key=lambda item: (-item[1].requests, item[0])))
 
 
-def points_of(found: Sorted, step_ns: int) -> list[LatencyPoint]:
-    e2e = found.e2e
+def points_of(figures: PresortedFigures, step_ns: int) -> list[LatencyPoint]:
+    e2e = figures.e2e
     ttft: dict[int, dict[str, Quantiles]] = defaultdict(dict)
-    for name, one in found.ttft.items():
-        for key, quantiles in zip(one.keys.tolist(), one.quantiles(LEVELS), strict=True):
+    for name, measure in figures.ttft.items():
+        for key, quantiles in zip(measure.keys.tolist(), measure.quantiles(LEVELS), strict=True):
             ttft[key][name] = ms(quantiles)
-    asked = zip(e2e.weighed(), e2e.sizes, e2e.quantiles(LEVELS), e2e.ranked(EDGES), strict=True)
+    steps = zip(e2e.weighted(), e2e.sizes, e2e.quantiles(LEVELS), e2e.at_shares(EDGES), strict=True)
 
     def point(key: int, answered: int, e2e: Quantiles | None, stacks: dict[str, dict[str, float]]) -> LatencyPoint:
-        requests, errors, cancelled = _counted(found, key, answered)
+        requests, errors, cancelled = _counted(figures, key, answered)
         return LatencyPoint(key * step_ns, requests, errors, e2e, ttft.get(key, {}), stacks, cancelled)
 
     points = [
@@ -116,20 +116,20 @@ def points_of(found: Sorted, step_ns: int) -> list[LatencyPoint]:
             ms(quantiles),
             stacks_of([mean for at in range(0, len(edges), 2) for mean in _band(weighed, *edges[at : at + 2])]),
         )
-        for (key, weighed), size, quantiles, edges in asked
+        for (key, weighed), size, quantiles, edges in steps
     ]
-    points += [point(key, 0, None, {}) for key in _unanswered(found)]
+    points += [point(key, 0, None, {}) for key in _unanswered(figures)]
     return sorted(points, key=lambda point: point.start_ns)
 
 
-def _classes(weighed: Weighed, cuts: Sequence[float]) -> Sums:
+def _classes(weighed: Weighted, cuts: Sequence[float]) -> Sums:
     median, low, high = cuts[0], cuts[3], cuts[4]
     middle, above = (weighed.values >= low) & (weighed.values <= high), weighed.values > median
     classes = {"both": middle & above, "middle": middle & ~above, "above": above & ~middle, "below": ~above & ~middle}
     return {name: weighed.sums(chosen) for name, chosen in classes.items() if chosen.any()}
 
 
-def _band(weighed: Weighed, low: float, high: float) -> list[float]:
+def _band(weighed: Weighted, low: float, high: float) -> list[float]:
     """Mean ns by part of the requests between two E2E, both included."""
     first, last = np.searchsorted(weighed.values, low, side="left"), np.searchsorted(weighed.values, high, side="right")
     count, sums = weighed.sums(slice(first, last))

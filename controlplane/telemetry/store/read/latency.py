@@ -1,11 +1,11 @@
-"""Latency figures out of request rows: exact quantiles, shares of time, and the stacks of the chart.
+"""Computes latency figures from request rows: exact quantiles, shares of time, and the stacks of the chart.
 
 Definitions (each is tested against numpy on the same rows):
 
-- Latency is of requests that were answered (status `ok`). An error may be fast or slow, and what a client waited before it left is the
-  client's choice: neither is a latency. Both are counted beside it.
+- Latency is of answered requests (status `ok`). An error may be fast or slow, and a client chooses how long it waits before it
+  cancels, so neither has a latency. Both are counted beside it.
 - Quantiles are linear between the two nearest ranks (`quantileExactInclusive`; numpy's default method).
-- An error is a request that ended in `error` or was `rejected`; a client's cancellation is none.
+- An error is a request with status `error` or `rejected`. A cancelled request is not an error.
 - `share` of a stage: its time over all answered requests, divided by their end-to-end time.
 - `share_above_median`: let A be the answered requests whose E2E is above the median and M the middle fifth, those whose E2E lies
   between the 0.4 and 0.6 quantiles, both included (all requests, where none lies there: fewer than five). A stage's share
@@ -13,8 +13,8 @@ Definitions (each is tested against numpy on the same rows):
 - A stack's band around a quantile: answered requests whose E2E is between those at ranks floor(low n) and floor(high n), from 0, both
   included: 0.40..0.60 for p50, 0.925..0.975 for p95, 0.985..0.995 for p99. It always holds at least one request.
 
-A report is four queries: two independent ones run beside the two that follow one another, so that a page waits for half. Long ones
-are answered out of sorted pieces instead (ranked.py), to the same figures.
+A report is four queries: two run beside the two that depend on each other. Long windows are answered out of the half-hour sort
+(presorted.py), with the same figures.
 """
 
 from collections import defaultdict
@@ -52,7 +52,7 @@ from .figures import (
     stacks_of,
     totals_of,
 )
-from .presorted import PIECE_NS, Asked, RankedReader
+from .presorted import HALF_HOUR_NS, PresortedOrUnread, PresortedReader
 from .rank_bins import E2E
 from .where import ANSWERED, CANCELLED, FAILED, UNMEASURED, Where, column, where
 
@@ -63,14 +63,16 @@ _QUANTILES_ANSWERED = f"quantilesExactInclusiveIf({', '.join(map(str, LEVELS))})
 _Ttft = Mapping[Any, dict[str, tuple[int, Quantiles]]]
 
 
-class LatencyReader(RankedReader):
-    """What the latency page shows."""
+class LatencyReader(PresortedReader):
+    """Queries of the latency page."""
 
-    def latency(self, window: Window, filters: Filters | None = None, known: Asked = "not asked") -> LatencyReport:
-        """One report over all requests of the window. `known` is what `known` said of it, where that was asked before."""
-        asked = {E2E: (CUTS, ()), "part": (LEVELS, ()), "ttft": (LEVELS, ())}
-        if found := self.sorted(self.asked(known, window, filters), asked):
-            return report_of(found)
+    def latency(
+        self, window: Window, filters: Filters | None = None, presorted: PresortedOrUnread = "unread"
+    ) -> LatencyReport:
+        """One report over all requests of the window. `presorted` is what `presorted()` returned for it, if it was called before."""
+        wanted = {E2E: (CUTS, ()), "part": (LEVELS, ()), "ttft": (LEVELS, ())}
+        if figures := self.presorted_figures(self._presorted_of(presorted, window, filters), wanted):
+            return report_of(figures)
         return dict(self._reports("''", where(window, filters))).get("", EMPTY)
 
     def latency_by(
@@ -80,7 +82,7 @@ class LatencyReader(RankedReader):
         return self._reports(f"toString({column(dimension)})", where(window, filters))
 
     def latency_series(
-        self, window: Window, filters: Filters | None, step_s: int, known: Asked = "not asked"
+        self, window: Window, filters: Filters | None, step_s: int, presorted: PresortedOrUnread = "unread"
     ) -> list[LatencyPoint]:
         """A point for each step that has requests, in order of time; steps begin at multiples of `step_s` since the epoch."""
         if step_s < 1 or (window.to_ns - window.from_ns) // (step_s * 10**9) > MAX_POINTS:
@@ -88,10 +90,10 @@ class LatencyReader(RankedReader):
                 f"step {step_s} s is out of range; use 1 or more, and at most {MAX_POINTS} steps a chart"
             )
         step_ns = step_s * 10**9
-        if step_ns % PIECE_NS == 0:
-            asked = {E2E: (LEVELS, EDGES), "ttft": (LEVELS, ())}
-            if found := self.sorted(self.asked(known, window, filters), asked, step_ns):
-                return points_of(found, step_ns)
+        if step_ns % HALF_HOUR_NS == 0:
+            wanted = {E2E: (LEVELS, EDGES), "ttft": (LEVELS, ())}
+            if figures := self.presorted_figures(self._presorted_of(presorted, window, filters), wanted, step_ns):
+                return points_of(figures, step_ns)
         condition = where(window, filters)
         condition.parameters["step_ns"] = step_ns
         key = "intDiv(entry_start_ns, {step_ns:UInt64})"
@@ -116,11 +118,11 @@ class LatencyReader(RankedReader):
                 stack_ms=stacks_of(stacks[key]) if key in answered else {},
             )
             for key, count, errors, cancelled, e2e, _ in points
-            if key in stacks or key not in answered  # a row may have come between the queries
+            if key in stacks or key not in answered  # a row may arrive between the queries
         ]
 
     def _bands(self, key: str, condition: Where, cuts: Mapping[int, Sequence[int]]) -> Mapping[int, Sequence[float]]:
-        """By step: mean ns by band, then by part. `cuts` has each step's bands, lower and upper E2E of one after the other."""
+        """By step: mean ns by band, then by part. `cuts` has the lower and upper E2E of each band of each step, in order of bands."""
         if not cuts:
             return {}
         steps = range(min(cuts), max(cuts) + 1)
@@ -143,29 +145,31 @@ class LatencyReader(RankedReader):
         return dict(rows)
 
     def totals(self, window: Window, filters: Filters | None = None) -> Totals:
-        """How many, how slow, how fresh."""
-        if by_rank := self.sorted(self.known(window, filters), {E2E: (LEVELS, ())}):
+        """Counts, quantiles of E2E, and the end of the newest request."""
+        if by_rank := self.presorted_figures(self.presorted(window, filters), {E2E: (LEVELS, ())}):
             return totals_of(by_rank)
-        found = self._totals("''", where(window, filters)).get("")
+        total = self._totals("''", where(window, filters)).get("")
         return (
-            Totals(found.requests, found.errors, found.e2e_ms, found.newest_ns, found.cancelled) if found else NOTHING
+            Totals(total.requests, total.errors, total.e2e_ms, total.newest_ns, total.cancelled) if total else NOTHING
         )
 
     def groups(
-        self, window: Window, filters: Filters | None, dimension: Dimension, known: Asked = "not asked"
+        self, window: Window, filters: Filters | None, dimension: Dimension, presorted: PresortedOrUnread = "unread"
     ) -> dict[str, Group]:
-        """Where the time went for each value of a dimension, the most frequent first: a report without quantiles of single stages."""
+        """Counts, E2E and mean stages for each value of a dimension, the most frequent first."""
         if dimension == "model" and (
-            by_model := self.sorted(self.asked(known, window, filters), {E2E: (CUTS, ())}, by_model=True)
+            by_model := self.presorted_figures(
+                self._presorted_of(presorted, window, filters), {E2E: (CUTS, ())}, by_model=True
+            )
         ):
             return groups_of(by_model)
         key, condition = f"toString({column(dimension)})", where(window, filters)
         totals = self._totals(key, condition)
         sums = self._sums(key, condition, totals)
         return {
-            value: Group(found.requests, found.errors, found.e2e_ms, shares(sums.get(value, {})), found.cancelled)
-            for value, found in totals.items()
-            if value in sums or not found.answered  # a row may have come between the queries
+            value: Group(total.requests, total.errors, total.e2e_ms, shares(sums.get(value, {})), total.cancelled)
+            for value, total in totals.items()
+            if value in sums or not total.answered  # a row may arrive between the queries
         }
 
     def _reports(self, key: str, condition: Where) -> list[tuple[str, LatencyReport]]:
@@ -175,9 +179,9 @@ class LatencyReader(RankedReader):
         sums = self._sums(key, condition, totals)
         stages, definitions = by_part.result(), ttft.result()
         return [
-            (value, report(found, stages.get(value, {}), sums.get(value, {}), definitions.get(value, {})))
-            for value, found in totals.items()
-            if (value in sums and value in stages) or not found.answered  # a row may have come between the queries
+            (value, report(total, stages.get(value, {}), sums.get(value, {}), definitions.get(value, {})))
+            for value, total in totals.items()
+            if (value in sums and value in stages) or not total.answered  # a row may arrive between the queries
         ]
 
     def _totals(self, key: str, condition: Where) -> dict[str, "Total"]:
@@ -200,8 +204,8 @@ class LatencyReader(RankedReader):
         return {value: dict(zip(PARTS, map(ms, quantiles), strict=True)) for value, quantiles in rows}
 
     def _sums(self, key: str, condition: Where, totals: Mapping[str, "Total"]) -> Mapping[str, "Sums"]:
-        """By key: how many were answered, and the time in each part, of those below, in and above the middle."""
-        totals = {value: found for value, found in totals.items() if found.answered}
+        """By key: count and time in each part of the answered requests below, in and above the middle."""
+        totals = {value: total for value, total in totals.items() if total.answered}
         cut = {
             name: f"transform({key}, {{cut_keys:Array(String)}}, {{cut_{name}:Array(Float64)}}, toFloat64(0))"
             for name in ("median", "low", "high")
@@ -215,9 +219,9 @@ class LatencyReader(RankedReader):
             {
                 **condition.parameters,
                 "cut_keys": list(totals),
-                "cut_median": [one.e2e_ns[0] for one in totals.values()],
-                "cut_low": [one.e2e_ns[3] for one in totals.values()],
-                "cut_high": [one.e2e_ns[4] for one in totals.values()],
+                "cut_median": [total.e2e_ns[0] for total in totals.values()],
+                "cut_low": [total.e2e_ns[3] for total in totals.values()],
+                "cut_high": [total.e2e_ns[4] for total in totals.values()],
             },
         )
         sums: dict[str, Sums] = defaultdict(dict)
@@ -232,7 +236,7 @@ class LatencyReader(RankedReader):
             f" FROM requests FINAL WHERE {condition.sql} AND {ANSWERED} AND ttft_ns IS NOT NULL GROUP BY key, ttft_definition",
             condition.parameters,
         )
-        found: dict[Any, dict[str, tuple[int, Quantiles]]] = defaultdict(dict)
+        by_key: dict[Any, dict[str, tuple[int, Quantiles]]] = defaultdict(dict)
         for value, definition, count, quantiles in rows:
-            found[value][definition] = (count, ms(quantiles))
-        return found
+            by_key[value][definition] = (count, ms(quantiles))
+        return by_key

@@ -1,7 +1,7 @@
-"""Exact quantiles without looking at every request: values are sorted into bins, and only bins that hold a wanted rank are opened. Pure.
+"""Computes exact quantiles without reading every request: values lie in bins, and only bins that hold a wanted rank are opened.
 
-A *cell* is a bin of one key (a step of a chart; a report has one key, 0), as one number. What is known of a measure are its cells and
-how many values are in each; from these follows in which cell a rank lies, and at which place in it.
+A *cell* is a bin of one key (a step of a chart; a report has the one key 0), as one number. A measure's cells and how many values
+each holds say in which cell a rank lies, and at which place in it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,27 +18,29 @@ E2E = "e2e"
 BINS = 4096
 _DENSE = 4 * BINS
 PLAIN_BINS = 128
-"""Bins below this hold one value each, which is their number."""
+"""Each bin below this holds one value, the bin's own number."""
 
 
 def _bins(values: U64) -> I64:
-    """Which bin each is in: 64 to an octave, 0.8 to 1.6 % wide (the layout of HdrHistogram, hdrhistogram.org), below BINS. Monotone,
-    although frexp rounds what 53 bits do not hold: a value below 2^k that is taken for one above is in the same bin either way."""
+    """The bin of each value, below BINS: 64 bins to an octave, 0.8 to 1.6 % wide (the layout of HdrHistogram, hdrhistogram.org).
+
+    Monotone, although frexp rounds to 53 bits: a value just below 2^k that is rounded up to it is in the same bin either way.
+    """
     exponents = np.maximum(np.frexp(values.astype(np.float64))[1].astype(np.int64) - 7, 0)
-    found: I64 = (values >> exponents.astype(np.uint64)).astype(np.int64) + 64 * exponents
-    return found
+    numbers: I64 = (values >> exponents.astype(np.uint64)).astype(np.int64) + 64 * exponents
+    return numbers
 
 
 def _floors(numbers: I64) -> U64:
     """The least value of each bin."""
     exponents = np.maximum(numbers // 64 - 1, 0)
-    found: U64 = (numbers - 64 * exponents).astype(np.uint64) << exponents.astype(np.uint64)
-    return found
+    floors: U64 = (numbers - 64 * exponents).astype(np.uint64) << exponents.astype(np.uint64)
+    return floors
 
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """One measure of some requests, in no order, and the cell of each. `parts` (requests x parts) is what 'e2e' is made of."""
+    """One measure of some requests, in no order, with the cell of each. `parts` (requests x parts) are the parts of 'e2e'."""
 
     cells: I64
     values: U64
@@ -50,22 +52,22 @@ class Values:
 
     @classmethod
     def joined(cls, several: Sequence["Values"]) -> "Values":
-        parts = [one.parts for one in several if one.parts is not None]
+        parts = [values.parts for values in several if values.parts is not None]
         return cls(
-            np.concatenate([np.zeros(0, np.int64), *(one.cells for one in several)]),
-            np.concatenate([np.zeros(0, np.uint64), *(one.values for one in several)]),
+            np.concatenate([np.zeros(0, np.int64), *(values.cells for values in several)]),
+            np.concatenate([np.zeros(0, np.uint64), *(values.values for values in several)]),
             np.concatenate(parts) if parts else None,
         )
 
     def of_key(self, key: int) -> "Values":
-        """The same, whatever their keys, as another's."""
+        """The same values under another key."""
         return Values(self.cells % BINS + key * BINS, self.values, self.parts)
 
     def only(self, chosen: npt.NDArray[np.bool_] | I64) -> "Values":
         return Values(self.cells[chosen], self.values[chosen], None if self.parts is None else self.parts[chosen])
 
-    def written(self) -> "Values":
-        """Without those that a bin's number tells."""
+    def stored(self) -> "Values":
+        """The values that have to be stored: all but those that equal their bin's number."""
         return self if self.parts is not None else self.only(self.values >= PLAIN_BINS)
 
     def among(self, cells: I64) -> "Values":
@@ -80,7 +82,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Of one measure: its cells in order, how many values each holds and, of 'e2e', the sums of their parts (cells x parts)."""
+    """The cells of one measure in order, how many values each holds and, for 'e2e', the sums of their parts (cells x parts)."""
 
     cells: I64
     counts: I64
@@ -92,20 +94,20 @@ class Counts:
 
     @classmethod
     def merged(cls, several: Sequence["Counts"]) -> "Counts":
-        sums = [one.sums for one in several if one.sums is not None]
+        sums = [counts.sums for counts in several if counts.sums is not None]
         return cls._summed(
-            np.concatenate([one.cells for one in several]),
-            np.concatenate([one.counts for one in several]),
+            np.concatenate([counts.cells for counts in several]),
+            np.concatenate([counts.counts for counts in several]),
             np.concatenate(sums) if sums else None,
         )
 
     @classmethod
     def _summed(cls, cells: I64, counts: I64, sums: U64 | None) -> "Counts":
-        """What lies in one cell as one, in order of cells."""
+        """Adds up entries of the same cell. In order of cells."""
         if sums is None and len(cells) and cells.max() < _DENSE:
             counted = np.bincount(cells, counts)  # as 53 bits, which no count exceeds
-            found = np.flatnonzero(counted)
-            return cls(found, counted[found].astype(np.int64))
+            cells_in_use = np.flatnonzero(counted)
+            return cls(cells_in_use, counted[cells_in_use].astype(np.int64))
         order = np.argsort(cells)
         own = cells[order]
         first = np.flatnonzero(np.diff(own, prepend=-1))
@@ -119,7 +121,7 @@ class Counts:
         return int(self.counts[np.isin(self.cells, cells)].sum())
 
     def of_key(self, key: int) -> "Counts":
-        """What is known of key 0, as another's."""
+        """The counts of key 0, under another key."""
         return Counts(key * BINS + self.cells, self.counts, self.sums) if key else self
 
     def by_key(self) -> tuple[I64, I64, I64]:
@@ -130,13 +132,13 @@ class Counts:
         return keys, np.diff(np.append(before, ends[-1:])), before
 
 
-class Incomplete(Exception):  # noqa: N818  (named for what happened)
-    """Cells do not hold as many values as they were said to: they changed between two looks."""
+class IncompleteCellsError(Exception):
+    """Cells do not hold as many values as counted, because they changed between two queries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """One measure, of which some cells are known value by value."""
+    """One measure with the single values of some of its cells."""
 
     counts: Counts
     values: Values  # in order of key and value
@@ -146,12 +148,12 @@ class Opened:
 
     @classmethod
     def of(cls, counts: Counts, cells: I64, values: Sequence[Values]) -> "Opened":
-        """`values` are all of every one of `cells`, in any order, but for those that a bin's number tells. Raises Incomplete."""
-        held = Values.joined(values)
-        told = cells if held.parts is not None else cells[cells % BINS >= PLAIN_BINS]
-        if counts.within(told) != len(held.values):
-            raise Incomplete
-        return cls(counts, held.in_order(), *counts.by_key())
+        """`values` are all stored values of `cells` (see `Values.stored`), in any order. Raises IncompleteCellsError."""
+        joined = Values.joined(values)
+        stored_cells = cells if joined.parts is not None else cells[cells % BINS >= PLAIN_BINS]
+        if counts.within(stored_cells) != len(joined.values):
+            raise IncompleteCellsError
+        return cls(counts, joined.in_order(), *counts.by_key())
 
     def quantiles(self, levels: Sequence[float]) -> F64:
         """By key and level, linear between the two nearest ranks (numpy's default method)."""
@@ -159,12 +161,12 @@ class Opened:
         lower = self._at(low + self.before[:, None])
         return lower + share * (self._at(high + self.before[:, None]) - lower)
 
-    def ranked(self, shares: Sequence[float]) -> F64:
+    def at_shares(self, shares: Sequence[float]) -> F64:
         """By key and share, the value at rank floor(share x n), counted from 0."""
         return self._at(_nearest(shares, self.sizes) + self.before[:, None])
 
-    def weighed(self) -> Iterator[tuple[int, "Weighed"]]:
-        """Of 'e2e', by key. A cell that was not opened is one value, its least: which side of a wanted rank it is on is certain."""
+    def weighted(self) -> Iterator[tuple[int, "Weighted"]]:
+        """For 'e2e', by key. An unopened cell counts as its lowest value: it lies wholly on one side of each wanted rank."""
         if self.counts.sums is None or self.values.parts is None:
             raise TypeError("this measure is not made of parts")
         closed = ~np.isin(self.counts.cells, self.values.cells)
@@ -176,7 +178,7 @@ class Opened:
         order = np.lexsort((values, cells))
         ends = np.searchsorted(cells[order], (self.keys + 1) * BINS)
         for key, chosen in zip(self.keys.tolist(), np.split(order, ends[:-1]), strict=True):
-            yield key, Weighed(values[chosen], counts[chosen], sums[chosen])
+            yield key, Weighted(values[chosen], counts[chosen], sums[chosen])
 
     def _at(self, ranks: I64) -> F64:
         """The value at each rank, counted from 0 over all keys."""
@@ -194,7 +196,7 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
+class Weighted:
     """Values in order, how many there are of each, and the sums of their parts (values x parts)."""
 
     values: F64
@@ -206,7 +208,7 @@ class Weighed:
         return int(self.counts[chosen].sum()), self.parts[chosen].sum(axis=0).tolist()
 
 
-def wanted(counts: Counts, levels: Sequence[float], shares: Sequence[float]) -> I64:
+def cells_to_open(counts: Counts, levels: Sequence[float], shares: Sequence[float]) -> I64:
     """The cells to open for these quantiles and ranks of every key, in order."""
     _, sizes, before = counts.by_key()
     low, high, _ = _between(levels, sizes)

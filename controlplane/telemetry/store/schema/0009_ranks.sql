@@ -9,14 +9,14 @@ CREATE TABLE IF NOT EXISTS {database}.touched {on_cluster}
 )
 ENGINE = {summing}(touches)
 ORDER BY piece
-TTL toDateTime(piece * {piece_s} + 172800) + INTERVAL {retention_days} DAY
+TTL toDateTime(piece * {half_hour_s} + 172800) + INTERVAL {retention_days} DAY
 ;
 CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.touches {on_cluster} TO {database}.touched
-AS SELECT toUInt32(intDiv(entry_start_ns, {piece_s} * 1000000000)) AS piece, count() AS touches FROM {database}.requests GROUP BY piece
+AS SELECT toUInt32(intDiv(entry_start_ns, {half_hour_s} * 1000000000)) AS piece, count() AS touches FROM {database}.requests GROUP BY piece
 ;
 -- Rows written before, of which the view has not heard.
 INSERT INTO {database}.touched
-SELECT toUInt32(intDiv(entry_start_ns, {piece_s} * 1000000000)) AS piece, count() AS touches FROM {database}.requests GROUP BY piece
+SELECT toUInt32(intDiv(entry_start_ns, {half_hour_s} * 1000000000)) AS piece, count() AS touches FROM {database}.requests GROUP BY piece
 ;
 -- One row per finished build; of several of a piece the last counts. A measure is of something: 'e2e' and 'failed' of a model, 'ttft' of a
 -- definition, a stage of ''. Of each in turn as many bins as `widths` says, with how many values are in each.
@@ -36,7 +36,7 @@ CREATE TABLE IF NOT EXISTS {database}.ranked {on_cluster}
 )
 ENGINE = {replacing}(build)
 ORDER BY piece
-TTL toDateTime(piece * {piece_s}) + INTERVAL {retention_days} DAY
+TTL toDateTime(piece * {half_hour_s}) + INTERVAL {retention_days} DAY
 SETTINGS index_granularity = 64
 ;
 -- The values of a bin, in order, and of 'e2e' the parts that each is made of, a part after the other. A question opens a few bins of many
@@ -52,7 +52,7 @@ CREATE TABLE IF NOT EXISTS {database}.ranks {on_cluster}
     parts   Array(UInt64) CODEC(T64, LZ4)
 )
 ENGINE = {plain}
-PARTITION BY intDiv(piece * {piece_s}, 86400)
+PARTITION BY intDiv(piece * {half_hour_s}, 86400)
 ORDER BY (measure, bin, of, build)
-TTL toDateTime(piece * {piece_s}) + INTERVAL {retention_days} DAY
+TTL toDateTime(piece * {half_hour_s}) + INTERVAL {retention_days} DAY
 SETTINGS ttl_only_drop_parts = 1, index_granularity = 16, min_compress_block_size = 16384, min_bytes_for_wide_part = 0

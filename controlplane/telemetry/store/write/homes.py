@@ -1,4 +1,4 @@
-"""Where the spans of lost traces belong: what one pipeline has learnt, for all of them and after a restart."""
+"""Records where the spans of lost traces belong, for all pipelines and after a restart."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,11 +9,11 @@ from controlplane.telemetry.ingest.otlp.rejoin import Home
 from ..client import Connection
 
 
-class Homekeeper(Connection):
+class HomeStore(Connection):
     """Each call raises StoreUnavailableError or StoreError. Repeating it is harmless."""
 
     def insert_homes(self, homes: Mapping[bytes, Home]) -> None:
-        """Note the homes of these traces (16 raw bytes)."""
+        """Record the homes of these traces (16 raw bytes)."""
         if homes:
             columns = {
                 "lost": pa.array(list(homes), pa.binary(16)),
@@ -23,10 +23,10 @@ class Homekeeper(Connection):
             self.insert_arrow("homes", pa.table(columns))
 
     def homes(self, trace_ids: Sequence[bytes]) -> dict[bytes, Home]:
-        """Of these traces, those that are lost ones."""
-        found = self.rows(
+        """The homes of those of these traces that are lost."""
+        rows = self.rows(
             "SELECT lost, trace_id, parent_id FROM homes"
             " WHERE lost IN (SELECT toFixedString(unhex(arrayJoin({traces:Array(String)})), 16)) ORDER BY noted_at",
             {"traces": [trace_id.hex() for trace_id in trace_ids]},
         )
-        return {bytes(lost): Home(bytes(trace_id), bytes(parent_id)) for lost, trace_id, parent_id in found}
+        return {bytes(lost): Home(bytes(trace_id), bytes(parent_id)) for lost, trace_id, parent_id in rows}

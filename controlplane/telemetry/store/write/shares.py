@@ -1,4 +1,4 @@
-"""Which pipelines closed which traces: how one learns that another has spans of the same trace."""
+"""Records which pipeline closed which trace, so that each learns which traces others have spans of."""
 
 from collections.abc import Sequence
 
@@ -8,32 +8,32 @@ import pyarrow as pa
 from ..client import Connection
 
 KEPT_H = 6
-"""Hours for which a share is kept."""
+"""Hours after which a share is deleted."""
 
 
 def share_of(trace_ids: Sequence[bytes]) -> list[int]:
-    """The 64 bits by which `shares` knows each trace (16 raw bytes). Two traces with the same bits are closed once more than needed."""
+    """Each trace id (16 raw bytes) as the 64 bits that `shares` stores. Two traces with the same bits are closed once more than needed."""
     words = np.frombuffer(b"".join(trace_ids), np.uint64).reshape(-1, 2)
-    found: list[int] = (words[:, 0] ^ words[:, 1]).tolist()
-    return found
+    shares: list[int] = (words[:, 0] ^ words[:, 1]).tolist()
+    return shares
 
 
-class Sharer(Connection):
+class ShareStore(Connection):
     """Each call raises StoreUnavailableError or StoreError. Repeating it is harmless."""
 
     def insert_shares(self, process: int, batch: int, shares: Sequence[int]) -> None:
-        """Note that `process` closed these traces (see `share_of`) in its batch `batch`."""
+        """Record that `process` closed these traces (see `share_of`) in batch `batch`."""
         if shares:
             columns = {"process": [process] * len(shares), "batch": [batch] * len(shares), "trace": shares}
             self.insert_arrow("shares", pa.table({name: pa.array(of, pa.uint64()) for name, of in columns.items()}))
 
     def shared(self, process: int, batch: int, age_s: int) -> dict[int, int]:
-        """Of the traces in this batch, those that others closed within the last `age_s` seconds, and how often they did."""
-        found = self.rows(
+        """The traces of this batch that other processes closed within the last `age_s` seconds, and how many times."""
+        rows = self.rows(
             "SELECT trace, count() FROM shares"
             " WHERE process != {process:UInt64} AND taken_at >= now() - {age_s:UInt32}"
             " AND trace IN (SELECT trace FROM shares WHERE process = {process:UInt64} AND batch = {batch:UInt64})"
             " GROUP BY trace",
             {"process": process, "batch": batch, "age_s": age_s},
         )
-        return dict(found)
+        return dict(rows)

@@ -1,4 +1,4 @@
-"""Takes back request rows that later spans have shown to be no requests: say Triton's, seen before the gateway's around it."""
+"""Withdraws request rows that later spans show to be parts of another request, such as a Triton span that came before the gateway's."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -28,19 +28,21 @@ class Withdrawer(Connection):
     """Each call raises StoreUnavailableError or StoreError. Repeating it is harmless."""
 
     def request_keys(self, trace_ids: Sequence[bytes]) -> set[RequestKey]:
-        """The requests that the store has of these traces."""
+        """The stored requests of these traces."""
         if not trace_ids:
             return set()
-        found = self.rows(
+        rows = self.rows(
             "SELECT entry_start_ns, trace_id, request_id FROM requests"
             f" WHERE {_IN_TRACES} GROUP BY entry_start_ns, trace_id, request_id HAVING argMax(withdrawn, version) = 0",
             {"traces": [trace_id.hex() for trace_id in trace_ids]},
         )
-        return {RequestKey(start_ns, bytes(trace_id), bytes(request_id)) for start_ns, trace_id, request_id in found}
+        return {RequestKey(start_ns, bytes(trace_id), bytes(request_id)) for start_ns, trace_id, request_id in rows}
 
     def withdraw_requests(self, keys: Sequence[RequestKey], version: int | Sequence[int]) -> None:
-        """Hide these rows in every version up to `version`, one for all or one for each, whenever they are written: a row of a higher
-        version shows again. Costs one small insert."""
+        """Hide every version of these rows up to `version` (one for all, or one for each), also those written later.
+
+        A row of a higher version shows again. Costs one small insert.
+        """
         if not keys:
             return
         columns = {

@@ -17,7 +17,7 @@ from controlplane.slo.save import save_objective
 from controlplane.telemetry.metrics.core.series import identity, labels_of
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.metrics import SAMPLE_SCHEMA, SERIES_SCHEMA
+from controlplane.telemetry.store.write.metrics import SAMPLE_SCHEMA, SERIES_SCHEMA
 
 NS = 10**9
 NOW_S = 500_000 * HOUR_S + 1_230

@@ -5,7 +5,7 @@ from structlog.testing import capture_logs
 
 from controlplane.celery import app
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.query.tasks import sort_pieces
+from controlplane.telemetry.query.tasks import presort
 from controlplane.telemetry.store import Store
 from tests.support.telemetry.samples import random_rows
 
@@ -20,13 +20,13 @@ def test_what_is_over_is_sorted(store: Store, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr("time.time_ns", lambda: 1_790_100_000 * 10**9)
     store.insert_requests(random_rows(10, seed=1), version=1)
     with capture_logs() as logs:
-        sort_pieces()
-        sort_pieces()
-    assert [(one["event"], one["pieces"]) for one in logs] in ([("ledger.sorted", 2)], [("ledger.sorted", 3)])
+        presort()
+        presort()
+    assert [(one["event"], one["half_hours"]) for one in logs] in ([("ledger.presorted", 2)], [("ledger.presorted", 3)])
 
 
 def test_a_store_that_is_away_is_said_and_asked_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "store", lambda: Store("clickhouse://weir:x@127.0.0.1:1/weir"))
     with capture_logs() as logs:
-        sort_pieces()
-    assert [(one["event"], one["log_level"]) for one in logs] == [("ledger.not_sorted", "warning")]
+        presort()
+    assert [(one["event"], one["log_level"]) for one in logs] == [("ledger.presort_failed", "warning")]

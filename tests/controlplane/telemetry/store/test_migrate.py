@@ -1,12 +1,14 @@
-"""Tables are made and brought up to date, once, whoever asks and however often."""
+"""Tables are made and migrated once, however often and from however many processes."""
 
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
 from controlplane.telemetry.store import Store, StoreError, StoreInputError, migrate
 from controlplane.telemetry.store import migrate as public
 from controlplane.telemetry.store.dsn import parse_dsn
+from controlplane.telemetry.store.errors import StoreSchemaError
 from controlplane.telemetry.store.maintenance.migrate import migrations, render
 from tests.support.telemetry.samples import HOUR, random_rows
 
@@ -15,6 +17,16 @@ VERSIONS = [version for version, _, _ in migrations()]
 
 def test_versions_are_numbered_without_gaps() -> None:
     assert list(range(1, len(VERSIONS) + 1)) == VERSIONS
+
+
+def test_two_files_with_one_number_are_refused(tmp_path: Path) -> None:
+    """Only one of them would be applied, and nobody would know which."""
+    for name in ("0001_spans.sql", "0002_labels.sql", "0002_times.sql"):
+        (tmp_path / name).write_text("SELECT 1")
+    with pytest.raises(
+        StoreSchemaError, match=r"0002_labels\.sql and 0002_times\.sql have one number: give the newer one the next"
+    ):
+        migrations(tmp_path)
 
 
 def test_migrating_again_changes_nothing(dsn: str, store: Store) -> None:

@@ -5,7 +5,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.telemetry.store.read.rank_bins import BINS, Counts, Incomplete, Opened, Values, wanted
+from controlplane.telemetry.store.read.rank_bins import (
+    BINS,
+    Counts,
+    IncompleteCellsError,
+    Opened,
+    Values,
+    cells_to_open,
+)
 
 LEVELS, SHARES = (0.0, 0.4, 0.5, 0.95, 0.99, 1.0), (0.4, 0.6, 0.985, 1.0)
 U64 = st.one_of(
@@ -35,15 +42,15 @@ def test_a_bin_holds_neighbours_and_lies_between_the_others(found: list[tuple[in
 def test_quantiles_are_numpy_s_and_ranks_are_values(found: list[tuple[int, int]]) -> None:
     everything = values(found)
     counts = Counts.of(everything)
-    cells = wanted(counts, LEVELS, SHARES)
-    opened = Opened.of(counts, cells, [everything.among(cells).written()])
+    cells = cells_to_open(counts, LEVELS, SHARES)
+    opened = Opened.of(counts, cells, [everything.among(cells).stored()])
     assert opened.keys.tolist() == sorted({key for key, _ in found})
     for at, key in enumerate(opened.keys.tolist()):
         own = np.sort([value for other, value in found if other == key])
         assert opened.sizes[at] == len(own)
         assert opened.quantiles(LEVELS)[at] == pytest.approx(np.quantile(own.astype(np.float64), LEVELS))
         places = [min(int(share * len(own)), len(own) - 1) for share in SHARES]
-        assert opened.ranked(SHARES)[at].tolist() == own[places].astype(np.float64).tolist()
+        assert opened.at_shares(SHARES)[at].tolist() == own[places].astype(np.float64).tolist()
 
 
 @given(ANY)
@@ -51,9 +58,9 @@ def test_sums_between_wanted_ranks_are_exact(found: list[tuple[int, int]]) -> No
     found = [(key, value % 2**40) for key, value in found]
     everything = values(found, parts=True)
     counts = Counts.of(everything)
-    cells = wanted(counts, (), SHARES)
+    cells = cells_to_open(counts, (), SHARES)
     opened = Opened.of(counts, cells, [everything.among(cells)])
-    for (key, weighed), (low, high) in zip(opened.weighed(), opened.ranked((0.4, 0.6)).tolist(), strict=True):
+    for (key, weighed), (low, high) in zip(opened.weighted(), opened.at_shares((0.4, 0.6)).tolist(), strict=True):
         own = np.array([value for other, value in found if other == key])
         inside = own[(own >= low) & (own <= high)]
         count, sums = weighed.sums((weighed.values >= low) & (weighed.values <= high))
@@ -74,6 +81,6 @@ def test_counts_of_several_are_those_of_all(some: list[tuple[int, int]], others:
 def test_cells_that_changed_between_two_looks_are_noticed() -> None:
     everything = values([(0, 1000), (0, 2000), (0, 3000)])
     counts = Counts.of(everything)
-    cells = wanted(counts, (0.5,), ())
-    with pytest.raises(Incomplete):
+    cells = cells_to_open(counts, (0.5,), ())
+    with pytest.raises(IncompleteCellsError):
         Opened.of(counts, cells, [])

@@ -10,7 +10,7 @@ from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.maintenance import presort
 from controlplane.telemetry.store.read import presorted
-from controlplane.telemetry.store.read.presorted import PIECE_NS
+from controlplane.telemetry.store.read.presorted import HALF_HOUR_NS
 from controlplane.telemetry.store.write.withdraw import key_of
 from tests.support.telemetry.samples import S, answered, random_rows, row
 
@@ -18,10 +18,10 @@ from .test_latency import assert_quantiles, assert_report, assert_stacks
 
 PIECES = 8
 ALL = list(range(PIECES))
-FIRST_NS = 1_790_000_000 * S // PIECE_NS * PIECE_NS
-DAY = Window(FIRST_NS - PIECE_NS // 3, FIRST_NS + PIECES * PIECE_NS + PIECE_NS // 2)
+FIRST_NS = 1_790_000_000 * S // HALF_HOUR_NS * HALF_HOUR_NS
+DAY = Window(FIRST_NS - HALF_HOUR_NS // 3, FIRST_NS + PIECES * HALF_HOUR_NS + HALF_HOUR_NS // 2)
 """Whole pieces, a part of one before and of one after."""
-LATER_NS = FIRST_NS + 100 * PIECE_NS
+LATER_NS = FIRST_NS + 100 * HALF_HOUR_NS
 
 
 @pytest.fixture(autouse=True)
@@ -96,15 +96,15 @@ def pytest_approx(report: LatencyReport) -> object:
 
 def builds(store: Store, window: Window = DAY) -> list[int]:
     """The sorted pieces that a question about the window would use."""
-    known = store.known(window)
-    return [one.piece - FIRST_NS // PIECE_NS for one in known.builds] if known else []
+    found = store.presorted(window)
+    return [build.half_hour - FIRST_NS // HALF_HOUR_NS for build in found.builds] if found else []
 
 
 def test_pieces_say_what_requests_say(store: Store) -> None:
     rows = traffic()
     store.insert_requests(rows, version=1)
     assert builds(store) == []
-    assert store.sort_pieces(LATER_NS, 60) == PIECES + 2
+    assert store.presort(LATER_NS, 60) == PIECES + 2
     assert builds(store) == ALL
     for step_s in (1800, 3600, 86400):
         assert_answers(store, rows, step_s)
@@ -113,26 +113,26 @@ def test_pieces_say_what_requests_say(store: Store) -> None:
 def test_chart_steps_that_are_no_whole_pieces_are_asked_of_requests(store: Store) -> None:
     rows = traffic()
     store.insert_requests(rows, version=1)
-    store.sort_pieces(LATER_NS, 60)
+    store.presort(LATER_NS, 60)
     assert_answers(store, rows, 600)
 
 
 def test_a_filter_is_asked_of_requests(store: Store) -> None:
     rows = traffic()
     store.insert_requests(rows, version=1)
-    store.sort_pieces(LATER_NS, 60)
+    store.presort(LATER_NS, 60)
     assert_report(store.latency(DAY, {"model": ("small",)}), [one for one in rows if one.model == "small"])
 
 
 def test_what_is_written_later_counts_at_once_and_is_sorted_the_next_time(store: Store) -> None:
     rows = traffic()
     store.insert_requests(rows[:-100], version=1)
-    store.sort_pieces(LATER_NS, 60)
-    late = [row(90_001, entry_start_ns=FIRST_NS + 1), row(90_002, entry_start_ns=FIRST_NS + PIECE_NS - 1)]
+    store.presort(LATER_NS, 60)
+    late = [row(90_001, entry_start_ns=FIRST_NS + 1), row(90_002, entry_start_ns=FIRST_NS + HALF_HOUR_NS - 1)]
     store.insert_requests([*late, *rows[-100:]], version=1)
     assert builds(store) == ALL[1:]
     assert_answers(store, rows + late)
-    assert store.sort_pieces(LATER_NS, 60) == 2  # the first and the last
+    assert store.presort(LATER_NS, 60) == 2  # the first and the last
     assert builds(store) == ALL
     assert_answers(store, rows + late)
 
@@ -140,7 +140,7 @@ def test_what_is_written_later_counts_at_once_and_is_sorted_the_next_time(store:
 def test_an_amended_request_counts_once_and_as_amended(store: Store) -> None:
     rows = traffic()
     store.insert_requests(rows, version=1)
-    store.sort_pieces(LATER_NS, 60)
+    store.presort(LATER_NS, 60)
     old = next(one for one in rows if one.entry_start_ns >= FIRST_NS)
     new = row(
         int(old.request_id, 16), entry_start_ns=old.entry_start_ns, stages={"model": 9_000_000_000}, model="large"
@@ -148,7 +148,7 @@ def test_an_amended_request_counts_once_and_as_amended(store: Store) -> None:
     store.insert_requests([new], version=2)
     amended = [new if one is old else one for one in rows]
     assert_answers(store, amended)
-    store.sort_pieces(LATER_NS, 60)
+    store.presort(LATER_NS, 60)
     assert builds(store) == ALL
     assert_answers(store, amended)
 
@@ -156,43 +156,43 @@ def test_an_amended_request_counts_once_and_as_amended(store: Store) -> None:
 def test_a_request_that_is_taken_back_is_gone(store: Store) -> None:
     rows = traffic()
     store.insert_requests(rows, version=1)
-    store.sort_pieces(LATER_NS, 60)
+    store.presort(LATER_NS, 60)
     gone = next(one for one in rows if one.entry_start_ns >= FIRST_NS)
     store.withdraw_requests([key_of(gone)], version=9)
     left = [one for one in rows if one is not gone]
     assert_answers(store, left)
-    store.sort_pieces(LATER_NS, 60)
+    store.presort(LATER_NS, 60)
     assert_answers(store, left)
 
 
 def test_a_piece_of_which_nothing_is_left_has_nothing_to_say(store: Store) -> None:
     rows = traffic()
     store.insert_requests(rows, version=1)
-    gone = [one for one in rows if FIRST_NS <= one.entry_start_ns < FIRST_NS + PIECE_NS]
+    gone = [one for one in rows if FIRST_NS <= one.entry_start_ns < FIRST_NS + HALF_HOUR_NS]
     store.withdraw_requests([key_of(one) for one in gone], version=9)
-    store.sort_pieces(LATER_NS, 60)
+    store.presort(LATER_NS, 60)
     assert builds(store) == ALL
     assert_answers(store, [one for one in rows if one not in gone])
     store.withdraw_requests([key_of(one) for one in rows], version=9)
-    store.sort_pieces(LATER_NS, 60)
+    store.presort(LATER_NS, 60)
     assert store.latency(DAY).requests == 0
     assert store.latency_series(DAY, None, 1800) == []
 
 
 def test_a_piece_is_sorted_when_it_is_over_and_only_once(store: Store) -> None:
     store.insert_requests(traffic(), version=1)
-    over_ns = FIRST_NS + 2 * PIECE_NS
-    assert store.sort_pieces(over_ns + presort.SETTLED_NS - 1, 60) == 2
-    assert store.sort_pieces(over_ns + presort.SETTLED_NS, 60) == 1
-    assert store.sort_pieces(over_ns + presort.SETTLED_NS, 60) == 0
+    over_ns = FIRST_NS + 2 * HALF_HOUR_NS
+    assert store.presort(over_ns + presort.SETTLED_NS - 1, 60) == 2
+    assert store.presort(over_ns + presort.SETTLED_NS, 60) == 1
+    assert store.presort(over_ns + presort.SETTLED_NS, 60) == 0
 
 
 def test_the_newest_are_sorted_first_and_no_longer_than_may_be(store: Store) -> None:
     store.insert_requests(traffic(), version=1)
     for first in reversed(ALL):
-        assert store.sort_pieces(FIRST_NS + PIECES * PIECE_NS + presort.SETTLED_NS, 0) == 1
-        known, rest = store._usable(DAY)
-        assert [one.piece - FIRST_NS // PIECE_NS for one in known] == ALL[first:]
+        assert store.presort(FIRST_NS + PIECES * HALF_HOUR_NS + presort.SETTLED_NS, 0) == 1
+        builds, rest = store._usable_builds(DAY)
+        assert [build.half_hour - FIRST_NS // HALF_HOUR_NS for build in builds] == ALL[first:]
         beside = first + 1 / 3 + 1 / 2
         assert (rest is None) == (
             beside > presorted.MOST_READ * (PIECES + 1 / 3 + 1 / 2)
@@ -203,7 +203,7 @@ def test_a_piece_of_many_requests_is_sorted_in_slices(store: Store, monkeypatch:
     monkeypatch.setattr(presort, "AT_ONCE", 100)
     rows = traffic()
     store.insert_requests(rows, version=1)
-    store.sort_pieces(LATER_NS, 60)
+    store.presort(LATER_NS, 60)
     assert builds(store) == ALL
     assert_answers(store, rows)
 
@@ -212,9 +212,9 @@ def test_models_too_many_to_tell_apart_are_asked_of_requests(store: Store, monke
     monkeypatch.setattr(presorted, "MOST_MODELS", 1)
     rows = traffic()
     store.insert_requests(rows, version=1)
-    store.sort_pieces(LATER_NS, 60)
+    store.presort(LATER_NS, 60)
     assert builds(store) == ALL
-    assert store.sorted(store.known(DAY), {"e2e": ((0.5,), ())}, by_model=True) is None
+    assert store.presorted_figures(store.presorted(DAY), {"e2e": ((0.5,), ())}, by_model=True) is None
     assert_answers(store, rows)
 
 
@@ -225,8 +225,8 @@ def test_models_may_be_named_anything(store: Store) -> None:
         for number, one in enumerate(traffic(), 1)
     ]
     store.insert_requests(rows, version=1)
-    store.sort_pieces(LATER_NS, 60)
-    assert store.sorted(store.known(DAY), {"e2e": ((0.5,), ())}, by_model=True) is not None
+    store.presort(LATER_NS, 60)
+    assert store.presorted_figures(store.presorted(DAY), {"e2e": ((0.5,), ())}, by_model=True) is not None
     assert_answers(store, rows)
 
 
@@ -235,9 +235,9 @@ def test_a_question_that_would_open_too_much_is_asked_of_requests(
 ) -> None:
     rows = traffic()
     store.insert_requests(rows, version=1)
-    store.sort_pieces(LATER_NS, 60)
+    store.presort(LATER_NS, 60)
     monkeypatch.setattr(presorted, "MOST_OPENED", 10)
-    assert store.sorted(store.known(DAY), {"e2e": ((0.5,), ())}) is None
+    assert store.presorted_figures(store.presorted(DAY), {"e2e": ((0.5,), ())}) is None
     assert_answers(store, rows)
 
 
@@ -245,9 +245,9 @@ def test_requests_that_all_took_equally_long_and_none_at_all_are_no_exception(st
     rows = [
         row(number, entry_start_ns=FIRST_NS + number * S, stages={"model": 5, "queue": 0}) for number in range(1, 1800)
     ]
-    rows += [row(5000, entry_start_ns=FIRST_NS + PIECE_NS + S, stages={"model": 0, "queue": 0}, ttft_ns=None)]
+    rows += [row(5000, entry_start_ns=FIRST_NS + HALF_HOUR_NS + S, stages={"model": 0, "queue": 0}, ttft_ns=None)]
     store.insert_requests(rows, version=1)
-    store.sort_pieces(LATER_NS, 60)
+    store.presort(LATER_NS, 60)
     assert builds(store) == [0, 1]
     assert_report(store.latency(DAY), rows)
     points = store.latency_series(DAY, None, 1800)
@@ -260,13 +260,13 @@ def test_a_piece_and_a_model_of_which_nothing_was_answered_have_their_errors_and
         row(
             number,
             entry_start_ns=one.entry_start_ns,
-            status="error" if one.entry_start_ns < FIRST_NS + 2 * PIECE_NS else "cancelled" if number % 7 else "ok",
-            model="gone" if number % 2 and one.entry_start_ns < FIRST_NS + 2 * PIECE_NS else "small",
+            status="error" if one.entry_start_ns < FIRST_NS + 2 * HALF_HOUR_NS else "cancelled" if number % 7 else "ok",
+            model="gone" if number % 2 and one.entry_start_ns < FIRST_NS + 2 * HALF_HOUR_NS else "small",
         )
         for number, one in enumerate(traffic(), 1)
     ]
     store.insert_requests(rows, version=1)
-    store.sort_pieces(LATER_NS, 60)
+    store.presort(LATER_NS, 60)
     assert builds(store) == ALL
     assert store.groups(DAY, None, "model")["gone"].e2e_ms is None
     assert_answers(store, rows)
@@ -277,21 +277,21 @@ def test_pieces_sorted_before_latency_was_of_answers_are_sorted_again(store: Sto
 
     rows = traffic()
     store.insert_requests(rows, version=1)
-    store.sort_pieces(LATER_NS, 60)
+    store.presort(LATER_NS, 60)
     store.command("DELETE FROM schema_versions WHERE version >= 10 SETTINGS mutations_sync = 2")
     migrate(dsn, 3650)
     assert builds(store) == []
     assert_answers(store, rows)
-    assert store.sort_pieces(LATER_NS, 60) == PIECES + 2
+    assert store.presort(LATER_NS, 60) == PIECES + 2
     assert_answers(store, rows)
 
 
 def test_a_piece_sorted_by_two_at_once_counts_once(store: Store) -> None:
     rows = traffic()
     store.insert_requests(rows, version=1)
-    store.sort_pieces(LATER_NS, 60)
+    store.presort(LATER_NS, 60)
     store.command("TRUNCATE TABLE ranked")  # as the other had it when it began
-    assert store.sort_pieces(LATER_NS, 60) == PIECES + 2
+    assert store.presort(LATER_NS, 60) == PIECES + 2
     assert_answers(store, rows)
 
 
@@ -300,18 +300,18 @@ def test_builds_that_no_longer_count_are_dropped_when_no_question_can_be_reading
 ) -> None:
     rows = traffic()
     store.insert_requests(rows, version=1)
-    store.sort_pieces(LATER_NS, 60)
+    store.presort(LATER_NS, 60)
 
     def kept() -> int:
         [(count,)] = store.rows("SELECT uniqExact(build) FROM ranks")
         return int(count)
 
     store.insert_requests([row(90_001, entry_start_ns=FIRST_NS + 1)], version=1)
-    store.sort_pieces(LATER_NS, 60)
+    store.presort(LATER_NS, 60)
     assert kept() == PIECES + 3
     monkeypatch.setattr(presort, "KEPT_NS", 0)
     store.insert_requests([row(90_002, entry_start_ns=FIRST_NS + 1)], version=1)
-    store.sort_pieces(LATER_NS, 60)
+    store.presort(LATER_NS, 60)
     assert kept() == PIECES + 2
     assert builds(store) == ALL
 
@@ -319,9 +319,12 @@ def test_builds_that_no_longer_count_are_dropped_when_no_question_can_be_reading
 def test_a_build_that_is_not_all_there_is_not_believed(store: Store) -> None:
     rows = traffic()
     store.insert_requests(rows, version=1)
-    store.sort_pieces(LATER_NS, 60)
+    store.presort(LATER_NS, 60)
     store.command("DELETE FROM ranks WHERE measure = 'e2e' AND bin % 2 = 0")  # say, a replica that has not got them yet
-    assert store.sorted(store.known(DAY), {"e2e": ((0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9), ())}) is None
+    assert (
+        store.presorted_figures(store.presorted(DAY), {"e2e": ((0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9), ())})
+        is None
+    )
     assert_answers(store, rows)
 
 
@@ -334,10 +337,10 @@ def test_rows_written_before_there_were_pieces_are_sorted_too(store: Store, dsn:
     store.insert_requests(rows, version=1)
     store.command("DELETE FROM schema_versions WHERE version >= 9 SETTINGS mutations_sync = 2")
     migrate(dsn, 3650)
-    assert store.sort_pieces(LATER_NS, 60) == PIECES + 2
+    assert store.presort(LATER_NS, 60) == PIECES + 2
     assert_answers(store, rows)
 
 
 def test_an_empty_store_has_nothing_to_sort(store: Store) -> None:
-    assert store.sort_pieces(LATER_NS, 60) == 0
+    assert store.presort(LATER_NS, 60) == 0
     assert store.latency_series(DAY, None, 1800) == []
