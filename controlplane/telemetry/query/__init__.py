@@ -1,1 +1,1 @@
-"""What people ask of telemetry, as it stands in a URL: a time range, filters, a quantile. Pure; shared by pages and API."""
+"""Reads questions about telemetry from URLs (a time range, filters, a quantile), and answers them for pages and the API."""

@@ -1,4 +1,4 @@
-"""`python -m controlplane.telemetry.store`: the embedded store alone, with its tables; prints its DSN and serves until it is stopped."""
+"""`python -m controlplane.telemetry.store`: serves the embedded store alone, and prints its DSN."""
 
 import argparse
 import asyncio
@@ -19,7 +19,7 @@ async def _serve(home: Path, port: int, retention_days: int) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     async with serve_embedded(home, port) as front:
         await asyncio.to_thread(migrate, front.dsn, retention_days)
-        print(front.dsn, flush=True)  # the caller's; logs never carry it
+        print(front.dsn, flush=True)  # for the caller; logs never have it
         await stopped.wait()
 
 

@@ -1,4 +1,4 @@
-"""The embedded store's password, and the DSN that carries it."""
+"""Keeps the embedded store's password, and makes the DSN with it."""
 
 import os
 import secrets
@@ -8,7 +8,7 @@ PASSWORD_FILE = "store-password"  # noqa: S105  (a file's name)
 
 
 def password(home: Path) -> str:
-    """The password in `home`/store-password, made (mode 0600) where it is absent; safe when several processes ask at once."""
+    """The password in `home`/store-password, made (mode 0600) where it is absent. Safe for several processes at once."""
     path = home / PASSWORD_FILE
     home.mkdir(parents=True, exist_ok=True)
     if not path.exists():
@@ -16,7 +16,7 @@ def password(home: Path) -> str:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
             file.write(secrets.token_urlsafe(24))
         try:
-            os.link(draft, path)  # whole or not at all, and never over another process's
+            os.link(draft, path)  # atomic, and never replaces the password of another process
         except FileExistsError:
             pass
         finally:
@@ -25,5 +25,5 @@ def password(home: Path) -> str:
 
 
 def dsn(home: Path, port: int, database: str = "weir") -> str:
-    """Where the embedded store answers, for clients on this machine."""
+    """The DSN of the embedded store, for clients on this machine."""
     return f"clickhouse://weir:{password(home)}@127.0.0.1:{port}/{database}"

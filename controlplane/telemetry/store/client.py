@@ -1,4 +1,4 @@
-"""One process's connection to the store: pooled HTTP, thread-safe, and the only place that sees clickhouse_connect or its errors."""
+"""A process's connection to the store: pooled HTTP, thread-safe, and the only importer of clickhouse_connect."""
 
 import re
 import threading
@@ -24,27 +24,26 @@ R = TypeVar("R")
 _BUSY = re.compile(r"HTTP status (408|429|5\d\d)")  # a proxy's answer, without ClickHouse's code
 
 PROBE_AFTER_S = 2.0
-"""A store that has not answered for so long is asked whether it is there before it is asked anything else: one that hangs is then away
-after PROBE_S, not after the time that a long query may take."""
+"""Seconds without an answer after which a call first probes the store, so that a store that hangs is noticed after PROBE_S."""
 PROBE_S = 3.0
 
 READ_SETTINGS: Mapping[str, object] = {
-    "do_not_merge_across_partitions_select_final": 1,  # identities never cross partitions: days are merged apart
-    "max_execution_time": 30,  # s: a page that waits longer has been given up
+    "do_not_merge_across_partitions_select_final": 1,  # rows of one identity lie in one partition
+    "max_execution_time": 30,  # seconds: no page waits longer
     "max_memory_usage": 4 * 2**30,
-    "max_query_size": 4 * 2**20,  # long pages name the cells that they open (ranked.py)
+    "max_query_size": 4 * 2**20,  # queries of the half-hour sort name the cells that they open
 }
 
 INSERT_SETTINGS: Mapping[str, object] = {
-    "optimize_on_insert": 0,  # repeats within one insert are told apart when parts are merged, as all others: half the time
-    "max_partitions_per_insert_block": 0,  # tables are parted by day: a backfill of a year is one batch like any other
+    "optimize_on_insert": 0,  # repeats within an insert are removed when parts merge, as others are: halves the time
+    "max_partitions_per_insert_block": 0,  # a backfill of a year touches as many partitions as it has days
 }
 
 
 class Connection:
     """Connects at first use, so that a process may start before the store does. Safe to share between threads.
 
-    Every call raises StoreUnavailableError (come again) or StoreError (never will).
+    Every call raises StoreUnavailableError or StoreError.
     """
 
     def __init__(
@@ -57,15 +56,15 @@ class Connection:
         self._client: Client | None = None
         self._connecting = threading.Lock()
         self._answered_s = -PROBE_AFTER_S
-        self._lanes = ThreadPoolExecutor(4, thread_name_prefix="store-read")
+        self._threads = ThreadPoolExecutor(4, thread_name_prefix="store-read")
 
     def close(self) -> None:
-        self._lanes.shutdown(cancel_futures=True)
+        self._threads.shutdown(cancel_futures=True)
         self._pool.clear()
 
     def beside(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> Future[R]:
-        """Run a read beside the caller's own; it must start no further ones."""
-        return self._lanes.submit(function, *arguments, **named)
+        """Run a read in a thread. It must not call `beside` itself."""
+        return self._threads.submit(function, *arguments, **named)
 
     def ping(self) -> bool:
         """Whether the store answers a query now."""
@@ -75,15 +74,15 @@ class Connection:
             return False
 
     def rows(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Any]:
-        """A read's rows. Values travel as bound parameters, `{name:Type}` in `sql`."""
+        """The rows of a read. Values are bound parameters, `{name:Type}` in `sql`."""
         self._probe()
         with _translated():
-            found = self._connected().query(sql, parameters=dict(parameters or {}), settings=dict(READ_SETTINGS))
+            result = self._connected().query(sql, parameters=dict(parameters or {}), settings=dict(READ_SETTINGS))
             self._answered_s = time.monotonic()
-            return found.result_rows
+            return result.result_rows
 
     def arrow(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
-        """A read's columns, text as text; for much at once."""
+        """The columns of a read, with text as strings. For large results."""
         self._probe()
         with _translated():
             return self._connected().query_arrow(
@@ -91,7 +90,7 @@ class Connection:
             )
 
     def command(self, sql: str, parameters: Mapping[str, object] | None = None) -> None:
-        """A statement without a result: schema changes, and inserts out of the store itself."""
+        """Run a statement without a result."""
         with _translated():
             self._connected().command(sql, parameters=dict(parameters or {}))
 
@@ -101,7 +100,7 @@ class Connection:
             self._connected().insert_arrow(table, data, settings=dict(INSERT_SETTINGS))
 
     def _probe(self) -> None:
-        """Raises StoreUnavailableError where nothing at the address answers. Whatever answers will do: proxies know no /ping."""
+        """Raises StoreUnavailableError where nothing answers at the address. Any HTTP answer will do: proxies have no /ping."""
         if time.monotonic() - self._answered_s < PROBE_AFTER_S:
             return
         scheme, host = "https" if self.dsn.secure else "http", self.dsn.host
@@ -134,15 +133,15 @@ class Connection:
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """The client's exceptions as the store's own two."""
+    """Turns the client's exceptions into the store's."""
     try:
         yield
     except ClickHouseError as error:
         code = getattr(error, "code", None)
-        away = code in RETRYABLE_CODES if code else isinstance(error, OperationalError) or _BUSY.search(str(error))
+        retryable = code in RETRYABLE_CODES if code else isinstance(error, OperationalError) or _BUSY.search(str(error))
         if code in LIMIT_CODES:
             raise StoreLimitError(f"the store ran out of memory or time for this query: {error}") from error
-        if away:
+        if retryable:
             raise StoreUnavailableError(f"the store does not answer now: {error}") from error
         raise StoreError(f"the store refused: {error}", code=code) from error
     except OSError as error:

@@ -1,4 +1,4 @@
-"""The store's address: `clickhouse://user:password@host:port/database?cluster=NAME&otel=TABLE&fsync=1`; `clickhouses://` is over TLS."""
+"""Parses the store's address: `clickhouse://user:password@host:port/database?cluster=NAME&otel=TABLE&fsync=1` (`clickhouses://`: TLS)."""
 
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -9,9 +9,11 @@ from .errors import StoreInputError
 
 @dataclass(frozen=True, slots=True)
 class Dsn:
-    """Where the store is. `cluster` names ClickHouse's cluster for replicated tables; empty is one server, or the embedded one.
-    `otel` names the table of the OpenTelemetry Collector's exporter to read traces from too; empty reads none.
-    `fsync` says whether inserts wait for the disk; None leaves tables as they are."""
+    """The store's address. `cluster` names the ClickHouse cluster for replicated tables; empty is one server, or the embedded store.
+
+    `otel` names the table of the OpenTelemetry Collector's exporter that traces are read from too; empty reads none.
+    `fsync` says whether inserts wait for the disk; None leaves tables as they are.
+    """
 
     host: str
     port: int
@@ -25,7 +27,7 @@ class Dsn:
 
 
 def parse_dsn(text: str) -> Dsn:
-    """Raises StoreInputError, which never repeats the password."""
+    """Raises StoreInputError, whose message never has the password."""
     parts = urlsplit(text)
     if parts.scheme not in ("clickhouse", "clickhouses") or not parts.hostname:
         raise StoreInputError(

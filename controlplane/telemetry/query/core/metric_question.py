@@ -20,7 +20,7 @@ MOST_MATCHES = 20
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """Which metric's series, in which range. `shown` is None where the metric's kind decides: counters as rates."""
+    """Which metric's series, in which range. With `shown` None the metric's kind decides: counters are shown as rates."""
 
     range: TimeRange
     metric: str = ""

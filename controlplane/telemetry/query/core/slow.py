@@ -18,14 +18,14 @@ REGION = ("slower_than_ms", "e2e_from_ms", "e2e_to_ms", "region_from", "region_t
 
 @dataclass(frozen=True, slots=True)
 class Slow:
-    """Those of a region, or where there is none, those above the quantile `above` of all that are asked about."""
+    """The requests of `region`, or without one those above the quantile `above` of the question's."""
 
     above: Quantile = DEFAULT_ABOVE
     region: Region | None = None
     written: tuple[tuple[str, str], ...] = ()
 
     def pairs(self) -> list[tuple[str, str]]:
-        """The parameters that name the region again, as they were written."""
+        """The URL parameters of the region, as they were written."""
         return list(self.written)
 
 
@@ -77,7 +77,7 @@ def ms_as_ns(field: str, text: str) -> int:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not 0 <= value <= LONGEST_MS:  # which NaN is not either
+    if not 0 <= value <= LONGEST_MS:  # NaN fails this too
         raise BadQuestionError(
             field, text, f"is not a number of milliseconds from 0 to {LONGEST_MS:.0f}", "Give one as 2000"
         )

@@ -1,4 +1,4 @@
-"""The time range grammar of every URL: `now`, `now-15m`, ISO 8601, seconds since the epoch."""
+"""Parses the time ranges of URLs: `now`, `now-15m`, ISO 8601, seconds since the epoch."""
 
 import re
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ _DAY_OF_YEAR = "((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[
 _TIME_OF_DAY = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?"
 _OFFSET = "(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
 ISO = f"({_YEAR}-{_DAY_OF_YEAR}|{_LEAP_YEAR}-02-29)([T ]{_TIME_OF_DAY}{_OFFSET}?)?"
-"""ISO 8601 as far as it is taken: a day that exists, from 1971 to 2200, with a time and an offset or without."""
+"""The accepted part of ISO 8601: a day that exists, from 1971 to 2200, with or without a time and an offset."""
 MOMENT = f"^({_YEAR}-{_DAY_OF_YEAR}|{_LEAP_YEAR}-02-29)T{_TIME_OF_DAY}{_OFFSET}$"
 """A day and a time with its offset."""
 EPOCH = r"([0-9]{9}|[0-6][0-9]{9})(\.[0-9]{1,9})?|[0-6][0-9]{12}|[0-6][0-9]{15}|[0-6][0-9]{18}"
 """Seconds, or by the number of digits ms, µs or ns, up to the year 2191."""
 INSTANT = rf"^(now(-[0-9]{{1,6}}[smhdw])?|{EPOCH}|{ISO})$"
-"""Every text that `instant_ns` takes, and no other."""
+"""Matches exactly the texts that `instant_ns` accepts."""
 
 _RELATIVE = re.compile(r"now(?:-([0-9]{1,6})([smhdw]))?")
 _EPOCH = re.compile(EPOCH, re.ASCII)
@@ -38,7 +38,7 @@ STEPS_S = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """A range as it was written, and the window that it means now. `live` ranges end at the present and move with it."""
+    """A range as it was written, and the window that it means now. A `live` range ends now and moves on."""
 
     from_text: str
     to_text: str
@@ -88,6 +88,6 @@ def instant_ns(field: str, text: str, now_ns: int) -> int:
 
 
 def step_ns(window: Window, most: int = 60) -> int:
-    """The finest round step that cuts the window into at most `most` pieces, ns."""
+    """The finest round step that cuts the window into at most `most` parts, ns."""
     length_s = (window.to_ns - window.from_ns) / SECOND_NS
     return SECOND_NS * next((step for step in STEPS_S if length_s / step <= most), STEPS_S[-1])

@@ -1,4 +1,4 @@
-"""A request's body, decompressed, never larger than a limit: what a client sends must not grow this process's memory."""
+"""Reads and decompresses request bodies up to a limit, so that no client can exhaust this process's memory."""
 
 import asyncio
 import zlib
@@ -11,11 +11,11 @@ from backports import zstd
 
 
 class TooLargeError(Exception):
-    """The body is over the limit, as sent or decompressed."""
+    """Permanent: the body is over the limit, as sent or decompressed."""
 
 
 class UnreadableError(Exception):
-    """The encoding is unknown or its bytes are damaged."""
+    """Permanent: the encoding is unknown, or the bytes are damaged."""
 
 
 async def read(stream: StreamReader, encoding: str, limit: int) -> bytes:
@@ -33,7 +33,7 @@ async def read(stream: StreamReader, encoding: str, limit: int) -> bytes:
 
 
 def decompress(data: bytes, encoding: str, limit: int) -> bytes:
-    """`data` (one or more frames of `encoding`) in clear, at most `limit` bytes. Raises TooLargeError, UnreadableError."""
+    """`data` (one or more frames of `encoding`) decompressed, at most `limit` bytes. Raises TooLargeError, UnreadableError."""
     start = _ENCODINGS.get(encoding)
     if start is None:
         raise UnreadableError(f"Content-Encoding {encoding!r} is not known; use one of {', '.join(_ENCODINGS)}")

@@ -1,4 +1,4 @@
-"""The embedded ClickHouse: one chDB data folder, opened by this process alone, and handles that run queries at the same time."""
+"""Runs ClickHouse in this process: one chDB data folder, which no other process may open, and handles for concurrent statements."""
 
 import os
 import queue
@@ -18,28 +18,28 @@ from .statement import Insert, Query, identifier, quote, settings_statement
 log = structlog.get_logger(__name__)
 
 CLOSING_S = 20.0
-"""How long closing waits for each statement that runs."""
-UNKNOWN_EXCEPTION = 1002  # ClickHouse's code for what has none
+"""Seconds that closing waits for each running statement."""
+UNKNOWN_EXCEPTION = 1002  # ClickHouse's code for errors without one
 
 _CODE = re.compile(r"\bCode: (\d+)\. ")
 
 
 class EngineError(StoreError):
-    """ClickHouse refused a statement: its own message, and always its code."""
+    """Permanent: ClickHouse refused a statement, with this message and code."""
 
     code: int
 
 
 def _engine_error(error: Exception) -> EngineError:
     text = str(error)
-    found = _CODE.search(text)
+    match = _CODE.search(text)
     return EngineError(
-        text[found.start() :] if found else text, code=int(found.group(1)) if found else UNKNOWN_EXCEPTION
+        text[match.start() :] if match else text, code=int(match.group(1)) if match else UNKNOWN_EXCEPTION
     )
 
 
 class _Handle:
-    """One chDB connection with what was last set on it, so that most requests need no SET of their own."""
+    """One chDB connection with the settings last made on it, so that most statements need no SET."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -72,7 +72,7 @@ class Engine:
         try:
             change = settings_statement(settings, handle.settings)
             if change:
-                handle.settings = {**handle.settings, **settings}  # what may be set, should the statement fail half-way
+                handle.settings = {**handle.settings, **settings}  # a SET that fails may have set any of them
                 handle.connection.query(change)
                 handle.settings = dict(settings)
             if database and database != handle.database:
@@ -92,7 +92,7 @@ class Engine:
             return bytes(connection.query(query.sql, query.format, params=params).bytes())
 
     def stream(self, query: Query, database: str, settings: dict[str, str], params: dict[str, str]) -> "Stream":
-        """The result block by block, for a format whose blocks concatenate. It holds a handle until it is closed."""
+        """The result in blocks that concatenate. The stream holds a handle until it is closed."""
         return Stream(self._blocks(query, database, settings, params))
 
     def _blocks(
@@ -106,17 +106,17 @@ class Engine:
                 yield block.bytes()
 
     def insert(self, insert: Insert, database: str, settings: dict[str, str]) -> int:
-        """Rows written. A statement that fails has written none of its blocks (ClickHouse's default block is a million rows).
+        """Insert, and return the rows written. A statement that fails has written none of its blocks (by default a million rows each).
 
-        The data is read from memory as a file is: of chDB's streamed inserts some fail without a word (too many partitions, a full
-        disk), and what is acknowledged would be lost.
+        ClickHouse reads the data as a file in memory, because chDB reports no error for some streamed inserts that fail (too many
+        partitions, a full disk).
         """
         with self._handle(database, settings) as connection, _in_memory(insert.data) as path:
             done = connection.query(f"{insert.head} SELECT * FROM file('{path}', {quote(insert.format)})")
             return int(done.storage_rows_read())
 
     def close(self) -> None:
-        """Close every handle, and with the last the folder; waits `CLOSING_S` for statements that run."""
+        """Close every handle, and with the last one the folder. Waits up to `CLOSING_S` for each running statement."""
         while self._all:
             try:
                 handle = self._idle.get(timeout=CLOSING_S)
@@ -129,7 +129,7 @@ class Engine:
 
 @contextmanager
 def _in_memory(data: bytes | memoryview) -> Iterator[str]:
-    """A path of this process at which `data` is read."""
+    """A path at which ClickHouse, in this process, reads `data`."""
     file = os.memfd_create("insert")
     try:
         rest = memoryview(data)
@@ -141,18 +141,18 @@ def _in_memory(data: bytes | memoryview) -> Iterator[str]:
 
 
 class Stream:
-    """Blocks of a result. One thread may close it while another waits for a block: the close waits too."""
+    """Blocks of a result. If one thread closes it while another waits for a block, the close waits too."""
 
     def __init__(self, blocks: Generator[bytes, None, None]) -> None:
         self._blocks = blocks
         self._turn = threading.Lock()
 
     def next(self) -> bytes | None:
-        """The next block; None after the last one, and once it is closed. Raises EngineError."""
+        """The next block; None after the last one and after closing. Raises EngineError."""
         with self._turn:
             return next(self._blocks, None)
 
     def close(self) -> None:
-        """Cancel what is left of the query and give the handle back."""
+        """Cancel the rest of the query and return the handle."""
         with self._turn:
             self._blocks.close()

@@ -1,4 +1,4 @@
-"""ClickHouse's HTTP interface over the embedded engine: for clients in other processes, it and a cluster differ in a URL alone.
+"""Serves ClickHouse's HTTP interface over the embedded engine, so that clients use it as they use a ClickHouse server.
 
 Serves `GET /ping`, `GET /metrics` (the password as bearer token), and `GET` and `POST /` with `query`, `database`,
 `default_format`, `param_*`, settings as parameters, a body that continues the query or is its data (gzip, deflate, zstd, lz4),
@@ -37,15 +37,15 @@ R = TypeVar("R")
 USER = "weir"
 DEFAULT_DATABASE = "default"
 MAX_BODY_BYTES = 256 * 2**20
-"""One insert's data, after decompression too. A batch of 100,000 spans is some 40 MiB."""
+"""Limit of one insert's data, also after decompression. A batch of 100,000 spans is some 40 MiB."""
 READERS, WRITERS = 6, 2
-"""Statements that run at once, of each kind, so that reads never wait for inserts nor inserts for reads."""
+"""Statements of each kind that run at once. Reads never wait for inserts, and inserts never for reads."""
 MAX_WAITING = 64
-"""Statements that may wait for a place; more are told to come again."""
+"""Statements that wait or run. Further ones are refused with 503."""
 MAX_STREAM_S = 300.0
-"""A result is read to its end in this time; a client that stops reading must not keep a place for ever."""
+"""Seconds in which a client must read a result, because a client that stops reading holds a place."""
 DEFAULTS = {"max_execution_time": "120"}
-"""Settings of statements that bring none of their own. Seconds."""
+"""Settings of statements that do not set them. Seconds."""
 
 _TRANSPORT = frozenset(
     {
@@ -55,26 +55,26 @@ _TRANSPORT = frozenset(
         "cancel_http_readonly_queries_on_client_close",
     }
 )  # fmt: skip
-"""Parameters that speak to the server around the query, never settings of it."""
+"""Parameters for the server. All others are settings of the statement."""
 
 _STATUS = {
     60: 404, 81: 404, 46: 404, 115: 404,  # unknown table, database, function, setting
     62: 400, 47: 400, 53: 400, 6: 400, 27: 400, 117: 400, 36: 400, 26: 400, 386: 400, 456: 400, 457: 400,
     159: 408, 202: 503, 241: 500, 516: 403, 497: 403,
 }  # fmt: skip
-"""HTTP status by ClickHouse code, as its own server answers; others are 500."""
+"""HTTP status by ClickHouse code, as ClickHouse's own server answers; others are 500."""
 
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """A front that is serving: its port and the DSN for other processes."""
+    """The port of a serving front, and the DSN for other processes."""
 
     port: int
     dsn: str
 
 
 class _DeniedError(Exception):
-    pass
+    """Permanent: the user or the password is wrong."""
 
 
 class _Handler:
@@ -140,25 +140,25 @@ class _Handler:
             )
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        asked = await self._read(request)
-        headers = _headers(asked.given)
-        if isinstance(asked.statement, Insert):
+        read = await self._read(request)
+        headers = _headers(read.given)
+        if isinstance(read.statement, Insert):
             async with self._writers:
                 with self._instruments.timed("insert"):
-                    rows = await self._in_thread(self._engine.insert, asked.statement, asked.database, asked.settings)
+                    rows = await self._in_thread(self._engine.insert, read.statement, read.database, read.settings)
             self._instruments.wrote(rows)
             summary = json.dumps({"written_rows": str(rows)})
             return web.Response(headers={"X-ClickHouse-Summary": summary, **headers})
-        headers["X-ClickHouse-Format"] = asked.statement.format
+        headers["X-ClickHouse-Format"] = read.statement.format
         headers["Content-Type"] = "application/octet-stream"
-        to_run = asked.statement, asked.database, asked.settings, asked.params
+        to_run = read.statement, read.database, read.settings, read.params
         async with self._readers:
             with self._instruments.timed("read"):
-                if asked.statement.streams and asked.given.get("wait_end_of_query") != "1":
+                if read.statement.streams and read.given.get("wait_end_of_query") != "1":
                     return await self._stream(request, headers, self._engine.stream(*to_run))
                 return web.Response(body=await self._in_thread(self._engine.run, *to_run), headers=headers)
 
-    async def _read(self, request: web.Request) -> "_Asked":
+    async def _read(self, request: web.Request) -> "_Statement":
         given: dict[str, str] = dict(request.query)
         data = b""
         if request.content_type == "multipart/form-data":
@@ -167,7 +167,7 @@ class _Handler:
         elif request.method == "POST":
             data = await body.read(request.content, request.headers.get("Content-Encoding", ""), self._max_body)
         default_format = given.get("default_format") or request.headers.get("X-ClickHouse-Format") or "TabSeparated"
-        return _Asked(
+        return _Statement(
             statement=parse(given.get("query", ""), data, default_format),
             database=given.get("database") or request.headers.get("X-ClickHouse-Database") or DEFAULT_DATABASE,
             settings=DEFAULTS
@@ -177,7 +177,7 @@ class _Handler:
         )
 
     async def _stream(self, request: web.Request, headers: Mapping[str, str], blocks: Stream) -> web.StreamResponse:
-        """Block by block: memory holds one. A failure after the first cuts the connection, so that none takes it for the end."""
+        """Send the result block by block. After the first, a failure aborts the connection, so that no client takes it for the end."""
         response = web.StreamResponse(headers=headers)
         try:
             async with asyncio.timeout(MAX_STREAM_S):
@@ -190,7 +190,7 @@ class _Handler:
         except (EngineError, TimeoutError) as error:
             if isinstance(error, EngineError) and not response.prepared:
                 raise
-            log.warning("store.stream_broken_off", reason=str(error) or f"not read to its end in {MAX_STREAM_S} s")
+            log.warning("store.stream_aborted", reason=str(error) or f"not read to its end in {MAX_STREAM_S} s")
             if request.transport is not None:
                 request.transport.abort()
         except ConnectionError:
@@ -205,8 +205,8 @@ class _Handler:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """A request, read: what to run, where, and with which settings and bound parameters."""
+class _Statement:
+    """What a request runs, where, and with which settings and bound parameters."""
 
     statement: Insert | Query
     database: str
@@ -233,8 +233,8 @@ async def serve_embedded(
 ) -> AsyncIterator[Front]:
     """Open `home`/store and serve it on the loopback interface until the block ends. Port 0 picks a free one.
 
-    Raises StoreUnavailableError where another process has the folder open, OSError where the port is taken. Makes `home`/store-password
-    (0600) where it is absent. Tables are made by `migrate`, not here.
+    Makes `home`/store-password (0600) where it is absent. Tables are made by `migrate`. Raises StoreUnavailableError where another
+    process has the folder open, OSError where the port is taken.
     """
     password = access.password(home)
     engine = await asyncio.to_thread(Engine, home / "store", READERS + WRITERS)

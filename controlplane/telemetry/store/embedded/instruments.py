@@ -1,4 +1,4 @@
-"""What the embedded store says of itself at /metrics."""
+"""The metrics of the embedded store."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 
 
 
 class Instruments:
-    """Of one process; `waiting` tells how many statements wait or run."""
+    """Metrics of one process. `waiting` returns how many statements wait or run."""
 
     def __init__(self, waiting: Callable[[], int]) -> None:
         self.registry = CollectorRegistry()

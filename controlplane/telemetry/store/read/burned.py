@@ -1,6 +1,6 @@
-"""Requests that let an objective down, beside those that kept it: when they began, what they spent their time on, which they are.
+"""Compares an objective's bad requests with its good ones: since when, how much, where their time went, and which they are.
 
-An objective is told by its `Cut`: of one threshold, or of availability.
+A `Cut` describes the objective: a measure with one threshold, or availability.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,10 +19,10 @@ from .where import FAILED, Where, where
 
 
 class BurnedReader(ExplainReader):
-    """What an incident asks when it opens."""
+    """Queries for the attribution of an incident."""
 
     def burned_series(self, window: Window, filters: Filters | None, cut: Cut, step_s: int) -> list[Step]:
-        """Bad and counted requests in each step that has any, in order of time; steps begin at multiples of `step_s`."""
+        """Bad and counted requests of each step that has any, in order of time. Steps begin at multiples of `step_s`."""
         if step_s < 1 or (window.to_ns - window.from_ns) // (step_s * 10**9) > MAX_POINTS:
             raise StoreInputError(f"step {step_s} s is out of range; use 1 or more, and at most {MAX_POINTS} steps")
         counted = _counted(window, filters, cut)
@@ -35,21 +35,23 @@ class BurnedReader(ExplainReader):
         return [Step(step * step_s * 10**9, worse, total) for step, worse, total in rows]
 
     def burned_value(self, window: Window, filters: Filters | None, cut: Cut, quantile: float) -> float | None:
-        """The measure at `quantile` (0 to 1) of the counted requests, in the threshold's unit; of availability, the share that
-        was answered. None where nothing was counted."""
+        """The measure at `quantile` (0 to 1) of the counted requests, in the threshold's unit; for availability, the answered share.
+
+        None where no request was counted.
+        """
         if not 0 <= quantile <= 1:
             raise StoreInputError(f"quantile {quantile} is out of range; use 0 to 1")
         counted = _counted(window, filters, cut)
         if cut.measure == "availability":
-            asked = f"1 - avg({bad(cut, counted.parameters)})"
+            aggregate = f"1 - avg({bad(cut, counted.parameters)})"
         else:
             value = measured(cut, counted.parameters)
-            asked = f"quantileExactInclusive({quantile:f})(toFloat64(assumeNotNull({value})))"
+            aggregate = f"quantileExactInclusive({quantile:f})(toFloat64(assumeNotNull({value})))"
             counted.add(f"({value}) IS NOT NULL")
-        [(count, found)] = self.rows(
-            f"SELECT count(), {asked} FROM requests FINAL WHERE {counted.sql}", counted.parameters
+        [(count, value_at)] = self.rows(
+            f"SELECT count(), {aggregate} FROM requests FINAL WHERE {counted.sql}", counted.parameters
         )
-        return float(found) if count else None
+        return float(value_at) if count else None
 
     def burned_splits(
         self, window: Window, filters: Filters | None, cut: Cut, dimensions: Sequence[Dimension]
@@ -59,7 +61,7 @@ class BurnedReader(ExplainReader):
         return self._sides(whole, _bad(whole, cut), dimensions, _parts(cut))
 
     def burned_traces(self, window: Window, filters: Filters | None, cut: Cut, limit: int = 3) -> list[str]:
-        """Trace ids of the worst, the worst first."""
+        """Trace ids of the worst requests, the worst first."""
         worst = _bad(_counted(window, filters, cut), cut)
         rows = self.rows(
             f"SELECT trace_id FROM requests FINAL WHERE {worst.sql}"
@@ -76,18 +78,20 @@ def _counted(window: Window, filters: Filters | None, cut: Cut) -> Where:
 
 
 def _bad(counted: Where, cut: Cut) -> Where:
-    found = Where(list(counted.conditions), dict(counted.parameters))
-    found.add(bad(cut, found.parameters))
-    return found
+    condition = Where(list(counted.conditions), dict(counted.parameters))
+    condition.add(bad(cut, condition.parameters))
+    return condition
 
 
 def _parts(cut: Cut) -> Mapping[str, str]:
-    """SQL of what the excess is made of, by stage. Up to the first token, prefill is all of the model, and egress comes after.
-    Of failures, the stage that each failed in."""
+    """SQL of each stage's part in the measure. TTFT has prefill as its model time, and no egress.
+
+    For availability, the stage that each request failed in.
+    """
     if cut.measure == "availability":
-        known = ", ".join(f"'{stage}'" for stage in STAGES)
+        stage_names = ", ".join(f"'{stage}'" for stage in STAGES)
         stages = {stage: f"toUInt64({FAILED} AND error_stage = '{stage}')" for stage in STAGES}
-        return {**stages, "unattributed": f"toUInt64({FAILED} AND error_stage NOT IN ({known}))"}
+        return {**stages, "unattributed": f"toUInt64({FAILED} AND error_stage NOT IN ({stage_names}))"}
     if cut.measure == "ttft":
         return {**PARTS, "model": "prefill_ns", "egress": "toUInt64(0)"}
     if cut.measure == "itl":

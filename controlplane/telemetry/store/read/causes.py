@@ -1,4 +1,4 @@
-"""Figures for the known causes: pools by replica out of the ledger, short prompts beside long ones, and means and growth of metrics."""
+"""Reads the figures for the rules of known causes: pools by replica, waits of short prompts, and means and growth of metrics."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from ..write.arrow_columns import PARTS
 from .where import ANSWERED, FAILED, OWN, Where, where
 
 LONG_TOKENS = 4096
-"""A prompt from which on its prefill takes a pool of today's GPUs for long enough to be noticed by others."""
+"""From this prompt length on, a prefill delays other requests noticeably on today's GPUs."""
 SHORT_TOKENS = 1024
 MAX_GROUPS = 20_000
 
@@ -18,19 +18,19 @@ _TOKENIZED = "stage_tokenizer > 0 AND prompt_tokens > 0"
 _GENERATED = f"{ANSWERED} AND {OWN} AND stage_model > 0 AND output_tokens > 0"
 _SUMS = ", ".join(f"sumIf({part}, {ANSWERED})" for part in PARTS.values())
 _REFUSED = f"{FAILED} AND replica = '' AND error_stage = 'model' AND http_status = 503"
-"""Failed at the model without being sent to any replica: none was up."""
+"""Requests that failed at the model without being sent to a replica: none was up."""
 
 
 class CauseReader(Connection):
-    """What the rules for known causes are told."""
+    """Queries for known causes."""
 
     def pool_figures(self, window: Window, filters: Filters | None = None) -> list[PoolFigures]:
-        """Of every pool that has one of the requests asked for: all its requests in the window, by model, region and replica."""
+        """Of every pool that has a request of the filters: all its requests in the window, by model, region and replica."""
         condition = where(window)
         if filters:
-            asked = where(window, filters)
-            condition.parameters |= asked.parameters
-            condition.add(f"pool IN (SELECT pool FROM requests WHERE {asked.sql} AND withdrawn = 0)")
+            filtered = where(window, filters)
+            condition.parameters |= filtered.parameters
+            condition.add(f"pool IN (SELECT pool FROM requests WHERE {filtered.sql} AND withdrawn = 0)")
         return self._pool_figures(condition)
 
     def _pool_figures(self, condition: Where) -> list[PoolFigures]:
@@ -80,23 +80,23 @@ class CauseReader(Connection):
         ]  # fmt: skip
 
     def attempt_figures(self, window: Window, pools: Sequence[str]) -> list[AttemptFigures]:
-        """Of each of the pools, by replica: the attempts made at it, those that failed, and the model time of those that answered."""
+        """Of each pool, by replica: all attempts, the failed ones, and the model time of those that answered."""
         if not pools:
             return []
         condition = where(window)
         rows = self.rows(
-            "SELECT toString(one.1) AS its_pool, toString(one.2) AS its_replica, count(), countIf(one.3 = 'error'),"
-            " sumIf(one.4, one.3 = 'ok' AND tokens > 0), sumIf(tokens, one.3 = 'ok') FROM"
+            "SELECT toString(attempt.1) AS its_pool, toString(attempt.2) AS its_replica, count(), countIf(attempt.3 = 'error'),"
+            " sumIf(attempt.4, attempt.3 = 'ok' AND tokens > 0), sumIf(tokens, attempt.3 = 'ok') FROM"
             " (SELECT ifNull(output_tokens, 0) AS tokens, arrayJoin(arrayZip(attempt_pool, attempt_replica, attempt_outcome,"
-            f" attempt_model_ns)) AS one FROM requests FINAL WHERE {condition.sql} AND {OWN})"
-            " WHERE one.1 IN {pools:Array(String)} GROUP BY its_pool, its_replica ORDER BY its_pool, its_replica",
+            f" attempt_model_ns)) AS attempt FROM requests FINAL WHERE {condition.sql} AND {OWN})"
+            " WHERE attempt.1 IN {pools:Array(String)} GROUP BY its_pool, its_replica ORDER BY its_pool, its_replica",
             {**condition.parameters, "pools": list(pools)},
         )
         return [AttemptFigures(*row) for row in rows]
 
     def prompt_mixes(self, window: Window, pools: Sequence[str]) -> dict[str, MixFigures]:
-        """Of each of the pools: how long prompts of less than SHORT_TOKENS waited in the queue, by whether one of at least LONG_TOKENS was
-        being prefilled on their replica when their wait began."""
+        """Of each pool: how long prompts of less than SHORT_TOKENS waited in the queue, with and without a prompt of at least LONG_TOKENS
+        in prefill on their replica when their wait began."""
         if not pools:
             return {}
         condition = where(window, {"pool": tuple(pools)})
@@ -126,13 +126,13 @@ class CauseReader(Connection):
         }
 
     def gauge_means(self, metrics: Sequence[str], window: Window) -> list[Measured]:
-        """The mean of each series' samples in the window. Those without one are left out."""
+        """The mean of each series' samples in the window. Series without one are left out."""
         return self._measured(
             "SELECT series, avg(value) AS amount FROM samples FINAL WHERE {samples} GROUP BY series", metrics, window
         )
 
     def counter_growth(self, metrics: Sequence[str], window: Window) -> list[Measured]:
-        """By how much each counter grew between its samples in the window; where it began again, by the whole new value."""
+        """How much each counter grew between its samples in the window. After a reset, the whole new value counts."""
         return self._measured(
             "SELECT series, sum(multiIf(series IN (SELECT series FROM series WHERE delta AND metric IN {metrics:Array(String)}), value,"
             " isNaN(before), 0, value < before OR start_ns > started AND start_ns >= sampled_ns, value, value - before)) AS amount"

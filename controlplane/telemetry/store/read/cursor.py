@@ -1,4 +1,4 @@
-"""Keyset cursors: where a page ended, as opaque text that is checked when it comes back."""
+"""Encodes where a page ended as opaque text, and checks it when it comes back (keyset pagination)."""
 
 import json
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -23,20 +23,20 @@ def encode(position: Position) -> str:
 
 
 def decode(text: str, order: Order) -> Position:
-    """Raises StoreInputError for text that `encode` did not make, or made for another order."""
+    """Raises StoreInputError for text that `encode` did not return, or returned for another order."""
     try:
-        found = Position(*json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4))))
+        position = Position(*json.loads(urlsafe_b64decode(text + "=" * (-len(text) % 4))))
         valid = (
             len(text) < 300
-            and type(found.value) is int
-            and 0 <= found.value < 2**64
-            and len(bytes.fromhex(found.trace_id)) == 16
-            and len(bytes.fromhex(found.request_id)) == 8
+            and type(position.value) is int
+            and 0 <= position.value < 2**64
+            and len(bytes.fromhex(position.trace_id)) == 16
+            and len(bytes.fromhex(position.request_id)) == 8
         )
     except (ValueError, TypeError):
         valid = False
-    if not valid or found.order != order:
+    if not valid or position.order != order:
         raise StoreInputError(
             f"cursor {text[:40]!r} is not one of order {order!r}; leave it out to begin at the first page"
         )
-    return found
+    return position

@@ -1,4 +1,4 @@
-"""Figures for "what is different about these requests?", and the heatmap to choose them from. All are of answered requests (latency.py)."""
+"""Reads what sets some requests apart from others, and the heatmap. All figures are of answered requests (latency.py)."""
 
 from collections.abc import Mapping, Sequence
 from typing import get_args
@@ -17,7 +17,7 @@ DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 
 
 class ExplainReader(Connection):
-    """What the explain panel asks."""
+    """Queries of the explain panel."""
 
     def heatmap(self, window: Window, filters: Filters | None, step_s: int) -> list[HeatmapCell]:
         """Requests by step of entry time and by E2E (see HEATMAP_EDGES_NS), in order of both."""
@@ -27,19 +27,21 @@ class ExplainReader(Connection):
             )
         condition = where(window, filters)
         condition.parameters |= {"step_ns": step_s * 10**9, "edges": list(HEATMAP_EDGES_NS)}
-        found = self.rows(
+        rows = self.rows(
             "SELECT intDiv(entry_start_ns, {step_ns:UInt64}) AS step, roundDown(e2e_ns, {edges:Array(UInt64)}) AS low,"
             f" count() FROM requests FINAL WHERE {condition.sql} AND {ANSWERED} GROUP BY step, low ORDER BY step, low",
             condition.parameters,
         )
         above = dict(zip(HEATMAP_EDGES_NS, (*HEATMAP_EDGES_NS[1:], None), strict=True))
-        return [HeatmapCell(step * step_s * 10**9, low, above[low], requests) for step, low, requests in found]
+        return [HeatmapCell(step * step_s * 10**9, low, above[low], requests) for step, low, requests in rows]
 
     def explain(
         self, window: Window, filters: Filters | None = None, region: Region | None = None, limit: int = 10
     ) -> Explanation:
-        """What sets the requests of a region apart from the others of the window, in at most `limit` findings; without a
-        region, those above its p95."""
+        """What sets the requests of a region apart from the others of the window, in at most `limit` findings.
+
+        Without a region, the requests above the p95.
+        """
         return explain(*self.splits(window, filters, region), limit)
 
     def splits(
@@ -66,8 +68,8 @@ class ExplainReader(Connection):
         total, split = Split(Side(), Side()), dict[str, dict[str, Split]]((name, {}) for name in dimensions)
         for (dimension, value), (count, sums, _) in everything.result().items():
             inside, inside_sums, traces = chosen.get((dimension, value), (0, [0] * len(parts), []))
-            outside = max(count - inside, 0)  # rows may have come between the two queries
-            found = Split(
+            outside = max(count - inside, 0)  # rows may arrive between the two queries
+            sides = Split(
                 Side(inside, dict(zip(parts, inside_sums, strict=True))),
                 Side(
                     outside,
@@ -76,13 +78,13 @@ class ExplainReader(Connection):
                 tuple(trace.hex() for trace in traces),
             )
             if dimension:
-                split[dimension][value] = found
+                split[dimension][value] = sides
             else:
-                total = found
+                total = sides
         return total, split
 
     def slowest(self, window: Window, filters: Filters | None = None, quantile: float = 0.95) -> Region:
-        """The region above a quantile (0 to 1) of E2E, exact; of no requests, everything."""
+        """The region above a quantile (0 to 1) of E2E, exact. Without requests it is everything."""
         if not 0 <= quantile <= 1:
             raise StoreInputError(f"quantile {quantile} is out of range; use 0 to 1")
         condition = where(window, filters)

@@ -1,4 +1,4 @@
-"""Request rows on their way out: batch by batch, as CSV or Parquet, in memory that does not grow with the window."""
+"""Exports request rows as CSV or Parquet, batch by batch, in memory that does not grow with the window."""
 
 import io
 from collections.abc import Iterable, Iterator
@@ -34,11 +34,13 @@ COLUMNS = (
 
 
 class Exporter(Connection):
-    """Hands out request rows in bulk."""
+    """Queries of exports."""
 
     def export(self, window: Window, filters: Filters | None = None, form: Format = "csv") -> Iterator[bytes]:
-        """All requests of the window by entry time, as pieces of one CSV or Parquet file. Each row that was there from the
-        start comes exactly once, whatever arrives meanwhile."""
+        """All requests of the window by entry time, as parts of one CSV or Parquet file.
+
+        Each row stored at the start comes exactly once, whatever arrives meanwhile.
+        """
         batches = self.export_batches(window, filters)
         return _csv(batches) if form == "csv" else _parquet(batches)
 
@@ -51,7 +53,7 @@ class Exporter(Connection):
     def export_batches(
         self, window: Window, filters: Filters | None = None, rows: int = BATCH_ROWS
     ) -> Iterator[pa.Table]:
-        """The same as Arrow tables of at most `rows` rows; at least one, perhaps empty, so that the columns are known."""
+        """The same as Arrow tables of at most `rows` rows. There is at least one table, so that the columns are known."""
         chosen = ", ".join(f"lower(hex({name})) AS {name}_hex" if name in _IDS else name for name in COLUMNS)
         at: tuple[int, str, str] | None = None
         while True:
@@ -62,29 +64,29 @@ class Exporter(Connection):
                     " ({at:UInt64}, toFixedString(unhex({at_trace:String}), 16), toFixedString(unhex({at_request:String}), 8))",
                     **dict(zip(("at", "at_trace", "at_request"), at, strict=True)),
                 )
-            found = self.arrow(
+            batch = self.arrow(
                 f"SELECT {chosen} FROM requests FINAL WHERE {condition.sql}"
                 f" ORDER BY entry_start_ns, trace_id, request_id LIMIT {rows}",
                 condition.parameters,
             ).rename_columns(list(COLUMNS))
-            if at is None or found.num_rows:
-                yield found
-            if found.num_rows < rows:
+            if at is None or batch.num_rows:
+                yield batch
+            if batch.num_rows < rows:
                 return
-            last = found.slice(found.num_rows - 1).to_pylist()[0]
+            last = batch.slice(batch.num_rows - 1).to_pylist()[0]
             at = last["entry_start_ns"], last["trace_id"], last["request_id"]
 
 
 def _csv(tables: Iterable[pa.Table]) -> Iterator[bytes]:
     for number, table in enumerate(tables):
-        piece = io.BytesIO()
-        pyarrow.csv.write_csv(table, piece, pyarrow.csv.WriteOptions(include_header=number == 0))
-        yield piece.getvalue()
+        file = io.BytesIO()
+        pyarrow.csv.write_csv(table, file, pyarrow.csv.WriteOptions(include_header=number == 0))
+        yield file.getvalue()
 
 
 def _parquet(tables: Iterable[pa.Table]) -> Iterator[bytes]:
-    """One row group to a table; the writer's sink is emptied after each."""
-    sink = _Pieces()
+    """One row group per table. The sink is emptied after each."""
+    sink = _Drained()
     writer: pyarrow.parquet.ParquetWriter | None = None
     for table in tables:
         if writer is None:
@@ -96,26 +98,26 @@ def _parquet(tables: Iterable[pa.Table]) -> Iterator[bytes]:
     yield sink.taken()
 
 
-class _Pieces(io.RawIOBase):
-    """A file that is only written to and remembers how far it is; what was written can be taken away."""
+class _Drained(io.RawIOBase):
+    """A file that is only written to. It knows its position, and `taken` removes what was written."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._pieces: list[bytes] = []
+        self._chunks: list[bytes] = []
         self._position = 0
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: object) -> int:
-        piece = bytes(data)  # type: ignore[call-overload]
-        self._pieces.append(piece)
-        self._position += len(piece)
-        return len(piece)
+        chunk = bytes(data)  # type: ignore[call-overload]
+        self._chunks.append(chunk)
+        self._position += len(chunk)
+        return len(chunk)
 
     def tell(self) -> int:
         return self._position
 
     def taken(self) -> bytes:
-        pieces, self._pieces = self._pieces, []
-        return b"".join(pieces)
+        chunks, self._chunks = self._chunks, []
+        return b"".join(chunks)

@@ -1,4 +1,4 @@
-"""Why requests failed, and how many: what stands beside latency, and is none (latency.py)."""
+"""Counts failed requests by reason."""
 
 from controlplane.telemetry.core.query_types import Failure, Filters, Window
 
@@ -9,7 +9,7 @@ MOST_REASONS = 50
 
 
 class FailureReader(Connection):
-    """What pages and the API say of errors."""
+    """Queries of failures."""
 
     def failures(self, window: Window, filters: Filters | None = None, limit: int = MOST_REASONS) -> list[Failure]:
         """Failed requests by status, reason and stage, the most frequent first, at most `limit` kinds; empty where none failed."""

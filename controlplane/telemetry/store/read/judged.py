@@ -1,4 +1,4 @@
-"""Good, bad and not counted, in SQL over `requests`: what controlplane/slo/core/sli.py says of a row. Tests hold the two together."""
+"""SQL that says whether a request is good, bad or not counted, as controlplane/slo/core/sli.py does. Tests compare the two."""
 
 import math
 import struct
@@ -16,9 +16,9 @@ _COST = f"(cost_usd IS NOT NULL AND {_TOKENS} != 0)", f"assumeNotNull(cost_usd) 
 
 
 def code(cut: Cut, index: int, parameters: dict[str, object]) -> str:
-    """`place * 2 + bound`, or -1 where the request is not counted. Mirrors the `good` of one indicator each.
+    """SQL of `place * 2 + bound`, or -1 where the request is not counted.
 
-    `place` is how many thresholds the value is above (of availability 1 is bad); `bound`, that only a lower bound is known.
+    `place` is the number of thresholds that the value is above (for availability, 1 is bad). `bound` is 1 if the value is a lower bound.
     """
     if cut.measure == "availability":
         parameters["rate_limited"] = RATE_LIMITED
@@ -39,13 +39,13 @@ def code(cut: Cut, index: int, parameters: dict[str, object]) -> str:
 
 
 def bad(cut: Cut, parameters: dict[str, object]) -> str:
-    """Of a cut with one threshold, or of availability: 1, 0, or NULL where the request is not counted."""
+    """SQL for a cut with one threshold, or availability: 1, 0, or NULL where the request is not counted."""
     coded = code(cut, 0, parameters)
     return f"if(({coded}) < 0, NULL, ({coded}) > 1)"
 
 
 def measured(cut: Cut, parameters: dict[str, object]) -> str:
-    """What is compared with the threshold, in its unit, or NULL where it was not measured; of availability, the E2E."""
+    """SQL of the value in the threshold's unit, or NULL where it was not measured; for availability, the E2E."""
     if cut.measure == "cost":
         known, value = _COST
         return f"if({known}, {value}, NULL)"
@@ -54,7 +54,7 @@ def measured(cut: Cut, parameters: dict[str, object]) -> str:
 
 
 def _latency(cut: Cut, index: int, parameters: dict[str, object]) -> tuple[str, str, tuple[str, str]]:
-    """Whether a request has the measure, its value in ns; and the same of how long one that went away had waited."""
+    """SQL of whether a request has the measure and its value in ns; then the same for how long a cancelled request had waited."""
     if cut.measure == "e2e":
         return "1", "e2e_ns", ("1", "e2e_ns")
     if cut.measure == "ttft":
@@ -71,17 +71,19 @@ def _latency(cut: Cut, index: int, parameters: dict[str, object]) -> tuple[str, 
 
 
 def _place(value: str, thresholds: str) -> str:
-    """How many of the thresholds the value is above. Not-a-number is above all, as no number is at least it."""
+    """How many thresholds the value is above. NaN is above all of them."""
     return f"toInt32(arrayCount(t -> NOT ({value} <= t), {thresholds}))"
 
 
 def _floats(thresholds: Sequence[float], index: int, parameters: dict[str, object]) -> str:
-    """Their bits, because text need not come back as the same float."""
-    parameters[f"cut_{index}"] = [struct.unpack("<Q", struct.pack("<d", one))[0] for one in thresholds]
+    """Thresholds as bits, because text may not convert back to the same float."""
+    parameters[f"cut_{index}"] = [struct.unpack("<Q", struct.pack("<d", threshold))[0] for threshold in thresholds]
     return f"arrayMap(bits -> reinterpretAsFloat64(bits), {{cut_{index}:Array(UInt64)}})"
 
 
 def _integers(thresholds: Sequence[float], index: int, parameters: dict[str, object]) -> str:
-    """Whole ns are at most a threshold where they are at most its floor."""
-    parameters[f"cut_{index}"] = [2**64 - 1 if one >= 2**64 else math.floor(one) for one in thresholds]
+    """Thresholds rounded down: values are whole ns."""
+    parameters[f"cut_{index}"] = [
+        2**64 - 1 if threshold >= 2**64 else math.floor(threshold) for threshold in thresholds
+    ]
     return f"{{cut_{index}:Array(UInt64)}}"

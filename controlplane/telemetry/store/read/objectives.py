@@ -1,7 +1,7 @@
-"""Counting requests for objectives: one scan judges all of them. Semantics are those of `controlplane.slo.core.sli`, row by row.
+"""Counts requests for all objectives in one scan, by the rules of `controlplane.slo.core.sli`.
 
-A request has one value of a measure, and the thresholds of all objectives on that measure cut the values into classes. Counting
-requests by class answers every threshold at once and exactly, and costs the same for ten objectives as for a thousand.
+The thresholds of all objectives on a measure cut its values into classes. Requests counted by class answer every threshold exactly,
+at the same cost for ten objectives as for a thousand.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,7 +21,7 @@ from .where import column, where
 
 CLOCKS_DIFFER_NS = 10 * 10**9
 OTHER = "\x00"
-"""Stands for every value of a dimension that nobody asked for."""
+"""Stands for every value of a dimension that was not requested."""
 TALLY_SCHEMA = pa.schema(
     [
         pa.field("definition", pa.string()),
@@ -35,19 +35,21 @@ TALLY_SCHEMA = pa.schema(
 
 
 class ObjectiveReader(Connection):
-    """What the evaluation of objectives asks."""
+    """Queries of the evaluation."""
 
     def classes(
         self, window: Window, cuts: Sequence[Cut], dimensions: Mapping[str, frozenset[str] | None], step_s: int
     ) -> Classes:
-        """Count the window's requests. `dimensions` names the values to tell apart, None all; others are `OTHER`."""
+        """Count the window's requests. `dimensions` has the values to count separately, None for all; other values count as `OTHER`."""
         if step_s < 1:
             raise StoreInputError(f"step_s={step_s} is below 1: use 10")
         condition = where(window)
         condition.parameters["step_ns"] = step_s * 10**9
         codes = [code(cut, index, condition.parameters) for index, cut in enumerate(cuts)]
-        told = [_told(name, values, condition.parameters) for name, values in dimensions.items()]
-        columns = "".join(f", {expression} AS d_{name}" for name, expression in zip(dimensions, told, strict=True))
+        expressions = [_bounded_value(name, values, condition.parameters) for name, values in dimensions.items()]
+        columns = "".join(
+            f", {expression} AS d_{name}" for name, expression in zip(dimensions, expressions, strict=True)
+        )
         names = "".join(f", d_{name}" for name in dimensions)
         table = self.arrow(
             f"SELECT step{names}, cut, code, count() AS requests FROM ("
@@ -67,16 +69,16 @@ class ObjectiveReader(Connection):
         )
 
     def oldest_entry(self) -> int | None:
-        """When the oldest request kept began, ns; None in an empty store. Read off the parts' index."""
+        """When the oldest stored request began, ns; None in an empty store. Read from the index of the parts."""
         [(count, oldest)] = self.rows("SELECT count(), min(entry_start_ns) FROM requests")
         return oldest if count else None
 
     def newest_end(self, now_ns: int) -> int | None:
         """When the newest request ended, ns, of those that began in the day before `now_ns`; None where there is none.
 
-        Spans that are dated after `now_ns`, by more than clocks differ, are no news.
+        Spans from further in the future than clocks differ do not count.
         """
-        for back_ns in (60 * 10**9, 3_600 * 10**9, 86_400 * 10**9):  # most often the first is enough
+        for back_ns in (60 * 10**9, 3_600 * 10**9, 86_400 * 10**9):  # usually the first has requests
             [(count, newest)] = self.rows(
                 "SELECT count(), max(end_ns) FROM requests WHERE entry_start_ns >= {from_ns:UInt64}"
                 " AND entry_start_ns < {to_ns:UInt64} AND end_ns < {to_ns:UInt64}",
@@ -87,7 +89,7 @@ class ObjectiveReader(Connection):
         return None
 
     def tallies(self, definitions: Sequence[str], from_hour: int, to_hour: int) -> pa.Table:
-        """Stored hours (since the epoch), `from_hour <= hour < to_hour`, in the shape of TALLY_SCHEMA without the version."""
+        """Stored hours (since the epoch), `from_hour <= hour < to_hour`, as TALLY_SCHEMA without the version."""
         return self.arrow(
             "SELECT toString(definition) AS definition, hour, splits, bad, total FROM tallies FINAL"
             " WHERE definition IN {definitions:Array(String)} AND hour >= {from_hour:UInt32} AND hour < {to_hour:UInt32}"
@@ -96,20 +98,20 @@ class ObjectiveReader(Connection):
         )
 
     def insert_tallies(self, columns: pa.Table) -> None:
-        """Append hours, in the shape of TALLY_SCHEMA; of those of one definition and hour the highest version counts."""
+        """Append hours as TALLY_SCHEMA. Of rows with one definition and hour the highest version counts."""
         if len(columns):
             self.insert_arrow("tallies", columns)
 
 
-def _told(name: str, values: frozenset[str] | None, parameters: dict[str, object]) -> str:
+def _bounded_value(name: str, values: frozenset[str] | None, parameters: dict[str, object]) -> str:
     if values is None:
         return _bounded(f"toString({column(name)})")
-    parameters[f"told_{name}"] = sorted(values)
-    return f"if({column(name)} IN {{told_{name}:Array(String)}}, toString({column(name)}), '{OTHER}')"
+    parameters[f"values_{name}"] = sorted(values)
+    return f"if({column(name)} IN {{values_{name}:Array(String)}}, toString({column(name)}), '{OTHER}')"
 
 
 def _bounded(value: str) -> str:
-    """Spans may hold texts of any length, and NUL, which PostgreSQL cannot keep: neither reaches keys and scopes."""
+    """The value without NUL, which PostgreSQL cannot store, and cut to a bounded length, for keys and scopes."""
     shown = f"replaceAll({value}, '\\0', '␀')"
     cut = f"concat(substringUTF8({shown}, 1, 140), '… [cut: ', toString(length({value})), ' bytes, ', lower(hex(sipHash64({value}))), ']')"
     return f"if(lengthUTF8({value}) > {LONGEST_VALUE}, {cut}, {shown})"

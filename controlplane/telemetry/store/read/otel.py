@@ -1,8 +1,8 @@
-"""Spans that an OpenTelemetry Collector wrote with its ClickHouse exporter: a second source, read where it lies.
+"""Reads the spans that an OpenTelemetry Collector wrote with its ClickHouse exporter.
 
-Table `otel_traces` (and `otel_traces_trace_id_ts`, which says when a trace was) as the exporter makes them. The exporter writes every
-attribute as text: what reads as an integer, a float, `true`, `false` or a JSON list is taken for one, so that the ledger's adapters
-see what was sent. A text that looks like a number is taken for one too.
+It reads the exporter's own tables: `otel_traces`, and `otel_traces_trace_id_ts` with the times of each trace. The exporter writes every
+attribute as text. A text that reads as an integer, a float, `true`, `false` or a JSON list becomes one, as the ledger's adapters need
+it, even if it was sent as text.
 """
 
 import json
@@ -30,10 +30,10 @@ _COLUMNS = (
 
 
 class OtelReader(Connection):
-    """Reads the exporter's tables where the DSN names them (`?otel=otel_traces`, or `?otel=database.table`)."""
+    """Reads the exporter's tables if the DSN names them (`?otel=otel_traces`, or `?otel=database.table`)."""
 
     def otel_spans_of(self, trace_ids: Sequence[str]) -> dict[str, list[Span]]:
-        """The spans of these traces by trace id, each by start, a span that was sent twice once. Empty where no table is named.
+        """The spans of these traces by trace id, each by start and without repeats. Empty if the DSN names no table.
 
         Raises StoreInputError where there are more than 10,000.
         """
@@ -43,7 +43,7 @@ class OtelReader(Connection):
         if len(trace_ids) > MAX_TRACES:
             raise StoreInputError(f"{len(trace_ids)} traces are too many for one query; ask for at most {MAX_TRACES}")
         ids = "TraceId IN {traces:Array(String)}"
-        found = self.rows(
+        rows = self.rows(
             f"SELECT {_COLUMNS} FROM {table} WHERE {ids}"
             f" AND Timestamp >= (SELECT min(Start) FROM {table}_trace_id_ts WHERE {ids})"
             f" AND Timestamp <= (SELECT max(End) + 1 FROM {table}_trace_id_ts WHERE {ids})"
@@ -51,25 +51,25 @@ class OtelReader(Connection):
             {"traces": list(trace_ids)},
         )
         traces: dict[str, list[Span]] = {}
-        for span in sorted(map(span_of, found), key=lambda span: (span.start_ns, span.span_id)):
+        for span in sorted(map(span_of, rows), key=lambda span: (span.start_ns, span.span_id)):
             traces.setdefault(span.trace_id.hex(), []).append(span)
         return traces
 
     def otel_trace_ids(self, window: Window, limit: int = MAX_TRACES) -> list[str]:
-        """Traces with a span that started in the window: what a reader that closes ledgers over them asks, window by window."""
+        """Traces with a span that started in the window, for a process that closes their ledgers window by window."""
         if not self.dsn.otel:
             return []
-        found = self.rows(
+        rows = self.rows(
             f"SELECT DISTINCT lower(TraceId) AS id FROM {self.dsn.otel}"
             " WHERE Timestamp >= fromUnixTimestamp64Nano({from_ns:Int64}) AND Timestamp < fromUnixTimestamp64Nano({to_ns:Int64})"
             f" ORDER BY id LIMIT {int(limit)}",
             {"from_ns": window.from_ns, "to_ns": window.to_ns},
         )
-        return [trace_id for (trace_id,) in found]
+        return [trace_id for (trace_id,) in rows]
 
 
 def span_of(row: Sequence[Any]) -> Span:
-    """A row of `_COLUMNS` as a Span. Pure."""
+    """A row of `_COLUMNS` as a Span."""
     trace_id, span_id, parent_id, name, kind, status, service, scope, start_ns, duration_ns = row[:10]
     attributes, event_times, event_names, event_attributes = row[10:]
     return Span(
@@ -85,8 +85,8 @@ def span_of(row: Sequence[Any]) -> Span:
         scope=scope,
         attributes=_typed(attributes),
         events=tuple(
-            Event(time_ns, event, _typed(held))
-            for time_ns, event, held in zip(event_times, event_names, event_attributes, strict=True)
+            Event(time_ns, event, _typed(texts))
+            for time_ns, event, texts in zip(event_times, event_names, event_attributes, strict=True)
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Small questions about the whole: who is healthy, what there is to choose from, how fresh the data is."""
+"""Reads the health of pools and replicas, the values of filters, and how fresh the data is."""
 
 from controlplane.telemetry.core.query_types import Dimension, Health, ReplicaHealth, Window
 
@@ -9,12 +9,12 @@ MAX_CHOICES = 200
 
 
 class OverviewReader(Connection):
-    """What the overview and the filters show."""
+    """Queries of the overview and the filters."""
 
     def health(self, window: Window, dimension: Dimension) -> list[Health]:
-        """What each value of a dimension did, by value. Values without requests in the window are absent."""
+        """Requests, errors and p95 of each value of a dimension, by value. Values without requests in the window are absent."""
         condition = where(window)
-        found = self.rows(
+        rows = self.rows(
             f"SELECT toString({column(dimension)}) AS value, count(), countIf({FAILED}), countIf({ANSWERED}),"
             f" quantileExactInclusiveIf(0.95)(e2e_ns, {ANSWERED}), max(end_ns)"
             f" FROM requests FINAL WHERE {condition.sql} GROUP BY value ORDER BY value",
@@ -22,52 +22,54 @@ class OverviewReader(Connection):
         )
         return [
             Health(value, requests, errors, p95 / 1e6 if answered else None, newest)
-            for value, requests, errors, answered, p95, newest in found
+            for value, requests, errors, answered, p95, newest in rows
         ]
 
     def replicas(self, window: Window) -> list[ReplicaHealth]:
-        """What each replica did for each pool, by both, as its attempts tell. Requests written without attempts count as one each, at the
-        replica that they name; those that waited for another's are the other's."""
+        """The attempts at each replica, by pool and replica.
+
+        A request stored without attempts counts as one attempt at its replica. Cached and coalesced requests are left out.
+        """
         condition = where(window)
-        booked = (
+        listed = (
             "arrayMap((pool, replica, outcome, ns) -> (toString(pool), toString(replica), toString(outcome), ns),"
             " attempt_pool, attempt_replica, attempt_outcome, attempt_ns)"
         )
-        whole = (
+        single = (
             f"[(toString(pool), toString(replica), multiIf({ANSWERED}, 'ok', {FAILED}, 'error', 'cancelled'), e2e_ns)]"
         )
-        found = self.rows(
-            "SELECT one.1 AS its_pool, one.2 AS its_replica, count(), countIf(one.3 = 'error'), countIf(one.3 = 'ok') AS answered,"
-            " quantileExactInclusiveIf(0.95)(one.4, one.3 = 'ok'), max(end_ns) FROM"
-            f" (SELECT end_ns, arrayJoin(if(empty(attempt_replica), {whole}, {booked})) AS one"
+        rows = self.rows(
+            "SELECT made.1 AS its_pool, made.2 AS its_replica, count(), countIf(made.3 = 'error'), countIf(made.3 = 'ok') AS answered,"
+            " quantileExactInclusiveIf(0.95)(made.4, made.3 = 'ok'), max(end_ns) FROM"
+            f" (SELECT end_ns, arrayJoin(if(empty(attempt_replica), {single}, {listed})) AS made"
             f" FROM requests FINAL WHERE {condition.sql} AND {OWN})"
             " WHERE its_replica != '' GROUP BY its_pool, its_replica ORDER BY its_pool, its_replica",
             condition.parameters,
         )
         return [
             ReplicaHealth(replica, attempts, errors, p95 / 1e6 if answered else None, newest, pool)
-            for pool, replica, attempts, errors, answered, p95, newest in found
+            for pool, replica, attempts, errors, answered, p95, newest in rows
         ]
 
     def oldest(self) -> int | None:
-        """When the first request that is kept began, ns since the epoch; None in an empty store. The parts' own index knows."""
+        """When the oldest stored request began, ns since the epoch; None in an empty store. Read from the index of the parts."""
         [(count, oldest)] = self.rows("SELECT count(), min(entry_start_ns) FROM requests")
         return oldest if count else None
 
     def values(self, window: Window, dimension: Dimension) -> list[str]:
-        """The values a filter may choose from, the most frequent first, at most 200; unknown (empty) is left out."""
+        """The values of a filter, the most frequent first, at most 200. The empty (unknown) one is left out."""
         condition = where(window)
-        found = self.rows(
+        rows = self.rows(
             f"SELECT toString({column(dimension)}) AS value FROM requests WHERE {condition.sql} AND withdrawn = 0 AND value != ''"
             f" GROUP BY value ORDER BY count() DESC, value LIMIT {MAX_CHOICES}",
             condition.parameters,
         )
-        return [value for (value,) in found]
+        return [value for (value,) in rows]
 
     def newest(self) -> int | None:
-        """When the last request ended, ns since the epoch, of those begun in the hour before the newest; None in an empty store.
+        """When the last request ended, of those that began in the hour before the newest one, ns since the epoch; None in an empty store.
 
-        The newest begin is in the parts' own index, so this reads an hour, not the table.
+        The index of the parts has the newest start, so this reads one hour.
         """
         [(count, newest)] = self.rows(
             "SELECT count(), max(end_ns) FROM requests FINAL"

@@ -1,4 +1,4 @@
-"""Request rows: a page of them, one trace's, and the trace's spans."""
+"""Reads pages of request rows, and the requests and spans of traces."""
 
 from collections.abc import Sequence
 from typing import get_args
@@ -22,7 +22,7 @@ _SPAN = ", ".join(arrow_columns.SPAN_COLUMNS)
 
 
 class RequestReader(OtelReader):
-    """What the list of requests and the trace page show."""
+    """Queries of the list of requests and of the trace page."""
 
     def requests(
         self,
@@ -36,8 +36,8 @@ class RequestReader(OtelReader):
     ) -> RequestPage:
         """A page of at most `limit` rows, of `min_e2e_ns <= e2e < max_e2e_ns`.
 
-        Following the cursors gives each row that was there from the start exactly once,
-        whatever arrives meanwhile; a row amended meanwhile may move."""
+        The pages that the cursors lead to have each row stored at the start exactly once. A row amended meanwhile may move.
+        """
         if order not in get_args(Order):
             raise StoreInputError(f"order {order!r} is unknown; use one of {', '.join(_SORT)}")
         if not 1 <= limit <= MAX_PAGE:
@@ -55,10 +55,10 @@ class RequestReader(OtelReader):
                 " toFixedString(unhex({at_request:String}), 8))",
                 at=last.value, at_trace=last.trace_id, at_request=last.request_id,
             )  # fmt: skip
-        # First the keys, over all that is in question; then whole rows, of those alone. Reading in the key's order pays only
-        # where nearly every row qualifies: a rare value would be looked for one small block after another.
+        # First the keys of the page, then the whole rows of those keys. Reading in the key's order is faster only where nearly every
+        # row matches: a rare value would be searched for block by block.
         in_order = int(not any((filters or {}).values()) and min_e2e_ns <= 0 and max_e2e_ns is None)
-        found = self.rows(
+        stored = self.rows(
             f"SELECT {_ROW} FROM requests WHERE (entry_start_ns, trace_id, request_id) IN"
             f" (SELECT entry_start_ns, trace_id, request_id FROM requests FINAL WHERE {condition.sql}"
             f" ORDER BY {sort} DESC, trace_id DESC, request_id DESC LIMIT {limit + 1})"
@@ -66,68 +66,70 @@ class RequestReader(OtelReader):
             condition.parameters,
         )
         ordered = sorted(
-            map(arrow_columns.request, found),
+            map(arrow_columns.request, stored),
             key=lambda row: (getattr(row, sort), row.trace_id, row.request_id),
             reverse=True,
         )
         rows = ordered[:limit]
-        if len(found) <= limit:
+        if len(stored) <= limit:
             return RequestPage(rows, None)
         end = rows[-1]
         return RequestPage(rows, encode(Position(order, getattr(end, sort), end.trace_id, end.request_id)))
 
     def request_rows(self, trace_id: str) -> list[LedgerRow]:
         """The requests of a trace (32 hex digits), by start; empty where there is none."""
-        found = self.rows(
+        rows = self.rows(
             f"SELECT {_ROW} FROM"
             f" (SELECT {_ROW}, withdrawn FROM requests WHERE trace_id = toFixedString(unhex({{trace:String}}), 16)"
             " ORDER BY version DESC LIMIT 1 BY entry_start_ns, request_id) WHERE withdrawn = 0",
             {"trace": _hex(trace_id)},
         )
-        return sorted(map(arrow_columns.request, found), key=lambda row: (row.start_ns, row.request_id))
+        return sorted(map(arrow_columns.request, rows), key=lambda row: (row.start_ns, row.request_id))
 
     def trace(self, trace_id: str) -> list[Span]:
-        """The spans of a trace (32 hex digits), by start, the first ROW_SPANS of them; empty where there is none. What is not ours is
-        looked for with the collector's exporter, where the DSN names its table."""
+        """The ROW_SPANS earliest spans of a trace (32 hex digits), by start; empty where there is none.
+
+        A trace that is not in `spans` is read from the collector's table, if the DSN names it.
+        """
         name = _hex(trace_id).lower()
         return self.spans_of([name], ROW_SPANS).get(name) or self.otel_spans_of([name]).get(name, [])
 
     def traced(self, trace_id: str) -> tuple[list[Span], list[LedgerRow]]:
-        """`trace` and `request_rows`, asked side by side."""
+        """`trace` and `request_rows`, read at the same time."""
         rows = self.beside(self.request_rows, trace_id)
         return self.trace(trace_id), rows.result()
 
     def spans_of(self, trace_ids: Sequence[str], most: int | None = None) -> dict[str, list[Span]]:
-        """The spans of several traces at once, by trace id; a trace without spans is absent. For amendments by late spans.
+        """The spans of several traces, by trace id. A trace without spans is absent.
 
-        With `most`, so many of each trace's earliest: what one trace costs is bounded, however many it has."""
+        With `most`, only that many of each trace's earliest spans, which bounds the cost of a trace.
+        """
         if len(trace_ids) > MAX_TRACES:
             raise StoreInputError(f"{len(trace_ids)} traces are too many for one query; ask for at most {MAX_TRACES}")
         if not trace_ids:
             return {}
         source = f"SELECT {_SPAN} FROM spans WHERE {_IN_TRACES}"
-        if (
-            most is not None
-        ):  # in the table's order, so that no more than these are held; a span sent again stands twice
+        if most is not None:
+            # In the table's order, so that no more than these are in memory. A span that was sent twice is there twice.
             source += f" ORDER BY trace_id, start_ns, span_id LIMIT {2 * most} BY trace_id"
-        found = self.rows(
+        rows = self.rows(
             f"SELECT {_SPAN} FROM ({source}) ORDER BY duration_ns DESC LIMIT 1 BY trace_id, span_id",
             {"traces": [_hex(trace_id) for trace_id in trace_ids]},
         )
         traces: dict[str, list[Span]] = {}
-        for span in sorted(map(arrow_columns.span, found), key=_by_start):
+        for span in sorted(map(arrow_columns.span, rows), key=_by_start):
             spans = traces.setdefault(span.trace_id.hex(), [])
             if most is None or len(spans) < most:
                 spans.append(span)
         return traces
 
     def span_counts(self, trace_ids: Sequence[bytes]) -> dict[bytes, int]:
-        """How many spans there are of each of these traces (raw ids); one without spans is absent."""
-        found = self.rows(
+        """The number of spans of each of these traces (raw ids). A trace without spans is absent."""
+        rows = self.rows(
             f"SELECT trace_id, uniqExact(span_id) FROM spans WHERE {_IN_TRACES} GROUP BY trace_id",
             {"traces": [trace_id.hex() for trace_id in trace_ids]},
         )
-        return {bytes(trace_id): int(count) for trace_id, count in found}
+        return {bytes(trace_id): int(count) for trace_id, count in rows}
 
 
 def _by_start(span: Span) -> tuple[int, bytes]:

@@ -1,4 +1,4 @@
-"""Windows and filters as conditions with bound parameters. Dimensions come from a list; nothing a caller gives is put into SQL."""
+"""Builds SQL conditions of windows and filters, with bound parameters. No text of a caller becomes SQL."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,12 +13,12 @@ from ..write.arrow_columns import label_column
 COLUMNS: dict[str, str] = {name: name for name in get_args(Dimension)} | {"cache": "cache_outcome"}
 MAX_VALUES = 200
 ANSWERED = "status = 'ok'"
-"""Latency is of these alone: how soon a request failed, or when its client left, says nothing of how long an answer takes."""
+"""Only these have a latency (see latency.py)."""
 FAILED = "status IN ('error', 'rejected')"
 CANCELLED = "status = 'cancelled'"
 UNMEASURED = "status = 'ok' AND unmeasured"
 OWN = "cache_outcome NOT IN ('hit', 'coalesced')"
-"""Requests that were sent to a replica themselves."""
+"""Requests that were sent to a replica, not answered by the cache or another request."""
 
 
 @dataclass(slots=True)
@@ -46,13 +46,13 @@ def column(dimension: str) -> str:
 
 
 def where(window: Window, filters: Filters | None = None) -> Where:
-    """Requests whose entry span starts in the window and that have one of each filter's values."""
+    """Requests whose entry span starts in the window and that match every filter."""
     if not 0 <= window.from_ns <= window.to_ns < 2**64:
         raise StoreInputError(
             f"window {window.from_ns}..{window.to_ns} is not a range of nanoseconds; give from_ns <= to_ns"
         )
-    found = Where()
-    found.add(
+    condition = Where()
+    condition.add(
         "entry_start_ns >= {from_ns:UInt64} AND entry_start_ns < {to_ns:UInt64}",
         from_ns=window.from_ns,
         to_ns=window.to_ns,
@@ -63,20 +63,20 @@ def where(window: Window, filters: Filters | None = None) -> Where:
         if len(values) > MAX_VALUES:
             raise StoreInputError(f"filter {dimension!r} has {len(values)} values; give at most {MAX_VALUES}")
         if dimension == "attribute":
-            _having(found, values)
+            _having(condition, values)
             continue
         allowed = f"{column(dimension)} IN {{in_{dimension}:Array(String)}}"
-        if dimension == "replica":  # also one that failed, before another answered
+        if dimension == "replica":  # also a replica whose attempt failed before another answered
             allowed = f"({allowed} OR hasAny(attempt_replica, {{in_replica:Array(String)}}))"
-        found.add(allowed, **{f"in_{dimension}": list(values)})
-    return found
+        condition.add(allowed, **{f"in_{dimension}": list(values)})
+    return condition
 
 
-def _having(found: Where, attributes: Sequence[str]) -> None:
+def _having(condition: Where, attributes: Sequence[str]) -> None:
     for number, attribute in enumerate(attributes):
         key, equals, value = attribute.partition("=")
         if not key or not equals:
             raise StoreInputError(f"attribute {attribute!r} is not one; write key=value, such as user.id=42")
-        sought = attribute_hash(key, value)
-        column = label_column(sought) if is_label(key, value) else "attributes"
-        found.add(f"has({column}, {{attribute_{number}:UInt64}})", **{f"attribute_{number}": sought})
+        hashed = attribute_hash(key, value)
+        column = label_column(hashed) if is_label(key, value) else "attributes"
+        condition.add(f"has({column}, {{attribute_{number}:UInt64}})", **{f"attribute_{number}": hashed})

@@ -1,4 +1,4 @@
-"""Appends to the store, column by column. Everything written replaces what has its identity: repeating a batch is harmless."""
+"""Inserts spans and request rows. A row replaces the row of its identity, so repeating a batch is harmless."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,19 +14,19 @@ from .arrow_columns import request_table, span_table
 
 
 class Writer(Connection):
-    """Inserts. Each raises StoreUnavailableError (send the same batch again later) or StoreError (it will never be taken)."""
+    """Each method raises StoreUnavailableError (send the same batch again later) or StoreError."""
 
     def insert_spans(self, spans: Sequence[Span]) -> None:
-        """Append spans; one with a (trace_id, span_id) that is there replaces it."""
+        """Append spans. A span replaces one with the same (trace_id, span_id)."""
         if spans:
             with _checked("span"):
                 table = span_table(spans)
             self.insert_span_columns(table)
 
     def insert_requests(self, rows: Sequence[LedgerRow], version: int | Sequence[int]) -> None:
-        """Append ledger rows; of rows with the same (trace_id, request_id) the one with the highest version counts.
+        """Append ledger rows. Of rows with one (trace_id, request_id) the highest version counts.
 
-        `version`, one for all or one for each, grows with every amendment: the time of writing in ns serves.
+        `version` is one for all or one for each; it grows with every amendment, as the time of writing in ns does.
         """
         if rows:
             with _checked("request row"):
@@ -34,11 +34,11 @@ class Writer(Connection):
             self.insert_request_columns(table)
 
     def insert_span_columns(self, columns: pa.Table) -> None:
-        """Append spans that are columns already, in the shape of `columns.SPAN_SCHEMA`: the path for volume."""
+        """Append spans as a table of `arrow_columns.SPAN_SCHEMA`."""
         self.insert_arrow("spans", columns)
 
     def insert_request_columns(self, columns: pa.Table) -> None:
-        """Append request rows that are columns already, in the shape of `columns.REQUEST_SCHEMA`."""
+        """Append request rows as a table of `arrow_columns.REQUEST_SCHEMA`."""
         self.insert_arrow("requests", columns)
 
 

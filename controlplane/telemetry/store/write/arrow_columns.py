@@ -1,4 +1,4 @@
-"""Spans and ledger rows as Arrow columns, and back: the tables' layout, named once. Pure."""
+"""Converts spans and ledger rows to Arrow columns and back. Names the columns of both tables."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
@@ -137,10 +137,10 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def _maps(held: Iterable[Mapping[str, AttrValue]]) -> pa.Array:
-    """A column of maps, built flat: pyarrow takes one list of texts twenty times as fast as a list of lists of pairs."""
+def _maps(maps: Iterable[Mapping[str, AttrValue]]) -> pa.Array:
+    """A column of maps, built from flat lists: pyarrow converts those twenty times as fast as lists of lists of pairs."""
     offsets, keys, values = [0], list[str](), list[str]()
-    for attributes in held:
+    for attributes in maps:
         keys += attributes
         values += [
             value if type(value) is str and value[:1] != _TYPED else attribute_text(value)
@@ -151,7 +151,7 @@ def _maps(held: Iterable[Mapping[str, AttrValue]]) -> pa.Array:
 
 
 def _texts(values: Sequence[str]) -> pa.Array:
-    """Text as UTF-8; a lone surrogate, which JSON can carry and UTF-8 cannot, becomes a question mark."""
+    """Text as UTF-8. A lone surrogate, which JSON can carry and UTF-8 cannot, becomes a question mark."""
     try:
         return pa.array(values, pa.string())
     except UnicodeEncodeError:
@@ -163,7 +163,7 @@ def _lists(sizes: Iterable[int], values: pa.Array) -> pa.Array:
 
 
 def span_table(spans: Sequence[Span]) -> pa.Table:
-    """Spans as columns. An end before its start is taken for the start; a kind or status out of OTLP's range for unspecified.
+    """Spans as columns. An end before the start becomes the start; a kind or status out of OTLP's range becomes unspecified.
 
     Raises ValueError, TypeError or OverflowError (pyarrow's) where an id has the wrong length or a time does not fit.
     """
@@ -215,8 +215,8 @@ def span(values: Sequence[Any]) -> Span:
         scope=scope,
         attributes=_attributes(attributes),
         events=tuple(
-            Event(start_ns + delay, event, _attributes(held))
-            for delay, event, held in zip(after, names, event_attributes, strict=True)
+            Event(start_ns + delay, event, _attributes(attributes_of_event))
+            for delay, event, attributes_of_event in zip(after, names, event_attributes, strict=True)
         ),
     )
 
@@ -224,7 +224,7 @@ def span(values: Sequence[Any]) -> Span:
 def table_spans(table: pa.Table) -> list[Span]:
     """The inverse of `span_table`."""
     rows = zip(*(table[name].to_pylist() for name in SPAN_COLUMNS), strict=True)
-    return [span([*row[:10], dict(row[10]), *row[11:13], [dict(held) for held in row[13]]]) for row in rows]
+    return [span([*row[:10], dict(row[10]), *row[11:13], [dict(pairs) for pairs in row[13]]]) for row in rows]
 
 
 def _attributes(texts: Mapping[str, str]) -> dict[str, AttrValue]:
@@ -274,7 +274,7 @@ def request(values: Sequence[Any]) -> LedgerRow:
     fields["trace_id"] = fields["trace_id"].hex()
     fields["request_id"] = fields["request_id"].hex()
     fields["stages"] = {stage: fields.pop(f"stage_{stage}") for stage in STAGES}
-    told = zip(*(fields.pop(f"attempt_{name}") for name in ATTEMPT), strict=True)
-    fields["attempts"] = tuple(Attempt(*one) for one in told)
+    attempts = zip(*(fields.pop(f"attempt_{name}") for name in ATTEMPT), strict=True)
+    fields["attempts"] = tuple(Attempt(*values_of_attempt) for values_of_attempt in attempts)
     fields["critical_path"] = tuple(span_id.hex() for span_id in fields["critical_path"])
     return LedgerRow(**fields)

@@ -1,4 +1,4 @@
-"""What is different about the slow requests, and which known cause that looks like. Pure: the store brings the figures."""
+"""Explains what is different about slow requests, and which known causes they show, from figures of the store."""
 
 from controlplane.telemetry.query.core.explain.causes import Cause, Evidence, known_causes
 from controlplane.telemetry.query.core.explain.difference import (

@@ -1,15 +1,15 @@
-"""What sets some requests (the slow ones, or a region of a chart) apart from the rest, and how much of it each thing accounts for.
+"""Finds what sets some requests (the slow ones, or a region of a chart) apart from the rest, and how much each value accounts for.
 
-The difference is D = mean E2E of the chosen - mean E2E of the rest. By stage it splits exactly, as the ledger closes. Of a
-dimension with values v it is asked how much of D its make-up alone accounts for (the composition effect of Kitagawa 1955, known
-from Oaxaca and Blinder): with p(v) the share of v among the chosen, q(v) among the rest, m(v) the mean E2E of all requests
-with v and m that of all requests,
+The difference is D = mean E2E of the chosen - mean E2E of the rest. By stage it splits exactly, because a row's stages add up to
+its E2E. A dimension with values v accounts for the part of D that its composition alone explains (Kitagawa 1955, known from Oaxaca
+and Blinder): with p(v) the share of v among the chosen, q(v) among the rest, m(v) the mean E2E of all requests with v and m that
+of all requests,
 
     accounts_for(v) = (p(v) - q(v)) * (m(v) - m) / D        summed over v: of the dimension
 
-It is 1 where the dimension alone decides who is chosen, 0 where it has nothing to do with it. Values seen in few requests prove
-little, and a dimension with as many values as requests would explain everything: m(v) is drawn towards m as if `PRIOR` average
-requests more had been seen, and a value counts only where its share differs by more than chance (see `SIGNIFICANT`).
+It is 1 where the dimension alone decides which requests are chosen, and 0 where it is unrelated. Values with few requests prove
+little, and a dimension with as many values as requests would explain everything: so m(v) is computed as if `PRIOR` more average
+requests had the value, and a value counts only where its share differs by more than chance (see `SIGNIFICANT`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,12 +20,12 @@ PRIOR = 20  # requests
 SIGNIFICANT = (
     3.0  # standard errors between the two shares: 1 in 370 by chance, for the dozens of values that are looked at
 )
-MIN_REQUESTS = 5  # among the chosen: fewer are told as exemplars, not as a pattern
+MIN_REQUESTS = 5  # among the chosen: fewer are no pattern
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Requests on one side, chosen or rest: how many, and their time in total by stage (`unattributed` among them)."""
+    """Requests on one side, chosen or rest: their number, and their total time by stage (with `unattributed`)."""
 
     requests: int = 0
     stage_ns: Mapping[str, int] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """One value of one dimension (or everything) on both sides, with a few trace ids of the chosen to look at."""
+    """One value of one dimension (or everything) on both sides, with a few trace ids of the chosen."""
 
     chosen: Side
     rest: Side
@@ -60,7 +60,7 @@ class StageDifference:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """How much of the difference a dimension's make-up accounts for, 0 to 1 or a little beyond."""
+    """How much of the difference a dimension's composition accounts for, 0 to 1 or a little beyond."""
 
     dimension: str
     share: float
@@ -102,8 +102,7 @@ class Explanation:
 def explain(total: Split, dimensions: Mapping[str, Mapping[str, Split]], limit: int = 10) -> Explanation:
     """The dimensions and values that set the chosen apart, those that account for most first; at most `limit` values.
 
-    `dimensions[dimension][value]` partitions `total`. With nobody on one side, or no difference, there is nothing to find:
-    the lists are empty, never an error.
+    `dimensions[dimension][value]` partitions `total`. If one side has no requests, or there is no difference, the lists are empty.
     """
     chosen, rest = total.chosen, total.rest
     difference = chosen.mean_e2e_ns - rest.mean_e2e_ns
@@ -174,14 +173,14 @@ def _finding(dimension: str, value: str, share: float, split: Split, total: Spli
 
 
 def _sets_apart(finding: Finding) -> bool:
-    """Values that the chosen have *less* often account for something too, but name nothing to look at."""
+    """Leaves out values that the chosen have less often: they account for a part too, but give nothing to look at."""
     return finding.chosen >= MIN_REQUESTS and finding.chosen_share > finding.rest_share and finding.accounts_for > 0
 
 
 def _ranked(findings: Sequence[Finding], dimensions: Mapping[str, Mapping[str, Split]]) -> list[Finding]:
-    """Those that account for most first; values that are the very same requests (a pool and its only replica) told once.
+    """The findings by what they account for. Values of exactly the same requests (a pool and its only replica) are one finding.
 
-    Of such the one of the dimension named first in `dimensions` stands for all: callers order them from the general to the particular.
+    It names the dimension that is first in `dimensions`: callers order them from the general to the particular.
     """
     order = {dimension: position for position, dimension in enumerate(dimensions)}
     same: dict[object, list[Finding]] = {}
@@ -193,8 +192,8 @@ def _ranked(findings: Sequence[Finding], dimensions: Mapping[str, Mapping[str, S
             *(tuple(sorted(side.stage_ns.items())) for side in (split.chosen, split.rest)),
         )
         same.setdefault(key, []).append(finding)
-    told = [_with_same(first, others) for first, *others in same.values()]
-    return sorted(told, key=lambda f: (-f.accounts_for, order[f.dimension], f.value))
+    distinct = [_with_same(first, others) for first, *others in same.values()]
+    return sorted(distinct, key=lambda f: (-f.accounts_for, order[f.dimension], f.value))
 
 
 def _with_same(finding: Finding, others: Sequence[Finding]) -> Finding:

@@ -1,4 +1,4 @@
-"""What the store measured of pools in one window: sums, so that they add up over replicas. Pure values."""
+"""Figures of pools in one window: sums, so that they add up over replicas."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 class PoolFigures:
     """The ledger's rows of one pool, model, region and replica. Times are sums in ns.
 
-    Times and `requests` are of answered requests (status `ok`); `own_…` of those that the replica itself answered: what a cache
-    answered says nothing of a replica.
+    Times and `requests` are of answered requests (status `ok`), and `own_…` of those that the replica itself answered, without those
+    of a cache.
     """
 
     pool: str
@@ -22,35 +22,35 @@ class PoolFigures:
     own: int = 0
     own_failed: int = 0
     failed: int = 0
-    refused: int = 0  # of the failed ones, those that no replica was there for
+    refused: int = 0  # failed because no replica was up
     own_e2e_ns: int = 0
     own_network_ns: int = 0
     cold: int = 0
     cold_e2e_ns: int = 0
-    cache_hits: int = 0  # coalesced ones among them
+    cache_hits: int = 0  # with coalesced requests
     cache_lookups: int = 0
     cache_skipped: int = 0
-    tokenizer_ns: int = 0  # of requests that were tokenised, and
-    tokenized: int = 0  # how many tokens they had
-    model_ns: int = 0  # of requests with output, and
-    output_tokens: int = 0  # how many tokens that was
+    tokenizer_ns: int = 0  # of tokenised requests
+    tokenized: int = 0  # their number of tokens
+    model_ns: int = 0  # of requests with output
+    output_tokens: int = 0  # their number of output tokens
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptFigures:
-    """The attempts that were made at one replica for one pool."""
+    """The attempts at one replica for one pool."""
 
     pool: str
     replica: str
     attempts: int
     failed: int
-    model_ns: int  # of attempts that answered with tokens, and
-    output_tokens: int  # how many tokens that was
+    model_ns: int  # of attempts that answered with tokens
+    output_tokens: int  # their number of output tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MixFigures:
-    """A pool's prompts by length, and how long short ones waited. None: no such request."""
+    """A pool's prompts by length, and how long short ones waited. None where there is no such request."""
 
     requests: int
     long: int
@@ -70,7 +70,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Serving:
-    """What is known of a pool beyond what is measured: where its replicas' metrics come from, and how its server batches."""
+    """A pool's configuration: where its replicas' metrics come from, and how its server batches."""
 
     pool: str
     model_name: str = ""  # what the server calls the model

@@ -1,20 +1,20 @@
-"""Why there is nothing to tell: an empty answer that says which kind of empty it is."""
+"""Says in a sentence why an explanation has no findings."""
 
 from controlplane.telemetry.query.core.explain.difference import MIN_REQUESTS, Explanation
 
 
-def nothing(found: Explanation) -> str | None:
-    """A sentence where there are no findings; None where there are."""
-    if found.findings:
+def nothing(explanation: Explanation) -> str | None:
+    """The reason for no findings; None if there are findings."""
+    if explanation.findings:
         return None
-    if not found.chosen + found.rest:
+    if not explanation.chosen + explanation.rest:
         return "No request was answered in this range."
-    if not found.chosen:
+    if not explanation.chosen:
         return "None of the requests is among the chosen."
-    if not found.rest:
+    if not explanation.rest:
         return "All requests are among the chosen: there is nothing to compare them with."
-    if not found.difference_ns:
+    if not explanation.difference_ns:
         return "The chosen took as long as the rest."
-    if found.chosen < MIN_REQUESTS:
+    if explanation.chosen < MIN_REQUESTS:
         return f"Too few for a pattern: fewer than {MIN_REQUESTS} requests are among the chosen."
     return "By no dimension do they differ from the rest by more than chance."

@@ -1,7 +1,7 @@
-"""What is known of one pool over a short window, as the rules for known causes see it.
+"""What is known of one pool over a short window: the input of the rules for known causes.
 
-Every part may be missing (None): then nobody measured it, and no rule that needs it says anything. Missing is never read as
-zero. Times are means per request in milliseconds, shares are 0 to 1.
+A part that nobody measured is None, never zero, and no rule that needs it names a cause. Times are means per request in
+milliseconds, shares are 0 to 1.
 """
 
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColdStarts:
-    """Requests that met a replica still loading or warming (`cold_start` in the ledger) beside the others."""
+    """Requests that met a loading or warming replica (`cold_start` in the ledger), and the others."""
 
     requests: int
     cold_e2e_ms: float
@@ -19,31 +19,31 @@ class ColdStarts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batching:
-    """The server's batches: Triton's `dynamic_batching`, or what stands for it."""
+    """The server's batches, such as Triton's `dynamic_batching`."""
 
-    max_delay_ms: float  # how long a request may be held back for others to join (max_queue_delay_microseconds)
+    max_delay_ms: float  # how long a request may wait for others to join (max_queue_delay_microseconds)
     max_size: int
     mean_size: float  # inference_count / execution_count over the window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cache:
-    """Lookups that could have been answered (bypassed and skipped ones aside), now and in the window before."""
+    """Lookups without bypassed and skipped ones, now and in the window before."""
 
     lookups: int
     hits: int
     lookups_before: int
     hits_before: int
-    skipped: int = 0  # for want of an answer in time
+    skipped: int = 0  # Redis did not answer in time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regions:
-    """Requests that were served in another region than they came from."""
+    """Requests served in another region than they came from."""
 
     requests: int
     network_ms: float
-    local_network_ms: float  # of those served in their own
+    local_network_ms: float  # of requests served in their own region
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,10 +55,10 @@ class Tokenizer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PromptMix:
-    """Short prompts' wait in the queue, by whether a long prompt was being prefilled on their replica meanwhile."""
+    """How long short prompts waited in the queue, with and without a long prompt in prefill on their replica."""
 
     long_share: float  # of requests
-    short_requests: int  # with a long one before them
+    short_requests: int  # behind a long one
     short_queue_with_long_ms: float
     short_queue_alone_ms: float
 
@@ -87,6 +87,6 @@ class Observation:
     regions: Regions | None = None
     tokenizer: Tokenizer | None = None
     prompts: PromptMix | None = None
-    replicas: tuple[Replica, ...] = ()  # by the attempts made at each
-    failed: int = 0  # beside `requests`, which were answered
-    refused: int = 0  # of the failed ones, those that no replica was there for
+    replicas: tuple[Replica, ...] = ()  # by their attempts
+    failed: int = 0  # not among `requests`, which are answered
+    refused: int = 0  # failed because no replica was up

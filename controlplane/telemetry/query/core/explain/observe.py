@@ -1,4 +1,4 @@
-"""From what the store measured to what the rules for known causes look at. Pure; what nobody measured stays None."""
+"""Turns what the store measured into observations for the rules. A part that nobody measured stays None."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,12 +32,12 @@ COUNTERS = (
     "redis_keyspace_hits_total", "redis_keyspace_misses_total",
 )  # fmt: skip
 CACHE_COUNTERS = COUNTERS[2:]
-NEAR_REQUESTS = 20  # fewer say nothing of a region's network
+NEAR_REQUESTS = 20  # fewer prove nothing about a region's network
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurements:
-    """Everything measured of a window, and of the one as long before it."""
+    """Everything measured in a window, and in the window of the same length before it."""
 
     now: Sequence[PoolFigures]
     before: Sequence[PoolFigures] = ()
@@ -50,16 +50,16 @@ class Measurements:
 
 
 def observations(seen: Measurements) -> list[Observation]:
-    """One of each pool that had requests in the window, by name."""
+    """An observation of each pool that had requests in the window, by name."""
     now, before = _by_pool(seen.now), _by_pool(seen.before)
     return [_observation(pool, groups, before.get(pool, []), seen) for pool, groups in sorted(now.items())]
 
 
 def _by_pool(groups: Iterable[PoolFigures]) -> dict[str, list[PoolFigures]]:
-    found: dict[str, list[PoolFigures]] = defaultdict(list)
+    by_pool: dict[str, list[PoolFigures]] = defaultdict(list)
     for group in groups:
-        found[group.pool].append(group)
-    return found
+        by_pool[group.pool].append(group)
+    return by_pool
 
 
 def _observation(pool: str, now: list[PoolFigures], before: list[PoolFigures], seen: Measurements) -> Observation:
@@ -101,31 +101,31 @@ def _cold(now: list[PoolFigures]) -> ColdStarts | None:
     cold, own = _sum(now, "cold"), _sum(now, "own")
     cold_ns = _sum(now, "cold_e2e_ns")
     warm_ms = _ms(_sum(now, "own_e2e_ns") - cold_ns, own - cold)
-    if warm_ms is None:  # nothing warm to hold it against
+    if warm_ms is None:  # no warm request to compare with
         return None
     return ColdStarts(requests=cold, cold_e2e_ms=_ms(cold_ns, cold) or 0.0, warm_e2e_ms=warm_ms)
 
 
 def _attempted(pool: str, attempts: Sequence[AttemptFigures]) -> tuple[Replica, ...]:
-    """As the attempts made at each replica tell: also of one whose requests another one answered in the end."""
+    """Replicas by the attempts made at them, also those whose requests another replica answered in the end."""
     return tuple(
         Replica(
-            name=one.replica,
-            requests=one.attempts,
-            errors=one.failed,
-            model_ms=_ms(one.model_ns, one.output_tokens) or 0.0,
+            name=figures.replica,
+            requests=figures.attempts,
+            errors=figures.failed,
+            model_ms=_ms(figures.model_ns, figures.output_tokens) or 0.0,
         )
-        for one in attempts
-        if one.pool == pool
+        for figures in attempts
+        if figures.pool == pool
     )
 
 
 def _replicas(now: list[PoolFigures]) -> tuple[Replica, ...]:
-    """Those that name themselves and answered with tokens. One that only fails has no time per token: it counts by its failures."""
-    found: dict[str, list[PoolFigures]] = defaultdict(list)
+    """Replicas by the requests that name them, for rows without attempts. One that only fails has no time per token."""
+    by_replica: dict[str, list[PoolFigures]] = defaultdict(list)
     for group in now:
         if group.replica and group.own + group.own_failed:
-            found[group.replica].append(group)
+            by_replica[group.replica].append(group)
     return tuple(
         Replica(
             name=name,
@@ -133,7 +133,7 @@ def _replicas(now: list[PoolFigures]) -> tuple[Replica, ...]:
             errors=_sum(groups, "own_failed"),
             model_ms=_ms(_sum(groups, "model_ns"), _sum(groups, "output_tokens")) or 0.0,
         )
-        for name, groups in sorted(found.items())
+        for name, groups in sorted(by_replica.items())
     )
 
 
@@ -159,10 +159,10 @@ def _prompts(mix: MixFigures | None) -> PromptMix | None:
 
 
 def _regions(now: list[PoolFigures], everywhere: Sequence[PoolFigures]) -> Regions | None:
-    """The pool's requests beside those of the region that is nearest for the same models, by the time spent on the network.
+    """The pool's network time beside that of the nearest region for the same models.
 
-    The ledger does not know where a request came from; the region with the shortest way is taken for it, also where it served only in
-    the window before (a fail-over). None where the models are served in one region alone, or this one is the nearest.
+    The ledger does not know where a request came from, so the region with the shortest network time counts as its origin, also if it
+    served only in the window before (a fail-over). None where only one region serves the models, or this one is the nearest.
     """
     region, models = max(now, key=lambda group: group.requests).region, {group.model for group in now}
     requests: dict[str, int] = defaultdict(int)
@@ -182,7 +182,7 @@ def _regions(now: list[PoolFigures], everywhere: Sequence[PoolFigures]) -> Regio
 
 
 def _cache(now: list[PoolFigures], before: list[PoolFigures], serving: Serving, seen: Measurements) -> Cache | None:
-    """As the ledger has it; where it knows of no lookups, Triton's own response cache, else Redis' keys."""
+    """Lookups in the ledger; without any, those of Triton's response cache, else of Redis' keys."""
     if lookups := _sum(now, "cache_lookups"):
         return Cache(
             lookups=lookups,
@@ -196,7 +196,13 @@ def _cache(now: list[PoolFigures], before: list[PoolFigures], serving: Serving, 
         ("redis_keyspace_hits_total", "redis_keyspace_misses_total", False),
     ):
         counts = [
-            round(sum(one.value for one in measured if one.metric == name and (not ours or _is_of(serving, one))))
+            round(
+                sum(
+                    series.value
+                    for series in measured
+                    if series.metric == name and (not ours or _is_of(serving, series))
+                )
+            )
             for measured in (seen.counters, seen.counters_before)
             for name in (hits, misses)
         ]
@@ -210,7 +216,7 @@ def _cache(now: list[PoolFigures], before: list[PoolFigures], serving: Serving, 
 
 def _batching(serving: Serving, counters: Sequence[Measured]) -> Batching | None:
     inferences, executions = (
-        sum(one.value for one in counters if one.metric == name and _is_of(serving, one))
+        sum(series.value for series in counters if series.metric == name and _is_of(serving, series))
         for name in ("nv_inference_count", "nv_inference_exec_count")
     )
     if serving.batch_window_ms is None or not serving.batch_max or executions <= 0:
@@ -219,12 +225,14 @@ def _batching(serving: Serving, counters: Sequence[Measured]) -> Batching | None
 
 
 def _queue_depth(serving: Serving, gauges: Sequence[Measured]) -> float | None:
-    """Waiting at the replicas, and for them at the gateway."""
+    """Requests waiting per replica, at the replicas and at the gateway."""
     at_replicas: dict[str, float] = defaultdict(float)
-    for one in gauges:
-        if one.metric in GAUGES[:2] and _is_of(serving, one):
-            at_replicas[one.labels.get("instance", "")] += one.value
-    at_gateway = [one.value for one in gauges if one.metric == GAUGES[2] and one.labels.get("pool") == serving.pool]
+    for series in gauges:
+        if series.metric in GAUGES[:2] and _is_of(serving, series):
+            at_replicas[series.labels.get("instance", "")] += series.value
+    at_gateway = [
+        series.value for series in gauges if series.metric == GAUGES[2] and series.labels.get("pool") == serving.pool
+    ]
     replicas = len(at_replicas) or len(serving.instances)
     if not replicas or not (at_replicas or at_gateway):
         return None
@@ -232,24 +240,24 @@ def _queue_depth(serving: Serving, gauges: Sequence[Measured]) -> float | None:
 
 
 def _gpu(serving: Serving, gauges: Sequence[Measured]) -> float | None:
-    """0 to 1, the mean of the pool's GPUs: as Triton says, else as DCGM says of the replicas' hosts or of the pool in its labels."""
-    ours = [one.value for one in gauges if one.metric == "nv_gpu_utilization" and _is_of(serving, one)]
+    """The mean of the pool's GPUs, 0 to 1: from Triton, else from DCGM by the replicas' hosts or the label `pool`."""
+    ours = [series.value for series in gauges if series.metric == "nv_gpu_utilization" and _is_of(serving, series)]
     if ours:
         return fmean(ours)
     hosts = {_host(instance) for instance in serving.instances}
     of_dcgm = [
-        one.value / 100
-        for one in gauges
-        if one.metric == "DCGM_FI_DEV_GPU_UTIL"
-        and (one.labels.get("pool", serving.pool) == serving.pool)
-        and ("pool" in one.labels or _host(one.labels.get("instance", "")) in hosts)
+        series.value / 100
+        for series in gauges
+        if series.metric == "DCGM_FI_DEV_GPU_UTIL"
+        and (series.labels.get("pool", serving.pool) == serving.pool)
+        and ("pool" in series.labels or _host(series.labels.get("instance", "")) in hosts)
     ]
     return fmean(of_dcgm) if of_dcgm else None
 
 
-def _is_of(serving: Serving, one: Measured) -> bool:
-    """Whether a server's series is of the pool: by its address where that is known, else by its label; and of the pool's model."""
-    labels = one.labels
+def _is_of(serving: Serving, series: Measured) -> bool:
+    """Whether a server's series belongs to the pool, by its address if known, else by its label, and to the pool's model."""
+    labels = series.labels
     model = labels.get("model", labels.get("model_name", ""))
     if model and serving.model_name and model != serving.model_name:
         return False
@@ -270,9 +278,11 @@ PARTS = {
     "tokenizer": "tokenizer time per token",
     "replicas": "replicas",
 }
-"""What an observation may lack that a rule needs, in words."""
+"""The parts of an observation that a rule may need and that may be missing, in words."""
 
 
 def unmeasured(seen: Sequence[Observation]) -> list[str]:
-    """What was measured of none of the pools: no cause that needs it can be named."""
-    return [words for part, words in PARTS.items() if seen and not any(getattr(one, part) for one in seen)]
+    """The parts that no pool has: no rule that needs one can name a cause."""
+    return [
+        words for part, words in PARTS.items() if seen and not any(getattr(observation, part) for observation in seen)
+    ]

@@ -1,4 +1,4 @@
-"""Known causes of slowness, each a pure rule over an `Observation`: what it says, it says with its evidence."""
+"""Finds known causes of slowness. Each is a rule over an `Observation`, and states its evidence."""
 
 from collections.abc import Callable
 
@@ -34,8 +34,8 @@ RULES: tuple[Callable[[Observation], Cause | None], ...] = (
 
 
 def known_causes(seen: Observation) -> list[Cause]:
-    """Every known cause that the observation shows: those that cost answers first, then the costliest. None without requests."""
+    """Every known cause that the observation shows: those with failed requests first, then by impact. None without requests."""
     if not seen.requests:
         return [cause] if (cause := no_replica_up(seen)) else []
-    found = (cause for rule in RULES if (cause := rule(seen)))
-    return sorted(found, key=lambda cause: (-cause.failed, -cause.impact_ms, cause.name))
+    causes = (cause for rule in RULES if (cause := rule(seen)))
+    return sorted(causes, key=lambda cause: (-cause.failed, -cause.impact_ms, cause.name))

@@ -1,4 +1,4 @@
-"""A named cause, with what it was concluded from."""
+"""A named cause with its evidence."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ PAGE = "docs/causes.md"
 
 
 class Evidence(NamedTuple):
-    """One figure, beside what it would be without the cause."""
+    """One figure, and what it would be without the cause."""
 
     what: str
     value: float
@@ -17,11 +17,11 @@ class Evidence(NamedTuple):
 class Cause(NamedTuple):
     name: str  # a slug, the anchor of its paragraph in docs/causes.md
     summary: str  # one sentence that names the pool or the replica
-    impact_ms: float  # about how much each of the pool's requests loses to it, on average
+    impact_ms: float  # about how much it costs each of the pool's requests, on average
     evidence: tuple[Evidence, ...]
-    failed: int = 0  # requests that failed of it: such a cause costs answers, not time
+    failed: int = 0  # requests that failed because of it
 
     @property
     def doc(self) -> str:
-        """Where it is written what to do about it."""
+        """Where the docs say what to do about it."""
         return f"{PAGE}#{self.name}"

@@ -1,4 +1,4 @@
-"""Causes that sit in single replicas."""
+"""Causes in single replicas."""
 
 from statistics import median
 
@@ -9,11 +9,11 @@ COLD_FACTOR = 2.0  # a cold request this many times as slow as a warm one
 COLD_IMPACT = 0.02  # of the pool's E2E: less does not show in any percentile that is looked at
 SICK_FACTOR = 2.0  # this many times as slow as the median of the others
 SICK_ERRORS = 0.05  # more errors than the others by this share of requests
-SICK_REQUESTS = 20  # fewer say nothing of a replica
+SICK_REQUESTS = 20  # fewer prove nothing about a replica
 
 
 def cold_replica(seen: Observation) -> Cause | None:
-    """Requests that met a replica before it was warm, and took a telling part of the pool's time."""
+    """Requests met a replica before it was warm, and took a notable part of the pool's time."""
     cold = seen.cold_starts
     if cold is None or not cold.requests or cold.cold_e2e_ms < COLD_FACTOR * cold.warm_e2e_ms:
         return None
@@ -32,30 +32,30 @@ def cold_replica(seen: Observation) -> Cause | None:
 
 
 def no_replica_up(seen: Observation) -> Cause | None:
-    """Requests failed because no replica was there to be asked."""
+    """Requests failed because no replica was up."""
     if not seen.refused:
         return None
-    asked = seen.requests + seen.failed
+    requests = seen.requests + seen.failed
     return Cause(
         "no-replica-up",
-        f"no replica of {seen.pool} was up for {seen.refused} of {asked} requests, which failed",
+        f"no replica of {seen.pool} was up for {seen.refused} of {requests} requests, which failed",
         0.0,
         (
             Evidence("requests without a replica", seen.refused, "requests", 0),
-            Evidence("of the pool's requests", 100 * seen.refused / asked, "%", 0),
+            Evidence("of the pool's requests", 100 * seen.refused / requests, "%", 0),
         ),
         failed=seen.refused,
     )
 
 
 def sick_replica(seen: Observation) -> Cause | None:
-    """The one replica that is far slower per token, or fails far more often, than the median of its siblings."""
-    telling = [replica for replica in seen.replicas if replica.requests >= SICK_REQUESTS]
-    if len(telling) < 2:
+    """One replica is far slower per token, or fails far more often, than the median of its siblings."""
+    busy = [replica for replica in seen.replicas if replica.requests >= SICK_REQUESTS]
+    if len(busy) < 2:
         return None
     worst: Cause | None = None
-    for replica in telling:
-        others = [other for other in telling if other is not replica]
+    for replica in busy:
+        others = [other for other in busy if other is not replica]
         cause = _slower(seen, replica, others) or _failing(seen, replica, others)
         if cause is not None and (worst is None or cause.impact_ms > worst.impact_ms):
             worst = cause
@@ -69,7 +69,7 @@ def _slower(seen: Observation, replica: Replica, others: list[Replica]) -> Cause
     return Cause(
         "sick-replica",
         f"{replica.name} of {seen.pool} takes {replica.model_ms / usual:.1f} times as long per token as its siblings",
-        # What its requests lost, were their model time all per token, spread over the pool's.
+        # What its requests lost if all their model time is per token, spread over the pool's requests.
         seen.stage_ms.get("model", seen.e2e_ms)
         * (1 - usual / replica.model_ms)
         * replica.requests

@@ -4,18 +4,18 @@ from controlplane.core.formatting import TEXT
 from controlplane.telemetry.query.core.explain.causes.cause import Cause, Evidence
 from controlplane.telemetry.query.core.explain.observation import Observation
 
-IDLE = 0.5  # a GPU less busy than this had room for what was waiting
+IDLE = 0.5  # a GPU less busy than this had room for waiting requests
 BUSY = 0.9
 DEEP = 1.0  # waiting per replica, on average over the window
 EMPTY = 0.1
-WAITS_FOR_MATES = 0.5  # of the batching window: the mean wait of a request whose mates do not come
-FULL = 0.5  # of the largest batch: a window that fills batches this far earns its wait
+WAITS_FOR_MATES = 0.5  # of the batching window: the mean wait of a request that no others join
+FULL = 0.5  # of the largest batch: a window that fills batches this far is worth its wait
 SMALL = 0.25
 NOTABLE_SHARE = 0.05  # of E2E
 
 
 def long_batching_window(seen: Observation) -> Cause | None:
-    """Requests wait out the batching window for mates that do not come: the wait is the window's, the batches are near empty."""
+    """Requests wait as long as the batching window while batches stay small: no others join them."""
     batching, queue_ms = seen.batching, seen.stage_ms.get("queue")
     if batching is None or queue_ms is None or batching.max_delay_ms < NOTABLE_SHARE * seen.e2e_ms:
         return None
@@ -37,7 +37,7 @@ def long_batching_window(seen: Observation) -> Cause | None:
 
 
 def deep_queue_idle_gpus(seen: Observation) -> Cause | None:
-    """Requests wait though the GPUs have room: what hands them over is at fault, and more replicas will not help."""
+    """Requests wait while GPUs have room: they do not reach the GPUs, and more replicas will not help."""
     if seen.queue_depth is None or seen.gpu_utilisation is None:
         return None
     if seen.queue_depth < DEEP or seen.gpu_utilisation >= IDLE:
@@ -54,7 +54,7 @@ def deep_queue_idle_gpus(seen: Observation) -> Cause | None:
 
 
 def busy_gpus_empty_queue(seen: Observation) -> Cause | None:
-    """The GPUs are taken up by small batches: nothing waits, so nothing is put together."""
+    """Small batches keep the GPUs busy while no request waits."""
     batching = seen.batching
     if seen.queue_depth is None or seen.gpu_utilisation is None or batching is None:
         return None

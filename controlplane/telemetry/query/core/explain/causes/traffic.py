@@ -1,4 +1,4 @@
-"""Causes in what is asked, from where, and what is done before the model."""
+"""Causes in the requests themselves, where they come from, and the stages before the model."""
 
 from math import sqrt
 
@@ -7,15 +7,15 @@ from controlplane.telemetry.query.core.explain.causes.cause import Cause, Eviden
 from controlplane.telemetry.query.core.explain.observation import Observation
 
 COLLAPSE = 0.5  # of the share of hits before
-CACHE_LOOKUPS = 100  # in either window: fewer say nothing of a share
+CACHE_LOOKUPS = 100  # in each window: fewer prove nothing about a share
 SIGNIFICANT = 3.0  # standard errors
 FAR_SHARE = 0.05  # of requests
-FAR_FACTOR = 2.0  # this many times the network time of those served at home
+FAR_FACTOR = 2.0  # this many times the network time of requests served in their own region
 NOTABLE_MS = 10.0
 SATURATED = 2.0  # times the time per token before
 TOKENIZER_BUSY = 0.9
 NOTABLE_SHARE = 0.05  # of E2E
-BLOCKED = 2.0  # times the wait of those with no long prompt before them
+BLOCKED = 2.0  # times the wait of short prompts with no long one before them
 BLOCKED_REQUESTS = 20
 
 
@@ -39,7 +39,7 @@ def cache_collapse(seen: Observation) -> Cause | None:
 
 
 def cross_region_traffic(seen: Observation) -> Cause | None:
-    """A telling share of requests is served far from where it comes from, and pays for the way."""
+    """A notable share of requests is served in another region, at the cost of network time."""
     far = seen.regions
     if far is None or not seen.requests or far.requests < FAR_SHARE * seen.requests:
         return None
@@ -58,7 +58,7 @@ def cross_region_traffic(seen: Observation) -> Cause | None:
 
 
 def tokenizer_saturation(seen: Observation) -> Cause | None:
-    """Tokenising takes much longer per token than before (not: longer prompts), or its threads are all busy."""
+    """Tokenising takes much longer per token than before, or its threads are all busy."""
     tokenizer, spent_ms = seen.tokenizer, seen.stage_ms.get("tokenizer")
     if tokenizer is None or spent_ms is None or spent_ms < NOTABLE_SHARE * seen.e2e_ms:
         return None
@@ -80,7 +80,7 @@ def tokenizer_saturation(seen: Observation) -> Cause | None:
 
 
 def long_prompts_block_short(seen: Observation) -> Cause | None:
-    """Short prompts wait much longer when a long one is being prefilled before them."""
+    """Short prompts wait much longer while a long one is in prefill before them."""
     mix = seen.prompts
     if mix is None or mix.short_requests < BLOCKED_REQUESTS:
         return None
