@@ -48,8 +48,8 @@ def run() -> Iterator[Figure]:
             say(f"{spans / (time.monotonic() - began):,.0f} spans/s made and inserted")
             _settle(store)
             began = time.monotonic()
-            pieces = store.presort(to_ns, limit_s=600)
-            say(f"{pieces} pieces sorted in {time.monotonic() - began:.1f} s")
+            half_hours = store.presort(to_ns, limit_s=600)
+            say(f"{half_hours} half hours sorted in {time.monotonic() - began:.1f} s")
             _settle(store)
             for name, p95_ms in _ask(_questions(store, Window(to_ns - DAY_NS, to_ns), pages)).items():
                 measured[name][suffix] = p95_ms
@@ -120,7 +120,7 @@ def _questions(store: Store, day: Window, pages: Executor) -> Questions:
         "panel_24h": lambda: panel({}),
         "panel_24h_filtered": lambda: panel(
             {"tier": ("standard",)}
-        ),  # seven in ten requests, which no sorted piece tells apart
+        ),  # seven in ten requests, which no sorted half hour has apart
         "explain": lambda: store.explain(day),
     }
 

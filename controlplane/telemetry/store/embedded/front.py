@@ -105,7 +105,7 @@ class _Handler:
             self._authenticate(request)
             if self._waiting >= MAX_WAITING:
                 return _refusal(
-                    503, 202, "TOO_MANY_SIMULTANEOUS_QUERIES", "too many statements are waiting; come again in a second"
+                    503, 202, "TOO_MANY_SIMULTANEOUS_QUERIES", "too many statements are waiting; try again in a second"
                 )
             self._waiting += 1
             try:

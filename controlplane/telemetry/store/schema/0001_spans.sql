@@ -1,7 +1,7 @@
--- One row per span, identity (trace_id, span_id): a span sent again replaces itself; of unlike copies the longer counts.
--- Ordered by trace, so that a trace is one contiguous range, and in it by time, so that traces of a kind repeat each other and compress.
--- Small granules: reading one trace decompresses a thousand spans, not eight thousand. By day, so that retention drops whole parts.
--- Attribute values are text; one that is not a string, or that begins with \x01, is \x01 and its JSON.
+-- One row per span, identity (trace_id, span_id). A span that is sent again replaces the earlier one; of different copies the longer counts.
+-- Ordered by trace, so that a trace is one range, and then by time, so that similar traces lie alike and compress well.
+-- Granules are small: reading one trace decompresses a thousand spans, not eight thousand. By day, so that retention drops whole parts.
+-- Attribute values are text. A value that is not a string, or begins with \x01, is stored as \x01 and its JSON.
 CREATE TABLE IF NOT EXISTS {database}.spans {on_cluster}
 (
     trace_id      FixedString(16) CODEC(ZSTD(3)),

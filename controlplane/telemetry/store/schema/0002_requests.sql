@@ -1,9 +1,9 @@
--- The latency ledger: one row per request, identity (trace_id, request_id); the highest version counts. One that
--- is withdrawn, because later spans showed it to be a part of another request, hides the earlier ones: FINAL leaves it out.
--- Ordered by the entry span's start, which no amendment moves (start_ns may move): the key of a row never changes, a window is a range
--- of the key, and parts written one after the other hardly overlap, so that FINAL has little to merge.
--- What every chart reads (times and stages) is packed by T64 alone: as small as with ZSTD, within a tenth, and four times faster to read.
--- Small granules and blocks: a page of the slowest requests reads a row here and a row there.
+-- The latency ledger: one row per request, identity (trace_id, request_id). The highest version counts. A withdrawn version (later spans
+-- showed the request to be part of another one) hides the earlier ones, and FINAL leaves it out.
+-- Ordered by the entry span's start, which no amendment changes (start_ns may change): a row's key is stable, a window is a range of the
+-- key, and parts written one after the other hardly overlap, so that FINAL merges little.
+-- Times and stages, which every chart reads, are packed by T64 alone: within a tenth of ZSTD's size, and four times faster to read.
+-- Granules and blocks are small, because a page of the slowest requests reads single rows.
 CREATE TABLE IF NOT EXISTS {database}.requests {on_cluster}
 (
     trace_id         FixedString(16) CODEC(NONE),

@@ -1,6 +1,5 @@
--- Metrics. One row per sample, identity (series, time_ns): a sample sent again replaces itself, and of two values for one time the later
--- sent counts. Ordered by series, so that each is one contiguous range of steady times (DoubleDelta) and near values (Gorilla).
--- start_ns is since when a counter counts, where its sender says so, else 0.
+-- Metric samples, identity (series, time_ns). A sample that is sent again replaces the earlier one. Ordered by series, so that each series
+-- is one range of steady times (DoubleDelta) and close values (Gorilla). start_ns is the start of a counter, if its sender gives one, else 0.
 CREATE TABLE IF NOT EXISTS {database}.samples {on_cluster}
 (
     series   UInt64 CODEC(Delta, ZSTD(1)),
@@ -14,7 +13,7 @@ ORDER BY (series, time_ns)
 TTL toDateTime(intDiv(time_ns, 1000000000)) + INTERVAL {retention_days} DAY
 SETTINGS ttl_only_drop_parts = 1
 ;
--- What each series is. Written again every hour while it lives; kept a day longer than its last sample.
+-- The name and labels of each series. Written every hour while it has samples; kept a day longer than its last sample.
 CREATE TABLE IF NOT EXISTS {database}.series {on_cluster}
 (
     metric  LowCardinality(String) CODEC(ZSTD(3)),
@@ -29,7 +28,7 @@ ENGINE = {replacing}(seen_ns)
 ORDER BY (metric, series)
 TTL toDateTime(intDiv(seen_ns, 1000000000) + 86400) + INTERVAL {retention_days} DAY
 ;
--- Every attempt to scrape a target: its state is the newest, an event is where `up` changes.
+-- Every scrape of a target. The newest is the target's state; an event is a change of `up`.
 CREATE TABLE IF NOT EXISTS {database}.scrapes {on_cluster}
 (
     time_ns     Int64 CODEC(DoubleDelta, ZSTD(1)),

@@ -1,5 +1,5 @@
--- What objectives counted, by hour: kept longer than the ledger, so that a quarter has a budget, and a restart needs no recount.
--- `definition` is a digest of what is counted; one row holds every value that it is split by, so a row's presence says "counted".
+-- The counts of objectives by hour. They are kept longer than the ledger, so that a quarter has an error budget and a restart needs no recount.
+-- `definition` is a digest of what is counted. One row has all values that the count is split by, so a row means that the hour is counted.
 CREATE TABLE IF NOT EXISTS {database}.tallies {on_cluster}
 (
     definition LowCardinality(String) CODEC(ZSTD(3)),

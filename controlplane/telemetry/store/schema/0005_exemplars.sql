@@ -1,5 +1,5 @@
--- Single measurements of a series that name the trace in which they were made. Identity (series, time_ns, trace_id): one that is sent or
--- scraped again counts once. Ids are random and do not compress; some 40 bytes each, and there are far fewer than samples.
+-- Measurements of a series that name their trace. Identity (series, time_ns, trace_id): an exemplar that is sent or scraped again counts
+-- once. Ids are random and do not compress: some 40 bytes a row, but there are far fewer than samples.
 CREATE TABLE IF NOT EXISTS {database}.exemplars {on_cluster}
 (
     series   UInt64 CODEC(Delta, ZSTD(1)),

@@ -1,7 +1,7 @@
--- Times of the ledger's finished pieces, sorted, so that a long page need not read every request (ranks.py). A copy: what is asked of it
--- is what `requests` would answer, or it is not asked. `touched` counts rows written by piece of entry time, whoever writes them;
--- a build of a piece is good for as long as no more were written than when it was made. What is not there counts as empty: `touched` is
--- kept two days longer than requests are, which are dropped by the day.
+-- The half-hour sort: times of past half hours of the ledger (`piece`: half hours since the epoch), sorted, so that long pages need not
+-- read every request (read/presorted.py). `touched` counts the rows written by half hour of entry time, whoever writes them. A build of
+-- a half hour is used only while that count is what it was when the build was made. `touched` is kept two days longer than requests,
+-- which are dropped by the day, because a half hour without a count is taken for empty.
 CREATE TABLE IF NOT EXISTS {database}.touched {on_cluster}
 (
     piece   UInt32,
@@ -14,13 +14,13 @@ TTL toDateTime(piece * {half_hour_s} + 172800) + INTERVAL {retention_days} DAY
 CREATE MATERIALIZED VIEW IF NOT EXISTS {database}.touches {on_cluster} TO {database}.touched
 AS SELECT toUInt32(intDiv(entry_start_ns, {half_hour_s} * 1000000000)) AS piece, count() AS touches FROM {database}.requests GROUP BY piece
 ;
--- Rows written before, of which the view has not heard.
+-- Count the rows written before the view was made.
 INSERT INTO {database}.touched
 SELECT toUInt32(intDiv(entry_start_ns, {half_hour_s} * 1000000000)) AS piece, count() AS touches FROM {database}.requests GROUP BY piece
 ;
--- One row per finished build; of several of a piece the last counts. A measure is of something: 'e2e' and 'failed' of a model, 'ttft' of a
--- definition, a stage of ''. Of each in turn as many bins as `widths` says, with how many values are in each.
--- `sums`: for each bin of each 'e2e', the parts of its requests' time.
+-- One row per finished build; the last build of a half hour counts. `ofs` says what each measure is of: 'e2e' and 'failed' of a model,
+-- 'ttft' of a definition, a stage of ''. Each measure in turn has as many bins as `widths` says, and `counts` the number of values in each.
+-- `sums` has, for each bin of each 'e2e', the parts of its requests' time.
 CREATE TABLE IF NOT EXISTS {database}.ranked {on_cluster}
 (
     piece     UInt32,
@@ -39,8 +39,8 @@ ORDER BY piece
 TTL toDateTime(piece * {half_hour_s}) + INTERVAL {retention_days} DAY
 SETTINGS index_granularity = 64
 ;
--- The values of a bin, in order, and of 'e2e' the parts that each is made of, a part after the other. A question opens a few bins of many
--- builds, so these lie together; granules are small because one row holds hundreds of values.
+-- The values of a bin, in order, and for 'e2e' the parts of each, one part after the other. A query opens a few bins of many builds, so
+-- these lie together. Granules are small, because one row has hundreds of values.
 CREATE TABLE IF NOT EXISTS {database}.ranks {on_cluster}
 (
     piece   UInt32 CODEC(ZSTD(1)),

@@ -1,5 +1,5 @@
--- Which pipeline closed which trace, so that each can see that another has a share of the same trace (pipeline/assembly.py). `trace` is 64 bits
--- of the trace id, `batch` the batch in which it was closed. `taken_at` is the server's clock: those of the writers may differ.
+-- Which pipeline closed which trace, so that each learns which traces others have spans of (ingest/pipeline/assembly.py). `trace` is 64 bits
+-- of the trace id, `batch` the batch that closed it. `taken_at` is the server's clock, because the writers' clocks may differ.
 CREATE TABLE IF NOT EXISTS {database}.shares {on_cluster}
 (
     process  UInt64 CODEC(ZSTD(1)),

@@ -1,4 +1,4 @@
--- Where the spans of a lost trace belong (otlp/rejoin.py): the trace, and the span in it that called.
+-- Where the spans of a lost trace belong (ingest/otlp/rejoin.py): the trace, and the calling span in it.
 CREATE TABLE IF NOT EXISTS {database}.homes {on_cluster}
 (
     lost      FixedString(16) CODEC(NONE),

@@ -1,5 +1,5 @@
--- Which replicas a request was sent to, and what each attempt took: a list for each field of an attempt, in order. Rows written before have none.
--- `unmeasured`: spans of a server are missing, so its queue and the way to it are not known; of rows written before it is not known either.
+-- The attempts of a request: a list for each field of an attempt, in order. Rows written before this schema have none.
+-- `unmeasured`: spans of a server are missing, so its queue and network time are not known. It is false for rows written before this schema.
 ALTER TABLE {database}.requests {on_cluster}
     ADD COLUMN IF NOT EXISTS attempt_pool Array(LowCardinality(String)) CODEC(ZSTD(3)),
     ADD COLUMN IF NOT EXISTS attempt_replica Array(LowCardinality(String)) CODEC(ZSTD(3)),
@@ -10,7 +10,7 @@ ALTER TABLE {database}.requests {on_cluster}
     ADD COLUMN IF NOT EXISTS attempt_model_ns Array(UInt64) CODEC(T64, LZ4),
     ADD COLUMN IF NOT EXISTS unmeasured Bool CODEC(ZSTD(3))
 ;
--- Sorted pieces count the unmeasured requests from here on: they are sorted again, the newest first.
+-- Builds count unmeasured requests from now on, so all half hours are sorted again, the newest first.
 TRUNCATE TABLE IF EXISTS {database}.ranked {on_cluster}
 ;
 TRUNCATE TABLE IF EXISTS {database}.ranks {on_cluster}

@@ -1,4 +1,4 @@
-"""A long page is answered out of sorted pieces, and says what the requests say, whatever was written since."""
+"""A long page is answered out of sorted half hours, and says what the requests say, whatever was written since."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,11 +16,11 @@ from tests.support.telemetry.samples import S, answered, random_rows, row
 
 from .test_latency import assert_quantiles, assert_report, assert_stacks
 
-PIECES = 8
-ALL = list(range(PIECES))
+HALF_HOURS = 8
+ALL = list(range(HALF_HOURS))
 FIRST_NS = 1_790_000_000 * S // HALF_HOUR_NS * HALF_HOUR_NS
-DAY = Window(FIRST_NS - HALF_HOUR_NS // 3, FIRST_NS + PIECES * HALF_HOUR_NS + HALF_HOUR_NS // 2)
-"""Whole pieces, a part of one before and of one after."""
+DAY = Window(FIRST_NS - HALF_HOUR_NS // 3, FIRST_NS + HALF_HOURS * HALF_HOUR_NS + HALF_HOUR_NS // 2)
+"""Whole half hours, a part of one before and of one after."""
 LATER_NS = FIRST_NS + 100 * HALF_HOUR_NS
 
 
@@ -47,7 +47,7 @@ def traffic(count: int = 3000, seed: int = 1) -> list[LedgerRow]:
 
 
 def assert_answers(store: Store, rows: Sequence[LedgerRow], step_s: int = 1800) -> None:
-    """Of all questions that sorted pieces may answer."""
+    """Of all questions that sorted half hours may answer."""
     assert_report(store.latency(DAY), rows)
     totals = store.totals(DAY)
     assert (totals.requests, totals.newest_ns) == (len(rows), max(one.end_ns for one in rows))
@@ -95,22 +95,22 @@ def pytest_approx(report: LatencyReport) -> object:
 
 
 def builds(store: Store, window: Window = DAY) -> list[int]:
-    """The sorted pieces that a question about the window would use."""
+    """The sorted half hours that a question about the window would use."""
     found = store.presorted(window)
     return [build.half_hour - FIRST_NS // HALF_HOUR_NS for build in found.builds] if found else []
 
 
-def test_pieces_say_what_requests_say(store: Store) -> None:
+def test_half_hours_say_what_requests_say(store: Store) -> None:
     rows = traffic()
     store.insert_requests(rows, version=1)
     assert builds(store) == []
-    assert store.presort(LATER_NS, 60) == PIECES + 2
+    assert store.presort(LATER_NS, 60) == HALF_HOURS + 2
     assert builds(store) == ALL
     for step_s in (1800, 3600, 86400):
         assert_answers(store, rows, step_s)
 
 
-def test_chart_steps_that_are_no_whole_pieces_are_asked_of_requests(store: Store) -> None:
+def test_chart_steps_that_are_no_whole_half_hours_are_asked_of_requests(store: Store) -> None:
     rows = traffic()
     store.insert_requests(rows, version=1)
     store.presort(LATER_NS, 60)
@@ -165,7 +165,7 @@ def test_a_request_that_is_taken_back_is_gone(store: Store) -> None:
     assert_answers(store, left)
 
 
-def test_a_piece_of_which_nothing_is_left_has_nothing_to_say(store: Store) -> None:
+def test_a_half_hour_of_which_nothing_is_left_has_nothing_to_say(store: Store) -> None:
     rows = traffic()
     store.insert_requests(rows, version=1)
     gone = [one for one in rows if FIRST_NS <= one.entry_start_ns < FIRST_NS + HALF_HOUR_NS]
@@ -179,7 +179,7 @@ def test_a_piece_of_which_nothing_is_left_has_nothing_to_say(store: Store) -> No
     assert store.latency_series(DAY, None, 1800) == []
 
 
-def test_a_piece_is_sorted_when_it_is_over_and_only_once(store: Store) -> None:
+def test_a_half_hour_is_sorted_when_it_is_over_and_only_once(store: Store) -> None:
     store.insert_requests(traffic(), version=1)
     over_ns = FIRST_NS + 2 * HALF_HOUR_NS
     assert store.presort(over_ns + presort.SETTLED_NS - 1, 60) == 2
@@ -190,16 +190,16 @@ def test_a_piece_is_sorted_when_it_is_over_and_only_once(store: Store) -> None:
 def test_the_newest_are_sorted_first_and_no_longer_than_may_be(store: Store) -> None:
     store.insert_requests(traffic(), version=1)
     for first in reversed(ALL):
-        assert store.presort(FIRST_NS + PIECES * HALF_HOUR_NS + presort.SETTLED_NS, 0) == 1
+        assert store.presort(FIRST_NS + HALF_HOURS * HALF_HOUR_NS + presort.SETTLED_NS, 0) == 1
         builds, rest = store._usable_builds(DAY)
         assert [build.half_hour - FIRST_NS // HALF_HOUR_NS for build in builds] == ALL[first:]
         beside = first + 1 / 3 + 1 / 2
         assert (rest is None) == (
-            beside > presorted.MOST_READ * (PIECES + 1 / 3 + 1 / 2)
+            beside > presorted.MOST_READ * (HALF_HOURS + 1 / 3 + 1 / 2)
         )  # then requests alone are asked
 
 
-def test_a_piece_of_many_requests_is_sorted_in_slices(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_half_hour_of_many_requests_is_sorted_in_slices(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(presort, "AT_ONCE", 100)
     rows = traffic()
     store.insert_requests(rows, version=1)
@@ -255,7 +255,7 @@ def test_requests_that_all_took_equally_long_and_none_at_all_are_no_exception(st
     assert points[1].stack_ms["p99"]["model"] == 0
 
 
-def test_a_piece_and_a_model_of_which_nothing_was_answered_have_their_errors_and_no_latency(store: Store) -> None:
+def test_a_half_hour_and_a_model_of_which_nothing_was_answered_have_their_errors_and_no_latency(store: Store) -> None:
     rows = [
         row(
             number,
@@ -272,7 +272,7 @@ def test_a_piece_and_a_model_of_which_nothing_was_answered_have_their_errors_and
     assert_answers(store, rows)
 
 
-def test_pieces_sorted_before_latency_was_of_answers_are_sorted_again(store: Store, dsn: str) -> None:
+def test_half_hours_sorted_before_latency_was_of_answers_are_sorted_again(store: Store, dsn: str) -> None:
     from controlplane.telemetry.store import migrate
 
     rows = traffic()
@@ -282,16 +282,16 @@ def test_pieces_sorted_before_latency_was_of_answers_are_sorted_again(store: Sto
     migrate(dsn, 3650)
     assert builds(store) == []
     assert_answers(store, rows)
-    assert store.presort(LATER_NS, 60) == PIECES + 2
+    assert store.presort(LATER_NS, 60) == HALF_HOURS + 2
     assert_answers(store, rows)
 
 
-def test_a_piece_sorted_by_two_at_once_counts_once(store: Store) -> None:
+def test_a_half_hour_sorted_by_two_at_once_counts_once(store: Store) -> None:
     rows = traffic()
     store.insert_requests(rows, version=1)
     store.presort(LATER_NS, 60)
     store.command("TRUNCATE TABLE ranked")  # as the other had it when it began
-    assert store.presort(LATER_NS, 60) == PIECES + 2
+    assert store.presort(LATER_NS, 60) == HALF_HOURS + 2
     assert_answers(store, rows)
 
 
@@ -308,11 +308,11 @@ def test_builds_that_no_longer_count_are_dropped_when_no_question_can_be_reading
 
     store.insert_requests([row(90_001, entry_start_ns=FIRST_NS + 1)], version=1)
     store.presort(LATER_NS, 60)
-    assert kept() == PIECES + 3
+    assert kept() == HALF_HOURS + 3
     monkeypatch.setattr(presort, "KEPT_NS", 0)
     store.insert_requests([row(90_002, entry_start_ns=FIRST_NS + 1)], version=1)
     store.presort(LATER_NS, 60)
-    assert kept() == PIECES + 2
+    assert kept() == HALF_HOURS + 2
     assert builds(store) == ALL
 
 
@@ -328,7 +328,7 @@ def test_a_build_that_is_not_all_there_is_not_believed(store: Store) -> None:
     assert_answers(store, rows)
 
 
-def test_rows_written_before_there_were_pieces_are_sorted_too(store: Store, dsn: str) -> None:
+def test_rows_written_before_there_were_half_hours_are_sorted_too(store: Store, dsn: str) -> None:
     from controlplane.telemetry.store import migrate
 
     for table in ("touches", "touched", "ranked", "ranks"):
@@ -337,7 +337,7 @@ def test_rows_written_before_there_were_pieces_are_sorted_too(store: Store, dsn:
     store.insert_requests(rows, version=1)
     store.command("DELETE FROM schema_versions WHERE version >= 9 SETTINGS mutations_sync = 2")
     migrate(dsn, 3650)
-    assert store.presort(LATER_NS, 60) == PIECES + 2
+    assert store.presort(LATER_NS, 60) == HALF_HOURS + 2
     assert_answers(store, rows)
 
 
