@@ -1,6 +1,6 @@
-"""What callers ask of the store and what it answers: plain values, no SQL and no client types.
+"""Plain values for queries of requests and their results.
 
-Durations are milliseconds (float) where people read them and nanoseconds (int) where sums must close.
+Durations are milliseconds (float) for display, and nanoseconds (int) where they must add up exactly.
 """
 
 from dataclasses import dataclass, field
@@ -35,8 +35,8 @@ class Window:
 
 
 Filters = dict[Filter, tuple[str, ...]]
-"""Allowed values by dimension; values of one dimension are alternatives, dimensions are combined with AND.
-`attribute` has any number of `key=value`, all of which some span of the request must have."""
+"""Allowed values by dimension. Values of one dimension are alternatives; dimensions are combined with AND.
+`attribute` has any number of `key=value`, each of which some span of the request must have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Quantiles:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """None where there are no requests. `e2e_ms` is of the answered ones, and None where there are none of those."""
+    """`e2e_ms` is of answered requests, and None without any."""
 
     requests: int
     errors: int
@@ -68,7 +68,7 @@ class StageShare:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """The requests with one value of a dimension, and where the time of those that were answered went; without any, None and no stages."""
+    """The requests with one value of a dimension. `e2e_ms` and `stages` are of answered requests; None and empty without any."""
 
     requests: int
     errors: int
@@ -95,9 +95,10 @@ class StageFigures:
 
 @dataclass(frozen=True, slots=True)
 class LatencyReport:
-    """Exact quantiles over the window's answered requests, status `ok`; None where there are none. TTFT is by definition and never merged.
+    """Exact quantiles over the window's answered requests (status `ok`), None without any. TTFTs of different definitions are not merged.
 
-    Failed and cancelled requests are counted, and are in no latency."""
+    Failed and cancelled requests are counted, and have no latency.
+    """
 
     requests: int  # answered, failed and cancelled
     errors: int
@@ -116,7 +117,7 @@ class LatencyReport:
         return self.requests - self.errors - self.cancelled
 
     def known(self, stage: str) -> Literal["measured", "at least", "not measured"]:
-        """What a stage's figures are worth: lower bounds where servers' spans are missing, nothing where all are and none was seen."""
+        """Whether a stage's figures are measured, lower bounds (some servers' spans are missing), or not measured (all are)."""
         if not self.unmeasured or stage not in AT_THE_SERVER:
             return "measured"
         nothing = self.unmeasured == self.answered and not self.stages[stage].p99_ms
@@ -125,9 +126,9 @@ class LatencyReport:
 
 @dataclass(frozen=True, slots=True)
 class LatencyPoint:
-    """One step of the chart. `stack_ms[q][stage]` is the mean of the answered requests in a narrow band of ranks around quantile q,
-    so a stack's parts add up to real requests' E2E; quantiles of single stages would not add up. Where none was answered, `e2e_ms` is None
-    and `stack_ms` empty."""
+    """One step of the chart. `stack_ms[q][stage]` is the mean of answered requests in a narrow band of ranks around quantile q, so that
+    a stack's parts add up to E2E; quantiles of single stages would not. Without answered requests, `e2e_ms` is None and `stack_ms` empty.
+    """
 
     start_ns: int
     requests: int
@@ -148,7 +149,7 @@ class RequestPage:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """What one value of a dimension did in a window: the overview's row. `p95_ms` is of what was answered."""
+    """The requests of one value of a dimension in a window: a row of the overview. `p95_ms` is of answered requests."""
 
     value: str
     requests: int
@@ -159,19 +160,20 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaHealth(Health):
-    """What a replica (`value`) did for one pool: `requests` are the attempts made at it, `errors` those that failed, and `p95_ms` is of
-    the attempts that it answered, from their start to their end."""
+    """The attempts at a replica (`value`) for one pool: `requests` are all, `errors` the failed ones, and `p95_ms` is the duration of
+    those that it answered.
+    """
 
     pool: str
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A part of the chart that somebody points at: entry times and E2E, both half-open. None leaves a side open."""
+    """A part of the chart: half-open ranges of entry time and E2E. None leaves a side open."""
 
     min_e2e_ns: int = 0
     max_e2e_ns: int | None = None
-    window: Window | None = None  # within the window that is asked about; None is all of it
+    window: Window | None = None  # within the question's window; None is all of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +188,9 @@ class HeatmapCell:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Requests that failed for one reason. `status` is `error` or `rejected`; `error_stage` and `error_type` may be empty, and the HTTP
-    status None, where the spans did not say."""
+    """Requests that failed for one reason. `status` is `error` or `rejected`. `error_stage` and `error_type` are empty, and the HTTP
+    status None, if the spans do not have them.
+    """
 
     status: str
     error_type: str

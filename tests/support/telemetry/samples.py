@@ -1,5 +1,6 @@
 """Spans and ledger rows for tests: small, valid, and different where a test says so."""
 
+import os
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -109,8 +110,13 @@ def random_rows(count: int, seed: int, **changes: Any) -> list[LedgerRow]:
     ]
 
 
+def examples(default: int) -> int:
+    """How many examples a property test makes: `WEIR_EXAMPLES`, or `default`."""
+    return int(os.environ.get("WEIR_EXAMPLES", default))
+
+
 FEW = settings(
-    max_examples=20,
+    max_examples=examples(20),
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # each example is a round trip to the store: no shrinking
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
