@@ -86,7 +86,7 @@ REQUEST_SCHEMA = pa.schema(
     ]
 )
 """What `insert_request_columns` takes: LedgerRow's fields (`end_ns` is `start_ns + e2e_ns`), a column `stage_NAME` for each
-stage, ids as raw bytes, labels as `label_columns` parts them, and the version."""
+stage, ids as raw bytes, labels as `label_columns` splits them, and the version."""
 
 PARTS = {**{stage: f"stage_{stage}" for stage in STAGES}, "unattributed": "unattributed_ns"}
 """Column by part of a request's time: these sum to `e2e_ns`."""
@@ -102,7 +102,7 @@ def label_column(label_hash: int) -> str:
 
 
 def label_columns(labels: pa.ListArray) -> dict[str, pa.ListArray]:
-    """Tokens of labels, a list a row, parted by the columns that have them."""
+    """Hashes of labels (a list a row), split by the columns that have them."""
     tokens = labels.flatten().to_numpy()
     lengths = labels.value_lengths().to_numpy()
     which = (tokens % LABEL_COLUMNS).astype(np.uint8)

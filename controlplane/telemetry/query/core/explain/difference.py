@@ -17,9 +17,7 @@ from dataclasses import dataclass, field, replace
 from math import sqrt
 
 PRIOR = 20  # requests
-SIGNIFICANT = (
-    3.0  # standard errors between the two shares: 1 in 370 by chance, for the dozens of values that are looked at
-)
+SIGNIFICANT = 3.0  # standard errors between the two shares: 1 in 370 by chance, for the dozens of values compared
 MIN_REQUESTS = 5  # among the chosen: fewer are no pattern
 
 
@@ -77,8 +75,8 @@ class Finding:
     rest: int
     chosen_share: float  # of the chosen that have it
     rest_share: float  # of the rest that have it
-    lift: float | None  # how many times likelier it is among the chosen; None where the rest never has it
-    stage: str  # where those of the chosen that have it spent most more than the rest
+    lift: float | None  # how many times likelier it is among the chosen; None where no other request has it
+    stage: str  # the stage in which chosen requests with it exceed the rest the most
     stage_ns: float  # how much more, per request
     exemplars: tuple[str, ...]
     same_as: tuple[tuple[str, str], ...] = ()  # other dimensions' values that are exactly these requests

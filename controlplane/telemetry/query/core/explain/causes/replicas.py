@@ -6,7 +6,7 @@ from controlplane.telemetry.query.core.explain.causes.cause import Cause, Eviden
 from controlplane.telemetry.query.core.explain.observation import Observation, Replica
 
 COLD_FACTOR = 2.0  # a cold request this many times as slow as a warm one
-COLD_IMPACT = 0.02  # of the pool's E2E: less does not show in any percentile that is looked at
+COLD_IMPACT = 0.02  # of the pool's E2E: less does not show in any percentile
 SICK_FACTOR = 2.0  # this many times as slow as the median of the others
 SICK_ERRORS = 0.05  # more errors than the others by this share of requests
 SICK_REQUESTS = 20  # fewer prove nothing about a replica
