@@ -75,10 +75,10 @@ def faults(folders: tuple[str, ...] = PACKAGES) -> list[str]:
     lines = []
     for folder in folders:
         for path in sorted((ROOT / folder).rglob("*")):
-            if "migrations" in path.parts or "__pycache__" in path.parts:
+            if "migrations" in path.parts or "__pycache__" in path.parts or not path.is_file():
                 continue
             place = path.relative_to(ROOT)
-            lines += [f"{place}: {fault}" for fault in faults_of(path.stem)]
+            lines += [f"{place}: {fault}" for part in place.with_suffix("").parts for fault in faults_of(part)]
             if path.suffix == ".py":
                 lines += [
                     f"{place}:{line}: {fault}" for line, name in names_in(path.read_text()) for fault in faults_of(name)

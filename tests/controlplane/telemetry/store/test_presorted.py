@@ -12,9 +12,8 @@ from controlplane.telemetry.store.maintenance import presort
 from controlplane.telemetry.store.read import presorted
 from controlplane.telemetry.store.read.presorted import HALF_HOUR_NS
 from controlplane.telemetry.store.write.withdraw import key_of
+from tests.support.telemetry.latency_figures import assert_quantiles, assert_report, assert_stacks
 from tests.support.telemetry.samples import S, answered, random_rows, row
-
-from .test_latency import assert_quantiles, assert_report, assert_stacks
 
 HALF_HOURS = 8
 ALL = list(range(HALF_HOURS))
