@@ -1,5 +1,5 @@
 """The worker: `celery -A controlplane.celery worker -B`, any number of them. One of them, which holds a lease, sends the
-scheduled tasks below (`worker/beat.py`)."""
+scheduled tasks of `worker/schedule.py`."""
 
 import os
 from http.server import ThreadingHTTPServer
@@ -11,6 +11,7 @@ from django.conf import settings
 
 from controlplane.observability import metrics_server, tracing
 from controlplane.worker import metrics
+from controlplane.worker.schedule import SCHEDULE
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
 config = settings.CONFIG
@@ -33,20 +34,7 @@ app.conf.update(
     worker_consumer="controlplane.worker.broker:Consumer",
     worker_enable_remote_control=False,
     beat_scheduler="controlplane.worker.beat:Beat",
-    beat_schedule={
-        # A message older than its period expires: the next one does the same work.
-        "heartbeat": {"task": "controlplane.fleet.tasks.heartbeat", "schedule": 5.0, "options": {"expires": 5.0}},
-        "publish-snapshot": {
-            "task": "controlplane.fleet.tasks.publish_snapshot",
-            "schedule": 30.0,
-            "options": {"expires": 30.0},
-        },
-        "sort-pieces": {
-            "task": "controlplane.telemetry.query.tasks.presort",
-            "schedule": 60.0,
-            "options": {"expires": 60.0},
-        },
-    },
+    beat_schedule=SCHEDULE,
 )
 app.autodiscover_tasks(["controlplane.fleet", "controlplane.telemetry.query"])
 metrics.listen()

@@ -1,4 +1,4 @@
-"""The fleet's tasks on the worker's schedule (`controlplane/celery.py`)."""
+"""The fleet's tasks on the worker's schedule (`controlplane/worker/schedule.py`)."""
 
 from celery import shared_task
 from django.utils import timezone

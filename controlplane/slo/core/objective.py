@@ -8,7 +8,7 @@ from typing import Literal
 from controlplane.slo.core.burn import MinimumEvents, error_budget
 from controlplane.slo.core.sli import Indicator
 from controlplane.slo.core.windows import DAY_S, WORKBOOK, BurnWindow
-from controlplane.telemetry.ingest.limits import LONGEST_VALUE
+from controlplane.telemetry.core.dimension_values import LONGEST_VALUE
 
 SLICES_S = (10, 20, 30, 60, 120, 300, 600, 900, 1200, 1800, 3600)
 """Lengths that slices may have, s: whole steps of the finest grid that divide an hour."""

@@ -1,4 +1,4 @@
-"""The store's scheduled task (see `controlplane/celery.py`)."""
+"""The store's scheduled task (see `controlplane/worker/schedule.py`)."""
 
 import time
 

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from controlplane.telemetry.core.dimension_values import LONGEST_VALUE
 from controlplane.telemetry.core.objective_counts import Classes, Cut
 from controlplane.telemetry.core.query_types import Window
-from controlplane.telemetry.ingest.limits import LONGEST_VALUE
 
 from ..client import Connection
 from ..errors import StoreInputError

@@ -1,4 +1,4 @@
-"""Limits that several parts share."""
+"""How long the value of a dimension may be."""
 
 LONGEST_VALUE = 200
 """Characters of the value of a dimension in a scope. A longer value is cut, and gets its length and a digest at the end."""

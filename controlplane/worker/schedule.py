@@ -1,0 +1,14 @@
+"""Which tasks the worker runs, and how often. Seconds."""
+
+from typing import Any
+
+SCHEDULE: dict[str, dict[str, Any]] = {
+    # A message older than its period expires: the next one does the same work.
+    "heartbeat": {"task": "controlplane.fleet.tasks.heartbeat", "schedule": 5.0, "options": {"expires": 5.0}},
+    "publish-snapshot": {
+        "task": "controlplane.fleet.tasks.publish_snapshot",
+        "schedule": 30.0,
+        "options": {"expires": 30.0},
+    },
+    "presort": {"task": "controlplane.telemetry.query.tasks.presort", "schedule": 60.0, "options": {"expires": 60.0}},
+}
