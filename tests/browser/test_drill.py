@@ -193,7 +193,7 @@ def incident_says(page: Page, drill: Drill, down: Down, since: str) -> None:
     expect(page.locator(".blame")).to_contain_text(drill.effect)
     expect(page.locator(".facts")).to_contain_text(drill.resolves)
     expect(page.locator(".badges")).to_contain_text("firing")
-    expect(page.locator(".summary .heard")).to_contain_text("Delivered to stand-in")
+    expect(page.locator(".summary .notified")).to_contain_text("Delivered to stand-in")
 
 
 def incident_says_that_it_is_over(page: Page, drill: Drill, down: Down, since: str) -> None:

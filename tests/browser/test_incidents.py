@@ -152,16 +152,16 @@ def test_a_page_that_no_destination_takes_has_a_banner_on_every_page_and_a_silen
         theme = "dark" if page.evaluate("weir.dark()") else "light"
         expect(page.get_by_role("alert")).to_contain_text("Nobody was notified of 1 open page")
         expect(page.get_by_role("alert")).to_contain_text("no enabled destination takes critical pages")
-        shoot(f"deliveries-unheard-{theme}")
+        shoot(f"deliveries-not-notified-{theme}")
         accessible(page)
         page.goto("/incidents")
-        shoot(f"incidents-unheard-{theme}")
+        shoot(f"incidents-not-notified-{theme}")
         page.get_by_role("alert").get_by_role("link", name=re.compile("^#")).click()
         page.wait_for_url("**/incidents/*")
         expect(page.locator(".summary")).to_contain_text(
             "Nobody was notified: no enabled destination takes critical pages"
         )
-        page.screenshot(path=f"build/screenshots/incident-unheard-{theme}.png", full_page=True)
+        page.screenshot(path=f"build/screenshots/incident-not-notified-{theme}.png", full_page=True)
         accessible(page)
         page.keyboard.press("s")
         page.wait_for_url("**/silences?**")

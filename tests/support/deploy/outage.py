@@ -7,11 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from deploy.local.process import ROOT
 from tests.support.deploy.run import PATIENCE_S, Run
@@ -88,7 +90,11 @@ def broken(run: Run, fault: Fault) -> Iterator[float]:
 
 def groups_of(run: Run, command: str) -> set[int]:
     """The process groups of the parts whose command has these words; each part has one of its own."""
-    groups = {os.getpgid(process.pid) for process in run.processes() if command in " ".join(process.cmdline())}
+    groups = set()
+    for process in run.processes():
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):  # it has just ended
+            if command in " ".join(process.cmdline()):
+                groups.add(os.getpgid(process.pid))
     groups.discard(os.getpgid(run.launcher.pid))
     assert groups, command
     return groups
