@@ -19,9 +19,9 @@ from datetime import UTC, datetime, timedelta
 from django.conf import settings
 from controlplane.controller.loop import Controller
 from controlplane.slo.models import Maintenance
-from controlplane.slo.objective import Objective
+from controlplane.slo.core.objective import Objective
 from controlplane.slo.save import save_objective
-from controlplane.slo.sli import Availability, Latency
+from controlplane.slo.core.sli import Availability, Latency
 from controlplane.telemetry.store import Store
 
 save_objective(Objective("chat-large-fast", "Large chat answers within 700 ms", Latency("e2e", 700.0), 0.97, {"model": "chat-large"},
