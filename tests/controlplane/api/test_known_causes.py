@@ -80,7 +80,7 @@ def test_the_panel_says_them_and_leads_to_what_to_do(
     assert "Not measured, and not used for causes:" in text and "GPU utilisation" in text
     [link] = re.findall(r'href="([^"]+)"><strong>sick-replica', page)
     remedies = reader.get(link.partition("#")[0]).content.decode()
-    assert 'id="sick-replica"' in remedies and "Drain it: nothing is lost." in remedies
+    assert 'id="sick-replica"' in remedies and "Drain it: no request is lost." in remedies
     assert re.search(r'href="/latency\?[^"]*pool=sick-pool"', page)
 
 
