@@ -32,7 +32,7 @@ def incident(notice: Notice, routing_key: str) -> dict[str, Any]:
         return event
     links = _links(notice.links)
     payload = {
-        "summary": shortened(notice.summary, LONGEST_SUMMARY),
+        "summary": shortened(notice.summary or notice.key, LONGEST_SUMMARY),  # PagerDuty refuses an empty one
         "source": shortened(notice.source or "weir", LONGEST_FIELD),
         "severity": notice.severity,
         "timestamp": notice.at.isoformat(timespec="milliseconds"),
@@ -50,7 +50,7 @@ def incident(notice: Notice, routing_key: str) -> dict[str, Any]:
 def change(message: Message) -> dict[str, Any]:
     notice = message.notice
     payload: dict[str, Any] = {
-        "summary": shortened(notice.summary, LONGEST_SUMMARY),
+        "summary": shortened(notice.summary or notice.key, LONGEST_SUMMARY),  # PagerDuty refuses an empty one
         "source": shortened(notice.source or "weir", LONGEST_FIELD),
         "timestamp": notice.at.isoformat(timespec="milliseconds"),
         "custom_details": dict(notice.details),

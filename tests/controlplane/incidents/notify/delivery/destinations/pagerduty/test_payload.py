@@ -1,6 +1,7 @@
 """What PagerDuty gets, held to its OpenAPI document."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,13 @@ def test_whatever_a_notice_holds_pagerduty_takes_it(contract: PagerDuty, made: N
     """Through the outbox's JSON and back, as every notice goes."""
     kept = notice_of(json.loads(json.dumps(to_json(made), allow_nan=False)))
     contract.check("/v2/enqueue", "application/json", payload.render(Message(kept, "", routing_key(1))).body)
+
+
+def test_a_summary_of_which_nothing_can_be_stored_is_replaced_by_the_key(contract: PagerDuty) -> None:
+    stored = notice_of(json.loads(json.dumps(to_json(replace(notice("trigger", 1), summary="\x00")))))
+    assert stored.summary == ""
+    sent = json.loads(payload.render(Message(stored, "", routing_key(1))).body)
+    assert sent["payload"]["summary"] == stored.key
 
 
 def test_a_trigger_carries_every_field_under_its_name_there() -> None:
