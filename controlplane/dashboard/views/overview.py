@@ -1,7 +1,7 @@
 """The overview: whether components are up, how busy they are and how slow. Each number links to its page."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -40,7 +40,14 @@ STATE_LOOKS = {
 DOES = {"gateway": ("requests", "errors"), "cache": ("commands", ""), "telemetry": ("spans", "refused")}
 """What a kind of process handles, and what its failures are called."""
 SHOWN_ALREADY = frozenset({"requests_per_s", "errors_per_s", *RATE_FIGURES.values()})
-UNITS = {"_per_s": PAGE.rate, "_bytes": PAGE.size, "_ms": PAGE.ms, "_ratio": PAGE.share}
+UNITS: Mapping[str, Callable[[float], str]] = {
+    "_per_s": PAGE.rate,
+    "_bytes": PAGE.size,
+    "_ms": PAGE.ms,
+    "_ratio": PAGE.share,
+    "_s": lambda seconds: PAGE.ms(1000 * seconds) if seconds < 10 else PAGE.duration(seconds),
+}
+"""By the end of a figure's name, longer ends first."""
 """How a figure is written, by the unit at the end of its name."""
 
 

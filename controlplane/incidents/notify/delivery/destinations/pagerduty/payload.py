@@ -50,7 +50,9 @@ def incident(notice: Notice, routing_key: str) -> dict[str, Any]:
 def change(message: Message) -> dict[str, Any]:
     notice = message.notice
     payload: dict[str, Any] = {
-        "summary": shortened(notice.summary or notice.key, LONGEST_SUMMARY),  # PagerDuty refuses an empty one
+        "summary": shortened(
+            notice.summary or notice.source or "weir", LONGEST_SUMMARY
+        ),  # PagerDuty refuses an empty one
         "source": shortened(notice.source or "weir", LONGEST_FIELD),
         "timestamp": notice.at.isoformat(timespec="milliseconds"),
         "custom_details": dict(notice.details),
