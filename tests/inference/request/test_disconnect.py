@@ -124,5 +124,6 @@ async def test_a_thousand_aborts_leave_nothing_in_flight(
         await asyncio.gather(*(abort(number) for number in range(start, start + 50)))
     await within_async(10, lambda: asyncio.to_thread(gateway.idle))
     assert gateway.metric("weir_gateway_requests_total", status="cancelled") > 500
+    await within_async(10, lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] > 0))
     answer = await gateway.client().chat.completions.create(model=SMALL, messages=unique(), max_tokens=2)
     assert answer.choices[0].message.content
