@@ -12,7 +12,7 @@ from deploy.local.ports import free_port, free_ports
 from deploy.local.process import ROOT, Managed
 from deploy.local.redis import Redis, redis
 from deploy.local.triton import Triton, triton
-from tests.support.scheduling import BySystem, by_length
+from tests.support.scheduling import BySystem, rank_of
 from tests.support.start import Start, starter, starts_processes
 
 # How fast examples are made or run is no part of a test: machines differ.
@@ -30,7 +30,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=by_length)
+    items.sort(key=lambda item: rank_of(item.nodeid))
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> BySystem:

@@ -2,6 +2,7 @@
 
 import ast
 import subprocess
+import tomllib
 from pathlib import PurePath
 
 from deploy.local.process import ROOT
@@ -40,8 +41,6 @@ def test_no_folder_has_too_many_modules() -> None:
 
 
 def test_no_contract_lists_many_modules() -> None:
-    import tomllib
-
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     for contract in settings["tool"]["importlinter"]["contracts"]:
         sources = contract.get("source_modules", contract.get("allowed_importers", []))

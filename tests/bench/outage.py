@@ -25,7 +25,7 @@ from tests.support.deploy.outage import (
     since_of,
 )
 from tests.support.deploy.run import Run
-from tests.support.incidents.pagerduty import PagerDuty
+from tests.support.incidents.pagerduty import CONTRACT, PagerDuty
 
 PATIENCE_S = 300.0
 STEADY_S = 30.0
@@ -35,7 +35,7 @@ SINCE_WITHIN_S = 10.0
 
 def run() -> Iterator[Figure]:
     shared = Path(os.environ.get("WEIR_SHARED_DIR", ROOT.parent / "shared"))
-    openapi = shared / "fixtures" / "pagerduty" / "events-v2.openapi.json"
+    openapi = shared / CONTRACT
     if not openapi.is_file():
         raise BenchError(f"{openapi} is absent: set WEIR_SHARED_DIR")
     say("starting everything, to break it")

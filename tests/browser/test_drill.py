@@ -17,7 +17,7 @@ from tests.support.browser.console import EXPECTED, SCREENSHOTS
 from tests.support.browser.drill import DRILLS, SETTINGS, Down, Drill
 from tests.support.deploy.outage import broken, in_shell, page_of, running, since_of
 from tests.support.deploy.run import Run
-from tests.support.incidents.pagerduty import PagerDuty
+from tests.support.incidents.pagerduty import CONTRACT, PagerDuty
 
 SINCE_WITHIN_S = 10.0
 PATIENCE_S = 90.0
@@ -44,7 +44,7 @@ def recent() -> None:
 
 @pytest.fixture(scope="module")
 def stand_in(shared_dir: Path) -> Iterator[PagerDuty]:
-    with PagerDuty(shared_dir / "fixtures" / "pagerduty" / "events-v2.openapi.json") as stand_in:
+    with PagerDuty(shared_dir / CONTRACT) as stand_in:
         yield stand_in
         assert stand_in.violations == []
 

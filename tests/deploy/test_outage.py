@@ -18,14 +18,14 @@ from tests.support.deploy.outage import (
     since_of,
 )
 from tests.support.deploy.run import Run
-from tests.support.incidents.pagerduty import PagerDuty
+from tests.support.incidents.pagerduty import CONTRACT, PagerDuty
 
 SINCE_WITHIN_S = 10.0
 
 
 @pytest.fixture(scope="module")
 def stand_in(shared_dir: Path) -> Iterator[PagerDuty]:
-    with PagerDuty(shared_dir / "fixtures" / "pagerduty" / "events-v2.openapi.json") as stand_in:
+    with PagerDuty(shared_dir / CONTRACT) as stand_in:
         yield stand_in
         assert stand_in.violations == []
 

@@ -24,14 +24,16 @@ SHARED_SYSTEMS = (
 
 
 def system_of(nodeid: str) -> str:
+    """The shared system of a test: a folder or file of SHARED_SYSTEMS, or the test's own file."""
     path = nodeid.partition("::")[0]
-    start = next((start for start in SHARED_SYSTEMS if path.startswith(start)), path)
-    return path if start.endswith("test_") else start
+    folders = (start for start in SHARED_SYSTEMS if start.endswith("/") and path.startswith(start))
+    return path if path in SHARED_SYSTEMS else next(folders, path)
 
 
-def by_length(item: pytest.Item) -> int:
-    path = item.nodeid.partition("::")[0]
-    return next((rank for rank, start in enumerate(SHARED_SYSTEMS) if path.startswith(start)), len(SHARED_SYSTEMS))
+def rank_of(nodeid: str) -> int:
+    """The place of a test's system among SHARED_SYSTEMS; of any other, behind them."""
+    ranks = (rank for rank, start in enumerate(SHARED_SYSTEMS) if nodeid.startswith(start))
+    return next(ranks, len(SHARED_SYSTEMS))
 
 
 class BySystem(LoadScopeScheduling):

@@ -2,7 +2,6 @@
 
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
@@ -10,7 +9,7 @@ from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from controlplane.core.formatting import PAGE, instant, relative
+from controlplane.core.formatting import PAGE, instant, minute, relative
 from controlplane.dashboard import links, vendor
 from controlplane.dashboard.core.figures.replay import replay_figure
 from controlplane.dashboard.views.common import is_fragment, page
@@ -157,7 +156,7 @@ def replay_context(variants: list[Variant], time_range: TimeRange, key: str) -> 
         "variants": [summary(variant) for variant in variants],
         "first": summary(variants[0]),
         "length": PAGE.duration(to_s - from_s),
-        "recorded": "" if recorded is None else minute(recorded),
+        "recorded": "" if recorded is None else minute(recorded * SECOND_NS),
         "recorded_late": recorded is None or recorded > from_s,
         "history": history(variants[0].objective, recorded, to_s),
         "figure": replay_figure(variants, max(from_s, recorded or from_s), to_s, key),
@@ -188,7 +187,7 @@ def summary(variant: Variant) -> dict[str, Any]:
         "sli": (total - bad) / total if total else None,
         "target": variant.objective.target,
         "first": first,
-        "first_at": minute(first.opened_s) if first else "",
+        "first_at": minute(first.opened_s * SECOND_NS) if first else "",
         "early": early(first.exhausted_s - first.opened_s)
         if first and first.exhausted_s is not None
         else "it never was",
@@ -199,11 +198,6 @@ def summary(variant: Variant) -> dict[str, Any]:
         "windows": weir.windows_text(variant.objective.windows),
         "minimum": variant.objective.minimum,
     }
-
-
-def minute(at_s: int) -> str:
-    """UTC."""
-    return f"{datetime.fromtimestamp(at_s, UTC):%Y-%m-%d %H:%M}"
 
 
 def early(seconds: int) -> str:
@@ -232,8 +226,8 @@ def row(variant: Variant, scope: Any, episode: Episode) -> dict[str, Any]:
         "icon": "✕" if episode.severity == "page" else "▲",
         "look": "bad" if episode.severity == "page" else "warn",
         "scope": ", ".join(f"{name} {value or 'unknown'}" for name, value in scope.items()),
-        "opened": minute(episode.opened_s),
-        "closed": minute(episode.closed_s) if episode.closed_s else "",
+        "opened": minute(episode.opened_s * SECOND_NS),
+        "closed": minute(episode.closed_s * SECOND_NS) if episode.closed_s else "",
         "length": PAGE.duration(episode.length_s(end_s)),
         "pages": len(episode.pages),
         "rate": episode.worst_rate,

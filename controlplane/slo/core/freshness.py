@@ -37,10 +37,6 @@ def stale_reason(seen: Freshness, patience_s: float) -> str:
         return f"the gateway is down: it serves no requests ({age})"
     if seen.gateway_per_s:
         return f"the gateway ends {seen.gateway_per_s:.1f} requests/s, and none reaches the ledger ({age})"
-    if (
-        seen.newest_s is not None
-        and "up" not in (seen.telemetry, seen.gateway)
-        and "degraded" not in (seen.telemetry, seen.gateway)
-    ):
+    if seen.newest_s is not None and not {"up", "degraded"} & {seen.telemetry, seen.gateway}:
         return f"telemetry and the gateway were not observed lately, and no request reaches the ledger ({age})"
     return ""

@@ -11,7 +11,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from ..core.spans import ROW_SPANS
 from ..ingest.otlp.receiver import Receiver
-from ..ingest.pipeline.status import NOT_REACHED, Status
+from ..ingest.pipeline.status import COUNTS, NOT_REACHED, Status
 from ..ingest.spool.frame import Position
 from ..ingest.spool.writer import SpoolWriter
 from .children import Child
@@ -57,16 +57,8 @@ class Shard:
         if status.checkpoint.segment:
             self.moved_s = time.monotonic()
             self.checkpoint, self.lag_s = status.checkpoint, status.lag_s
-        self.spans += status.spans
-        self.requests += status.requests
-        self.amended += status.amended
-        self.withdrawn += status.withdrawn
-        self.samples += status.samples
-        self.exemplars += status.exemplars
-        self.damaged += status.damaged
-        self.lost_bytes += status.lost_bytes
-        self.refused += status.refused
-        self.oversized += status.oversized
+        for name in COUNTS:
+            setattr(self, name, getattr(self, name) + getattr(status, name))
 
 
 class Commits:

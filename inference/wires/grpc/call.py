@@ -40,7 +40,8 @@ class Call:
         self.window = 0  # bytes that may still be sent on this call
         self.credit = 0  # received bytes not yet given back to the server
         self.priority = priority
-        self.request = request  # path, body and metadata: kept, because a refused call is sent again
+        # Path, body and metadata: kept until the server begins to answer, because a refused call is sent again.
+        self.request: tuple[bytes, bytes, bytes] | None = request
         self.unsent: memoryview | None = None  # the rest of the request, for which the windows had no room
         self.closed = False
         self._connection = connection

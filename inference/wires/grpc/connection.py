@@ -76,6 +76,7 @@ class Connection(asyncio.Protocol):
         return call
 
     def _begin(self, call: Call) -> None:
+        assert call.request is not None
         path, body, metadata = call.request
         call.stream = stream = self._next_stream
         call.window = self._initial_window
@@ -309,6 +310,7 @@ class Connection(asyncio.Protocol):
         call = self._calls.get(stream)
         if call is None:
             return
+        call.request = None
         headers = h2.decode_headers(block)
         http_status = headers.get(b":status", b"200")
         if http_status != b"200":
@@ -327,7 +329,7 @@ class Connection(asyncio.Protocol):
             return
         if code != h2.REFUSED_STREAM:
             self._finish(call, CallFailedError(Status.INTERNAL, f"reset, code {code}"))
-        elif len(self._calls) >= self._max_calls and not self.draining:
+        elif call.request is not None and len(self._calls) >= self._max_calls and not self.draining:
             self._wait_again(call)
         else:
             self._finish(call, RefusedError("the server refused the call"))

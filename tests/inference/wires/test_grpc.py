@@ -259,8 +259,11 @@ async def test_calls_that_wait_are_lost_with_the_connection_and_refused_by_its_e
 
 
 @contextlib.asynccontextmanager
-async def refusing(times: int, limit: int) -> AsyncIterator[str]:
-    """A server that takes `limit` calls at once, refuses the first `times`, and answers the others OK without a message."""
+async def refusing(times: int, limit: int, *, begins: bool = False) -> AsyncIterator[str]:
+    """A server that takes `limit` calls at once, refuses the first `times`, and answers the others OK without a message.
+
+    One that `begins` sends headers before it refuses, which HTTP/2 forbids.
+    """
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readexactly(len(h2.PREFACE))
@@ -271,6 +274,8 @@ async def refusing(times: int, limit: int) -> AsyncIterator[str]:
             await reader.readexactly(size)
             if kind == h2.HEADERS and refused < times:
                 refused += 1
+                if begins:
+                    writer.write(h2.frame(h2.HEADERS, h2.END_HEADERS, stream, h2.literal(b":status", b"200")))
                 writer.write(h2.reset(stream, h2.REFUSED_STREAM))
             elif kind == h2.HEADERS:
                 trailers = h2.literal(b":status", b"200") + h2.literal(b"grpc-status", b"0")
@@ -288,6 +293,15 @@ async def test_a_call_that_is_refused_at_the_servers_limit_is_sent_again() -> No
         call, late = await channel.call(b"/t/Echo", b"a"), await channel.call(b"/t/Echo", b"b")
         async with asyncio.timeout(5):
             assert [await call.read(), await late.read()] == [None, None]
+        channel.close()
+
+
+async def test_a_call_that_the_server_has_begun_to_answer_is_not_sent_again() -> None:
+    async with refusing(times=1, limit=1, begins=True) as target:
+        channel = Channel(target)
+        with pytest.raises(RefusedError):
+            async with asyncio.timeout(5):
+                await (await channel.call(b"/t/Echo", b"")).read()
         channel.close()
 
 

@@ -20,6 +20,8 @@ from urllib.parse import urlsplit
 from aiohttp import web
 from jsonschema import Draft4Validator, FormatChecker
 
+CONTRACT = Path("fixtures") / "pagerduty" / "events-v2.openapi.json"
+"""PagerDuty's OpenAPI document, in the folder of recorded fixtures."""
 LARGEST_BYTES = 512 * 1024
 STORM = {
     "429": 4,

@@ -29,12 +29,24 @@ class Status(msgspec.Struct, frozen=True):
     shard: int = 0
 
 
-_COUNTS = ("spans", "requests", "amended", "withdrawn", "samples", "exemplars", "oversized")
+COUNTS = (
+    "spans",
+    "requests",
+    "amended",
+    "withdrawn",
+    "samples",
+    "exemplars",
+    "damaged",
+    "lost_bytes",
+    "refused",
+    "oversized",
+)
+"""Fields that are sums over statuses."""
 
 
 def added(status: Status, other: Status) -> Status:
     """`status` with the sums of both counts."""
-    sums = {name: getattr(status, name) + getattr(other, name) for name in _COUNTS}
+    sums = {name: getattr(status, name) + getattr(other, name) for name in COUNTS}
     return msgspec.structs.replace(status, newest_ns=max(status.newest_ns, other.newest_ns), **sums)
 
 

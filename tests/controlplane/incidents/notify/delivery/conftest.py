@@ -6,14 +6,14 @@ from pytest_django import Settings
 
 from controlplane.incidents.notify.delivery.core.retry import Policy
 from controlplane.incidents.notify.delivery.send.sender import Sender
-from tests.support.incidents.pagerduty import PagerDuty
+from tests.support.incidents.pagerduty import CONTRACT, PagerDuty
 from tests.support.incidents.sender import QUICK, StartSender
 
 
 @pytest.fixture
 def stand_in(shared_dir: Path, settings: Settings) -> Iterator[PagerDuty]:
     settings.CONFIG = settings.CONFIG.model_copy(update={"outbound_allow": ["127.0.0.1"]})
-    with PagerDuty(shared_dir / "fixtures" / "pagerduty" / "events-v2.openapi.json") as running:
+    with PagerDuty(shared_dir / CONTRACT) as running:
         yield running
 
 

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from deploy.local.process import ROOT, Command
-from tests.support.incidents.pagerduty import PagerDuty
+from tests.support.incidents.pagerduty import CONTRACT, PagerDuty
 from tests.support.start import Start
 
 SET_UP = """
@@ -22,7 +22,7 @@ send_test(destination, "olga")
 
 def test_the_worker_pages_without_a_broker(home: Path, shared_dir: Path, start: Start) -> None:
     env = {"WEIR_HOME": str(home), "WEIR_REDIS_URL": "redis://127.0.0.1:1/0", "WEIR_OUTBOUND_ALLOW": "127.0.0.1"}
-    with PagerDuty(shared_dir / "fixtures" / "pagerduty" / "events-v2.openapi.json") as stand_in:
+    with PagerDuty(shared_dir / CONTRACT) as stand_in:
         set_up = ("shell", "--no-imports", "-c", SET_UP.format(url=stand_in.url))
         subprocess.run([sys.executable, "manage.py", *set_up], cwd=ROOT, env=env, check=True)
         celery = (sys.executable, "-m", "celery", "-A", "controlplane.celery", "worker", "-B")

@@ -14,7 +14,7 @@ from controlplane.incidents.notify.delivery.core.stored_notice import notice_of,
 from controlplane.incidents.notify.delivery.destinations.message import Message
 from controlplane.incidents.notify.delivery.destinations.pagerduty import payload
 from tests.support.incidents.notices import AT, change, notice, routing_key
-from tests.support.incidents.pagerduty import PagerDuty
+from tests.support.incidents.pagerduty import CONTRACT, PagerDuty
 
 JSON = some.recursive(
     some.none() | some.booleans() | some.integers() | some.floats() | some.text(max_size=40),
@@ -48,7 +48,7 @@ NOTICES = some.builds(
 
 @pytest.fixture
 def contract(shared_dir: Path) -> PagerDuty:
-    return PagerDuty(shared_dir / "fixtures" / "pagerduty" / "events-v2.openapi.json")
+    return PagerDuty(shared_dir / CONTRACT)
 
 
 def event(made: Notice | Change) -> dict[str, Any]:
