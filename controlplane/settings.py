@@ -36,6 +36,7 @@ INSTALLED_APPS = [
     "controlplane.slo.openslo",
     "controlplane.incidents",
     "controlplane.incidents.notify.delivery",
+    "controlplane.planning",
     "controlplane.dashboard",
     "controlplane.api",
     "unfold",

@@ -1,0 +1,98 @@
+"""What planners enter, and what the worker made of it."""
+
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from unfold.admin import ModelAdmin, TabularInline
+
+from controlplane.fleet.admin import ReadOnlyAdmin
+from controlplane.planning.models import (
+    Budget,
+    CandidateChange,
+    DemoHistory,
+    GpuQuota,
+    GpuType,
+    PlanJob,
+    PlannedEvent,
+    PoolCapacity,
+    RegionCalendar,
+    StoredForecast,
+)
+
+
+@admin.register(PlannedEvent)
+class PlannedEventAdmin(ModelAdmin):
+    list_display = ["name", "kind", "start", "duration_s", "expected_factor", "model", "tier", "region", "enabled"]
+    list_filter = ["enabled", "kind"]
+    search_fields = ["name", "model"]
+    fieldsets = [
+        (None, {"fields": ["name", "kind", "enabled"]}),
+        ("When", {"fields": ["start", "duration_s"]}),
+        ("Demand", {"fields": ["expected_factor", "model", "tier", "region"]}),
+    ]
+
+    def save_model(self, request: HttpRequest, obj: PlannedEvent, form: Any, change: bool) -> None:
+        obj.author = obj.author or request.user.get_username()
+        super().save_model(request, obj, form, change)
+
+
+@admin.register(RegionCalendar)
+class RegionCalendarAdmin(ModelAdmin):
+    list_display = ["region", "country", "zone"]
+    autocomplete_fields = ["region"]
+
+
+class GpuQuotaInline(TabularInline):
+    model = GpuQuota
+    extra = 0
+
+
+@admin.register(GpuType)
+class GpuTypeAdmin(ModelAdmin):
+    list_display = ["name", "usd_per_hour", "relative_speed"]
+    search_fields = ["name"]
+    inlines = [GpuQuotaInline]
+
+
+@admin.register(Budget)
+class BudgetAdmin(ModelAdmin):
+    list_display = ["model", "region", "usd_per_hour"]
+    autocomplete_fields = ["model", "region"]
+
+
+@admin.register(PoolCapacity)
+class PoolCapacityAdmin(ModelAdmin):
+    list_display = ["pool", "gpu_type", "gpus_per_replica", "warm_floor", "spare", "max_replicas"]
+    list_filter = ["gpu_type"]
+    search_fields = ["pool__name"]
+    autocomplete_fields = ["pool", "gpu_type"]
+    fieldsets = [
+        (None, {"fields": ["pool", "gpu_type", "gpus_per_replica"]}),
+        ("A replica", {"fields": ["entered_requests_per_s", "benchmark_requests_per_s", "entered_cold_start_s"]}),
+        ("Replicas", {"fields": ["warm_floor", "spare", "max_replicas", "margin_s"]}),
+    ]
+
+
+@admin.register(StoredForecast)
+class StoredForecastAdmin(ReadOnlyAdmin):
+    list_display = ["model", "tier", "region", "measure", "horizon_s", "candidate", "skill", "made_at"]
+    list_filter = ["measure", "horizon_s", "candidate"]
+    search_fields = ["model", "tier", "region"]
+
+
+@admin.register(CandidateChange)
+class CandidateChangeAdmin(ReadOnlyAdmin):
+    list_display = ["at", "model", "tier", "region", "measure", "horizon_s", "before", "after", "skill"]
+    list_filter = ["measure", "after"]
+
+
+@admin.register(PlanJob)
+class PlanJobAdmin(ReadOnlyAdmin):
+    list_display = ["created_at", "kind", "state", "done", "total", "note", "author", "error"]
+    list_filter = ["state", "kind"]
+
+
+@admin.register(DemoHistory)
+class DemoHistoryAdmin(ReadOnlyAdmin):
+    list_display = ["created_at", "requests", "from_s", "to_s", "complete"]

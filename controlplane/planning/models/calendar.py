@@ -1,0 +1,67 @@
+"""What people know of the future: planned events, and each region's holidays and time zone."""
+
+from django.core.validators import MaxValueValidator, MinValueValidator
+from django.db import models
+
+from controlplane.fleet.models import Region
+from controlplane.planning.validators import validate_country, validate_zone
+from controlplane.telemetry.core.dimension_values import LONGEST_VALUE
+
+
+class PlannedEvent(models.Model):
+    """A launch, a campaign, or another event that changes demand. Past events teach the forecasts, future ones move them."""
+
+    class Kind(models.TextChoices):
+        LAUNCH = "launch", "Launch"
+        CAMPAIGN = "campaign", "Campaign"
+        MIGRATION = "migration", "Migration"
+        OTHER = "other", "Other"
+
+    name = models.CharField(max_length=200)
+    kind = models.CharField(max_length=20, choices=Kind.choices, default=Kind.LAUNCH)
+    start = models.DateTimeField(help_text="UTC.")
+    duration_s = models.PositiveIntegerField(
+        "duration, s", default=86_400, validators=[MinValueValidator(300), MaxValueValidator(366 * 86_400)]
+    )
+    expected_factor = models.FloatField(
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0.0), MaxValueValidator(1000.0)],
+        help_text="What demand is multiplied by while it lasts: 2 doubles it. Empty: learnt from earlier events of the same name.",
+    )
+    model = models.CharField(max_length=LONGEST_VALUE, blank=True, help_text="Such as chat-large. Empty: all.")
+    tier = models.CharField(max_length=LONGEST_VALUE, blank=True, help_text="Empty: all.")
+    region = models.CharField(max_length=LONGEST_VALUE, blank=True, help_text="Empty: all.")
+    enabled = models.BooleanField(default=True)
+    author = models.CharField(max_length=150, editable=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        verbose_name = "planned event"
+        ordering = ["-start", "name"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class RegionCalendar(models.Model):
+    """Whose holidays and which local time the users of a region live by. A region without a row has UTC and no holidays."""
+
+    region = models.OneToOneField(Region, on_delete=models.CASCADE, related_name="calendar")
+    country = models.CharField(
+        max_length=2,
+        blank=True,
+        validators=[validate_country],
+        help_text="ISO 3166 code, such as DE. Empty: no holidays.",
+    )
+    zone = models.CharField(
+        max_length=64, default="UTC", validators=[validate_zone], help_text="IANA name, such as Europe/Berlin."
+    )
+
+    class Meta:
+        verbose_name = "region's calendar"
+        verbose_name_plural = "regions' calendars"
+        ordering = ["region__name"]
+
+    def __str__(self) -> str:
+        return f"{self.region}: {self.country or 'no holidays'}, {self.zone}"
