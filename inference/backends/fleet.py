@@ -97,13 +97,15 @@ class Replica:
 
     def _probe_delayed(self, channel: Channel) -> None:
         """After several slow probes in a row the replica is down. Its connection, which other pools may share, is dropped
-        only if nothing arrived over it meanwhile.
+        only if nothing arrived over it meanwhile, not even the answer to a ping: a long prefill is silent, a probe of another
+        model may be seconds away, and only a server that hangs leaves a ping unanswered.
         """
         health, before = self.health, self.health.state
         if not health.slow:
             self._arrivals = channel.arrivals
         health.delayed()
         if health.slow < Health.SLOW_PROBES:
+            channel.ping()
             return
         if before != "down":
             reason = f"{health.slow} probes in a row were not answered in time"
@@ -111,6 +113,7 @@ class Replica:
         if channel.arrivals == self._arrivals:
             channel.disconnect()
         self._arrivals = channel.arrivals
+        channel.ping()
 
 
 class PoolState:

@@ -70,6 +70,15 @@ class Channel:
             if call is not None:
                 call.cancel()
 
+    def ping(self) -> None:
+        """Ask the server for a sign of life if calls are in flight. A server that lives answers, which counts in `arrivals`.
+
+        Servers close connections that are pinged often while they send nothing (gRPC's ENHANCE_YOUR_CALM), so ping only to decide
+        whether to disconnect.
+        """
+        if self._connection is not None and self._connection.calls:
+            self._connection.ping()
+
     def disconnect(self) -> None:
         """Drop the connection at once; calls in flight fail as UnreachableError. The next call connects again."""
         if self._connection is not None:

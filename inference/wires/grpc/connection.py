@@ -118,6 +118,11 @@ class Connection(asyncio.Protocol):
         for call in waiting:
             call.end(RefusedError(message))
 
+    def ping(self) -> None:
+        """Ask the server for a sign of life, which counts in `arrivals`."""
+        if self._transport is not None:
+            self._write(h2.frame(h2.PING, 0, 0, bytes(8)))
+
     def cancel(self, call: Call) -> None:
         if call.waiting:
             self._waiting.remove(call)

@@ -144,7 +144,9 @@ def test_what_the_store_lost_with_the_power_is_worked_off_again(run: Run, tmp_pa
         assert telemetry.post(body)[0] == 200
     eventually(lambda: all(has_row(telemetry, body) for body in bodies), "all are in the store")
     eventually(lambda: telemetry.metric("weir_spool_backlog_bytes") == 0, "and the spool has nothing left to do")
+    children = telemetry.children()
     telemetry.kill()
+    psutil.wait_procs(children)  # they end by themselves, and may write until then
     shutil.rmtree(telemetry.home / "store")  # what had not reached the disk is gone, and the machine starts anew
     shutil.copytree(tmp_path / "before", telemetry.home / "store", symlinks=True)
     (telemetry.home / "spool" / checkpoint.BOOT_FILE).write_text("the boot before")

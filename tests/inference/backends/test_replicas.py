@@ -140,7 +140,8 @@ async def test_a_model_whose_probes_hang_harms_no_other_on_its_server(
     start_gateway: StartGateway, start_double: StartDouble
 ) -> None:
     double = await start_double()
-    gateway = await begin(start_gateway, double, probe_timeout_ms="200")
+    # So long an interval that no probe of the other model is answered while those of this one are late.
+    gateway = await begin(start_gateway, double, probe_timeout_ms="200", probe_interval_ms="2000")
     double.gate.clear()
     under_way = asyncio.ensure_future(ask(gateway, LARGE))
     await within_async(5, lambda: double.at_once == 1)
