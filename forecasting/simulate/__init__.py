@@ -1,0 +1,1 @@
+"""Replays traffic against a pool of replicas, request by request, under a policy that scales it."""

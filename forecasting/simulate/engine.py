@@ -1,0 +1,276 @@
+"""The simulator itself: lets a pool of replicas work, from event to event.
+
+A replica alternates passes, as the local models' engine does (deploy/local/models/engine.py) and vLLM does without chunked prefill:
+where prompts wait and there is room they are read together, else every running sequence gets its next token. Between two
+changes of the batch all steps take equally long, so a run of steps is a single event, and the result is that of going step by step.
+A request goes to the ready replica with the fewest in flight, ties in rotation, as the gateway chooses (inference/core/routing.py).
+"""
+
+import numpy as np
+
+from forecasting.simulate.compiled import compiled
+from forecasting.simulate.due import schedule, unschedule
+from forecasting.simulate.state import (
+    ABSENT,
+    ANSWERED,
+    DECODE,
+    DRAINING,
+    GAVE_UP,
+    IDLE,
+    PREFILL,
+    READY,
+    SHED,
+    STARTING,
+    State,
+)
+
+_REQUEST_BITS = 32
+_REQUEST_MASK = (1 << _REQUEST_BITS) - 1
+
+
+@compiled
+def advance(s: State, until_s: float) -> None:
+    """Let the pool work until this time."""
+    pool, replicas = s.pool[0], s.replicas
+    while True:
+        arrival_s = s.requests[pool.next_request].arrival_s if pool.next_request < len(s.requests) else np.inf
+        ends_s = replicas[s.due[0]].ends_s if pool.due > 0 else np.inf
+        now_s = min(arrival_s, ends_s)
+        if now_s > until_s:
+            break
+        _pass_time(s, now_s)
+        if arrival_s < ends_s:
+            pool.next_request += 1
+            _arrive(s, pool.next_request - 1, now_s)
+            continue
+        r = s.due[0]
+        if replicas[r].status == STARTING:
+            replicas[r].status = READY
+            replicas[r].ready_place = pool.ready
+            s.ready[pool.ready] = r
+            pool.ready += 1
+            pool.starting -= 1
+        elif replicas[r].doing == PREFILL:
+            _end_prefill(s, r, now_s)
+        else:
+            _end_decode(s, r, now_s)
+        _begin(s, r, now_s)
+    _pass_time(s, until_s)
+
+
+@compiled
+def _pass_time(s: State, now_s: float) -> None:
+    """Add the time since the last event to the integrals."""
+    pool = s.pool[0]
+    lasted_s = now_s - pool.now_s
+    pool.now_s = now_s
+    pool.running_s += lasted_s * pool.running
+    pool.waiting_s += lasted_s * pool.waiting
+    pool.busy_s += lasted_s * pool.busy
+    pool.ready_s += lasted_s * pool.ready
+    pool.alive_s += lasted_s * (pool.ready + pool.starting + pool.draining)
+
+
+@compiled
+def _arrive(s: State, i: int, now_s: float) -> None:
+    pool, request = s.pool[0], s.requests[i]
+    pool.arrived += 1
+    pool.input_tokens += request.input_tokens
+    pool.output_tokens += request.output_tokens
+    if 0 < pool.max_waiting <= pool.waiting:
+        pool.shed += 1
+        request.outcome = SHED
+        return
+    pool.waiting += 1
+    r = _choose(s)
+    if r < 0:
+        request.link = -1
+        if pool.queued == 0:
+            pool.head = i
+        else:
+            s.requests[pool.tail].link = i
+        pool.tail = i
+        pool.queued += 1
+        return
+    _enqueue(s, r, i)
+    replica = s.replicas[r]
+    if replica.doing == IDLE:
+        _begin(s, r, now_s)
+    elif replica.doing == DECODE and replica.running < pool.max_sequences and replica.step_s > 0:
+        steps = np.int64((now_s - replica.began_s) / replica.step_s) + 1
+        if steps < replica.pass_steps:  # it is read at the end of the step under way
+            replica.pass_steps = steps
+            schedule(s, r, replica.began_s + steps * replica.step_s)
+
+
+@compiled
+def _choose(s: State) -> int:
+    """The ready replica with the fewest in flight; -1 where none may have another."""
+    pool = s.pool[0]
+    if pool.ready == 0 or pool.queued > 0:
+        return -1
+    at = pool.rotation % pool.ready
+    pool.rotation = at + 1
+    best = s.ready[at]
+    least = s.replicas[best].in_flight
+    for _ in range(pool.ready):
+        if least == 0:
+            break
+        at = at + 1 if at + 1 < pool.ready else 0
+        in_flight = s.replicas[s.ready[at]].in_flight
+        if in_flight < least:
+            best, least = s.ready[at], in_flight
+    return -1 if 0 < pool.max_in_flight <= least else int(best)
+
+
+@compiled
+def _enqueue(s: State, r: int, i: int) -> None:
+    """Put a request into the replica's own queue."""
+    replica = s.replicas[r]
+    s.requests[i].link = -1
+    if replica.queued == 0:
+        replica.head = i
+    else:
+        s.requests[replica.tail].link = i
+    replica.tail = i
+    replica.queued += 1
+    replica.in_flight += 1
+
+
+@compiled
+def _pull(s: State, r: int) -> None:
+    """Send requests that wait in the pool to the replica, as many as it may have in flight."""
+    pool, replica = s.pool[0], s.replicas[r]
+    while pool.queued > 0 and (pool.max_in_flight == 0 or replica.in_flight < pool.max_in_flight):
+        i = pool.head
+        pool.head = s.requests[i].link
+        pool.queued -= 1
+        _enqueue(s, r, i)
+
+
+@compiled
+def _take_prompts(s: State, r: int, now_s: float) -> int:
+    """Take waiting prompts for a prefill, as many as there is room for. Returns how many tokens they have."""
+    pool, replica = s.pool[0], s.replicas[r]
+    tokens, count = 0, 0
+    while replica.queued > 0 and replica.running + count < pool.max_sequences:
+        i = replica.head
+        request = s.requests[i]
+        waited_s = now_s - request.arrival_s
+        expired = 0 < pool.give_up_s < waited_s
+        kv_tokens = request.input_tokens + request.output_tokens
+        if not expired:
+            if replica.running + count > 0 and 0 < pool.max_kv_tokens < replica.kv_tokens + kv_tokens:
+                break
+            if count > 0 and 0 < pool.max_prefill_tokens < tokens + request.input_tokens:
+                break
+        replica.head = request.link
+        replica.queued -= 1
+        pool.waiting -= 1
+        if expired:
+            replica.in_flight -= 1
+            pool.gave_up += 1
+            request.outcome = GAVE_UP
+            continue
+        request.wait_s = waited_s
+        request.link = replica.first_read
+        replica.first_read = i
+        replica.kv_tokens += kv_tokens
+        tokens += request.input_tokens
+        count += 1
+    replica.reading = count
+    return int(tokens)
+
+
+@compiled
+def _begin(s: State, r: int, now_s: float) -> None:
+    """Begin the replica's next pass: prefill, else decode, else nothing."""
+    pool, replica = s.pool[0], s.replicas[r]
+    was_busy = replica.doing != IDLE
+    while True:
+        if replica.status == READY:
+            _pull(s, r)
+        tokens = _take_prompts(s, r, now_s)
+        if replica.in_flight > 0 or pool.queued == 0 or replica.status != READY:
+            break  # else all that it took had given up
+    if replica.reading > 0:
+        replica.doing = PREFILL
+        pool.running += replica.reading
+        schedule(s, r, now_s + pool.prefill_s + pool.prefill_token_s * tokens)
+    elif replica.running > 0:
+        replica.doing = DECODE
+        replica.pass_steps = (s.finish[r, 0] >> _REQUEST_BITS) - replica.steps
+        replica.began_s = now_s
+        replica.step_s = pool.step_s + pool.step_sequence_s * replica.running
+        schedule(s, r, now_s + replica.pass_steps * replica.step_s)
+    else:
+        replica.doing = IDLE
+        unschedule(s, r)
+        if replica.status == DRAINING:
+            replica.status = ABSENT
+            pool.draining -= 1
+    pool.busy += (replica.doing != IDLE) - was_busy
+
+
+@compiled
+def _end_prefill(s: State, r: int, now_s: float) -> None:
+    """The prompts that were read have their first token, and run."""
+    pool, replica, heap = s.pool[0], s.replicas[r], s.finish
+    i = replica.first_read
+    for _ in range(replica.reading):
+        request = s.requests[i]
+        following = request.link
+        request.ttft_s = now_s - request.arrival_s
+        pool.first_tokens += 1
+        pool.ttft_sum_s += request.ttft_s
+        if request.output_tokens <= 1:
+            _answer(s, r, i, now_s)
+        else:
+            key = ((replica.steps + request.output_tokens - 1) << _REQUEST_BITS) | i
+            at = replica.running
+            while at > 0 and heap[r, (at - 1) >> 1] > key:
+                heap[r, at] = heap[r, (at - 1) >> 1]
+                at = (at - 1) >> 1
+            heap[r, at] = key
+            replica.running += 1
+        i = following
+    replica.reading = 0
+
+
+@compiled
+def _end_decode(s: State, r: int, now_s: float) -> None:
+    """A run of decode steps has ended: those that have all their tokens are answered."""
+    replica, heap = s.replicas[r], s.finish
+    replica.steps += replica.pass_steps
+    while replica.running > 0 and (heap[r, 0] >> _REQUEST_BITS) <= replica.steps:
+        _answer(s, r, heap[r, 0] & _REQUEST_MASK, now_s)
+        replica.running -= 1
+        key = heap[r, replica.running]
+        at = 0
+        while True:
+            below = 2 * at + 1
+            if below >= replica.running:
+                break
+            if below + 1 < replica.running and heap[r, below + 1] < heap[r, below]:
+                below += 1
+            if heap[r, below] >= key:
+                break
+            heap[r, at] = heap[r, below]
+            at = below
+        heap[r, at] = key
+
+
+@compiled
+def _answer(s: State, r: int, i: int, now_s: float) -> None:
+    """The request has its last token."""
+    pool, replica, request = s.pool[0], s.replicas[r], s.requests[i]
+    e2e_s = now_s - request.arrival_s
+    request.e2e_s = e2e_s
+    request.outcome = ANSWERED
+    replica.in_flight -= 1
+    replica.kv_tokens -= request.input_tokens + request.output_tokens
+    pool.running -= 1
+    pool.answered += 1
+    if request.output_tokens > 1:
+        pool.decode_sum_s += e2e_s - request.ttft_s
+        pool.decoded_tokens += request.output_tokens - 1

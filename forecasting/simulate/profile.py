@@ -1,0 +1,70 @@
+"""How long a replica takes: the times of prefill and decode that the simulator works with."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from forecasting.series import F64
+
+
+class ProfileError(ValueError):
+    """The values cannot be a replica's profile. Permanent: the message names the field and what it must be."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaProfile:
+    """A replica with continuous batching.
+
+    Reading prompts of n tokens in all takes `prefill_s + n * prefill_token_s`; a decode step, which gives each of b running
+    sequences a token, takes `step_s + b * step_sequence_s`. This is the form of the performance model of splitwise-sim
+    (Splitwise, ISCA 2024, section V; github.com/Mutinifni/splitwise-sim, performance_model.py) with straight lines for its
+    interpolation. At most `max_sequences` are computed at once; one prefill reads at most `max_prefill_tokens` (vLLM's
+    max_num_batched_tokens), and prompts with their answers take at most `kv_tokens` of cache. 0 is no limit for these two.
+    `gpus` is how many a replica has.
+    """
+
+    prefill_s: float
+    prefill_token_s: float
+    step_s: float
+    step_sequence_s: float
+    max_sequences: int
+    max_prefill_tokens: int = 0
+    kv_tokens: int = 0
+    gpus: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("prefill_s", "prefill_token_s", "step_s", "step_sequence_s", "gpus"):
+            value = getattr(self, name)
+            if not (np.isfinite(value) and value >= 0):
+                raise ProfileError(f"{name} is {value}: give a finite number, 0 or more")
+        if self.max_sequences < 1:
+            raise ProfileError(f"max_sequences is {self.max_sequences}: give how many sequences run at once, 1 or more")
+        for name in ("max_prefill_tokens", "kv_tokens"):
+            if getattr(self, name) < 0:
+                raise ProfileError(f"{name} is {getattr(self, name)}: give a number of tokens, or 0 for no limit")
+
+    def busy_s(self, input_tokens: F64, output_tokens: F64) -> F64:
+        """The replica's time that each request uses when the replica is full: its prefill, and its share of its decode steps."""
+        share_s = self.step_s / self.max_sequences + self.step_sequence_s
+        used: F64 = self.prefill_s + self.prefill_token_s * input_tokens + share_s * np.maximum(output_tokens - 1, 0)
+        return used
+
+
+def fit_line(x: F64, y: F64) -> tuple[float, float]:
+    """The straight line a + b·x of least squared relative error, with a and b 0 or more. Returns (a, b).
+
+    `y` must be above 0. Raises ProfileError where there is nothing to fit.
+    """
+    kept = np.isfinite(x) & np.isfinite(y) & (y > 0)
+    x, y = x[kept], y[kept]
+    if not len(x):
+        raise ProfileError("there are no measurements above 0 to fit a line to: measure some requests")
+    level = float(np.sum(1 / y) / np.sum(1 / y**2))
+    if len(np.unique(x)) == 1:
+        return level, 0.0
+    base, slope = np.linalg.lstsq(np.column_stack([1 / y, x / y]), np.ones_like(y), rcond=None)[0]
+    if slope < 0:
+        return level, 0.0
+    if base < 0:
+        return 0.0, float(np.sum(x / y) / np.sum((x / y) ** 2))
+    return float(base), float(slope)

@@ -1,0 +1,117 @@
+"""A pool of replicas and its requests as arrays of records, for compiled code."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from forecasting.series import F64
+from forecasting.simulate.arrivals import Arrivals
+from forecasting.simulate.profile import ReplicaProfile
+
+I64 = npt.NDArray[np.int64]
+Records = Any
+"""A numpy array of a structured type. Compiled code reads its fields as attributes, which numpy's types do not know."""
+
+UNANSWERED, ANSWERED, SHED, GAVE_UP = 0, 1, 2, 3
+"""How a request stands."""
+
+ABSENT, STARTING, READY, DRAINING = 0, 1, 2, 3
+"""How a replica stands."""
+
+IDLE, PREFILL, DECODE = 0, 1, 2
+"""The pass that a replica makes."""
+
+REQUEST = np.dtype(
+    [
+        ("arrival_s", "f8"),
+        ("input_tokens", "i4"),
+        ("output_tokens", "i4"),
+        ("link", "i4"),  # the next in the same list
+        ("wait_s", "f4"),
+        ("ttft_s", "f4"),
+        ("e2e_s", "f4"),
+        ("outcome", "i4"),
+    ],
+    align=True,
+)
+REPLICA = np.dtype(
+    [
+        *((name, "i8") for name in ("status", "doing", "running", "in_flight", "kv_tokens")),
+        *((name, "i8") for name in ("queued", "head", "tail")),  # its own queue
+        *((name, "i8") for name in ("reading", "first_read")),  # the prompts of a prefill
+        *((name, "i8") for name in ("steps", "pass_steps")),  # decode steps ever made, and those of this pass
+        *((name, "i8") for name in ("due_place", "ready_place")),
+        *((name, "f8") for name in ("ends_s", "began_s", "step_s", "created_s")),
+    ]
+)
+POOL = np.dtype(
+    [
+        *((name, "i8") for name in ("next_request", "due", "rotation", "starts")),
+        *((name, "i8") for name in ("ready", "starting", "draining", "busy", "running", "waiting")),
+        *((name, "i8") for name in ("queued", "head", "tail")),  # requests that wait for a replica
+        *(
+            (name, "i8")
+            for name in ("max_sequences", "max_prefill_tokens", "max_kv_tokens", "max_in_flight", "max_waiting")
+        ),
+        *((name, "f8") for name in ("prefill_s", "prefill_token_s", "step_s", "step_sequence_s", "give_up_s")),
+        # The time reached, what was counted until then, and integrals over time.
+        *(
+            (name, "f8")
+            for name in ("now_s", "arrived", "input_tokens", "output_tokens", "answered", "shed", "gave_up")
+        ),
+        *((name, "f8") for name in ("first_tokens", "ttft_sum_s", "decode_sum_s", "decoded_tokens")),
+        *((name, "f8") for name in ("running_s", "waiting_s", "busy_s", "ready_s", "alive_s")),
+    ]
+)
+
+
+class State(NamedTuple):
+    """The pool at a moment. `pool` has a single record; a row of `finish` is a heap of step << 32 | request."""
+
+    requests: Records
+    replicas: Records
+    pool: Records
+    finish: I64
+    due: I64
+    ready: I64
+    cold_start_s: F64
+
+
+def new_state(
+    arrivals: Arrivals,
+    profile: ReplicaProfile,
+    *,
+    max_replicas: int,
+    cold_start_s: F64,
+    max_in_flight: int = 0,
+    max_waiting: int = 0,
+    give_up_s: float = 0.0,
+) -> State:
+    """A pool without replicas at time 0. `cold_start_s` are measured cold starts, which new replicas take in turn.
+
+    A replica has at most `max_in_flight` requests, others wait in the pool; a request that finds `max_waiting` others waiting is
+    shed; it gives up if it was not begun within `give_up_s`. 0 is no limit.
+    """
+    requests = np.zeros(len(arrivals), dtype=REQUEST)
+    for name in ("arrival_s", "input_tokens", "output_tokens"):
+        requests[name] = getattr(arrivals, name)
+    for name in ("wait_s", "ttft_s", "e2e_s"):
+        requests[name] = np.nan
+    rows = 2 * max_replicas  # as many again may drain
+    replicas = np.zeros(rows, dtype=REPLICA)
+    replicas["due_place"] = -1
+    pool = np.zeros(1, dtype=POOL)
+    limits = {
+        "max_sequences": profile.max_sequences,
+        "max_prefill_tokens": profile.max_prefill_tokens,
+        "max_kv_tokens": profile.kv_tokens,
+        "max_in_flight": max_in_flight,
+        "max_waiting": max_waiting,
+        "give_up_s": give_up_s,
+        **{name: getattr(profile, name) for name in ("prefill_s", "prefill_token_s", "step_s", "step_sequence_s")},
+    }
+    for name, value in limits.items():
+        pool[name] = value
+    finish = np.zeros((rows, profile.max_sequences), dtype=np.int64)
+    return State(requests, replicas, pool, finish, np.zeros(rows, np.int64), np.zeros(rows, np.int64), cold_start_s)
