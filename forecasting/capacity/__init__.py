@@ -1,0 +1,1 @@
+"""From forecasts of demand to replicas, GPU-hours and cost. Pure, as all of `forecasting`."""

@@ -1,0 +1,175 @@
+"""Divides demand among pools, and says how heavy its requests are."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from forecasting.capacity.assumptions import HOUR_S, MOST_HOURS, Demand, PlanInputs, PoolAssumptions, ReplicaCapacity
+from forecasting.capacity.scenario import Scenario
+from forecasting.forecast import Forecast
+from forecasting.series import F64
+
+DAY_S = 24 * HOUR_S
+WEEK_S = 7 * DAY_S
+NO_TRAFFIC_SHARE = 0.01
+"""Below this part of the mean demand, tokens per request are taken of the whole time: of hardly any request they say little."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Steps of the plan: whole hours from `start_s`, in steps of `step_s`, which divides an hour."""
+
+    start_s: int
+    step_s: int
+    hours: int
+
+    @property
+    def per_hour(self) -> int:
+        return HOUR_S // self.step_s
+
+    @property
+    def end_s(self) -> int:
+        return self.start_s + self.hours * HOUR_S
+
+    def times_s(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        return self.start_s + self.step_s * np.arange(self.hours * self.per_hour, dtype=np.int64)
+
+    def hourly_max(self, values: F64) -> F64:
+        peak: F64 = values.reshape(self.hours, self.per_hour).max(axis=1)
+        return peak
+
+    def hourly_mean(self, values: F64) -> F64:
+        mean: F64 = values.reshape(self.hours, self.per_hour).mean(axis=1)
+        return mean
+
+
+def grid_of(inputs: PlanInputs) -> Grid:
+    """The plan's hours, or else those that any of the forecasts touches, in the finest of their steps that divides an hour.
+
+    Without forecasts and without `start_s` it begins at the epoch.
+    """
+    forecasts = [demand.requests for demand in inputs.demands if len(demand.requests)]
+    starts = [forecast.start_s for forecast in forecasts]
+    start_s = (min(starts, default=0) if inputs.start_s is None else inputs.start_s) // HOUR_S * HOUR_S
+    end_s = max((forecast.end_s for forecast in forecasts), default=start_s)
+    hours = inputs.hours or min(max(1, -(-(end_s - start_s) // HOUR_S)), MOST_HOURS)
+    step_s = min([forecast.step_s for forecast in forecasts], default=HOUR_S)
+    while HOUR_S % step_s:
+        step_s -= 1
+    return Grid(start_s, step_s, hours)
+
+
+def on_grid(forecast: Forecast, level: float, grid: Grid, growth_per_week: float = 0.0) -> F64:
+    """The quantile at each step of the grid. Before the forecast begins its first value; after its end as PlanInputs says."""
+    values = forecast.at(level)
+    if len(values) == 0:
+        return np.zeros(grid.hours * grid.per_hour)
+    times_s = grid.times_s()
+    at = np.maximum((times_s - forecast.start_s) // forecast.step_s, 0)
+    period = next((s // forecast.step_s for s in (WEEK_S, DAY_S) if len(values) * forecast.step_s >= s), 1)
+    beyond = np.maximum(at - (len(values) - 1), 0)
+    taken: F64 = values[at - -(-beyond // period) * period]
+    if growth_per_week:
+        taken = taken * (1 + growth_per_week) ** (np.maximum(times_s - forecast.end_s, 0) // WEEK_S + (beyond > 0))
+    return taken
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Load:
+    """Requests of a model in a region that replicas answer, per step: at the level planned for, and at P50.
+
+    Tokens are per request at P50, None where they were not forecast. `inputs` and `outputs` multiply them.
+    """
+
+    model: str
+    region: str  # empty: of all regions
+    requests_per_s: F64
+    median_rps: F64
+    input_tokens: F64 | None = None
+    output_tokens: F64 | None = None
+    inputs: float = 1.0
+    outputs: float = 1.0
+
+
+def loads_of(inputs: PlanInputs, scenario: Scenario, grid: Grid) -> list[Load]:
+    """What remains of each demand after the cache, with the scenario's changes."""
+    level = inputs.level if scenario.level is None else scenario.level
+    loads = []
+    for demand in inputs.demands:
+        missed = 1 - min(max(demand.hit_rate + scenario.hit_rate / 100, 0.0), 1.0)
+        forecast_rps = on_grid(demand.requests, 0.5, grid, inputs.growth_per_week)
+        launched = _launched(demand, inputs, scenario, grid)
+        high_rps = on_grid(demand.requests, level, grid, inputs.growth_per_week)
+        loads.append(
+            Load(
+                demand.model,
+                demand.region,
+                requests_per_s=(high_rps * scenario.peak + launched) * missed,
+                median_rps=(forecast_rps * scenario.peak + launched) * missed,
+                input_tokens=_per_request(demand.input_tokens, forecast_rps, inputs, grid),
+                output_tokens=_per_request(demand.output_tokens, forecast_rps, inputs, grid),
+                inputs=scenario.inputs,
+                outputs=scenario.outputs,
+            )
+        )
+    known = {demand.model for demand in inputs.demands}
+    for launch in scenario.launches:
+        if launch.model not in known:
+            rps = np.where(grid.times_s() >= launch.start_s, launch.requests_per_s, 0.0)
+            loads.append(Load(launch.model, "", rps, rps, inputs=scenario.inputs, outputs=scenario.outputs))
+    return loads
+
+
+def _launched(demand: Demand, inputs: PlanInputs, scenario: Scenario, grid: Grid) -> F64:
+    """Requests/s of the scenario's launches that come beside this demand: its part of the model's P50 demand."""
+    launched = np.zeros(grid.hours * grid.per_hour)
+    for launch in scenario.launches:
+        if launch.model == demand.model:
+            beside = [other for other in inputs.demands if other.model == demand.model]
+            total = sum(other.requests.median.sum() for other in beside)
+            part = demand.requests.median.sum() / total if total else 1 / len(beside)
+            launched += np.where(grid.times_s() >= launch.start_s, launch.requests_per_s * part, 0.0)
+    return launched
+
+
+def _per_request(tokens: Forecast | None, median_rps: F64, inputs: PlanInputs, grid: Grid) -> F64 | None:
+    """Tokens per request of each step's hour. None without tokens."""
+    if tokens is None:
+        return None
+    hour_tokens = grid.hourly_mean(on_grid(tokens, 0.5, grid, inputs.growth_per_week))
+    hour_rps = grid.hourly_mean(median_rps)
+    if hour_rps.sum() == 0 or hour_tokens.sum() == 0:
+        return None
+    enough = (hour_rps > NO_TRAFFIC_SHARE * hour_rps.mean()) & (hour_tokens > 0)
+    overall = hour_tokens.sum() / hour_rps.sum()
+    per_request = np.divide(hour_tokens, hour_rps, out=np.full(grid.hours, overall), where=enough)
+    return np.repeat(per_request, grid.per_hour)
+
+
+def work(load: Load, capacity: ReplicaCapacity) -> F64 | float:
+    """How much of a replica's time a request takes, against those with which its capacity was measured.
+
+    Prompts take `input_share` of the time, in proportion to their tokens, and outputs the rest: prefill and decode are both linear in
+    tokens at a given batch (Splitwise, arXiv 2311.18677, section 3). Where the share is not known, the larger of the two ratios counts.
+    """
+    inputs: F64 | float = load.inputs
+    outputs: F64 | float = load.outputs
+    if capacity.mix is not None and load.input_tokens is not None:
+        inputs = inputs * load.input_tokens / capacity.mix.input_tokens
+    if capacity.mix is not None and load.output_tokens is not None:
+        outputs = outputs * load.output_tokens / capacity.mix.output_tokens
+    if capacity.input_share is None:
+        worst: F64 | float = np.maximum(inputs, outputs)
+        return worst
+    return capacity.input_share * inputs + (1 - capacity.input_share) * outputs
+
+
+def shares(pools: Sequence[PoolAssumptions], model: str, region: str) -> dict[str, float]:
+    """The part of a model's demand in a region that each pool gets, by weight; where no pool is there, pools of all regions share it."""
+    serving = [pool for pool in pools if pool.model == model]
+    near = [pool for pool in serving if pool.region == region and pool.weight > 0] or [
+        pool for pool in serving if pool.weight > 0
+    ]
+    total = sum(pool.weight for pool in near)
+    return {pool.pool: pool.weight / total for pool in near}

@@ -1,0 +1,148 @@
+"""A plan: replicas, GPU-hours and cost of each pool by hour, with what binds."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from forecasting.capacity.assumptions import HOUR_S, PoolAssumptions, ReplicaCapacity
+from forecasting.series import F64
+
+I64 = npt.NDArray[np.int64]
+Binding = Literal["demand", "queueing", "cold_start", "warm_floor", "gpu_quota", "budget", "no_capacity"]
+BINDINGS: tuple[Binding, ...] = get_args(Binding)
+"""In the order of their codes in `PoolPlan.binding`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolHour:
+    """A pool in one hour. `requests_per_s` is the highest of the hour, at the level that is planned for, that its replicas get.
+
+    `replicas` is `wanted_replicas` after quota and budget. `shortfall_rps` is what they do not carry within the objective.
+    """
+
+    start_s: int
+    requests_per_s: float
+    wanted_replicas: int
+    replicas: int
+    gpu_hours: float
+    cost_usd: float
+    shortfall_rps: float
+    binding: Binding
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PoolPlan:
+    """A pool by hour: arrays with a value for each hour from `start_s`.
+
+    `median_rps` and the tokens are the hour's means at P50, of requests that replicas answer. `demand_replicas` carry the
+    demand; `wanted` has spare replicas and the warm floor too; `binding` holds positions in BINDINGS.
+    """
+
+    assumptions: PoolAssumptions
+    gpu: str
+    capacity: ReplicaCapacity | None
+    start_s: int
+    requests_per_s: F64
+    median_rps: F64
+    input_tokens_per_s: F64
+    output_tokens_per_s: F64
+    demand_replicas: I64
+    wanted: I64
+    replicas: I64
+    shortfall_rps: F64
+    binding: npt.NDArray[np.int8]
+    gpus_per_replica: int
+    usd_per_gpu_hour: float
+    batching_factor: (
+        F64 | None
+    )  # mean requests that a replica works on at the hour's peak; None where it was never measured
+    notes: tuple[str, ...] = ()  # plain sentences: what is missing or was assumed
+
+    @property
+    def pool(self) -> str:
+        return self.assumptions.pool
+
+    @property
+    def gpu_hours(self) -> F64:
+        return self.replicas.astype(np.float64) * self.gpus_per_replica
+
+    @property
+    def cost_usd(self) -> F64:
+        cost: F64 = self.gpu_hours * self.usd_per_gpu_hour
+        return cost
+
+    def binding_at(self, hour: int) -> Binding:
+        return BINDINGS[int(self.binding[hour])]
+
+    def hours(self) -> Iterator[PoolHour]:
+        """Every hour with its reason."""
+        for hour in range(len(self.replicas)):
+            yield self.hour(hour)
+
+    def hour(self, hour: int) -> PoolHour:
+        return PoolHour(
+            start_s=self.start_s + hour * HOUR_S,
+            requests_per_s=float(self.requests_per_s[hour]),
+            wanted_replicas=int(self.wanted[hour]),
+            replicas=int(self.replicas[hour]),
+            gpu_hours=float(self.gpu_hours[hour]),
+            cost_usd=float(self.cost_usd[hour]),
+            shortfall_rps=float(self.shortfall_rps[hour]),
+            binding=self.binding_at(hour),
+            reason=self._reason(hour),
+        )
+
+    def _reason(self, hour: int) -> str:
+        replicas, wanted, needed = int(self.replicas[hour]), int(self.wanted[hour]), int(self.demand_replicas[hour])
+        load = f"{self.requests_per_s[hour]:.3g} requests/s"
+        spare = f" and {self.assumptions.spare_replicas} spare" if self.assumptions.spare_replicas else ""
+        match self.binding_at(hour):
+            case "no_capacity":
+                return (
+                    f"What a replica of {self.assumptions.variant} carries on {self.gpu} is not known: the warm floor of {replicas} "
+                    "is kept. Enter its capacity, or let traffic measure it."
+                )
+            case "warm_floor":
+                return f"The warm floor is {self.assumptions.warm_floor}; {load} would need {needed}{spare}."
+            case "demand":
+                return f"{load} need {needed}{spare}."
+            case "queueing":
+                return f"{load} need {needed}{spare}: in a pool this small, bursts would queue with fewer."
+            case "cold_start":
+                return (
+                    f"{load} come at the hour's peak, and more soon after: {needed}{spare} must be starting by then, "
+                    f"because a start takes {self.assumptions.cold_start.p90_s:.0f} s."
+                )
+            case "gpu_quota":
+                return (
+                    f"{wanted} are wanted, and the quota of {self.gpu} in {self.assumptions.region} leaves {replicas}."
+                )
+            case "budget":
+                return f"{wanted} are wanted, and the month's budget leaves {replicas}."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """Every pool over the same hours. `notes` are about the plan as a whole, such as demand that no pool serves."""
+
+    start_s: int
+    hours: int
+    level: float
+    pools: tuple[PoolPlan, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def gpu_hours(self) -> float:
+        return float(sum(pool.gpu_hours.sum() for pool in self.pools))
+
+    @property
+    def cost_usd(self) -> float:
+        return float(sum(pool.cost_usd.sum() for pool in self.pools))
+
+    @property
+    def end_s(self) -> int:
+        return self.start_s + self.hours * HOUR_S

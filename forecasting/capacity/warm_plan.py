@@ -1,0 +1,74 @@
+"""What should be warm when."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from forecasting.capacity.assumptions import PlanInputs, PoolAssumptions
+from forecasting.capacity.demand_on_pools import Grid, Load, grid_of, loads_of
+from forecasting.capacity.plan import I64
+from forecasting.capacity.replicas import ahead, capacity_of, horizon_s, need_of
+from forecasting.capacity.scenario import AS_FORECAST
+
+
+@dataclass(frozen=True, slots=True)
+class WarmChange:
+    """`replicas` must be warm at `warm_at_s`. Where there are more than before, they must be started at `start_by_s`."""
+
+    start_by_s: int
+    warm_at_s: int
+    replicas: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WarmPlan:
+    """A pool's replicas in steps of `step_s` from `start_s`: `warm` must be ready, and `started` must have been created.
+
+    `started[i]` is the most of `warm` from step i until `horizon_s` later: P90 of the cold start + margin.
+    """
+
+    pool: str
+    start_s: int
+    step_s: int
+    horizon_s: int
+    warm: I64
+    started: I64
+    reason: str
+
+    def changes(self) -> Iterator[WarmChange]:
+        """The first state, then every change, in order."""
+        before = -1
+        for step, replicas in enumerate(self.warm.tolist()):
+            if replicas != before:
+                warm_at_s = self.start_s + step * self.step_s
+                lead_s = self.horizon_s if replicas > before else 0
+                yield WarmChange(warm_at_s - lead_s, warm_at_s, replicas)
+            before = replicas
+
+
+def warm_plans(inputs: PlanInputs) -> tuple[WarmPlan, ...]:
+    """What each pool needs warm, in the forecast's steps: demand at the level planned for, spare replicas and the warm floor.
+
+    Quota and budget are not applied: they belong to the hour's plan. Where the capacity is not known it is the warm floor.
+    """
+    grid = grid_of(inputs)
+    loads = loads_of(inputs, AS_FORECAST, grid)
+    return tuple(_warm_plan(pool, inputs, grid, loads) for pool in inputs.pools)
+
+
+def _warm_plan(pool: PoolAssumptions, inputs: PlanInputs, grid: Grid, loads: Sequence[Load]) -> WarmPlan:
+    needed = need_of(pool, inputs.pools, loads, grid).warm
+    warm: I64 = np.maximum(np.where(needed > 0, needed + pool.spare_replicas, 0), pool.warm_floor)
+    lead_s = horizon_s(pool, inputs.margin_s)
+    cold = pool.cold_start
+    measured = "as entered" if cold.source == "entered" else f"as measured over {cold.starts} starts"
+    reason = (
+        f"A cold start takes {cold.p90_s:.0f} s at P90, {measured}. With a margin of {inputs.margin_s} s, "
+        f"replicas are created {lead_s} s ahead."
+    )
+    if capacity_of(pool) is None:
+        reason = (
+            f"What a replica of {pool.variant} carries on {pool.gpu} is not known: the warm floor is kept. {reason}"
+        )
+    return WarmPlan(pool.pool, grid.start_s, grid.step_s, lead_s, warm, ahead(warm, -(-lead_s // grid.step_s)), reason)

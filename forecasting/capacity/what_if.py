@@ -1,0 +1,71 @@
+"""Plans of several scenarios side by side."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from forecasting.capacity.assumptions import CapacityError, PlanInputs
+from forecasting.capacity.plan import BINDINGS, Binding, Plan
+from forecasting.capacity.replicas import make_plan
+from forecasting.capacity.scenario import MOST_SCENARIOS, Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """A plan in figures. `shortfall_hours` counts hours of pools in which the objective would not be kept."""
+
+    peak_rps: float
+    peak_replicas: int
+    peak_gpus: int
+    gpu_hours: float
+    cost_usd: float
+    shortfall_hours: int
+    most_shortfall_rps: float
+    binding: Binding  # what binds most often, of pools and hours
+    binding_share: float  # 0..1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WhatIf:
+    """A scenario's plan and its figures. `error` says why there is none, in a sentence that names field and remedy."""
+
+    scenario: Scenario
+    plan: Plan | None
+    totals: Totals | None
+    error: str = ""
+
+
+def compare(inputs: PlanInputs, scenarios: Sequence[Scenario]) -> tuple[WhatIf, ...]:
+    """Each scenario's plan, in order. Raises CapacityError for more than MOST_SCENARIOS."""
+    if len(scenarios) > MOST_SCENARIOS:
+        raise CapacityError(f"scenario is given {len(scenarios)} times: compare at most {MOST_SCENARIOS}")
+    return tuple(_planned(inputs, scenario) for scenario in scenarios)
+
+
+def _planned(inputs: PlanInputs, scenario: Scenario) -> WhatIf:
+    try:
+        plan = make_plan(inputs, scenario)
+    except CapacityError as error:
+        return WhatIf(scenario, None, None, str(error))
+    return WhatIf(scenario, plan, totals(plan))
+
+
+def totals(plan: Plan) -> Totals:
+    """A plan in figures. Peaks are of the busiest hour of all pools together."""
+    if not plan.pools:
+        return Totals(0.0, 0, 0, 0.0, 0.0, 0, 0.0, "warm_floor", 0.0)
+    shortfall = np.stack([pool.shortfall_rps for pool in plan.pools])
+    counts = np.bincount(np.concatenate([pool.binding for pool in plan.pools]), minlength=len(BINDINGS))
+    most = int(counts.argmax())
+    return Totals(
+        peak_rps=float(np.sum([pool.requests_per_s for pool in plan.pools], axis=0).max()),
+        peak_replicas=int(np.sum([pool.replicas for pool in plan.pools], axis=0).max()),
+        peak_gpus=int(np.sum([pool.replicas * pool.gpus_per_replica for pool in plan.pools], axis=0).max()),
+        gpu_hours=plan.gpu_hours,
+        cost_usd=plan.cost_usd,
+        shortfall_hours=int((shortfall > 0).sum()),
+        most_shortfall_rps=float(shortfall.sum(axis=0).max()),
+        binding=BINDINGS[most],
+        binding_share=float(counts[most] / counts.sum()),
+    )

@@ -1,0 +1,90 @@
+"""The quarterly worksheet: what each region needs in each month."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from forecasting.capacity.assumptions import HOUR_S
+from forecasting.capacity.months import hours_by_month
+from forecasting.capacity.plan import I64, Plan, PoolPlan
+from forecasting.series import F64
+
+
+@dataclass(frozen=True, slots=True)
+class WorksheetRow:
+    """A region in a month of UTC, or in the whole quarter. Figures are of requests that replicas answer.
+
+    `batching_factor` is the mean number of requests that a replica works on in the busiest hour, None where no capacity was
+    measured with one. `covered_hours` is how many hours of the month the plan has.
+    """
+
+    region: str  # empty: all regions
+    month: str  # such as 2026-11; empty: the quarter
+    peak_rps: float
+    input_tokens: float
+    output_tokens: float
+    batching_factor: float | None
+    peak_replicas: int
+    peak_gpus: int
+    gpu_hours: float
+    cost_usd: float
+    covered_hours: int
+
+
+@dataclass(frozen=True, slots=True)
+class Worksheet:
+    """Rows by region and month, then each region's quarter, then the quarter of all regions."""
+
+    quarter: str  # such as 2026-Q4
+    rows: tuple[WorksheetRow, ...]
+    notes: tuple[str, ...] = ()
+
+
+def worksheet(plan: Plan) -> Worksheet:
+    """The plan of a quarter (`months.quarter_hours`) by region and month, in whole hours."""
+    months = list(hours_by_month(plan.start_s, plan.hours))
+    regions = sorted({pool.assumptions.region for pool in plan.pools})
+    rows = []
+    for region in regions:
+        pools = [pool for pool in plan.pools if pool.assumptions.region == region]
+        rows += [_row(pools, region, month.month, slice(month.start, month.stop)) for month in months]
+    whole = slice(0, plan.hours)
+    rows += [_row([p for p in plan.pools if p.assumptions.region == region], region, "", whole) for region in regions]
+    rows.append(_row(plan.pools, "", "", whole))
+    first = months[0].month if months else ""
+    quarter = f"{first[:4]}-Q{(int(first[5:]) + 2) // 3}" if first else ""
+    return Worksheet(quarter, tuple(rows), plan.notes)
+
+
+def _row(pools: Sequence[PoolPlan], region: str, month: str, hours: slice) -> WorksheetRow:
+    count = len(range(*hours.indices(len(pools[0].replicas)))) if pools else 0
+    if not count:
+        return WorksheetRow(region, month, 0.0, 0.0, 0.0, None, 0, 0, 0.0, 0.0, 0)
+    requests_per_s = _sum(pool.requests_per_s[hours] for pool in pools)
+    busiest = int(requests_per_s.argmax()) + hours.start
+    return WorksheetRow(
+        region=region,
+        month=month,
+        peak_rps=float(requests_per_s.max()),
+        input_tokens=float(_sum(pool.input_tokens_per_s[hours] for pool in pools).sum() * HOUR_S),
+        output_tokens=float(_sum(pool.output_tokens_per_s[hours] for pool in pools).sum() * HOUR_S),
+        batching_factor=_batching_factor(pools, busiest),
+        peak_replicas=int(_sum(pool.replicas[hours] for pool in pools).max()),
+        peak_gpus=int(_sum(pool.replicas[hours] * pool.gpus_per_replica for pool in pools).max()),
+        gpu_hours=float(_sum(pool.gpu_hours[hours] for pool in pools).sum()),
+        cost_usd=float(_sum(pool.cost_usd[hours] for pool in pools).sum()),
+        covered_hours=count,
+    )
+
+
+def _sum(rows: Iterable[F64 | I64]) -> F64:
+    total: F64 = np.sum(np.stack(list(rows)), axis=0, dtype=np.float64)
+    return total
+
+
+def _batching_factor(pools: Sequence[PoolPlan], hour: int) -> float | None:
+    """The mean over the replicas of the pools whose batches were measured."""
+    measured = [(pool.batching_factor[hour], pool.replicas[hour]) for pool in pools if pool.batching_factor is not None]
+    replicas = sum(count for _, count in measured)
+    return float(sum(batch * count for batch, count in measured) / replicas) if replicas else None
