@@ -4,19 +4,20 @@ from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest
-from unfold.admin import ModelAdmin, TabularInline
+from unfold.admin import ModelAdmin, StackedInline, TabularInline
 
 from controlplane.fleet.admin import ReadOnlyAdmin
 from controlplane.planning.models import (
-    Budget,
     CandidateChange,
     DemoHistory,
     GpuQuota,
     GpuType,
     PlanJob,
     PlannedEvent,
+    PlanSettings,
     PoolCapacity,
     RegionCalendar,
+    ReplicaCapacityEntry,
     StoredForecast,
 )
 
@@ -39,7 +40,7 @@ class PlannedEventAdmin(ModelAdmin):
 
 @admin.register(RegionCalendar)
 class RegionCalendarAdmin(ModelAdmin):
-    list_display = ["region", "country", "zone"]
+    list_display = ["region", "country", "subdivision", "zone"]
     autocomplete_fields = ["region"]
 
 
@@ -50,28 +51,34 @@ class GpuQuotaInline(TabularInline):
 
 @admin.register(GpuType)
 class GpuTypeAdmin(ModelAdmin):
-    list_display = ["name", "usd_per_hour", "relative_speed"]
+    list_display = ["name", "usd_per_hour"]
     search_fields = ["name"]
     inlines = [GpuQuotaInline]
 
 
-@admin.register(Budget)
-class BudgetAdmin(ModelAdmin):
-    list_display = ["model", "region", "usd_per_hour"]
-    autocomplete_fields = ["model", "region"]
+@admin.register(PlanSettings)
+class PlanSettingsAdmin(ModelAdmin):
+    list_display = ["__str__", "level", "margin_s", "budget_usd_per_month"]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return super().has_add_permission(request) and not PlanSettings.objects.exists()
+
+    def has_delete_permission(self, request: HttpRequest, obj: PlanSettings | None = None) -> bool:
+        return False
+
+
+class ReplicaCapacityInline(StackedInline):
+    model = ReplicaCapacityEntry
+    extra = 0
 
 
 @admin.register(PoolCapacity)
 class PoolCapacityAdmin(ModelAdmin):
-    list_display = ["pool", "gpu_type", "gpus_per_replica", "warm_floor", "spare", "max_replicas"]
+    list_display = ["pool", "gpu_type", "gpus_per_replica", "warm_floor", "spare_replicas", "entered_cold_start_s"]
     list_filter = ["gpu_type"]
     search_fields = ["pool__name"]
     autocomplete_fields = ["pool", "gpu_type"]
-    fieldsets = [
-        (None, {"fields": ["pool", "gpu_type", "gpus_per_replica"]}),
-        ("A replica", {"fields": ["entered_requests_per_s", "benchmark_requests_per_s", "entered_cold_start_s"]}),
-        ("Replicas", {"fields": ["warm_floor", "spare", "max_replicas", "margin_s"]}),
-    ]
+    inlines = [ReplicaCapacityInline]
 
 
 @admin.register(StoredForecast)

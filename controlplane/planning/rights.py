@@ -14,7 +14,15 @@ from django.core.exceptions import PermissionDenied
 PLANNERS = "Capacity planners"
 START_JOB, CANCEL_JOB = "planning.add_planjob", "planning.change_planjob"
 WHAT = {START_JOB: "start jobs of the plan", CANCEL_JOB: "cancel jobs of the plan"}
-EDITED = ("budget", "gpuquota", "gputype", "plannedevent", "poolcapacity", "regioncalendar")
+EDITED = (
+    "gpuquota",
+    "gputype",
+    "plannedevent",
+    "plansettings",
+    "poolcapacity",
+    "regioncalendar",
+    "replicacapacityentry",
+)
 """The models that planners enter."""
 
 

@@ -1,21 +1,22 @@
 """Forecasts and their record, planned events and calendars, what capacity costs and gives, and jobs."""
 
 from controlplane.planning.models.calendar import PlannedEvent, RegionCalendar
-from controlplane.planning.models.capacity import Budget, GpuQuota, GpuType, PoolCapacity
+from controlplane.planning.models.capacity import GpuQuota, GpuType, PlanSettings, PoolCapacity, ReplicaCapacityEntry
 from controlplane.planning.models.demo import DemoHistory
 from controlplane.planning.models.forecast import CandidateChange, ForecastRecord, StoredForecast
 from controlplane.planning.models.job import PlanJob
 
 __all__ = [
-    "Budget",
     "CandidateChange",
     "DemoHistory",
     "ForecastRecord",
     "GpuQuota",
     "GpuType",
     "PlanJob",
+    "PlanSettings",
     "PlannedEvent",
     "PoolCapacity",
     "RegionCalendar",
+    "ReplicaCapacityEntry",
     "StoredForecast",
 ]

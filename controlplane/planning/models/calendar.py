@@ -26,7 +26,7 @@ class PlannedEvent(models.Model):
     expected_factor = models.FloatField(
         null=True,
         blank=True,
-        validators=[MinValueValidator(0.0), MaxValueValidator(1000.0)],
+        validators=[MinValueValidator(0.01), MaxValueValidator(1000.0)],
         help_text="What demand is multiplied by while it lasts: 2 doubles it. Empty: learnt from earlier events of the same name.",
     )
     model = models.CharField(max_length=LONGEST_VALUE, blank=True, help_text="Such as chat-large. Empty: all.")
@@ -53,6 +53,11 @@ class RegionCalendar(models.Model):
         blank=True,
         validators=[validate_country],
         help_text="ISO 3166 code, such as DE. Empty: no holidays.",
+    )
+    subdivision = models.CharField(
+        max_length=10,
+        blank=True,
+        help_text="A state or province of it, such as BY. Empty: holidays of the whole country.",
     )
     zone = models.CharField(
         max_length=64, default="UTC", validators=[validate_zone], help_text="IANA name, such as Europe/Berlin."

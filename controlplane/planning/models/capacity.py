@@ -1,20 +1,60 @@
-"""What people enter of capacity: GPU types and their prices, quotas, budgets, and the assumptions of each pool."""
+"""What people enter of capacity: GPU types and their prices, quotas, a budget, and what the replicas of a pool carry."""
 
+from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
-from controlplane.fleet.models import LLMModel, Pool, Region
+from controlplane.fleet.models import Pool, Region
 from controlplane.fleet.validators import validate_name
+
+_ABOVE_0 = MinValueValidator(1e-6)
+_LONGEST_START_S = 86_400
+
+
+class PlanSettings(models.Model):
+    """What the plan of all pools rests on. One row."""
+
+    ONLY = 1
+
+    level = models.FloatField(
+        default=0.9,
+        validators=[MinValueValidator(0.5), MaxValueValidator(0.99)],
+        help_text="The quantile of the forecast demand that replicas are planned for: 0.9 is P90.",
+    )
+    margin_s = models.PositiveIntegerField(
+        "margin, s",
+        default=60,
+        validators=[MaxValueValidator(_LONGEST_START_S)],
+        help_text="How much earlier than its P90 cold start a replica is started.",
+    )
+    budget_usd_per_month = models.FloatField(
+        "budget, USD per month",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(0.0)],
+        help_text="Of all pools together, in a calendar month (UTC). Empty: no limit.",
+    )
+
+    class Meta:
+        verbose_name = verbose_name_plural = "settings of the plan"
+        constraints = [models.CheckConstraint(condition=models.Q(id=1), name="one_row_of_plan_settings")]
+
+    def __str__(self) -> str:
+        return "Settings of the plan"
+
+    def save(self, *args: object, **kwargs: object) -> None:
+        self.pk = self.ONLY
+        super().save(*args, **kwargs)  # type: ignore[arg-type]
+
+    @classmethod
+    def current(cls) -> "PlanSettings":
+        """The row, or the defaults where there is none."""
+        return cls.objects.filter(pk=cls.ONLY).first() or cls()
 
 
 class GpuType(models.Model):
     name = models.CharField(max_length=63, unique=True, validators=[validate_name], help_text="Such as h100-80gb.")
     usd_per_hour = models.FloatField("USD per GPU-hour", validators=[MinValueValidator(0.0)])
-    relative_speed = models.FloatField(
-        default=1.0,
-        validators=[MinValueValidator(0.001), MaxValueValidator(1000.0)],
-        help_text="Against the other types, such as 1 and 2.1: what a replica's capacity is multiplied by on another type.",
-    )
 
     class Meta:
         verbose_name = "GPU type"
@@ -40,71 +80,26 @@ class GpuQuota(models.Model):
         return f"{self.gpus} {self.gpu_type} in {self.region}"
 
 
-class Budget(models.Model):
-    """What a model's replicas may cost in an hour, over all its pools in a region, or in all regions together."""
-
-    model = models.ForeignKey(LLMModel, on_delete=models.CASCADE, related_name="budgets")
-    region = models.ForeignKey(
-        Region,
-        null=True,
-        blank=True,
-        on_delete=models.CASCADE,
-        related_name="budgets",
-        help_text="Empty: all together.",
-    )
-    usd_per_hour = models.FloatField("USD per hour", validators=[MinValueValidator(0.0)])
-
-    class Meta:
-        ordering = ["model__name", "region__name"]
-        constraints = [
-            models.UniqueConstraint(fields=["model", "region"], name="budget_of_model_in_region"),
-            models.UniqueConstraint(
-                fields=["model"], condition=models.Q(region__isnull=True), name="budget_of_model_in_all_regions"
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.model}, {self.region or 'all regions'}: {self.usd_per_hour:g} USD per hour"
-
-
 class PoolCapacity(models.Model):
-    """What the plan assumes of a pool. Empty figures are measured; an entered one is used where nothing was measured."""
+    """What the plan assumes of a pool. A pool without a row has no known GPU type and no cost."""
 
     pool = models.OneToOneField(Pool, on_delete=models.CASCADE, related_name="capacity")
     gpu_type = models.ForeignKey(GpuType, null=True, blank=True, on_delete=models.SET_NULL, related_name="pools")
     gpus_per_replica = models.PositiveSmallIntegerField(
         "GPUs per replica", default=1, validators=[MinValueValidator(1), MaxValueValidator(1024)]
     )
-    entered_requests_per_s = models.FloatField(
-        "a replica's requests/s",
-        null=True,
-        blank=True,
-        validators=[MinValueValidator(0.000001)],
-        help_text="At its objective. Used where neither the ledger nor a benchmark run has measured it.",
-    )
-    benchmark_requests_per_s = models.FloatField(
-        "a replica's requests/s in a benchmark",
-        null=True,
-        blank=True,
-        validators=[MinValueValidator(0.000001)],
-        help_text="At its objective, from a benchmark run. Used where the ledger has not measured it.",
-    )
     entered_cold_start_s = models.FloatField(
         "cold start, s",
         null=True,
         blank=True,
-        validators=[MinValueValidator(0.0), MaxValueValidator(86_400.0)],
-        help_text="From a replica's creation to its first good answer, P90. Used where it was not measured.",
+        validators=[MinValueValidator(0.0), MaxValueValidator(_LONGEST_START_S)],
+        help_text="From a replica's creation to its first good answer, P90. Used while too few starts were measured.",
     )
     warm_floor = models.PositiveIntegerField(
         default=1, help_text="Replicas that are always warm, however low the demand is."
     )
-    spare = models.PositiveIntegerField(default=1, help_text="Replicas beyond the demand, so that one may fail: N + 1.")
-    max_replicas = models.PositiveIntegerField(
-        null=True, blank=True, validators=[MinValueValidator(1)], help_text="Empty: no limit but quota and budget."
-    )
-    margin_s = models.PositiveIntegerField(
-        "margin, s", default=60, help_text="How much earlier than its P90 cold start a replica is started."
+    spare_replicas = models.PositiveIntegerField(
+        default=1, help_text="Replicas beyond the demand, so that one may fail: N + 1."
     )
 
     class Meta:
@@ -114,3 +109,53 @@ class PoolCapacity(models.Model):
 
     def __str__(self) -> str:
         return f"{self.pool}: {self.gpus_per_replica} × {self.gpu_type or 'unknown GPU'}"
+
+
+class ReplicaCapacityEntry(models.Model):
+    """What a replica of a pool carries on one GPU type, by a benchmark run or by a person.
+
+    A capacity that the ledger measured counts before these, and a benchmark run before a person's figure.
+    """
+
+    class Source(models.TextChoices):
+        BENCHMARK = "benchmark", "Benchmark run"
+        ENTERED = "entered", "Entered"
+
+    pool = models.ForeignKey(PoolCapacity, on_delete=models.CASCADE, related_name="entries")
+    gpu_type = models.ForeignKey(GpuType, on_delete=models.CASCADE, related_name="entries")
+    source = models.CharField(max_length=10, choices=Source.choices, default=Source.ENTERED)
+    requests_per_s = models.FloatField(
+        "requests/s", validators=[_ABOVE_0], help_text="The most at which a replica keeps its objective."
+    )
+    gpus_per_replica = models.PositiveSmallIntegerField(
+        "GPUs per replica", default=1, validators=[MinValueValidator(1), MaxValueValidator(1024)]
+    )
+    input_tokens = models.FloatField(
+        null=True, blank=True, validators=[_ABOVE_0], help_text="Mean of a request at that load."
+    )
+    output_tokens = models.FloatField(
+        null=True, blank=True, validators=[_ABOVE_0], help_text="Mean of a request at that load."
+    )
+    batching_factor = models.FloatField(
+        null=True, blank=True, validators=[_ABOVE_0], help_text="Mean requests that a replica works on at that load."
+    )
+    slots = models.PositiveIntegerField(
+        null=True, blank=True, validators=[MinValueValidator(1)], help_text="The most that it can work on at a time."
+    )
+    note = models.CharField(max_length=300, blank=True, help_text="Such as the benchmark run's name and date.")
+
+    class Meta:
+        verbose_name = "replica's capacity"
+        verbose_name_plural = "replicas' capacities"
+        ordering = ["pool__pool__name", "gpu_type__name", "source"]
+        constraints = [
+            models.UniqueConstraint(fields=["pool", "gpu_type", "source"], name="capacity_of_pool_type_and_source")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.requests_per_s:g} requests/s on {self.gpu_type} ({self.get_source_display().lower()})"
+
+    def clean(self) -> None:
+        if (self.input_tokens is None) != (self.output_tokens is None):
+            missing = "input_tokens" if self.input_tokens is None else "output_tokens"
+            raise ValidationError({missing: "Give the mean of both, input and output tokens, or of neither."})
