@@ -1,0 +1,72 @@
+"""Candidates that repeat the day or the week."""
+
+import numpy as np
+
+from forecasting.calendar import DAY_S, WEEK_S
+from forecasting.candidates.correction import corrected
+from forecasting.candidates.history import NONE, History, Ints, known, targets
+from forecasting.series import F64
+
+NEWEST_WEIGHT = 0.3
+"""The share of the newest period in a profile."""
+_OUTLIER = 6.0
+"""A value counts as at most so many times the median deviation of its day. A normal one reaches it once in 20,000."""
+
+
+def seasonal_day(history: History, origins: Ints, leads: Ints) -> F64:
+    """The value at the same local time of the last known day."""
+    return _naive(history, DAY_S, origins, leads)
+
+
+def seasonal_week(history: History, origins: Ints, leads: Ints) -> F64:
+    """The value at the same local time of the last known week."""
+    return _naive(history, WEEK_S, origins, leads)
+
+
+def profile_day(history: History, origins: Ints, leads: Ints) -> F64:
+    """The mean of the last days at the same local time, newer ones weighing more, corrected by the newest errors."""
+    return _profiled(history, DAY_S, origins, leads)
+
+
+def profile_week(history: History, origins: Ints, leads: Ints) -> F64:
+    """The mean of the last weeks at the same local time, newer ones weighing more, corrected by the newest errors."""
+    return _profiled(history, WEEK_S, origins, leads)
+
+
+def _naive(history: History, period_s: int, origins: Ints, leads: Ints) -> F64:
+    earlier, values = history.earlier(period_s), history.extended()
+    steps = known(targets(origins, leads), earlier, origins)
+    while (gaps := (steps != NONE) & np.isnan(values[steps])).any():
+        steps[gaps] = earlier[steps[gaps]]
+    return np.where(steps == NONE, np.nan, values[steps])
+
+
+def _profiled(history: History, period_s: int, origins: Ints, leads: Ints) -> F64:
+    earlier = history.earlier(period_s)
+    means = profile(history.extended(), earlier)
+    steps = known(targets(origins, leads), earlier, origins)
+    base = np.where(steps == NONE, np.nan, means[steps])
+    return corrected(history.series.values, means, base, origins, leads)
+
+
+def profile(values: F64, earlier: Ints) -> F64:
+    """For each step the exponentially weighted mean of the values whole periods before it; NaN where there are none.
+
+    A value far from what its day was otherwise counts as a less distant one, so that one incident does not return every day.
+    """
+    means = np.full(len(values), np.nan)
+    first = int(np.argmax(earlier != NONE))
+    if earlier[first] == NONE:
+        return means
+    # Whatever a stretch of this length refers to lies before it.
+    stretch = max(1, int((np.arange(len(values)) - earlier)[first:].min()))
+    for start in range(first, len(values), stretch):
+        before = earlier[start : start + stretch]
+        mean, value = means[before], values[before]
+        away = value - mean
+        deviations = np.abs(away[~np.isnan(away)])
+        if len(deviations) and (limit := _OUTLIER * float(np.median(deviations))) > 0:
+            away = np.clip(away, -limit, limit)
+        newer = mean + NEWEST_WEIGHT * away
+        means[start : start + stretch] = np.where(np.isnan(newer), np.where(np.isnan(mean), value, mean), newer)
+    return means

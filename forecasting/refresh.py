@@ -1,0 +1,160 @@
+"""From demand to forecasts: compares all candidates (slow, now and then), and forecasts with the winner (fast, at any time)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from forecasting.backtest import backtest, origins_of
+from forecasting.calendar import DAY_S, WEEK_S, Calendar
+from forecasting.candidates import CANDIDATES
+from forecasting.candidates.curves import Curve, prophet
+from forecasting.candidates.history import Candidate, History
+from forecasting.forecast import LEVELS, Forecast
+from forecasting.gate import BASELINE, Score, scores, winner
+from forecasting.intervals import Band
+from forecasting.series import Series, resampled, usable
+
+HORIZONS_S = (30 * 60, 2 * 3600, DAY_S, WEEK_S)
+"""Half an hour, two hours, a day and a week."""
+MOST_FORECAST_STEPS = 200
+MOST_STEPS = 10_080
+"""How much history is read: five weeks of 5-minute steps, or 60 weeks of hours."""
+FIT_FRESH_S = DAY_S
+"""How long after its refresh a choice can still forecast its whole horizon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """`prophet` says whether Prophet is fitted at all, `fit_timeout_s` how long each of its (at most three) fits may take."""
+
+    prophet: bool = True
+    fit_timeout_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a refresh concluded for one horizon: enough to forecast from, until the next refresh.
+
+    All of it is plain: `msgspec.json.encode(choice)` and `msgspec.json.decode(text, type=Choice)` store it and bring it back.
+    """
+
+    horizon_s: int
+    step_s: int
+    candidate: str
+    skill: float | None
+    reason: str
+    band: Band
+    scores: tuple[Score, ...]
+    curve: Curve | None = None
+
+
+def refresh(
+    series: Series,
+    horizons_s: Sequence[int] = HORIZONS_S,
+    calendar: Calendar | None = None,
+    incumbents: Mapping[int, str] | None = None,
+    limits: Limits | None = None,
+) -> tuple[Choice, ...]:
+    """Backtests every candidate and chooses one per horizon. `incumbents` are the candidates in use, by horizon.
+
+    Takes seconds where Prophet is fitted; never raises for what demand looks like.
+    """
+    calendar, limits = calendar or Calendar(), limits or Limits()
+    plain = usual(series, calendar)
+    curves, note = _curves(plain, calendar, max(horizons_s, default=0), limits)
+    return tuple(
+        _choice(plain, horizon_s, calendar, (incumbents or {}).get(horizon_s), curves, note) for horizon_s in horizons_s
+    )
+
+
+def predict(series: Series, choice: Choice, calendar: Calendar | None = None) -> Forecast:
+    """The forecast from the end of the series' last whole step to the horizon, with the candidate that was chosen.
+
+    Where that one knows too little for a step, last value stands in. Takes milliseconds.
+    """
+    calendar = calendar or Calendar()
+    history = _history(usual(series, calendar), choice.step_s, choice.horizon_s, calendar)
+    origins, leads = np.array([history.steps]), np.arange(1, history.ahead + 1)
+    curves = (choice.curve,) if choice.curve else ()
+    expected = _candidates(curves)[choice.candidate](history, origins, leads)
+    expected = np.where(np.isnan(expected), CANDIDATES[BASELINE](history, origins, leads), expected)
+    start_s = history.series.end_s
+    if nothing := not np.isfinite(expected).all():
+        expected = np.zeros(expected.shape)
+    table = choice.band.around(expected, leads)[:, 0]
+    table *= calendar.factors(history.times_s()[history.steps :], choice.step_s)
+    reason = "No demand was measured yet: 0 is assumed." if nothing else choice.reason
+    quantiles = dict(zip(LEVELS, table, strict=True))
+    return Forecast(start_s, choice.step_s, quantiles, choice.candidate, choice.skill, reason)
+
+
+def step_of(step_s: int, horizon_s: int) -> int:
+    """The step of a forecast: that of the series, or a multiple of it that leaves MOST_FORECAST_STEPS at most."""
+    multiples = (1, 2, 3, 6, 12, 24, 36, 72, 144, 288)
+    return next(
+        (step_s * m for m in multiples if horizon_s <= MOST_FORECAST_STEPS * step_s * m), step_s * multiples[-1]
+    )
+
+
+def usual(series: Series, calendar: Calendar) -> Series:
+    """The series without impossible values, gaps before its first value, and what planned events with a factor added."""
+    clean, _ = usable(series)
+    measured = np.flatnonzero(~np.isnan(clean.values))
+    first = int(measured[0]) if len(measured) else len(clean)
+    values = clean.values[first:]
+    start_s = clean.start_s + first * clean.step_s
+    shown = Series(start_s, clean.step_s, values)
+    return Series(start_s, clean.step_s, values / calendar.factors(shown.times_s(), clean.step_s))
+
+
+def _history(series: Series, step_s: int, horizon_s: int, calendar: Calendar) -> History:
+    return History(resampled(series, step_s).last(MOST_STEPS), calendar, ahead=max(1, -(-horizon_s // step_s)))
+
+
+def _candidates(curves: Sequence[Curve]) -> dict[str, Candidate]:
+    if not curves:
+        return dict(CANDIDATES)
+    return {**CANDIDATES, "prophet": lambda history, origins, leads: prophet(history, curves, origins, leads)}
+
+
+def _choice(
+    series: Series, horizon_s: int, calendar: Calendar, incumbent: str | None, curves: Sequence[Curve], note: str
+) -> Choice:
+    step_s = step_of(series.step_s, horizon_s)
+    history = _history(series, step_s, horizon_s, calendar)
+    if not len(origins_of(history, history.ahead)):
+        reason = "Last value is used: there is no history to compare forecasts."
+        return Choice(horizon_s, step_s, BASELINE, None, reason, Band.guess(), ())
+    tested = backtest(history, _candidates(curves), history.ahead)
+    bands, ranked = scores(tested)
+    if note:
+        ranked = (*ranked, Score("prophet", note=note))
+    span = int(tested.origins[-1] - tested.origins[0])
+    best, reason = winner(ranked, incumbent, span, history.ahead)
+    band = bands[best.candidate]
+    if not band.measured:
+        reason += " Its band is a guess until more of its errors are known."
+    newest = curves[-1] if best.candidate == "prophet" else None
+    return Choice(horizon_s, step_s, best.candidate, best.skill, reason, band, ranked, newest)
+
+
+def _curves(series: Series, calendar: Calendar, horizon_s: int, limits: Limits) -> tuple[tuple[Curve, ...], str]:
+    """Fits as of the middle and the start of the backtest, and as of now; or none, and why."""
+    if not limits.prophet:
+        return (), "Prophet is switched off."
+    if not len(series) or np.nanmin(series.values) == np.nanmax(series.values):
+        return (), "Demand does not change: there is nothing to fit."
+    # Prophet takes a second to import, and only a refresh needs it.
+    from forecasting.candidates.prophet import FitError, curve
+
+    span = min(14 * DAY_S // series.step_s, len(series) * 3 // 4)
+    fits = []
+    for steps in (len(series) - span, len(series) - span // 2, len(series)):
+        ahead_s = horizon_s + max(FIT_FRESH_S, span // 2 * series.step_s)
+        try:
+            fits.append(curve(series.until(steps), calendar, ahead_s, limits.fit_timeout_s))
+        except FitError as error:
+            if steps == len(series):
+                return (), str(error)
+    return tuple(fits), ""
