@@ -82,6 +82,12 @@ class Config(BaseSettings):
     retention_days: int = Field(
         30, ge=1, le=bounds.MAX_RETENTION_DAYS, description="How long spans and request rows are kept, days."
     )
+    rollup_retention_days: int = Field(
+        396,
+        ge=bounds.LEAST_ROLLUP_DAYS,
+        le=bounds.MAX_RETENTION_DAYS,
+        description="How long rollups and demand are kept, days: long pages and forecasts read them.",
+    )
     gateway_url: GatewayUrl = Field("http://127.0.0.1:8080", description="The gateway that the worker observes.")
     metrics_token: str = Field(
         "",

@@ -12,6 +12,9 @@ MAX_PORT = 65_535
 MAX_RETENTION_DAYS = 3660
 """Ten years with their leap days: the most that the settings and the store accept."""
 
+LEAST_ROLLUP_DAYS = 35
+"""Five weeks: less is too short for forecasts by the day of the week."""
+
 
 def optional(check: Callable[[str], str]) -> Callable[[str], str]:
     """The same check, which lets an empty text pass."""

@@ -7,6 +7,7 @@ embedded server.
 from .errors import StoreError, StoreInputError, StoreLimitError, StoreUnavailableError
 from .maintenance.migrate import migrate
 from .maintenance.presort import Presorter
+from .maintenance.rollups import RollupFiller
 from .read.burned import BurnedReader
 from .read.causes import CauseReader
 from .read.exemplars import ExemplarReader
@@ -44,6 +45,7 @@ class Store(
     ShareStore,
     HomeStore,
     Presorter,
+    RollupFiller,
     MetricWriter,
 ):
     """The store at a DSN (`clickhouse://user:password@host:port/database`). Blocking and thread-safe; connects at first use.

@@ -13,12 +13,12 @@ from .errors import StoreError, StoreUnavailableError
 from .maintenance.migrate import migrate
 
 
-async def _serve(home: Path, port: int, retention_days: int) -> None:
+async def _serve(home: Path, port: int, retention_days: int, rollup_retention_days: int) -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
     async with serve_embedded(home, port) as front:
-        await asyncio.to_thread(migrate, front.dsn, retention_days)
+        await asyncio.to_thread(migrate, front.dsn, retention_days, rollup_retention_days)
         print(front.dsn, flush=True)  # for the caller; logs never have it
         await stopped.wait()
 
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--retention-days", type=int, default=config.retention_days)
     arguments = parser.parse_args()
     try:
-        asyncio.run(_serve(arguments.home, arguments.port, arguments.retention_days))
+        asyncio.run(_serve(arguments.home, arguments.port, arguments.retention_days, config.rollup_retention_days))
     except (StoreUnavailableError, StoreError, OSError) as error:
         sys.exit(f"the store does not start: {error}")
 

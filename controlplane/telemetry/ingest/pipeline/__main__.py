@@ -32,6 +32,7 @@ def main() -> None:
         limits=Limits(config.trace_quiet_s, config.trace_open_s, config.pending_bytes),
         batches=BatchLimits(config.batch_age_s, config.batch_spans),
         retention_days=config.retention_days,
+        rollup_retention_days=config.rollup_retention_days,
     )
 
 

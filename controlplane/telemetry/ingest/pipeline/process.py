@@ -58,6 +58,7 @@ def run(
     limits: Limits,
     batches: BatchLimits,
     retention_days: int,
+    rollup_retention_days: int,
 ) -> None:
     """Runs until standard input ends."""
     names = ModelNames(snapshot)
@@ -65,7 +66,7 @@ def run(
     frontier = Frontier(sys.stdin.fileno())
     reporter = Reporter(sys.stdout.fileno(), shard, lambda: worker.pending_traces)
     own = Folder(folder, reporter)
-    store = StoreAdapter(dsn, retention_days)
+    store = StoreAdapter(dsn, retention_days, rollup_retention_days)
 
     def lost(damage: Damage) -> None:
         if shard == 0:  # each shard reads the whole spool

@@ -11,6 +11,7 @@ from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.metrics.batch import Batch as Samples
 from controlplane.telemetry.metrics.sample_columns import sample_tables
 from controlplane.telemetry.store import Store, migrate
+from controlplane.telemetry.store.maintenance.migrate import ROLLUP_DAYS
 from controlplane.telemetry.store.write.withdraw import RequestKey
 
 
@@ -48,12 +49,13 @@ class TraceStore(Protocol):
 class StoreAdapter(Store):
     """The store, with raw trace ids."""
 
-    def __init__(self, dsn: str, retention_days: int) -> None:
+    def __init__(self, dsn: str, retention_days: int, rollup_retention_days: int = ROLLUP_DAYS) -> None:
         super().__init__(dsn)
-        self._address, self._retention_days = dsn, retention_days
+        self._address = dsn
+        self._retention_days, self._rollup_retention_days = retention_days, rollup_retention_days
 
     def prepare(self) -> None:
-        migrate(self._address, self._retention_days)
+        migrate(self._address, self._retention_days, self._rollup_retention_days)
 
     def insert_samples(self, batches: Sequence[Samples]) -> None:
         self.insert_metric_columns(**sample_tables(batches))

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import structlog
 
-from controlplane.config.bounds import MAX_RETENTION_DAYS
+from controlplane.config.bounds import LEAST_ROLLUP_DAYS, MAX_RETENTION_DAYS
 
 from ..client import Connection
 from ..dsn import Dsn
@@ -18,6 +18,9 @@ from ..write.shares import KEPT_H
 
 log = structlog.get_logger(__name__)
 SCHEMA = files("controlplane.telemetry.store.schema")
+ROLLUP_DAYS = 396
+"""Thirteen months: a month can be compared with the same one a year ago."""
+ROLLUP_TABLES = frozenset({"rollups", "rollup_builds", "rollup_touched", "demand"})
 _FILE = re.compile(r"^(\d{4})_(\w+)\.sql$")
 
 _BASE = """
@@ -41,7 +44,7 @@ def migrations(folder: Traversable = SCHEMA) -> list[tuple[int, str, str]]:
     return migrations
 
 
-def render(template: str, dsn: Dsn, retention_days: int) -> list[str]:
+def render(template: str, dsn: Dsn, retention_days: int, rollup_retention_days: int = ROLLUP_DAYS) -> list[str]:
     """The statements of one file for this address; on a cluster, with `ON CLUSTER` and replicated engines.
 
     Files have placeholders in braces, and a line of `;` between statements.
@@ -55,18 +58,23 @@ def render(template: str, dsn: Dsn, retention_days: int) -> list[str]:
         "summing": f"{replicated}SummingMergeTree",
         "half_hour_s": str(HALF_HOUR_S),
         "retention_days": str(retention_days),
+        "rollup_retention_days": str(rollup_retention_days),
         "shares_kept_h": str(KEPT_H),
     }
     return [statement.format(**values).strip() for statement in template.split("\n;\n")]
 
 
-def migrate(dsn: str, retention_days: int = 30) -> list[int]:
+def migrate(dsn: str, retention_days: int = 30, rollup_retention_days: int = ROLLUP_DAYS) -> list[int]:
     """Apply the files that are missing, and return their versions. It is safe to call again, and from several processes at once.
 
     Raises StoreUnavailableError where the store does not answer, StoreError where the database is newer than this code.
     """
-    if not 1 <= retention_days <= MAX_RETENTION_DAYS:
-        raise StoreInputError(f"retention {retention_days} days is out of range; use 1 to {MAX_RETENTION_DAYS}")
+    for what, days, least in (
+        ("retention", retention_days, 1),
+        ("retention of rollups", rollup_retention_days, LEAST_ROLLUP_DAYS),
+    ):
+        if not least <= days <= MAX_RETENTION_DAYS:
+            raise StoreInputError(f"{what} {days} days is out of range; use {least} to {MAX_RETENTION_DAYS}")
     connection = Connection(dsn, database="default")  # the DSN's database may not exist yet
     address = connection.dsn
     try:
@@ -84,40 +92,35 @@ def migrate(dsn: str, retention_days: int = 30) -> list[int]:
         applied = [version for version in files_by_version if version not in done]
         for version in applied:
             name, template = files_by_version[version]
-            for statement in render(template, address, retention_days):
+            for statement in render(template, address, retention_days, rollup_retention_days):
                 connection.command(statement)
             connection.command(
                 f"INSERT INTO {address.database}.schema_versions (version, name) VALUES ({version}, {quote(name)})"
             )
             log.info("store.migrated", version=version, name=name)
-        _set_retention(connection, retention_days)
+        _set_retention(connection, retention_days, rollup_retention_days)
         _set_fsync(connection)
         return applied
     finally:
         connection.close()
 
 
-def _set_retention(connection: Connection, retention_days: int) -> None:
+def _set_retention(connection: Connection, retention_days: int, rollup_retention_days: int) -> None:
     """Change the TTL of tables that have another retention. It applies to old parts when they merge."""
     address = connection.dsn
     tables = connection.rows(
-        "SELECT name, engine_full, extract(engine_full, 'TTL (.+?) \\+ toIntervalDay') FROM system.tables"
+        "SELECT name, extract(engine_full, 'TTL (.+? \\+ toIntervalDay\\(.+?)\\d+\\)+(?: SETTINGS|$)') AS until,"
+        " extract(engine_full, '(\\d+)\\)+(?: SETTINGS|$)'), extract(engine_full, '\\d+(\\)+)(?: SETTINGS|$)') FROM system.tables"
         " WHERE database = {database:String} AND engine_full LIKE '%toIntervalDay(%'",
         {"database": address.database},
     )
-    for table, engine, expression in tables:
-        if f"toIntervalDay({retention_days})" not in engine:
-            [alter] = render(
-                "ALTER TABLE {database}."
-                + table
-                + " {on_cluster} MODIFY TTL "
-                + expression
-                + " + INTERVAL {retention_days} DAY",
-                address,
-                retention_days,
-            )
-            connection.command(alter)
-            log.info("store.retention_changed", table=table, days=retention_days)
+    for table, until, days, closing in tables:
+        wanted = rollup_retention_days if table in ROLLUP_TABLES else retention_days
+        if days != str(wanted):
+            alter = f"ALTER TABLE {{database}}.{table} {{on_cluster}} MODIFY TTL {until}{wanted}{closing}"
+            [statement] = render(alter, address, wanted)
+            connection.command(statement)
+            log.info("store.retention_changed", table=table, days=wanted)
 
 
 def _set_fsync(connection: Connection) -> None:

@@ -1,0 +1,126 @@
+"""The statements that fill rollups and demand.
+
+Each fills [{from_s}, {to_s}) in steps of {step_s}, and gives each stretch of {length_s} in it a build of its own, from {build} on.
+"""
+
+from ..read.where import ANSWERED, CANCELLED, OWN
+from ..write.arrow_columns import PARTS
+
+SUB_BINS = 128
+PART_BINS = 8192
+"""More than there are bins: `part_bins` has part * PART_BINS + bin."""
+BAND_SHIFT = 3
+"""`band_bins` are bins of E2E without so many lowest bits."""
+LONGEST_S = 3600
+"""A request counts as busy for at most so long after its entry, s."""
+DIMENSIONS = ("model", "variant", "pool", "tier", "region", "cache_outcome", "status", "ttft_definition")
+
+_SETTINGS = " SETTINGS do_not_merge_across_partitions_select_final = 1, max_partitions_per_insert_block = 0, max_execution_time = 50"
+_STRETCH = "{build:UInt64} + intDiv(toUInt32(%s) - {from_s:UInt32}, {length_s:UInt32})"
+
+
+def bin_of(value: str) -> str:
+    """The bin of an expression of ns: HdrHistogram's layout (hdrhistogram.org) with 128 bins to an octave, each at most 0.8 % wide.
+
+    log2 may round across a power of two; the bin is the same either way.
+    """
+    exponent = f"greatest(toInt32(floor(log2(bitOr({value}, 1)))) - 7, 0)"
+    return f"toUInt16(bitShiftRight({value}, {exponent}) + {SUB_BINS} * {exponent})"
+
+
+_OF_REQUESTS = {
+    "requests": "countIf(own)",
+    "unmeasured": "countIf(answered AND unmeasured)",
+    "cold_starts": "countIf(own AND cold_start)",
+    "input_tokens": "sumIf(prompt_tokens, own)",
+    "input_known": "countIf(own AND prompt_tokens IS NOT NULL)",
+    "output_tokens": "sumIf(output_tokens, own)",
+    "output_known": "countIf(own AND output_tokens IS NOT NULL)",
+    "cost_usd": "sumIf(cost_usd, own)",
+    "busy_ns": "sum(busy)",
+    "e2e_ns": "sumIf(e2e_ns, own)",
+    "ttft_ns": "sumIf(ttft_ns, own)",
+    "ttft_known": "countIf(own AND ttft_ns IS NOT NULL)",
+    **{column: f"sumIf({column}, own)" for column in PARTS.values()},
+    "newest_ns": "maxIf(end_ns, own)",
+}
+_HISTOGRAMS = {
+    "e2e": "sumMapWithOverflowIf([e2e_bin], [toUInt32(1)], answered)",
+    "ttft": f"sumMapWithOverflowIf([{bin_of('assumeNotNull(ttft_ns)')}], [toUInt32(1)], answered AND ttft_ns IS NOT NULL)",
+    "part": "sumMapWithOverflowIf("
+    f"arrayMap((value, part) -> toUInt16({bin_of('value')} + {PART_BINS} * part), [{', '.join(PARTS.values())}], range({len(PARTS)})),"
+    f" arrayWithConstant({len(PARTS)}, toUInt32(1)), answered)",
+}
+_BANDS = (
+    f"sumMapWithOverflowIf([toUInt16(bitShiftRight(e2e_bin, {BAND_SHIFT}))], {', '.join(f'[{column}]' for column in PARTS.values())},"
+    " answered)"
+)
+_BAND_COLUMNS = tuple(f"band_{part}" for part in PARTS)
+COLUMNS = (
+    "build", "step_s", "start_s", *DIMENSIONS, *_OF_REQUESTS,
+    *(f"{name}_{array}" for name in _HISTOGRAMS for array in ("bins", "counts")), "band_bins", *_BAND_COLUMNS,
+)  # fmt: skip
+_INTO = f"INSERT INTO rollups ({', '.join(COLUMNS)}) SELECT {_STRETCH % 'start'}, {{step_s:UInt32}}, start, {', '.join(DIMENSIONS)}, "
+
+_REQUESTS = (
+    " FROM (SELECT *, number = intDiv(entry_start_ns, {step_ns:UInt64}) AS own, own AND " + ANSWERED + " AS answered,"
+    f" toUInt32(number * {{step_s:UInt32}}) AS start, {bin_of('e2e_ns')} AS e2e_bin,"
+    " toUInt64(least(until_ns, (number + 1) * {step_ns:UInt64}) - greatest(entry_start_ns, number * {step_ns:UInt64})) AS busy FROM ("
+    "SELECT *, end_ns, least(greatest(end_ns, entry_start_ns), entry_start_ns + {longest_ns:UInt64}) AS until_ns,"
+    " arrayJoin(range(intDiv(greatest(entry_start_ns, {from_ns:UInt64}), {step_ns:UInt64}),"
+    " toUInt64(intDiv(least(greatest(until_ns, entry_start_ns + 1), {to_ns:UInt64}) - 1, {step_ns:UInt64}) + 1))) AS number"
+    " FROM requests FINAL WHERE entry_start_ns >= {from_ns:UInt64} - {longest_ns:UInt64} AND entry_start_ns < {to_ns:UInt64}"
+    " AND greatest(end_ns, entry_start_ns + 1) > {from_ns:UInt64}))"
+)
+
+ROLLUPS_OF_REQUESTS = (
+    _INTO
+    + ", ".join(_OF_REQUESTS.values())
+    + ", "
+    + ", ".join(f"{value}.1, {value}.2" for value in _HISTOGRAMS.values())
+    + f", {_BANDS}.1, "
+    + ", ".join(f"arrayMap(ns -> intDiv(ns + 500, 1000), {_BANDS}.{n})" for n in range(2, len(PARTS) + 2))
+    + _REQUESTS
+    + f" GROUP BY start, {', '.join(DIMENSIONS)}"
+    + _SETTINGS
+)
+"""Of requests. `step_ns` is `step_s` and `longest_ns` LONGEST_S in ns."""
+
+_MERGED_BANDS = f"sumMapWithOverflow(band_bins, {', '.join(_BAND_COLUMNS)})"
+ROLLUPS_OF_ROLLUPS = (
+    _INTO
+    + ", ".join(f"{'max' if name == 'newest_ns' else 'sum'}({name})" for name in _OF_REQUESTS)
+    + ", "
+    + ", ".join(f"sumMapWithOverflow({name}_bins, {name}_counts).{n}" for name in _HISTOGRAMS for n in (1, 2))
+    + ", "
+    + ", ".join(f"{_MERGED_BANDS}.{n}" for n in range(1, len(PARTS) + 2))
+    + " FROM (SELECT *, toUInt32(intDiv(start_s, {step_s:UInt32}) * {step_s:UInt32}) AS start FROM rollups"
+    " WHERE step_s = {finer_s:UInt32} AND start_s >= {from_s:UInt32} AND start_s < {to_s:UInt32}"
+    " AND build IN (SELECT build FROM rollup_builds FINAL WHERE kind = 'rollups' AND step_s = {finer_s:UInt32}"
+    " AND start_s >= {from_s:UInt32} AND start_s < {to_s:UInt32}))"
+    + f" GROUP BY start, {', '.join(DIMENSIONS)}"
+    + _SETTINGS
+)
+"""Of the current builds with steps of `finer_s`."""
+
+_DEMAND = {
+    "requests": "count()",
+    "shed": "countIf(status = 'rejected')",
+    "failed": "countIf(status = 'error')",
+    "cancelled": f"countIf({CANCELLED})",
+    "from_cache": f"countIf(NOT {OWN})",
+    "input_tokens": "sum(ifNull(prompt_tokens, 0))",
+    "input_known": "count(prompt_tokens)",
+    "output_tokens": "sum(ifNull(output_tokens, 0))",
+    "output_known": "count(output_tokens)",
+    "cached_input_tokens": f"sumIf(ifNull(prompt_tokens, 0), NOT {OWN})",
+    "cached_output_tokens": f"sumIf(ifNull(output_tokens, 0), NOT {OWN})",
+}
+DEMAND_OF_REQUESTS = (
+    f"INSERT INTO demand (build, start_s, model, tier, region, {', '.join(_DEMAND)})"
+    f" SELECT {_STRETCH % 'start'}, start, model, tier, region, "
+    + ", ".join(_DEMAND.values())
+    + " FROM (SELECT *, toUInt32(intDiv(entry_start_ns, {step_ns:UInt64}) * {step_s:UInt32}) AS start FROM requests FINAL"
+    " WHERE entry_start_ns >= {from_ns:UInt64} AND entry_start_ns < {to_ns:UInt64})"
+    " GROUP BY start, model, tier, region" + _SETTINGS
+)

@@ -1,0 +1,168 @@
+"""Fills rollups and demand from stretches of the ledger that are over. Rows written later cause another build.
+
+A build's rows are written first, and then one row of `rollup_builds`, from which on readers use it: a kill between leaves the build before.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+from ..client import Connection
+from .rollup_sql import DEMAND_OF_REQUESTS, LONGEST_S, ROLLUPS_OF_REQUESTS, ROLLUPS_OF_ROLLUPS
+
+SETTLED_S = 120
+"""How long after its end a stretch is filled, s: late spans arrive before."""
+TOUCHED_S = 300
+"""Written rows are counted by so many seconds (`rollup_touched`)."""
+DAY_S = 86_400
+TOGETHER_S = 3600
+"""Stretches within so long are filled by one statement, s."""
+DEAD_KEPT_S = 3600
+"""How long a replaced build is kept for queries that read it, s."""
+
+Kind = Literal["rollups", "demand"]
+_BUILDS = pa.schema(
+    [
+        ("kind", pa.string()),
+        *((name, pa.uint32()) for name in ("step_s", "start_s")),
+        *((name, pa.uint64()) for name in ("version", "build", "touches")),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tier:
+    """Rows of one step. `length_s` is the length of a stretch, `filled_s` the age up to which it is filled (None: the ledger's)."""
+
+    kind: Kind
+    step_s: int
+    length_s: int
+    filled_s: int | None = None
+    finer: "Tier | None" = None
+
+
+_DEMAND = Tier("demand", 300, 300)
+_MINUTE = Tier("rollups", 60, 300, DAY_S // 2)
+_FIVE = Tier("rollups", 300, 300, 2 * DAY_S, _MINUTE)
+_HOUR = Tier("rollups", 3600, 3600, None, _FIVE)
+_HALF_DAY = Tier("rollups", 43_200, 43_200, None, _HOUR)
+TIERS = (_DEMAND, _MINUTE, _FIVE, _HOUR, _HALF_DAY)
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """What must be built: [start_s, start_s + tier.length_s), into which `touches` rows were written. `build` is the build before, or 0."""
+
+    tier: Tier
+    start_s: int
+    touches: int
+    build: int
+
+    @property
+    def end_s(self) -> int:
+        return self.start_s + self.tier.length_s
+
+
+class RollupFiller(Connection):
+    """Raises StoreUnavailableError or StoreError; the next call starts again. Two processes at once do the work twice, harmlessly."""
+
+    def due_rollups(self, now_ns: int, retention_days: int) -> list[Stretch]:
+        """The stretches to build, the newest first, and the finer tiers of each time before the coarser ones."""
+        now_s = now_ns // 10**9
+        due = [stretch for tier in TIERS for stretch in self._due(tier, now_s, now_s - retention_days * DAY_S)]
+        return sorted(due, key=lambda stretch: (-stretch.start_s, TIERS.index(stretch.tier)))
+
+    def fill_rollups(self, stretches: Sequence[Stretch], now_ns: int) -> int:
+        """Build these, of one tier and within an hour of each other. Returns how many were built: none while finer ones have to be first.
+
+        `touches` were counted before the requests are read, so rows that arrive in between make the build out of date.
+        """
+        tier = stretches[0].tier
+        first_s, end_s = min(one.start_s for one in stretches), max(one.end_s for one in stretches)
+        finer = tier.finer
+        if finer and finer.filled_s is not None and first_s < now_ns // 10**9 - finer.filled_s:
+            finer = None
+        if finer and self._due(finer, now_ns // 10**9, first_s, end_s):
+            return 0
+        build = max(time.time_ns(), *(one.build + len(stretches) for one in stretches))
+        statement = (
+            DEMAND_OF_REQUESTS if tier.kind == "demand" else ROLLUPS_OF_ROLLUPS if finer else ROLLUPS_OF_REQUESTS
+        )
+        self.command(
+            statement,
+            {
+                "from_s": first_s,
+                "to_s": end_s,
+                "from_ns": first_s * 10**9,
+                "to_ns": end_s * 10**9,
+                "build": build,
+                "length_s": tier.length_s,
+                "step_s": tier.step_s,
+                "step_ns": tier.step_s * 10**9,
+                "longest_ns": LONGEST_S * 10**9,
+                "finer_s": finer.step_s if finer else 0,
+            },
+        )
+        builds = [build + (one.start_s - first_s) // tier.length_s for one in stretches]
+        rows = {
+            "kind": [tier.kind] * len(builds),
+            "step_s": [tier.step_s] * len(builds),
+            "start_s": [one.start_s for one in stretches],
+            "version": builds,
+            "build": builds,
+            "touches": [one.touches for one in stretches],
+        }
+        self.insert_arrow("rollup_builds", pa.table(rows, schema=_BUILDS))
+        return len(builds)
+
+    def _due(self, tier: Tier, now_s: int, from_s: int, to_s: int | None = None) -> list[Stretch]:
+        """What is over and written to since its last build, from `from_s` on and before `to_s`."""
+        if tier.filled_s is not None:
+            from_s = max(from_s, now_s - tier.filled_s)
+        to_s = min(now_s - SETTLED_S, now_s if to_s is None else to_s)
+        rows = self.rows(
+            "SELECT start_s, written, version FROM (SELECT toUInt32(intDiv(stretch * {touched_s:UInt32}, {length_s:UInt32})"
+            " * {length_s:UInt32}) AS start_s, sum(touches) AS written FROM rollup_touched"
+            " WHERE stretch >= {first:UInt32} AND stretch < {end:UInt32} GROUP BY start_s) AS touched"
+            " LEFT JOIN (SELECT start_s, version, touches FROM rollup_builds FINAL"
+            " WHERE kind = {kind:String} AND step_s = {step_s:UInt32}) AS built USING start_s WHERE touches != written",
+            {
+                "touched_s": TOUCHED_S,
+                "length_s": tier.length_s,
+                "first": -(-from_s // tier.length_s) * tier.length_s // TOUCHED_S,
+                "end": to_s // tier.length_s * tier.length_s // TOUCHED_S,
+                "kind": tier.kind,
+                "step_s": tier.step_s,
+            },
+        )
+        return [Stretch(tier, start_s, touches, build) for start_s, touches, build in rows]
+
+    def drop_dead_builds(self) -> None:
+        """Drop the rows of builds that were replaced or never finished, once no query can be reading them."""
+        old_ns = time.time_ns() - DEAD_KEPT_S * 10**9
+        for table in ("rollups", "demand"):
+            dead = f"build < {old_ns} AND build NOT IN (SELECT build FROM rollup_builds FINAL WHERE kind = '{table}')"
+            [(count,)] = self.rows(f"SELECT count() FROM {table} WHERE {dead}")
+            if count:
+                self.command(f"DELETE FROM {table} WHERE {dead}")
+
+
+def together(stretches: Sequence[Stretch]) -> Iterator[list[Stretch]]:
+    """Runs of stretches that one statement can fill: of one tier, one after the other, within an hour.
+
+    They keep the order of `due_rollups`.
+    """
+    by_tier: dict[tuple[int, Tier], list[Stretch]] = {}
+    for one in stretches:
+        by_tier.setdefault((one.start_s // max(TOGETHER_S, one.tier.length_s), one.tier), []).append(one)
+    for several in by_tier.values():
+        run: list[Stretch] = []
+        for one in sorted(several, key=lambda one: one.start_s):
+            if run and run[-1].end_s != one.start_s:
+                yield run
+                run = []
+            run.append(one)
+        yield run
