@@ -9,6 +9,7 @@ from pathlib import Path
 from deploy.local.process import ROOT
 
 PACKAGES = ("controlplane", "inference", "forecasting", "deploy")
+PAGES, TEMPLATES = "controlplane/dashboard", "templates"
 
 PARTS_OF_NAMES = {
     "told": "notified, or what is passed on",
@@ -37,6 +38,8 @@ PARTS_OF_NAMES = {
 WHOLE_NAMES = {"one": "what it is", "found": "what was found", "life": "actions", "held": "inhibited"}
 """Names that no variable, argument, attribute, function or module has."""
 
+_TAG = re.compile(r"\{% (?:for (?P<loop>[\w, ]+?) in |(?:with|include) (?P<given>[^%]*))")
+_GIVEN = re.compile(r"(\w+)=")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
@@ -71,6 +74,23 @@ def names_in(source: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, name
 
 
+def context_keys(source: str) -> Iterator[tuple[int, str]]:
+    """The keys of every dict that the source writes out: those of pages are what templates read."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Dict):
+            for key in node.keys:
+                if isinstance(key, ast.Constant) and isinstance(key.value, str) and key.value.isidentifier():
+                    yield key.lineno, key.value
+
+
+def template_variables(source: str) -> Iterator[tuple[int, str]]:
+    """Every variable that the template defines, with its line."""
+    for number, line in enumerate(source.splitlines(), 1):
+        for tag in _TAG.finditer(line):
+            for name in re.findall(r"\w+", tag["loop"] or "") + _GIVEN.findall(tag["given"] or ""):
+                yield number, name
+
+
 def faults(folders: tuple[str, ...] = PACKAGES) -> list[str]:
     lines = []
     for folder in folders:
@@ -90,7 +110,25 @@ def test_every_name_is_one_of_the_field() -> None:
     assert faults() == []
 
 
-def test_a_banned_name_is_seen_wherever_it_is_defined(tmp_path: Path) -> None:
+def test_every_name_of_a_template_is_too() -> None:
+    readers = [(PAGES, "*.py", context_keys), (TEMPLATES, "*.html", template_variables)]
+    lines = [
+        f"{path.relative_to(ROOT)}:{line}: {fault}"
+        for folder, pattern, read in readers
+        for path in sorted((ROOT / folder).rglob(pattern))
+        for line, name in read(path.read_text())
+        for fault in faults_of(name)
+    ]
+    assert lines == []
+
+
+def test_a_banned_name_is_seen_in_a_template_and_in_its_context() -> None:
+    template = '{% for one, found in told.items %}{% include "_row.html" with told=one %}{% with asked=1 %}'
+    assert [name for _, name in template_variables(template)] == ["one", "found", "told", "asked"]
+    assert [name for _, name in context_keys('{"found": 1, "not a name": 2, **{"one": 3}}')] == ["found", "one"]
+
+
+def test_a_banned_name_is_seen_wherever_wherever_it_is_defined(tmp_path: Path) -> None:
     source = "class AskedOnce:\n    def telling(self, one):\n        self.gone = [found for found in one]\n"
     seen = [name for _, name in names_in(source) for _ in faults_of(name)]
     assert sorted(seen) == ["AskedOnce", "found", "gone", "one", "telling"]

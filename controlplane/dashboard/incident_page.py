@@ -145,7 +145,7 @@ def detail(incident: Incident) -> dict[str, Any]:
         "budget": page_text.budget(incident.burning),
         "resolves": facts.resolves,
         "since": page_text.since_text(attribution),
-        "found": attribution,
+        "attribution": attribution,
         "stages": stages(attribution),
         "bar": bar(attribution),
         "segments": [segment(item, incident.scope, attribution) for item in attribution.get("segments") or []],

@@ -40,9 +40,9 @@ def test_g_and_a_letter_go_to_a_page(page: Page) -> None:
 def test_ctrl_k_finds_a_model(page: Page, shoot: Shoot) -> None:
     page.goto("/")
     page.keyboard.press("Control+k")
-    expect(page.locator("#quick-found a").first).to_be_visible()
+    expect(page.locator("#quick-matches a").first).to_be_visible()
     page.locator("#quick-text").fill("large model")
-    expect(page.locator("#quick-found a")).to_have_count(1)
+    expect(page.locator("#quick-matches a")).to_have_count(1)
     shoot("quick")
     page.keyboard.press("Enter")
     page.wait_for_url("**/latency?**model=chat-large**")

@@ -65,7 +65,7 @@ def rows(listed_rows: list[Delivery], now: Any) -> list[dict[str, Any]]:
     incidents = dict(Incident.objects.filter(notice_key__in=keys).values_list("notice_key", "pk"))
     return [
         {
-            "one": delivery,
+            "delivery": delivery,
             "look": LOOKS[delivery.state],
             "summary": delivery.notice.get("summary", ""),
             "incident": incidents.get(delivery.key),

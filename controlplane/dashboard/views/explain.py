@@ -72,7 +72,7 @@ def explain_context(
         "of_region": slow.region is not None,
         "whole_href": links.latency(question, **view),
         "requests_href": links.requests(_during(question, region).with_filter("status", "ok"), **_bounds(region)),
-        "found": explanation,
+        "explanation": explanation,
         "slower": explanation.difference_ns >= 0,
         "difference_ns": round(abs(explanation.difference_ns)),
         "stages": [stage for stage in explanation.stages[:MOST_STAGES] if stage.share >= LEAST_SHARE],
@@ -106,7 +106,7 @@ def which(slow: Slow, region: Region) -> str:
 def finding(question: Question, difference: Finding, view: Mapping[str, str]) -> dict[str, Any]:
     """A finding with its link."""
     return {
-        "found": difference,
+        "finding": difference,
         "name": NAMES.get(difference.dimension, difference.dimension),
         "value": difference.value or "unknown",
         "href": _filtered(question, difference.dimension, difference.value, view),

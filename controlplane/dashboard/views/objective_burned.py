@@ -47,11 +47,11 @@ def objective_burned(request: HttpRequest, slug: str) -> HttpResponse:
             }
             for name in OVER
         ],
-        "promise": words.indicator(objective.indicator),
+        "indicator": words.indicator(objective.indicator),
     }
     if judged is not None:
         context |= burned(shown, judged, over)
-    return render(request, "dashboard/_objective_burned.html", context | {"told": judged is not None})
+    return render(request, "dashboard/_objective_burned.html", context | {"is_known": judged is not None})
 
 
 def burned(shown: ObjectiveStatus, judged: Cut, over: str) -> dict[str, Any]:

@@ -119,7 +119,6 @@ def form_context(request: HttpRequest, saved: StoredObjective | None, time_range
     changed = differing(saved, given)
     return {
         "saved": saved,
-        "asked": time_range,
         "hidden": [
             *([("saved", saved.slug)] if saved else []),
             *own,

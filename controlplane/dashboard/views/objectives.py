@@ -72,12 +72,12 @@ def objective(request: HttpRequest, slug: str) -> HttpResponse:
     defined = _objective(stored)
     context: dict[str, Any] = {
         **_fresh(),
-        "one": row(shown),
+        "shown": row(shown),
         "others": [row(status) for status in statuses]
         if len(statuses) > 1 or (stored.split_by and not shown.is_empty)
         else [],
         "objective": defined,
-        "promise": words.summary(defined) if defined else "",
+        "summary": words.summary(defined) if defined else "",
         "verdicts": rates(shown),
         "document": shown.document,
         "revisions": stored.revisions.all()[:12],
@@ -101,7 +101,7 @@ def row(status: ObjectiveStatus) -> dict[str, Any]:
     left = status.budget_left
     fastest = next(iter(status.document.get("verdicts", ())), None)
     return {
-        "told": status,
+        "status": status,
         "id": status.key,
         "href": f"{reverse('objective', args=[status.row.slug])}"
         + (f"?{query_string([('of', status.key)])}" if status.row.split_by else ""),
@@ -113,7 +113,6 @@ def row(status: ObjectiveStatus) -> dict[str, Any]:
         "why": status.why or (words.no_requests(objective) if status.is_empty and objective else ""),
         "history": _history(status),
         "target": PAGE.target(status.row.target),
-        "promise": words.summary(objective) if objective else "",
         "sli": status.document.get("sli"),
         "left": left,
         "spent": PAGE.times(1 - left) if left is not None and left < -0.05 else "",

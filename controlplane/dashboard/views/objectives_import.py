@@ -70,7 +70,7 @@ def sent(request: HttpRequest) -> tuple[str, str]:
 
 def result_context(result: Applied, text: str) -> dict[str, Any]:
     return {
-        "found": result,
+        "result": result,
         "documents": len(result.linted.documents),
         "counted": report.counted(result.problems),
         "sentence": report.sentence(result.steps, result.done),

@@ -43,7 +43,7 @@ def signals(request: HttpRequest) -> HttpResponse:
         "signal": signal,
         "filters_too": is_fragment(request) and not is_refresh(request),
         "plotly": vendor.plotly(),
-        "found": [] if signal.metric else metrics.metrics(signal.text),
+        "metrics": [] if signal.metric else metrics.metrics(signal.text),
     }
     if signal.metric:
         newest = metrics.newest(signal)
@@ -191,7 +191,7 @@ def exemplar_context(drawn: Drawn | None, linked: ExemplarsFound) -> dict[str, A
         "exemplar_names": names,
         "exemplars": [
             {
-                "found": each,
+                "exemplar": each,
                 "labels": [each.info.labels.get(name, "") for name in names],
                 "value": measurement(each.value, measured_unit(each.info)),
                 "href": links.trace(each.trace_id),

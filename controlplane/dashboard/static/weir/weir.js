@@ -84,7 +84,7 @@
     if (input) { input.value = ""; input.focus(); htmx.trigger(input, "weir:open"); }
   }
   byId("quick").addEventListener("keydown", (event) => {
-    const links = [...byId("quick-found").querySelectorAll("a")];
+    const links = [...byId("quick-matches").querySelectorAll("a")];
     const current = links.findIndex((link) => link.getAttribute("aria-selected") === "true");
     if (event.key === "Enter" && links.length) { event.preventDefault(); links[Math.max(0, current)].click(); }
     if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
