@@ -11,11 +11,12 @@ MOST_LINES = 400
 MOST_MODULES = 20
 MOST_LOOSE_MODULES = 7
 LONGEST_LIST_OF_A_CONTRACT = 10
+MOST_COLUMNS_OF_TEMPLATES = 160
 
 
-def files() -> list[PurePath]:
+def files(pattern: str = "*.py") -> list[PurePath]:
     listed = subprocess.run(
-        ("git", "ls-files", "--cached", "--others", "--exclude-standard", "*.py"),
+        ("git", "ls-files", "--cached", "--others", "--exclude-standard", pattern),
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -29,6 +30,17 @@ def test_no_file_is_too_long() -> None:
         str(path): len((ROOT / path).read_text().splitlines()) for path in files() if "migrations" not in path.parts
     }
     assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
+
+
+def test_no_line_of_a_template_is_too_long() -> None:
+    templates = [path for path in files("*.html") + files("*.svg") if "templates" in path.parts]
+    assert templates
+    assert [
+        f"{path}:{number}: {len(line)} columns"
+        for path in templates
+        for number, line in enumerate((ROOT / path).read_text().splitlines(), 1)
+        if len(line) > MOST_COLUMNS_OF_TEMPLATES
+    ] == []
 
 
 def test_no_folder_has_too_many_modules() -> None:
