@@ -16,7 +16,7 @@ from deploy.local.ports import free_port
 from deploy.local.process import ROOT, Command, Managed
 from deploy.local.redis import Redis, redis
 from tests.support.start import Start
-from tests.support.wait import becomes
+from tests.support.wait import eventually
 
 CELERY = (sys.executable, "-m", "celery", "-A", "controlplane.celery", "worker")
 TOKEN = "a-token-of-ours"
@@ -81,7 +81,7 @@ def running(migrated: Path, tmp_path_factory: pytest.TempPathFactory, start_once
 
 def test_the_worker_shows_how_its_tasks_went_to_those_who_know_the_token(running: Running) -> None:
     done = 'weir_worker_tasks_total{state="success",task="controlplane.fleet.tasks.heartbeat"}'
-    assert becomes(lambda: done in running.metrics(TOKEN)[1])
+    eventually(lambda: done in running.metrics(TOKEN)[1])
     assert running.metrics("another")[0] == 401
     assert running.metrics(TOKEN, "application/openmetrics-text")[1].endswith("# EOF\n")
 
@@ -89,18 +89,18 @@ def test_the_worker_shows_how_its_tasks_went_to_those_who_know_the_token(running
 def test_the_worker_observes_beats_and_survives_its_broker(running: Running) -> None:
     home, worker = running.home, running.worker
     expected = {"gateway": "down", "redis": "up", "telemetry": "down", "worker": "up"}
-    assert becomes(lambda: states(home) == expected), (states(home), worker.log_tail())
+    eventually(lambda: states(home) == expected, lambda: (states(home), worker.log_tail()))
     running.redis.kill()
-    assert becomes(lambda: states(home)["redis"] == "down")
+    eventually(lambda: states(home)["redis"] == "down")
     assert worker.alive
-    assert becomes(lambda: "broker.lost" in log(worker))
+    eventually(lambda: "broker.lost" in log(worker))
     running.redis.start().wait_ready()
-    assert becomes(lambda: states(home)["redis"] == "up")
-    assert becomes(lambda: "broker.reconnected" in log(worker))
+    eventually(lambda: states(home)["redis"] == "up")
+    eventually(lambda: "broker.reconnected" in log(worker))
     with closing(sqlite3.connect(home / "weir.sqlite3")) as database:
         database.execute("DELETE FROM fleet_observation WHERE component = 'worker'")
         database.commit()
-    assert becomes(lambda: "worker" in states(home)), worker.log_tail()
+    eventually(lambda: "worker" in states(home), worker.log_tail)
     worker.stop()
     assert worker.exit_code == 0
     written = log(worker)
@@ -127,11 +127,11 @@ def test_of_two_workers_one_sends_the_schedule_and_the_other_takes_over_when_it_
             return 0
         return int(next(line for line in beat.read_text().splitlines() if line.startswith("PPid")).split()[1])
 
-    assert becomes(lambda: leading() in workers)
+    eventually(lambda: leading() in workers)
     killed = leading()
     workers[killed].kill()
-    assert becomes(lambda: leading() in workers.keys() - {killed})
+    eventually(lambda: leading() in workers.keys() - {killed})
     with closing(sqlite3.connect(home / "weir.sqlite3")) as database:
         database.execute("DELETE FROM fleet_observation WHERE component = 'worker'")
         database.commit()
-    assert becomes(lambda: "worker" in states(home))
+    eventually(lambda: "worker" in states(home))

@@ -19,10 +19,10 @@ from tests.support.gateway.process import (
     gateway_command,
     serves,
     small_only,
-    within,
 )
 from tests.support.gateway.triton_double import StartDouble, TritonDouble
 from tests.support.start import Start
+from tests.support.wait import eventually
 
 _versions = itertools.count(1000, 1000)  # of `serve`: far from those that tests choose
 
@@ -90,9 +90,9 @@ def serve(plain_gateway: Gateway) -> Serve:
     """
 
     def begin(snapshot: Snapshot) -> Gateway:
-        within(10, plain_gateway.idle)
+        eventually(plain_gateway.idle)
         plain_gateway.obey(msgspec.structs.replace(snapshot, version=next(_versions)))
-        within(10, lambda: serves(plain_gateway.port))
+        eventually(lambda: serves(plain_gateway.port))
         return plain_gateway
 
     return begin

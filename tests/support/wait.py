@@ -1,21 +1,41 @@
 """Waits for something that other processes bring about."""
 
+import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
 
-WITHIN_S = 60.0
+WITHIN_S = 120.0
+"""Nothing takes as long, unless the machine is busy with other tests. A test of the time itself gives its own."""
+SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.05
+
+What = str | Callable[[], object]
+"""What is waited for, for the message of a test that fails; or a function that says why it may not have come."""
 
 
-def becomes(holds: Callable[[], bool], within_s: float = WITHIN_S) -> bool:
-    """Whether `holds()` is true at some time within `within_s`; returns as soon as it is."""
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
+def eventually(holds: Callable[[], bool], what: What = "", within_s: float = WITHIN_S) -> None:
+    """Returns once `holds()` is true. Fails the test where it is not within `within_s`."""
+    for pause_s in _pauses(holds, what, within_s):
         if holds():
-            return True
-        time.sleep(0.1)
-    return False
+            return
+        time.sleep(pause_s)
 
 
-def eventually(holds: Callable[[], bool], within_s: float = WITHIN_S) -> None:
-    """Returns once `holds()` is true. Fails the test when it is not within `within_s`."""
-    assert becomes(holds, within_s), f"it did not come about within {within_s:g} s"
+async def eventually_async(
+    holds: Callable[[], bool | Awaitable[bool]], what: What = "", within_s: float = WITHIN_S
+) -> None:
+    """`eventually`, for a test that has work of its own on the event loop."""
+    for pause_s in _pauses(holds, what, within_s):
+        answer = holds()
+        if answer if isinstance(answer, bool) else await answer:
+            return
+        await asyncio.sleep(pause_s)
+
+
+def _pauses(holds: object, what: What, within_s: float) -> Iterator[float]:
+    """How long to wait before each next look. Fails after the look that follows the end of `within_s`."""
+    until, pause_s, is_last = time.monotonic() + within_s, SHORTEST_PAUSE_S, False
+    while not is_last:
+        is_last = time.monotonic() >= until
+        yield pause_s
+        pause_s = min(pause_s * 1.5, LONGEST_PAUSE_S)
+    raise AssertionError(f"not within {within_s:g} s: {(what() if callable(what) else what) or holds}")

@@ -21,7 +21,8 @@ from controlplane.telemetry.ledger import LedgerRow, close
 from controlplane.telemetry.store import Store
 from tests.support.telemetry.embedded_store import dsn_of, store_process
 from tests.support.telemetry.otlp_payloads import MS, pair, spans_in
-from tests.support.telemetry.process import Run, Running, eventually
+from tests.support.telemetry.process import Run, Running
+from tests.support.wait import eventually
 
 KILLS = int(os.environ.get("WEIR_KILLS", "4"))
 SEED = int(os.environ.get("WEIR_KILL_SEED", time.time_ns() % 10**6))
@@ -129,7 +130,7 @@ def test_each_request_is_one_row_whoever_got_its_spans(run: Run, dsn: str) -> No
                     victim.kill_child("ingest.pipeline")
     for telemetry in processes:
         telemetry.ready()
-        eventually(lambda telemetry=telemetry: telemetry.metric("weir_ingest_behind_seconds") == 0, "worked off", 120)  # type: ignore[misc]
+        eventually(lambda telemetry=telemetry: telemetry.metric("weir_ingest_behind_seconds") == 0, "worked off")
     store = Store(dsn)
     try:
         expected = {trace.id.hex(): trace.row() for trace in traces}

@@ -15,7 +15,8 @@ import pytest
 from controlplane.telemetry.core.spans import ROW_SPANS
 from controlplane.telemetry.ingest.spool import checkpoint
 from tests.support.telemetry.otlp_payloads import MS, request
-from tests.support.telemetry.process import Run, Running, eventually, has_row, running
+from tests.support.telemetry.process import Run, Running, has_row, running
+from tests.support.wait import eventually
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,9 @@ import random
 import time
 
 from controlplane.telemetry.core.query_types import Window
-from tests.support.telemetry.process import Run, Running, eventually
+from tests.support.telemetry.process import Run, Running
 from tests.support.telemetry.sender import SPANS_OF_A_TRACE, Sender
+from tests.support.wait import eventually
 
 KILLS = int(os.environ.get("WEIR_KILLS", "4"))
 SEED = int(os.environ.get("WEIR_KILL_SEED", time.time_ns() % 10**6))
@@ -58,4 +59,4 @@ def work_off(telemetry: Running) -> None:
 
     while not done():
         left = telemetry.metric("weir_spool_bytes")
-        eventually(lambda: done() or telemetry.metric("weir_spool_bytes") < left, "the spool is worked off", 60)  # noqa: B023
+        eventually(lambda: done() or telemetry.metric("weir_spool_bytes") < left, "the spool is worked off")  # noqa: B023

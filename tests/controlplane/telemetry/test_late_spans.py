@@ -13,7 +13,8 @@ from controlplane.telemetry.ledger import LedgerRow
 from inference.core.snapshot import Model, Pool, Route, Snapshot
 from inference.policy import snapshot_file
 from tests.support.telemetry.otlp_payloads import MS, pair, request
-from tests.support.telemetry.process import Running, eventually, running
+from tests.support.telemetry.process import Running, running
+from tests.support.wait import eventually
 
 
 def span(

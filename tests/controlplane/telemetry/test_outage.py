@@ -23,8 +23,9 @@ from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
 from deploy.local.ports import free_port
 from tests.support.telemetry.embedded_store import dsn_of, store_process
-from tests.support.telemetry.process import Run, Running, eventually
+from tests.support.telemetry.process import Run, Running
 from tests.support.telemetry.sender import SPANS_OF_A_TRACE, Sender
+from tests.support.wait import eventually
 
 OUTAGE_S = float(os.environ.get("WEIR_OUTAGE_S", "0"))
 Server = tuple[str, "subprocess.Popen[str]"]
@@ -98,10 +99,10 @@ def test_nothing_is_lost_or_doubled_and_everybody_says_so(
             dsn, process = server()
         else:
             process.send_signal(signal.SIGCONT)
-        eventually(lambda: telemetry.readiness()["store"] == "ok", "it says that the store is back", 120)
+        eventually(lambda: telemetry.readiness()["store"] == "ok", "it says that the store is back", within_s=120)
     finally:
         sender.end()
-    eventually(lambda: telemetry.metric("weir_ingest_behind_seconds") == 0, "the spool is worked off", 180)
+    eventually(lambda: telemetry.metric("weir_ingest_behind_seconds") == 0, "the spool is worked off", within_s=180)
     observe_once()
     assert "the store does not answer" not in dashboard.get("/").content.decode().lower()
     all_there_once(Store(dsn), sender, began)

@@ -12,7 +12,8 @@ import pytest
 
 from controlplane.telemetry.core.query_types import Window
 from tests.support.telemetry.otlp_payloads import request
-from tests.support.telemetry.process import Run, Running, eventually, has_row, trace_of
+from tests.support.telemetry.process import Run, Running, has_row, trace_of
+from tests.support.wait import eventually
 
 
 def test_it_ends_in_order_and_leaves_no_process(run: Run) -> None:

@@ -10,7 +10,8 @@ from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
 from tests.support.telemetry.embedded_store import dsn_of, store_process
 from tests.support.telemetry.otlp_payloads import request
-from tests.support.telemetry.process import Run, eventually
+from tests.support.telemetry.process import Run
+from tests.support.wait import eventually
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from deploy.local.process import Managed
 from deploy.local.triton import Triton, load, triton
 from tests.support.gateway.triton_client import Stream, ask
 from tests.support.start import Start
+from tests.support.wait import eventually
 
 PATIENCE_S = 20.0
 EXPORT_S = 5.0  # Triton sends its spans every 0.2 s
@@ -30,15 +31,6 @@ def metric(server: Triton, name: str, model: str) -> float:
     return sum(
         float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"{name}{{") and f'model="{model}"' in line
     )
-
-
-def eventually(server: Triton, name: str, model: str, value: float) -> bool:
-    deadline = time.monotonic() + PATIENCE_S
-    while metric(server, name, model) != value:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 @pytest.fixture(scope="module")
@@ -100,8 +92,8 @@ def test_computing_stops_when_the_client_cancels(slow: Triton, prompt_tokens: in
             1
         )  # Triton shows nothing of a prefill under way, which takes half a minute here: give it a moment to begin
     stream.cancel()
-    assert eventually(slow, "weir_model_cancelled_total", SMALL, stopped + 1)
-    assert eventually(slow, "weir_model_active_sequences", SMALL, 0)
+    eventually(lambda: metric(slow, "weir_model_cancelled_total", SMALL) == stopped + 1)
+    eventually(lambda: metric(slow, "weir_model_active_sequences", SMALL) == 0)
 
 
 def test_the_queue_serves_a_premium_request_before_those_that_came_earlier(own_triton: tuple[Triton, Managed]) -> None:

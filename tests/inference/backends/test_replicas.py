@@ -19,9 +19,9 @@ from tests.support.gateway.process import (
     a_snapshot,
     unique,
     with_timeouts,
-    within_async,
 )
 from tests.support.gateway.triton_double import StartDouble, TritonDouble
+from tests.support.wait import eventually_async
 
 
 async def ask(gateway: Gateway, model: str = SMALL, key: str = "", trace_id: str = "") -> str:
@@ -42,7 +42,7 @@ async def all_ready(gateway: Gateway, number: int) -> None:
     def ready() -> bool:
         return all(pool["ready"] == number for pool in gateway.ready()["pools"].values())
 
-    await within_async(10, lambda: asyncio.to_thread(ready))
+    await eventually_async(lambda: asyncio.to_thread(ready))
 
 
 async def test_calls_over_the_servers_limit_wait_for_one_to_end(
@@ -53,10 +53,10 @@ async def test_calls_over_the_servers_limit_wait_for_one_to_end(
     double.gate.clear()
     ids = [secrets.token_hex(16) for _ in range(6)]
     answers = [asyncio.ensure_future(ask(gateway, trace_id=trace_id)) for trace_id in ids]
-    await within_async(
-        5, lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_replica_in_flight", pool=SMALL) == 6)
+    await eventually_async(
+        lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_replica_in_flight", pool=SMALL) == 6)
     )
-    await within_async(5, lambda: double.at_once == 2)
+    await eventually_async(lambda: double.at_once == 2)
     double.gate.set()
     assert await asyncio.gather(*answers) == ["onetwo"] * 6
     assert double.most_at_once <= 2
@@ -77,14 +77,13 @@ async def test_the_higher_tier_waits_less_for_the_servers_limit(serve: Serve, st
     gateway = await begin(serve, double)
     double.gate.clear()
     answers = [asyncio.ensure_future(ask(gateway))]
-    await within_async(5, lambda: double.at_once == 1)
+    await eventually_async(lambda: double.at_once == 1)
     for number, key in enumerate(("", "", OTHER_KEY), 2):
         answers.append(asyncio.ensure_future(ask(gateway, key=key)))
-        await within_async(
-            5,
+        await eventually_async(
             lambda: asyncio.to_thread(
                 lambda: gateway.metric("weir_gateway_replica_in_flight", pool=SMALL) == number  # noqa: B023
-            ),
+            )
         )
     double.gate.set()
     await asyncio.gather(*answers)
@@ -99,7 +98,7 @@ async def test_waiting_for_the_servers_limit_has_a_timeout(
     await asyncio.to_thread(gateway.obey, with_timeouts(a_snapshot(double.address), queue_ms=100))
     double.gate.clear()
     first = asyncio.ensure_future(ask(gateway))
-    await within_async(5, lambda: double.at_once == 1)
+    await eventually_async(lambda: double.at_once == 1)
     with pytest.raises(openai.InternalServerError) as caught:
         await ask(gateway)
     assert (caught.value.status_code, caught.value.code, caught.value.param) == (504, "stage_timeout", "queue")
@@ -115,7 +114,7 @@ async def test_a_replica_at_its_limit_leaves_the_request_to_another(serve: Serve
     for double in (narrow, wide):
         double.gate.clear()
     answers = [asyncio.ensure_future(ask(gateway)) for _ in range(8)]
-    await within_async(5, lambda: narrow.at_once + wide.at_once == 8)
+    await eventually_async(lambda: narrow.at_once + wide.at_once == 8)
     for double in (narrow, wide):
         double.gate.set()
     await asyncio.gather(*answers)
@@ -129,9 +128,9 @@ async def test_one_slow_probe_does_not_take_a_replica_out(
     gateway = await begin(start_gateway, double, probe_timeout_ms="300")
     double.silent.add("chat_small")
     before = double.probed["chat_small"]
-    await within_async(5, lambda: double.probed["chat_small"] == before + 2)  # so the first was not answered in time
+    await eventually_async(lambda: double.probed["chat_small"] == before + 2)  # so the first was not answered in time
     double.silent.clear()
-    await within_async(5, lambda: double.probed["chat_small"] >= before + 4)
+    await eventually_async(lambda: double.probed["chat_small"] >= before + 4)
     assert await ask(gateway) == "onetwo"
     assert "replica.went_down" not in gateway.log.read_text()
 
@@ -144,11 +143,11 @@ async def test_a_model_whose_probes_hang_harms_no_other_on_its_server(
     gateway = await begin(start_gateway, double, probe_timeout_ms="200", probe_interval_ms="2000")
     double.gate.clear()
     under_way = asyncio.ensure_future(ask(gateway, LARGE))
-    await within_async(5, lambda: double.at_once == 1)
+    await eventually_async(lambda: double.at_once == 1)
     double.silent.add("chat_small")
-    await within_async(10, lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] == 0))
+    await eventually_async(lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] == 0))
     before = double.probed["chat_small"]
-    await within_async(10, lambda: double.probed["chat_small"] >= before + 4)
+    await eventually_async(lambda: double.probed["chat_small"] >= before + 4)
     assert gateway.ready()["pools"][LARGE]["ready"] == 1
     double.gate.set()
     assert await under_way == "onetwo", "the connection they share was kept"

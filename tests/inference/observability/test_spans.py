@@ -33,8 +33,8 @@ from tests.support.gateway.process import (
     small_only,
     unique,
     with_timeouts,
-    within_async,
 )
+from tests.support.wait import eventually_async
 
 MISS = ["gateway.receive", "cache.lookup", "tokenizer.encode", "admission.wait", "model.infer", "gateway.respond"]
 HIT = ["gateway.receive", "cache.lookup", "gateway.respond"]
@@ -143,7 +143,7 @@ async def test_a_request_that_was_left_is_cancelled_where_it_was(gateway: Gatewa
     task = asyncio.ensure_future(
         ask(gateway, unique(), {"traceparent": f"00-{trace_id}-{'1' * 16}-01"}, max_tokens=300, temperature=1)
     )
-    await within_async(5, lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_replica_in_flight") == 1))
+    await eventually_async(lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_replica_in_flight") == 1))
     task.cancel()
     root, stages = parts(await receiver.trace(trace_id, 5))
     assert root.attributes["weir.status"] == "cancelled"
@@ -174,7 +174,7 @@ async def test_an_attempt_that_failed_is_a_span_of_its_own_replica(
     """One replica hangs and then dies with a request in it, which the other one answers."""
     doomed, process = own_triton
     gateway = start_gateway(a_snapshot(session_triton.grpc, doomed.grpc), otlp=receiver.url)
-    await within_async(10, lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] == 2))
+    await eventually_async(lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] == 2))
     os.killpg(process.pid, signal.SIGSTOP)
     try:
         ids = [secrets.token_hex(16) for _ in range(2)]

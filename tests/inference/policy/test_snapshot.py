@@ -26,9 +26,8 @@ from tests.support.gateway.process import (
     with_model,
     with_pool,
     with_timeouts,
-    within,
-    within_async,
 )
+from tests.support.wait import eventually, eventually_async
 
 
 def ask(gateway: Gateway, model: str = SMALL, key: str = KEY) -> int:
@@ -42,7 +41,7 @@ def test_without_a_snapshot_it_runs_but_is_not_ready(start_gateway: StartGateway
     assert gateway.get("/readyz", key="")[0] == 503
     assert ask(gateway) == 503
     snapshot_file.write(gateway.snapshot_path, snapshot)
-    within(10, lambda: gateway.get("/readyz", key="")[0] == 200)
+    eventually(lambda: gateway.get("/readyz", key="")[0] == 200)
     assert ask(gateway) == 200
 
 
@@ -60,10 +59,7 @@ def test_a_new_snapshot_is_obeyed_and_a_bad_one_is_not(start_gateway: StartGatew
     )
     for number, raw in enumerate(bad, 1):
         gateway.snapshot_path.write_bytes(raw)
-        within(
-            5,
-            lambda: gateway.metric("weir_gateway_policy_refused_total", key="carols-key") >= number,  # noqa: B023
-        )
+        eventually(lambda: gateway.metric("weir_gateway_policy_refused_total", key="carols-key") >= number)  # noqa: B023
         assert ask(gateway, key="carols-key") == 200
         assert gateway.ready()["policy_version"] == 2
         assert gateway.ready()["policy_error"]
@@ -112,11 +108,13 @@ async def test_a_request_that_has_chosen_its_pool_is_served_there_whatever_is_sw
     server, process = own_redis
     first = with_timeouts(a_snapshot(session_triton.grpc), cache_ms=30_000)
     gateway = start_gateway(first, redis_url=server.url)
-    await within_async(5, lambda: gateway.ready()["cache"] == "up")
+    await eventually_async(lambda: gateway.ready()["cache"] == "up")
     os.killpg(process.pid, signal.SIGSTOP)
     try:
         status = asyncio.ensure_future(asyncio.to_thread(ask, gateway))
-        await within_async(5, lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_requests_in_flight") == 1))
+        await eventually_async(
+            lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_requests_in_flight") == 1)
+        )
         other = msgspec.structs.replace(first, version=first.version + 1)
         await asyncio.to_thread(gateway.obey, other)
         lost = a_snapshot(f"127.0.0.1:{free_port()}", version=other.version + 1)
@@ -136,7 +134,7 @@ async def test_a_request_finishes_on_the_snapshot_it_began_on(
     slow_gateway.obey(msgspec.structs.replace(before, version=20, pools=(one_place,)))
     create = slow_gateway.client().chat.completions.create
     served, waiting = (asyncio.ensure_future(create(model=SMALL, messages=unique(), max_tokens=3)) for _ in range(2))
-    await within_async(5, lambda: asyncio.to_thread(lambda: slow_gateway.metric("weir_gateway_pool_waiting") == 1))
+    await eventually_async(lambda: asyncio.to_thread(lambda: slow_gateway.metric("weir_gateway_pool_waiting") == 1))
     after = msgspec.structs.replace(a_snapshot(session_triton.grpc), version=21)
     after = msgspec.structs.replace(after, models=after.models[1:], pools=after.pools[1:])
     await asyncio.to_thread(slow_gateway.obey, after)

@@ -9,7 +9,8 @@ import pytest
 from deploy.local.process import Managed
 from deploy.local.redis import Redis
 from inference.core.snapshot import CacheRule, Snapshot
-from tests.support.gateway.process import KEY, OTHER_KEY, SMALL, Gateway, StartGateway, unique, with_model, within_async
+from tests.support.gateway.process import KEY, OTHER_KEY, SMALL, Gateway, StartGateway, unique, with_model
+from tests.support.wait import eventually_async
 
 
 async def ask(gateway: Gateway, key: str = KEY, **options: Any) -> tuple[str, str]:
@@ -89,12 +90,12 @@ async def test_it_serves_without_redis_and_takes_it_up_again(
     server, process = own_redis
     gateway = start_gateway(snapshot, redis_url=server.url)
     messages = unique()
-    await within_async(5, lambda: gateway.ready()["cache"] == "up")
+    await eventually_async(lambda: gateway.ready()["cache"] == "up")
     assert (await ask(gateway, messages=messages))[0] == "miss"
     process.kill()
     assert (await ask(gateway, messages=messages))[0] == "skipped"
     process.start().wait_ready()
-    await within_async(5, lambda: gateway.ready()["cache"] == "up")
+    await eventually_async(lambda: gateway.ready()["cache"] == "up")
     assert (await ask(gateway, messages=messages))[0] == "miss"
     assert (await ask(gateway, messages=messages))[0] == "hit"
 
@@ -104,7 +105,7 @@ async def test_a_redis_that_hangs_is_given_up_and_taken_up_again(
 ) -> None:
     server, process = own_redis
     gateway = start_gateway(snapshot, redis_url=server.url)
-    await within_async(5, lambda: gateway.ready()["cache"] == "up")
+    await eventually_async(lambda: gateway.ready()["cache"] == "up")
     os.killpg(process.pid, signal.SIGSTOP)
     try:
 
@@ -112,10 +113,10 @@ async def test_a_redis_that_hangs_is_given_up_and_taken_up_again(
             assert (await ask(gateway, messages=unique()))[0] == "skipped"
             return bool(gateway.ready()["cache"] == "down")
 
-        await within_async(10, given_up)
+        await eventually_async(given_up)
     finally:
         os.killpg(process.pid, signal.SIGCONT)
-    await within_async(5, lambda: gateway.ready()["cache"] == "up")
+    await eventually_async(lambda: gateway.ready()["cache"] == "up")
 
 
 async def test_a_wrong_password_is_a_cache_that_is_down(

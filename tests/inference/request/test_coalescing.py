@@ -6,7 +6,8 @@ from collections import Counter
 from typing import Any
 
 from inference.core.snapshot import CacheRule, Snapshot
-from tests.support.gateway.process import LARGE, SMALL, Gateway, StartGateway, unique, with_model, within_async
+from tests.support.gateway.process import LARGE, SMALL, Gateway, StartGateway, unique, with_model
+from tests.support.wait import eventually_async
 
 
 async def text(gateway: Gateway, messages: Any, stream: bool, model: str = SMALL) -> str:
@@ -28,8 +29,8 @@ async def ended(gateway: Gateway) -> Counter[str]:
 
 
 async def in_flight(gateway: Gateway, number: int) -> None:
-    await within_async(
-        10, lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_requests_in_flight") == number)
+    await eventually_async(
+        lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_requests_in_flight") == number)
     )
 
 
@@ -58,7 +59,7 @@ async def test_the_inference_ends_with_the_last_to_leave(slow_gateway: Gateway) 
     assert slow_gateway.metric("weir_gateway_replica_in_flight") == 1
     for task in tasks:
         task.cancel()
-    await within_async(5, lambda: asyncio.to_thread(slow_gateway.idle))
+    await eventually_async(lambda: asyncio.to_thread(slow_gateway.idle))
     assert await ended(slow_gateway) - before == {"cancelled skipped": 1, "cancelled coalesced": 2}
 
 

@@ -11,19 +11,10 @@ import pytest
 from deploy.local.ports import LOOPBACK
 from deploy.local.triton import Triton
 from inference.core.snapshot import Snapshot
-from tests.support.gateway.process import (
-    KEY,
-    SMALL,
-    Gateway,
-    StartGateway,
-    small_only,
-    unique,
-    with_pool,
-    within,
-    within_async,
-)
+from tests.support.gateway.process import KEY, SMALL, Gateway, StartGateway, small_only, unique, with_pool
 from tests.support.gateway.sockets import send
 from tests.support.gateway.triton_client import triton_metric
+from tests.support.wait import eventually, eventually_async
 
 SOON_S = 1.0  # the aim is 100 ms; this also allows for reading the metrics pages on a busy machine
 
@@ -36,7 +27,7 @@ def stopping(triton: Triton, number: int) -> Callable[[], bool]:
 
 def at_the_model(gateway: Gateway) -> None:
     """Wait until the request is computed. Triton does not show a prefill, so this waits a moment longer."""
-    within(10, lambda: gateway.metric("weir_gateway_replica_in_flight") == 1)
+    eventually(lambda: gateway.metric("weir_gateway_replica_in_flight") == 1)
     time.sleep(0.2)
 
 
@@ -49,8 +40,8 @@ def test_before_the_first_token(slow_gateway: Gateway, slow_triton: Triton, stre
     connection = send(slow_gateway, SMALL, stream=stream)
     at_the_model(slow_gateway)
     connection.close()
-    within(SOON_S, stopped, patience=1)
-    within(SOON_S, slow_gateway.idle, patience=1)
+    eventually(stopped, within_s=SOON_S)
+    eventually(slow_gateway.idle, within_s=SOON_S)
     assert slow_gateway.metric("weir_gateway_requests_total", status="cancelled", error_stage="model") == cancelled + 1
 
 
@@ -59,24 +50,24 @@ def test_mid_stream(slow_gateway: Gateway, slow_triton: Triton) -> None:
     connection = send(slow_gateway, SMALL, stream=True)
     assert b"data: " in connection.recv(65536)
     connection.close()
-    within(SOON_S, stopped, patience=1)
-    within(SOON_S, slow_gateway.idle, patience=1)
+    eventually(stopped, within_s=SOON_S)
+    eventually(slow_gateway.idle, within_s=SOON_S)
 
 
 def test_while_queued_in_the_gateway(slow_gateway: Gateway, slow_triton: Triton) -> None:
     stopped = stopping(slow_triton, 1)
     slow_gateway.obey(with_pool(small_only(slow_triton), SMALL, max_concurrency=1))
     first = send(slow_gateway, SMALL, stream=True)
-    within(10, lambda: slow_gateway.metric("weir_gateway_pool_in_flight", pool=SMALL) == 1)
+    eventually(lambda: slow_gateway.metric("weir_gateway_pool_in_flight", pool=SMALL) == 1)
     second = send(slow_gateway, SMALL, stream=True)
-    within(10, lambda: slow_gateway.metric("weir_gateway_pool_waiting", pool=SMALL) == 1)
+    eventually(lambda: slow_gateway.metric("weir_gateway_pool_waiting", pool=SMALL) == 1)
     second.close()
-    within(SOON_S, lambda: slow_gateway.metric("weir_gateway_pool_waiting", pool=SMALL) == 0, patience=1)
+    eventually(lambda: slow_gateway.metric("weir_gateway_pool_waiting", pool=SMALL) == 0, within_s=SOON_S)
     assert slow_gateway.metric("weir_gateway_requests_total", status="cancelled", error_stage="queue") == 1
     assert b"data: " in first.recv(65536)  # the one in front never noticed
     first.close()
-    within(SOON_S, stopped, patience=1)
-    within(SOON_S, slow_gateway.idle, patience=1)
+    eventually(stopped, within_s=SOON_S)
+    eventually(slow_gateway.idle, within_s=SOON_S)
     slow_gateway.obey(msgspec.structs.replace(small_only(slow_triton), version=3))
 
 
@@ -88,16 +79,16 @@ def test_while_queued_in_triton(slow_gateway: Gateway, slow_triton: Triton) -> N
     for connection in computed[:5]:  # not all of them: the last may find no room for a whole batch
         assert b"data: " in connection.recv(65536)
     queued = [send(slow_gateway, SMALL, stream=True) for _ in range(24)]
-    within(10, lambda: slow_gateway.metric("weir_gateway_replica_in_flight") == 40)
-    within(10, lambda: pending() > 0)
+    eventually(lambda: slow_gateway.metric("weir_gateway_replica_in_flight") == 40)
+    eventually(lambda: pending() > 0)
     for connection in queued:
         connection.close()
-    within(SOON_S, lambda: slow_gateway.metric("weir_gateway_replica_in_flight") == 16, patience=1)
+    eventually(lambda: slow_gateway.metric("weir_gateway_replica_in_flight") == 16, within_s=SOON_S)
     for connection in computed:
         connection.close()
-    within(SOON_S, slow_gateway.idle, patience=1)
-    within(10, lambda: pending() == 0)
-    within(10, lambda: triton_metric(slow_triton, "weir_model_active_sequences", "chat_small") == 0)
+    eventually(slow_gateway.idle, within_s=SOON_S)
+    eventually(lambda: pending() == 0)
+    eventually(lambda: triton_metric(slow_triton, "weir_model_active_sequences", "chat_small") == 0)
 
 
 async def test_a_thousand_aborts_leave_nothing_in_flight(
@@ -122,8 +113,8 @@ async def test_a_thousand_aborts_leave_nothing_in_flight(
 
     for start in range(0, 1000, 50):
         await asyncio.gather(*(abort(number) for number in range(start, start + 50)))
-    await within_async(10, lambda: asyncio.to_thread(gateway.idle))
+    await eventually_async(lambda: asyncio.to_thread(gateway.idle))
     assert gateway.metric("weir_gateway_requests_total", status="cancelled") > 500
-    await within_async(10, lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] > 0))
+    await eventually_async(lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] > 0))
     answer = await gateway.client().chat.completions.create(model=SMALL, messages=unique(), max_tokens=2)
     assert answer.choices[0].message.content

@@ -25,8 +25,8 @@ from tests.support.gateway.process import (
     with_fresh_tenants,
     with_pool,
     with_timeouts,
-    within_async,
 )
+from tests.support.wait import eventually_async
 
 
 async def collect(gateway: Gateway, **options: Any) -> str:
@@ -70,7 +70,7 @@ async def test_a_stage_over_its_timeout_is_named(serve: Serve, tune: Tune, strea
     narrow = with_pool(with_timeouts(a_snapshot(triton.grpc), queue_ms=20), SMALL, max_concurrency=1)
     gateway.obey(with_pool(narrow, SMALL))
     first = asyncio.ensure_future(collect(gateway))
-    await within_async(5, lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_pool_in_flight") == 1))
+    await eventually_async(lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_pool_in_flight") == 1))
     with pytest.raises(openai.InternalServerError) as queued:
         await gateway.client().chat.completions.create(model=SMALL, messages=unique(), stream=stream)
     assert (queued.value.code, queued.value.param) == ("stage_timeout", "queue")
@@ -85,7 +85,7 @@ async def test_the_clients_own_deadline_is_answered_before_it_passes(serve: Serv
         assert (caught.value.status_code, caught.value.code) == (504, "deadline_exceeded")
         assert caught.value.param == "model"
         assert caught.value.response.headers["x-should-retry"] == "false"
-    await within_async(5, lambda: asyncio.to_thread(gateway.idle))
+    await eventually_async(lambda: asyncio.to_thread(gateway.idle))
 
 
 async def test_a_silent_stream_is_kept_alive(start_gateway: StartGateway, tune: Tune) -> None:
@@ -101,7 +101,7 @@ async def test_a_full_queue_says_when_to_come_back(slow_gateway: Gateway, slow_t
     usual = small_only(slow_triton)
     slow_gateway.obey(with_pool(msgspec.structs.replace(usual, version=10), SMALL, max_concurrency=1, max_queue=1))
     tasks = [asyncio.ensure_future(collect(slow_gateway, max_tokens=4)) for _ in range(2)]
-    await within_async(5, lambda: asyncio.to_thread(lambda: slow_gateway.metric("weir_gateway_pool_waiting") == 1))
+    await eventually_async(lambda: asyncio.to_thread(lambda: slow_gateway.metric("weir_gateway_pool_waiting") == 1))
     with pytest.raises(openai.RateLimitError) as caught:
         await slow_gateway.client().chat.completions.create(model=SMALL, messages=unique())
     assert caught.value.code == "queue_full"
@@ -142,11 +142,11 @@ async def test_killing_redis_under_load_fails_nobody(
     users = [asyncio.ensure_future(user()) for _ in range(8)]
     for _ in range(2):
         before = answered
-        await within_async(20, lambda: answered > before + 20)  # noqa: B023
+        await eventually_async(lambda: answered > before + 20)  # noqa: B023
         await asyncio.to_thread(process.kill)
-        await within_async(20, lambda: answered > before + 60)  # noqa: B023
+        await eventually_async(lambda: answered > before + 60)  # noqa: B023
         await asyncio.to_thread(lambda: process.start().wait_ready())
-        await within_async(5, lambda: asyncio.to_thread(lambda: gateway.ready()["cache"] == "up"))
+        await eventually_async(lambda: asyncio.to_thread(lambda: gateway.ready()["cache"] == "up"))
     stop.set()
     await asyncio.gather(*users)  # raises the error of any of them
     assert gateway.metric("weir_gateway_requests_total", cache="skipped") > 0
@@ -157,7 +157,7 @@ async def test_killing_a_triton_under_load_fails_only_what_it_was_answering(
 ) -> None:
     doomed, process = own_triton
     gateway = start_gateway(a_snapshot(session_triton.grpc, doomed.grpc))
-    await within_async(10, lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] == 2))
+    await eventually_async(lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] == 2))
     stop = asyncio.Event()
     answered, begun_before_kill, failed = 0, 0, []
     killed = asyncio.Event()
@@ -173,20 +173,20 @@ async def test_killing_a_triton_under_load_fails_only_what_it_was_answering(
                 failed.append((late, error.code))
 
     users = [asyncio.ensure_future(user()) for _ in range(8)]
-    await within_async(20, lambda: answered > 20)
+    await eventually_async(lambda: answered > 20)
     await asyncio.to_thread(process.kill)
     killed.set()
     mark = answered
-    await within_async(20, lambda: answered > mark + 40)
+    await eventually_async(lambda: answered > mark + 40)
     assert gateway.ready()["pools"][SMALL]["ready"] == 1
     assert [code for late, code in failed if late] == []
     assert {code for _, code in failed} <= {"service_unavailable"}
     assert len(failed) <= 8
     await asyncio.to_thread(lambda: process.start().wait_ready())
-    await within_async(20, lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] == 2))
+    await eventually_async(lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] == 2))
     mark = len(failed)
     before = answered
-    await within_async(20, lambda: answered > before + 20)
+    await eventually_async(lambda: answered > before + 20)
     stop.set()
     await asyncio.gather(*users)
     assert len(failed) == mark
@@ -205,13 +205,13 @@ async def test_with_every_replica_down_it_says_when_to_come_back(
         assert (caught.value.status_code, caught.value.code) == (503, "service_unavailable")
         assert caught.value.response.headers["retry-after"] == "1"
     # The process stays in its balancer, and the body reports that no replica is up.
-    await within_async(
-        5, lambda: asyncio.to_thread(lambda: not any(p["ready"] for p in gateway.ready()["pools"].values()))
+    await eventually_async(
+        lambda: asyncio.to_thread(lambda: not any(p["ready"] for p in gateway.ready()["pools"].values()))
     )
     status, text = gateway.get("/readyz", key="")
     assert (status, json.loads(text)["status"]) == (200, "ready")
     assert json.loads(text)["degraded"] == f"no replica is up in pool {LARGE}, {SMALL}"
     assert gateway.metric("weir_gateway_pool_replicas_up", pool=SMALL) == 0
     await asyncio.to_thread(lambda: process.start().wait_ready())
-    await within_async(10, lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] == 1))
+    await eventually_async(lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] == 1))
     assert await collect(gateway, max_tokens=2)

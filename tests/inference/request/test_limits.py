@@ -20,9 +20,9 @@ from tests.support.gateway.process import (
     with_model,
     with_pool,
     with_timeouts,
-    within_async,
 )
 from tests.support.gateway.triton_double import StartDouble, TritonDouble
+from tests.support.wait import eventually_async
 
 
 def ask(gateway: Gateway, key: str = KEY, messages: Any = None, **options: Any) -> asyncio.Task[Any]:
@@ -61,10 +61,10 @@ async def test_tokens_are_charged_whichever_way_a_request_ends(
     double.mute = mute
     double.error = grpc.StatusCode.INTERNAL if way == "error" else None
     request = ask(gateway, timeout=0.3 if way == "deadline" else 60)
-    await within_async(5, lambda: double.inferences.total() == 1)
+    await eventually_async(lambda: double.inferences.total() == 1)
     if way == "disconnect":
         request.cancel()
-        await within_async(5, lambda: asyncio.to_thread(gateway.idle))
+        await eventually_async(lambda: asyncio.to_thread(gateway.idle))
     else:
         with pytest.raises(openai.InternalServerError):
             await request
@@ -78,7 +78,7 @@ async def test_the_prompt_is_charged_when_it_is_admitted(serve: Serve, start_dou
     double.gate.clear()
     double.mute = True
     request = ask(gateway)
-    await within_async(5, lambda: double.at_once == 1)
+    await eventually_async(lambda: double.at_once == 1)
     assert await tokens_are_used_up(gateway)
     double.gate.set()
     assert (await request).usage.completion_tokens == 2
@@ -90,7 +90,7 @@ async def test_a_request_that_was_never_admitted_is_free(serve: Serve, start_dou
     gateway = await asyncio.to_thread(serve, policy)
     double.gate.clear()
     first = ask(gateway, OTHER_KEY)
-    await within_async(5, lambda: double.at_once == 1)
+    await eventually_async(lambda: double.at_once == 1)
     with pytest.raises(openai.RateLimitError) as full:
         await ask(gateway)
     assert full.value.code == "queue_full"
@@ -109,10 +109,9 @@ async def test_a_better_tier_takes_the_place_of_a_worse_one_in_a_full_queue(
     double.gate.clear()
     begun = [ask(gateway)]
     for number in range(3):
-        await within_async(5, lambda: double.at_once == 1)
-        await within_async(
-            5,
-            lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_pool_waiting") == min(number, 2)),  # noqa: B023
+        await eventually_async(lambda: double.at_once == 1)
+        await eventually_async(
+            lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_pool_waiting") == min(number, 2))  # noqa: B023
         )
         if number < 2:
             begun.append(ask(gateway))
@@ -136,13 +135,12 @@ async def test_a_better_tier_does_not_wait_with_a_worse_one_with_the_same_questi
     gateway = await asyncio.to_thread(serve, with_model(policy, SMALL, cache=CacheRule("always", scope="all")))
     double.gate.clear()
     first, messages = ask(gateway), unique()
-    await within_async(5, lambda: double.at_once == 1)
+    await eventually_async(lambda: double.at_once == 1)
     others = []
     for number, key in enumerate((KEY, OTHER_KEY, KEY), 2):
         others.append(ask(gateway, key, messages))
-        await within_async(
-            5,
-            lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_requests_in_flight") == number),  # noqa: B023
+        await eventually_async(
+            lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_requests_in_flight") == number)  # noqa: B023
         )
     assert gateway.metric("weir_gateway_pool_waiting") == 2, "the last joins the better of the two"
     double.gate.set()

@@ -12,18 +12,9 @@ from deploy.local.ports import LOOPBACK
 from inference.config import ConfigError, load
 from inference.core.snapshot import Snapshot
 from tests.support.gateway.balancer import Balancer
-from tests.support.gateway.process import (
-    KEY,
-    LARGE,
-    SMALL,
-    Gateway,
-    StartGateway,
-    gateway_command,
-    unique,
-    within,
-    within_async,
-)
+from tests.support.gateway.process import KEY, LARGE, SMALL, Gateway, StartGateway, gateway_command, unique
 from tests.support.start import Start
+from tests.support.wait import eventually, eventually_async
 
 ASK = json.dumps({"model": SMALL, "messages": unique(), "max_tokens": 2})
 
@@ -40,12 +31,12 @@ def test_it_reports_draining_before_it_stops_listening(start_gateway: StartGatew
     old = http.client.HTTPConnection(LOOPBACK, gateway.port, timeout=20)
     assert ask(old).getheader("connection") is None
     gateway.process.terminate()
-    within(2, lambda: gateway.get("/readyz", key="")[0] == 503)  # over a new connection each time
+    eventually(lambda: gateway.get("/readyz", key="")[0] == 503)  # over a new connection each time
     assert gateway.ready()["reason"] == "draining"
     for connection in (old, http.client.HTTPConnection(LOOPBACK, gateway.port, timeout=20)):
         response = ask(connection)
         assert (response.status, response.getheader("connection")) == (200, "close")
-    within(5, lambda: gateway.process.exit_code == 0)
+    eventually(lambda: gateway.process.exit_code == 0)
     with pytest.raises(OSError):
         socket.create_connection((LOOPBACK, gateway.port), timeout=1)
 
@@ -62,20 +53,20 @@ def test_an_answer_that_is_read_slowly_is_not_cut(start_gateway: StartGateway, s
         )
         connection.sendall((head + body).encode())
         received = connection.recv(100)
-        within(30, lambda: gateway.metric("weir_gateway_replica_in_flight") == 0)  # answered, and not read yet
+        eventually(lambda: gateway.metric("weir_gateway_replica_in_flight") == 0)  # answered, and not read yet
         gateway.process.terminate()
         while data := connection.recv(4096):
             received += data
     assert received.endswith(b"data: [DONE]\n\n\r\n0\r\n\r\n")
-    within(10, lambda: gateway.process.exit_code == 0)
+    eventually(lambda: gateway.process.exit_code == 0)
 
 
 def test_a_second_signal_ends_it_at_once(start_gateway: StartGateway, snapshot: Snapshot) -> None:
     gateway = start_gateway(snapshot, lame_duck_ms="20000", drain_timeout_ms="3000")
     gateway.process.terminate()
-    within(5, lambda: gateway.get("/readyz", key="")[0] == 503)
+    eventually(lambda: gateway.get("/readyz", key="")[0] == 503)
     gateway.process.terminate()
-    within(10, lambda: gateway.process.exit_code == 0)
+    eventually(lambda: gateway.process.exit_code == 0)
 
 
 @pytest.mark.parametrize("variable", ["WEIR_LAME_DUCK_MS", "WEIR_DRAIN_TIMEOUT_MS"])
@@ -96,7 +87,7 @@ async def test_a_rolling_restart_fails_nobody(start: Start, snapshot: Snapshot, 
         process = start(command)
         gateways.append(Gateway(port, path, process, Path(str(process.log))))
     balancer = await Balancer(*(gateway.port for gateway in gateways)).start()
-    await within_async(5, lambda: all(balancer.ready.values()))
+    await eventually_async(lambda: all(balancer.ready.values()))
     stop = asyncio.Event()
     answered = 0
 
@@ -118,14 +109,14 @@ async def test_a_rolling_restart_fails_nobody(start: Start, snapshot: Snapshot, 
     users = [asyncio.ensure_future(user(number)) for number in range(8)]
     for gateway in gateways:
         mark = answered
-        await within_async(20, lambda: answered > mark + 20)  # noqa: B023
+        await eventually_async(lambda: answered > mark + 20)  # noqa: B023
         gateway.process.terminate()
-        await within_async(30, lambda: gateway.process.exit_code == 0)  # noqa: B023
+        await eventually_async(lambda: gateway.process.exit_code == 0)  # noqa: B023
         assert not balancer.ready[gateway.port]
         mark = answered
-        await within_async(20, lambda: answered > mark + 20)  # noqa: B023  (by the other)
+        await eventually_async(lambda: answered > mark + 20)  # noqa: B023  (by the other)
         await asyncio.to_thread(lambda: gateway.process.start().wait_ready())  # noqa: B023
-        await within_async(5, lambda: balancer.ready[gateway.port])  # noqa: B023
+        await eventually_async(lambda: balancer.ready[gateway.port])  # noqa: B023
     stop.set()
     await asyncio.gather(*users)  # raises the error of any of them
     await balancer.stop()

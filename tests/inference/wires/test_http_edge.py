@@ -9,8 +9,9 @@ import pytest
 
 from deploy.local.ports import LOOPBACK
 from inference.core.snapshot import Snapshot
-from tests.support.gateway.process import Gateway, StartGateway, within
+from tests.support.gateway.process import Gateway, StartGateway
 from tests.support.gateway.sockets import AUTH, question, request, speak
+from tests.support.wait import eventually
 
 
 def test_a_request_may_come_byte_by_byte(gateway: Gateway) -> None:
@@ -122,7 +123,7 @@ def test_it_ends_after_the_requests_in_flight(start_gateway: StartGateway, snaps
 
     client = threading.Thread(target=ask)
     client.start()
-    within(5, lambda: gateway.metric("weir_gateway_replica_in_flight") == 1)
+    eventually(lambda: gateway.metric("weir_gateway_replica_in_flight") == 1)
     gateway.process.stop()
     client.join()
     assert answers[0][0] == 200

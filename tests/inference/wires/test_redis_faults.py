@@ -14,8 +14,8 @@ from deploy.local.process import Managed
 from deploy.local.redis import Redis, redis
 from inference.request.cache import Cache, StoredAnswer
 from inference.wires.redis import RedisConnection
-from tests.support.gateway.process import within_async
 from tests.support.start import Start
+from tests.support.wait import eventually_async
 
 ANSWER = StoredAnswer("one", "stop", 1, 1)
 
@@ -68,7 +68,7 @@ async def forwarder(own_redis: tuple[Redis, Managed]) -> AsyncIterator[Forwarder
 async def connection(forwarder: Forwarder) -> AsyncIterator[RedisConnection]:
     here = RedisConnection(forwarder.url)
     here.start()
-    await within_async(5, lambda: here.up)
+    await eventually_async(lambda: here.up)
     yield here
     await here.close()
 
@@ -111,7 +111,7 @@ async def test_a_redis_that_hangs_is_given_up_after_a_second(
         assert asyncio.get_running_loop().time() - began_s >= 1
     finally:
         os.killpg(process.pid, signal.SIGCONT)
-    await within_async(5, lambda: connection.up)
+    await eventually_async(lambda: connection.up)
 
 
 async def test_after_a_failover_it_writes_to_the_new_master(
@@ -126,8 +126,8 @@ async def test_after_a_failover_it_writes_to_the_new_master(
     assert await cache.put(key, ANSWER, 60)
     await connection.send(b"REPLICAOF", LOOPBACK, free_port())
     assert not await cache.put(key, ANSWER, 60)
-    await within_async(5, lambda: forwarder.connections == 2)
-    await within_async(5, lambda: connection.up)
+    await eventually_async(lambda: forwarder.connections == 2)
+    await eventually_async(lambda: connection.up)
     assert (await cache.get(key, 5)).answer == ANSWER, "it still reads"
     began_s, writes = asyncio.get_running_loop().time(), [await cache.put(key, ANSWER, 60) for _ in range(20)]
     assert not any(writes)
@@ -139,5 +139,5 @@ async def test_after_a_failover_it_writes_to_the_new_master(
     async def written() -> bool:
         return await cache.put(key, ANSWER, 60)
 
-    await within_async(10, written)
+    await eventually_async(written)
     assert (await cache.get(key, 5)).answer == ANSWER

@@ -32,7 +32,7 @@ def running(folder: Path, stand_in: PagerDuty, **env: str) -> Iterator[Run]:
     try:
         run.start()
         as_owner(run, f"set_up({stand_in.url!r})")
-        eventually(lambda: bool(run.get("latency?from=now-5m&to=now")["requests"]), PATIENCE_S * 3)
+        eventually(lambda: bool(run.get("latency?from=now-5m&to=now")["requests"]), within_s=PATIENCE_S * 3)
         time.sleep(GOOD_S)
         yield run
     finally:

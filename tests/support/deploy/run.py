@@ -46,7 +46,7 @@ class Run:
 
     def said(self, text: str, timeout_s: float = PATIENCE_S) -> str:
         """All of its output, once `text` is in it."""
-        eventually(lambda: text in self.output.read_text() or self.launcher.poll() is not None, timeout_s)
+        eventually(lambda: text in self.output.read_text() or self.launcher.poll() is not None, within_s=timeout_s)
         output = self.output.read_text()
         assert text in output, output
         return output

@@ -1,6 +1,5 @@
 """A gateway as a user runs it, `python -m inference`, and a receiver for its spans."""
 
-import asyncio
 import http.client
 import json
 import os
@@ -8,9 +7,8 @@ import secrets
 import signal
 import ssl
 import sys
-import time
 import urllib.request
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,6 +26,7 @@ from deploy.local.triton import Triton
 from inference.core import snapshot as policy
 from inference.core.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier
 from inference.policy import snapshot_file
+from tests.support.wait import eventually, eventually_async
 
 KEY, OTHER_KEY = "weir-test-alice", "weir-test-bob"
 SMALL, LARGE = "chat-small", "chat-large"
@@ -137,7 +136,7 @@ class Gateway:
     def obey(self, snapshot: Snapshot) -> None:
         """Write a snapshot, and wait until the gateway follows it."""
         snapshot_file.write(self.snapshot_path, snapshot)
-        within(5, lambda: self.ready()["policy_version"] == snapshot.version)
+        eventually(lambda: self.ready()["policy_version"] == snapshot.version)
 
     def ready(self) -> dict[str, Any]:
         body: dict[str, Any] = json.loads(self.get("/readyz", key="")[1])
@@ -176,35 +175,10 @@ def gateway_command(
     return Command("gateway", (sys.executable, "-m", "inference"), ready, env=env), port, path
 
 
-PATIENCE = 6
-"""Waits may take so many times as long, because the machine may be busy with other tests."""
-
-
 def serves(port: int) -> bool:
     """Whether the gateway there is ready, and some replica of some pool is up. Raises OSError."""
     with urllib.request.urlopen(f"http://{LOOPBACK}:{port}/readyz", timeout=1) as response:
         return any(pool["ready"] for pool in json.load(response)["pools"].values())
-
-
-def within(seconds: float, condition: Callable[[], bool], patience: float = PATIENCE) -> None:
-    """Wait until `condition` holds, for things that happen in another process. Where the time itself is tested, `patience`
-    is 1.
-    """
-    until = time.monotonic() + seconds * patience
-    while not condition():
-        assert time.monotonic() < until, f"{condition} did not hold within {seconds * patience} s"
-        time.sleep(0.01)
-
-
-async def within_async(seconds: float, condition: Callable[[], bool | Awaitable[bool]]) -> None:
-    """`within`, for a test that has work of its own on the event loop."""
-    until = time.monotonic() + seconds * PATIENCE
-    while True:
-        answer = condition()
-        if answer if isinstance(answer, bool) else await answer:
-            return
-        assert time.monotonic() < until, f"{condition} did not hold within {seconds * PATIENCE} s"
-        await asyncio.sleep(0.01)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +231,7 @@ class Receiver:
             here = [span for span in self.spans if span.trace_id == trace_id]
             return len(here) >= spans and any("weir.request" in span.attributes for span in here)
 
-        await within_async(seconds, complete)
+        await eventually_async(complete)
         return [span for span in self.spans if span.trace_id == trace_id]
 
     async def _take(self, request: web.Request) -> web.Response:

@@ -2,8 +2,9 @@
 
 from controlplane.telemetry.core.metric_types import SampleSeries
 from controlplane.telemetry.core.query_types import Window
+from tests.support.wait import eventually
 
-from .process import Running, eventually
+from .process import Running
 
 ALL = Window(0, 2**62)
 

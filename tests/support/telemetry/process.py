@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ import psutil
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from controlplane.telemetry.store import Store, access
+from tests.support.wait import eventually
 
 PATIENCE_S = 60.0  # chDB alone takes ten seconds to load on a busy machine
 
@@ -160,14 +160,6 @@ def request(
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.read(), dict(error.headers)
-
-
-def eventually(holds: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
-    """Wait until `holds()` is true. Fails with `what` where it is not within `patience_s`."""
-    end = time.monotonic() + patience_s
-    while not holds():
-        assert time.monotonic() < end, f"not within {patience_s:g} s: {what}"
-        time.sleep(0.05)
 
 
 Run = Callable[..., Running]

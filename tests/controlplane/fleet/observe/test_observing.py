@@ -17,8 +17,9 @@ from controlplane.management.bootstrap import bootstrap
 from deploy.local.ports import free_port, free_ports
 from deploy.local.process import Command, http_ok
 from deploy.local.triton import Triton
-from tests.support.gateway.process import serves, within
+from tests.support.gateway.process import serves
 from tests.support.start import Start
+from tests.support.wait import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -87,8 +88,8 @@ def test_a_real_gateway_and_receiver_tell_everything_that_is_asked_of_them(
     settings.CONFIG = settings.CONFIG.model_copy(
         update={"redis_url": redis_url, "gateway_url": f"http://127.0.0.1:{gateway}", "otlp_http_port": http}
     )
-    within(5, lambda: serves(gateway))
-    within(60, lambda: works_off_nothing(http))
+    eventually(lambda: serves(gateway))
+    eventually(lambda: works_off_nothing(http), within_s=360)
     observe_once()
     seen = {one.component: one for one in Observation.objects.all()}
     assert (seen["gateway"].state, seen["gateway"].error) == ("up", "")

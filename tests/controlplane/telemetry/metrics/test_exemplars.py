@@ -28,8 +28,9 @@ from controlplane.telemetry.metrics.scrape.targets import FILE
 from controlplane.telemetry.store.read.exemplars import StoredExemplar
 from tests.support.telemetry.metric_payloads import counter, request, send
 from tests.support.telemetry.metric_reading import ALL, series, stored
-from tests.support.telemetry.process import Run, Running, eventually
+from tests.support.telemetry.process import Run, Running
 from tests.support.telemetry.remote_write import NOW_MS, V1, V2, one, two, write
+from tests.support.wait import eventually
 
 NOW_NS = time.time_ns()
 DAY_NS = 86_400 * 10**9

@@ -14,7 +14,8 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Gauge, NumberDataPoint
 from controlplane.telemetry.metrics.core.stale import stale
 from tests.support.telemetry.metric_payloads import DELTA, NOW_NS, S, counter, request, send
 from tests.support.telemetry.metric_reading import series, stored
-from tests.support.telemetry.process import Run, Running, eventually
+from tests.support.telemetry.process import Run, Running
+from tests.support.wait import eventually
 
 ILL_BOUND = {"bucket_counts": [1], "explicit_bounds": [1, 2], "time_unix_nano": NOW_NS}
 ILL_LABELLED = {

@@ -11,7 +11,8 @@ from typing import Any
 from controlplane.telemetry.metrics.scrape.targets import FILE
 from deploy.local.ports import free_port
 from deploy.local.process import ROOT, Command, Managed
-from tests.support.telemetry.process import Run, eventually, request
+from tests.support.telemetry.process import Run, request
+from tests.support.wait import eventually
 
 TRACE, CALLER = "ab" * 16, "cd" * 8
 

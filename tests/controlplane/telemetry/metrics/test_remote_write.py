@@ -21,8 +21,9 @@ from controlplane.telemetry.store import Store
 from deploy.local.ports import free_port
 from tests.support import need
 from tests.support.telemetry.metric_reading import ALL, series, stored
-from tests.support.telemetry.process import Run, Running, eventually
+from tests.support.telemetry.process import Run, Running
 from tests.support.telemetry.remote_write import NOW_MS, V1, V2, one, two, write
+from tests.support.wait import eventually
 
 
 def test_version_1_is_204_and_samples_may_come_late_and_twice(telemetry: Running) -> None:

@@ -21,7 +21,8 @@ from controlplane.telemetry.metrics.scrape.targets import FILE
 from deploy.local.ports import free_port
 from deploy.local.triton import Triton
 from tests.support.telemetry.metric_reading import ALL, series, stored
-from tests.support.telemetry.process import Run, Running, eventually
+from tests.support.telemetry.process import Run, Running
+from tests.support.wait import eventually
 
 
 class Exposer:

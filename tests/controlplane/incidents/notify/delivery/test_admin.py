@@ -16,7 +16,7 @@ from controlplane.incidents.notify.delivery.send.resend import send
 from tests.support.incidents.notices import notice, pagerduty, routing_key
 from tests.support.incidents.pagerduty import PagerDuty
 from tests.support.incidents.sender import StartSender
-from tests.support.wait import becomes
+from tests.support.wait import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ADMIN = "/admin/delivery/destination/"
@@ -164,7 +164,7 @@ def test_what_was_refused_is_sent_again_unless_something_later_was_told(
     start_sender()
     assert stand_in.wait(lambda it: it.actions("incident-1") == ["trigger"])
     enqueue(notice("trigger", 2))
-    assert becomes(lambda: Delivery.objects.get(sequence=2).state == "delivered")
+    eventually(lambda: Delivery.objects.get(sequence=2).state == "delivered")
     Delivery.objects.filter(sequence=1).update(state="dead", settled_at=timezone.now())
     assert not send(Delivery.objects.get(sequence=1))
 

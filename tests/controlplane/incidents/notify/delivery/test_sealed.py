@@ -22,7 +22,7 @@ from controlplane.incidents.notify.delivery.send.resend import send
 from tests.support.incidents.notices import AT, notice, pagerduty, routing_key
 from tests.support.incidents.pagerduty import PagerDuty
 from tests.support.incidents.sender import StartSender
-from tests.support.wait import becomes
+from tests.support.wait import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -100,7 +100,7 @@ def test_a_page_that_cannot_be_decrypted_is_refused_by_name_and_goes_out_once_th
     use(settings, new_secret())
     enqueue(notice("trigger", 1))
     start_sender()
-    assert becomes(lambda: Delivery.objects.get().state == "dead")
+    eventually(lambda: Delivery.objects.get().state == "dead")
     refused = Delivery.objects.get()
     assert "cannot be decrypted with the present encryption keys" in refused.error
     use(settings, key)

@@ -11,7 +11,7 @@ from controlplane.incidents.notify.delivery.models import Delivery
 from tests.support.incidents.notices import change, notice, pagerduty, routing_key
 from tests.support.incidents.pagerduty import PagerDuty, Storm
 from tests.support.incidents.sender import StartSender
-from tests.support.wait import becomes
+from tests.support.wait import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -30,7 +30,7 @@ def test_an_incident_is_told_in_order_with_what_a_person_needs(stand_in: PagerDu
     enqueue(notice("acknowledge", 2))
     enqueue(notice("resolve", 3))
     start_sender()
-    assert becomes(settled())
+    eventually(settled())
     assert stand_in.actions("incident-1") == ["trigger", "acknowledge", "resolve"]
     assert stand_in.violations == []
     _, event = stand_in.alert("incident-1").taken[0]
@@ -61,7 +61,7 @@ def test_what_is_refused_is_kept_with_the_reason_and_never_sent_again(
     for sequence, action in enumerate(["trigger", "acknowledge", "resolve"]):
         enqueue(notice(action, sequence))  # type: ignore[arg-type]
     start_sender()
-    assert becomes(settled())
+    eventually(settled())
     assert states() == [("trigger", "dead"), ("acknowledge", "dropped"), ("resolve", "dropped")]
     assert asked == ["trigger"]
     dead = Delivery.objects.get(state="dead")
@@ -75,12 +75,12 @@ def test_a_resolve_goes_to_the_service_of_its_trigger_although_the_routing_key_w
     destination = pagerduty("all", 1, url=stand_in.url)
     enqueue(notice("trigger", 1))
     start_sender()
-    assert becomes(settled())
+    eventually(settled())
     destination.point_at(stand_in.url, routing_key(2))
     destination.save()
     enqueue(notice("resolve", 2))
     enqueue(notice("trigger", 1, key="incident-2"))
-    assert becomes(settled("incident-1", "incident-2"))
+    eventually(settled("incident-1", "incident-2"))
     assert stand_in.actions("incident-1", routing_key(1)) == ["trigger", "resolve"]
     assert stand_in.actions("incident-2", routing_key(2)) == ["trigger"]
     assert stand_in.violations == []
@@ -109,7 +109,7 @@ def test_of_many_updates_that_waited_only_the_newest_is_told(stand_in: PagerDuty
         enqueue(notice("trigger", sequence, details={"sequence": sequence}))
     enqueue(notice("resolve", 5))
     start_sender()
-    assert becomes(settled())
+    eventually(settled())
     assert stand_in.actions("incident-1") == ["trigger", "resolve"]
     assert stand_in.alert("incident-1").taken[0][1]["payload"]["custom_details"] == {"sequence": 4}
 
@@ -125,7 +125,7 @@ def test_a_page_that_cannot_be_delivered_falls_through_with_what_follows(
     enqueue(notice("resolve", 2))
     assert stand_in.wait(lambda it: it.actions("incident-1", routing_key(2)) == ["trigger", "resolve"])
     first_waits = [("trigger", "pending"), ("trigger", "delivered"), ("resolve", "pending"), ("resolve", "delivered")]
-    assert becomes(lambda: states() == first_waits)
+    eventually(lambda: states() == first_waits)
 
 
 def test_a_refused_page_falls_through_at_once(stand_in: PagerDuty, start_sender: StartSender) -> None:

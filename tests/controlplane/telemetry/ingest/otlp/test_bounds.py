@@ -17,7 +17,8 @@ from controlplane.telemetry.ingest.otlp.decode.span_faults import AHEAD, OLD, bo
 from controlplane.telemetry.ingest.spool.frame import Kind
 from tests.support.telemetry.otlp_grpc import EXPORT, connected
 from tests.support.telemetry.otlp_payloads import MS, request, spans_in
-from tests.support.telemetry.process import Run, Running, eventually
+from tests.support.telemetry.process import Run, Running
+from tests.support.wait import eventually
 
 DAY_NS = 86_400 * 10**9
 NOW_NS = 1_800_000_000 * 10**9

@@ -8,7 +8,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.trace import SpanKind
 
-from tests.support.telemetry.process import Running, eventually
+from tests.support.telemetry.process import Running
+from tests.support.wait import eventually
 
 
 @pytest.mark.parametrize("compression", [Compression.NoCompression, Compression.Gzip])

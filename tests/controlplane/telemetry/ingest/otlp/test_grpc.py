@@ -16,7 +16,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2_grpc import TraceS
 
 from tests.support.telemetry.otlp_grpc import EXPORT, connected, refusal
 from tests.support.telemetry.otlp_payloads import request
-from tests.support.telemetry.process import Run, Running, eventually
+from tests.support.telemetry.process import Run, Running
+from tests.support.wait import eventually
 
 
 @pytest.fixture

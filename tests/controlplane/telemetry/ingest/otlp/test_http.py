@@ -9,8 +9,9 @@ from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from tests.support.telemetry.otlp_payloads import request
-from tests.support.telemetry.process import Running, eventually
+from tests.support.telemetry.process import Running
 from tests.support.telemetry.process import request as http
+from tests.support.wait import eventually
 
 JSON = "application/json"
 PROTOBUF = "application/x-protobuf"

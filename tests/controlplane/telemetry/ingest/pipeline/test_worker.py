@@ -23,7 +23,7 @@ from controlplane.telemetry.ingest.spool.writer import SpoolWriter
 from controlplane.telemetry.metrics import batch as samples
 from tests.support.telemetry.memory_store import MemoryStore, Outcome
 from tests.support.telemetry.otlp_payloads import request
-from tests.support.telemetry.process import eventually
+from tests.support.wait import eventually
 
 Refused = list[tuple[object, str]]
 
@@ -67,7 +67,7 @@ class Worked:
             batches=BatchLimits(age_s=0.0),
             refused=lambda items, why: self.refused.extend((item, why) for item in items),
         )
-        eventually(self._done, "all is worked off", 10)
+        eventually(self._done, "all is worked off")
 
     def _done(self) -> bool:
         self.worker.step()

@@ -10,8 +10,8 @@ import pytest
 from controlplane.telemetry.ingest.spool import checkpoint, segment_files
 from controlplane.telemetry.ingest.spool.frame import Position
 from controlplane.telemetry.ingest.spool.writer import SpoolFullError, SpoolWriter
-from tests.support.telemetry.process import eventually
 from tests.support.telemetry.spool import KIND, append, opened, read_all
+from tests.support.wait import eventually
 
 
 def read_only(*_: object, **__: object) -> NoReturn:
@@ -41,7 +41,7 @@ def test_a_disk_that_turns_read_only_is_named_and_survived(tmp_path: Path, monke
         with pytest.raises(SpoolFullError, match="Read-only file system"):
             writer.append(KIND, b"refused at once")
         assert writer.alive and "Read-only file system" in writer.refusal()
-    eventually(lambda: not writer.refusal(), "it takes records again without being asked to", 10)
+    eventually(lambda: not writer.refusal(), "it takes records again without being asked to")
     append(writer, b"after")
     assert segment_files.path_of(tmp_path, 1).stat().st_size == Position(1, 8 + 17 + len(b"before")).offset
     assert [record.payload for record in read_all(tmp_path, writer.committed)] == [b"before", b"after"]
@@ -60,7 +60,7 @@ def test_an_error_that_is_not_the_disks_does_not_end_the_thread(
         broken.setattr(os, "writev", wrong)
         with pytest.raises(SpoolFullError, match="a fault of ours"):
             writer.append(KIND, b"lost").result(10)
-    eventually(lambda: writer.alive and not writer.refusal(), "it goes on", 10)
+    eventually(lambda: writer.alive and not writer.refusal(), "it goes on")
     append(writer, b"after")
     writer.close()
 
@@ -95,7 +95,7 @@ def test_a_disk_that_does_not_answer_is_named_and_nothing_more_is_taken(
         writer.append(KIND, b"too much")
     answered.set()
     waiting.result(10)
-    eventually(lambda: not writer.refusal(), "it takes records again", 10)
+    eventually(lambda: not writer.refusal(), "it takes records again")
     writer.close()
 
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from controlplane.telemetry.ingest.spool import checkpoint, segment_files
 from controlplane.telemetry.ingest.spool.frame import MAGIC, Position, TornFrameError, frames, header
 from controlplane.telemetry.ingest.spool.writer import SpoolFullError
-from tests.support.telemetry.process import eventually
 from tests.support.telemetry.spool import KIND, append, opened, read_all
+from tests.support.wait import eventually
 
 
 @settings(max_examples=60, deadline=None)
@@ -143,7 +143,7 @@ def test_a_write_that_fails_is_told_to_all_who_wait_and_leaves_no_trace(
             done.result(10)
     assert "No space left" in writer.refusal()
     monkeypatch.setattr(os, "writev", really)
-    eventually(lambda: not writer.refusal(), "it takes records again", 10)
+    eventually(lambda: not writer.refusal(), "it takes records again")
     append(writer, b"after")
     assert [record.payload for record in read_all(tmp_path, writer.committed)] == [b"before", b"after"]
     writer.close()
