@@ -10,13 +10,14 @@ from django.test import Client
 
 from controlplane.telemetry.store import Store
 from tests.support.telemetry.samples import S, row
+from tests.support.web.html import html_of
 from tests.support.web.served import Filled
 
 
 def shown(reader: Client, path: str, **parameters: object) -> str:
     response = reader.get(path, parameters)
     assert response.status_code == 200
-    return html.unescape(response.content.decode())
+    return html.unescape(html_of(response))
 
 
 def form(page: str) -> dict[str, list[str]]:

@@ -9,13 +9,14 @@ from django.test import Client
 
 from controlplane.telemetry.store import Store
 from tests.support.telemetry.samples import S, row
+from tests.support.web.html import html_of
 from tests.support.web.served import Filled
 
 
 def page(reader: Client, path: str, **parameters: str | int) -> str:
     response = reader.get(path, parameters)
     assert response.status_code == 200, response.content
-    return html.unescape(response.content.decode())
+    return html.unescape(html_of(response))
 
 
 def test_requests_can_be_bounded_on_both_sides(reader: Client, caller: Client, served: Filled) -> None:

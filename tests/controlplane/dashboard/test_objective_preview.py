@@ -8,6 +8,7 @@ from django.test import Client
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Latency
 from controlplane.slo.save import save_objective
+from tests.support.web.html import html_of
 from tests.support.web.served import Filled
 
 PROMISE = Objective("large", "Large model", Latency("e2e", 1.0), 0.9, {"model": "chat-large"})
@@ -22,7 +23,7 @@ def saved(db: None) -> Objective:
 
 def get(client: Client, **parameters: str) -> tuple[int, str]:
     response = client.get("/objectives/preview", {"from": "now-1h", **parameters})
-    return response.status_code, " ".join(response.content.decode().split())
+    return response.status_code, " ".join(html_of(response).split())
 
 
 def test_it_says_how_often_the_saved_objective_would_have_paged(

@@ -7,6 +7,7 @@ from django.test import Client
 from controlplane.fleet.models import Team
 from controlplane.slo.models import StoredObjective
 from tests.support.slo.openslo_files import FOREIGN, slo
+from tests.support.web.html import html_of
 from tests.support.web.served import Filled
 
 PATH = "/objectives/import"
@@ -77,7 +78,7 @@ def test_html_in_a_document_stays_text(owner: Client) -> None:
 def test_the_admin_says_where_an_objective_comes_from(owner: Client) -> None:
     sent(owner, slo(), do="apply", label="slos-repo")
     row = StoredObjective.objects.get()
-    page = owner.get(f"/admin/slo/storedobjective/{row.pk}/change/").content.decode()
+    page = html_of(owner.get(f"/admin/slo/storedobjective/{row.pk}/change/"))
     assert "Managed as code: it comes from page, applied with the owner label “slos-repo”" in page
 
 

@@ -18,6 +18,7 @@ from controlplane.slo.models import Tick
 from tests.support.incidents.alerts import NOW, TTFT, UP, alert
 from tests.support.incidents.burning import SLOW, at_the_end
 from tests.support.incidents.notices import notice, pagerduty
+from tests.support.web.html import html_of
 from tests.support.web.people import on_call
 from tests.support.web.served import Filled
 
@@ -32,7 +33,7 @@ def burning(served: Filled) -> Incident:
 
 
 def test_the_list_shows_what_is_wrong_and_the_frame_counts_it(reader: Client, burning: Incident) -> None:
-    page = reader.get("/incidents").content.decode()
+    page = html_of(reader.get("/incidents"))
     assert "chat-large TTFT p95 is" in page
     assert "of the burn is queue time" in page
     assert "chat-large · serving" in page
@@ -40,11 +41,11 @@ def test_the_list_shows_what_is_wrong_and_the_frame_counts_it(reader: Client, bu
 
 
 def test_nothing_open_says_so_and_what_to_do(reader: Client) -> None:
-    assert "Nothing is known to be open" in reader.get("/incidents").content.decode(), "nothing was judged yet"
+    assert "Nothing is known to be open" in html_of(reader.get("/incidents")), "nothing was judged yet"
     Tick.objects.create(at=timezone.now() - timedelta(minutes=5), took_s=0.1, objectives=3, holder="a")
-    assert "Objectives have not been judged since" in reader.get("/incidents").content.decode()
+    assert "Objectives have not been judged since" in html_of(reader.get("/incidents"))
     Tick.objects.create(at=timezone.now(), took_s=0.1, objectives=3, holder="a")
-    page = reader.get("/incidents").content.decode()
+    page = html_of(reader.get("/incidents"))
     assert "Nothing is open" in page
     assert "No open incident" in page
 
@@ -52,15 +53,15 @@ def test_nothing_open_says_so_and_what_to_do(reader: Client) -> None:
 @pytest.mark.usefixtures("away")
 def test_filters_are_in_the_url(reader: Client) -> None:
     engine.observe([alert(), alert(UP, severity="ticket", burn=4)], NOW)
-    assert "TTFT p95" in reader.get("/incidents?severity=page").content.decode()
-    assert "availability" not in reader.get("/incidents?severity=page").content.decode()
-    assert "Lift the filters" in reader.get("/incidents?owner=nobody").content.decode()
-    assert "TTFT" not in reader.get("/incidents?model=chat-small").content.decode()
-    assert "No incident" in reader.get("/incidents?status=resolved").content.decode()
+    assert "TTFT p95" in html_of(reader.get("/incidents?severity=page"))
+    assert "availability" not in html_of(reader.get("/incidents?severity=page"))
+    assert "Lift the filters" in html_of(reader.get("/incidents?owner=nobody"))
+    assert "TTFT" not in html_of(reader.get("/incidents?model=chat-small"))
+    assert "No incident" in html_of(reader.get("/incidents?status=resolved"))
 
 
 def test_an_incident_shows_all_that_was_frozen(reader: Client, burning: Incident) -> None:
-    page = reader.get(f"/incidents/{burning.pk}").content.decode()
+    page = html_of(reader.get(f"/incidents/{burning.pk}"))
     assert burning.attribution is not None
     for expected in (
         "of the burn is queue time",
@@ -76,7 +77,7 @@ def test_an_incident_shows_all_that_was_frozen(reader: Client, burning: Incident
 
 
 def test_each_link_of_an_incident_opens(reader: Client, burning: Incident) -> None:
-    page = reader.get(f"/incidents/{burning.pk}").content.decode()
+    page = html_of(reader.get(f"/incidents/{burning.pk}"))
     main = page[page.index("<main") : page.index("</main>")]
     paths = {path.replace("&amp;", "&") for path in re.findall(r'href="(/[^"#]*)', main)}
     assert len(paths) > 8
@@ -89,11 +90,8 @@ def test_it_is_acknowledged_and_resolved_by_name(reader: Client, burning: Incide
     assert (answer.status_code, answer["Location"]) == (302, where["next"])
     burning.refresh_from_db()
     assert (burning.status, burning.acknowledged_by) == ("acknowledged", "reader")
-    assert (
-        "acknowledged already"
-        in reader.post(f"/incidents/{burning.pk}/acknowledge", where, follow=True).content.decode()
-    )
-    asked = reader.post(f"/incidents/{burning.pk}/resolve", where).content.decode()
+    assert "acknowledged already" in html_of(reader.post(f"/incidents/{burning.pk}/acknowledge", where, follow=True))
+    asked = html_of(reader.post(f"/incidents/{burning.pk}/resolve", where))
     assert f"Resolve #{burning.pk}" in asked
     assert "for 15 minutes while it still fires" in asked
     burning.refresh_from_db()
@@ -106,19 +104,16 @@ def test_it_is_acknowledged_and_resolved_by_name(reader: Client, burning: Incide
 
 def test_what_was_resolved_can_be_undone_from_the_message_and_from_its_page(reader: Client, burning: Incident) -> None:
     done = {"confirmed": "1", "next": "/incidents"}
-    answered = reader.post(f"/incidents/{burning.pk}/resolve", done, follow=True).content.decode()
+    answered = html_of(reader.post(f"/incidents/{burning.pk}/resolve", done, follow=True))
     assert f'action="/incidents/{burning.pk}/reopen"' in answered
-    page = reader.get(f"/incidents/{burning.pk}").content.decode()
+    page = html_of(reader.get(f"/incidents/{burning.pk}"))
     assert "It still fired when reader resolved it. Weir notifies nobody of it before" in page
     assert f'action="/incidents/{burning.pk}/reopen"' in page
-    answered = reader.post(f"/incidents/{burning.pk}/reopen", follow=True).content.decode()
+    answered = html_of(reader.post(f"/incidents/{burning.pk}/reopen", follow=True))
     assert "is open again" in answered
     burning.refresh_from_db()
     assert burning.is_open
-    assert (
-        "was not opened again. It is open."
-        in reader.post(f"/incidents/{burning.pk}/reopen", follow=True).content.decode()
-    )
+    assert "was not opened again. It is open." in html_of(reader.post(f"/incidents/{burning.pk}/reopen", follow=True))
 
 
 def test_nobody_is_led_elsewhere(reader: Client, burning: Incident) -> None:
@@ -130,7 +125,7 @@ def test_a_note_is_kept_as_text(reader: Client, burning: Incident) -> None:
     reader.post(f"/incidents/{burning.pk}/note", {"note": "<script>alert(1)</script> restarted"})
     entry = burning.entries.get(kind=Entry.Kind.NOTE)
     assert (entry.by, entry.text) == ("reader", "<script>alert(1)</script> restarted")
-    assert "<script>alert(1)" not in reader.get(f"/incidents/{burning.pk}").content.decode()
+    assert "<script>alert(1)" not in html_of(reader.get(f"/incidents/{burning.pk}"))
 
 
 @pytest.mark.parametrize("path", ["acknowledge", "resolve", "reopen", "note"])
@@ -145,7 +140,7 @@ def test_what_changes_something_wants_the_forms_token(burning: Incident) -> None
 
 
 def test_a_silence_is_made_of_an_incident_and_ended(reader: Client, burning: Incident) -> None:
-    page = reader.get(f"/incidents/{burning.pk}").content.decode()
+    page = html_of(reader.get(f"/incidents/{burning.pk}"))
     assert (
         f"/silences?matcher=objective%3Dchat-ttft&amp;matcher=model%3Dchat-large&amp;next=%2Fincidents%2F{burning.pk}#new"
         in page
@@ -159,7 +154,7 @@ def test_a_silence_is_made_of_an_incident_and_ended(reader: Client, burning: Inc
     silence = SilenceRecord.objects.get()
     assert (silence.matchers, silence.author) == (["objective=chat-ttft", "model=chat-large"], "reader")
     assert silence.ends_at - silence.starts_at == timedelta(hours=2)
-    assert "load test" in reader.get("/silences").content.decode()
+    assert "load test" in html_of(reader.get("/silences"))
     reader.post(f"/silences/{silence.pk}/end")
     silence.refresh_from_db()
     assert silence.ends_at <= timezone.now()
@@ -179,12 +174,12 @@ def test_a_silence_is_made_of_an_incident_and_ended(reader: Client, burning: Inc
 def test_a_silence_that_cannot_be_is_refused_in_words(reader: Client, form: dict[str, str], expected: str) -> None:
     answer = reader.post("/silences", form)
     assert answer.status_code == 422
-    assert expected in answer.content.decode()
+    assert expected in html_of(answer)
     assert not SilenceRecord.objects.exists()
 
 
 def test_the_overview_has_a_banner(reader: Client, burning: Incident) -> None:
-    page = reader.get("/").content.decode()
+    page = html_of(reader.get("/"))
     assert "1 open incident" in page
     assert f"/incidents/{burning.pk}" in page
 
@@ -193,7 +188,7 @@ def test_as_markdown_it_begins_a_postmortem(reader: Client, burning: Incident) -
     reader.post(f"/incidents/{burning.pk}/note", {"note": "rolled | back\n# not a heading"})
     answer = reader.get(f"/incidents/{burning.pk}.md")
     assert answer["Content-Type"] == "text/markdown; charset=utf-8"
-    text = answer.content.decode()
+    text = html_of(answer)
     assert text.startswith(f"# Incident #{burning.pk}: chat-large TTFT p95 is")
     assert "- queue: " in text
     assert "**note** by reader: rolled \\| back # not a heading" in text
@@ -207,7 +202,7 @@ def test_pages_do_without_the_store(reader: Client) -> None:
     for path in ("/incidents", f"/incidents/{incident.pk}", f"/incidents/{incident.pk}.md"):
         answer = reader.get(path)
         assert answer.status_code == 200
-        assert "the store does not answer" in answer.content.decode()
+        assert "the store does not answer" in html_of(answer)
 
 
 def test_an_incident_leads_to_what_was_told_under_each_of_its_keys(reader: Client, burning: Incident) -> None:
@@ -216,16 +211,16 @@ def test_an_incident_leads_to_what_was_told_under_each_of_its_keys(reader: Clien
     pagerduty("all")
     for key, summary in ((burning.notice_key, "the page"), (burning.earlier_keys[0], "the ticket"), ("x", "no part")):
         enqueue(replace(notice("trigger", 1, key), summary=summary))
-    page = reader.get(f"/incidents/{burning.pk}").content.decode()
+    page = html_of(reader.get(f"/incidents/{burning.pk}"))
     (href,) = re.findall(r'href="(/deliveries\?[^"]*)"', page)
-    found = reader.get(href.replace("&amp;", "&")).content.decode()
+    found = html_of(reader.get(href.replace("&amp;", "&")))
     assert "the page" in found
     assert "the ticket" in found
     assert "no part" not in found
 
 
 def test_deliveries_are_one_click_from_the_incidents(reader: Client) -> None:
-    assert 'href="/deliveries"' in reader.get("/incidents").content.decode()
+    assert 'href="/deliveries"' in html_of(reader.get("/incidents"))
 
 
 def test_times_say_that_they_are_utc(reader: Client, burning: Incident) -> None:
@@ -238,7 +233,7 @@ def test_times_say_that_they_are_utc(reader: Client, burning: Incident) -> None:
         ("/silences", ("from, UTC", "until, UTC")),
         ("/deliveries", ("written, UTC",)),
     ):
-        page = reader.get(path).content.decode()
+        page = html_of(reader.get(path))
         assert all(heading in page for heading in headings), path
 
 
@@ -247,7 +242,7 @@ def test_what_reached_no_pool_is_said_and_can_be_silenced(reader: Client) -> Non
     by_pool = replace(TTFT, slug="by-pool", scope={"model": "chat-large"}, split_by=("pool",))
     made = alert(by_pool, scope={"model": "chat-large", "pool": ""})
     engine.observe([made], NOW)
-    page = reader.get(f"/incidents/{Incident.objects.get().pk}").content.decode()
+    page = html_of(reader.get(f"/incidents/{Incident.objects.get().pk}"))
     assert "of requests without a pool" in page
     assert "<code>no pool</code>" in page
     (href,) = set(re.findall(r'href="(/silences\?[^"#]*)', page))
@@ -262,15 +257,15 @@ def test_what_reached_no_pool_is_said_and_can_be_silenced(reader: Client) -> Non
 def test_what_left_the_data_says_so(reader: Client) -> None:
     engine.observe([alert()], NOW)
     Incident.objects.update(signal="unknown", missing_since=NOW)
-    assert "no longer in the data" in reader.get("/incidents").content.decode()
+    assert "no longer in the data" in html_of(reader.get("/incidents"))
 
 
 @pytest.mark.usefixtures("away")
 def test_figures_that_are_not_of_now_say_so(reader: Client) -> None:
     engine.observe([alert()], NOW)
     path = f"/incidents/{Incident.objects.get().pk}"
-    assert "<dt>burn</dt>" in reader.get(path).content.decode()
+    assert "<dt>burn</dt>" in html_of(reader.get(path))
     Incident.objects.update(signal="unknown", burning={})
-    page = reader.get(path).content.decode()
+    page = html_of(reader.get(path))
     assert "<dt>burn, last seen</dt><dd>not known</dd>" in page
     assert "does not burn too fast" not in page
