@@ -33,11 +33,14 @@ _FOLDER = _cache_folder()
 
 
 def compiled(function: F) -> F:
-    """Compile without the interpreter's lock, so that it may run beside other threads. The function must check every index itself."""
+    """Compile without the interpreter's lock, so that it may run beside other threads. The function must check every index itself.
+
+    It may not make an array: it is compiled without numba's reference counts, which took two thirds of the engine's time.
+    """
     before = numba.config.CACHE_DIR  # type: ignore[attr-defined]
     if _FOLDER:
         numba.config.CACHE_DIR = _FOLDER  # type: ignore[attr-defined]  # read while the function is decorated
     try:
-        return cast(F, numba.njit(cache=bool(_FOLDER), nogil=True)(function))
+        return cast(F, numba.njit(cache=bool(_FOLDER), nogil=True, _nrt=False)(function))
     finally:
         numba.config.CACHE_DIR = before  # type: ignore[attr-defined]

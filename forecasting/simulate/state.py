@@ -45,25 +45,56 @@ REPLICA = np.dtype(
         *((name, "f8") for name in ("ends_s", "began_s", "step_s", "created_s")),
     ]
 )
-POOL = np.dtype(
-    [
-        *((name, "i8") for name in ("next_request", "due", "rotation", "starts")),
-        *((name, "i8") for name in ("ready", "starting", "draining", "busy", "running", "waiting")),
-        *((name, "i8") for name in ("queued", "head", "tail")),  # requests that wait for a replica
-        *(
-            (name, "i8")
-            for name in ("max_sequences", "max_prefill_tokens", "max_kv_tokens", "max_in_flight", "max_waiting")
-        ),
-        *((name, "f8") for name in ("prefill_s", "prefill_token_s", "step_s", "step_sequence_s", "give_up_s")),
-        # The time reached, what was counted until then, and integrals over time.
-        *(
-            (name, "f8")
-            for name in ("now_s", "arrived", "input_tokens", "output_tokens", "answered", "shed", "gave_up")
-        ),
-        *((name, "f8") for name in ("first_tokens", "ttft_sum_s", "decode_sum_s", "decoded_tokens")),
-        *((name, "f8") for name in ("running_s", "waiting_s", "busy_s", "ready_s", "alive_s")),
-    ]
-)
+
+
+class Totals(NamedTuple):
+    """How the pool stands, what bounds it, and what was counted until then, as Python numbers. `running_s` to `alive_s` are
+    integrals over time, of replicas (`busy_s`, `ready_s`, `alive_s`) or requests.
+    """
+
+    next_request: int
+    due: int
+    rotation: int
+    starts: int
+    ready: int
+    starting: int
+    draining: int
+    busy: int
+    running: int
+    waiting: int
+    queued: int
+    head: int
+    tail: int
+    max_sequences: int
+    max_prefill_tokens: int
+    max_kv_tokens: int
+    max_in_flight: int
+    max_waiting: int
+    prefill_s: float
+    prefill_token_s: float
+    step_s: float
+    step_sequence_s: float
+    give_up_s: float
+    now_s: float
+    arrived: float
+    input_tokens: float
+    output_tokens: float
+    answered: float
+    shed: float
+    gave_up: float
+    first_tokens: float
+    ttft_sum_s: float
+    decode_sum_s: float
+    decoded_tokens: float
+    running_s: float
+    waiting_s: float
+    busy_s: float
+    ready_s: float
+    alive_s: float
+
+
+POOL = np.dtype([(name, "i8" if kind is int else "f8") for name, kind in Totals.__annotations__.items()])
+"""The same in a record."""
 
 
 class State(NamedTuple):
