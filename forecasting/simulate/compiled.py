@@ -41,6 +41,7 @@ def compiled(function: F) -> F:
     if _FOLDER:
         numba.config.CACHE_DIR = _FOLDER  # type: ignore[attr-defined]  # read while the function is decorated
     try:
-        return cast(F, numba.njit(cache=bool(_FOLDER), nogil=True, _nrt=False)(function))
+        options: dict[str, Any] = {"cache": bool(_FOLDER), "nogil": True, "_nrt": False}
+        return cast(F, numba.njit(**options)(function))
     finally:
         numba.config.CACHE_DIR = before  # type: ignore[attr-defined]
