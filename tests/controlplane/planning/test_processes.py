@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.planning.processes import CallFailedError, Processes
 from tests.support.planning.calls import act, double
-from tests.support.wait import becomes
+from tests.support.wait import eventually
 
 
 def nothing() -> None:
@@ -34,8 +34,8 @@ def test_a_call_that_fails_spoils_no_other(tmp_path: Path) -> None:
         f"start {note}": "it took longer than 8 s",
     }
     started = Path("/proc", note.read_text())
-    assert becomes(lambda: not started.exists() or "zombie" in (started / "status").read_text()), (
-        "what a call started ends with it"
+    eventually(
+        lambda: not started.exists() or "zombie" in (started / "status").read_text(), "what a call started ends with it"
     )
 
 
