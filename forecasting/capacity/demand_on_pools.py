@@ -1,5 +1,6 @@
 """Divides demand among pools, and says how heavy its requests are."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from forecasting.series import F64
 
 DAY_S = 24 * HOUR_S
 WEEK_S = 7 * DAY_S
+FINEST_STEP_S = 60
 NO_TRAFFIC_SHARE = 0.01
 """Below this part of the mean demand, tokens per request are taken of the whole time: of hardly any request they say little."""
 
@@ -45,7 +47,7 @@ class Grid:
 
 
 def grid_of(inputs: PlanInputs) -> Grid:
-    """The plan's hours, or else those that any of the forecasts touches, in the finest of their steps that divides an hour.
+    """The plan's hours, or else those that any of the forecasts touches, in the longest steps that divide theirs and an hour.
 
     Without forecasts and without `start_s` it begins at the epoch.
     """
@@ -54,10 +56,8 @@ def grid_of(inputs: PlanInputs) -> Grid:
     start_s = (min(starts, default=0) if inputs.start_s is None else inputs.start_s) // HOUR_S * HOUR_S
     end_s = max((forecast.end_s for forecast in forecasts), default=start_s)
     hours = inputs.hours or min(max(1, -(-(end_s - start_s) // HOUR_S)), MOST_HOURS)
-    step_s = min([forecast.step_s for forecast in forecasts], default=HOUR_S)
-    while HOUR_S % step_s:
-        step_s -= 1
-    return Grid(start_s, step_s, hours)
+    step_s = math.gcd(HOUR_S, *(forecast.step_s for forecast in forecasts))
+    return Grid(start_s, max(step_s, FINEST_STEP_S), hours)
 
 
 def on_grid(forecast: Forecast, level: float, grid: Grid, growth_per_week: float = 0.0) -> F64:

@@ -17,6 +17,7 @@ from .read.latency import LatencyReader
 from .read.metrics import MetricReader
 from .read.objectives import ObjectiveReader
 from .read.overview import OverviewReader
+from .read.replica_load import ReplicaLoadReader
 from .read.requests import RequestReader
 from .read.scrapes import ScrapeReader
 from .write.append import Writer
@@ -36,6 +37,7 @@ class Store(
     ObjectiveReader,
     BurnedReader,
     CauseReader,
+    ReplicaLoadReader,
     Exporter,
     MetricReader,
     ScrapeReader,
