@@ -1,6 +1,7 @@
 """`python -m controlplane.telemetry`: receives OTLP and runs spool, pipelines and store. See docs/telemetry.md."""
 
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -25,6 +26,8 @@ async def _run(config: IngestConfig) -> None:
 
 
 def main() -> None:
+    for library in ("urllib3", "clickhouse_connect"):
+        logging.getLogger(library).setLevel(logging.CRITICAL)  # `rollups` logs their errors once
     try:
         config = load()
         logs.configure(logs.stdlib_logging(config.log_format, config.log_level))

@@ -65,6 +65,9 @@ class IngestConfig(Config):
         gt=0,
         description="A pipeline that sends no status, or a store that takes nothing, for so long counts as hanging, s.",
     )
+    rollup_every_s: float = Field(
+        5.0, gt=0, le=300, description="How often it is looked which stretches of the ledger must be rolled up, s."
+    )
     pipelines: int = Field(
         default_factory=lambda: min(64, max(1, (os.cpu_count() or 1) // 2)),
         ge=1,

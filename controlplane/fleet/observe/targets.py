@@ -42,6 +42,12 @@ TELEMETRY = Names(
     ),
     notes=(
         Fault("weir_ingest_catching_up", 1, "it works off a backlog: the newest requests are not in the ledger yet"),
+        Fault(
+            "weir_rollup_catching_up",
+            1,
+            "it fills rollups of the past, {figure:.0%} done: pages of it are slow until then",
+            "weir_rollup_done_ratio",
+        ),
     ),
 )
 

@@ -31,6 +31,7 @@ from ..metrics.scrape.targets import Target, TargetsError, named
 from ..store import access
 from .children import Child
 from .live import Live, redis_layer
+from .rollups import Rollups
 from .state import Shard, State
 from .usage import Usage
 from .watchdog import watch
@@ -96,6 +97,7 @@ class _Service:
         self._live = Live(redis_layer(config.redis_url))
         self._children: list[Child] = []
         self._pipelines: list[Child] = []
+        self._rollups: Rollups | None = None
         self._state.children, self._state.pipelines = lambda: self._children, self._pipelines
         self._own: list[Target] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -142,6 +144,8 @@ class _Service:
 
     async def stop(self) -> None:
         """Refuse new requests, answer those in flight, stop the children, commit the waiting records."""
+        if self._rollups is not None:
+            self._rollups.stop()
         await self._grpc.stop(_GRACE_S)
         if self._runner is not None:
             await self._runner.cleanup()
@@ -166,7 +170,13 @@ class _Service:
         self._own.append(Target("store", url, bearer_token_file=str(password)))
         self._begin_pipelines(access.dsn(self._config.home, port))  # they wait until it answers
 
+    def _begin_rollups(self, dsn: str) -> None:
+        rollups = self._rollups = Rollups(dsn, self._config.retention_days, self._config.rollup_every_s)
+        self._state.rollups = lambda: rollups.progress
+        rollups.start()
+
     def _begin_pipelines(self, dsn: str) -> None:
+        self._begin_rollups(dsn)
         shards = len(self._state.shards)
         for number in range(shards):
             child = Child(

@@ -15,6 +15,7 @@ from ..ingest.pipeline.status import COUNTS, NOT_REACHED, Status
 from ..ingest.spool.frame import Position
 from ..ingest.spool.writer import SpoolWriter
 from .children import Child
+from .rollups import Progress
 
 HUNG_S, HUNG_AT_START_S = 60.0, 300.0
 """After so long without a status a pipeline is killed and started again, s. At its start, while it loads and compiles, it has longer."""
@@ -96,6 +97,7 @@ class State:
     children: Callable[[], Sequence[Child]] = lambda: ()
     pipelines: Sequence[Child] = ()  # in order of shards
     stalled_s: float = 15.0
+    rollups: Callable[[], Progress] = Progress
 
     @property
     def done(self) -> Position:
@@ -158,6 +160,7 @@ class State:
             "work": stuck or ("catching up" if self.catching_up else "ok"),
             "spool_bytes": self.spool.backlog,
             "behind_s": round(self.behind_s, 1),
+            "rollups": self.rollups().text,
         }
         if away and not starting:
             details["store_away_s"] = round(away[1], 1)
@@ -251,5 +254,16 @@ class State:
         )
         yield GaugeMetricFamily(
             "weir_spool_accepting", "1 while the spool accepts records.", int(not self.spool.refusal())
+        )
+        rollups = self.rollups()
+        yield CounterMetricFamily("weir_rollup_built_stretches", "Stretches of rollups built.", rollups.built)
+        if rollups.due is not None:
+            yield GaugeMetricFamily("weir_rollup_due_stretches", "Stretches of rollups to build.", rollups.due)
+        yield GaugeMetricFamily(
+            "weir_rollup_catching_up", "1 while rollups of the past are filled.", int(rollups.backlog > 0)
+        )
+        yield GaugeMetricFamily("weir_rollup_done_ratio", "How much of that is filled, 0 to 1.", rollups.done_ratio)
+        yield GaugeMetricFamily(
+            "weir_rollup_failing", "1 while rollups cannot be filled: /readyz says why.", int(bool(rollups.failed))
         )
         yield GaugeMetricFamily("weir_store_reachable", "1 while the store takes inserts.", int(self.away is None))

@@ -92,7 +92,14 @@ def test_a_backlog_is_caught_up_with_and_that_is_no_fault() -> None:
     state.shards[0].take(Status(checkpoint=Position(1, 100)))
     assert state.readiness()[1]["behind_s"] == pytest.approx(60, abs=1)
     state.shards[0].take(Status(checkpoint=Position(2, 100)))
-    assert state.readiness()[1] == {"receiving": "ok", "store": "ok", "work": "ok", "spool_bytes": 0, "behind_s": 0.0}
+    assert state.readiness()[1] == {
+        "receiving": "ok",
+        "store": "ok",
+        "work": "ok",
+        "spool_bytes": 0,
+        "behind_s": 0.0,
+        "rollups": "starting",
+    }
 
 
 def test_a_pipeline_that_starts_again_does_not_make_the_store_look_away() -> None:

@@ -21,11 +21,15 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """The process serves, but not as it should, while a series of `metric` shows `value`. `text` may name its labels."""
+    """The process serves, but not as it should, while a series of `metric` shows `value`.
+
+    `text` may name its labels, and `{figure}`, the sum of another metric.
+    """
 
     metric: str
     value: float
     text: str
+    figure: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +72,8 @@ def _texts(page: Page, fault: Fault) -> list[str]:
     """The fault's text for each series that shows it."""
     family = page.get(fault.metric)
     samples = family.samples if family is not None else ()
-    return [fault.text.format(**sample.labels) for sample in samples if sample.value == fault.value]
+    figure = total(page, fault.figure) if fault.figure else None
+    return [fault.text.format(figure=figure or 0, **sample.labels) for sample in samples if sample.value == fault.value]
 
 
 def _reason(text: str) -> str:

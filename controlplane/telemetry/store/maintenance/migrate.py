@@ -20,7 +20,8 @@ log = structlog.get_logger(__name__)
 SCHEMA = files("controlplane.telemetry.store.schema")
 ROLLUP_DAYS = 396
 """Thirteen months: a month can be compared with the same one a year ago."""
-ROLLUP_TABLES = frozenset({"rollups", "rollup_builds", "rollup_touched", "demand"})
+ROLLUP_TABLES = frozenset({"rollups", "rollup_builds", "rollup_touched", "demand", "recorded"})
+_TTL = re.compile(r" TTL (?P<before>.+?)(?P<days>\d+)(?P<after>\)+)(?: SETTINGS|$)")
 _FILE = re.compile(r"^(\d{4})_(\w+)\.sql$")
 
 _BASE = """
@@ -109,15 +110,16 @@ def _set_retention(connection: Connection, retention_days: int, rollup_retention
     """Change the TTL of tables that have another retention. It applies to old parts when they merge."""
     address = connection.dsn
     tables = connection.rows(
-        "SELECT name, extract(engine_full, 'TTL (.+? \\+ toIntervalDay\\(.+?)\\d+\\)+(?: SETTINGS|$)') AS until,"
-        " extract(engine_full, '(\\d+)\\)+(?: SETTINGS|$)'), extract(engine_full, '\\d+(\\)+)(?: SETTINGS|$)') FROM system.tables"
-        " WHERE database = {database:String} AND engine_full LIKE '%toIntervalDay(%'",
+        "SELECT name, engine_full FROM system.tables WHERE database = {database:String} AND engine_full LIKE '%toIntervalDay(%'",
         {"database": address.database},
     )
-    for table, until, days, closing in tables:
+    for table, engine in tables:
+        until = _TTL.search(engine)
         wanted = rollup_retention_days if table in ROLLUP_TABLES else retention_days
-        if days != str(wanted):
-            alter = f"ALTER TABLE {{database}}.{table} {{on_cluster}} MODIFY TTL {until}{wanted}{closing}"
+        if until and until["days"] != str(wanted):
+            alter = (
+                f"ALTER TABLE {{database}}.{table} {{on_cluster}} MODIFY TTL {until['before']}{wanted}{until['after']}"
+            )
             [statement] = render(alter, address, wanted)
             connection.command(statement)
             log.info("store.retention_changed", table=table, days=wanted)

@@ -4,7 +4,7 @@ A build's rows are written first, and then one row of `rollup_builds`, from whic
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -81,13 +81,13 @@ class RollupFiller(Connection):
         `touches` were counted before the requests are read, so rows that arrive in between make the build out of date.
         """
         tier = stretches[0].tier
-        first_s, end_s = min(one.start_s for one in stretches), max(one.end_s for one in stretches)
+        first_s, end_s = min(stretch.start_s for stretch in stretches), max(stretch.end_s for stretch in stretches)
         finer = tier.finer
         if finer and finer.filled_s is not None and first_s < now_ns // 10**9 - finer.filled_s:
             finer = None
         if finer and self._due(finer, now_ns // 10**9, first_s, end_s):
             return 0
-        build = max(time.time_ns(), *(one.build + len(stretches) for one in stretches))
+        build = max(time.time_ns(), *(stretch.build + len(stretches) for stretch in stretches))
         statement = (
             DEMAND_OF_REQUESTS if tier.kind == "demand" else ROLLUPS_OF_ROLLUPS if finer else ROLLUPS_OF_REQUESTS
         )
@@ -106,14 +106,14 @@ class RollupFiller(Connection):
                 "finer_s": finer.step_s if finer else 0,
             },
         )
-        builds = [build + (one.start_s - first_s) // tier.length_s for one in stretches]
+        builds = [build + (stretch.start_s - first_s) // tier.length_s for stretch in stretches]
         rows = {
             "kind": [tier.kind] * len(builds),
             "step_s": [tier.step_s] * len(builds),
-            "start_s": [one.start_s for one in stretches],
+            "start_s": [stretch.start_s for stretch in stretches],
             "version": builds,
             "build": builds,
-            "touches": [one.touches for one in stretches],
+            "touches": [stretch.touches for stretch in stretches],
         }
         self.insert_arrow("rollup_builds", pa.table(rows, schema=_BUILDS))
         return len(builds)
@@ -140,6 +140,15 @@ class RollupFiller(Connection):
         )
         return [Stretch(tier, start_s, touches, build) for start_s, touches, build in rows]
 
+    def insert_recorded(self, seconds: Mapping[int, float]) -> None:
+        """Add the time for which requests were recorded, s by start of the stretch (a multiple of TOUCHED_S)."""
+        if seconds:
+            columns = {
+                "start_s": pa.array(list(seconds), pa.uint32()),
+                "recorded_s": pa.array(list(seconds.values()), pa.float32()),
+            }
+            self.insert_arrow("recorded", pa.table(columns))
+
     def drop_dead_builds(self) -> None:
         """Drop the rows of builds that were replaced or never finished, once no query can be reading them."""
         old_ns = time.time_ns() - DEAD_KEPT_S * 10**9
@@ -156,13 +165,15 @@ def together(stretches: Sequence[Stretch]) -> Iterator[list[Stretch]]:
     They keep the order of `due_rollups`.
     """
     by_tier: dict[tuple[int, Tier], list[Stretch]] = {}
-    for one in stretches:
-        by_tier.setdefault((one.start_s // max(TOGETHER_S, one.tier.length_s), one.tier), []).append(one)
+    for stretch in stretches:
+        by_tier.setdefault((stretch.start_s // max(TOGETHER_S, stretch.tier.length_s), stretch.tier), []).append(
+            stretch
+        )
     for several in by_tier.values():
         run: list[Stretch] = []
-        for one in sorted(several, key=lambda one: one.start_s):
-            if run and run[-1].end_s != one.start_s:
+        for stretch in sorted(several, key=lambda stretch: stretch.start_s):
+            if run and run[-1].end_s != stretch.start_s:
                 yield run
                 run = []
-            run.append(one)
+            run.append(stretch)
         yield run

@@ -128,3 +128,21 @@ PARTITION BY intDiv(start_s, 2592000)
 ORDER BY (model, tier, region, start_s)
 TTL toDateTime(start_s) + INTERVAL {rollup_retention_days} DAY
 SETTINGS ttl_only_drop_parts = 1
+;
+-- For how long requests were recorded, s by five minutes; together more where several processes receive. Five minutes without a row are a gap.
+CREATE TABLE IF NOT EXISTS {database}.recorded {on_cluster}
+(
+    start_s    UInt32,
+    recorded_s Float32
+)
+ENGINE = {summing}(recorded_s)
+ORDER BY start_s
+TTL toDateTime(start_s) + INTERVAL {rollup_retention_days} DAY
+;
+-- Before this table, telemetry was at work where there are requests, or scrapes of its targets.
+INSERT INTO {database}.recorded
+SELECT start_s, 300 FROM (
+    SELECT toUInt32(intDiv(entry_start_ns, 300000000000) * 300) AS start_s FROM {database}.requests
+    UNION DISTINCT
+    SELECT toUInt32(intDiv(time_ns, 300000000000) * 300) AS start_s FROM {database}.scrapes
+)
