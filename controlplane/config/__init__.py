@@ -170,6 +170,37 @@ class Config(BaseSettings):
         description="Requested every minute while evaluation and paging work; a service elsewhere pages when the requests stop.",
     )
 
+    forecast_every_s: float = Field(
+        300.0,
+        ge=60,
+        le=86_400,
+        description="How often the worker renews forecasts, s. Longer horizons are renewed less often.",
+    )
+    forecast_compare_hours: float = Field(
+        6.0, ge=1, le=24, description="How often the candidates of each forecast are compared anew, hours."
+    )
+    forecast_processes: int = Field(
+        2, ge=1, le=64, description="How many processes of the worker compare candidates at a time: each uses a core."
+    )
+    forecast_limit_s: float = Field(
+        120.0, ge=5, le=3600, description="How long the comparison of one series may take before it is ended, s."
+    )
+    forecast_memory_mib: int = Field(
+        1024, ge=256, le=65_536, description="How much memory each of these processes may take, MiB."
+    )
+    forecast_models: int = Field(
+        1000,
+        ge=1,
+        le=100_000,
+        description="Of how many combinations of model, tier and region demand is forecast: the largest.",
+    )
+    forecast_record_days: int = Field(
+        90,
+        ge=1,
+        le=bounds.MAX_RETENTION_DAYS,
+        description="How long past forecasts are kept, to hold them against what came, days.",
+    )
+
     @field_validator("allowed_hosts", "outbound_allow", "encryption_keys", "trusted_proxies", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:

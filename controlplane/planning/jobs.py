@@ -16,6 +16,7 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from controlplane.planning.models import PlanJob
+from controlplane.telemetry.store import StoreError, StoreUnavailableError
 
 log = structlog.get_logger(__name__)
 
@@ -26,7 +27,8 @@ MOST_ATTEMPTS = 3
 AT_ONCE = 2
 """Jobs of one worker at a time. Its other threads keep observing, publishing and sending."""
 REPORT_EVERY_S = 0.5
-KEPT = timedelta(days=30)
+KEPT, SCHEDULED_KEPT = timedelta(days=30), timedelta(days=1)
+"""How long ended jobs are kept: those that people started, or that failed, and scheduled ones."""
 
 STATE = PlanJob.State
 OPEN = (STATE.QUEUED, STATE.RUNNING)
@@ -96,16 +98,15 @@ def kind(name: str) -> Callable[[Work], Work]:
 
 
 def start(name: str, request: Mapping[str, Any] | None = None, author: str = "") -> PlanJob:
-    """Queue a job, and wake a worker. An open job of the same kind and request is returned instead. Raises JobRefusedError."""
-    from controlplane.planning.tasks import wake
+    """Queue a job, which a worker begins within seconds. An open job of the same kind and request is returned instead.
 
+    Raises JobRefusedError.
+    """
     if name not in _kinds:
         raise JobRefusedError(f"kind={name!r} is unknown: use one of {', '.join(sorted(_kinds))}")
     wanted = dict(request or {})
     same = PlanJob.objects.filter(kind=name, state__in=OPEN, cancel_requested=False, request=wanted).first()
-    job = same or PlanJob.objects.create(kind=name, request=wanted, author=author)
-    wake()
-    return job
+    return same or PlanJob.objects.create(kind=name, request=wanted, author=author)
 
 
 def cancel(job: PlanJob) -> None:
@@ -157,8 +158,10 @@ def run(job: PlanJob) -> None:
 
 
 def tidy() -> int:
-    """Delete jobs that ended longer than KEPT ago. Returns how many."""
-    return PlanJob.objects.filter(ended_at__lt=timezone.now() - KEPT).delete()[0]
+    """Delete jobs that ended too long ago. Returns how many."""
+    now = timezone.now()
+    scheduled = Q(author="", state=STATE.DONE, ended_at__lt=now - SCHEDULED_KEPT)
+    return PlanJob.objects.filter(scheduled | Q(ended_at__lt=now - KEPT)).delete()[0]
 
 
 def _outcome(job: PlanJob) -> tuple[PlanJob.State, dict[str, Any]]:
@@ -177,6 +180,9 @@ def _outcome(job: PlanJob) -> tuple[PlanJob.State, dict[str, Any]]:
     except JobLostError as error:
         log.warning("job.lost", job=job.pk, kind=job.kind, reason=str(error))
         return STATE.RUNNING, {}
+    except (StoreUnavailableError, StoreError) as error:
+        log.warning("job.store_failed", job=job.pk, kind=job.kind, reason=str(error))
+        return STATE.FAILED, {"error": str(error)[:1000], "ended_at": now()}
     except Exception as error:
         log.exception("job.failed", job=job.pk, kind=job.kind)
         return STATE.FAILED, {"error": _text(error), "ended_at": now()}
@@ -185,8 +191,7 @@ def _outcome(job: PlanJob) -> tuple[PlanJob.State, dict[str, Any]]:
 
 def _text(error: Exception) -> str:
     text = str(error)
-    readable = text and (isinstance(error, ValueError) or type(error).__name__.startswith("Store"))
-    return (text if readable else f"{type(error).__name__}: {text}")[:1000]
+    return (text if text and isinstance(error, ValueError) else f"{type(error).__name__}: {text}")[:1000]
 
 
 def _mine(job: PlanJob) -> Any:

@@ -6,6 +6,7 @@ takes too long, or ends its process, fails alone: the others go on.
 
 import contextlib
 import ctypes
+import logging
 import multiprocessing
 import os
 import resource
@@ -19,6 +20,7 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+ItemT = TypeVar("ItemT")
 
 POLL_S = 0.5
 _PR_SET_PDEATHSIG = 1
@@ -30,10 +32,10 @@ class CallFailedError(RuntimeError):
 
 
 @dataclass(slots=True)
-class _Child(Generic[T]):
+class _Child(Generic[ItemT]):
     process: multiprocessing.process.BaseProcess
     pipe: Connection
-    argument: T
+    item: ItemT
     ends_s: float
 
 
@@ -49,22 +51,30 @@ class Processes(Generic[T, R]):
 
     def map(self, arguments: Iterable[T], poll: Callable[[], None]) -> Iterator[tuple[T, R | CallFailedError]]:
         """Each argument with its result, as they come. `poll` is called every POLL_S or more often, and may raise to end it all."""
-        waiting = iter(arguments)
-        busy: list[_Child[T]] = []
-        idle: list[_Child[T]] = []
+        yield from self.map_by(arguments, lambda argument: argument, poll)
+
+    def map_by(
+        self, items: Iterable[ItemT], argument_of: Callable[[ItemT], T], poll: Callable[[], None]
+    ) -> Iterator[tuple[ItemT, R | CallFailedError]]:
+        """The same with items of the caller's, whose arguments alone go to the processes."""
+        waiting = iter(items)
+        busy: list[_Child[ItemT]] = []
+        idle: list[_Child[ItemT]] = []
         try:
             exhausted = False
             while True:
                 poll()
                 while not exhausted and len(busy) < self._count:
                     try:
-                        argument = next(waiting)
+                        item = next(waiting)
                     except StopIteration:
                         exhausted = True
                         break
-                    child = idle.pop() if idle else self._started(argument)
+                    child = idle.pop() if idle else self._started(item)
                     busy.append(child)
-                    self._send(child, argument)
+                    child.item, child.ends_s = item, time.monotonic() + self._limit_s
+                    with contextlib.suppress(OSError):  # it has ended: its pipe then reads as ended, too
+                        child.pipe.send(argument_of(item))
                 if not busy:
                     return
                 ready = set(wait([child.pipe for child in busy], POLL_S))
@@ -75,26 +85,21 @@ class Processes(Generic[T, R]):
                     result = self._received(child) if child.pipe in ready else self._too_long(child)
                     if child.process.is_alive() and not child.pipe.closed:
                         idle.append(child)
-                    yield child.argument, result
+                    yield child.item, result
         finally:
             for child in (*busy, *idle):
                 _end(child)
 
-    def _started(self, argument: T) -> _Child[T]:
+    def _started(self, item: ItemT) -> _Child[ItemT]:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(
             target=_serve, args=(theirs, self._function, self._memory_mib, os.getpid()), daemon=True
         )
         process.start()
         theirs.close()
-        return _Child(process, ours, argument, 0.0)
+        return _Child(process, ours, item, 0.0)
 
-    def _send(self, child: _Child[T], argument: T) -> None:
-        child.argument, child.ends_s = argument, time.monotonic() + self._limit_s
-        with contextlib.suppress(OSError):  # it has ended: its pipe then reads as ended, too
-            child.pipe.send(argument)
-
-    def _received(self, child: _Child[T]) -> R | CallFailedError:
+    def _received(self, child: _Child[Any]) -> R | CallFailedError:
         try:
             good, value = child.pipe.recv()
         except (EOFError, OSError):
@@ -103,7 +108,7 @@ class Processes(Generic[T, R]):
             return CallFailedError(f"its process ended ({_meaning(code)})")
         return value if good else CallFailedError(value)
 
-    def _too_long(self, child: _Child[T]) -> CallFailedError:
+    def _too_long(self, child: _Child[Any]) -> CallFailedError:
         _end(child)
         return CallFailedError(f"it took longer than {self._limit_s:g} s")
 
@@ -117,6 +122,7 @@ def _serve(pipe: Connection, function: Callable[[Any], Any], memory_mib: int, pa
     if os.getppid() != parent:
         return
     os.nice(10)  # the worker also sends pages
+    logging.disable(logging.WARNING)  # what fails is said by its result
     limited = False
     while True:
         try:

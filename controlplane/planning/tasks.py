@@ -2,13 +2,10 @@
 
 from typing import Any
 
-import structlog
 from celery import shared_task
 from celery.signals import worker_shutting_down
 
-from controlplane.planning import jobs
-
-log = structlog.get_logger(__name__)
+from controlplane.planning import jobs, refresh
 
 
 @shared_task  # type: ignore[untyped-decorator]
@@ -17,12 +14,11 @@ def run_jobs() -> None:
     jobs.run_queued()
 
 
-def wake() -> None:
-    """Have a worker look for queued jobs at once. Without a broker it looks within seconds, by its schedule."""
-    try:
-        run_jobs.apply_async(expires=30, retry=False)
-    except Exception as error:  # noqa: BLE001  (whatever the broker's client raises)
-        log.debug("jobs.wake_failed", reason=str(error))
+@shared_task  # type: ignore[untyped-decorator]
+def refresh_if_due() -> None:
+    """Queue a refresh of the forecasts once its period is over, and remove what is too old."""
+    refresh.queue_if_due()
+    jobs.tidy()
 
 
 @worker_shutting_down.connect  # type: ignore[untyped-decorator]

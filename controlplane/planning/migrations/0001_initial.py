@@ -5,7 +5,6 @@ import django.db.models.deletion
 from django.db import migrations, models
 
 import controlplane.fleet.validators
-import controlplane.planning.validators
 
 
 class Migration(migrations.Migration):
@@ -347,7 +346,6 @@ class Migration(migrations.Migration):
                         blank=True,
                         help_text="ISO 3166 code, such as DE. Empty: no holidays.",
                         max_length=2,
-                        validators=[controlplane.planning.validators.validate_country],
                     ),
                 ),
                 (
@@ -364,7 +362,6 @@ class Migration(migrations.Migration):
                         default="UTC",
                         help_text="IANA name, such as Europe/Berlin.",
                         max_length=64,
-                        validators=[controlplane.planning.validators.validate_zone],
                     ),
                 ),
                 (

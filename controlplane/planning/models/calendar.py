@@ -1,11 +1,12 @@
 """What people know of the future: planned events, and each region's holidays and time zone."""
 
+from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
 from controlplane.fleet.models import Region
-from controlplane.planning.validators import validate_country, validate_zone
 from controlplane.telemetry.core.dimension_values import LONGEST_VALUE
+from forecasting import calendar
 
 
 class PlannedEvent(models.Model):
@@ -43,6 +44,18 @@ class PlannedEvent(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    def concerns(self, model: str, tier: str, region: str) -> bool:
+        """Whether it changes the demand of this model, tier and region."""
+        return all(
+            not wanted or wanted == value
+            for wanted, value in ((self.model, model), (self.tier, tier), (self.region, region))
+        )
+
+    def to_event(self) -> calendar.PlannedEvent:
+        """The value. Raises CalendarError where the row was written without validation."""
+        start_s = int(self.start.timestamp())
+        return calendar.PlannedEvent(self.name, start_s, start_s + self.duration_s, self.expected_factor)
+
 
 class RegionCalendar(models.Model):
     """Whose holidays and which local time the users of a region live by. A region without a row has UTC and no holidays."""
@@ -51,7 +64,6 @@ class RegionCalendar(models.Model):
     country = models.CharField(
         max_length=2,
         blank=True,
-        validators=[validate_country],
         help_text="ISO 3166 code, such as DE. Empty: no holidays.",
     )
     subdivision = models.CharField(
@@ -59,9 +71,7 @@ class RegionCalendar(models.Model):
         blank=True,
         help_text="A state or province of it, such as BY. Empty: holidays of the whole country.",
     )
-    zone = models.CharField(
-        max_length=64, default="UTC", validators=[validate_zone], help_text="IANA name, such as Europe/Berlin."
-    )
+    zone = models.CharField(max_length=64, default="UTC", help_text="IANA name, such as Europe/Berlin.")
 
     class Meta:
         verbose_name = "region's calendar"
@@ -70,3 +80,15 @@ class RegionCalendar(models.Model):
 
     def __str__(self) -> str:
         return f"{self.region}: {self.country or 'no holidays'}, {self.zone}"
+
+    def to_calendar(self) -> calendar.Calendar:
+        """The value, without events. Raises CalendarError."""
+        return calendar.Calendar(self.zone, self.country, self.subdivision)
+
+    def clean(self) -> None:
+        try:
+            self.to_calendar()
+        except calendar.CalendarError as error:
+            field = {"timezone": "zone"}.get(str(error).partition(" ")[0], str(error).partition(" ")[0])
+            known = {field.name for field in self._meta.fields}
+            raise ValidationError({field: str(error)} if field in known else str(error)) from None

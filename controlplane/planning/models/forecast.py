@@ -47,10 +47,15 @@ class StoredForecast(DemandSeries):
     )
     reason = models.TextField(help_text="Why this candidate.")
     scores = models.JSONField(default=dict, help_text="Mean pinball loss of each candidate in the backtest.")
+    choice = models.JSONField(
+        default=dict, help_text="What the backtest concluded: the candidate, and how it forecasts."
+    )
+    chosen_at = models.DateTimeField(null=True, blank=True, help_text="When the candidates were last compared.")
+    error = models.CharField(max_length=500, blank=True, help_text="Why the last comparison failed; else empty.")
     history_from_s = models.BigIntegerField(help_text="Start of the history that it was made of, s since the epoch.")
     measured_steps = models.PositiveIntegerField(help_text="Steps of the history that were measured.")
     gap_steps = models.PositiveIntegerField(help_text="Steps of the history that were not.")
-    took_s = models.FloatField("fit, s", help_text="How long fit and backtest took.")
+    took_s = models.FloatField("fit, s", help_text="How long the last comparison took.")
 
     class Meta:
         verbose_name = "forecast"

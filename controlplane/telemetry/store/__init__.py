@@ -10,6 +10,7 @@ from .maintenance.presort import Presorter
 from .maintenance.rollups import RollupFiller
 from .read.burned import BurnedReader
 from .read.causes import CauseReader
+from .read.demand import DemandReader
 from .read.exemplars import ExemplarReader
 from .read.export import Exporter
 from .read.failures import FailureReader
@@ -38,6 +39,7 @@ class Store(
     BurnedReader,
     CauseReader,
     ReplicaLoadReader,
+    DemandReader,
     Exporter,
     MetricReader,
     ScrapeReader,

@@ -1,0 +1,65 @@
+"""Reads demand from the store. Every function raises the errors of the store."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from controlplane.planning.core.series import demand_of
+from controlplane.planning.models.forecast import Measure
+from controlplane.telemetry.core.demand_rows import COUNTS, DemandRows
+from controlplane.telemetry.query import answers
+from controlplane.telemetry.store.read.demand import SETTLED_S, STEP_S
+from forecasting.demand import Demand
+from forecasting.series import Series
+
+HISTORY_S = 35 * 86_400
+"""What forecasts are made of: five weeks."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Came:
+    """What clients wanted per second, of one measure; and requests/s of it that were shed and that the cache answered."""
+
+    wanted: Series
+    shed: Series
+    from_cache: Series
+
+
+def history(now_s: float | None = None, history_s: int = HISTORY_S) -> list[Demand]:
+    """The demand of every model, tier and region up to now, in steps of STEP_S, the largest first."""
+    to_s = int((time.time() if now_s is None else now_s) - SETTLED_S) // STEP_S * STEP_S
+    from_s = max(0, to_s - history_s)
+    store = answers.store()
+    counted = store.beside(store.demand, from_s, to_s)
+    known = store.demand_measured(from_s, to_s)
+    rows = counted.result()
+    rows.sort(key=lambda row: -float(row.counts["requests"].sum()))
+    return [demand_of(row, from_s, STEP_S, known) for row in rows]
+
+
+def read(model: str, tier: str, region: str, measure: str, start_s: int, end_s: int, step_s: int) -> Came:
+    """One series in a range, whose ends are rounded to whole steps of `step_s`, or of STEP_S where that is longer."""
+    step_s = -(-step_s // STEP_S) * STEP_S
+    from_s, to_s = start_s // step_s * step_s, max(start_s, end_s) // step_s * step_s
+    store = answers.store()
+    rows = store.demand(from_s, to_s, step_s, (model, tier, region))
+    empty = DemandRows(model, tier, region, np.zeros(0, np.int64), {name: np.zeros(0) for name in COUNTS})
+    demand = demand_of(rows[0] if rows else empty, from_s, step_s, store.demand_measured(from_s, to_s, step_s))
+    return Came(series_of(demand, measure), demand.shed, demand.from_cache)
+
+
+def series_of(demand: Demand, measure: str) -> Series:
+    match Measure(measure):
+        case Measure.REQUESTS:
+            return demand.requests
+        case Measure.INPUT_TOKENS:
+            return demand.input_tokens
+        case Measure.OUTPUT_TOKENS:
+            return demand.output_tokens
+
+
+def hit_rate(demand: Demand) -> float:
+    """The share of requests that the cache, or another request, answered: 0..1; 0 where there were none."""
+    requests, cached = float(np.nansum(demand.requests.values)), float(np.nansum(demand.from_cache.values))
+    return min(1.0, cached / requests) if requests > 0 else 0.0

@@ -1,0 +1,224 @@
+"""Keeps every forecast up to date: a job of the worker, by schedule or when somebody starts it.
+
+What is due is decided by what is stored, and each series is stored as soon as it is done. So a job whose worker ended goes on
+where it was.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+import numpy as np
+import structlog
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from controlplane.planning import demand, jobs
+from controlplane.planning.calendars import Calendars
+from controlplane.planning.core import record
+from controlplane.planning.core.fit import FitRequest, FitResult, fit, without_comparison
+from controlplane.planning.models import CandidateChange, ForecastRecord, PlanJob, StoredForecast
+from controlplane.planning.models.forecast import Measure
+from controlplane.planning.processes import CallFailedError, Processes
+from forecasting.demand import Demand
+from forecasting.forecast import Forecast
+from forecasting.refresh import HORIZONS_S, Choice, Limits
+
+log = structlog.get_logger(__name__)
+
+KIND = "refresh"
+ONLY_DUE = {"only_due": True}
+"""The request of a scheduled job. A job without it compares the candidates of every series anew."""
+LEAST_RENEWED_S = 3600
+LOST_AFTER = timedelta(days=2)
+"""A forecast that was not renewed for so long is removed: its traffic has ended."""
+CHANGES_KEPT = timedelta(days=365)
+
+Key = tuple[str, str, str, str]
+"""Model, tier, region, measure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What is known of a series at one horizon. The choice is None where it cannot be read."""
+
+    made_at: datetime
+    chosen_at: datetime | None
+    choice: Choice | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Due:
+    """A series and what to do with it."""
+
+    key: Key
+    request: FitRequest
+
+
+def queue_if_due() -> PlanJob | None:
+    """Queue a scheduled refresh, unless there was a refresh within its period or there is one now."""
+    since = timezone.now() - timedelta(seconds=settings.CONFIG.forecast_every_s)
+    recent = PlanJob.objects.filter(kind=KIND, created_at__gt=since).exists()
+    running = PlanJob.objects.filter(kind=KIND, state__in=jobs.OPEN).exists()
+    return None if recent or running else jobs.start(KIND, ONLY_DUE)
+
+
+@jobs.kind(KIND)
+def refresh(request: Mapping[str, Any], progress: jobs.Progress) -> dict[str, Any]:
+    """Renew what is due. Returns counts, and what failed (the first few)."""
+    config = settings.CONFIG
+    progress.report(0, 0, "reads demand")
+    every = demand.history()
+    known = every[: config.forecast_models]
+    if len(known) < len(every):
+        log.warning("forecasts.left_out", left_out=len(every) - len(known), setting="WEIR_FORECAST_MODELS")
+    compare_before = timezone.now() - timedelta(hours=config.forecast_compare_hours)
+    if request != ONLY_DUE:
+        compare_before = max(compare_before, progress.job.created_at)
+    due = list(_due(known, compare_before))
+    counts = {"series": 3 * len(known), "renewed": 0, "compared": 0, "failed": 0, "left_out": len(every) - len(known)}
+    failures: list[str] = []
+
+    def poll() -> None:
+        progress.report(counts["renewed"], len(due), "compares candidates and forecasts")
+
+    processes = Processes(fit, config.forecast_processes, config.forecast_limit_s, config.forecast_memory_mib)
+    for item, outcome in processes.map_by(due, lambda each: each.request, poll):
+        if isinstance(outcome, CallFailedError):
+            counts["failed"] += 1
+            failures.append(f"{item.request.name}: {outcome}")
+            log.warning("forecast.failed", series=item.request.name, reason=str(outcome))
+            _without(item, str(outcome))
+        else:
+            _save(item, outcome)
+            counts["compared"] += item.request.compare
+        counts["renewed"] += 1
+        poll()
+    tidy()
+    return {**counts, "failures": failures[:20], "note": "" if every else "No demand was measured yet."}
+
+
+def tidy() -> None:
+    """Remove forecasts of traffic that has ended, and records and changes that are too old."""
+    now = timezone.now()
+    StoredForecast.objects.filter(made_at__lt=now - LOST_AFTER).delete()
+    oldest = now.date() - timedelta(days=settings.CONFIG.forecast_record_days)
+    ForecastRecord.objects.filter(day__lt=oldest).delete()
+    CandidateChange.objects.filter(at__lt=now - CHANGES_KEPT).delete()
+
+
+def renewed_s(horizon_s: int) -> float:
+    """How often a forecast of this horizon is renewed, s."""
+    every_s: float = settings.CONFIG.forecast_every_s
+    return min(max(every_s, horizon_s / 24), max(every_s, LEAST_RENEWED_S))
+
+
+def _due(known: list[Demand], compare_before: datetime) -> Iterator[Due]:
+    """What has to be compared, and then what has to be renewed alone, which takes milliseconds."""
+    stored, calendars, now = _stored(), Calendars(), timezone.now()
+    limits = Limits(fit_timeout_s=settings.CONFIG.forecast_limit_s / 4)
+    renewals = []
+    for each in known:
+        calendar = calendars.of(each.key)
+        for measure in Measure:
+            key = (each.key.model, each.key.tier, each.key.region, measure.value)
+            rows = {horizon_s: stored.get((*key, horizon_s)) for horizon_s in HORIZONS_S}
+            choices = {horizon_s: row.choice for horizon_s, row in rows.items() if row and row.choice}
+            compare = any(
+                row is None or row.choice is None or row.chosen_at is None or row.chosen_at < compare_before
+                for row in rows.values()
+            )
+            late = tuple(
+                horizon_s
+                for horizon_s, row in rows.items()
+                if row is None or now - row.made_at >= timedelta(seconds=renewed_s(horizon_s) - 1)
+            )
+            series, name = demand.series_of(each, measure), " / ".join(key)
+            if compare:
+                yield Due(key, FitRequest(name, series, calendar, HORIZONS_S, choices, True, limits))
+            elif late:
+                renewals.append(Due(key, FitRequest(name, series, calendar, late, choices, False, limits)))
+    yield from renewals
+
+
+def _stored() -> dict[tuple[str, str, str, str, int], Stored]:
+    fields = ("model", "tier", "region", "measure", "horizon_s", "made_at", "chosen_at", "choice")
+    return {row[:5]: Stored(row[5], row[6], _read(row[7])) for row in StoredForecast.objects.values_list(*fields)}
+
+
+def _read(choice: Mapping[str, Any]) -> Choice | None:
+    try:
+        return msgspec.convert(choice, Choice)
+    except msgspec.ValidationError:  # of an older version: the candidates are compared anew
+        return None
+
+
+def _without(item: Due, error: str) -> None:
+    """Forecast without a comparison, after one that failed."""
+    try:
+        result = fit(without_comparison(item.request, error))
+    except Exception as failure:
+        log.exception("forecast.not_made", series=item.request.name, reason=str(failure))
+        return
+    _save(item, result, error)
+
+
+def _save(item: Due, result: FitResult, error: str = "") -> None:
+    now = timezone.now()
+    with transaction.atomic():
+        for choice, forecast in zip(result.choices, result.forecasts, strict=True):
+            _save_forecast(item, choice, forecast, result.took_s, now, error)
+            _save_point(item.key, choice.horizon_s, forecast)
+
+
+def _save_forecast(item: Due, choice: Choice, forecast: Forecast, took_s: float, now: datetime, error: str) -> None:
+    of_series = dict(zip(("model", "tier", "region", "measure"), item.key, strict=True)) | {
+        "horizon_s": choice.horizon_s
+    }
+    row = StoredForecast.objects.filter(**of_series).defer("choice", "quantiles").first()
+    before = row.candidate if row is not None else ""
+    row = row or StoredForecast(**of_series)
+    row.take(forecast)
+    row.made_at = now
+    if item.request.compare:
+        row.chosen_at, row.took_s, row.error = now, took_s, error[:500]
+        row.choice = _rounded(msgspec.to_builtins(choice))
+        row.scores = {score.candidate: score.loss for score in choice.scores if score.loss is not None}
+    values = item.request.series.values
+    measured = ~np.isnan(values)
+    first = int(measured.argmax()) if measured.any() else len(values)
+    row.history_from_s = item.request.series.start_s + first * item.request.series.step_s
+    row.measured_steps = int(measured.sum())
+    row.gap_steps = len(values) - first - row.measured_steps
+    row.save()
+    if before and before != row.candidate:
+        CandidateChange.objects.create(
+            **of_series, at=now, before=before, after=row.candidate, skill=row.skill, reason=row.reason
+        )
+        log.info("forecast.candidate_changed", series=item.request.name, before=before, after=row.candidate)
+
+
+def _save_point(key: Key, horizon_s: int, forecast: Forecast) -> None:
+    added = record.point(forecast)
+    row, _ = ForecastRecord.objects.get_or_create(
+        **dict(zip(("model", "tier", "region", "measure"), key, strict=True)),
+        horizon_s=horizon_s,
+        day=record.day_of(added),
+        defaults={"step_s": forecast.step_s, "points": []},
+    )
+    points = record.with_point(row.points, added)
+    if points != row.points:
+        row.points, row.step_s = points, forecast.step_s
+        row.save(update_fields=["points", "step_s"])
+
+
+def _rounded(value: Any) -> Any:
+    """JSON with six significant digits: curves have thousands of values."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {name: _rounded(inner) for name, inner in value.items()}
+    return [_rounded(inner) for inner in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,130 @@
+"""Reads demand: what clients wanted of each model, tier and region, and in which steps that was measured."""
+
+import time
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from controlplane.telemetry.core.demand_rows import COUNTS, DemandRows
+
+from ..client import Connection
+from ..errors import StoreInputError
+
+STEP_S = 300
+"""Demand is counted in steps of five minutes. Others are multiples of it."""
+SETTLED_S = 120
+"""A step is not measured before so long after its end: late spans arrive until then."""
+
+_KEY = "cityHash64(model, tier, region)"
+"""Rows name their key by a number: three texts in each of a million rows would take longer than the rest."""
+_BUILDS = (
+    "SELECT start_s, build FROM rollup_builds FINAL"
+    " WHERE kind = 'demand' AND start_s >= {from_s:UInt32} AND start_s < {to_s:UInt32}"
+)
+"""The current builds. There is one of each five minutes with requests, once these are counted."""
+_CURRENT = f"start_s >= {{from_s:UInt32}} AND start_s < {{to_s:UInt32}} AND build IN (SELECT build FROM ({_BUILDS}))"
+
+
+class DemandReader(Connection):
+    """Raises StoreUnavailableError or StoreError; StoreInputError for steps that do not fit."""
+
+    def demand(
+        self, from_s: int, to_s: int, step_s: int = STEP_S, key: tuple[str, str, str] | None = None
+    ) -> list[DemandRows]:
+        """By model, tier and region, or of one such key: the steps with requests that start in the range."""
+        _check(from_s, to_s, step_s)
+        parameters: dict[str, object] = {"from_s": from_s, "to_s": to_s, "step_s": step_s}
+        condition = _CURRENT
+        if key is not None:
+            condition += " AND model = {model:String} AND tier = {tier:String} AND region = {region:String}"
+            parameters |= dict(zip(("model", "tier", "region"), key, strict=True))
+        names = self.beside(
+            self.rows,
+            f"SELECT DISTINCT {_KEY}, toString(model), toString(tier), toString(region) FROM demand WHERE {condition}",
+            parameters,
+        )
+        columns = ", ".join(COUNTS)
+        rows = f"SELECT {_KEY} AS key, model, tier, region, start_s, {columns} FROM demand WHERE {condition}"
+        if step_s > STEP_S:
+            sums = ", ".join(f"sum({name}) AS {name}" for name in COUNTS)
+            rows = (
+                f"SELECT key, model, tier, region, toUInt32(intDiv(start_s, {{step_s:UInt32}}) * {{step_s:UInt32}}) AS step, {sums}"
+                f" FROM ({rows}) GROUP BY key, model, tier, region, step"
+            )
+            columns = f"step, {columns}"
+        else:
+            columns = f"start_s, {columns}"
+        table = self.arrow(f"SELECT key, {columns} FROM ({rows}) ORDER BY model, tier, region", parameters)
+        return list(_by_key(table, {key: (model, tier, region) for key, model, tier, region in names.result()}))
+
+    def demand_measured(self, from_s: int, to_s: int, step_s: int = STEP_S) -> npt.NDArray[np.bool_]:
+        """Whether each step of the range was measured, so that a step without requests means none.
+
+        It was not where telemetry did not run (nothing was scraped in half of its minutes or more, and the store has no older scrape
+        that says it scraped at all, or nothing whatever was stored), where its requests are not counted yet, and where it is not over.
+        """
+        _check(from_s, to_s, step_s)
+        count = (to_s - from_s) // step_s
+        parameters: dict[str, object] = {"from_s": from_s, "to_s": to_s, "step_s": step_s}
+        span = "time_ns >= toInt64({from_s:UInt32}) * 1000000000 AND time_ns < toInt64({to_s:UInt32}) * 1000000000"
+        scraped = self.beside(
+            self.arrow,
+            "SELECT toInt64(intDiv(minute, {step_s:UInt32} / 60)) AS at, count() AS minutes FROM"
+            f" (SELECT DISTINCT intDiv(time_ns, 60000000000) AS minute FROM scrapes WHERE {span}) GROUP BY at",
+            parameters,
+        )
+        oldest = self.beside(self.rows, "SELECT count(), min(time_ns) FROM scrapes")
+        stored = self.beside(
+            self.arrow,
+            f"SELECT DISTINCT toInt64(intDiv(start_s, {{step_s:UInt32}})) AS at FROM ({_BUILDS})",
+            parameters,
+        )
+        waiting = self.arrow(
+            "SELECT DISTINCT toInt64(intDiv(start_s, {step_s:UInt32})) AS at FROM (SELECT toUInt32(stretch * 300) AS start_s"
+            " FROM rollup_touched WHERE stretch >= intDiv({from_s:UInt32}, 300) AND stretch < intDiv({to_s:UInt32}, 300))"
+            f" WHERE start_s NOT IN (SELECT start_s FROM ({_BUILDS}))",
+            parameters,
+        )
+        first = from_s // step_s
+        minutes = np.zeros(count)
+        seen = scraped.result()
+        minutes[seen["at"].to_numpy() - first] = seen["minutes"].to_numpy()
+        with_requests = _mask(stored.result(), first, count)
+        [(scrapes, oldest_ns)] = oldest.result()
+        measured = with_requests | (minutes > 0)
+        if scrapes:
+            scraping = (np.arange(count) * step_s + from_s) * 10**9 >= oldest_ns
+            measured &= ~scraping | (2 * minutes >= step_s / 60)
+        over = np.arange(1, count + 1) * step_s + from_s <= time.time() - SETTLED_S
+        return measured & over & ~_mask(waiting, first, count)
+
+    def demand_oldest_s(self) -> int | None:
+        """When the oldest counted step starts, s since the epoch; None where nothing is counted."""
+        [(count, oldest)] = self.rows("SELECT count(), min(start_s) FROM demand")
+        return int(oldest) if count else None
+
+
+def _check(from_s: int, to_s: int, step_s: int) -> None:
+    if step_s <= 0 or step_s % STEP_S:
+        raise StoreInputError(f"step_s {step_s} is not a multiple of {STEP_S}: demand is counted in five minutes")
+    if from_s % step_s or to_s % step_s or not 0 <= from_s <= to_s < 2**32:
+        raise StoreInputError(f"range {from_s}..{to_s} is not of whole steps of {step_s} s; give from_s <= to_s")
+
+
+def _mask(table: pa.Table, first: int, count: int) -> npt.NDArray[np.bool_]:
+    mask = np.zeros(count, bool)
+    mask[table["at"].to_numpy() - first] = True
+    return mask
+
+
+def _by_key(table: pa.Table, names: Mapping[int, tuple[str, str, str]]) -> Iterator[DemandRows]:
+    """`table` has a key, a start and COUNTS, with equal keys beside each other. A key without a name was written in between."""
+    keys, starts, *counts = (column.to_numpy() for column in table.columns)
+    edges = np.flatnonzero(np.diff(keys, prepend=keys[:1] + 1)) if len(keys) else np.zeros(0, np.int64)
+    for start, end in pairwise([*edges.tolist(), len(keys)]):
+        if name := names.get(int(keys[start])):
+            values = {column: part[start:end].astype(np.float64) for column, part in zip(COUNTS, counts, strict=True)}
+            yield DemandRows(*name, starts[start:end].astype(np.int64), values)
