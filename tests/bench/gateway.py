@@ -13,11 +13,11 @@ from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 
+from tests.bench.compared.gateways import MODEL, TOKENS, Bed, Target, bare, bed, body, litellm, weir
 from tests.bench.figures import Figure, over_rounds, percentile, say
-from tests.bench.grpc_wire import GrpcInfer
-from tests.bench.load import Http, Wire, closed_loop, first_tokens
+from tests.bench.loads.grpc_wire import GrpcInfer
+from tests.bench.loads.http_load import Http, Wire, closed_loop, first_tokens
 from tests.bench.processes import BenchError, Child
-from tests.bench.targets import MODEL, TOKENS, Bed, Target, bare, bed, body, litellm, weir
 
 ROUNDS = 5
 ONE_S, MANY_S, WARM_S = 1.5, 2.0, 1.0

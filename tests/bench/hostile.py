@@ -13,11 +13,11 @@ from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
 
+from tests.bench.compared.gateways import Target, bed, weir
 from tests.bench.figures import Figure, percentile, say
-from tests.bench.load import Http
+from tests.bench.loads.http_load import Http
 from tests.bench.processes import BenchError, Child
 from tests.bench.standins.hostiles import HOST
-from tests.bench.targets import Target, bed, weir
 
 USERS, EVERY_S = 10, 0.1
 REQUESTS_PER_CONNECTION = 50  # good clients come and go too

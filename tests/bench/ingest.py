@@ -17,11 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
+from tests.bench.compared.trace_stores import Peer, mlflow, phoenix
 from tests.bench.figures import Figure, over_rounds, percentile, say
-from tests.bench.otlp_load import Load, follow
+from tests.bench.loads.otlp_load import Load, follow
 from tests.bench.processes import BenchError
 from tests.bench.telemetry import Telemetry, telemetry
-from tests.bench.trace_peers import Peer, mlflow, phoenix
 
 ROUNDS = int(os.environ.get("WEIR_BENCH_ROUNDS", "3"))
 FULL_S, PACED_S, PEER_S, PEER_DRAIN_S = 15.0, 20.0, 15.0, 15.0

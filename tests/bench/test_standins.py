@@ -13,10 +13,10 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from tritonclient.grpc import InferInput  # type: ignore[import-untyped]
 from tritonclient.grpc.aio import InferenceServerClient  # type: ignore[import-untyped]
 
-from tests.bench.grpc_wire import GrpcInfer
-from tests.bench.load import closed_loop
+from tests.bench.loads.grpc_wire import GrpcInfer
+from tests.bench.loads.http_load import closed_loop
+from tests.bench.loads.traces import template
 from tests.bench.processes import free_port, start
-from tests.bench.traces import template
 
 
 @pytest.fixture

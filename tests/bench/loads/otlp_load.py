@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tests.bench.loads.traces import Template, template
 from tests.bench.processes import BenchError
-from tests.bench.traces import Template, template
 
 TRACES_PER_REQUEST = 64  # about 540 spans: what the OpenTelemetry SDK's batch processor sends at once
 _TEMPLATES = 16

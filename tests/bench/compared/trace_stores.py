@@ -6,7 +6,7 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.bench.peers import bin_folder
+from tests.bench.compared.environments import bin_folder
 from tests.bench.processes import Child, free_port, start
 
 
