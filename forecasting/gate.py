@@ -15,6 +15,8 @@ EARNS = 0.05
 REPLACES = 0.03
 """The share of the incumbent's loss that a challenger saves at least, so that candidates do not alternate."""
 FEWEST_ORIGINS = 50
+LEAST_SHARE = 0.5
+"""The share of the backtest that a candidate has to have forecast: a good day or two proves little."""
 BLOCKS = 8
 """The backtest is cut into so many blocks of time. A candidate has to win by more than the standard error between them."""
 
@@ -98,7 +100,7 @@ def _score(name: str, backtest: Backtest, losses: dict[str, F64]) -> Score:
     own, other = losses[name], losses[BASELINE]
     both = ~np.isnan(own) & ~np.isnan(other)
     rows = np.flatnonzero(both.any(axis=1))
-    if len(rows) < FEWEST_ORIGINS:
+    if len(rows) < max(FEWEST_ORIGINS, LEAST_SHARE * int((~np.isnan(other)).any(axis=1).sum())):
         return Score(name, origins=len(rows), note="It knew too little to be compared.")
     own, other = np.where(both, own, 0.0), np.where(both, other, 0.0)
     loss, baseline = float(own.sum() / both.sum()), float(other.sum() / both.sum())

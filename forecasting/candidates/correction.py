@@ -8,7 +8,8 @@ from forecasting.series import F64
 LAGS = 3
 FITS = 16
 """How many times the origins of a backtest are fitted anew, evenly."""
-_OUTLIER = 6.0
+_OUTLIER = 3.0
+"""A jump of the error counts as at most so many times the one that only 1 % exceed."""
 _FEWEST = 20
 """Errors that a fit needs: with fewer, nothing is corrected."""
 _LONGEST_MEMORY = 0.999
@@ -21,35 +22,42 @@ def corrected(values: F64, usual: F64, base: F64, origins: Ints, leads: Ints) ->
     (Box, Jenkins, Reinsel and Ljung, Time Series Analysis, 5.1: forecasts by iteration). `usual` holds one value per step,
     each known before the step. Nothing is below 0.
     """
-    errors = values - usual[: len(values)]
+    errors = filled(values - usual[: len(values)])
+    measured = ~np.isnan(values - usual[: len(values)])
+    away = errors - _before(errors)
     remains = np.zeros(base.shape)
     for group in np.array_split(np.argsort(origins, kind="stable"), min(FITS, max(1, len(origins)))):
-        if not len(group):
+        first = origins[group[0]] if len(group) else 0
+        jumps = np.abs(away[:first][measured[:first] & ~np.isnan(away[:first])])
+        if len(jumps) < _FEWEST:
             continue
-        before = errors[: origins[group[0]]]
-        weights, limit = fit(before)
-        if limit > 0:
-            latest = np.concatenate([np.zeros(LAGS), np.nan_to_num(filled(errors))])
-            lags = latest[origins[group][:, None] + LAGS - 1 - np.arange(LAGS)[None, :]]
-            remains[group] = _iterated(np.clip(lags, -limit, limit), weights, leads)
+        limit = _OUTLIER * float(np.quantile(jumps, 0.99))
+        # A single outlier says little of what comes; a level that has changed is the usual one after two steps.
+        tame = np.where(np.isnan(away), errors, errors - away + np.clip(away, -limit, limit))
+        weights = fit(tame[:first])
+        latest = np.concatenate([np.zeros(LAGS), np.nan_to_num(tame)])
+        lags = latest[origins[group][:, None] + LAGS - 1 - np.arange(LAGS)[None, :]]
+        remains[group] = _iterated(lags, weights, leads)
     return np.maximum(base + remains, 0.0)
 
 
-def fit(errors: F64) -> tuple[F64, float]:
-    """The weights of the last LAGS errors, newest first, and the size from which an error is an outlier; 0 where none fits."""
-    measured = errors[~np.isnan(errors)]
-    if len(measured) < _FEWEST:
-        return np.zeros(LAGS), 0.0
-    limit = _OUTLIER * float(np.median(np.abs(measured)))
-    rows = np.lib.stride_tricks.sliding_window_view(np.clip(errors, -limit, limit), LAGS + 1)
+def fit(errors: F64) -> F64:
+    """The weights of the last LAGS errors, newest first."""
+    rows = np.lib.stride_tricks.sliding_window_view(errors, LAGS + 1)
     rows = rows[~np.isnan(rows).any(axis=1)]
-    if limit == 0 or len(rows) < _FEWEST:
-        return np.zeros(LAGS), 0.0
     lags, target = rows[:, -2::-1], rows[:, -1]
     gram = lags.T @ lags
     ridge = 1e-3 * float(np.trace(gram)) / LAGS
     weights = np.linalg.solve(gram + (ridge + 1e-300) * np.eye(LAGS), lags.T @ target)
-    return _stable(weights.astype(np.float64)), limit
+    return _stable(weights.astype(np.float64))
+
+
+def _before(errors: F64) -> F64:
+    """For each step the median of the three errors before it; NaN for the first three."""
+    if len(errors) <= 3:
+        return np.full(len(errors), np.nan)
+    three = np.sort(np.lib.stride_tricks.sliding_window_view(errors, 3)[:-1], axis=1)
+    return np.concatenate([np.full(3, np.nan), np.where(np.isnan(three[:, 2]), np.nan, three[:, 1])])
 
 
 def _stable(weights: F64) -> F64:

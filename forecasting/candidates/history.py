@@ -59,10 +59,13 @@ def targets(origins: Ints, leads: Ints) -> Ints:
     return origins[:, None] + leads[None, :] - 1
 
 
-def known(steps: Ints, earlier: Ints, origins: Ints) -> Ints:
-    """For each step of each origin's row, the nearest one of whole periods before that the origin knows, or NONE."""
+def known(steps: Ints, needs: Ints, earlier: Ints, origins: Ints) -> Ints:
+    """For each step of each origin's row, itself or the nearest one of whole periods before that the origin knows, or NONE.
+
+    To know a step is to know the value of step `needs[step]`.
+    """
     steps = steps.copy()
-    while (unknown := steps >= origins[:, None]).any():
+    while (unknown := (steps != NONE) & (needs[steps] >= origins[:, None])).any():
         steps[unknown] = earlier[steps[unknown]]
     return steps
 

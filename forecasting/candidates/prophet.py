@@ -3,7 +3,7 @@
 import logging
 from tempfile import TemporaryDirectory
 
-import cmdstanpy  # noqa: F401
+import cmdstanpy
 import numpy as np
 import pandas as pd
 from prophet import Prophet
@@ -17,11 +17,13 @@ MOST_STEPS = 28 * DAY_S // FIT_STEP_S
 """A fit takes the last four weeks in half hours: its time grows with the steps, and its peaks are no sharper with more."""
 FEWEST_DAYS = 2
 _HARMONICS_OF_A_DAY = 10
-_HARMONICS_OF_A_WEEK = 6
+_HARMONICS_OF_A_WEEK = 3
+_WEEKS_OF_A_TREND = 3
+"""With fewer, what looks like a trend is mostly the weekday, and Prophet would extend it: growth is flat."""
 
-# A fit that fails is said by its FitError. cmdstanpy sets its own level when it is imported, which is above.
+# What went wrong with a fit is in its FitError.
 logging.getLogger("prophet").setLevel(logging.ERROR)
-logging.getLogger("cmdstanpy").setLevel(logging.CRITICAL)
+cmdstanpy.disable_logging()
 
 
 class FitError(RuntimeError):
@@ -73,9 +75,10 @@ def _model(calendar: Calendar, whole: Series, events: list[str], weeks: float) -
     days = [{"ds": pd.Timestamp(day), "holiday": name} for day, name in calendar.holidays(whole.start_s, whole.end_s)]
     model = Prophet(
         holidays=pd.DataFrame(days) if days else None,
-        n_changepoints=max(1, min(12, int(weeks * 3))),
+        growth="linear" if weeks >= _WEEKS_OF_A_TREND else "flat",
+        n_changepoints=int(weeks),
         daily_seasonality=_HARMONICS_OF_A_DAY,
-        weekly_seasonality=_HARMONICS_OF_A_WEEK if weeks >= 2 else False,
+        weekly_seasonality=_HARMONICS_OF_A_WEEK if weeks >= 1 else False,
         yearly_seasonality=False,
         uncertainty_samples=0,
     )

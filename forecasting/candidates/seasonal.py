@@ -35,7 +35,7 @@ def profile_week(history: History, origins: Ints, leads: Ints) -> F64:
 
 def _naive(history: History, period_s: int, origins: Ints, leads: Ints) -> F64:
     earlier, values = history.earlier(period_s), history.extended()
-    steps = known(targets(origins, leads), earlier, origins)
+    steps = known(targets(origins, leads), np.arange(len(values)), earlier, origins)
     while (gaps := (steps != NONE) & np.isnan(values[steps])).any():
         steps[gaps] = earlier[steps[gaps]]
     return np.where(steps == NONE, np.nan, values[steps])
@@ -44,7 +44,7 @@ def _naive(history: History, period_s: int, origins: Ints, leads: Ints) -> F64:
 def _profiled(history: History, period_s: int, origins: Ints, leads: Ints) -> F64:
     earlier = history.earlier(period_s)
     means = profile(history.extended(), earlier)
-    steps = known(targets(origins, leads), earlier, origins)
+    steps = known(targets(origins, leads), earlier, earlier, origins)
     base = np.where(steps == NONE, np.nan, means[steps])
     return corrected(history.series.values, means, base, origins, leads)
 

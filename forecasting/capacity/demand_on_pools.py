@@ -92,28 +92,53 @@ class Load:
     outputs: float = 1.0
 
 
-def loads_of(inputs: PlanInputs, scenario: Scenario, grid: Grid) -> list[Load]:
-    """What remains of each demand after the cache, with the scenario's changes."""
-    level = inputs.level if scenario.level is None else scenario.level
-    loads = []
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """A demand on the grid, before cache and scenario: requests/s at the level planned for and at P50, tokens per request at P50."""
+
+    demand: Demand
+    high_rps: F64
+    median_rps: F64
+    input_tokens: F64 | None
+    output_tokens: F64 | None
+
+
+def wanted_of(inputs: PlanInputs, level: float, grid: Grid) -> list[Wanted]:
+    """Every demand on the grid. Scenarios of one level share it."""
+    wanted = []
     for demand in inputs.demands:
-        missed = 1 - min(max(demand.hit_rate + scenario.hit_rate / 100, 0.0), 1.0)
-        forecast_rps = on_grid(demand.requests, 0.5, grid, inputs.growth_per_week)
-        launched = _launched(demand, inputs, scenario, grid)
-        high_rps = on_grid(demand.requests, level, grid, inputs.growth_per_week)
+        median = on_grid(demand.requests, 0.5, grid, inputs.growth_per_week)
+        wanted.append(
+            Wanted(
+                demand,
+                high_rps=on_grid(demand.requests, level, grid, inputs.growth_per_week),
+                median_rps=median,
+                input_tokens=_per_request(demand.input_tokens, median, inputs, grid),
+                output_tokens=_per_request(demand.output_tokens, median, inputs, grid),
+            )
+        )
+    return wanted
+
+
+def loads_of(wanted: Sequence[Wanted], scenario: Scenario, grid: Grid) -> list[Load]:
+    """What remains of each demand after the cache, with the scenario's changes."""
+    loads = []
+    for each in wanted:
+        missed = 1 - min(max(each.demand.hit_rate + scenario.hit_rate / 100, 0.0), 1.0)
+        launched = _launched(each.demand, wanted, scenario, grid)
         loads.append(
             Load(
-                demand.model,
-                demand.region,
-                requests_per_s=(high_rps * scenario.peak + launched) * missed,
-                median_rps=(forecast_rps * scenario.peak + launched) * missed,
-                input_tokens=_per_request(demand.input_tokens, forecast_rps, inputs, grid),
-                output_tokens=_per_request(demand.output_tokens, forecast_rps, inputs, grid),
+                each.demand.model,
+                each.demand.region,
+                requests_per_s=(each.high_rps * scenario.peak + launched) * missed,
+                median_rps=(each.median_rps * scenario.peak + launched) * missed,
+                input_tokens=each.input_tokens,
+                output_tokens=each.output_tokens,
                 inputs=scenario.inputs,
                 outputs=scenario.outputs,
             )
         )
-    known = {demand.model for demand in inputs.demands}
+    known = {each.demand.model for each in wanted}
     for launch in scenario.launches:
         if launch.model not in known:
             rps = np.where(grid.times_s() >= launch.start_s, launch.requests_per_s, 0.0)
@@ -121,12 +146,12 @@ def loads_of(inputs: PlanInputs, scenario: Scenario, grid: Grid) -> list[Load]:
     return loads
 
 
-def _launched(demand: Demand, inputs: PlanInputs, scenario: Scenario, grid: Grid) -> F64:
+def _launched(demand: Demand, wanted: Sequence[Wanted], scenario: Scenario, grid: Grid) -> F64 | float:
     """Requests/s of the scenario's launches that come beside this demand: its part of the model's P50 demand."""
-    launched = np.zeros(grid.hours * grid.per_hour)
+    launched: F64 | float = 0.0
     for launch in scenario.launches:
         if launch.model == demand.model:
-            beside = [other for other in inputs.demands if other.model == demand.model]
+            beside = [each.demand for each in wanted if each.demand.model == demand.model]
             total = sum(other.requests.median.sum() for other in beside)
             part = demand.requests.median.sum() / total if total else 1 / len(beside)
             launched += np.where(grid.times_s() >= launch.start_s, launch.requests_per_s * part, 0.0)

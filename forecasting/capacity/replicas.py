@@ -1,6 +1,6 @@
 """Replicas of each pool and hour, from demand."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from forecasting.capacity.assumptions import CapacityError, PlanInputs, PoolAssumptions, ReplicaCapacity
 from forecasting.capacity.carried import carried_by, replicas_for
-from forecasting.capacity.demand_on_pools import Grid, Load, grid_of, loads_of, shares, work
+from forecasting.capacity.demand_on_pools import Grid, Load, Wanted, grid_of, loads_of, shares, wanted_of, work
 from forecasting.capacity.limits import limited
 from forecasting.capacity.plan import BINDINGS, I64, Plan, PoolPlan
 from forecasting.capacity.scenario import AS_FORECAST, Scenario
@@ -28,8 +28,8 @@ class PoolNeed:
     unqueued: I64  # of `warm`, how many would do without room for bursts
 
 
-def make_plan(inputs: PlanInputs, scenario: Scenario = AS_FORECAST) -> Plan:
-    """The plan by hour of every pool, with the scenario's changes.
+def make_plan(inputs: PlanInputs, scenario: Scenario = AS_FORECAST, wanted: Sequence[Wanted] | None = None) -> Plan:
+    """The plan by hour of every pool, with the scenario's changes. `wanted` is `wanted_of` these inputs and level, where it is known.
 
     Demand of several tiers is added up quantile by quantile, as if they peaked together, which errs on the safe side. Whatever is
     missing (a forecast, a capacity, a price, a pool) is named in the notes. Raises CapacityError where the scenario names a region,
@@ -37,14 +37,20 @@ def make_plan(inputs: PlanInputs, scenario: Scenario = AS_FORECAST) -> Plan:
     """
     pools = _changed(inputs, scenario)
     grid = grid_of(inputs)
-    loads = loads_of(inputs, scenario, grid)
-    needs = [need_of(pool, pools, loads, grid) for pool in pools]
+    level = level_of(inputs, scenario)
+    loads = loads_of(wanted_of(inputs, level, grid) if wanted is None else wanted, scenario, grid)
+    parts = [shares(pools, load.model, load.region) for load in loads]
+    needs = [need_of(pool, loads, parts, grid) for pool in pools]
     plans = [_wanted(pool, need, inputs, grid) for pool, need in zip(pools, needs, strict=True)]
     if plans:
         plans = limited(plans, inputs)
     plans = [_judged(plan, need, grid) for plan, need in zip(plans, needs, strict=True)]
-    level = inputs.level if scenario.level is None else scenario.level
-    return Plan(grid.start_s, grid.hours, level, tuple(plans), tuple(_notes(inputs, scenario, pools, loads, grid)))
+    return Plan(grid.start_s, grid.hours, level, tuple(plans), tuple(_notes(inputs, scenario, loads, parts, grid)))
+
+
+def level_of(inputs: PlanInputs, scenario: Scenario) -> float:
+    """The quantile that is planned for."""
+    return inputs.level if scenario.level is None else scenario.level
 
 
 def _changed(inputs: PlanInputs, scenario: Scenario) -> list[PoolAssumptions]:
@@ -72,13 +78,13 @@ def capacity_of(pool: PoolAssumptions) -> ReplicaCapacity | None:
     return pool.capacities.get(pool.gpu)
 
 
-def need_of(pool: PoolAssumptions, pools: Sequence[PoolAssumptions], loads: Sequence[Load], grid: Grid) -> PoolNeed:
-    """The pool's part of all loads. Where its capacity is not known, no replicas are."""
+def need_of(pool: PoolAssumptions, loads: Sequence[Load], parts: Sequence[Mapping[str, float]], grid: Grid) -> PoolNeed:
+    """The pool's part of all loads; `parts` are their `shares`. Where its capacity is not known, no replicas are."""
     capacity = capacity_of(pool)
     steps = grid.hours * grid.per_hour
     requests, median, tokens_in, tokens_out, units = (np.zeros(steps) for _ in range(5))
-    for load in loads:
-        part = shares(pools, load.model, load.region).get(pool.pool, 0.0)
+    for load, by_pool in zip(loads, parts, strict=True):
+        part = by_pool.get(pool.pool, 0.0)
         if not part:
             continue
         requests += load.requests_per_s * part
@@ -183,15 +189,15 @@ def _assumed(plan: PoolPlan) -> tuple[str, ...]:
 
 
 def _notes(
-    inputs: PlanInputs, scenario: Scenario, pools: Sequence[PoolAssumptions], loads: Sequence[Load], grid: Grid
+    inputs: PlanInputs, scenario: Scenario, loads: Sequence[Load], parts: Sequence[Mapping[str, float]], grid: Grid
 ) -> Iterator[str]:
     """What is missing or assumed in the plan as a whole."""
     if not inputs.demands:
         yield "There is no forecast of demand yet: the plan keeps every pool at its warm floor."
-    if not pools:
+    if all(pool.region in scenario.lost for pool in inputs.pools):
         yield "There is no pool to plan for: add pools to the fleet, or leave a region."
-    for load in loads:
-        if not shares(pools, load.model, load.region):
+    for load, by_pool in zip(loads, parts, strict=True):
+        if not by_pool:
             yield f"No pool serves {load.model}, which has {load.requests_per_s.max():.3g} requests/s at its peak: add a pool."
     early = [demand.requests.end_s for demand in inputs.demands if demand.requests.end_s < grid.end_s]
     if early:

@@ -1,12 +1,12 @@
 """What should be warm when."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
 from forecasting.capacity.assumptions import PlanInputs, PoolAssumptions
-from forecasting.capacity.demand_on_pools import Grid, Load, grid_of, loads_of
+from forecasting.capacity.demand_on_pools import Grid, grid_of, loads_of, shares, wanted_of
 from forecasting.capacity.plan import I64
 from forecasting.capacity.replicas import ahead, capacity_of, horizon_s, need_of
 from forecasting.capacity.scenario import AS_FORECAST
@@ -53,12 +53,12 @@ def warm_plans(inputs: PlanInputs) -> tuple[WarmPlan, ...]:
     Quota and budget are not applied: they belong to the hour's plan. Where the capacity is not known it is the warm floor.
     """
     grid = grid_of(inputs)
-    loads = loads_of(inputs, AS_FORECAST, grid)
-    return tuple(_warm_plan(pool, inputs, grid, loads) for pool in inputs.pools)
+    loads = loads_of(wanted_of(inputs, inputs.level, grid), AS_FORECAST, grid)
+    parts = [shares(inputs.pools, load.model, load.region) for load in loads]
+    return tuple(_warm_plan(pool, inputs, grid, need_of(pool, loads, parts, grid).warm) for pool in inputs.pools)
 
 
-def _warm_plan(pool: PoolAssumptions, inputs: PlanInputs, grid: Grid, loads: Sequence[Load]) -> WarmPlan:
-    needed = need_of(pool, inputs.pools, loads, grid).warm
+def _warm_plan(pool: PoolAssumptions, inputs: PlanInputs, grid: Grid, needed: I64) -> WarmPlan:
     warm: I64 = np.maximum(np.where(needed > 0, needed + pool.spare_replicas, 0), pool.warm_floor)
     lead_s = horizon_s(pool, inputs.margin_s)
     cold = pool.cold_start

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from forecasting.capacity.assumptions import CapacityError, PlanInputs
+from forecasting.capacity.demand_on_pools import Wanted, grid_of, wanted_of
 from forecasting.capacity.plan import BINDINGS, Binding, Plan
-from forecasting.capacity.replicas import make_plan
+from forecasting.capacity.replicas import level_of, make_plan
 from forecasting.capacity.scenario import MOST_SCENARIOS, Scenario
 
 
@@ -40,12 +41,15 @@ def compare(inputs: PlanInputs, scenarios: Sequence[Scenario]) -> tuple[WhatIf, 
     """Each scenario's plan, in order. Raises CapacityError for more than MOST_SCENARIOS."""
     if len(scenarios) > MOST_SCENARIOS:
         raise CapacityError(f"scenario is given {len(scenarios)} times: compare at most {MOST_SCENARIOS}")
-    return tuple(_planned(inputs, scenario) for scenario in scenarios)
+    grid = grid_of(inputs)
+    levels = {level_of(inputs, scenario) for scenario in scenarios}
+    wanted = {level: wanted_of(inputs, level, grid) for level in levels}
+    return tuple(_planned(inputs, scenario, wanted[level_of(inputs, scenario)]) for scenario in scenarios)
 
 
-def _planned(inputs: PlanInputs, scenario: Scenario) -> WhatIf:
+def _planned(inputs: PlanInputs, scenario: Scenario, wanted: Sequence[Wanted]) -> WhatIf:
     try:
-        plan = make_plan(inputs, scenario)
+        plan = make_plan(inputs, scenario, wanted)
     except CapacityError as error:
         return WhatIf(scenario, None, None, str(error))
     return WhatIf(scenario, plan, totals(plan))

@@ -67,8 +67,9 @@ def _pass_time(s: State, now_s: float) -> None:
     pool.running_s += lasted_s * pool.running
     pool.waiting_s += lasted_s * pool.waiting
     pool.busy_s += lasted_s * pool.busy
+    pool.starting_s += lasted_s * pool.starting
     pool.ready_s += lasted_s * pool.ready
-    pool.alive_s += lasted_s * (pool.ready + pool.starting + pool.draining)
+    pool.draining_s += lasted_s * pool.draining
 
 
 @compiled

@@ -72,8 +72,9 @@ class Outcome:
     """What a policy made of the requests.
 
     `attainment` is the share of good requests, NaN without any. `replica_hours` are from creation to removal: cold starts and
-    drains cost, too. `utilisation` is the share of its ready time that a replica computed. `changes` counts changes of the
-    wanted replicas, `flaps` those against the direction of the one before within FLAP_S.
+    drains cost, too. `utilisation` is the share of its sequences that a replica has in use while it is up, `busy` the share of that time in
+    which it has any. `changes` counts changes of the wanted replicas, `flaps` those against the direction of the one before
+    within FLAP_S.
     """
 
     policy: str
@@ -88,6 +89,7 @@ class Outcome:
     mean_replicas: float
     most_replicas: int
     utilisation: float
+    busy: float
     changes: int
     flaps: int
     wait: Quantiles
@@ -139,8 +141,8 @@ def outcome_of(
     outcome = requests["outcome"][:inside]
     answered = outcome == ANSWERED
     changes, flaps = flaps_of(wanted, policy.tick_s)
-    replica_s = last.alive_s - first.alive_s
-    ready_s = last.ready_s - first.ready_s
+    serving_s = last.ready_s - first.ready_s + last.draining_s - first.draining_s
+    replica_s = serving_s + last.starting_s - first.starting_s
     lengths_s = np.maximum(np.diff([row.now_s for row in rows]), 1e-9)
     ends = np.minimum(np.arange(1, len(rows)) * round(step_s / policy.tick_s), len(wanted) - 1)
 
@@ -171,7 +173,8 @@ def outcome_of(
         gpu_hours=replica_s / 3600 * profile.gpus,
         mean_replicas=replica_s / (last.now_s - first.now_s),
         most_replicas=max(row.ready + row.starting + row.draining for row in rows),
-        utilisation=(last.busy_s - first.busy_s) / ready_s if ready_s else 0.0,
+        utilisation=(last.running_s - first.running_s) / (serving_s * profile.max_sequences) if serving_s else 0.0,
+        busy=(last.busy_s - first.busy_s) / serving_s if serving_s else 0.0,
         changes=changes,
         flaps=flaps,
         wait=_quantiles(requests["wait_s"][:inside][answered]),

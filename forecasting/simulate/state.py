@@ -48,8 +48,8 @@ REPLICA = np.dtype(
 
 
 class Totals(NamedTuple):
-    """How the pool stands, what bounds it, and what was counted until then, as Python numbers. `running_s` to `alive_s` are
-    integrals over time, of replicas (`busy_s`, `ready_s`, `alive_s`) or requests.
+    """How the pool stands, what bounds it, and what was counted until then, as Python numbers. `running_s` to `draining_s` are
+    integrals over time, of requests or (from `busy_s` on) of replicas.
     """
 
     next_request: int
@@ -89,8 +89,9 @@ class Totals(NamedTuple):
     running_s: float
     waiting_s: float
     busy_s: float
+    starting_s: float
     ready_s: float
-    alive_s: float
+    draining_s: float
 
 
 POOL = np.dtype([(name, "i8" if kind is int else "f8") for name, kind in Totals.__annotations__.items()])

@@ -37,15 +37,21 @@ class Hpa:
         return self._limit_rate(seen, self._stabilise(seen, recommended))
 
     def _recommend(self, seen: Observation) -> int:
-        """calcPlainMetricReplicas. A pod that is not ready yet counts as idle where that would add pods."""
+        """calcPlainMetricReplicas: starting pods have no metric yet, and count as idle going up and as on target going down."""
         if seen.ready == 0:
             return seen.wanted  # "did not receive metrics for any ready pods"
         ratio = seen.in_flight / seen.ready / self.target_in_flight
-        if not (seen.starting and ratio > 1):
-            return seen.wanted if abs(1 - ratio) <= self.tolerance else ceil(ratio * seen.ready)
         pods = seen.ready + seen.starting
-        ratio = seen.in_flight / pods / self.target_in_flight
-        return seen.wanted if ratio <= 1 + self.tolerance else ceil(ratio * pods)
+        if seen.starting:
+            assumed = seen.starting if ratio < 1 else 0
+            before, ratio = ratio, (seen.in_flight / self.target_in_flight + assumed) / pods
+            if (before < 1) != (ratio < 1):
+                return seen.wanted
+        if abs(1 - ratio) <= self.tolerance:
+            return seen.wanted
+        replicas = ceil(ratio * pods)
+        turned = replicas > seen.wanted if ratio < 1 else replicas < seen.wanted
+        return seen.wanted if seen.starting and turned else replicas
 
     def _stabilise(self, seen: Observation, recommended: int) -> int:
         self._recommended.append((seen.time_s, recommended))

@@ -88,7 +88,7 @@ def fresh(annex: str, annexed: Store) -> Iterator[Filled]:
     from_ns = to_ns - 900 * 10**9
     rows = traffic.fill(annexed, 600, from_ns, to_ns)
     yield Filled(annex, rows, from_ns, to_ns + 10**9)
-    annexed.withdraw_requests([key_of(row) for row in rows], version=9)
+    annexed.withdraw_requests([key_of(row) for row in rows], version=to_ns + 1)
 
 
 @pytest.fixture

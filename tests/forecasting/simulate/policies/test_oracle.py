@@ -1,0 +1,41 @@
+import numpy as np
+
+from forecasting.series import Series
+from forecasting.simulate.arrivals import Lengths, from_rates
+from forecasting.simulate.capacity import capacity_rps
+from forecasting.simulate.outcome import Objective
+from forecasting.simulate.policies.fixed import Fixed, Schedule
+from forecasting.simulate.policies.hpa import Hpa
+from forecasting.simulate.policies.oracle import Oracle
+from forecasting.simulate.replay import Pool, replay
+from tests.support.forecasting.simulate import QUICK, seen
+
+LENGTHS = Lengths.around(100, 20)
+OBJECTIVE = Objective(0.95, ttft_s=0.5)
+COLD_START_S = 300.0
+
+
+def oracle() -> Oracle:
+    busy_s = QUICK.busy_s(LENGTHS.input_tokens.astype(float), LENGTHS.output_tokens.astype(float))
+    load = capacity_rps(QUICK, LENGTHS, OBJECTIVE, replicas=3) * float(busy_s.mean())
+    return Oracle(QUICK, load, COLD_START_S)
+
+
+def test_it_is_ready_before_a_surge_that_no_reaction_is_in_time_for() -> None:
+    rates = np.full(60, 10.0)
+    rates[30:] = 80.0
+    arrivals = from_rates(Series(0, 60, rates), LENGTHS)
+    pool = Pool(QUICK, cold_start_s=(COLD_START_S,), start_replicas=2)
+    knowing = replay(arrivals, pool, oracle(), OBJECTIVE)
+    reacting = replay(arrivals, pool, Hpa(4.0), OBJECTIVE)
+    most = replay(arrivals, pool, Fixed(knowing.most_replicas), OBJECTIVE)
+    assert knowing.kept
+    assert not reacting.kept
+    assert knowing.replica_hours < 0.75 * most.replica_hours
+    surge = 30
+    assert knowing.steps.ready[surge - 1] == knowing.steps.ready[-1] > knowing.steps.ready[10]
+
+
+def test_a_schedule_is_followed_to_its_end_and_on() -> None:
+    schedule = Schedule([1, 4, 2], tick_s=60)
+    assert [schedule.decide(seen(time_s=time_s)) for time_s in (0, 60, 119.9, 120, 500)] == [1, 4, 4, 2, 2]
