@@ -171,7 +171,9 @@ class _Service:
         self._begin_pipelines(access.dsn(self._config.home, port))  # they wait until it answers
 
     def _begin_rollups(self, dsn: str) -> None:
-        rollups = self._rollups = Rollups(dsn, self._config.retention_days, self._config.rollup_every_s)
+        rollups = self._rollups = Rollups(
+            dsn, min(self._config.retention_days, self._config.rollup_retention_days - 1), self._config.rollup_every_s
+        )
         self._state.rollups = lambda: rollups.progress
         rollups.start()
 

@@ -110,7 +110,8 @@ def _set_retention(connection: Connection, retention_days: int, rollup_retention
     """Change the TTL of tables that have another retention. It applies to old parts when they merge."""
     address = connection.dsn
     tables = connection.rows(
-        "SELECT name, engine_full FROM system.tables WHERE database = {database:String} AND engine_full LIKE '%toIntervalDay(%'",
+        "SELECT name, engine_full FROM system.tables WHERE database = {database:String}"
+        " AND (engine_full LIKE '%toIntervalDay(%' OR name = 'rollups')",
         {"database": address.database},
     )
     for table, engine in tables:

@@ -45,10 +45,11 @@ class Tier:
 
 
 _DEMAND = Tier("demand", 300, 300)
-_MINUTE = Tier("rollups", 60, 300, DAY_S // 2)
-_FIVE = Tier("rollups", 300, 300, 2 * DAY_S, _MINUTE)
+_MINUTE = Tier("rollups", 60, 300, 4 * 3600)
+_FIVE = Tier("rollups", 300, 300, 36 * 3600, _MINUTE)
 _HOUR = Tier("rollups", 3600, 3600, None, _FIVE)
 _HALF_DAY = Tier("rollups", 43_200, 43_200, None, _HOUR)
+"""Rows are kept somewhat longer than they are filled (schema/0014_rollups.sql), so that a tier is never half there."""
 TIERS = (_DEMAND, _MINUTE, _FIVE, _HOUR, _HALF_DAY)
 
 
