@@ -21,7 +21,7 @@ from controlplane.telemetry.query.core import metric_question
 from controlplane.telemetry.query.core.metric_question import Drawn, Signal
 from controlplane.telemetry.query.core.parameters import query_string
 from controlplane.telemetry.query.core.timerange import TimeRange
-from controlplane.telemetry.store.read.exemplars import ExemplarsFound
+from controlplane.telemetry.store.read.metrics.exemplars import ExemplarsFound
 
 MOST_LINES = 8
 """Four colours, solid and dashed: more cannot be distinguished."""

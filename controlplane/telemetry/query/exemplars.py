@@ -7,8 +7,8 @@ from controlplane.telemetry.core.metric_types import SeriesInfo
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.metric_question import Shown, Signal
 from controlplane.telemetry.store import StoreInputError
-from controlplane.telemetry.store.read.exemplars import ExemplarsFound
-from controlplane.telemetry.store.read.metrics import MAX_SERIES
+from controlplane.telemetry.store.read.metrics.exemplars import ExemplarsFound
+from controlplane.telemetry.store.read.metrics.series import MAX_SERIES
 
 MOST = 60
 _PARTS = ("_bucket", "_count", "_sum")

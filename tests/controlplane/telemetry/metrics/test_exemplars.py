@@ -25,7 +25,7 @@ from controlplane.telemetry.metrics.exemplars import (
 )
 from controlplane.telemetry.metrics.remote_write.messages import Exemplar1, Exemplar2, Request1
 from controlplane.telemetry.metrics.scrape.targets import FILE
-from controlplane.telemetry.store.read.exemplars import StoredExemplar
+from controlplane.telemetry.store.read.metrics.exemplars import StoredExemplar
 from tests.support.telemetry.metric_payloads import counter, request, send
 from tests.support.telemetry.metric_reading import ALL, series, stored
 from tests.support.telemetry.process import Run, Running

@@ -15,8 +15,8 @@ from controlplane.telemetry.core.metric_types import (
 )
 from controlplane.telemetry.core.query_types import Window
 
-from ..client import Connection
-from ..errors import StoreInputError
+from ...client import Connection
+from ...errors import StoreInputError
 
 MAX_SERIES = 5_000
 MAX_SAMPLES = 2_000_000

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from controlplane.telemetry.core.metric_types import SeriesInfo
 from controlplane.telemetry.core.query_types import Window
 
-from ..client import Connection
+from ...client import Connection
 
 
 @dataclass(frozen=True, slots=True)

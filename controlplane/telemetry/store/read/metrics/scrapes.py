@@ -7,7 +7,7 @@ import numpy as np
 from controlplane.telemetry.core.metric_types import TargetEvent, TargetState
 from controlplane.telemetry.core.query_types import Window
 
-from ..client import Connection
+from ...client import Connection
 
 
 class ScrapeReader(Connection):
