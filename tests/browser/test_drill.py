@@ -52,7 +52,7 @@ def stand_in(shared_dir: Path) -> Iterator[PagerDuty]:
 @pytest.fixture(scope="module")
 def site(stand_in: PagerDuty, tmp_path_factory: pytest.TempPathFactory) -> Iterator[System]:
     need.chromium()
-    with running(tmp_path_factory.mktemp("drill"), stand_in, **SETTINGS) as run:
+    with running(tmp_path_factory.mktemp("drill"), stand_in, good_s=0, **SETTINGS) as run:
         yield System(run)
 
 

@@ -21,6 +21,8 @@ from tests.support.deploy.run import Run
 from tests.support.incidents.pagerduty import CONTRACT, PagerDuty
 
 SINCE_WITHIN_S = 10.0
+SETTINGS = {"WEIR_COMPONENT_UP_FOR_S": "5"}
+"""A tenth of the usual time until an incident resolves, which each test waits for."""
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +34,7 @@ def stand_in(shared_dir: Path) -> Iterator[PagerDuty]:
 
 @pytest.fixture(scope="module")
 def run(stand_in: PagerDuty, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    with running(tmp_path_factory.mktemp("weir"), stand_in) as run:
+    with running(tmp_path_factory.mktemp("weir"), stand_in, **SETTINGS) as run:
         yield run
 
 

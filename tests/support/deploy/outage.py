@@ -25,7 +25,7 @@ GOOD_S = 20.0
 
 
 @contextmanager
-def running(folder: Path, stand_in: PagerDuty, **env: str) -> Iterator[Run]:
+def running(folder: Path, stand_in: PagerDuty, *, good_s: float = GOOD_S, **env: str) -> Iterator[Run]:
     """Everything runs, with traffic, one objective of 99.9 % and one destination, while the block runs. `env`: further variables."""
     run = Run(folder / "home")
     run.env |= {"WEIR_OUTBOUND_ALLOW": "127.0.0.1", "WEIR_TRAFFIC_RPS": "5", **env}
@@ -33,7 +33,7 @@ def running(folder: Path, stand_in: PagerDuty, **env: str) -> Iterator[Run]:
         run.start()
         as_owner(run, f"set_up({stand_in.url!r})")
         eventually(lambda: bool(run.get("latency?from=now-5m&to=now")["requests"]), within_s=PATIENCE_S * 3)
-        time.sleep(GOOD_S)
+        time.sleep(good_s)
         yield run
     finally:
         run.end()
