@@ -10,8 +10,9 @@ TRITON_VENV := .venv-triton
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
 # Run again when the list of packages changes; installed packages are kept.
-# Compiled once here: otherwise every process compiles what it imports, where the environment forbids to write bytecode.
-PIP := $(UV) pip install -q --compile-bytecode --python
+PIP := $(UV) pip install -q --python
+# Once, so that the processes of a first start do not all compile the same. What most of them do not import compiles itself when it is.
+COMPILE := -m compileall -q -j 0 -x '/(tests?|datastore|fontTools|matplotlib|mpl_toolkits|narwhals|pandas|plotly|setuptools)/'
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help run test test-fast check bench setup setup-dev lock clean preflight \
@@ -46,8 +47,10 @@ check-templates:
 bench: setup-dev ## measure, one JSON object per figure and line; ONLY=gateway|hostile|ingest|query|slo measures one part
 	@$(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
-setup: $(VENV)/.runtime $(VENV)/.native $(TRITON_VENV)/.triton static/vendor/.fetched ## what `run` needs
-setup-dev: setup $(VENV)/.dev build/vendor/.fetched ## and what tests and checks need
+setup: ## what `run` needs, its parts side by side
+	@$(MAKE) --no-print-directory -j 3 $(VENV)/.native $(TRITON_VENV)/.triton static/vendor/.fetched
+setup-dev: setup ## and what tests and checks need
+	@$(MAKE) --no-print-directory $(VENV)/.dev build/vendor/.fetched
 
 preflight:
 	@command -v $(PYTHON) >/dev/null || { echo "weir cannot run: it needs Python 3.11 or later, and $(PYTHON) is not installed" >&2; exit 1; }
@@ -63,6 +66,7 @@ $(VENV)/.runtime: requirements/weir.txt | preflight $(UV)
 	@echo "setting up: Weir's packages"
 	@[ -x $(BIN)/python ] || $(UV) venv -q --python 3.11 $(VENV) 2>/dev/null || $(UV) venv -q --python '>=3.11' $(VENV)
 	@$(PIP) $(BIN)/python -r requirements/weir.txt
+	@$(BIN)/python $(COMPILE) $(VENV)/lib
 	@touch $@
 
 # The compiled ledger, where there is a C compiler. A build of another version is never used.
@@ -74,6 +78,7 @@ $(VENV)/.native: $(shell find controlplane/telemetry/ledger controlplane/telemet
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.runtime
 	@echo "setting up: tools for tests and checks"
 	@$(PIP) $(BIN)/python -r requirements/dev.txt
+	@$(BIN)/python $(COMPILE) $(VENV)/lib
 	@touch $@
 
 # An environment of its own, because Triton's python models need numpy 1.
@@ -81,6 +86,7 @@ $(TRITON_VENV)/.triton: requirements/triton.txt | preflight $(UV)
 	@echo "setting up: Triton"
 	@[ -x $(TRITON_VENV)/bin/python ] || $(UV) venv -q --python 3.11 $(TRITON_VENV) 2>/dev/null || $(UV) venv -q --python '>=3.11,<3.13' $(TRITON_VENV)
 	@$(PIP) $(TRITON_VENV)/bin/python -r requirements/triton.txt
+	@$(TRITON_VENV)/bin/python $(COMPILE) $(TRITON_VENV)/lib
 	@touch $@
 
 static/vendor/.fetched: deploy/assets.py $(VENV)/.runtime
