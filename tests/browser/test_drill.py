@@ -175,7 +175,7 @@ def objectives_say_no_more_than_is_known(page: Page, drill: Drill) -> None:
     if not drill.measures:
         page.goto("/objectives")
         expect(page.locator("h1.sentence")).to_have_text(
-            re.compile(r"^○ 1 of \d+ objectives? is unknown(; \d+ disabled)?\s*$"), timeout=PATIENCE_MS
+            re.compile(r"^○ 1 of \d+ objectives?\s+is unknown(; \d+ disabled)?\s*$"), timeout=PATIENCE_MS
         )
 
 
