@@ -10,11 +10,14 @@ from controlplane.api.endpoints import (
     deliveries,
     explain,
     export,
+    forecasts,
     incidents,
     latency,
     maintenance,
     objectives,
     openslo,
+    plan,
+    plan_jobs,
     preview,
     requests,
     signals,
@@ -49,3 +52,6 @@ api.add_router("/incidents", incidents.router)
 api.add_router("/silences", silences.router)
 api.add_router("/changes", changes.router)
 api.add_router("", deliveries.router)
+api.add_router("/planning", forecasts.router)
+api.add_router("/planning", plan.router)
+api.add_router("/planning", plan_jobs.router)

@@ -10,6 +10,7 @@ from pydantic_core import PydanticCustomError
 from controlplane.fleet.validators import NAME as _SLUG_OF
 from controlplane.incidents.decide.core.silences import LONGEST as LONGEST_MATCHER
 from controlplane.incidents.decide.core.silences import PATTERN as _MATCHER
+from controlplane.planning.quarter import PATTERN as _QUARTER
 from controlplane.slo.core.sli import MEASURES
 from controlplane.telemetry.ledger.row import STAGES
 from controlplane.telemetry.query.core import timerange
@@ -39,6 +40,7 @@ REMEDIES = {
     _TRACE_ID: "Give 32 hexadecimal digits",
     _LINK: "Write https://…, or leave it out",
     _CURSOR: "Give the `next_cursor` of the page before, or leave it out",
+    _QUARTER: "Write 2027-Q1",
     _WALL_TIME: "Write 2026-11-22T02:00:00, without an offset",
 }
 """What to write instead, by pattern."""
@@ -56,6 +58,8 @@ Slug = Annotated[str, Field(max_length=100, pattern=_SLUG)]
 Measured = Annotated[str, Field(pattern=_MEASURED)]
 Words = Annotated[str, Field(pattern=_WORDS)]
 Link = Annotated[str, Field(max_length=500, pattern=_LINK)]
+QuarterName = Annotated[str, Field(pattern=_QUARTER)]
+ScenarioText = Annotated[str, Field(max_length=500, pattern=TEXT.pattern)]
 WallTime = Annotated[str, Field(max_length=19, pattern=_WALL_TIME)]
 
 

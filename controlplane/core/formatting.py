@@ -94,6 +94,19 @@ class Format:
             return self._with("0", "/s")
         return self._with(_significant(per_s), "/s") if per_s >= 0.5 else self._with(_significant(per_s * 60), "/min")
 
+    def number(self, value: float | None) -> str:
+        """Without a unit, to three significant figures or whole: `0.42`, `12.3`, `1 234`."""
+        if value is None:
+            return MISSING
+        whole = abs(value) >= 99.95 or value == round(value)
+        return self.count(round(value)) if whole else _significant(value)
+
+    def usd(self, value: float | None) -> str:
+        """Dollars, with cents below 100: `0.42 USD`, `1 234 USD`."""
+        if value is None:
+            return MISSING
+        return self._with(f"{value:.2f}" if abs(value) < 99.995 else self.count(round(value)), "USD")
+
     def size(self, length: float) -> str:
         """Bytes: `3.2 MB`."""
         for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):

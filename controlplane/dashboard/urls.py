@@ -11,6 +11,11 @@ from controlplane.dashboard.views.objective_preview import objective_preview
 from controlplane.dashboard.views.objectives import objective, objectives
 from controlplane.dashboard.views.objectives_import import objectives_import
 from controlplane.dashboard.views.overview import overview
+from controlplane.dashboard.views.planning import jobs as planning_jobs
+from controlplane.dashboard.views.planning.forecasts import forecasts
+from controlplane.dashboard.views.planning.plan import plan
+from controlplane.dashboard.views.planning.what_if import what_if
+from controlplane.dashboard.views.planning.worksheet import planning_worksheet
 from controlplane.dashboard.views.quick import quick
 from controlplane.dashboard.views.requests import requests
 from controlplane.dashboard.views.signals import signals
@@ -37,6 +42,13 @@ urlpatterns = [
     path("incidents/<int:number>/resolve", incidents.resolve, name="incident-resolve"),
     path("incidents/<int:number>/reopen", incidents.reopen, name="incident-reopen"),
     path("incidents/<int:number>/note", incidents.note, name="incident-note"),
+    path("planning", forecasts, name="planning"),
+    path("planning/plan", plan, name="planning-plan"),
+    path("planning/what-if", what_if, name="planning-what-if"),
+    path("planning/worksheet", planning_worksheet, name="planning-worksheet"),
+    path("planning/jobs", planning_jobs.planning_jobs, name="planning-jobs"),
+    path("planning/jobs/start", planning_jobs.start_planning_job, name="planning-jobs-start"),
+    path("planning/jobs/<int:number>/cancel", planning_jobs.cancel_planning_job, name="planning-job-cancel"),
     path("deliveries", deliveries, name="deliveries"),
     path("silences", silences.silences, name="silences"),
     path("silences/<int:number>/end", silences.end_silence, name="silence-end"),

@@ -65,3 +65,16 @@ def test_burn_rates_are_times() -> None:
 def test_pages_keep_a_number_and_its_unit_on_one_line() -> None:
     assert PAGE.count(1_234_567) == f"1{THIN}234{THIN}567"
     assert {PAGE.ms(3), PAGE.duration(3), PAGE.share(3)} == {f"3.00{THIN}ms", f"3{THIN}s", f"300{THIN}%"}
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(None, "–"), (0, "0"), (0.423, "0.42"), (3, "3"), (12.34, "12.3"), (99.96, "100"), (1234.4, "1 234")],
+)
+def test_a_number_without_a_unit_has_three_significant_figures_or_is_whole(value: float | None, text: str) -> None:
+    assert TEXT.number(value) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, "–"), (0, "0.00 USD"), (99.99, "99.99 USD"), (1234.4, "1 234 USD")])
+def test_dollars_have_cents_while_they_are_few(value: float | None, text: str) -> None:
+    assert TEXT.usd(value) == text

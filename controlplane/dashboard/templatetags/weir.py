@@ -16,7 +16,7 @@ def _plain(method: Callable[[Any], str]) -> Callable[[Any], str]:
     return lambda value: method(None if value == "" else value)
 
 
-for name in ("ms", "ns", "exact_ms", "share", "precise", "count", "rate", "duration", "times"):
+for name in ("ms", "ns", "exact_ms", "share", "precise", "count", "rate", "duration", "times", "number", "usd"):
     register.filter(name, _plain(getattr(PAGE, name)))
 for function in (moment, clock, iso):
     register.filter(function.__name__, function)

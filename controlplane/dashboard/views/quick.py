@@ -51,6 +51,10 @@ def places(text: str, question: Question, values: dict[Dimension, list[str]]) ->
         Place("Silences", "page", reverse("silences")),
         Place("Deliveries: who was notified", "page", reverse("deliveries")),
         Place("Signals: targets and metrics", "page", reverse("signals")),
+        Place("Planning: forecasts of demand", "page", reverse("planning")),
+        Place("Planning: replicas by hour", "page", reverse("planning-plan")),
+        Place("Planning: what if", "page", reverse("planning-what-if")),
+        Place("Planning: the quarter's worksheet", "page", reverse("planning-worksheet")),
         Place("Known causes, and what to do", "page", reverse("causes")),
         Place("API documentation", "page", reverse("api:openapi-view")),
     ]

@@ -47,6 +47,18 @@ ENDPOINTS = [
     "/api/v1/silences",
     "/api/v1/silences/{number}",
     "/api/v1/changes",
+    "/api/v1/planning/forecasts",
+    "/api/v1/planning/forecasts/{number}",
+    "/api/v1/planning/forecasts/{number}/record",
+    "/api/v1/planning/plan",
+    "/api/v1/planning/plan.csv",
+    "/api/v1/planning/warm",
+    "/api/v1/planning/what-if",
+    "/api/v1/planning/worksheet",
+    "/api/v1/planning/worksheet.csv",
+    "/api/v1/planning/jobs",
+    "/api/v1/planning/jobs/{number}",
+    "/api/v1/planning/jobs/{number}/cancel",
 ]
 
 

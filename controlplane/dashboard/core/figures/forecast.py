@@ -1,0 +1,170 @@
+"""The forecast page's figure: demand as it came, the forecast with its bands, and what earlier forecasts had said of the same steps."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from controlplane.dashboard.core.figures.layout import INK, MUTED, Figure, layout, x_axis, y_axis
+from forecasting.forecast import Forecast
+from forecasting.series import F64, Series
+
+BANDS = ((0.05, 0.95, "P5 to P95", "var(--band-1)"), (0.1, 0.9, "P10 to P90", "var(--band-2)"))
+"""The outer one first: the inner one is drawn over it."""
+BELOW = 0.26  # of the figure's height, for what was shed or answered from cache
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A planned event, such as a launch, shaded and named."""
+
+    from_s: int
+    to_s: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Earlier:
+    """What was forecast of some steps at the page's horizon; NaN where nothing was. Points further apart than `joined_s` are not joined."""
+
+    median: Series
+    p90: Series
+    joined_s: int
+
+
+def forecast_figure(
+    came: Series,
+    forecast: Forecast | None,
+    earlier: Earlier | None,
+    apart: Sequence[tuple[str, Series]],
+    events: Sequence[Event],
+    *,
+    unit: str,
+    shown_s: tuple[int, int],
+    now_s: int,
+    key: str,
+) -> Figure:
+    """`came`: demand as measured; a gap stays a gap. `apart`: shed and answered from cache, drawn below.
+
+    `shown_s`: the ends of the time axis.
+    """
+    below = [(name, series) for name, series in apart if len(series)]
+    low = BELOW + 0.06 if below else 0.0
+    traces = [*(_bands(forecast) if forecast else [])]
+    if earlier:
+        traces += [
+            _sparse("forecast then", earlier.median, earlier.joined_s, {"width": 1.2, "dash": "dash"}),
+            _sparse("P90 then", earlier.p90, earlier.joined_s, {"width": 1, "dash": "dot"}),
+        ]
+    traces.append(_line("came", came, {"color": INK, "width": 1.6}))
+    for number, (name, series) in enumerate(below):
+        style = {"color": f"var(--series-{number + 2})", "width": 1.3, "dash": ("solid", "dash")[number % 2]}
+        traces.append(_line(name, series, style, yaxis="y2"))
+    axes = {"xaxis": _x_axis(*shown_s), "yaxis": y_axis(unit, low, 1.0, tickformat="~s")}
+    if below:
+        axes["xaxis"]["anchor"] = "y2"
+        axes["yaxis2"] = y_axis("apart", 0.0, BELOW, tickformat="~s", nticks=3)
+    return {
+        "data": traces,
+        "layout": layout(
+            height=460,
+            uirevision=key,
+            hovermode="x unified",
+            hoversubplots="axis",
+            showlegend=True,
+            legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "traceorder": "normal"},
+            shapes=[*map(_shaded, events), _now(now_s)],
+            annotations=[_word(now_s, "now"), *(_word(event.from_s, event.name) for event in events)],
+            **axes,
+        ),
+    }
+
+
+def _bands(forecast: Forecast) -> list[Figure]:
+    x = _middles(forecast.start_s, forecast.step_s, len(forecast))
+    traces: list[Figure] = []
+    for low, high, name, colour in BANDS:
+        edge = {"type": "scatter", "mode": "lines", "x": x, "line": {"width": 0}, "legendgroup": name}
+        traces += [
+            {**edge, "name": name, "y": rounded(forecast.at(low)), "showlegend": False, "hoverinfo": "skip"},
+            {
+                **edge,
+                "name": name,
+                "y": rounded(forecast.at(high)),
+                "fill": "tonexty",
+                "fillcolor": colour,
+                "hovertemplate": f"P{round(high * 100)} %{{y:.3~s}}<extra></extra>",
+            },
+        ]
+    style = {"color": "var(--accent)", "width": 2}
+    traces.append(_line("forecast, P50", Series(forecast.start_s, forecast.step_s, forecast.median), style))
+    return traces
+
+
+def _line(name: str, series: Series, style: Figure, **own: object) -> Figure:
+    y = rounded(series.values)
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": name,
+        "x": _middles(series.start_s, series.step_s, len(series)),
+        "y": y,
+        "connectgaps": False,
+        "line": style,
+        "marker": {"size": alone(y), "color": style["color"]},
+        "hovertemplate": "%{y:.3~s}",
+        **own,
+    }
+
+
+def _sparse(name: str, series: Series, joined_s: int, style: Figure) -> Figure:
+    """The steps that have a value, as a line that is broken where they are further apart than `joined_s`."""
+    known = [at for at, value in enumerate(series.values.tolist()) if math.isfinite(value)]
+    x: list[float] = []
+    y: list[float | None] = []
+    for before, at in zip([None, *known], known, strict=False):
+        if before is not None and (at - before) * series.step_s > joined_s:
+            x.append((series.start_s + at * series.step_s) * 1000)
+            y.append(None)
+        x.append((series.start_s + (at + 0.5) * series.step_s) * 1000)
+        y.append(float(f"{series.values[at]:.5g}"))
+    line = _line(name, series, {"color": "var(--series-1)", **style})
+    return line | {"x": x, "y": y, "marker": {"size": alone(y), "color": "var(--series-1)"}}
+
+
+def rounded(values: F64) -> list[float | None]:
+    """To five significant digits, with None for a gap: what a figure and JSON can hold."""
+    return [float(f"{value:.5g}") if math.isfinite(value) else None for value in values.tolist()]
+
+
+def alone(y: Sequence[float | None]) -> list[int]:
+    """Marker sizes: a step between two gaps is no line, so it gets a dot."""
+    around = [None, *y, None]
+    return [5 if y[at] is not None and around[at] is None and around[at + 2] is None else 0 for at in range(len(y))]
+
+
+def _middles(start_s: int, step_s: int, count: int) -> list[float]:
+    return [(start_s + (at + 0.5) * step_s) * 1000 for at in range(count)]
+
+
+def _x_axis(from_s: int, to_s: int) -> Figure:
+    title = {"text": "UTC", "standoff": 2, "font": {"size": 11}}
+    return x_axis(from_s * 10**9, to_s * 10**9, hoverformat="%a %Y-%m-%d %H:%M UTC", title=title)
+
+
+def _now(now_s: int) -> Figure:
+    style = {"color": MUTED, "width": 1, "dash": "dot"}
+    return {"type": "line", "x0": now_s * 1000, "x1": now_s * 1000, "yref": "paper", "y0": 0, "y1": 1, "line": style}
+
+
+def _shaded(event: Event) -> Figure:
+    return {
+        "type": "rect", "x0": event.from_s * 1000, "x1": event.to_s * 1000, "yref": "paper", "y0": 0, "y1": 1,
+        "line": {"width": 0}, "fillcolor": "var(--mark)", "opacity": 0.7, "layer": "below",
+    }  # fmt: skip
+
+
+def _word(at_s: int, text: str) -> Figure:
+    return {
+        "text": text[:40], "x": at_s * 1000, "yref": "paper", "y": 1, "xanchor": "left", "yanchor": "top", "showarrow": False,
+        "font": {"size": 11, "color": MUTED},
+    }  # fmt: skip

@@ -1,0 +1,146 @@
+"""A plan as a page shows it: totals by pool and region, the hours of all pools, and of one pool with their reasons."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from controlplane.dashboard.core.figures.plan import Hours
+from forecasting.capacity.assumptions import HOUR_S
+from forecasting.capacity.plan import BINDINGS, Binding, Plan, PoolPlan
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """How an assumption that binds is shown: an icon, a CSS class, words. Only what keeps demand from being met warns."""
+
+    icon: str
+    tone: str
+    words: str
+
+
+BINDS: dict[Binding, Look] = {
+    "demand": Look("●", "", "demand"),
+    "queueing": Look("◔", "", "room for queueing"),
+    "cold_start": Look("◐", "", "cold start"),
+    "warm_floor": Look("▁", "muted", "warm floor"),
+    "gpu_quota": Look("▲", "warn", "GPU quota"),
+    "budget": Look("▲", "warn", "budget"),
+    "no_capacity": Look("✕", "bad", "capacity not known"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRow:
+    """A pool over the whole plan. `binds`: how many hours each assumption binds, the most frequent first."""
+
+    plan: PoolPlan
+    replicas_now: int
+    replicas_least: int
+    replicas_most: int
+    gpu_hours: float
+    cost_usd: float
+    priced: bool
+    short_hours: int
+    worst_shortfall_rps: float
+    binds: Sequence[tuple[Look, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class RegionRow:
+    region: str
+    pools: int
+    replicas_most: int
+    gpu_hours: float
+    cost_usd: float
+    short_hours: int
+
+
+@dataclass(frozen=True, slots=True)
+class HourRow:
+    """One hour of several pools. `cells` are replicas and what binds, in the order of the pools."""
+
+    start_s: int
+    replicas: int
+    gpu_hours: float
+    cost_usd: float
+    cells: Sequence[tuple[int, Look]]
+
+
+def pool_row(pool: PoolPlan) -> PoolRow:
+    counts = np.bincount(pool.binding, minlength=len(BINDINGS))
+    order = sorted(np.flatnonzero(counts).tolist(), key=lambda code: -int(counts[code]))
+    return PoolRow(
+        plan=pool,
+        replicas_now=int(pool.replicas[0]) if len(pool.replicas) else 0,
+        replicas_least=int(pool.replicas.min(initial=10**9)) if len(pool.replicas) else 0,
+        replicas_most=int(pool.replicas.max(initial=0)),
+        gpu_hours=float(pool.gpu_hours.sum()),
+        cost_usd=float(pool.cost_usd.sum()),
+        priced=pool.usd_per_gpu_hour > 0,
+        short_hours=int((pool.shortfall_rps > 0).sum()),
+        worst_shortfall_rps=float(pool.shortfall_rps.max(initial=0.0)),
+        binds=[(BINDS[BINDINGS[code]], int(counts[code])) for code in order],
+    )
+
+
+def region_rows(pools: Sequence[PoolPlan]) -> list[RegionRow]:
+    """Totals by region. The most replicas are those of the hour that has the most over all of its pools."""
+    rows = []
+    for region in sorted({pool.assumptions.region for pool in pools}):
+        own = [pool for pool in pools if pool.assumptions.region == region]
+        together = np.sum([pool.replicas for pool in own], axis=0)
+        short = np.any([pool.shortfall_rps > 0 for pool in own], axis=0)
+        rows.append(
+            RegionRow(
+                region=region,
+                pools=len(own),
+                replicas_most=int(together.max(initial=0)),
+                gpu_hours=float(sum(pool.gpu_hours.sum() for pool in own)),
+                cost_usd=float(sum(pool.cost_usd.sum() for pool in own)),
+                short_hours=int(short.sum()),
+            )
+        )
+    return rows
+
+
+def hour_rows(pools: Sequence[PoolPlan]) -> list[HourRow]:
+    if not pools:
+        return []
+    gpu_hours = [pool.gpu_hours for pool in pools]
+    costs = [pool.cost_usd for pool in pools]
+    return [
+        HourRow(
+            start_s=pools[0].start_s + hour * HOUR_S,
+            replicas=sum(int(pool.replicas[hour]) for pool in pools),
+            gpu_hours=float(sum(each[hour] for each in gpu_hours)),
+            cost_usd=float(sum(each[hour] for each in costs)),
+            cells=[(int(pool.replicas[hour]), BINDS[pool.binding_at(hour)]) for pool in pools],
+        )
+        for hour in range(len(pools[0].replicas))
+    ]
+
+
+def replica_lines(pools: Sequence[PoolPlan], most: int) -> list[Hours]:
+    """Replicas by hour of the `most` pools that use the most GPU-hours, in the plan's order, and the rest as one."""
+    ranked = sorted(pools, key=lambda pool: -float(pool.gpu_hours.sum()))
+    own = {id(pool) for pool in (ranked if len(ranked) <= most else ranked[: most - 1])}
+    lines = [Hours(pool.pool, pool.start_s, pool.replicas.tolist()) for pool in pools if id(pool) in own]
+    rest = [pool for pool in pools if id(pool) not in own]
+    if rest:
+        lines.append(
+            Hours(f"{len(rest)} others", rest[0].start_s, np.sum([pool.replicas for pool in rest], axis=0).tolist())
+        )
+    return lines
+
+
+def cost_line(pools: Sequence[PoolPlan]) -> Hours | None:
+    """What all of them cost by hour; None where no price is known."""
+    if not any(pool.usd_per_gpu_hour > 0 for pool in pools):
+        return None
+    return Hours("cost", pools[0].start_s, np.sum([pool.cost_usd for pool in pools], axis=0).tolist())
+
+
+def all_replicas(plan: Plan, name: str) -> Hours:
+    total = np.sum([pool.replicas for pool in plan.pools], axis=0) if plan.pools else np.zeros(plan.hours)
+    return Hours(name, plan.start_s, total.tolist())

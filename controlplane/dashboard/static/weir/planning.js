@@ -1,0 +1,50 @@
+// Pages of planners: the server's figure in the theme's colours. Where the page has a range (data-range), a drag zooms and a double-click widens.
+"use strict";
+(() => {
+  const { config, themed, instant, zoom } = weir.chart;
+  const RENEW_MS = 60000;
+
+  function draw() {
+    const chart = document.getElementById("chart"), source = document.getElementById("figure");
+    if (!chart || !source || !window.Plotly) return;
+    const figure = themed(JSON.parse(source.textContent), getComputedStyle(document.documentElement));
+    Plotly.react(chart, figure.data, figure.layout, config).then(() => {
+      chart.dataset.drawn = String(Number(chart.dataset.drawn || 0) + 1);
+      if (chart.dataset.listening || chart.dataset.range === undefined) return;
+      chart.dataset.listening = "1";
+      chart.on("plotly_relayout", (change) => {
+        const low = change["xaxis.range[0]"], high = change["xaxis.range[1]"];
+        if (low !== undefined && high !== undefined) zoom(instant(low), instant(high));
+      });
+      chart.on("plotly_doubleclick", () => { const wider = document.getElementById("wider"); if (wider) wider.click(); });
+    });
+  }
+
+  // The chart and the tables that are open outlive new data.
+  let before = null, unfolded = [];
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    if (event.target.id !== "data") return;
+    before = document.getElementById("chart");
+    unfolded = [...document.querySelectorAll("#data details[open]")].map((details) => details.id);
+  });
+  document.addEventListener("htmx:afterSwap", (event) => {
+    if (event.target.id !== "data") return;
+    const fresh = document.getElementById("chart");
+    if (fresh && before && before.dataset.drawn) {
+      before.setAttribute("aria-label", fresh.getAttribute("aria-label"));
+      fresh.replaceWith(before);
+    }
+    for (const id of unfolded) { const details = id && document.getElementById(id); if (details) details.open = true; }
+    draw();
+  });
+
+  // A job that has ended changes what the page shows; without one, it is renewed each minute.
+  let renewed = Date.now();
+  function renew() { renewed = Date.now(); weir.go(location.href); }
+  document.addEventListener("job-ended", renew);
+  const busy = () => document.hidden || document.activeElement.matches("input, select, textarea") || String(getSelection());
+  if (document.querySelector("[data-renew]")) setInterval(() => { if (Date.now() - renewed >= RENEW_MS && !busy()) renew(); }, 1000);
+
+  addEventListener("weir:theme", draw);
+  draw();
+})();

@@ -1,0 +1,92 @@
+"""What the pages of planners share: their frame, links that keep the question, and notes on the history they rest on."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+
+from controlplane.core.formatting import PAGE, minute
+from controlplane.dashboard import vendor
+from controlplane.dashboard.views.common import is_fragment
+from controlplane.dashboard.views.planning.jobs import jobs_context
+from controlplane.planning.models import DemoHistory, PlanSettings
+from controlplane.telemetry.query.core.parameters import choice, query_string
+from controlplane.telemetry.query.core.timerange import SECOND_NS
+from forecasting.capacity.plan import Plan
+
+Pairs = Sequence[tuple[str, str]]
+
+
+def framed(
+    request: HttpRequest, title: str, content: str, context: Mapping[str, Any], status: int = 200
+) -> HttpResponse:
+    """The page, or its data alone for htmx. `content` is the template of the data."""
+    whole = {
+        **context,
+        "title": title,
+        "content": f"dashboard/planning/{content}",
+        "path": request.path,
+        "plotly": vendor.plotly(),
+    }
+    if is_fragment(request):
+        return render(request, "dashboard/planning/page.html#data", whole, status=status)
+    return render(request, "dashboard/planning/page.html", whole | jobs_context(request), status=status)
+
+
+def replaced(pairs: Pairs, **changed: str) -> str:
+    """The pairs as a query string with some parameters changed; an empty value removes its parameter."""
+    kept = [(name, value) for name, value in pairs if name not in changed]
+    return query_string([*kept, *((name, value) for name, value in changed.items() if value)])
+
+
+def choices(pairs: Pairs, name: str, options: Mapping[str, str], current: str) -> list[dict[str, Any]]:
+    """Links for each value of a parameter: `options` are words by value."""
+    return [
+        {"text": text, "query": replaced(pairs, **{name: value}), "current": value == current}
+        for value, text in options.items()
+    ]
+
+
+LEVELS = {"p50": "P50", "p90": "P90", "p95": "P95", "p99": "P99"}
+
+
+def levels(parameters: Mapping[str, Sequence[str]]) -> tuple[dict[str, str], str]:
+    """The quantiles that a page offers, that of the settings among them, and the one that the URL chooses: else that of the settings.
+
+    Raises BadQuestionError.
+    """
+    usual = f"p{PlanSettings.current().level * 100:g}"
+    offered = dict(sorted((LEVELS | {usual: usual.upper()}).items(), key=lambda item: level_of(item[0])))
+    return offered, choice(parameters, "q", tuple(offered), usual)
+
+
+def level_of(text: str) -> float:
+    """0.9 of "p90"."""
+    return float(text.removeprefix("p")) / 100
+
+
+def synthetic(from_s: int, to_s: int) -> dict[str, str] | None:
+    """Which part of a time is synthetic history; None where none is."""
+    rows = DemoHistory.objects.filter(from_s__lt=to_s, to_s__gt=from_s).order_by("from_s")
+    parts = [
+        f"{minute(row.from_s * SECOND_NS)} to {minute(row.to_s * SECOND_NS)} UTC ({PAGE.count(row.requests)} requests)"
+        for row in rows
+    ]
+    return {"text": f"Made up, not measured: {', '.join(parts)}."} if parts else None
+
+
+def per_second(value: float | None, unit: str) -> str:
+    """`12.3 requests/s`, with thousands as k and millions as M; a gap is a dash."""
+    if value is None or value != value:
+        return PAGE.number(None)
+    for scale, prefix in ((1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= scale:
+            divisor = 1e3 if prefix == "k" else scale
+            return f"{PAGE.number(value / divisor)}{PAGE.space}{prefix}{unit}"
+    return f"{PAGE.number(value)}{PAGE.space}{unit}"
+
+
+def missing(plan: Plan) -> list[str]:
+    """Why there is nothing to plan, with what to do."""
+    return [note.rstrip(".") for note in plan.notes] if not plan.pools else []

@@ -1,0 +1,86 @@
+"""Jobs of planners: a panel that renews itself while a job runs, and forms that start and cancel one."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_POST, require_safe
+
+from controlplane.planning import jobs, rights
+from controlplane.planning.models import PlanJob
+
+SHOWN = 5
+LOOKS = {
+    PlanJob.State.QUEUED: ("○", "muted"),
+    PlanJob.State.RUNNING: ("◐", ""),
+    PlanJob.State.DONE: ("✓", "good"),
+    PlanJob.State.FAILED: ("✕", "bad"),
+    PlanJob.State.CANCELLED: ("◼", "muted"),
+}
+
+
+@require_safe
+def planning_jobs(request: HttpRequest) -> HttpResponse:
+    """The panel. `?open=` names the jobs that were open when it was last shown: where one has ended, the page is renewed."""
+    context = jobs_context(request)
+    watched = {number for number in request.GET.get("open", "").split(",") if number.isascii() and number.isdigit()}
+    response = render(request, "dashboard/planning/_jobs.html", context)
+    response["Cache-Control"] = "no-store"
+    if watched - set(context["jobs"]["open"].split(",")):
+        response["HX-Trigger"] = "job-ended"
+    return response
+
+
+@require_POST
+def start_planning_job(request: HttpRequest) -> HttpResponse:
+    rights.require(request.user, rights.START_JOB)
+    try:
+        jobs.start(request.POST.get("kind", ""), author=request.user.get_username())
+    except jobs.JobRefusedError as error:
+        messages.error(request, str(error))
+    return HttpResponseRedirect(_next(request))
+
+
+@require_POST
+def cancel_planning_job(request: HttpRequest, number: int) -> HttpResponse:
+    rights.require(request.user, rights.CANCEL_JOB)
+    jobs.cancel(get_object_or_404(PlanJob, pk=number))
+    return HttpResponseRedirect(_next(request))
+
+
+def jobs_context(request: HttpRequest) -> dict[str, Any]:
+    """The newest jobs, and what the reader may do with them."""
+    newest = list(PlanJob.objects.all()[:SHOWN])
+    return {
+        "jobs": {
+            "rows": [_row(job) for job in newest],
+            "open": ",".join(str(job.pk) for job in newest if not job.ended),
+            "may_start": rights.may(request.user, rights.START_JOB),
+            "may_cancel": rights.may(request.user, rights.CANCEL_JOB),
+            "next": request.htmx.current_url_abs_path or request.get_full_path(),  # type: ignore[attr-defined]
+        }
+    }
+
+
+def _row(job: PlanJob) -> dict[str, Any]:
+    icon, tone = LOOKS[PlanJob.State(job.state)]
+    end = job.ended_at or timezone.now()
+    return {
+        "job": job,
+        "icon": icon,
+        "tone": tone,
+        "percent": None if job.share is None else round(100 * job.share),
+        "took_s": (end - job.started_at).total_seconds() if job.started_at else None,
+        "age_s": (timezone.now() - job.created_at).total_seconds(),
+    }
+
+
+def _next(request: HttpRequest) -> str:
+    """Where the form was, if that is a page of ours."""
+    target = request.POST.get("next", "")
+    ours = url_has_allowed_host_and_scheme(target, {request.get_host()}, request.is_secure())
+    return target if ours else reverse("planning")

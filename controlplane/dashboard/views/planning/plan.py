@@ -1,0 +1,208 @@
+"""The plan by hour: replicas, GPU-hours and cost of each pool and region, what binds, and what must start when."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
+from django.views.decorators.http import require_safe
+
+from controlplane.core.formatting import PAGE, minute
+from controlplane.dashboard.core.figures.plan import plan_figure
+from controlplane.dashboard.core.plan_tables import BINDS, cost_line, hour_rows, pool_row, region_rows, replica_lines
+from controlplane.dashboard.views.common import facet, page
+from controlplane.dashboard.views.planning.frame import choices, framed, level_of, levels, missing, replaced, synthetic
+from controlplane.planning.inputs import plan_inputs
+from controlplane.planning.questions import pools_of, this_hour_s
+from controlplane.telemetry.query.core.parameters import choice
+from controlplane.telemetry.query.core.timerange import SECOND_NS
+from forecasting.capacity.assumptions import HOUR_S, PlanInputs
+from forecasting.capacity.plan import Plan, PoolPlan
+from forecasting.capacity.replicas import make_plan
+from forecasting.capacity.warm_plan import WarmPlan, warm_plans
+
+HOURS = {"24": "24 h", "72": "3 days", "168": "7 days", "336": "14 days"}
+MOST_BARS = 16
+MOST_WARM = 100
+SOURCES = {"ledger": "measured in traffic", "benchmark": "a benchmark run", "entered": "entered"}
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What the URL chooses of a plan. `levels` are the quantiles that it offers."""
+
+    hours: int
+    levels: Mapping[str, str]
+    level: str
+    pools: tuple[str, ...]
+    regions: tuple[str, ...]
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        return [
+            ("hours", str(self.hours)),
+            ("q", self.level),
+            *(("region", region) for region in self.regions),
+            *(("pool", pool) for pool in self.pools),
+        ]
+
+
+def read(parameters: Mapping[str, Sequence[str]]) -> Planned:
+    """Raises BadQuestionError."""
+    return Planned(
+        int(choice(parameters, "hours", tuple(HOURS), "24")),
+        *levels(parameters),
+        tuple(filter(None, parameters.get("pool", ()))),
+        tuple(filter(None, parameters.get("region", ()))),
+    )
+
+
+@require_safe
+@page
+def plan(request: HttpRequest) -> HttpResponse:
+    """`?hours=`, `q`, `region`, `pool`: with a single pool, each of its hours says why."""
+    planned = read(dict(request.GET.lists()))
+    inputs = plan_inputs(this_hour_s(), planned.hours, level_of(planned.level))
+    made = make_plan(inputs)
+    shown = pools_of(made, planned.pools, planned.regions)
+    context: dict[str, Any] = {
+        **filter_context(planned, made),
+        "pools": [],
+        "notes": made.notes,
+        "missing": missing(made),
+        "renew": True,
+        "synthetic": synthetic(made.start_s - 28 * 24 * HOUR_S, made.start_s),
+    }
+    if shown:
+        context |= plan_context(planned, made, shown) | warm_context(inputs, {pool.pool for pool in shown})
+        context |= {
+            "may_edit": request.user.is_staff,
+            "edit_href": reverse("admin:planning_poolcapacity_changelist"),
+        }
+    return framed(request, "Plan by hour", "_plan.html", context)
+
+
+def filter_context(planned: Planned, made: Plan) -> dict[str, Any]:
+    pools = [pool.pool for pool in made.pools]
+    regions = sorted({pool.assumptions.region for pool in made.pools})
+    return {
+        "lengths": choices(planned.pairs, "hours", HOURS, str(planned.hours)),
+        "levels": choices(planned.pairs, "q", planned.levels, planned.level),
+        "facets": [
+            facet("region", "region", regions, planned.regions, lambda value: without(planned, "region", value)),
+            facet("pool", "pool", pools, planned.pools, lambda value: without(planned, "pool", value)),
+        ],
+        "kept": planned.pairs[:2],
+    }
+
+
+def without(planned: Planned, name: str, value: str) -> str:
+    return replaced([pair for pair in planned.pairs if pair != (name, value)])
+
+
+def plan_context(planned: Planned, made: Plan, shown: Sequence[PoolPlan]) -> dict[str, Any]:
+    rows = [pool_row(pool) for pool in shown]
+    regions = region_rows(shown)
+    priced = any(row.priced for row in rows)
+    cost = cost_line(shown)
+    hourly = hour_rows(shown)
+    short_hours = sum(any(pool.shortfall_rps[hour] > 0 for pool in shown) for hour in range(made.hours))
+    return {
+        "pools": [
+            {
+                "row": row,
+                "plan": row.plan,
+                "query": replaced(planned.pairs, pool=row.plan.pool),
+                "capacity_from": capacity_words(row.plan),
+                "cold_start_from": cold_start_words(row.plan),
+                "notes": " ".join(row.plan.notes),
+                "batch": None if row.plan.batching_factor is None else float(row.plan.batching_factor.max(initial=0.0)),
+            }
+            for row in rows
+        ],
+        "regions": regions,
+        "priced": priced,
+        "hours": made.hours,
+        "length": PAGE.duration(made.hours * HOUR_S),
+        "start": minute(made.start_s * SECOND_NS),
+        "percent": f"{made.level * 100:g}",
+        "most": max(row.replicas for row in hourly) if hourly else 0,
+        "gpu_hours": sum(row.gpu_hours for row in rows),
+        "cost_usd": sum(row.cost_usd for row in rows) if priced else None,
+        "short_hours": short_hours,
+        "short_words": short_words(shown),
+        "hour_rows": hourly,
+        "looks": BINDS.values(),
+        "detail": detail(shown[0]) if len(shown) == 1 else None,
+        "figure": plan_figure(replica_lines(shown, MOST_BARS), cost, replaced(planned.pairs)),
+        "csv": f"{reverse('api:plan_csv')}?"
+        + replaced(
+            [pair for pair in planned.pairs if pair[0] not in ("hours", "q")],
+            hours=str(planned.hours),
+            level=f"{made.level:g}",
+        ),
+    }
+
+
+def short_words(shown: Sequence[PoolPlan]) -> str:
+    """Which limit is too low, most often the one of the most hours."""
+    counts: dict[str, int] = {}
+    for pool in shown:
+        for hour in range(len(pool.replicas)):
+            if pool.shortfall_rps[hour] > 0:
+                words = BINDS[pool.binding_at(hour)].words
+                counts[words] = counts.get(words, 0) + 1
+    return ", ".join(sorted(counts, key=lambda words: -counts[words]))
+
+
+def detail(pool: PoolPlan) -> dict[str, Any]:
+    """One pool, hour by hour, each with its reason."""
+    return {
+        "pool": pool.pool,
+        "priced": pool.usd_per_gpu_hour > 0,
+        "rows": [{"hour": hour, "look": BINDS[hour.binding]} for hour in pool.hours()],
+    }
+
+
+def capacity_words(pool: PoolPlan) -> str:
+    if pool.capacity is None:
+        return ""
+    words = SOURCES[pool.capacity.source]
+    return f"{words}: {pool.capacity.reason}" if pool.capacity.reason else words
+
+
+def cold_start_words(pool: PoolPlan) -> str:
+    cold = pool.assumptions.cold_start
+    return f"{PAGE.count(cold.starts)} starts measured" if cold.starts else SOURCES[cold.source]
+
+
+def warm_context(inputs: PlanInputs, pools: set[str]) -> dict[str, Any]:
+    """Changes of what must be warm, in order of when to start."""
+    rows = sorted(
+        (row for each in warm_plans(inputs) if each.pool in pools for row in warm_rows(each)), key=lambda row: row["at"]
+    )
+    return {
+        "warm": rows[:MOST_WARM],
+        "warm_left_out": max(0, len(rows) - MOST_WARM),
+        "margin": PAGE.duration(inputs.margin_s),
+    }
+
+
+def warm_rows(warm: WarmPlan) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = []
+    before = 0
+    for change in warm.changes():
+        more = change.replicas - before
+        rows.append(
+            {
+                "at": change.start_by_s,
+                "start_at": minute(change.start_by_s * SECOND_NS) if more > 0 else "–",
+                "warm_by": minute(change.warm_at_s * SECOND_NS),
+                "pool": warm.pool,
+                "replicas": change.replicas,
+                "change": f"{more:+d}" if rows else "at the start",
+            }
+        )
+        before = change.replicas
+    return rows

@@ -1,0 +1,93 @@
+"""The pages of planners, as a person uses them: a forecast, the plan, what-ifs, the worksheet, and a job's progress."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.browser import pages
+from tests.support.browser.site import Site
+
+Shoot = Callable[[str], None]
+PATHS = ("/planning", "/planning/plan", "/planning/what-if", "/planning/worksheet")
+SEED = """
+from controlplane.fleet.models import Pool
+from controlplane.planning.models import GpuType, PoolCapacity, ReplicaCapacityEntry
+from tests.support.planning import stored
+rows = stored.store_forecasts()
+stored.store_record(rows[0])
+gpu, _ = GpuType.objects.get_or_create(name="h100", usd_per_hour=4.2)
+for pool in Pool.objects.filter(name__startswith="chat-large"):
+    own = PoolCapacity.objects.create(pool=pool, gpu_type=gpu, entered_cold_start_s=240)
+    ReplicaCapacityEntry.objects.create(pool=own, gpu_type=gpu, requests_per_s=2)
+"""
+JOB = "from tests.support.planning import stored; stored.running_job()"
+END = "from controlplane.planning.models import PlanJob; PlanJob.objects.update(state='done', ended_at='2026-11-22T07:00:00Z')"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def seeded(site: Site) -> None:
+    site.shell(SEED)
+
+
+@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
+@pytest.mark.parametrize("path", PATHS)
+def test_each_page_is_drawn_and_accessible(page: Page, shoot: Shoot, path: str, context: object) -> None:
+    page.goto(path)
+    pages.drawn(page)
+    shoot(f"{path.strip('/').replace('/', '-')}-{'dark' if page.evaluate('weir.dark()') else 'light'}")
+    pages.accessible(page)
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_narrow_screen_needs_no_sideways_scrolling(page: Page, path: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(path)
+    pages.drawn(page)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_keyboard_leads_to_a_series_and_back(page: Page) -> None:
+    page.goto("/")
+    page.keyboard.press("g")
+    page.keyboard.press("p")
+    page.wait_for_url("**/planning")
+    pages.drawn(page)
+    pages.mark(page)
+    for _ in range(2):
+        page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**model=chat-large**")
+    expect(page.locator(".sentence strong").first).to_have_text("chat-large, standard, us")
+    page.go_back()
+    expect(page.locator(".sentence strong").first).to_have_text("chat-small, standard, eu")
+    pages.not_reloaded(page)
+
+
+def test_a_drag_across_the_forecast_zooms(page: Page) -> None:
+    page.goto("/planning?from=now-3d")
+    pages.drawn(page)
+    pages.drag(page, 0.2, 0.6)
+    pages.drawn(page, 2)
+    assert 80_000 < pages.length_s(pages.query(page)) < 140_000
+
+
+def test_a_scenario_of_the_form_stands_beside_the_others_and_can_be_removed(page: Page) -> None:
+    page.goto("/planning/what-if")
+    page.get_by_label("peak ×").fill("3")
+    page.get_by_role("button", name="Add scenario").click()
+    expect(page.get_by_role("columnheader", name="peak × 3")).to_be_visible()
+    assert "scenario=peak%3D3" in page.url
+    page.get_by_role("link", name="peak × 2").click()
+    expect(page.get_by_role("columnheader", name="peak × 2")).to_have_count(0)
+
+
+def test_a_jobs_progress_is_live_and_its_end_renews_the_page(page: Page, site: Site) -> None:
+    site.shell(JOB)
+    page.goto("/planning")
+    pages.drawn(page)
+    expect(page.get_by_role("progressbar")).to_be_visible()
+    site.shell(END)
+    expect(page.get_by_role("progressbar")).to_have_count(0)
+    pages.drawn(page, 2)
+    expect(page.get_by_role("button", name="Renew all forecasts now")).to_be_visible()

@@ -1,0 +1,109 @@
+"""Forecasts as a page: the series, its band and its record, and what it says where something is missing."""
+
+import json
+import re
+import time
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from controlplane.planning.models import DemoHistory, PlannedEvent, StoredForecast
+from tests.support.planning.stored import store_change, store_forecasts, store_record
+
+
+@pytest.fixture
+def stored(db: None) -> list[StoredForecast]:
+    return store_forecasts()
+
+
+def get(client: Client, **parameters: str) -> tuple[int, str]:
+    response = client.get("/planning", parameters)
+    return response.status_code, " ".join(response.content.decode().split())
+
+
+def figure(text: str) -> dict[str, Any]:
+    found = re.search(r'<script id="figure" type="application/json">(.*?)</script>', text)
+    assert found
+    drawn: dict[str, Any] = json.loads(found[1])
+    return drawn
+
+
+def test_the_series_with_the_highest_peak_is_drawn_with_its_bands(
+    reader: Client, stored: list[StoredForecast], served: object
+) -> None:
+    status, text = get(reader)
+    assert status == 200
+    assert "<strong>chat-small, standard, eu</strong>" in text
+    assert "38 % less loss than last value 30 min ahead" in text.replace("\u202f", " ")
+    names = [trace["name"] for trace in figure(text)["data"]]
+    assert names[:5] == ["P5 to P95", "P5 to P95", "P10 to P90", "P10 to P90", "forecast, P50"]
+
+
+def test_filters_choose_the_series(reader: Client, stored: list[StoredForecast], served: object) -> None:
+    status, text = get(reader, model="chat-large", tier="premium", region="eu", measure="input_tokens", horizon="168h")
+    assert status == 200
+    assert "<strong>chat-large, premium, eu</strong>" in text
+    assert "tokens/s" in text and "7 days ahead" in text.replace("\u202f", " ")
+
+
+def test_the_record_is_drawn_and_scored(reader: Client, stored: list[StoredForecast], served: object) -> None:
+    row = stored[0]
+    store_record(row)
+    store_change(row)
+    _, text = get(reader, model=row.model, tier=row.tier, region=row.region)
+    names = [trace["name"] for trace in figure(text)["data"]]
+    assert "forecast then" in names and "P90 then" in names
+    assert "last_value" in text and "38 % below that of last value" in text
+
+
+def test_stale_and_failed_forecasts_say_so(reader: Client, stored: list[StoredForecast], served: object) -> None:
+    StoredForecast.objects.update(
+        made_at=stored[0].made_at - timedelta(hours=5), start_s=int(time.time()) // 900 * 900 - 9000
+    )
+    _, text = get(reader)
+    assert "▲ Stale: made" in text and "All of its steps are over." in text
+
+
+def test_synthetic_history_is_said_so(reader: Client, stored: list[StoredForecast], served: object) -> None:
+    now_s = int(time.time())
+    DemoHistory.objects.create(from_s=now_s - 86_400, to_s=now_s, requests=1234, seed=1, complete=True)
+    _, text = get(reader)
+    assert "Synthetic history" in text and "demo_history --delete" in text
+
+
+def test_planned_events_of_the_series_are_marked(reader: Client, stored: list[StoredForecast], served: object) -> None:
+    for name, model in (("Spring launch", ""), ("Another model's", "nobody")):
+        PlannedEvent.objects.create(name=name, model=model, start=stored[0].made_at, duration_s=3600)
+    words = [note["text"] for note in figure(get(reader)[1])["layout"]["annotations"]]
+    assert "Spring launch" in words and "Another model's" not in words
+
+
+def test_without_forecasts_it_says_what_to_do(reader: Client, db: None, served: object) -> None:
+    status, text = get(reader)
+    assert status == 200
+    assert "There is no forecast yet." in text and "demo_history --weeks 5" in text
+
+
+def test_without_the_store_the_forecast_is_still_shown(
+    reader: Client, stored: list[StoredForecast], away: None
+) -> None:
+    status, text = get(reader)
+    assert status == 200
+    assert "The store does not answer." in text and 'id="figure"' in text
+
+
+def test_filters_that_nothing_passes_are_said_so(reader: Client, stored: list[StoredForecast], served: object) -> None:
+    status, text = get(reader, model="nobody")
+    assert status == 200
+    assert "No series passes these filters." in text
+
+
+@pytest.mark.parametrize("parameters", [{"measure": "love"}, {"horizon": "9h"}, {"from": "yesterday"}])
+def test_a_bad_question_says_what_to_write(
+    reader: Client, stored: list[StoredForecast], served: object, parameters: dict[str, str]
+) -> None:
+    status, text = get(reader, **parameters)
+    assert status == 400
+    assert f"{next(iter(parameters))}=" in text

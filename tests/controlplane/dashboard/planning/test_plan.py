@@ -1,0 +1,95 @@
+"""The plan by hour as a page: what binds, what is short, and how it answers what cannot be."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from django.test import Client
+
+from controlplane.planning.models import PlanSettings
+from tests.support.planning.fleet import plan_fleet
+from tests.support.planning.stored import store_forecasts
+
+
+@pytest.fixture
+def planned(db: None) -> Iterator[None]:
+    plan_fleet()
+    store_forecasts()
+    yield
+
+
+def get(client: Client, **parameters: object) -> tuple[int, str]:
+    response = client.get("/planning/plan", parameters)
+    return response.status_code, " ".join(response.content.decode().split())
+
+
+def test_every_pool_says_what_binds_and_what_it_costs(reader: Client, planned: None, served: object) -> None:
+    status, text = get(reader)
+    assert status == 200
+    for pool in ("chat-large-eu", "chat-large-us", "chat-small-eu", "chat-small-us"):
+        assert f">{pool}</a>" in text
+    assert "capacity not known 24 h" in text
+    assert "room for queueing" in text or "● demand" in text.replace("</span>", "")
+    assert "a benchmark run" in text and "USD" in text
+    assert 'id="figure"' in text
+
+
+def test_a_pool_shows_the_reason_of_every_hour(reader: Client, planned: None, served: object) -> None:
+    status, text = get(reader, pool="chat-large-eu", hours="72")
+    assert status == 200
+    table = text[text.index("chat-large-eu by hour") :]
+    assert len(re.findall(r'<th scope="row">20\d\d-\d\d-\d\d \d\d:00</th>', table)) == 72
+    assert "because" in table
+
+
+def test_too_few_gpus_are_said_first(reader: Client, planned: None, served: object) -> None:
+    from controlplane.planning.models import GpuQuota
+
+    GpuQuota.objects.update(gpus=4)
+    status, text = get(reader, region="eu")
+    assert status == 200
+    assert "do not carry the demand: GPU quota" in text
+
+
+def test_without_a_level_in_the_url_it_is_that_of_the_settings(reader: Client, planned: None, served: object) -> None:
+    PlanSettings.objects.create(level=0.95)
+    assert "Planned for P95 of the demand" in get(reader)[1]
+    assert "Planned for P50 of the demand" in get(reader, q="p50")[1]
+
+
+def test_a_fleet_without_pools_is_said_so_with_what_to_do(reader: Client, db: None, served: object) -> None:
+    status, text = get(reader)
+    assert status == 200
+    assert "There is no plan." in text
+    assert "add pools to the fleet" in text and "demo_history" in text
+
+
+def test_pools_without_forecasts_keep_their_warm_floor_and_say_why(reader: Client, served: object, db: None) -> None:
+    plan_fleet()
+    status, text = get(reader)
+    assert status == 200
+    assert "There is no forecast of demand yet" in text
+    assert "warm floor 24 h" in text
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"hours": "5"}, "is not one of the values"),
+        ({"q": "p42"}, "is not one of the values"),
+        ({"pool": "chat-lage-eu"}, "is no pool of the plan"),
+        ({"region": "moon"}, "is no region of the plan"),
+    ],
+)
+def test_a_bad_question_says_what_to_write(
+    reader: Client, planned: None, served: object, parameters: dict[str, str], words: str
+) -> None:
+    status, text = get(reader, **parameters)
+    assert status == 400
+    assert words in text
+
+
+def test_a_fragment_has_the_data_alone(reader: Client, planned: None, served: object) -> None:
+    response = reader.get("/planning/plan", headers={"HX-Request": "true"})
+    assert response.status_code == 200
+    assert b"<html" not in response.content and b'id="figure"' in response.content

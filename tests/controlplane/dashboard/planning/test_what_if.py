@@ -1,0 +1,101 @@
+"""What-ifs as a page: scenarios in the URL, side by side, and the form that adds one."""
+
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from django.test import Client
+
+from tests.support.planning.fleet import plan_fleet
+from tests.support.planning.stored import store_forecasts
+
+
+@pytest.fixture
+def planned(db: None) -> None:
+    plan_fleet()
+    store_forecasts()
+
+
+def get(client: Client, **parameters: object) -> tuple[int, str]:
+    response = client.get("/planning/what-if", parameters)
+    return response.status_code, " ".join(response.content.decode().split())
+
+
+def test_without_scenarios_the_usual_ones_stand_side_by_side(reader: Client, planned: None, served: object) -> None:
+    status, text = get(reader)
+    assert status == 200
+    for name in ("as forecast", "peak × 2", "outputs +30 %", "hit rate -10 points"):
+        assert f'<th scope="col">{name}</th>' in text
+    assert "would take" in text
+
+
+def test_the_url_holds_every_scenario(reader: Client, planned: None, served: object) -> None:
+    status, text = get(reader, scenario=["lost=us", "gpu=a100;peak=1.5"], hours="24")
+    assert status == 200
+    assert '<th scope="col">us lost</th>' in text
+    assert '<th scope="col">peak × 1.5, on a100</th>' in text
+    assert '<th scope="col">outputs +30 %</th>' not in text
+
+
+def test_an_empty_scenario_means_none(reader: Client, planned: None, served: object) -> None:
+    status, text = get(reader, scenario="")
+    assert status == 200
+    assert text.count('<th scope="col">') == 1
+
+
+def test_the_form_becomes_one_more_scenario_of_the_url(reader: Client, planned: None, served: object) -> None:
+    response = reader.get(
+        "/planning/what-if",
+        {
+            "hours": "24",
+            "scenario": "peak=2",
+            "outputs_percent": "30",
+            "hit_rate": "-10",
+            "lost": "us",
+            "launch_model": "chat-large",
+            "launch_rps": "50",
+            "launch_date": "2026-12-03",
+        },
+    )
+    assert response.status_code == 302
+    query = parse_qs(urlsplit(response["Location"]).query)
+    assert query["scenario"] == [
+        "peak=2",
+        "outputs=1.3;hit_rate=-10;lost=us;launch=chat-large:50:2026-12-03",
+    ]
+
+
+def test_a_form_without_changes_adds_nothing(reader: Client, planned: None, served: object) -> None:
+    response = reader.get("/planning/what-if", {"scenario": "peak=2", "launch_model": "chat-large"})
+    assert parse_qs(urlsplit(response["Location"]).query)["scenario"] == ["peak=2"]
+
+
+def test_a_scenario_that_has_no_plan_says_why_beside_the_others(reader: Client, planned: None, served: object) -> None:
+    status, text = get(reader, scenario=["lost=moon", "peak=2"])
+    assert status == 200
+    assert "use a region that has a pool, eu, us" in text
+    assert '<th scope="col">peak × 2</th>' in text
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words"),
+    [
+        ({"scenario": "peek=2"}, "use one of peak"),
+        ({"scenario": "peak=much"}, "give a number"),
+        ({"scenario": "peak=-1"}, "0 or more"),
+        ({"peak": "much"}, "is not a number"),
+        ({"launch_model": "chat-large", "launch_rps": "50"}, "YYYY-MM-DD"),
+        ({"scenario": [f"peak={n}" for n in range(2, 11)]}, "compare at most"),
+    ],
+)
+def test_a_bad_scenario_says_what_to_write(
+    reader: Client, planned: None, served: object, parameters: dict[str, str], words: str
+) -> None:
+    status, text = get(reader, **parameters)
+    assert status == 400
+    assert words.lower() in text.lower()
+
+
+def test_without_pools_there_is_nothing_to_compare(reader: Client, db: None, served: object) -> None:
+    status, text = get(reader)
+    assert status == 200
+    assert "There is nothing to compare." in text
