@@ -44,7 +44,7 @@ check-imports:
 check-templates:
 	$(BIN)/djlint --quiet --lint templates controlplane
 
-bench: setup-dev ## measure, one JSON object per figure and line; ONLY=gateway|hostile|ingest|query|slo measures one part
+bench: setup-dev ## measure, one JSON object per figure and line; ONLY=forecast|gateway|hostile|ingest|query|slo measures one part, TRACE=FILE on one trace
 	@$(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 setup: ## what `run` needs, its parts side by side

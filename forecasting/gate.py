@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from forecasting.backtest import Backtest
-from forecasting.intervals import Band, calibrated, pinball
+from forecasting.intervals import calibrated, pinball
 from forecasting.series import F64
 
 BASELINE = "last_value"
@@ -44,14 +44,17 @@ class Score:
         return self.skill is not None and self.margin is not None and self.skill >= EARNS and self.skill > self.margin
 
 
-def scores(backtest: Backtest) -> tuple[dict[str, Band], tuple[Score, ...]]:
-    """The band and the score of every candidate."""
-    bands = {name: calibrated(path, backtest.actual, backtest.leads) for name, path in backtest.expected.items()}
+def scores(backtest: Backtest) -> tuple[Score, ...]:
+    """The score of every candidate, each with the band that its errors call for."""
+    bands = {
+        name: calibrated(path, backtest.actual, backtest.origins, backtest.leads)
+        for name, path in backtest.expected.items()
+    }
     losses = {
         name: _far(backtest, pinball(backtest.actual, band.around(backtest.expected[name], backtest.leads)))
         for name, band in bands.items()
     }
-    return bands, tuple(_score(name, backtest, losses) for name in backtest.expected)
+    return tuple(_score(name, backtest, losses) for name in backtest.expected)
 
 
 def winner(ranked: Sequence[Score], incumbent: str | None, span_steps: int, steps: int) -> tuple[Score, str]:

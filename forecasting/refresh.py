@@ -12,7 +12,7 @@ from forecasting.candidates.curves import Curve, prophet
 from forecasting.candidates.history import Candidate, History
 from forecasting.forecast import LEVELS, Forecast
 from forecasting.gate import BASELINE, Score, scores, winner
-from forecasting.intervals import Band
+from forecasting.intervals import Band, calibrated
 from forecasting.series import Series, resampled, usable
 
 HORIZONS_S = (30 * 60, 2 * 3600, DAY_S, WEEK_S)
@@ -127,12 +127,12 @@ def _choice(
         reason = "Last value is used: there is no history to compare forecasts."
         return Choice(horizon_s, step_s, BASELINE, None, reason, Band.guess(), ())
     tested = backtest(history, _candidates(curves), history.ahead)
-    bands, ranked = scores(tested)
+    ranked = scores(tested)
     if note:
         ranked = (*ranked, Score("prophet", note=note))
     span = int(tested.origins[-1] - tested.origins[0])
     best, reason = winner(ranked, incumbent, span, history.ahead)
-    band = bands[best.candidate]
+    band = calibrated(tested.expected[best.candidate], tested.actual, tested.origins, tested.leads, adapted=True)
     if not band.measured:
         reason += " Its band is a guess until more of its errors are known."
     newest = curves[-1] if best.candidate == "prophet" else None
