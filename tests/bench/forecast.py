@@ -20,8 +20,8 @@ from tests.bench.demand_traces import demands, files
 from tests.bench.figures import Figure, say
 
 SCORED_HORIZONS_S = {60: "1m", 300: "5m", 600: "10m", 1800: "30m", 7200: "2h", DAY_S: "1d"}
-REFRESHES = 84
-"""Of the second half of a trace: every two hours of a week."""
+REFRESHES = 28
+"""Of the second half of a trace: every six hours of a week."""
 SERIES = 200
 WORKERS = 2
 STRONGLY_DAILY = 0.8

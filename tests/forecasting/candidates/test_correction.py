@@ -1,0 +1,42 @@
+"""Corrections: the weights of an autoregression, and what remains of an error."""
+
+import numpy as np
+import pytest
+
+from forecasting.candidates.correction import LAGS, corrected, fit
+from forecasting.series import F64
+
+
+def errors_of(weight: float, count: int = 4000) -> F64:
+    noise = np.random.default_rng(5).normal(0, 1, count)
+    errors = np.zeros(count)
+    for step in range(1, count):
+        errors[step] = weight * errors[step - 1] + noise[step]
+    return errors
+
+
+def remains(errors: F64, leads: list[int]) -> F64:
+    origins, level = np.array([len(errors)]), 1000.0
+    usual, base = np.full(len(errors), level), np.full((1, len(leads)), level)
+    return corrected(usual + errors, usual, base, origins, np.array(leads))[0] - level
+
+
+def test_the_weights_of_an_autoregression_are_fitted() -> None:
+    assert fit(errors_of(0.8)) == pytest.approx([0.8, 0, 0], abs=0.05)
+
+
+def test_an_error_fades_as_it_did_in_the_past() -> None:
+    errors = errors_of(0.8)
+    errors[-LAGS:] = 4.0
+    expected = remains(errors, [1, 5, 50])
+    assert expected == pytest.approx([3.2, 4 * 0.8**5, 0], abs=0.3)
+
+
+def test_errors_that_grow_are_not_continued_without_bound() -> None:
+    growing = 1.05 ** np.arange(200)
+    assert np.abs(remains(growing, [1, 500])).max() <= 1.1 * growing[-1]
+
+
+@pytest.mark.parametrize("errors", [np.zeros(100), np.full(100, np.nan), np.ones(3), np.zeros(0)])
+def test_without_errors_nothing_is_corrected(errors: F64) -> None:
+    assert remains(errors, [1, 2]) == pytest.approx([0, 0])
