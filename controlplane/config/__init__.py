@@ -188,6 +188,9 @@ class Config(BaseSettings):
     forecast_memory_mib: int = Field(
         1024, ge=256, le=65_536, description="How much memory each of these processes may take, MiB."
     )
+    forecast_prophet: bool = Field(
+        True, description="Whether Prophet is among the candidates: most of a comparison's time is its fits."
+    )
     forecast_models: int = Field(
         1000,
         ge=1,

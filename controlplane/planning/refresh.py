@@ -119,7 +119,7 @@ def renewed_s(horizon_s: int) -> float:
 def _due(known: list[Demand], compare_before: datetime) -> Iterator[Due]:
     """What has to be compared, and then what has to be renewed alone, which takes milliseconds."""
     stored, calendars, now = _stored(), Calendars(), timezone.now()
-    limits = Limits(fit_timeout_s=settings.CONFIG.forecast_limit_s / 4)
+    limits = Limits(prophet=settings.CONFIG.forecast_prophet, fit_timeout_s=settings.CONFIG.forecast_limit_s / 4)
     renewals = []
     for each in known:
         calendar = calendars.of(each.key)

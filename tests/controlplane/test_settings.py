@@ -77,6 +77,8 @@ WRONG_ALONE = [
     ("COMPONENT_UP_FOR_S", "4000", "less than or equal to 3600"),
     ("OBJECTIVES_UNKNOWN_AFTER_S", "5", "greater than or equal to 60"),
     ("OBJECTIVES_UNKNOWN_AFTER_S", "86401", "less than or equal to 86400"),
+    ("ROLLUP_RETENTION_DAYS", "34", "greater than or equal to 35"),
+    ("FORECAST_PROPHET", "perhaps", "valid boolean"),
     ("FORECAST_EVERY_S", "10", "greater than or equal to 60"),
     ("FORECAST_COMPARE_HOURS", "25", "less than or equal to 24"),
     ("FORECAST_PROCESSES", "0", "greater than or equal to 1"),

@@ -5,6 +5,7 @@ embedded server.
 """
 
 from .errors import StoreError, StoreInputError, StoreLimitError, StoreUnavailableError
+from .maintenance.demo import DemoFiller
 from .maintenance.migrate import migrate
 from .maintenance.presort import Presorter
 from .maintenance.rollups import RollupFiller
@@ -49,6 +50,7 @@ class Store(
     ShareStore,
     HomeStore,
     Presorter,
+    DemoFiller,
     RollupFiller,
     MetricWriter,
 ):

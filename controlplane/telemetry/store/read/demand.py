@@ -63,43 +63,36 @@ class DemandReader(Connection):
     def demand_measured(self, from_s: int, to_s: int, step_s: int = STEP_S) -> npt.NDArray[np.bool_]:
         """Whether each step of the range was measured, so that a step without requests means none.
 
-        It was not where telemetry did not run (nothing was scraped in half of its minutes or more, and the store has no older scrape
-        that says it scraped at all, or nothing whatever was stored), where its requests are not counted yet, and where it is not over.
+        It was not where telemetry received for less than half of it, where its requests are not counted yet, and where it is not over.
+        Steps with requests of which telemetry has no record, such as imported ones, were measured.
         """
         _check(from_s, to_s, step_s)
-        count = (to_s - from_s) // step_s
+        count, first = (to_s - from_s) // step_s, from_s // step_s
         parameters: dict[str, object] = {"from_s": from_s, "to_s": to_s, "step_s": step_s}
-        span = "time_ns >= toInt64({from_s:UInt32}) * 1000000000 AND time_ns < toInt64({to_s:UInt32}) * 1000000000"
-        scraped = self.beside(
-            self.arrow,
-            "SELECT toInt64(intDiv(minute, {step_s:UInt32} / 60)) AS at, count() AS minutes FROM"
-            f" (SELECT DISTINCT intDiv(time_ns, 60000000000) AS minute FROM scrapes WHERE {span}) GROUP BY at",
-            parameters,
-        )
-        oldest = self.beside(self.rows, "SELECT count(), min(time_ns) FROM scrapes")
-        stored = self.beside(
+        built = self.beside(
             self.arrow,
             f"SELECT DISTINCT toInt64(intDiv(start_s, {{step_s:UInt32}})) AS at FROM ({_BUILDS})",
             parameters,
         )
-        waiting = self.arrow(
+        waiting = self.beside(
+            self.arrow,
             "SELECT DISTINCT toInt64(intDiv(start_s, {step_s:UInt32})) AS at FROM (SELECT toUInt32(stretch * 300) AS start_s"
             " FROM rollup_touched WHERE stretch >= intDiv({from_s:UInt32}, 300) AND stretch < intDiv({to_s:UInt32}, 300))"
             f" WHERE start_s NOT IN (SELECT start_s FROM ({_BUILDS}))",
             parameters,
         )
-        first = from_s // step_s
-        minutes = np.zeros(count)
-        seen = scraped.result()
-        minutes[seen["at"].to_numpy() - first] = seen["minutes"].to_numpy()
-        with_requests = _mask(stored.result(), first, count)
-        [(scrapes, oldest_ns)] = oldest.result()
-        measured = with_requests | (minutes > 0)
-        if scrapes:
-            scraping = (np.arange(count) * step_s + from_s) * 10**9 >= oldest_ns
-            measured &= ~scraping | (2 * minutes >= step_s / 60)
+        recorded = self.arrow(
+            "SELECT toInt64(intDiv(five, {step_s:UInt32})) AS at, sum(least(seconds, 300)) AS seconds FROM"
+            " (SELECT start_s AS five, sum(recorded_s) AS seconds FROM recorded"
+            " WHERE start_s >= {from_s:UInt32} AND start_s < {to_s:UInt32} GROUP BY five) GROUP BY at",
+            parameters,
+        )
+        seconds = np.zeros(count)
+        seconds[recorded["at"].to_numpy() - first] = recorded["seconds"].to_numpy()
+        imported = _mask(built.result(), first, count) & (seconds == 0)
         over = np.arange(1, count + 1) * step_s + from_s <= time.time() - SETTLED_S
-        return measured & over & ~_mask(waiting, first, count)
+        measured: npt.NDArray[np.bool_] = ((2 * seconds >= step_s) | imported) & over
+        return measured & ~_mask(waiting.result(), first, count)
 
     def demand_oldest_s(self) -> int | None:
         """When the oldest counted step starts, s since the epoch; None where nothing is counted."""

@@ -1,0 +1,107 @@
+"""Fills the store with synthetic weeks before the oldest real request, and removes them again."""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import structlog
+
+from controlplane.fleet.models import Pool, Tier
+from controlplane.planning.core.demo_traffic import WEEK_S, Stream, requests
+from controlplane.planning.models import DemoHistory
+from controlplane.telemetry.query import answers
+from controlplane.telemetry.store.maintenance.demo import STRETCH_S
+
+log = structlog.get_logger(__name__)
+
+MOST_WEEKS = 52
+TIER_SHARES = (0.5, 0.35, 0.15)
+"""Of a model's requests, by the tiers' precedence; further tiers have the last share."""
+INPUT_TOKENS, OUTPUT_TOKENS = (420.0, 180.0, 900.0), (60.0, 40.0, 150.0)
+
+
+class DemoRefusedError(ValueError):
+    """Permanent: no synthetic history can be written. The message has the remedy."""
+
+
+def fill(weeks: int, requests_per_s: float, seed: int, progress: Callable[[int, int], None]) -> DemoHistory:
+    """Write `weeks` of history of the fleet's models and tiers that end where real requests begin, or now.
+
+    `requests_per_s` is the mean over all of them. `progress` gets half days that are done, and all. Raises DemoRefusedError and the
+    store's errors.
+    """
+    if not 1 <= weeks <= MOST_WEEKS:
+        raise DemoRefusedError(f"weeks={weeks} is out of range: use 1 to {MOST_WEEKS}")
+    if not 0.01 <= requests_per_s <= 100:
+        raise DemoRefusedError(f"requests_per_s={requests_per_s:g} is out of range: use 0.01 to 100")
+    present = DemoHistory.objects.filter(complete=True).first()
+    if present is not None:
+        raise DemoRefusedError("the store has a synthetic history: remove it first, with --delete")
+    streams = fleet_streams(requests_per_s)
+    store = answers.store()
+    store.delete_demo()  # of a run that was interrupted
+    DemoHistory.objects.all().delete()
+    oldest_ns = store.oldest()
+    now_s = int(time.time())
+    to_s = (min(now_s, oldest_ns // 10**9) if oldest_ns is not None else now_s) // STRETCH_S * STRETCH_S
+    from_s = to_s - weeks * WEEK_S
+    row = DemoHistory.objects.create(from_s=from_s, to_s=to_s, requests=0, seed=seed)
+    stretches = list(range(to_s - STRETCH_S, from_s - 1, -STRETCH_S))
+    store.begin_demo()
+    try:
+        for done, start_s in enumerate(stretches):
+            columns = requests(streams, start_s, STRETCH_S, from_s, seed)
+            store.fill_demo(_table(columns), start_s)
+            row.requests += len(columns["e2e_ns"])
+            progress(done + 1, len(stretches))
+    finally:
+        store.end_demo()
+    row.complete = True
+    row.save(update_fields=["requests", "complete"])
+    log.info("demo_history.filled", weeks=weeks, requests=row.requests)
+    return row
+
+
+def delete() -> int:
+    """Remove all synthetic history. Returns how many requests it stood for. Raises the store's errors."""
+    answers.store().delete_demo()
+    count = sum(DemoHistory.objects.values_list("requests", flat=True))
+    DemoHistory.objects.all().delete()
+    log.info("demo_history.deleted", requests=count)
+    return count
+
+
+def fleet_streams(requests_per_s: float) -> list[Stream]:
+    """Traffic of every enabled pool and tier. Raises DemoRefusedError where there is none."""
+    pools = list(Pool.objects.filter(enabled=True).select_related("variant__model", "region"))
+    tiers = list(Tier.objects.values_list("name", flat=True))
+    if not pools or not tiers:
+        raise DemoRefusedError("the fleet has no enabled pool or no tier: enter them in the admin first")
+    shares = [TIER_SHARES[min(number, len(TIER_SHARES) - 1)] for number in range(len(tiers))]
+    weights = [pool.weight for pool in pools]
+    streams = []
+    for number, pool in enumerate(pools):
+        for at, tier in enumerate(tiers):
+            share = weights[number] / sum(weights) * shares[at] / sum(shares)
+            streams.append(
+                Stream(
+                    model=pool.variant.model.name,
+                    variant=pool.variant.name,
+                    pool=pool.name,
+                    tier=tier,
+                    region=pool.region.name,
+                    requests_per_s=requests_per_s * share,
+                    peak_hour=14.0 + 2 * (number % 3) if at < 2 else 3.0,  # batch work runs at night
+                    input_tokens=INPUT_TOKENS[at % 3],
+                    output_tokens=OUTPUT_TOKENS[number % 3],
+                )
+            )
+    return streams
+
+
+def _table(columns: dict[str, "np.ndarray[tuple[int, ...], np.dtype[np.generic]]"]) -> pa.Table:
+    made = {name: pa.array(values) for name, values in columns.items() if name != "request_id"}
+    ids = columns["request_id"].astype(">u8").tobytes()
+    made["request_id"] = pa.FixedSizeBinaryArray.from_buffers(pa.binary(8), len(ids) // 8, [None, pa.py_buffer(ids)])
+    return pa.table(made)
