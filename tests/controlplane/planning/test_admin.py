@@ -95,14 +95,23 @@ def test_planners_edit_what_they_enter_and_start_jobs_and_others_do_not() -> Non
     rights.require(planner, rights.START_JOB)
     client.force_login(other)
     assert client.get(f"{ADMIN}/gputype/add/").status_code == 403
-    with pytest.raises(PermissionDenied, match="'tom' may not start jobs of the plan: ask .* 'Capacity planners'"):
+    with pytest.raises(PermissionDenied, match=r"'tom' may not start jobs of the plan: ask .* 'Capacity planners'"):
         rights.require(other, rights.START_JOB)
 
 
 @pytest.mark.parametrize(
     "name",
-    ["candidatechange", "demohistory", "gputype", "planjob", "plannedevent", "plansettings", "poolcapacity"]
-    + ["regioncalendar", "storedforecast"],
+    [
+        "candidatechange",
+        "demohistory",
+        "gputype",
+        "planjob",
+        "plannedevent",
+        "plansettings",
+        "poolcapacity",
+        "regioncalendar",
+        "storedforecast",
+    ],
 )
 def test_every_list_opens(owner: Client, name: str) -> None:
     assert owner.get(f"{ADMIN}/{name}/").status_code == 200

@@ -43,12 +43,12 @@ def quick(settings: Settings, monkeypatch: pytest.MonkeyPatch, store: Store) -> 
     yield store
 
 
-def fill(store: Store, key: tuple[str, str, str] = KEY, days: int = DAYS, build: int = 1) -> int:
-    """Some days with a daily rhythm until now. Returns when they begin, s since the epoch."""
-    steps = days * 288
+def fill(store: Store, key: tuple[str, str, str] = KEY, finished: bool = True) -> int:
+    """Some days with a daily rhythm until now. Returns when they begin, s since the epoch. A second key is of the same builds."""
+    steps = DAYS * 288
     from_s = int(time.time()) // 300 * 300 - steps * 300
     daily = 300 + 200 * np.sin(np.arange(steps) / 288 * 2 * np.pi)
-    store_demand(store, from_s, np.random.default_rng(7).poisson(daily), key, build=build)
+    store_demand(store, from_s, np.random.default_rng(7).poisson(daily), key, finished=finished)
     store_recorded(store, from_s, [300.0] * steps)
     return from_s
 
@@ -102,7 +102,7 @@ def test_a_series_that_cannot_be_compared_keeps_its_forecast_and_spoils_no_other
     quick: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(quick)
-    fill(quick, ("bad", "premium", "eu"), build=10_000)
+    fill(quick, ("bad", "premium", "eu"), finished=False)
     monkeypatch.setattr(refresh, "Processes", lambda _, *rest: Processes(breaking, *rest))
     job = run()
     assert job.result["failed"] == 3
