@@ -12,6 +12,7 @@ from controlplane.planning.models import (
     DemoHistory,
     GpuQuota,
     GpuType,
+    MeasuredPool,
     PlanJob,
     PlannedEvent,
     PlanSettings,
@@ -103,3 +104,8 @@ class PlanJobAdmin(ReadOnlyAdmin):
 @admin.register(DemoHistory)
 class DemoHistoryAdmin(ReadOnlyAdmin):
     list_display = ["created_at", "requests", "from_s", "to_s", "complete"]
+
+
+@admin.register(MeasuredPool)
+class MeasuredPoolAdmin(ReadOnlyAdmin):
+    list_display = ["pool", "measured_at", "objective", "reason"]

@@ -1,11 +1,13 @@
-"""What a plan is made of: the newest forecasts, the fleet, and what people entered."""
+"""What a plan is made of: the newest forecasts, the fleet, what was measured, and what people entered."""
 
 from collections.abc import Iterable
 
 from controlplane.fleet.models import Pool
+from controlplane.planning import measured
 from controlplane.planning.models import (
     GpuQuota,
     GpuType,
+    MeasuredPool,
     PlanSettings,
     PoolCapacity,
     ReplicaCapacityEntry,
@@ -15,18 +17,16 @@ from controlplane.planning.models.forecast import Measure
 from forecasting.capacity import assumptions
 from forecasting.capacity.assumptions import (
     HOUR_S,
-    ColdStart,
     Demand,
     PlanInputs,
     PoolAssumptions,
     ReplicaCapacity,
     TokenMix,
 )
+from forecasting.capacity.replica_capacity import chosen_capacity, cold_start
 from forecasting.demand import DemandKey
 
 UNKNOWN_GPU = "an unknown GPU"
-ASSUMED_COLD_START_S = 300.0
-"""Of a pool whose cold start was neither measured nor entered: minutes to get a node and load weights."""
 
 
 def plan_inputs(start_s: int, hours: int, level: float | None = None) -> PlanInputs:
@@ -55,6 +55,7 @@ def demands(end_s: int) -> Iterable[Demand]:
         measures = chosen.setdefault(DemandKey(row.model, row.tier, row.region), {})
         if row.measure not in measures or row.start_s + row.horizon_s >= end_s:
             measures[row.measure] = row
+    hit_rates = measured.hit_rates()
     for key, measures in sorted(chosen.items()):
         forecasts = {measure: row.to_forecast() for measure, row in measures.items()}
         if Measure.REQUESTS in forecasts:
@@ -65,26 +66,31 @@ def demands(end_s: int) -> Iterable[Demand]:
                 forecasts[Measure.REQUESTS],
                 forecasts.get(Measure.INPUT_TOKENS),
                 forecasts.get(Measure.OUTPUT_TOKENS),
+                hit_rates.get(key, 0.0),
             )
 
 
 def pools() -> Iterable[PoolAssumptions]:
     """The enabled pools of enabled models."""
-    rows = Pool.objects.filter(enabled=True, variant__model__enabled=True).select_related("variant__model", "region")
+    rows = Pool.objects.filter(enabled=True, variant__model__enabled=True).select_related(
+        "variant__model", "region", "measured"
+    )
     entered = {
         row.pool_id: row
         for row in PoolCapacity.objects.select_related("gpu_type").prefetch_related("entries__gpu_type")
     }
     for pool in rows:
         own = entered.get(pool.pk) or PoolCapacity(pool=pool)
+        seen: MeasuredPool | None = getattr(pool, "measured", None)
+        gpu = own.gpu_type.name if own.gpu_type else UNKNOWN_GPU
         yield PoolAssumptions(
             pool=pool.name,
             model=pool.variant.model.name,
             variant=pool.variant.name,
             region=pool.region.name,
-            gpu=own.gpu_type.name if own.gpu_type else UNKNOWN_GPU,
-            capacities=capacities(own),
-            cold_start=cold_start(own),
+            gpu=gpu,
+            capacities=capacities(own, gpu, seen),
+            cold_start=cold_start(seen.starts_s if seen else (), own.entered_cold_start_s),
             gpus_per_replica=own.gpus_per_replica,
             weight=float(pool.weight),
             warm_floor=own.warm_floor,
@@ -92,11 +98,22 @@ def pools() -> Iterable[PoolAssumptions]:
         )
 
 
-def capacities(own: PoolCapacity) -> dict[str, ReplicaCapacity]:
-    """By GPU type; a benchmark run counts before a person's figure."""
+def capacities(own: PoolCapacity, gpu: str, seen: MeasuredPool | None) -> dict[str, ReplicaCapacity]:
+    """By GPU type. `gpu` is the pool's: of it the ledger counts before a benchmark run, and that before a person's figure."""
     entries = list(own.entries.all()) if own.pk else []
-    entries.sort(key=lambda entry: entry.source == ReplicaCapacityEntry.Source.BENCHMARK)
-    return {entry.gpu_type.name: capacity(entry) for entry in entries}
+    by_source = {(entry.gpu_type.name, entry.source): capacity(entry) for entry in entries}
+    known = {}
+    for name in {gpu, *(entry.gpu_type.name for entry in entries)}:
+        chosen = chosen_capacity(
+            seen.to_capacity()
+            if seen and name == gpu and seen.gpu == (own.gpu_type.name if own.gpu_type else "")
+            else None,
+            by_source.get((name, ReplicaCapacityEntry.Source.BENCHMARK)),
+            by_source.get((name, ReplicaCapacityEntry.Source.ENTERED)),
+        )
+        if chosen is not None:
+            known[name] = chosen
+    return known
 
 
 def capacity(entry: ReplicaCapacityEntry) -> ReplicaCapacity:
@@ -110,10 +127,3 @@ def capacity(entry: ReplicaCapacityEntry) -> ReplicaCapacity:
         gpus_per_replica=entry.gpus_per_replica,
         reason=entry.note,
     )
-
-
-def cold_start(own: PoolCapacity) -> ColdStart:
-    if own.entered_cold_start_s is not None:
-        return ColdStart(own.entered_cold_start_s, "entered")
-    reason = f"neither measured nor entered: {ASSUMED_COLD_START_S:g} s is assumed"
-    return ColdStart(ASSUMED_COLD_START_S, "entered", reason=reason)

@@ -5,7 +5,7 @@ from typing import Any
 from celery import shared_task
 from celery.signals import worker_shutting_down
 
-from controlplane.planning import jobs, refresh
+from controlplane.planning import jobs, measured, refresh
 
 
 @shared_task  # type: ignore[untyped-decorator]
@@ -16,8 +16,9 @@ def run_jobs() -> None:
 
 @shared_task  # type: ignore[untyped-decorator]
 def refresh_if_due() -> None:
-    """Queue a refresh of the forecasts once its period is over, and remove what is too old."""
+    """Queue a refresh of the forecasts, and the measuring of pools, once their periods are over; remove what is too old."""
     refresh.queue_if_due()
+    measured.queue_if_due()
     jobs.tidy()
 
 

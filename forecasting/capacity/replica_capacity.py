@@ -16,6 +16,8 @@ FEWEST_WINDOWS = 3
 FEWEST_BAD = 5
 """A load counts as judged once so many bad requests would have been seen at the target: fewer may be chance."""
 FEWEST_STARTS = 5
+ASSUMED_COLD_START_S = 300.0
+"""Where a cold start was neither measured nor entered: minutes to get a node and load weights."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,7 +131,7 @@ def _capacity(
     windows: LoadWindows, at: "np.ndarray[tuple[int], np.dtype[np.bool_]]", load: float, slots: int | None
 ) -> ReplicaCapacity:
     requests = int(windows.requests[at].sum())
-    inputs, outputs = windows.input_tokens[at].sum() / requests, windows.output_tokens[at].sum() / requests
+    inputs, outputs = (float(tokens[at].sum()) / requests for tokens in (windows.input_tokens, windows.output_tokens))
     replica_s = float(windows.replicas[at].sum()) * windows.window_s
     batch = float(windows.busy_s[at].sum()) / replica_s
     prefill, decode = float(windows.prefill_s[at].sum()), float(windows.decode_s[at].sum())
@@ -165,13 +167,17 @@ def chosen_capacity(
 
 
 def cold_start(starts_s: Sequence[float], entered_s: float | None) -> ColdStart:
-    """P90 of measured starts (from creation to first good answer, s), else what was entered, else 0 and a reason that says so."""
+    """P90 of measured starts (from creation to first good answer, s), else what was entered, else ASSUMED_COLD_START_S."""
     measured = [start_s for start_s in starts_s if math.isfinite(start_s) and start_s >= 0]
     if len(measured) >= FEWEST_STARTS:
         p90_s = float(np.quantile(measured, 0.9, method="higher"))
         return ColdStart(p90_s, "ledger", len(measured), f"P90 of {len(measured)} starts.")
-    seen = f"Only {len(measured)} starts were measured, and {FEWEST_STARTS} are needed."
+    seen = f"{len(measured)} starts were measured, and {FEWEST_STARTS} are needed."
     if entered_s is not None:
         return ColdStart(entered_s, "entered", len(measured), f"{entered_s:g} s was entered. {seen}")
-    highest = max(measured, default=0.0)
-    return ColdStart(highest, "entered", len(measured), f"{seen} None was entered: {highest:g} s is assumed.")
+    return ColdStart(
+        ASSUMED_COLD_START_S,
+        "entered",
+        len(measured),
+        f"{ASSUMED_COLD_START_S:g} s is assumed: none was entered. {seen}",
+    )

@@ -162,8 +162,8 @@ def _judged(plan: PoolPlan, need: PoolNeed, grid: Grid) -> PoolPlan:
         )
         return replace(plan, shortfall_rps=plan.requests_per_s, notes=(note, *_assumed(plan)))
     units = grid.hourly_max(need.units)
-    carried = carried_by(plan.replicas, capacity)
-    lacking = np.clip(1 - np.divide(carried, units, out=np.ones_like(units), where=units > 0), 0.0, 1.0)
+    short = np.maximum(units - carried_by(plan.replicas, capacity), 0.0)
+    lacking = np.divide(short, units, out=np.zeros_like(units), where=short > 0)
     lacking[plan.replicas >= plan.demand_replicas] = 0.0
     per_replica = np.divide(units, plan.replicas, out=np.zeros_like(units), where=plan.replicas > 0)
     batch = None

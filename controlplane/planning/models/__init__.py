@@ -5,6 +5,7 @@ from controlplane.planning.models.capacity import GpuQuota, GpuType, PlanSetting
 from controlplane.planning.models.demo import DemoHistory
 from controlplane.planning.models.forecast import CandidateChange, ForecastRecord, StoredForecast
 from controlplane.planning.models.job import PlanJob
+from controlplane.planning.models.measured import MeasuredHitRate, MeasuredPool
 
 __all__ = [
     "CandidateChange",
@@ -12,6 +13,8 @@ __all__ = [
     "ForecastRecord",
     "GpuQuota",
     "GpuType",
+    "MeasuredHitRate",
+    "MeasuredPool",
     "PlanJob",
     "PlanSettings",
     "PlannedEvent",

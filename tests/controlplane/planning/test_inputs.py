@@ -1,10 +1,20 @@
 """What a plan is made of, out of the database."""
 
 import pytest
+from django.utils import timezone
 
 from controlplane.fleet.models import Pool
-from controlplane.planning.inputs import ASSUMED_COLD_START_S, UNKNOWN_GPU, plan_inputs
-from controlplane.planning.models import PlanSettings, PoolCapacity, ReplicaCapacityEntry, StoredForecast
+from controlplane.planning.inputs import UNKNOWN_GPU, plan_inputs
+from controlplane.planning.models import (
+    MeasuredHitRate,
+    MeasuredPool,
+    PlanSettings,
+    PoolCapacity,
+    ReplicaCapacityEntry,
+    StoredForecast,
+)
+from forecasting.capacity.assumptions import PoolAssumptions, ReplicaCapacity, TokenMix
+from forecasting.capacity.replica_capacity import ASSUMED_COLD_START_S
 from tests.support.planning.fleet import EU_GPUS, plan_fleet
 from tests.support.planning.stored import SERIES, store_forecasts
 
@@ -57,3 +67,47 @@ def test_the_shortest_forecast_that_reaches_the_end_is_taken_else_the_longest(fl
     assert all(demand.requests.end_s - NOW_S == 604_800 and demand.input_tokens is None for demand in demands)
     StoredForecast.objects.filter(horizon_s=1800).update(horizon_s=2 * 86_400)
     assert all(len(demand.requests) == 2 for demand in plan_inputs(NOW_S, 24).demands)
+
+
+def measured_pool(gpu: str = "h100", **capacity: object) -> None:
+    """The pool chat-large-eu as the ledger saw it."""
+    MeasuredPool.objects.create(
+        pool=Pool.objects.get(name="chat-large-eu"),
+        measured_at=timezone.now(),
+        gpu=gpu,
+        objective="first",
+        capacity={"requests_per_s": 3.0, "source": "ledger", "mix": {"input_tokens": 400, "output_tokens": 90}}
+        | capacity,
+        reason="a test",
+        starts_s=[30.0, 31.0, 32.0, 33.0, 80.0],
+    )
+
+
+def large_eu() -> PoolAssumptions:
+    return next(pool for pool in plan_inputs(NOW_S, 24).pools if pool.pool == "chat-large-eu")
+
+
+def test_what_was_measured_counts_before_what_was_entered(fleet: None) -> None:
+    measured_pool()
+    pool = large_eu()
+    assert pool.capacities["h100"] == ReplicaCapacity(3.0, "ledger", TokenMix(400, 90))
+    assert pool.capacities["a100"].source == "entered"
+    assert (pool.cold_start.p90_s, pool.cold_start.source, pool.cold_start.starts) == (80.0, "ledger", 5)
+
+
+def test_a_lower_bound_of_the_ledger_yields_to_a_higher_benchmark(fleet: None) -> None:
+    measured_pool(requests_per_s=0.5, lower_bound=True)
+    assert large_eu().capacities["h100"].source == "benchmark"
+
+
+def test_what_was_measured_on_another_gpu_type_is_left_out(fleet: None) -> None:
+    measured_pool(gpu="a100")
+    assert large_eu().capacities["h100"].source == "benchmark"
+
+
+def test_the_measured_hit_rate_belongs_to_its_demand(fleet: None) -> None:
+    store_forecasts(NOW_S)
+    model, tier, region = SERIES[0]
+    MeasuredHitRate.objects.create(model=model, tier=tier, region=region, hit_rate=0.25, measured_at=timezone.now())
+    rates = {(demand.model, demand.tier, demand.region): demand.hit_rate for demand in plan_inputs(NOW_S, 24).demands}
+    assert rates == dict.fromkeys(SERIES, 0.0) | {SERIES[0]: 0.25}

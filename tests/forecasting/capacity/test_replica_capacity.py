@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecasting.capacity.replica_capacity import LoadWindows, chosen_capacity, cold_start, measured_capacity
+from forecasting.capacity.replica_capacity import (
+    ASSUMED_COLD_START_S,
+    LoadWindows,
+    chosen_capacity,
+    cold_start,
+    measured_capacity,
+)
 from tests.support.capacity import capacity
 
 WINDOW_S = 300
@@ -127,6 +133,8 @@ def test_a_cold_start_is_p90_of_what_was_measured() -> None:
 def test_too_few_starts_leave_what_was_entered() -> None:
     start = cold_start([10.0, math.nan, 12.0], 300)
     assert (start.p90_s, start.source, start.starts) == (300.0, "entered", 2)
-    assert start.reason == "300 s was entered. Only 2 starts were measured, and 5 are needed."
-    assert cold_start([10.0, 12.0], None).p90_s == 12.0
-    assert "None was entered: 0 s is assumed" in cold_start([], None).reason
+    assert start.reason == "300 s was entered. 2 starts were measured, and 5 are needed."
+    assert cold_start([10.0, 12.0], 0.0).p90_s == 0.0
+    assumed = cold_start([10.0, 12.0], None)
+    assert assumed.p90_s == ASSUMED_COLD_START_S
+    assert assumed.reason == "300 s is assumed: none was entered. 2 starts were measured, and 5 are needed."

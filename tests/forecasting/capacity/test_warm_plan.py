@@ -2,10 +2,9 @@ import numpy as np
 import pytest
 
 from forecasting.capacity.assumptions import ColdStart
-from forecasting.capacity.carried import carried_rps
 from forecasting.capacity.limits import spending_cap
 from forecasting.capacity.warm_plan import WarmChange, warm_plans
-from tests.support.capacity import MONDAY_S, STEP_S, capacity, demand, forecast, inputs, pool
+from tests.support.capacity import MONDAY_S, STEP_S, demand, forecast, inputs, pool
 
 
 def test_replicas_are_created_a_cold_start_and_a_margin_before_they_must_be_warm() -> None:
@@ -36,16 +35,6 @@ def test_without_a_capacity_the_floor_is_warm_and_the_reason_says_so() -> None:
     [plan] = warm_plans(inputs([demand(forecast([50.0] * 12))], [pool(capacities={}, warm_floor=1)]))
     assert plan.warm.tolist() == [1] * 12
     assert plan.reason.startswith("What a replica of chat-8b carries on H100 is not known")
-
-
-def test_small_pools_carry_less_per_replica_as_halfin_and_whitt_have_it() -> None:
-    measured = capacity(3.0, batching_factor=12.0, slots=16, measured_replicas=25)  # 12 of 16 slots: β = 0.25 √400 = 5
-    assert carried_rps(25, measured) == pytest.approx(75.0)
-    assert carried_rps(4, measured) == pytest.approx((64 - 5 * 8) / 4.0)
-    assert carried_rps(40, measured) == pytest.approx(120.0)
-    assert carried_rps(1, measured) == 0.0
-    without_slots = capacity(3.0, batching_factor=12.0, measured_replicas=25)
-    assert carried_rps(4, without_slots) == pytest.approx(12.0)
 
 
 @pytest.mark.parametrize(("budget", "cap"), [(60.0, float("inf")), (40.0, 20.0), (12.0, 4.0), (0.0, 0.0)])

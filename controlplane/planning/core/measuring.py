@@ -1,0 +1,81 @@
+"""Which objective says what a pool's replicas carry."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from controlplane.slo.core.objective import Objective, Timeslices
+from controlplane.slo.core.sli import Latency
+from controlplane.telemetry.core.objective_counts import Cut
+from controlplane.telemetry.core.replica_load import PoolLoad
+from forecasting.capacity.replica_capacity import LoadWindows, Measured, measured_capacity
+
+NS_PER_S = 1_000_000_000
+OF_REPLICAS = ("ttft", "itl", "e2e", "queue", "model")
+"""Measures that load on replicas makes longer."""
+NO_OBJECTIVE = "No latency objective covers requests of this pool: make one, so that its capacity can be measured."
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """An objective as the ledger is counted for it."""
+
+    slug: str
+    cut: Cut
+    scope: Mapping[str, str]
+    target: float
+
+
+def judges(objectives: Iterable[Objective]) -> list[Judge]:
+    """The latency objectives, with the share of requests that each wants good: of timeslices, that of a slice."""
+    return [
+        Judge(
+            objective.slug,
+            Cut(
+                objective.indicator.measure,
+                (objective.indicator.threshold_ms,),
+                objective.indicator.ttft_definition if objective.indicator.measure == "ttft" else "",
+            ),
+            objective.scope,
+            objective.method.slice_target if isinstance(objective.method, Timeslices) else objective.target,
+        )
+        for objective in objectives
+        if isinstance(objective.indicator, Latency) and objective.indicator.measure in OF_REPLICAS
+    ]
+
+
+def windows_of(loads: Sequence[PoolLoad], step_s: int) -> LoadWindows:
+    """The loads of one pool, of several ranges, as windows."""
+
+    def joined(name: str) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
+        return np.concatenate([getattr(load, name) for load in loads])
+
+    return LoadWindows(
+        window_s=step_s,
+        requests=joined("requests"),
+        replicas=joined("replicas"),
+        judged=joined("judged"),
+        good=joined("good"),
+        input_tokens=joined("input_tokens").astype(np.float64),
+        output_tokens=joined("output_tokens").astype(np.float64),
+        busy_s=joined("model_ns") / NS_PER_S,
+        prefill_s=joined("prefill_ns") / NS_PER_S,
+        decode_s=joined("decode_ns") / NS_PER_S,
+    )
+
+
+def strictest(
+    windows: Mapping[str, LoadWindows], targets: Mapping[str, float], slots: int | None
+) -> tuple[str, Measured]:
+    """The objective (by slug) with the lowest capacity, and what was measured for it.
+
+    An objective that was not kept at any load is stricter than any that was. Objectives without judged requests do not count; where
+    there is none, the slug is empty.
+    """
+    outcomes = [
+        (slug, measured_capacity(each, targets[slug], slots)) for slug, each in windows.items() if each.judged.sum() > 0
+    ]
+    if not outcomes:
+        return "", Measured(None, NO_OBJECTIVE)
+    return min(outcomes, key=lambda outcome: 0.0 if (c := outcome[1].capacity) is None else c.requests_per_s)

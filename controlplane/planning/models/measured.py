@@ -1,0 +1,49 @@
+"""What was measured of pools and of the cache, for plans."""
+
+import msgspec
+from django.db import models
+
+from controlplane.fleet.models import Pool
+from controlplane.telemetry.core.dimension_values import LONGEST_VALUE
+from forecasting.capacity.assumptions import ReplicaCapacity
+
+
+class MeasuredPool(models.Model):
+    """What a replica of a pool carried at its objective, and how long its replicas took to start. The worker renews it."""
+
+    pool = models.OneToOneField(Pool, on_delete=models.CASCADE, related_name="measured")
+    measured_at = models.DateTimeField()
+    gpu = models.CharField(max_length=63, blank=True, help_text="The GPU type that the pool had then.")
+    objective = models.CharField(max_length=100, blank=True, help_text="Which objective decided.")
+    capacity = models.JSONField(default=dict, help_text="What a replica carried; empty where it could not be measured.")
+    reason = models.TextField(help_text="How the capacity was measured, or why it could not be.")
+    starts_s = models.JSONField(default=list, help_text="From each creation to the first good answer, s.")
+
+    class Meta:
+        verbose_name = "measured pool"
+        ordering = ["pool__name"]
+
+    def __str__(self) -> str:
+        return f"{self.pool}: {self.reason}"
+
+    def to_capacity(self) -> ReplicaCapacity | None:
+        """The value. Raises msgspec.ValidationError or CapacityError where the row was written by hand."""
+        return msgspec.convert(self.capacity, ReplicaCapacity) if self.capacity else None
+
+
+class MeasuredHitRate(models.Model):
+    """The share of a demand's requests that the cache, or another request in flight, answered."""
+
+    model = models.CharField(max_length=LONGEST_VALUE, blank=True)
+    tier = models.CharField(max_length=LONGEST_VALUE, blank=True)
+    region = models.CharField(max_length=LONGEST_VALUE, blank=True)
+    hit_rate = models.FloatField(help_text="0 to 1.")
+    measured_at = models.DateTimeField()
+
+    class Meta:
+        verbose_name = "measured hit rate"
+        ordering = ["model", "tier", "region"]
+        constraints = [models.UniqueConstraint(fields=["model", "tier", "region"], name="hit_rate_of_demand")]
+
+    def __str__(self) -> str:
+        return f"{self.model} {self.tier} {self.region}: {self.hit_rate:.0%}"
