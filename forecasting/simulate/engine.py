@@ -106,7 +106,7 @@ def _arrive(s: State, i: int, now_s: float) -> None:
 
 @compiled
 def _choose(s: State) -> int:
-    """The ready replica with the fewest in flight; -1 where none may have another."""
+    """The ready replica with the fewest in flight, or the next that may have another; -1 where none may."""
     pool = s.pool[0]
     if pool.ready == 0 or pool.queued > 0:
         return -1
@@ -115,7 +115,7 @@ def _choose(s: State) -> int:
     best = s.ready[at]
     least = s.replicas[best].in_flight
     for _ in range(pool.ready):
-        if least == 0:
+        if least == 0 or (pool.in_turn and (pool.max_in_flight == 0 or least < pool.max_in_flight)):
             break
         at = at + 1 if at + 1 < pool.ready else 0
         in_flight = s.replicas[s.ready[at]].in_flight

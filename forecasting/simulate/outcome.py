@@ -42,9 +42,10 @@ class Objective:
 
 
 @dataclass(frozen=True, slots=True)
-class Quantiles:
+class Latency:
     """Of answered requests, in seconds; NaN where none was answered."""
 
+    mean_s: float
     p50_s: float
     p95_s: float
     p99_s: float
@@ -92,9 +93,9 @@ class Outcome:
     busy: float
     changes: int
     flaps: int
-    wait: Quantiles
-    ttft: Quantiles
-    e2e: Quantiles
+    wait: Latency
+    ttft: Latency
+    e2e: Latency
     steps: Steps
 
     @property
@@ -177,14 +178,15 @@ def outcome_of(
         busy=(last.busy_s - first.busy_s) / serving_s if serving_s else 0.0,
         changes=changes,
         flaps=flaps,
-        wait=_quantiles(requests["wait_s"][:inside][answered]),
-        ttft=_quantiles(requests["ttft_s"][:inside][answered]),
-        e2e=_quantiles(requests["e2e_s"][:inside][answered]),
+        wait=_latency(requests["wait_s"][:inside][answered]),
+        ttft=_latency(requests["ttft_s"][:inside][answered]),
+        e2e=_latency(requests["e2e_s"][:inside][answered]),
         steps=steps,
     )
 
 
-def _quantiles(values: npt.NDArray[np.float32]) -> Quantiles:
+def _latency(values: npt.NDArray[np.float32]) -> Latency:
     if not len(values):
-        return Quantiles(*[float("nan")] * 3)
-    return Quantiles(*(float(value) for value in np.quantile(values, (0.5, 0.95, 0.99))))
+        return Latency(*[float("nan")] * 4)
+    mean_s = float(values.mean(dtype=np.float64))
+    return Latency(mean_s, *(float(value) for value in np.quantile(values, (0.5, 0.95, 0.99))))

@@ -29,8 +29,9 @@ class Pool:
 
     `cold_start_s` are measured times from a replica's creation to its readiness, which new replicas take in turn. `min_replicas`
     and `max_replicas` bound every policy; `start_replicas` are ready at the start (`min_replicas` where None). A replica has at
-    most `max_in_flight` requests, others wait in the pool until it has room; a request that finds `max_waiting` others
-    waiting is shed, and gives up where it is not begun within `give_up_s`. 0 is no limit.
+    most `max_in_flight` requests, others wait in the pool until it has room. A request that finds `max_waiting` others waiting is
+    shed, and gives up if it was not begun within `give_up_s`. 0 is no limit. A request goes to the ready replica with the
+    fewest in flight, or `in_turn` to the next, as behind a plain load balancer.
     """
 
     profile: ReplicaProfile
@@ -41,6 +42,7 @@ class Pool:
     max_in_flight: int = 0
     max_waiting: int = 0
     give_up_s: float = 0.0
+    in_turn: bool = False
 
     def __post_init__(self) -> None:
         if not self.cold_start_s or not all(isfinite(value) and value >= 0 for value in self.cold_start_s):
@@ -88,13 +90,13 @@ def replay(
     start = pool.bounded(pool.min_replicas if pool.start_replicas is None else pool.start_replicas)
     state = _start(arrivals, pool, start)
     policy.begin(arrivals, start)
-    before = Totals._make(state.pool[0].item())
+    before = Totals._make(state.pool.item())
     wanted = np.empty(ticks + 1, dtype=np.int32)
     wanted[0] = chosen = start
     rows = [before]
     for tick in range(1, ticks + 1):
         advance(state, tick * tick_s)
-        now = Totals._make(state.pool[0].item())
+        now = Totals._make(state.pool.item())
         chosen = pool.bounded(policy.decide(_observation(before, now, tick_s, chosen)))
         if chosen != now.ready + now.starting:
             scale(state, chosen)
@@ -118,6 +120,7 @@ def _start(arrivals: Arrivals, pool: Pool, replicas: int) -> State:
         max_in_flight=pool.max_in_flight,
         max_waiting=pool.max_waiting,
         give_up_s=pool.give_up_s,
+        in_turn=pool.in_turn,
     )
     scale(state, replicas)
     state.pool["starts"] = 0

@@ -70,6 +70,7 @@ class Totals(NamedTuple):
     max_kv_tokens: int
     max_in_flight: int
     max_waiting: int
+    in_turn: int
     prefill_s: float
     prefill_token_s: float
     step_s: float
@@ -119,11 +120,12 @@ def new_state(
     max_in_flight: int = 0,
     max_waiting: int = 0,
     give_up_s: float = 0.0,
+    in_turn: bool = False,
 ) -> State:
     """A pool without replicas at time 0. `cold_start_s` are measured cold starts, which new replicas take in turn.
 
     A replica has at most `max_in_flight` requests, others wait in the pool; a request that finds `max_waiting` others waiting is
-    shed; it gives up if it was not begun within `give_up_s`. 0 is no limit.
+    shed; it gives up if it was not begun within `give_up_s`. 0 is no limit. Replicas get requests `in_turn`, or those with the fewest.
     """
     requests = np.zeros(len(arrivals), dtype=REQUEST)
     for name in ("arrival_s", "input_tokens", "output_tokens"):
@@ -141,6 +143,7 @@ def new_state(
         "max_in_flight": max_in_flight,
         "max_waiting": max_waiting,
         "give_up_s": give_up_s,
+        "in_turn": in_turn,
         **{name: getattr(profile, name) for name in ("prefill_s", "prefill_token_s", "step_s", "step_sequence_s")},
     }
     for name, value in limits.items():

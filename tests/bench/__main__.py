@@ -7,7 +7,9 @@ from importlib import import_module
 from tests.bench.figures import emit, say
 from tests.bench.processes import BenchError
 
-PARTS = ("e2e", "gateway", "cancel", "ingest", "query", "demand", "slo", "outage", "hostile", "forecast", "plan")
+PARTS = (
+    "e2e", "gateway", "cancel", "ingest", "query", "demand", "slo", "outage", "hostile", "forecast", "plan", "replay",
+)  # fmt: skip
 """Modules beside this one, each with a `run` that yields its figures; imported when their turn comes."""
 
 

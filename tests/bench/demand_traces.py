@@ -28,7 +28,7 @@ def files() -> list[Path]:
 def demands(paths: list[Path]) -> Iterator[tuple[str, Series]]:
     """Requests per second of each file that has some, with its name. Files of other things are left out."""
     for path in paths:
-        rows = _rows(path)
+        rows = rows_of(path)
         columns = set(rows[0]) if rows else set()
         name = path.name.split(".")[0]
         if {"window_start_s", "rate_rps"} <= columns:
@@ -37,7 +37,8 @@ def demands(paths: list[Path]) -> Iterator[tuple[str, Series]]:
             yield name, _of_requests(rows)
 
 
-def _rows(path: Path) -> list[dict[str, str]]:
+def rows_of(path: Path) -> list[dict[str, str]]:
+    """The rows of a .csv or .csv.gz, by column."""
     data = path.read_bytes()
     text = (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
     return list(csv.DictReader(text.splitlines()))

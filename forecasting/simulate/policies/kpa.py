@@ -26,13 +26,15 @@ class Kpa:
     max_scale_down_rate: float = 2.0
     name: str = "kpa"
     _stable: deque[float] = field(default_factory=deque)
+    _panic: deque[float] = field(default_factory=deque)
     _stable_sum: float = 0.0
     _panic_since_s: float | None = None
     _most_in_panic: int = 0
 
     def begin(self, arrivals: Arrivals, replicas: int) -> None:
         """Knative begins in panic where there is more than a pod, so that it does not scale down before it has seen traffic."""
-        self._stable.clear()
+        self._stable = deque(maxlen=max(1, round(self.stable_window_s / self.tick_s)))
+        self._panic = deque(maxlen=max(1, round(self.panic_window_s / self.tick_s)))
         self._stable_sum = 0.0
         self._panic_since_s = 0.0 if replicas > 1 else None
         self._most_in_panic = replicas if replicas > 1 else 0
@@ -57,10 +59,9 @@ class Kpa:
 
     def _concurrency(self, in_flight: float) -> tuple[float, float]:
         """Means over the stable and the panic window."""
-        self._stable.append(in_flight)
+        if len(self._stable) == self._stable.maxlen:
+            self._stable_sum -= self._stable[0]
         self._stable_sum += in_flight
-        if len(self._stable) * self.tick_s > self.stable_window_s + 1e-9:
-            self._stable_sum -= self._stable.popleft()
-        in_panic = min(len(self._stable), max(1, round(self.panic_window_s / self.tick_s)))
-        panic = sum(self._stable[-1 - back] for back in range(in_panic)) / in_panic
-        return max(0.0, self._stable_sum / len(self._stable)), panic
+        self._stable.append(in_flight)
+        self._panic.append(in_flight)
+        return max(0.0, self._stable_sum / len(self._stable)), sum(self._panic) / len(self._panic)

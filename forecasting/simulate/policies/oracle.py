@@ -7,8 +7,10 @@ import numpy as np
 import numpy.typing as npt
 
 from forecasting.simulate.arrivals import Arrivals
+from forecasting.simulate.outcome import Objective
 from forecasting.simulate.policies.policy import Observation
 from forecasting.simulate.profile import ReplicaProfile
+from forecasting.simulate.replay import Pool, replay
 
 
 @dataclass(slots=True)
@@ -40,3 +42,20 @@ class Oracle:
 
     def decide(self, seen: Observation) -> int:
         return int(self._replicas[min(round(seen.time_s / self.tick_s), len(self._replicas) - 1)])
+
+
+def least_oracle(
+    arrivals: Arrivals, pool: Pool, objective: Objective, *, tick_s: float = 60.0, rounds: int = 8
+) -> Oracle:
+    """The oracle with the highest load that still keeps the objective over these requests, by bisection with a replay per round.
+
+    Where even a tenth of a replica's time is too much, it is the oracle of that load.
+    """
+    low, high = 0.1, 1.5
+    for _ in range(rounds):
+        middle = (low + high) / 2
+        if replay(arrivals, pool, Oracle(pool.profile, middle, max(pool.cold_start_s), tick_s), objective).kept:
+            low = middle
+        else:
+            high = middle
+    return Oracle(pool.profile, low, max(pool.cold_start_s), tick_s)

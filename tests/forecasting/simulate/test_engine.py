@@ -143,6 +143,14 @@ def test_a_request_goes_where_the_fewest_are_in_flight() -> None:
     assert list(state.replicas["in_flight"][:2]) == [2, 2]
 
 
+def test_requests_go_to_replicas_in_turn_where_that_is_so() -> None:
+    rows = [(0.0, 0, 500), (0.1, 0, 2), (2.0, 0, 500), (2.1, 0, 500)]
+    for in_turn, expected in ((True, [2, 1]), (False, [1, 2])):
+        state = started(requests(*rows), QUICK, 2, in_turn=in_turn)
+        advance(state, 2.2)
+        assert list(state.replicas["in_flight"][:2]) == expected
+
+
 def test_a_request_that_finds_too_many_waiting_is_shed() -> None:
     one_at_a_time = ReplicaProfile(1.0, 0, 0, 0, 1)
     state = started(requests(*[(0.1 * i, 1, 1) for i in range(4)]), one_at_a_time, max_waiting=2)

@@ -6,7 +6,7 @@ from forecasting.simulate.capacity import capacity_rps
 from forecasting.simulate.outcome import Objective
 from forecasting.simulate.policies.fixed import Fixed, Schedule
 from forecasting.simulate.policies.hpa import Hpa
-from forecasting.simulate.policies.oracle import Oracle
+from forecasting.simulate.policies.oracle import Oracle, least_oracle
 from forecasting.simulate.replay import Pool, replay
 from tests.support.forecasting.simulate import QUICK, seen
 
@@ -34,6 +34,19 @@ def test_it_is_ready_before_a_surge_that_no_reaction_is_in_time_for() -> None:
     assert knowing.replica_hours < 0.75 * most.replica_hours
     surge = 30
     assert knowing.steps.ready[surge - 1] == knowing.steps.ready[-1] > knowing.steps.ready[10]
+
+
+def test_the_least_oracle_keeps_the_objective_at_the_lowest_cost() -> None:
+    arrivals = from_rates(Series(0, 300, np.array([20.0, 60, 90, 40, 10, 50])), LENGTHS)
+    pool = Pool(QUICK, cold_start_s=(60.0,), start_replicas=2)
+    least = least_oracle(arrivals, pool, OBJECTIVE)
+    outcome = replay(arrivals, pool, least, OBJECTIVE)
+    thrifty = replay(arrivals, pool, Oracle(QUICK, least.load * 1.15, 60.0), OBJECTIVE)
+    assert outcome.kept
+    assert not thrifty.kept
+    assert (
+        outcome.replica_hours <= replay(arrivals, pool, Oracle(QUICK, least.load * 0.7, 60.0), OBJECTIVE).replica_hours
+    )
 
 
 def test_a_schedule_is_followed_to_its_end_and_on() -> None:
