@@ -1,5 +1,6 @@
 """Standing characters, and a home of its own for each test: nothing here touches a real WEIR_HOME."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from controlplane.web.health import _answers
+from tests.support.flush import flushed_at_less_cost
 from tests.support.telemetry.store_fixtures import databases, dsn, front_dsn, store
 from tests.support.web.people import on_call
 from tests.support.web.served import annex, annexed, away, caller, filled, fresh, reader, served
@@ -25,6 +27,12 @@ def django_db_modify_db_settings(tmp_path_factory: pytest.TempPathFactory) -> No
     database = connections["default"]
     if database.vendor == "sqlite":
         database.settings_dict["TEST"]["NAME"] = str(tmp_path_factory.mktemp("database") / "test.sqlite3")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _flush() -> Iterator[None]:
+    with flushed_at_less_cost():
+        yield
 
 
 @pytest.fixture(autouse=True)
