@@ -3,7 +3,7 @@
 import msgspec
 import numpy as np
 
-from forecasting.calendar import DAY_S
+from forecasting.calendar import DAY_S, Calendar, PlannedEvent
 from forecasting.refresh import Choice, Limits, predict, refresh
 from forecasting.series import Series
 
@@ -38,3 +38,47 @@ def test_a_new_series_starts_on_last_value() -> None:
     (choice,) = refresh(daily(6).last(30), horizons_s=(DAY_S,))
     assert (choice.candidate, choice.skill) == ("last_value", None)
     assert choice.reason.startswith("Last value is used: the history is too short")
+
+
+def test_a_forecaster_that_stops_earning_is_demoted_by_itself() -> None:
+    days = daily(12).values
+    drifting = 100 + np.cumsum(np.random.default_rng(4).normal(0, 3, 16 * DAY))
+    (choice,) = refresh(Series(0, STEP_S, days), horizons_s=(3600,), limits=Limits(prophet=False))
+    assert choice.candidate == "profile_day"
+    (later,) = refresh(
+        Series(0, STEP_S, np.concatenate([days, np.maximum(drifting, 0)])),
+        horizons_s=(3600,),
+        incumbents={3600: choice.candidate},
+        limits=Limits(prophet=False),
+    )
+    assert later.candidate == "last_value"
+    assert later.reason.endswith("profile_day no longer earned its use.")
+
+
+def test_a_planned_event_raises_the_forecast_and_a_past_one_is_not_taken_for_usual() -> None:
+    series = daily(10)
+    end_s = series.end_s
+    launch = Calendar(events=(PlannedEvent("launch", end_s, end_s + 3600, factor=2.0),))
+    (choice,) = refresh(series, (DAY_S,), launch, limits=Limits(prophet=False))
+    usual, raised = predict(series, choice), predict(series, choice, launch)
+    np.testing.assert_allclose(raised.median[:6], 2 * usual.median[:6])
+    np.testing.assert_allclose(raised.median[6:], usual.median[6:])
+    past = Calendar(events=(PlannedEvent("launch", end_s - DAY_S, end_s - DAY_S + 3600, factor=2.0),))
+    values = series.values.copy()
+    values[-DAY : -DAY + 6] *= 2
+    after = predict(Series(0, STEP_S, values), choice, past)
+    np.testing.assert_allclose(after.median, usual.median)
+
+
+def test_far_horizons_have_longer_steps() -> None:
+    horizons_s = (1800, DAY_S, 7 * DAY_S, 91 * DAY_S)
+    choices = refresh(daily(20), horizons_s, limits=Limits(prophet=False))
+    assert [choice.step_s for choice in choices] == [600, 600, 3600, 43200]
+    assert [len(predict(daily(20), choice)) for choice in choices] == [3, 144, 168, 182]
+
+
+def test_a_fit_that_cannot_be_made_leaves_the_other_candidates() -> None:
+    (choice,) = refresh(daily(10), (DAY_S,), limits=Limits(fit_timeout_s=0.001))
+    assert choice.candidate == "profile_day"
+    note = next(score.note for score in choice.scores if score.candidate == "prophet")
+    assert note == "Prophet could not be fitted within 0 s: TimeoutError."

@@ -1,0 +1,85 @@
+"""The gate: who is used, who is demoted, and why."""
+
+import numpy as np
+import pytest
+
+from forecasting.backtest import Backtest, backtest, leads_of, origins_of
+from forecasting.calendar import Calendar
+from forecasting.candidates import CANDIDATES
+from forecasting.candidates.history import History
+from forecasting.gate import Score, scores, winner
+from tests.support.forecasting.made_up_demand import DAY, daily, series
+
+BASELINE = Score("last_value", loss=2.0, skill=0.0, margin=0.0, origins=500)
+
+
+def score(candidate: str, skill: float, margin: float = 0.01) -> Score:
+    return Score(candidate, loss=2.0 * (1 - skill), skill=skill, margin=margin, origins=500)
+
+
+def chosen(*rivals: Score, incumbent: str | None = None, span: int = 500, steps: int = 3) -> tuple[str, str]:
+    best, reason = winner((BASELINE, *rivals), incumbent, span, steps)
+    return best.candidate, reason
+
+
+def test_the_candidate_with_the_most_skill_is_used() -> None:
+    name, reason = chosen(score("profile_day", 0.3), score("prophet", 0.4))
+    assert (name, reason) == ("prophet", "prophet lost 40% less than last value in 500 backtested forecasts.")
+
+
+@pytest.mark.parametrize("rival", [score("prophet", 0.04), score("prophet", 0.2, margin=0.3), score("prophet", -2)])
+def test_a_candidate_that_does_not_earn_its_use_is_not_used(rival: Score) -> None:
+    name, reason = chosen(rival)
+    assert name == "last_value"
+    assert "the closest candidate, prophet, has a skill of" in reason
+
+
+def test_an_incumbent_that_no_longer_earns_is_demoted() -> None:
+    name, reason = chosen(score("prophet", -0.02), incumbent="prophet")
+    assert name == "last_value"
+    assert reason.endswith("prophet no longer earned its use.")
+
+
+def test_an_incumbent_stays_while_it_earns_and_nothing_is_clearly_better() -> None:
+    assert chosen(score("prophet", 0.30), score("profile_day", 0.31), incumbent="prophet")[0] == "prophet"
+    assert chosen(score("prophet", 0.02), incumbent="prophet")[0] == "prophet"
+    assert chosen(score("prophet", 0.30), score("profile_day", 0.40), incumbent="prophet")[0] == "profile_day"
+
+
+def test_an_incumbent_that_is_no_longer_known_is_replaced() -> None:
+    assert chosen(score("prophet", 0.3), incumbent="of_an_older_version")[0] == "prophet"
+
+
+def test_a_short_backtest_proves_nothing() -> None:
+    name, reason = chosen(score("prophet", 0.9), span=5, steps=3)
+    assert (name, reason) == (
+        "last_value",
+        "Last value is used: the history is too short to compare forecasts at this horizon.",
+    )
+
+
+def test_scores_are_of_the_far_half_of_the_horizon_and_name_who_knew_too_little() -> None:
+    known = series(daily(6))
+    by_name = {each.candidate: each for each in scores(backtest(History(known, Calendar(), 12), CANDIDATES, 12))}
+    assert by_name["seasonal_week"] == Score("seasonal_week", note="It knew too little to be compared.")
+    assert by_name["last_value"].skill == 0
+    assert (by_name["profile_day"].skill or 0) > (by_name["seasonal_day"].skill or 0) > 0.3
+
+
+def test_a_skill_is_a_share_of_the_loss_of_last_value() -> None:
+    """One candidate is off by 1 and the other by 4, at random: its loss is a quarter."""
+    sign = np.random.default_rng(1).choice([-1.0, 1.0], (400, 1))
+    actual = np.full((400, 1), 100.0)
+    tested = Backtest(np.arange(400), np.array([1]), {"last_value": actual + 4 * sign, "near": actual + sign}, actual)
+    near = scores(tested)[1]
+    assert near.skill == pytest.approx(0.75, abs=0.01)
+    assert near.wape == pytest.approx(0.01)
+
+
+def test_origins_fall_on_all_times_of_the_day_and_leads_on_quarters_of_the_horizon() -> None:
+    origins = origins_of(History(series(daily(60)), Calendar(), 6), 6)
+    assert len(origins) <= 1000
+    assert len(set(origins.tolist())) == len(origins)
+    assert set(np.unique(origins % DAY)) == set(range(DAY))
+    assert leads_of(12).tolist() == [1, 3, 6, 9, 12]
+    assert leads_of(1).tolist() == [1]
