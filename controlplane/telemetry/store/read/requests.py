@@ -17,6 +17,7 @@ MAX_PAGE = 1000
 MAX_TRACES = 10_000
 _SORT: dict[Order, str] = {"slowest": "e2e_ns", "newest": "entry_start_ns"}
 _IN_TRACES = "trace_id IN (SELECT toFixedString(unhex(arrayJoin({traces:Array(String)})), 16))"
+_OF_TRACE = "trace_id = toFixedString(unhex({trace:String}), 16)"
 _ROW = ", ".join(arrow_columns.REQUEST_COLUMNS)
 _SPAN = ", ".join(arrow_columns.SPAN_COLUMNS)
 
@@ -78,13 +79,17 @@ class RequestReader(OtelReader):
 
     def request_rows(self, trace_id: str) -> list[LedgerRow]:
         """The requests of a trace (32 hex digits), by start; empty where there is none."""
-        rows = self.rows(
-            f"SELECT {_ROW} FROM"
-            f" (SELECT {_ROW}, withdrawn FROM requests WHERE trace_id = toFixedString(unhex({{trace:String}}), 16)"
-            " ORDER BY version DESC LIMIT 1 BY entry_start_ns, request_id) WHERE withdrawn = 0",
+        # The newest copies are chosen here: a nested query of as many columns takes half as long again to plan.
+        stored = self.rows(
+            f"SELECT version, withdrawn, {_ROW} FROM requests WHERE {_OF_TRACE}",
             {"trace": _hex(trace_id)},
         )
-        return sorted(map(arrow_columns.request, rows), key=lambda row: (row.start_ns, row.request_id))
+        newest: dict[tuple[int, str], tuple[bool, LedgerRow]] = {}
+        for _, withdrawn, *columns in sorted(stored, key=lambda columns: int(columns[0])):
+            row = arrow_columns.request(columns)
+            newest[row.entry_start_ns, row.request_id] = bool(withdrawn), row
+        rows = [row for withdrawn, row in newest.values() if not withdrawn]
+        return sorted(rows, key=lambda row: (row.start_ns, row.request_id))
 
     def trace(self, trace_id: str) -> list[Span]:
         """The ROW_SPANS earliest spans of a trace (32 hex digits), by start; empty where there is none.
@@ -108,16 +113,21 @@ class RequestReader(OtelReader):
             raise StoreInputError(f"{len(trace_ids)} traces are too many for one query; ask for at most {MAX_TRACES}")
         if not trace_ids:
             return {}
-        source = f"SELECT {_SPAN} FROM spans WHERE {_IN_TRACES}"
+        one = len(trace_ids) == 1
+        sql = f"SELECT {_SPAN} FROM spans WHERE {_OF_TRACE if one else _IN_TRACES}"
         if most is not None:
             # In the table's order, so that no more than these are in memory. A span that was sent twice is there twice.
-            source += f" ORDER BY trace_id, start_ns, span_id LIMIT {2 * most} BY trace_id"
-        rows = self.rows(
-            f"SELECT {_SPAN} FROM ({source}) ORDER BY duration_ns DESC LIMIT 1 BY trace_id, span_id",
-            {"traces": [_hex(trace_id) for trace_id in trace_ids]},
+            sql += f" ORDER BY trace_id, start_ns, span_id LIMIT {2 * most} BY trace_id"
+        stored = self.rows(
+            sql, {"trace": _hex(trace_ids[0])} if one else {"traces": [_hex(each) for each in trace_ids]}
         )
+        longest: dict[tuple[bytes, bytes], Span] = {}
+        for span in map(arrow_columns.span, stored):
+            other = longest.get((span.trace_id, span.span_id))
+            if other is None or span.end_ns - span.start_ns > other.end_ns - other.start_ns:
+                longest[span.trace_id, span.span_id] = span
         traces: dict[str, list[Span]] = {}
-        for span in sorted(map(arrow_columns.span, rows), key=_by_start):
+        for span in sorted(longest.values(), key=_by_start):
             spans = traces.setdefault(span.trace_id.hex(), [])
             if most is None or len(spans) < most:
                 spans.append(span)

@@ -17,6 +17,9 @@ _numbers = count(1)
 @FEW
 @given(st.lists(spans(), min_size=1, max_size=20, unique_by=lambda span: (span.trace_id, span.span_id)))
 def test_spans_come_back_with_their_types(store: Store, written: list[Span]) -> None:
+    # Traces of their own: of copies that are equally long, either may come back.
+    own = {trace_id: next(_numbers).to_bytes(16) for trace_id in sorted({span.trace_id for span in written})}
+    written = [span._replace(trace_id=own[span.trace_id]) for span in written]
     store.insert_spans(written)
     found = store.spans_of([span.trace_id.hex() for span in written])
     assert {span for trace in found.values() for span in map(_frozen, trace)} >= set(map(_frozen, written))
