@@ -10,7 +10,6 @@ SCHEDULE: dict[str, dict[str, Any]] = {
         "schedule": 30.0,
         "options": {"expires": 30.0},
     },
-    "presort": {"task": "controlplane.telemetry.query.tasks.presort", "schedule": 60.0, "options": {"expires": 60.0}},
     "plan-jobs": {"task": "controlplane.planning.tasks.run_jobs", "schedule": 2.0, "options": {"expires": 2.0}},
     "forecasts": {"task": "controlplane.planning.tasks.refresh_if_due", "schedule": 30.0, "options": {"expires": 30.0}},
 }

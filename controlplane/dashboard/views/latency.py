@@ -59,10 +59,10 @@ def latency(request: HttpRequest) -> HttpResponse:
     region = slow.pairs()
     always = [("view", view)] if view != VIEWS[0] else []
     step = step_ns(question.range.window)
-    presorted = answers.presorted(question)
-    report_query = answers.beside(answers.report, question, presorted)
-    series = answers.beside(answers.series, question, step, presorted)
-    grouped = {name: answers.beside(answers.groups, question, name, presorted) for name in {by, "model"}}
+    grouped = {name: answers.beside(answers.groups, question, name) for name in {by, "model"}}
+    rolled = answers.rolled(question, step)
+    report_query = answers.beside(answers.report, question, rolled)
+    series = answers.beside(answers.series, question, step, rolled)
     cells = answers.beside(answers.heatmap, question, step) if view == "heatmap" else None
     values = facet_values(request, question)
     report = report_query.result()

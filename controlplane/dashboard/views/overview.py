@@ -67,9 +67,10 @@ def overview(request: HttpRequest) -> HttpResponse:
     }
     try:
         step = step_ns(question.range.window, POINTS)
-        series = answers.beside(answers.series, question, step)
         by_cache = answers.beside(answers.health, question.range.window, "cache")
-        report = answers.report(question)
+        rolled = answers.rolled(question, step)
+        series = answers.beside(answers.series, question, step, rolled)
+        report = answers.report(question, rolled)
         failed = answers.failures(question) if report.errors else []
         covered_ns = answers.covered_ns(question.range.window, now_ns)
         context["numbers"] = numbers(question, report, series.result(), by_cache.result(), failed, step, covered_ns)

@@ -48,13 +48,14 @@ class Quantiles:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """`e2e_ms` is of answered requests, and None without any."""
+    """`e2e_ms` is of answered requests, and None without any. Where it is not `exact`, it is within 0.5 %."""
 
     requests: int
     errors: int
     e2e_ms: Quantiles | None
     newest_ns: int | None  # end of the newest request
     cancelled: int = 0
+    exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +96,9 @@ class StageFigures:
 
 @dataclass(frozen=True, slots=True)
 class LatencyReport:
-    """Exact quantiles over the window's answered requests (status `ok`), None without any. TTFTs of different definitions are not merged.
+    """Quantiles over the window's answered requests (status `ok`), None without any. TTFTs of different definitions are not merged.
 
-    Failed and cancelled requests are counted, and have no latency.
+    Failed and cancelled requests are counted, and have no latency. Where it is not `exact`, times are within 0.5 %, and counts exact.
     """
 
     requests: int  # answered, failed and cancelled
@@ -111,6 +112,7 @@ class LatencyReport:
     unmeasured: int = (
         0  # answered, but a server's spans are missing: its queue and the way to it are in `model`, and not known
     )
+    exact: bool = True
 
     @property
     def answered(self) -> int:

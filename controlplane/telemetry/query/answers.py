@@ -33,7 +33,7 @@ from controlplane.telemetry.query.core.slow import Slow
 from controlplane.telemetry.query.core.timerange import SECOND_NS
 from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.read.export import Format
-from controlplane.telemetry.store.read.presorted import Presorted, PresortedOrUnread
+from controlplane.telemetry.store.read.rollups import Rolled, RolledOrUnread
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -78,13 +78,13 @@ class Trace:
         return paths(self.spans)
 
 
-def presorted(question: Question) -> Presorted | None:
-    """What a report, a series and groups of the same question share, to be read once; None if they share nothing."""
-    return store().presorted(question.range.window, question.filters)
+def rolled(question: Question, step_ns: int) -> Rolled | None:
+    """What a report and a series of the same question share, to be read once; None if they share nothing."""
+    return store().rolled(question.range.window, question.filters, step_ns)
 
 
-def report(question: Question, presorted: PresortedOrUnread = "unread") -> LatencyReport:
-    return store().latency(question.range.window, question.filters, presorted)
+def report(question: Question, rolled: RolledOrUnread = "unread") -> LatencyReport:
+    return store().latency(question.range.window, question.filters, rolled)
 
 
 def failures(question: Question) -> list[Failure]:
@@ -96,9 +96,9 @@ def totals(question: Question) -> Totals:
     return store().totals(question.range.window, question.filters)
 
 
-def groups(question: Question, dimension: Dimension, presorted: PresortedOrUnread = "unread") -> dict[str, Group]:
+def groups(question: Question, dimension: Dimension) -> dict[str, Group]:
     """The most frequent value first."""
-    return store().groups(question.range.window, question.filters, dimension, presorted)
+    return store().groups(question.range.window, question.filters, dimension)
 
 
 def report_by(question: Question, dimension: Dimension) -> dict[str, LatencyReport]:
@@ -106,9 +106,9 @@ def report_by(question: Question, dimension: Dimension) -> dict[str, LatencyRepo
     return dict(store().latency_by(question.range.window, question.filters, dimension))
 
 
-def series(question: Question, step_ns: int, presorted: PresortedOrUnread = "unread") -> list[LatencyPoint]:
+def series(question: Question, step_ns: int, rolled: RolledOrUnread = "unread") -> list[LatencyPoint]:
     """`step_ns` is a whole number of seconds."""
-    return store().latency_series(question.range.window, question.filters, step_ns // 1_000_000_000, presorted)
+    return store().latency_series(question.range.window, question.filters, step_ns // 1_000_000_000, rolled)
 
 
 def explanation(question: Question, slow: Slow, limit: int = 10) -> tuple[Region, Explanation]:

@@ -7,7 +7,6 @@ embedded server.
 from .errors import StoreError, StoreInputError, StoreLimitError, StoreUnavailableError
 from .maintenance.demo import DemoFiller
 from .maintenance.migrate import migrate
-from .maintenance.presort import Presorter
 from .maintenance.rollups import RollupFiller
 from .read.burned import BurnedReader
 from .read.causes import CauseReader
@@ -49,7 +48,6 @@ class Store(
     Withdrawer,
     ShareStore,
     HomeStore,
-    Presorter,
     DemoFiller,
     RollupFiller,
     MetricWriter,

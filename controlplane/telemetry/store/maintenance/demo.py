@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ..client import Connection
 from ..errors import StoreInputError
-from .rollup_sql import DEMAND_OF_REQUESTS, LONGEST_S, ROLLUPS_OF_REQUESTS, ROLLUPS_OF_ROLLUPS
+from .rollup_sql import DEMAND_OF_REQUESTS, LONGEST_S, ROLLUPS_OF_REQUESTS, ROLLUPS_OF_ROLLUPS, SLICES_OF_ROLLUPS
 from .rollups import TIERS, Tier
 
 DRAFT = "demo_requests"
@@ -46,8 +46,8 @@ class DemoFiller(Connection):
         """Remove all synthetic history. Returns how many stretches it had."""
         made = "SELECT build FROM rollup_builds FINAL WHERE touches = 0 AND kind = '{}'"
         [(count,)] = self.rows("SELECT count() FROM rollup_builds FINAL WHERE touches = 0")
-        for table in ("rollups", "demand"):
-            self.command(f"DELETE FROM {table} WHERE build IN ({made.format(table)})")
+        for table, kind in (("rollups", "rollups"), ("rollup_slices", "rollups"), ("demand", "demand")):
+            self.command(f"DELETE FROM {table} WHERE build IN ({made.format(kind)})")
         self.command("DELETE FROM rollup_builds WHERE touches = 0")
         return int(count)
 
@@ -57,22 +57,23 @@ class DemoFiller(Connection):
         statement = (
             DEMAND_OF_REQUESTS if tier.kind == "demand" else ROLLUPS_OF_ROLLUPS if finer else ROLLUPS_OF_REQUESTS
         )
-        self.command(
-            statement.replace(" FROM requests FINAL", f" FROM {DRAFT} FINAL"),
-            {
-                "from_s": start_s,
-                "to_s": end_s,
-                "from_ns": start_s * 10**9,
-                "to_ns": end_s * 10**9,
-                "build": build,
-                "length_s": tier.length_s,
-                "step_s": tier.step_s,
-                "step_ns": tier.step_s * 10**9,
-                "longest_ns": LONGEST_S * 10**9,
-                "finer_s": finer.step_s if finer else 0,
-            },
-        )
         starts = list(range(start_s, end_s, tier.length_s))
+        parameters = {
+            "from_s": start_s,
+            "to_s": end_s,
+            "from_ns": start_s * 10**9,
+            "to_ns": end_s * 10**9,
+            "build": build,
+            "builds": len(starts),
+            "length_s": tier.length_s,
+            "step_s": tier.step_s,
+            "step_ns": tier.step_s * 10**9,
+            "longest_ns": LONGEST_S * 10**9,
+            "finer_s": finer.step_s if finer else 0,
+        }
+        self.command(statement.replace(" FROM requests FINAL", f" FROM {DRAFT} FINAL"), parameters)
+        if tier.kind == "rollups":
+            self.command(SLICES_OF_ROLLUPS, parameters)
         builds = [build + number for number in range(len(starts))]
         table = pa.table(
             {

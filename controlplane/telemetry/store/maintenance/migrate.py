@@ -13,14 +13,13 @@ from ..client import Connection
 from ..dsn import Dsn
 from ..embedded.statement import quote
 from ..errors import StoreError, StoreInputError, StoreSchemaError
-from ..read.presorted import HALF_HOUR_S
 from ..write.shares import KEPT_H
 
 log = structlog.get_logger(__name__)
 SCHEMA = files("controlplane.telemetry.store.schema")
 ROLLUP_DAYS = 396
 """Thirteen months: a month can be compared with the same one a year ago."""
-ROLLUP_TABLES = frozenset({"rollups", "rollup_builds", "rollup_touched", "demand", "recorded"})
+ROLLUP_TABLES = frozenset({"rollups", "rollup_slices", "rollup_builds", "rollup_touched", "demand", "recorded"})
 _TTL = re.compile(r" TTL (?P<before>.+?)(?P<days>\d+)(?P<after>\)+)(?: SETTINGS|$)")
 _FILE = re.compile(r"^(\d{4})_(\w+)\.sql$")
 
@@ -57,7 +56,7 @@ def render(template: str, dsn: Dsn, retention_days: int, rollup_retention_days: 
         "replacing": f"{replicated}ReplacingMergeTree",
         "plain": f"{replicated}MergeTree",
         "summing": f"{replicated}SummingMergeTree",
-        "half_hour_s": str(HALF_HOUR_S),
+        "half_hour_s": "1800",  # of tables that a later file drops
         "retention_days": str(retention_days),
         "rollup_retention_days": str(rollup_retention_days),
         "shares_kept_h": str(KEPT_H),

@@ -128,6 +128,27 @@ ROLLUPS_OF_ROLLUPS = (
 )
 """Of the current builds with steps of `finer_s`."""
 
+SLICED_FROM_S = 300
+"""Steps below this have no slices."""
+SLICE_DIMENSIONS = ("model", "variant", "pool", "tier", "region", "cache_outcome")
+_OF_SLICE = ", ".join(f"('{name}', toString({name}))" for name in SLICE_DIMENSIONS)
+_SLICED = (
+    *(f"{name}_{array}" for name in _HISTOGRAMS for array in ("bins", "counts")), "band_bins", *_BAND_COLUMNS,
+)  # fmt: skip
+SLICES_OF_ROLLUPS = (
+    "INSERT INTO rollup_slices (build, step_s, start_s, of, value, status, ttft_definition, requests, unmeasured, newest_ns,"
+    f" {', '.join(_SLICED)}) SELECT build, step_s, start_s, slice.1, slice.2, status, ttft_definition, sum(requests), sum(unmeasured),"
+    " max(newest_ns), "
+    + ", ".join(f"sumMapWithOverflow({name}_bins, {name}_counts).{n}" for name in _HISTOGRAMS for n in (1, 2))
+    + ", "
+    + ", ".join(f"{_MERGED_BANDS}.{n}" for n in range(1, len(PARTS) + 2))
+    + f" FROM (SELECT *, arrayJoin([('', ''), {_OF_SLICE}]) AS slice FROM rollups"
+    " WHERE step_s = {step_s:UInt32} AND start_s >= {from_s:UInt32} AND start_s < {to_s:UInt32}"
+    " AND build >= {build:UInt64} AND build < {build:UInt64} + {builds:UInt32})"
+    " GROUP BY build, step_s, start_s, slice, status, ttft_definition" + _SETTINGS
+)
+"""Of the rows that one of the statements above wrote, as builds of the same numbers."""
+
 _DEMAND = {
     "requests": "count()",
     "shed": "countIf(status = 'rejected')",

@@ -11,7 +11,14 @@ from typing import Literal
 import pyarrow as pa
 
 from ..client import Connection
-from .rollup_sql import DEMAND_OF_REQUESTS, LONGEST_S, ROLLUPS_OF_REQUESTS, ROLLUPS_OF_ROLLUPS
+from .rollup_sql import (
+    DEMAND_OF_REQUESTS,
+    LONGEST_S,
+    ROLLUPS_OF_REQUESTS,
+    ROLLUPS_OF_ROLLUPS,
+    SLICED_FROM_S,
+    SLICES_OF_ROLLUPS,
+)
 
 SETTLED_S = 120
 """How long after its end a stretch is filled, s: late spans arrive before."""
@@ -47,10 +54,11 @@ class Tier:
 _DEMAND = Tier("demand", 300, 300)
 _MINUTE = Tier("rollups", 60, 300, 4 * 3600)
 _FIVE = Tier("rollups", 300, 300, 36 * 3600, _MINUTE)
-_HOUR = Tier("rollups", 3600, 3600, None, _FIVE)
+_HALF_HOUR = Tier("rollups", 1800, 1800, 36 * 3600, _FIVE)
+_HOUR = Tier("rollups", 3600, 3600, None, _HALF_HOUR)
 _HALF_DAY = Tier("rollups", 43_200, 43_200, None, _HOUR)
 """Rows are kept somewhat longer than they are filled (schema/0014_rollups.sql), so that a tier is never half there."""
-TIERS = (_DEMAND, _MINUTE, _FIVE, _HOUR, _HALF_DAY)
+TIERS = (_DEMAND, _MINUTE, _FIVE, _HALF_HOUR, _HOUR, _HALF_DAY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,21 +100,22 @@ class RollupFiller(Connection):
         statement = (
             DEMAND_OF_REQUESTS if tier.kind == "demand" else ROLLUPS_OF_ROLLUPS if finer else ROLLUPS_OF_REQUESTS
         )
-        self.command(
-            statement,
-            {
-                "from_s": first_s,
-                "to_s": end_s,
-                "from_ns": first_s * 10**9,
-                "to_ns": end_s * 10**9,
-                "build": build,
-                "length_s": tier.length_s,
-                "step_s": tier.step_s,
-                "step_ns": tier.step_s * 10**9,
-                "longest_ns": LONGEST_S * 10**9,
-                "finer_s": finer.step_s if finer else 0,
-            },
-        )
+        parameters = {
+            "from_s": first_s,
+            "to_s": end_s,
+            "from_ns": first_s * 10**9,
+            "to_ns": end_s * 10**9,
+            "build": build,
+            "builds": len(stretches),
+            "length_s": tier.length_s,
+            "step_s": tier.step_s,
+            "step_ns": tier.step_s * 10**9,
+            "longest_ns": LONGEST_S * 10**9,
+            "finer_s": finer.step_s if finer else 0,
+        }
+        self.command(statement, parameters)
+        if tier.kind == "rollups" and tier.step_s >= SLICED_FROM_S:
+            self.command(SLICES_OF_ROLLUPS, parameters)
         builds = [build + (stretch.start_s - first_s) // tier.length_s for stretch in stretches]
         rows = {
             "kind": [tier.kind] * len(builds),
@@ -153,8 +162,8 @@ class RollupFiller(Connection):
     def drop_dead_builds(self) -> None:
         """Drop the rows of builds that were replaced or never finished, once no query can be reading them."""
         old_ns = time.time_ns() - DEAD_KEPT_S * 10**9
-        for table in ("rollups", "demand"):
-            dead = f"build < {old_ns} AND build NOT IN (SELECT build FROM rollup_builds FINAL WHERE kind = '{table}')"
+        for table, kind in (("rollups", "rollups"), ("rollup_slices", "rollups"), ("demand", "demand")):
+            dead = f"build < {old_ns} AND build NOT IN (SELECT build FROM rollup_builds FINAL WHERE kind = '{kind}')"
             [(count,)] = self.rows(f"SELECT count() FROM {table} WHERE {dead}")
             if count:
                 self.command(f"DELETE FROM {table} WHERE {dead}")

@@ -1,13 +1,12 @@
 """Turns counts, quantiles and sums into reports, groups and chart points. Definitions are in latency.py."""
 
-from collections import defaultdict
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-
-import numpy as np
+from dataclasses import dataclass, replace
 
 from controlplane.telemetry.core.query_types import (
     Group,
+    Health,
     LatencyPoint,
     LatencyReport,
     Quantiles,
@@ -17,8 +16,8 @@ from controlplane.telemetry.core.query_types import (
 )
 
 from ..write.arrow_columns import PARTS
-from .presorted import PresortedFigures
-from .rank_bins import Weighted
+from .histograms import F64, Histogram, parts_between
+from .rollups import Rolled
 
 BANDS = {"p50": (0.4, 0.6), "p95": (0.925, 0.975), "p99": (0.985, 0.995)}
 EDGES = tuple(edge for band in BANDS.values() for edge in band)
@@ -49,91 +48,100 @@ class Total:
         return ms(self.e2e_ns[:3]) if self.answered else None
 
 
-Sums = dict[str, tuple[int, Sequence[int]]]
+Sums = dict[str, tuple[int, Sequence[float]]]
 """By class ("below", "middle", "above", and "both" for the upper half of the middle): count, ns in each of PARTS."""
 
 
-def totals_of(figures: PresortedFigures) -> Totals:
-    requests, errors, cancelled = _counted(figures, 0, int(figures.e2e.sizes[0]))
-    return Totals(requests, errors, ms(figures.e2e.quantiles(LEVELS)[0]), figures.newest_ns, cancelled)
+def totals_of(rolled: Rolled) -> Totals:
+    total = _total(rolled, range(len(rolled.keys)))
+    return Totals(total.requests, total.errors, total.e2e_ms, total.newest_ns, total.cancelled, exact=False)
 
 
-def _counted(figures: PresortedFigures, key: int, answered: int) -> tuple[int, int, int]:
-    """Requests, errors and cancelled ones of a key."""
-    errors, cancelled = figures.errors[key], figures.cancelled[key]
-    return answered + errors + cancelled, errors, cancelled
-
-
-def _unanswered(figures: PresortedFigures) -> list[int]:
-    """The keys without an answered request."""
-    return sorted((figures.errors.keys() | figures.cancelled.keys()) - set(figures.e2e.keys.tolist()))
-
-
-def report_of(figures: PresortedFigures) -> LatencyReport:
-    cuts = figures.e2e.quantiles(CUTS)[0].tolist()
-    [(_, weighed)] = figures.e2e.weighted()
-    return report(
-        Total(*_counted(figures, 0, int(figures.e2e.sizes[0])), figures.unmeasured[0], figures.newest_ns, cuts),
-        {part: ms(measure.quantiles(LEVELS)[0]) for part, measure in figures.parts.items()},
-        _classes(weighed, cuts),
-        {name: (int(measure.sizes[0]), ms(measure.quantiles(LEVELS)[0])) for name, measure in figures.ttft.items()},
+def report_of(rolled: Rolled) -> LatencyReport:
+    """Over all keys."""
+    every = range(len(rolled.keys))
+    parts = {part: Histogram.of(rolled.parts[:, number].sum(axis=0)) for number, part in enumerate(PARTS)}
+    ttft = {name: Histogram.of(counts.sum(axis=0)) for name, counts in rolled.ttft.items()}
+    return replace(
+        report(
+            _total(rolled, every),
+            {part: ms(histogram.quantiles(LEVELS)) for part, histogram in parts.items()},
+            _classes(*_e2e(rolled, every)),
+            {name: (histogram.size, ms(histogram.quantiles(LEVELS))) for name, histogram in ttft.items()},
+        ),
+        exact=False,
     )
 
 
-def groups_of(figures: PresortedFigures) -> dict[str, Group]:
-    """By model, the most frequent first."""
-
-    def group(key: int, answered: int, e2e: Quantiles | None, sums: Sums) -> Group:
-        requests, errors, cancelled = _counted(figures, key, answered)
-        return Group(requests, errors, e2e, shares(sums), cancelled)
-
-    groups = {
-        figures.models[key]: group(key, int(size), ms(cuts[:3]), _classes(weighed, cuts))
-        for (key, weighed), size, cuts in zip(
-            figures.e2e.weighted(), figures.e2e.sizes, figures.e2e.quantiles(CUTS).tolist(), strict=True
-        )
-    }
-    groups |= {figures.models[key]: group(key, 0, None, {}) for key in _unanswered(figures)}
+def groups_of(rolled: Rolled) -> dict[str, Group]:
+    """By value of the dimension, the most frequent first."""
+    groups = {}
+    for at, value in enumerate(rolled.keys):
+        total = _total(rolled, [at])
+        sums = _classes(*_e2e(rolled, [at]))
+        groups[str(value)] = Group(total.requests, total.errors, total.e2e_ms, shares(sums), total.cancelled)
     return dict(sorted(groups.items(), key=lambda item: (-item[1].requests, item[0])))
 
 
-def points_of(figures: PresortedFigures, step_ns: int) -> list[LatencyPoint]:
-    e2e = figures.e2e
-    ttft: dict[int, dict[str, Quantiles]] = defaultdict(dict)
-    for name, measure in figures.ttft.items():
-        for key, quantiles in zip(measure.keys.tolist(), measure.quantiles(LEVELS), strict=True):
-            ttft[key][name] = ms(quantiles)
-    steps = zip(e2e.weighted(), e2e.sizes, e2e.quantiles(LEVELS), e2e.at_shares(EDGES), strict=True)
-
-    def point(key: int, answered: int, e2e: Quantiles | None, stacks: dict[str, dict[str, float]]) -> LatencyPoint:
-        requests, errors, cancelled = _counted(figures, key, answered)
-        return LatencyPoint(key * step_ns, requests, errors, e2e, ttft.get(key, {}), stacks, cancelled)
-
-    points = [
-        point(
-            key,
-            int(size),
-            ms(quantiles),
-            stacks_of([mean for at in range(0, len(edges), 2) for mean in _band(weighed, *edges[at : at + 2])]),
-        )
-        for (key, weighed), size, quantiles, edges in steps
+def health_of(rolled: Rolled) -> list[Health]:
+    """By value of the dimension, in order."""
+    totals = [(str(value), _total(rolled, [at])) for at, value in enumerate(rolled.keys)]
+    return [
+        Health(value, total.requests, total.errors, total.e2e_ms.p95 if total.e2e_ms else None, total.newest_ns)
+        for value, total in totals
     ]
-    points += [point(key, 0, None, {}) for key in _unanswered(figures)]
-    return sorted(points, key=lambda point: point.start_ns)
 
 
-def _classes(weighed: Weighted, cuts: Sequence[float]) -> Sums:
-    median, low, high = cuts[0], cuts[3], cuts[4]
-    middle, above = (weighed.values >= low) & (weighed.values <= high), weighed.values > median
-    classes = {"both": middle & above, "middle": middle & ~above, "above": above & ~middle, "below": ~above & ~middle}
-    return {name: weighed.sums(chosen) for name, chosen in classes.items() if chosen.any()}
+def points_of(rolled: Rolled) -> list[LatencyPoint]:
+    """Of steps."""
+    return [_point(rolled, at, int(key)) for at, key in enumerate(rolled.keys)]
 
 
-def _band(weighed: Weighted, low: float, high: float) -> list[float]:
-    """Mean ns by part of the requests between two E2E, both included."""
-    first, last = np.searchsorted(weighed.values, low, side="left"), np.searchsorted(weighed.values, high, side="right")
-    count, sums = weighed.sums(slice(first, last))
-    return [part / count for part in sums]
+def _point(rolled: Rolled, at: int, start_ns: int) -> LatencyPoint:
+    total = _total(rolled, [at])
+    ttft = {name: Histogram.of(counts[at]) for name, counts in rolled.ttft.items() if counts[at].any()}
+    return LatencyPoint(
+        start_ns=start_ns,
+        requests=total.requests,
+        errors=total.errors,
+        cancelled=total.cancelled,
+        e2e_ms=total.e2e_ms,
+        ttft_ms={name: ms(histogram.quantiles(LEVELS)) for name, histogram in ttft.items()},
+        stack_ms=stacks_of([mean for band in BANDS.values() for mean in _band(*_e2e(rolled, [at]), *band)])
+        if total.answered
+        else {},
+    )
+
+
+def _e2e(rolled: Rolled, keys: Sequence[int]) -> tuple[Histogram, F64]:
+    return Histogram.of(rolled.e2e[keys].sum(axis=0)), rolled.bands[keys].sum(axis=0)
+
+
+def _total(rolled: Rolled, keys: Sequence[int]) -> "Total":
+    requests, errors, cancelled, unmeasured = (
+        int(counts[keys].sum()) for counts in (rolled.requests, rolled.errors, rolled.cancelled, rolled.unmeasured)
+    )
+    cuts = _e2e(rolled, keys)[0].quantiles(CUTS)
+    return Total(requests, errors, cancelled, unmeasured, int(rolled.newest_ns[keys].max()), cuts)
+
+
+def _classes(e2e: Histogram, bands: F64) -> Sums:
+    """By rank of E2E, where the exact figures go by value."""
+    last = e2e.size - 1
+    if last < 0:
+        return {}
+    low, median, high = math.ceil(0.4 * last), math.floor(0.5 * last) + 1, math.floor(0.6 * last) + 1
+    high = max(high, median)
+    edges = {"below": (0, low), "middle": (low, median), "both": (median, high), "above": (high, last + 1)}
+    return {name: parts_between(e2e, bands, *ranks) for name, ranks in edges.items() if ranks[0] < ranks[1]}
+
+
+def _band(e2e: Histogram, bands: F64, low: float, high: float) -> list[float]:
+    """Mean ns by part of the requests between two shares of the ranks, both included. They add up to the mean E2E there."""
+    first, end = math.floor(low * e2e.size), min(math.floor(high * e2e.size) + 1, e2e.size)
+    _, sums = parts_between(e2e, bands, first, end)
+    scale = e2e.mean(first, end) / whole if (whole := sum(sums)) else 0.0
+    return [part * scale for part in sums]
 
 
 def ms(nanoseconds: Sequence[float]) -> Quantiles:

@@ -13,8 +13,8 @@ Definitions (each is tested against numpy on the same rows):
 - A stack's band around a quantile: answered requests whose E2E is between those at ranks floor(low n) and floor(high n), from 0, both
   included: 0.40..0.60 for p50, 0.925..0.975 for p95, 0.985..0.995 for p99. It always holds at least one request.
 
-A report is four queries: two run beside the two that depend on each other. Long windows are answered out of the half-hour sort
-(presorted.py), with the same figures.
+A report is four queries: two run beside the two that depend on each other. Long windows are answered out of rollups (rollups.py): counts
+are exact, and times within 0.5 %.
 """
 
 from collections import defaultdict
@@ -52,8 +52,7 @@ from .figures import (
     stacks_of,
     totals_of,
 )
-from .presorted import HALF_HOUR_NS, PresortedOrUnread, PresortedReader
-from .rank_bins import E2E
+from .rollups import RolledOrUnread, RollupReader
 from .where import ANSWERED, CANCELLED, FAILED, UNMEASURED, Where, column, where
 
 MAX_POINTS = 5000
@@ -63,16 +62,15 @@ _QUANTILES_ANSWERED = f"quantilesExactInclusiveIf({', '.join(map(str, LEVELS))})
 _Ttft = Mapping[Any, dict[str, tuple[int, Quantiles]]]
 
 
-class LatencyReader(PresortedReader):
+class LatencyReader(RollupReader):
     """Queries of the latency page."""
 
     def latency(
-        self, window: Window, filters: Filters | None = None, presorted: PresortedOrUnread = "unread"
+        self, window: Window, filters: Filters | None = None, rolled: RolledOrUnread = "unread"
     ) -> LatencyReport:
-        """One report over all requests of the window. `presorted` is what `presorted()` returned for it, if it was called before."""
-        wanted = {E2E: (CUTS, ()), "part": (LEVELS, ()), "ttft": (LEVELS, ())}
-        if figures := self.presorted_figures(self._presorted_of(presorted, window, filters), wanted):
-            return report_of(figures)
+        """One report over all requests of the window. `rolled` is what `rolled()` returned for it by any step, if it was called before."""
+        if found := self.rolled(window, filters) if rolled == "unread" else rolled:
+            return report_of(found)
         return dict(self._reports("''", where(window, filters))).get("", EMPTY)
 
     def latency_by(
@@ -82,18 +80,19 @@ class LatencyReader(PresortedReader):
         return self._reports(f"toString({column(dimension)})", where(window, filters))
 
     def latency_series(
-        self, window: Window, filters: Filters | None, step_s: int, presorted: PresortedOrUnread = "unread"
+        self, window: Window, filters: Filters | None, step_s: int, rolled: RolledOrUnread = "unread"
     ) -> list[LatencyPoint]:
-        """A point for each step that has requests, in order of time; steps begin at multiples of `step_s` since the epoch."""
+        """A point for each step that has requests, in order of time; steps begin at multiples of `step_s` since the epoch.
+
+        `rolled` is what `rolled()` returned for this step, if it was called before.
+        """
         if step_s < 1 or (window.to_ns - window.from_ns) // (step_s * 10**9) > MAX_POINTS:
             raise StoreInputError(
                 f"step {step_s} s is out of range; use 1 or more, and at most {MAX_POINTS} steps a chart"
             )
         step_ns = step_s * 10**9
-        if step_ns % HALF_HOUR_NS == 0:
-            wanted = {E2E: (LEVELS, EDGES), "ttft": (LEVELS, ())}
-            if figures := self.presorted_figures(self._presorted_of(presorted, window, filters), wanted, step_ns):
-                return points_of(figures, step_ns)
+        if found := self.rolled(window, filters, step_ns) if rolled == "unread" else rolled:
+            return points_of(found)
         condition = where(window, filters)
         condition.parameters["step_ns"] = step_ns
         key = "intDiv(entry_start_ns, {step_ns:UInt64})"
@@ -146,23 +145,17 @@ class LatencyReader(PresortedReader):
 
     def totals(self, window: Window, filters: Filters | None = None) -> Totals:
         """Counts, quantiles of E2E, and the end of the newest request."""
-        if by_rank := self.presorted_figures(self.presorted(window, filters), {E2E: (LEVELS, ())}):
-            return totals_of(by_rank)
+        if rolled := self.rolled(window, filters):
+            return totals_of(rolled)
         total = self._totals("''", where(window, filters)).get("")
         return (
             Totals(total.requests, total.errors, total.e2e_ms, total.newest_ns, total.cancelled) if total else NOTHING
         )
 
-    def groups(
-        self, window: Window, filters: Filters | None, dimension: Dimension, presorted: PresortedOrUnread = "unread"
-    ) -> dict[str, Group]:
+    def groups(self, window: Window, filters: Filters | None, dimension: Dimension) -> dict[str, Group]:
         """Counts, E2E and mean stages for each value of a dimension, the most frequent first."""
-        if dimension == "model" and (
-            by_model := self.presorted_figures(
-                self._presorted_of(presorted, window, filters), {E2E: (CUTS, ())}, by_model=True
-            )
-        ):
-            return groups_of(by_model)
+        if rolled := self.rolled(window, filters, by=dimension):
+            return groups_of(rolled)
         key, condition = f"toString({column(dimension)})", where(window, filters)
         totals = self._totals(key, condition)
         sums = self._sums(key, condition, totals)

@@ -2,17 +2,20 @@
 
 from controlplane.telemetry.core.query_types import Dimension, Health, ReplicaHealth, Window
 
-from ..client import Connection
+from .figures import health_of
+from .rollups import RollupReader
 from .where import ANSWERED, FAILED, OWN, column, where
 
 MAX_CHOICES = 200
 
 
-class OverviewReader(Connection):
+class OverviewReader(RollupReader):
     """Queries of the overview and the filters."""
 
     def health(self, window: Window, dimension: Dimension) -> list[Health]:
         """Requests, errors and p95 of each value of a dimension, by value. Values without requests in the window are absent."""
+        if rolled := self.rolled(window, by=dimension):
+            return health_of(rolled)
         condition = where(window)
         rows = self.rows(
             f"SELECT toString({column(dimension)}) AS value, count(), countIf({FAILED}), countIf({ANSWERED}),"

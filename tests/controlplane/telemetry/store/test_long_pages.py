@@ -1,0 +1,195 @@
+"""A long page is answered out of rollups: counts are exact and times within 0.5 %, whatever was written since they were built."""
+
+import random
+import time
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.telemetry.core.query_types import Filters, LatencyReport, Quantiles, Window
+from controlplane.telemetry.ledger.row import STAGES, LedgerRow
+from controlplane.telemetry.store import Store
+from controlplane.telemetry.store.maintenance.rollups import together
+from controlplane.telemetry.store.read.figures import BANDS
+from controlplane.telemetry.store.read.histograms import BINS, MIDS, Histogram, bins_of
+from controlplane.telemetry.store.write.arrow_columns import PARTS
+from controlplane.telemetry.store.write.withdraw import key_of
+from tests.support.telemetry.latency_figures import part
+from tests.support.telemetry.samples import U64, S, answered, row
+
+HOUR_NS = 3600 * S
+NOW_NS = time.time_ns()
+START_NS = (NOW_NS - 15 * HOUR_NS) // (12 * HOUR_NS) * 12 * HOUR_NS
+"""A day ago: five-minute rollups are kept for days."""
+DAY = Window(START_NS - HOUR_NS - 77 * S, START_NS + 13 * HOUR_NS + 200 * S)
+"""Half a day, whole hours and five minutes beside it, and parts of five minutes at both ends."""
+
+
+def traffic(count: int = 1500, seed: int = 1) -> list[LedgerRow]:
+    source = random.Random(seed)
+    length_ns = DAY.to_ns - DAY.from_ns
+
+    def spent() -> int:
+        return int(source.lognormvariate(16, 1.5))
+
+    return [
+        row(
+            number,
+            entry_start_ns=DAY.from_ns + number * length_ns // (count + 1),
+            stages={stage: source.choice([0, spent()]) for stage in STAGES} | {"model": spent()},
+            unattributed_ns=source.randrange(100),
+            ttft_ns=source.choice([None, spent()]),
+            ttft_definition=source.choice(["gateway", "client"]),
+            status=source.choice(["ok"] * 5 + ["error", "rejected", "cancelled"]),
+            model=source.choice(["small", "large"]),
+            tier=source.choice(["standard", "batch", ""]),
+            unmeasured=source.random() < 0.2,
+        )
+        for number in range(1, count + 1)
+    ]
+
+
+def fill(store: Store) -> None:
+    while due := store.due_rollups(NOW_NS, 30):
+        assert sum(store.fill_rollups(stretches, NOW_NS) for stretches in together(due))
+
+
+def near(found: Quantiles | None, values_ms: np.ndarray) -> None:
+    assert found is not None
+    wanted = np.quantile(values_ms, [0.5, 0.95, 0.99], method="linear")
+    assert [found.p50, found.p95, found.p99] == pytest.approx(wanted, rel=0.005)
+
+
+def assert_near(report: LatencyReport, rows: Sequence[LedgerRow]) -> None:
+    assert not report.exact
+    assert report.requests == len(rows)
+    assert report.errors == sum(one.status in ("error", "rejected") for one in rows)
+    assert report.cancelled == sum(one.status == "cancelled" for one in rows)
+    assert report.newest_ns == max(one.end_ns for one in rows)
+    rows = answered(rows)
+    assert report.unmeasured == sum(one.unmeasured for one in rows)
+    near(report.e2e_ms, np.array([one.e2e_ns for one in rows]) / 1e6)
+    for definition, count in report.ttft_count.items():
+        ttft = [one.ttft_ns for one in rows if one.ttft_definition == definition and one.ttft_ns is not None]
+        assert count == len(ttft)
+        near(report.ttft_ms[definition], np.array(ttft) / 1e6)
+    whole = sum(one.e2e_ns for one in rows) / 1e6
+    for name, figures in report.stages.items():
+        values = part(rows, name)
+        near(Quantiles(figures.p50_ms, figures.p95_ms, figures.p99_ms), values)
+        assert figures.mean_ms == pytest.approx(values.mean(), rel=0.001, abs=1e-3)
+        assert figures.share == pytest.approx(values.sum() / whole, abs=0.001)
+    assert sum(figures.share for figures in report.stages.values()) == pytest.approx(1)
+
+
+def chosen(rows: Sequence[LedgerRow], filters: Filters) -> list[LedgerRow]:
+    return [one for one in rows if all(getattr(one, name) in values for name, values in filters.items())]
+
+
+def assert_pages(store: Store, every: Sequence[LedgerRow], filters: Filters, step_s: int = 1800) -> None:
+    rows = chosen(every, filters)
+    assert_near(store.latency(DAY, filters), rows)
+    totals = store.totals(DAY, filters)
+    assert (totals.requests, totals.newest_ns) == (len(rows), max(one.end_ns for one in rows))
+    points = store.latency_series(DAY, filters, step_s)
+    step_ns = step_s * S
+    assert [point.start_ns for point in points] == sorted({one.entry_start_ns // step_ns * step_ns for one in rows})
+    for point in points:
+        inside = [one for one in rows if point.start_ns <= one.entry_start_ns < point.start_ns + step_ns]
+        assert (point.requests, point.cancelled) == (len(inside), sum(one.status == "cancelled" for one in inside))
+        inside = answered(inside)
+        if not inside:
+            assert (point.e2e_ms, point.ttft_ms, point.stack_ms) == (None, {}, {})
+            continue
+        near(point.e2e_ms, np.array([one.e2e_ns for one in inside]) / 1e6)
+        ordered = sorted(one.e2e_ns for one in inside)
+        for band, (low, high) in BANDS.items():
+            of_band = ordered[int(low * len(inside)) : int(high * len(inside)) + 1]
+            assert sum(point.stack_ms[band].values()) == pytest.approx(np.mean(of_band) / 1e6, rel=0.005)
+    groups = store.groups(DAY, filters, "model")
+    assert list(groups) == sorted({one.model for one in rows}, key=lambda model: (-groups[model].requests, model))
+    for model, group in groups.items():
+        inside = [one for one in rows if one.model == model]
+        assert group.requests == len(inside)
+        near(group.e2e_ms, np.array([one.e2e_ns for one in answered(inside)]) / 1e6)
+        assert group.stages["model"].mean_ms == pytest.approx(part(answered(inside), "model").mean(), rel=0.001)
+
+
+FILTERS: list[Filters] = [
+    {},
+    {"tier": ("standard", "")},
+    {"model": ("small",)},
+    {"status": ("ok", "error")},
+    {"tier": ("batch",), "model": ("large",)},
+]
+
+
+def test_long_pages_say_what_the_requests_say(store: Store) -> None:
+    rows = traffic()
+    store.insert_requests(rows, version=1)
+    assert store.rolled(DAY) is None, "nothing is built yet"
+    fill(store)
+    for filters in FILTERS:
+        assert_pages(store, rows, filters)
+
+
+def test_rows_that_come_late_or_change_count_at_once_and_after_the_next_build(store: Store) -> None:
+    rows = traffic()
+    store.insert_requests(rows[:-300:2] + rows[-300:], version=1)
+    fill(store)
+    late = rows[1:200:2]
+    store.insert_requests(late, version=1)
+    amended = [row(int(one.trace_id, 16), entry_start_ns=one.entry_start_ns, tier="batch") for one in rows[10:14:2]]
+    store.insert_requests(amended, version=2)
+    gone = rows[20]
+    store.withdraw_requests([key_of(gone)], version=3)
+    now = {one.trace_id: one for one in [*rows[:-300:2], *rows[-300:], *late, *amended] if one is not gone}
+    for _ in range(2):
+        for filters in FILTERS[:2]:
+            assert_pages(store, list(now.values()), filters)
+        fill(store)
+
+
+def test_short_pages_and_filters_that_rollups_lack_are_exact(store: Store) -> None:
+    store.insert_requests(traffic(200), version=1)
+    fill(store)
+    assert store.rolled(Window(START_NS, START_NS + 6 * HOUR_NS)) is None
+    assert store.rolled(DAY, {"tenant": ("acme",)}) is None
+    assert store.rolled(DAY, {"attribute": ("a=b",)}) is None
+    assert store.rolled(DAY, by="replica") is None
+    assert store.rolled(DAY, step_ns=1000 * S) is None
+    assert store.latency(DAY, {"tenant": ("acme",)}).exact
+    assert store.rolled(DAY, {"tier": ()}) is not None
+
+
+def test_health_by_value_is_of_rollups_too(store: Store) -> None:
+    rows = traffic(400)
+    store.insert_requests(rows, version=1)
+    fill(store)
+    health = {one.value: one for one in store.health(DAY, "tier")}
+    assert {value: one.requests for value, one in health.items()} == {
+        tier: sum(one.tier == tier for one in rows) for tier in ("", "batch", "standard")
+    }
+
+
+@given(st.lists(U64, min_size=1, max_size=50))
+def test_a_bin_is_within_half_a_percent_of_its_values(values: list[int]) -> None:
+    array = np.array(sorted(values), np.uint64)
+    bins = bins_of(array)
+    assert (np.diff(bins) >= 0).all()
+    assert (bins < BINS).all()
+    assert MIDS[bins] == pytest.approx(array.astype(np.float64), rel=0.004)
+
+
+@given(st.lists(st.integers(0, 10**13), min_size=1, max_size=200))
+def test_quantiles_of_a_histogram_are_within_half_a_percent(values: list[int]) -> None:
+    histogram = Histogram.of(np.bincount(bins_of(np.array(values, np.uint64)), minlength=BINS).astype(np.float64))
+    assert histogram.quantiles([0.5, 0.95, 0.99]) == pytest.approx(np.quantile(values, [0.5, 0.95, 0.99]), rel=0.005)
+    assert histogram.mean(0, len(values)) == pytest.approx(np.mean(values), rel=0.005)
+
+
+def test_parts_have_all_the_time() -> None:
+    assert len(PARTS) == len(STAGES) + 1
