@@ -44,6 +44,7 @@ def report(measured: LatencyReport) -> dict[str, Any]:
         if unattributed is None
         else round(unattributed.share_above_median, DECIMALS),
         "newest_ns": measured.newest_ns,
+        "exact": measured.exact,
     }
 
 

@@ -6,26 +6,45 @@ interleaved. A figure without a suffix is at 10 million spans, `_1m` at one mill
 
 import random
 import sys
-import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
 
 from controlplane.telemetry.core.query_types import Dimension, Filters, Window
 from controlplane.telemetry.ledger.attribute_index import written
 from controlplane.telemetry.query.core.timerange import step_ns
 from controlplane.telemetry.store import Store
+from controlplane.telemetry.store.client import READ_SETTINGS
+from controlplane.telemetry.store.embedded.engine import Engine
+from controlplane.telemetry.store.embedded.statement import Query
+from controlplane.telemetry.store.maintenance.rollups import together
 from tests.bench.figures import Figure, percentile, say
 from tests.bench.processes import BenchError, start
 from tests.support.telemetry.synthetic import SPANS_PER_REQUEST, load
 
 SIZES = {"_1m": 1_000_000, "": 10_000_000}
 ROUNDS = 20
-PER_ROUND = {"trace": 10, "filter": 3, "attribute": 3, "panel_24h": 1, "panel_24h_filtered": 1, "explain": 1}
-TABLES = ("spans", "requests", "touched", "ranked", "ranks")
+PER_ROUND = {
+    "empty": 10, "trace": 10, "filter": 3, "attribute": 3, "panel_24h": 1, "panel_24h_filtered": 1, "explain": 1,
+    "scan": 1, "scan_filtered": 1, "scan_explain": 1,
+}  # fmt: skip
+SCANS = ("empty", "scan", "scan_filtered", "scan_explain")
+"""What others are compared with: an empty question, and the plain SQL that a page's figures would take on the requests."""
+RATIOS = {
+    "trace_vs_empty": ("trace", "empty", "SELECT 1 through the same client"),
+    "panel_24h_vs_scan": ("panel_24h", "scan", "the same figures in plain SQL on the requests"),
+    "panel_24h_filtered_vs_scan": ("panel_24h_filtered", "scan_filtered", "the same figures in plain SQL on the requests"),
+    "explain_vs_scan": ("explain", "scan_explain", "counts and sums by value, in and out of the slowest 5 %, in plain SQL"),
+}  # fmt: skip
+MONTH_REQUESTS = 60_000_000
+MONTH_DAYS = 30
+MONTH_ROUNDS = 20
+TABLES = ("spans", "requests", "rollup_touched", "rollup_builds", "rollups", "rollup_slices", "demand")
 DAY_NS = 86_400 * 10**9
 FILTERABLE: tuple[Dimension, ...] = ("model", "tier", "tenant", "cache", "replica", "prompt_bucket", "status")
 
@@ -34,7 +53,7 @@ Questions = dict[str, Callable[[], object]]
 
 def run() -> Iterator[Figure]:
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-bench-")))
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="weir-bench-")))
         store = Store(_serve(folder, stack))
         pages = stack.enter_context(ThreadPoolExecutor(8))
         to_ns = time.time_ns()
@@ -48,16 +67,20 @@ def run() -> Iterator[Figure]:
             say(f"{spans / (time.monotonic() - began):,.0f} spans/s made and inserted")
             _settle(store)
             began = time.monotonic()
-            half_hours = store.presort(to_ns, limit_s=600)
-            say(f"{half_hours} half hours sorted in {time.monotonic() - began:.1f} s")
+            say(f"{_fill(store)} stretches rolled up in {time.monotonic() - began:.1f} s")
             _settle(store)
-            for name, p95_ms in _ask(_questions(store, Window(to_ns - DAY_NS, to_ns), pages)).items():
+            took = _ask(_questions(store, Window(to_ns - DAY_NS, to_ns), pages))
+            for name, p95_ms in ((name, percentile(us, 0.95) / 1e3) for name, us in took.items() if name not in SCANS):
                 measured[name][suffix] = p95_ms
                 yield Figure(f"query.{name}_p95_ms{suffix}", p95_ms, "ms", f"{spans:,} spans")
+            for name, (of, to, against) in RATIOS.items():
+                yield Figure(f"query.{name}{suffix}", median(took[of]) / median(took[to]), "ratio", against)
         for name, p95 in measured.items():
             yield Figure(f"query.{name}_growth", p95[""] / p95["_1m"], "ratio", "from 1 to 10 million spans")
         size = store.rows("SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = currentDatabase()")
         yield Figure("query.store_bytes_per_span", float(size[0][0]) / spans, "B/span", "synthetic, 10 million spans")
+        yield from _month(store, to_ns, pages)
+    yield from _empty()
 
 
 def _serve(folder: Path, stack: ExitStack) -> str:
@@ -108,25 +131,139 @@ def _questions(store: Store, day: Window, pages: Executor) -> Questions:
             day, {"attribute": (chance.choice(attributes),)}, order=chance.choice(("slowest", "newest"))
         )
 
-    def panel(chosen: Filters) -> object:
-        known = store.presorted(day, chosen)
-        report = pages.submit(store.latency, day, chosen, known)
-        return store.latency_series(day, chosen, step_ns(day) // 10**9, known), report.result()
+    def scan(condition: str) -> object:
+        asked = [pages.submit(store.rows, sql.format(condition=f"{_within(day)} AND {condition}")) for sql in SCAN]
+        return [answer.result() for answer in asked]
 
     return {
+        "empty": lambda: store.rows("SELECT 1"),
         "trace": trace,
         "filter": filtered,
         "attribute": attribute,
-        "panel_24h": lambda: panel({}),
-        "panel_24h_filtered": lambda: panel(
-            {"tier": ("standard",)}
-        ),  # seven in ten requests, which no sorted half hour has apart
+        "panel_24h": lambda: _panel(store, day, {}, pages),
+        "panel_24h_filtered": lambda: _panel(store, day, {"tier": ("standard",)}, pages),  # seven in ten requests
         "explain": lambda: store.explain(day),
+        "scan": lambda: scan("1"),
+        "scan_filtered": lambda: scan("tier = 'standard'"),
+        "scan_explain": lambda: store.rows(SCAN_EXPLAIN.format(condition=_within(day))),
     }
 
 
-def _ask(questions: Questions) -> dict[str, float]:
-    """p95 by question, ms; the first answer of each is not counted, but said of the panel, which keeps what it has read."""
+_QUANTILES = "quantiles(0.5, 0.95, 0.99)"
+_STAGES = ("network", "gateway", "tokenizer", "cache", "queue", "model", "egress")
+SCAN = (
+    "SELECT count(), countIf(status IN ('error', 'rejected')), "
+    + ", ".join(f"{_QUANTILES}({column}), sum({column})" for column in ("e2e_ns", "ttft_ns", *(f"stage_{name}" for name in _STAGES)))
+    + " FROM requests FINAL WHERE {condition} AND status = 'ok'",
+    "SELECT intDiv(entry_start_ns, 1800000000000) AS step, count(), "
+    + ", ".join(f"{_QUANTILES}({column})" for column in ("e2e_ns", "ttft_ns"))
+    + ", "
+    + ", ".join(f"avg(stage_{name})" for name in _STAGES)
+    + " FROM requests FINAL WHERE {condition} AND status = 'ok' GROUP BY step ORDER BY step",
+)  # fmt: skip
+SCAN_EXPLAIN = (
+    "WITH (SELECT quantile(0.95)(e2e_ns) FROM requests FINAL WHERE {condition} AND status = 'ok') AS bound"
+    " SELECT model, variant, pool, replica, region, tier, tenant, cache_outcome, prompt_bucket, status, operation, service, count(),"
+    " countIf(e2e_ns > bound), "
+    + ", ".join(f"sum(stage_{name}), sumIf(stage_{name}, e2e_ns > bound)" for name in _STAGES)
+    + " FROM requests FINAL WHERE {condition} AND status = 'ok' GROUP BY GROUPING SETS ((model), (variant), (pool), (replica), (region),"
+    " (tier), (tenant), (cache_outcome), (prompt_bucket), (status), (operation), (service), ())"
+)
+
+
+def _within(window: Window) -> str:
+    return f"entry_start_ns >= {window.from_ns} AND entry_start_ns < {window.to_ns}"
+
+
+def _panel(store: Store, window: Window, chosen: Filters, pages: Executor) -> object:
+    """The report and the chart, as the latency page asks for them."""
+    step = step_ns(window)
+    rolled = store.rolled(window, chosen, step)
+    report = pages.submit(store.latency, window, chosen, rolled)
+    return store.latency_series(window, chosen, step // 10**9, rolled), report.result()
+
+
+def _fill(store: Store) -> int:
+    done = 0
+    while due := store.due_rollups(time.time_ns(), MONTH_DAYS):
+        done += sum(store.fill_rollups(stretches, time.time_ns()) for stretches in together(due))
+    store.drop_dead_builds()
+    return done
+
+
+def _month(store: Store, to_ns: int, pages: Executor) -> Iterator[Figure]:
+    """A month of rollups: the rows of the day's hours, copied back in time day by day, and half days made of them."""
+    last_s = to_ns // (3600 * 10**9) * 3600
+    day_s = DAY_NS // 10**9
+    of_day = f"step_s = 3600 AND start_s >= {last_s - day_s} AND start_s < {last_s}"
+    current = f"{of_day} AND build IN (SELECT build FROM rollup_builds FINAL WHERE kind = 'rollups' AND {of_day})"
+    builds = f"kind = 'rollups' AND {of_day}"
+    for table, condition in (("rollups", current), ("rollup_slices", current), ("rollup_builds FINAL", builds)):
+        name = table.split()[0]
+        columns = [row[0] for row in store.rows(f"DESCRIBE TABLE {name}")]
+        for back in range(1, MONTH_DAYS):
+            moved = {"start_s": f"start_s - {back * day_s}", "build": f"build + {back}000000000"}
+            store.command(
+                f"INSERT INTO {name} ({', '.join(columns)}) SELECT {', '.join(moved.get(column, column) for column in columns)}"
+                f" FROM {table} WHERE {condition}"
+            )
+    store.command(
+        "INSERT INTO rollup_touched SELECT intDiv(start_s, 300), touches FROM rollup_builds FINAL WHERE kind = 'rollups'"
+        f" AND step_s = 3600 AND start_s < {last_s - day_s}"
+    )
+    _fill(store)
+    _settle(store)
+    month = Window(to_ns - MONTH_DAYS * DAY_NS, to_ns)
+    took_us = []
+    for _ in range(MONTH_ROUNDS):
+        began = time.perf_counter_ns()
+        _panel(store, month, {}, pages)
+        took_us.append((time.perf_counter_ns() - began) // 1000)
+    if store.latency(month).exact:
+        raise BenchError("the month was not answered out of rollups")
+    yield Figure(
+        "query.panel_30d_p95_ms", percentile(took_us, 0.95) / 1e3, "ms", f"rollups of {MONTH_REQUESTS:,} requests"
+    )
+    [(size,)] = store.rows(
+        "SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = currentDatabase()"
+        " AND table IN ('rollups', 'rollup_slices', 'rollup_builds', 'rollup_touched', 'demand')"
+    )
+    yield Figure(
+        "store.rollup_bytes_per_request",
+        size / MONTH_REQUESTS,
+        "B/request",
+        "the newest days in fine steps, 30 days in all",
+    )
+
+
+def _empty() -> Iterator[Figure]:
+    """An empty question over HTTP, beside the same in the process of the engine."""
+    took: dict[str, list[int]] = {"http": [], "engine": []}
+    with TemporaryDirectory(prefix="weir-bench-") as folder, ExitStack() as stack:
+        engine = Engine(Path(folder) / "engine")
+        stack.callback(engine.close)
+        store = Store(_serve(Path(folder), stack))
+        settings = {name: str(value) for name, value in READ_SETTINGS.items()}
+        with ThreadPoolExecutor(1) as thread:
+            asked = {
+                "http": lambda: store.rows("SELECT 1"),
+                "engine": lambda: thread.submit(engine.run, Query("SELECT 1", "Native"), "", settings, {}).result(),
+            }
+            for _ in range(1000):
+                for name, ask in asked.items():
+                    began = time.perf_counter_ns()
+                    ask()
+                    took[name].append(time.perf_counter_ns() - began)
+    yield Figure(
+        "query.empty_vs_engine",
+        median(took["http"]) / median(took["engine"]),
+        "ratio",
+        "in a thread of the engine's process",
+    )
+
+
+def _ask(questions: Questions) -> dict[str, list[int]]:
+    """How long each took, µs, by question; the first answer of each is not counted, but said of the panel, which keeps what it has read."""
     took_us: dict[str, list[int]] = defaultdict(list)
     first_ms = {}
     for name, ask in questions.items():
@@ -140,4 +277,4 @@ def _ask(questions: Questions) -> dict[str, float]:
                 began = time.perf_counter_ns()
                 ask()
                 took_us[name].append((time.perf_counter_ns() - began) // 1000)
-    return {name: percentile(values, 0.95) / 1e3 for name, values in took_us.items()}
+    return took_us

@@ -43,9 +43,11 @@ def series(request: HttpRequest, parameters: Query[SeriesParameters]) -> dict[st
         raise BadQuestionError(
             "step_s", str(parameters.step_s), f"makes more than {MOST_POINTS} points", f"Use {longer} or more"
         )
+    rolled = answers.rolled(question, step)
     return {
         "from_ns": question.range.window.from_ns,
         "to_ns": question.range.window.to_ns,
         "step_ns": step,
-        "points": [render.point(point) for point in answers.series(question, step)],
+        "exact": rolled is None,
+        "points": [render.point(point) for point in answers.series(question, step, rolled)],
     }

@@ -47,7 +47,7 @@ class StageOut(Schema):
 
 
 class ReportOut(Schema):
-    """Exact quantiles over the chosen requests that were answered (status `ok`); null where none was. Different definitions of TTFT
+    """Quantiles over the chosen requests that were answered (status `ok`); null where none was. Different definitions of TTFT
     are never merged."""
 
     requests: int = Field(description="`answered`, `errors` and `cancelled` together")
@@ -65,6 +65,9 @@ class ReportOut(Schema):
     unattributed_share: float | None
     unattributed_share_above_median: float | None
     newest_ns: int | None = Field(description="When the newest of them ended, ns since the epoch")
+    exact: bool = Field(
+        description="Whether times are exact. Ranges of more than 6 hours are answered out of rollups: times are within 0.5 %, counts exact"
+    )
 
 
 class FailureOut(Schema):
@@ -105,4 +108,5 @@ class SeriesOut(Schema):
     from_ns: int
     to_ns: int
     step_ns: int
+    exact: bool = Field(description="As of a report")
     points: list[PointOut]

@@ -158,7 +158,7 @@ def numbers(
         {
             "label": "E2E p95",
             "value": PAGE.ms(report.e2e_ms.p95 if report.e2e_ms else None),
-            "note": f"p50 {PAGE.ms(report.e2e_ms.p50)}, of {PAGE.count(report.answered)} answered"
+            "note": f"p50 {PAGE.ms(report.e2e_ms.p50)}, of {PAGE.count(report.answered)} answered{'' if report.exact else '; ± 0.5 %'}"
             if report.e2e_ms
             else "none answered",
             "spark": spark([point.e2e_ms.p95 if point and point.e2e_ms else None for point in column]),

@@ -53,20 +53,20 @@ Sums = dict[str, tuple[int, Sequence[float]]]
 
 
 def totals_of(rolled: Rolled) -> Totals:
-    total = _total(rolled, range(len(rolled.keys)))
+    total, _, _ = _of_keys(rolled, slice(None))
     return Totals(total.requests, total.errors, total.e2e_ms, total.newest_ns, total.cancelled, exact=False)
 
 
 def report_of(rolled: Rolled) -> LatencyReport:
     """Over all keys."""
-    every = range(len(rolled.keys))
+    total, e2e, bands = _of_keys(rolled, slice(None))
     parts = {part: Histogram.of(rolled.parts[:, number].sum(axis=0)) for number, part in enumerate(PARTS)}
     ttft = {name: Histogram.of(counts.sum(axis=0)) for name, counts in rolled.ttft.items()}
     return replace(
         report(
-            _total(rolled, every),
+            total,
             {part: ms(histogram.quantiles(LEVELS)) for part, histogram in parts.items()},
-            _classes(*_e2e(rolled, every)),
+            _classes(e2e, bands),
             {name: (histogram.size, ms(histogram.quantiles(LEVELS))) for name, histogram in ttft.items()},
         ),
         exact=False,
@@ -77,15 +77,15 @@ def groups_of(rolled: Rolled) -> dict[str, Group]:
     """By value of the dimension, the most frequent first."""
     groups = {}
     for at, value in enumerate(rolled.keys):
-        total = _total(rolled, [at])
-        sums = _classes(*_e2e(rolled, [at]))
+        total, e2e, bands = _of_keys(rolled, slice(at, at + 1))
+        sums = _classes(e2e, bands)
         groups[str(value)] = Group(total.requests, total.errors, total.e2e_ms, shares(sums), total.cancelled)
     return dict(sorted(groups.items(), key=lambda item: (-item[1].requests, item[0])))
 
 
 def health_of(rolled: Rolled) -> list[Health]:
     """By value of the dimension, in order."""
-    totals = [(str(value), _total(rolled, [at])) for at, value in enumerate(rolled.keys)]
+    totals = [(str(value), _of_keys(rolled, slice(at, at + 1))[0]) for at, value in enumerate(rolled.keys)]
     return [
         Health(value, total.requests, total.errors, total.e2e_ms.p95 if total.e2e_ms else None, total.newest_ns)
         for value, total in totals
@@ -98,7 +98,7 @@ def points_of(rolled: Rolled) -> list[LatencyPoint]:
 
 
 def _point(rolled: Rolled, at: int, start_ns: int) -> LatencyPoint:
-    total = _total(rolled, [at])
+    total, e2e, bands = _of_keys(rolled, slice(at, at + 1))
     ttft = {name: Histogram.of(counts[at]) for name, counts in rolled.ttft.items() if counts[at].any()}
     return LatencyPoint(
         start_ns=start_ns,
@@ -107,22 +107,20 @@ def _point(rolled: Rolled, at: int, start_ns: int) -> LatencyPoint:
         cancelled=total.cancelled,
         e2e_ms=total.e2e_ms,
         ttft_ms={name: ms(histogram.quantiles(LEVELS)) for name, histogram in ttft.items()},
-        stack_ms=stacks_of([mean for band in BANDS.values() for mean in _band(*_e2e(rolled, [at]), *band)])
+        stack_ms=stacks_of([mean for band in BANDS.values() for mean in _band(e2e, bands, *band)])
         if total.answered
         else {},
     )
 
 
-def _e2e(rolled: Rolled, keys: Sequence[int]) -> tuple[Histogram, F64]:
-    return Histogram.of(rolled.e2e[keys].sum(axis=0)), rolled.bands[keys].sum(axis=0)
-
-
-def _total(rolled: Rolled, keys: Sequence[int]) -> "Total":
+def _of_keys(rolled: Rolled, keys: slice) -> "tuple[Total, Histogram, F64]":
+    """The requests of some keys: counted, their E2E, and the sums of their parts by E2E."""
+    e2e, bands = Histogram.of(rolled.e2e[keys].sum(axis=0)), rolled.bands[keys].sum(axis=0)
     requests, errors, cancelled, unmeasured = (
         int(counts[keys].sum()) for counts in (rolled.requests, rolled.errors, rolled.cancelled, rolled.unmeasured)
     )
-    cuts = _e2e(rolled, keys)[0].quantiles(CUTS)
-    return Total(requests, errors, cancelled, unmeasured, int(rolled.newest_ns[keys].max()), cuts)
+    newest_ns = int(rolled.newest_ns[keys].max())
+    return Total(requests, errors, cancelled, unmeasured, newest_ns, e2e.quantiles(CUTS)), e2e, bands
 
 
 def _classes(e2e: Histogram, bands: F64) -> Sums:

@@ -89,7 +89,7 @@ class RollupReader(Connection):
         if cover is None:
             return None
         fresh = self.beside(self._fresh, cover.rest, condition, by)
-        parts = [self._stored(cover, asked, by, step_ns), fresh.result()]
+        parts = [self._stored(cover, asked, by), fresh.result()]
         return _merged([part for part in parts if part.num_rows], step_ns, by)
 
     def _cover(self, window: Window, step_ns: int) -> _Cover | None:
@@ -137,46 +137,28 @@ class RollupReader(Connection):
         ]  # fmt: skip
         return _Cover(chosen, rest) if len(rest) <= MOST_RANGES else None
 
-    def _stored(self, cover: _Cover, filters: Filters, by: Dimension | None, step_ns: int) -> pa.Table:
-        """The rows of these builds: of one dimension's slices if that is enough, else added up here by the store."""
+    def _stored(self, cover: _Cover, filters: Filters, by: Dimension | None) -> pa.Table:
+        """The rows of these builds: of one dimension's slices if that is enough, else of all dimensions."""
         condition = Where()
         needed = {name for name in (*filters, *([by] if by else [])) if name != "status"}
         sliced = len(needed) <= 1 and by != "status"
         if sliced:
-            of = column(needed.pop()) if needed else ""
-            condition.add("of = {of:String}", of=of)
+            condition.add("of = {of:String}", of=column(needed.pop()) if needed else "")
         for name, values in filters.items():
-            if name != "status" and sliced:
-                condition.add("value IN {in_value:Array(String)}", in_value=list(values))
-            else:
-                condition.add(f"{column(name)} IN {{in_{name}:Array(String)}}", **{f"in_{name}": list(values)})
+            of = "value" if sliced and name != "status" else column(name)
+            condition.add(f"{of} IN {{in_{name}:Array(String)}}", **{f"in_{name}": list(values)})
         among = " OR ".join(
             f"(step_s = {step_s} AND start_s >= {first_s} AND start_s < {end_s} AND build IN ({', '.join(map(str, builds))}))"
             for step_s, (first_s, end_s, builds) in cover.builds.items()
         )
         condition.add(f"({among})")
         value = "toString(value)" if sliced else f"toString({column(by)})" if by else "''"
-        named = f"{value} AS of_value, toString(status) AS of_status, toString(ttft_definition) AS definition"
-        arrays = [*_ARRAYS, *([] if by else _PART_ARRAYS)]
-        if sliced:
-            columns = f"start_s, {named}, requests, unmeasured, newest_ns, {', '.join(arrays)}"
-            return self.arrow(f"SELECT {columns} FROM rollup_slices WHERE {condition.sql}", condition.parameters)
-        step_s = step_ns // 10**9 or 2**31
-        columns = f"toUInt32(intDiv(start_s, {step_s}) * {step_s}) AS start, {named}, sum(requests), sum(unmeasured), max(newest_ns)"
-        bands = f"sumMapWithOverflow(band_bins, {', '.join(_ARRAYS[5:])})"
-        sums = {
-            "e2e_bins": "sumMapWithOverflow(e2e_bins, e2e_counts)",
-            "ttft_bins": "sumMapWithOverflow(ttft_bins, ttft_counts)",
-            "part_bins": "sumMapWithOverflow(part_bins, part_counts)",
-        }
-        merged = [f"{sums[name]}.{n}" for name in sums if name in arrays for n in (1, 2)]
-        merged[4:4] = [f"{bands}.{n}" for n in range(1, len(PARTS) + 2)]
-        table = self.arrow(
-            f"SELECT {columns}, {', '.join(merged)} FROM rollups WHERE {condition.sql} GROUP BY start, of_value, of_status, definition",
+        arrays = ", ".join([*_ARRAYS, *([] if by else _PART_ARRAYS)])
+        return self.arrow(
+            f"SELECT start_s, {value} AS of_value, toString(status) AS of_status, toString(ttft_definition) AS definition,"
+            f" requests, unmeasured, newest_ns, {arrays} FROM {'rollup_slices' if sliced else 'rollups'} WHERE {condition.sql}",
             condition.parameters,
         )
-        names = ["start_s", "of_value", "of_status", "definition", "requests", "unmeasured", "newest_ns", *arrays]
-        return table.rename_columns(names)
 
     def _fresh(self, windows: Sequence[Window], condition: Where, by: Dimension | None) -> pa.Table:
         """The requests of these windows, in the same columns, a row each."""
