@@ -69,8 +69,9 @@ class LatencyReader(RollupReader):
         self, window: Window, filters: Filters | None = None, rolled: RolledOrUnread = "unread"
     ) -> LatencyReport:
         """One report over all requests of the window. `rolled` is what `rolled()` returned for it by any step, if it was called before."""
-        if found := self.rolled(window, filters) if rolled == "unread" else rolled:
-            return report_of(found)
+        rolled = self.rolled(window, filters) if rolled == "unread" else rolled
+        if rolled:
+            return report_of(rolled)
         return dict(self._reports("''", where(window, filters))).get("", EMPTY)
 
     def latency_by(
@@ -91,8 +92,9 @@ class LatencyReader(RollupReader):
                 f"step {step_s} s is out of range; use 1 or more, and at most {MAX_POINTS} steps a chart"
             )
         step_ns = step_s * 10**9
-        if found := self.rolled(window, filters, step_ns) if rolled == "unread" else rolled:
-            return points_of(found)
+        rolled = self.rolled(window, filters, step_ns) if rolled == "unread" else rolled
+        if rolled:
+            return points_of(rolled)
         condition = where(window, filters)
         condition.parameters["step_ns"] = step_ns
         key = "intDiv(entry_start_ns, {step_ns:UInt64})"

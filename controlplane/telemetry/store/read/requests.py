@@ -113,13 +113,13 @@ class RequestReader(OtelReader):
             raise StoreInputError(f"{len(trace_ids)} traces are too many for one query; ask for at most {MAX_TRACES}")
         if not trace_ids:
             return {}
-        one = len(trace_ids) == 1
-        sql = f"SELECT {_SPAN} FROM spans WHERE {_OF_TRACE if one else _IN_TRACES}"
+        single = len(trace_ids) == 1
+        sql = f"SELECT {_SPAN} FROM spans WHERE {_OF_TRACE if single else _IN_TRACES}"
         if most is not None:
             # In the table's order, so that no more than these are in memory. A span that was sent twice is there twice.
             sql += f" ORDER BY trace_id, start_ns, span_id LIMIT {2 * most} BY trace_id"
         stored = self.rows(
-            sql, {"trace": _hex(trace_ids[0])} if one else {"traces": [_hex(each) for each in trace_ids]}
+            sql, {"trace": _hex(trace_ids[0])} if single else {"traces": [_hex(each) for each in trace_ids]}
         )
         longest: dict[tuple[bytes, bytes], Span] = {}
         for span in map(arrow_columns.span, stored):

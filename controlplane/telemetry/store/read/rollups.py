@@ -81,15 +81,17 @@ class RollupReader(Connection):
         None where requests have to be read: the window is short, rollups lack a filter or the dimension, a step is no multiple of
         theirs, too little of the window is in up-to-date rollups, or nothing was requested.
         """
-        asked = {name: values for name, values in (filters or {}).items() if values}
+        chosen_filters = {name: values for name, values in (filters or {}).items() if values}
         condition = where(window, filters)
-        if window.to_ns - window.from_ns <= LONG_NS or not DIMENSIONS.issuperset({*asked, *([by] if by else [])}):
+        if window.to_ns - window.from_ns <= LONG_NS or not DIMENSIONS.issuperset(
+            {*chosen_filters, *([by] if by else [])}
+        ):
             return None
         cover = self._cover(window, step_ns)
         if cover is None:
             return None
         fresh = self.beside(self._fresh, cover.rest, condition, by)
-        parts = [self._stored(cover, asked, by), fresh.result()]
+        parts = [self._stored(cover, chosen_filters, by), fresh.result()]
         return _merged([part for part in parts if part.num_rows], step_ns, by)
 
     def _cover(self, window: Window, step_ns: int) -> _Cover | None:
