@@ -76,7 +76,7 @@ def from_rates(rates: Series, lengths: Lengths, *, burstiness: float = 1.0, seed
     """Arrivals whose rate follows `rates`, in requests/s; a gap takes the rate between its neighbours.
 
     The intervals have the coefficient of variation `burstiness`: 1 is a Poisson process, 0 even spacing, and measured traffic of
-    language models has up to 5 (ServeGen, arXiv 2505.09999, section 4). They are gamma distributed, drawn at rate 1 and
+    language models is often burstier (ServeGen, arXiv 2505.09999). They are gamma distributed, drawn at rate 1 and
     stretched by the inverse of the integrated rate (Çinlar, Introduction to Stochastic Processes, 1975, section 4.7).
     Equal seeds give equal arrivals. Raises ArrivalsError.
     """

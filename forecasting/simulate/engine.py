@@ -115,13 +115,13 @@ def _choose(s: State) -> int:
     best = s.ready[at]
     least = s.replicas[best].in_flight
     for _ in range(pool.ready):
-        if least == 0 or (pool.in_turn and (pool.max_in_flight == 0 or least < pool.max_in_flight)):
+        if least == 0 or (pool.in_turn and _has_room(s, least)):
             break
         at = at + 1 if at + 1 < pool.ready else 0
         in_flight = s.replicas[s.ready[at]].in_flight
         if in_flight < least:
             best, least = s.ready[at], in_flight
-    return -1 if 0 < pool.max_in_flight <= least else int(best)
+    return int(best) if _has_room(s, least) else -1
 
 
 @compiled
@@ -142,11 +142,19 @@ def _enqueue(s: State, r: int, i: int) -> None:
 def _pull(s: State, r: int) -> None:
     """Send requests that wait in the pool to the replica, as many as it may have in flight."""
     pool, replica = s.pool[0], s.replicas[r]
-    while pool.queued > 0 and (pool.max_in_flight == 0 or replica.in_flight < pool.max_in_flight):
-        i = pool.head
-        pool.head = s.requests[i].link
-        pool.queued -= 1
-        _enqueue(s, r, i)
+    while pool.queued > 0 and _has_room(s, replica.in_flight):
+        for _ in range(min(pool.taken_at_once, pool.queued)):
+            i = pool.head
+            pool.head = s.requests[i].link
+            pool.queued -= 1
+            _enqueue(s, r, i)
+
+
+@compiled
+def _has_room(s: State, in_flight: int) -> bool:
+    """Whether a replica with so many in flight takes more."""
+    pool = s.pool[0]
+    return bool(pool.max_in_flight == 0 or in_flight + pool.taken_at_once <= pool.max_in_flight)
 
 
 @compiled

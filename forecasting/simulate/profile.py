@@ -17,7 +17,7 @@ class ReplicaProfile:
 
     Reading prompts of n tokens in all takes `prefill_s + n * prefill_token_s`; a decode step, which gives each of b running
     sequences a token, takes `step_s + b * step_sequence_s`. This is the form of the performance model of splitwise-sim
-    (Splitwise, ISCA 2024, section V; github.com/Mutinifni/splitwise-sim, performance_model.py) with straight lines for its
+    (Splitwise, ISCA 2024; github.com/Mutinifni/splitwise-sim, performance_model.py) with straight lines for its
     interpolation. At most `max_sequences` are computed at once; one prefill reads at most `max_prefill_tokens` (vLLM's
     max_num_batched_tokens), and prompts with their answers take at most `kv_tokens` of cache. 0 is no limit for these two.
     `gpus` is how many a replica has.

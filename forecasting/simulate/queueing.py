@@ -13,7 +13,7 @@ class QueueError(ValueError):
 def erlang_c(servers: int, load: float) -> float:
     """The probability that an arrival has to wait in M/M/c; `load` is the arrival rate × the mean service time, in Erlang.
 
-    Kleinrock, Queueing Systems I (1975), equation 3.40, out of Erlang B by its recursion. Raises QueueError at a load that
+    Kleinrock, Queueing Systems I (1975), section 3.5, out of Erlang B by its recursion. Raises QueueError at a load that
     `servers` cannot carry.
     """
     if servers < 1 or not 0 <= load < servers:
@@ -39,7 +39,7 @@ def mmc_wait_quantile_s(servers: int, rate_rps: float, service_s: float, level: 
 
 
 def md1_wait_s(rate_rps: float, service_s: float) -> float:
-    """The mean waiting time in M/D/1 (Pollaczek-Khinchine, Kleinrock I, equation 5.63)."""
+    """The mean waiting time in M/D/1 (Pollaczek and Khinchine: Kleinrock I, section 5.6)."""
     load = rate_rps * service_s
     if not 0 <= load < 1:
         raise QueueError(f"a load of {load:.4g} Erlang needs more than a server: lower the load below 1")

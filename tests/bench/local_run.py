@@ -35,10 +35,10 @@ TIME_SCALE = 8.0
 """A step takes 70 ms and more, so that the machine's own share of it is small."""
 INSTANCES, SEQUENCES = 2, 16
 """As in config.pbtxt; the simulator sees each instance as a replica."""
-IN_FLIGHT = SEQUENCES - 4 + 1
-"""An instance takes no more out of Triton's queue unless a whole batch of 4 has room (docs/models.md)."""
+TAKEN_AT_ONCE = 4
+"""An instance takes no more out of Triton's queue unless a whole batch has room (docs/models.md)."""
 LOADS = (0.6, 0.85)
-RUN_S = 120.0
+RUN_S = 90.0
 WORDS = (40, 400)
 TOKENS = (10, 60)
 AIM = "15 %"
@@ -192,7 +192,14 @@ def _compare(sent: Sequence[Timed], used: float, profile: ReplicaProfile, at: fl
         np.array([len(timed.token_s) for timed in sent], dtype=np.int32),
     )
     end_s = max(timed.token_s[-1] for timed in sent) - first_s
-    pool = Pool(profile, min_replicas=INSTANCES, max_replicas=INSTANCES, max_in_flight=IN_FLIGHT, in_turn=True)
+    pool = Pool(
+        profile,
+        min_replicas=INSTANCES,
+        max_replicas=INSTANCES,
+        max_in_flight=SEQUENCES,
+        in_turn=True,
+        taken_at_once=TAKEN_AT_ONCE,
+    )
     said = replay(arrivals, pool, Fixed(INSTANCES, tick_s=end_s), Objective(0.95, ttft_s=1.0), duration_s=end_s)
     prefill_s = float(np.mean(profile.prefill_s + profile.prefill_token_s * arrivals.input_tokens))
     ttft_s = np.array([timed.ttft_s for timed in sent])

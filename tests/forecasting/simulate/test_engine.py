@@ -151,6 +151,16 @@ def test_requests_go_to_replicas_in_turn_where_that_is_so() -> None:
         assert list(state.replicas["in_flight"][:2]) == expected
 
 
+def test_a_replica_takes_no_more_unless_a_whole_batch_has_room() -> None:
+    rows = [(0.01 * i, 0, 100 if i < 3 else 500) for i in range(9)]
+    state = started(requests(*rows), QUICK, max_in_flight=5, taken_at_once=3)
+    advance(state, 1.0)
+    assert list(state.pool[["running", "queued"]][0]) == [3, 6]
+    while state.pool[0]["queued"] == 6:
+        advance(state, state.pool[0]["now_s"] + 0.01)
+    assert state.pool[0]["queued"] == 3
+
+
 def test_a_request_that_finds_too_many_waiting_is_shed() -> None:
     one_at_a_time = ReplicaProfile(1.0, 0, 0, 0, 1)
     state = started(requests(*[(0.1 * i, 1, 1) for i in range(4)]), one_at_a_time, max_waiting=2)
