@@ -11,7 +11,6 @@ from controlplane.api.listing import newest_first
 from controlplane.api.schemas.plan_jobs import JobIn, JobOut, JobParameters, JobsOut
 from controlplane.planning import jobs, rights
 from controlplane.planning.models import PlanJob
-from controlplane.telemetry.query.core.errors import BadQuestionError
 
 router = Router(tags=["planning"])
 
@@ -25,11 +24,7 @@ def all_jobs(request: HttpRequest, parameters: Query[JobParameters]) -> dict[str
 @router.post("/jobs", response={202: JobOut}, summary="Start a job; one that is open already is answered instead")
 def new_job(request: HttpRequest, given: JobIn) -> Status[dict[str, Any]]:
     rights.require(request.user, rights.START_JOB)
-    try:
-        job = jobs.start(given.kind, author=request.user.get_username())
-    except jobs.JobRefusedError as error:
-        reason, _, remedy = str(error).partition(": ")
-        raise BadQuestionError("kind", given.kind, reason.partition(" ")[2], remedy.capitalize()) from None
+    job = jobs.start(given.kind, author=request.user.get_username())
     return Status(202, job_out(job))
 
 

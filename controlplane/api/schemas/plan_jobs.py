@@ -1,10 +1,11 @@
 """Shapes of planners' jobs."""
 
 from datetime import datetime
+from typing import Literal
 
 from ninja import Field, Schema
 
-from controlplane.api.formats import Given, Name, Number
+from controlplane.api.formats import Given, Number
 from controlplane.api.listing import MOST
 
 
@@ -14,7 +15,9 @@ class JobParameters(Schema):
 
 
 class JobIn(Given):
-    kind: Name = Field(description="refresh: makes all forecasts anew")
+    kind: Literal["refresh", "measure"] = Field(
+        description="refresh: makes all forecasts anew; measure: measures capacities, cold starts and hit rates"
+    )
 
 
 class JobOut(Schema):

@@ -144,7 +144,7 @@ def test_a_planner_starts_watches_and_cancels_a_job(planner: Client) -> None:
     assert planner.post(f"{API}/jobs", {"kind": "refresh"}, content_type="application/json").json()["number"] == number
     assert planner.get(f"{API}/jobs/{number}").json()["state"] == "queued"
     assert planner.post(f"{API}/jobs/{number}/cancel").json()["state"] == "cancelled"
-    assert planner.post(f"{API}/jobs", {"kind": "dance"}, content_type="application/json").status_code == 409
+    assert planner.post(f"{API}/jobs", {"kind": "dance"}, content_type="application/json").status_code == 422
 
 
 def test_others_may_read_jobs_alone(caller: Client) -> None:

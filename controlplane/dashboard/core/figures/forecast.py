@@ -4,6 +4,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from controlplane.dashboard.core.figures.layout import INK, MUTED, Figure, layout, x_axis, y_axis
 from forecasting.forecast import Forecast
 from forecasting.series import F64, Series
@@ -59,10 +61,10 @@ def forecast_figure(
     for number, (name, series) in enumerate(below):
         style = {"color": f"var(--series-{number + 2})", "width": 1.3, "dash": ("solid", "dash")[number % 2]}
         traces.append(_line(name, series, style, yaxis="y2"))
-    axes = {"xaxis": _x_axis(*shown_s), "yaxis": y_axis(unit, low, 1.0, tickformat="~s")}
+    axes = {"xaxis": _x_axis(*shown_s), "yaxis": y_axis(unit, low, 1.0, tickformat=_numbers(came, forecast))}
     if below:
         axes["xaxis"]["anchor"] = "y2"
-        axes["yaxis2"] = y_axis("apart", 0.0, BELOW, tickformat="~s", nticks=3)
+        axes["yaxis2"] = y_axis("requests/s", 0.0, BELOW, tickformat="~g", nticks=3)
     return {
         "data": traces,
         "layout": layout(
@@ -79,6 +81,12 @@ def forecast_figure(
     }
 
 
+def _numbers(came: Series, forecast: Forecast | None) -> str:
+    """The format of the axis: plain numbers, or with k and M where there are thousands. `500m` would read as minutes."""
+    most = max(np.nanmax(came.values, initial=0.0), 0.0 if forecast is None else forecast.at(0.95).max(initial=0.0))
+    return "~g" if most < 10_000 else "~s"
+
+
 def _bands(forecast: Forecast) -> list[Figure]:
     x = _middles(forecast.start_s, forecast.step_s, len(forecast))
     traces: list[Figure] = []
@@ -92,7 +100,7 @@ def _bands(forecast: Forecast) -> list[Figure]:
                 "y": rounded(forecast.at(high)),
                 "fill": "tonexty",
                 "fillcolor": colour,
-                "hovertemplate": f"P{round(high * 100)} %{{y:.3~s}}<extra></extra>",
+                "hovertemplate": f"P{round(high * 100)} %{{y:,.4~r}}<extra></extra>",
             },
         ]
     style = {"color": "var(--accent)", "width": 2}
@@ -111,7 +119,7 @@ def _line(name: str, series: Series, style: Figure, **own: object) -> Figure:
         "connectgaps": False,
         "line": style,
         "marker": {"size": alone(y), "color": style["color"]},
-        "hovertemplate": "%{y:.3~s}",
+        "hovertemplate": "%{y:,.4~r}",
         **own,
     }
 

@@ -20,6 +20,7 @@ from controlplane.dashboard.views.planning.frame import choices, framed, per_sec
 from controlplane.planning.models import CandidateChange, PlannedEvent, StoredForecast
 from controlplane.planning.models.forecast import Measure
 from controlplane.planning.record import ForecastThen, record_of
+from controlplane.planning.refresh import renewed_s
 from controlplane.telemetry.query.core.parameters import choice, single
 from controlplane.telemetry.query.core.question import UNKNOWN
 from controlplane.telemetry.query.core.timerange import SECOND_NS, TimeRange, parse
@@ -34,7 +35,8 @@ UNITS = {"requests": "requests/s", "input_tokens": "tokens/s", "output_tokens": 
 MOST_ROWS = 200
 MOST_STEPS = 500
 """Of the tables behind the chart."""
-STALE_AFTER_S = 3600.0
+STALE_AFTER = 3
+"""Of the times after which a forecast is renewed."""
 JOINED_S = 2 * 3600
 """Points of the record that are further apart are no line: the worker may have been down."""
 BAD_COVERAGE = 0.1
@@ -79,11 +81,13 @@ def forecasts(request: HttpRequest) -> HttpResponse:
         "left_out": max(0, len(rows) - MOST_ROWS),
         "horizon": PAGE.duration(chosen.horizon_s),
         "renew": True,
-        "synthetic": synthetic(chosen.range.window.from_ns // SECOND_NS, now_s),
     }
+    seen_s = [chosen.range.window.from_ns // SECOND_NS]
     if rows:
+        seen_s.append(rows[0]["row"].history_from_s)
         rows[0]["current"] = True
         context |= shown_context(rows[0], chosen, now_s)
+    context["synthetic"] = synthetic(min(seen_s), now_s)
     return framed(request, "Forecasts", "_forecasts.html", context)
 
 
@@ -159,7 +163,7 @@ def series_row(row: StoredForecast, chosen: Chosen, now_s: int) -> dict[str, Any
         "peak_p90": per_second(p90, unit),
         "skill": PAGE.share(row.skill),
         "age_s": age_s,
-        "stale": age_s > STALE_AFTER_S or forecast.end_s <= now_s,
+        "stale": age_s > STALE_AFTER * renewed_s(row.horizon_s) or forecast.end_s <= now_s,
         "over": forecast.end_s <= now_s,
     }
 
@@ -189,9 +193,9 @@ def shown_context(shown: dict[str, Any], chosen: Chosen, now_s: int) -> dict[str
             "name": ", ".join(getattr(row, name) or UNKNOWN for name in FACETS),
             "now": None if newest is None else per_second(newest, unit),
             "now_words": f"came in the last {PAGE.duration(came.step_s)} that were measured",
-            "skill": skill_words(row),
-            "history": f"{PAGE.duration(row.measured_steps * row.step_s)} of measured demand",
+            "history": PAGE.duration(row.start_s - row.history_from_s),
             "gaps": "" if not row.gap_steps else PAGE.share(row.gap_steps / max(1, row.gap_steps + row.measured_steps)),
+            "nothing_came": bool(len(came)) and newest is None,
         },
         "figure": forecast_figure(
             came,
@@ -223,13 +227,6 @@ def shown_context(shown: dict[str, Any], chosen: Chosen, now_s: int) -> dict[str
             model=row.model, tier=row.tier, region=row.region, measure=row.measure, horizon_s=row.horizon_s
         )[:10],
     }
-
-
-def skill_words(row: StoredForecast) -> str:
-    if row.skill is None:
-        return ""
-    better = "less" if row.skill >= 0 else "more"
-    return f"{PAGE.share(abs(row.skill))} {better} loss than last value {PAGE.duration(row.horizon_s)} ahead"
 
 
 def event_of(event: PlannedEvent, row: StoredForecast) -> Event | None:

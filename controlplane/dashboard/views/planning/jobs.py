@@ -14,6 +14,8 @@ from controlplane.planning import jobs, rights
 from controlplane.planning.models import PlanJob
 
 SHOWN = 5
+BY_HAND = ("refresh", "measure")
+"""Kinds of jobs that people start."""
 LOOKS = {
     PlanJob.State.QUEUED: ("○", "muted"),
     PlanJob.State.RUNNING: ("◐", ""),
@@ -38,10 +40,11 @@ def planning_jobs(request: HttpRequest) -> HttpResponse:
 @require_POST
 def start_planning_job(request: HttpRequest) -> HttpResponse:
     rights.require(request.user, rights.START_JOB)
-    try:
-        jobs.start(request.POST.get("kind", ""), author=request.user.get_username())
-    except jobs.JobRefusedError as error:
-        messages.error(request, str(error))
+    kind = request.POST.get("kind", "")
+    if kind in BY_HAND:
+        jobs.start(kind, author=request.user.get_username())
+    else:
+        messages.error(request, f"{kind[:40]!r} is no job that can be started here: use {' or '.join(BY_HAND)}.")
     return HttpResponseRedirect(_next(request))
 
 
@@ -75,6 +78,7 @@ def _row(job: PlanJob) -> dict[str, Any]:
         "tone": tone,
         "percent": None if job.share is None else round(100 * job.share),
         "took_s": (end - job.started_at).total_seconds() if job.started_at else None,
+        "note": str(job.result.get("note", "")) if job.ended else job.note,
         "age_s": (timezone.now() - job.created_at).total_seconds(),
     }
 

@@ -36,7 +36,8 @@ def test_the_series_with_the_highest_peak_is_drawn_with_its_bands(
     status, text = get(reader)
     assert status == 200
     assert "<strong>chat-small, standard, eu</strong>" in text
-    assert "38 % less loss than last value 30 min ahead" in text.replace("\u202f", " ")
+    assert "seasonal_day</strong> forecasts it: It had the least loss." in text
+    assert "of 28 days of demand, of which 3.3 % was not measured" in text.replace("\u202f", " ")
     names = [trace["name"] for trace in figure(text)["data"]]
     assert names[:5] == ["P5 to P95", "P5 to P95", "P10 to P90", "P10 to P90", "forecast, P50"]
 

@@ -59,7 +59,7 @@ def test_others_may_look_and_neither_start_nor_cancel(reader: Client) -> None:
     assert reader.post(f"/planning/jobs/{job.pk}/cancel").status_code == 403
 
 
-def test_an_unknown_kind_is_refused_in_words(planner: Client) -> None:
+def test_a_kind_that_people_do_not_start_is_refused_in_words(planner: Client) -> None:
     response = planner.post("/planning/jobs/start", {"kind": "dance"}, follow=True)
-    assert "is unknown" in response.content.decode()
+    assert "is no job that can be started here" in response.content.decode()
     assert not PlanJob.objects.exists()
