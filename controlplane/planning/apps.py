@@ -7,7 +7,7 @@ class PlanningConfig(AppConfig):
     verbose_name = "Planning"
 
     def ready(self) -> None:
-        from controlplane.planning import refresh  # noqa: F401  (registers its kind of job)
+        from controlplane.planning import demo, refresh  # noqa: F401  (they register their kinds of job)
         from controlplane.planning.rights import make_group
 
         post_migrate.connect(make_group, sender=self)

@@ -1,13 +1,15 @@
 """Fills the store with synthetic weeks before the oldest real request, and removes them again."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import structlog
 
 from controlplane.fleet.models import Pool, Tier
+from controlplane.planning import jobs
 from controlplane.planning.core.demo_traffic import WEEK_S, Stream, requests
 from controlplane.planning.models import DemoHistory
 from controlplane.telemetry.query import answers
@@ -21,8 +23,32 @@ TIER_SHARES = (0.5, 0.35, 0.15)
 INPUT_TOKENS, OUTPUT_TOKENS = (420.0, 180.0, 900.0), (60.0, 40.0, 150.0)
 
 
+KIND = "demo_history"
+DELETE = {"delete": True}
+
+
 class DemoRefusedError(ValueError):
     """Permanent: no synthetic history can be written. The message has the remedy."""
+
+
+@jobs.kind(KIND)
+def demo_history(request: Mapping[str, Any], progress: jobs.Progress) -> dict[str, Any]:
+    """The job: DELETE as its request removes all synthetic history, else it has the arguments of `fill`."""
+    if request == DELETE:
+        return {"requests": delete(), "note": "removed"}
+    if "weeks" not in request:
+        raise DemoRefusedError("weeks is missing: start it with manage.py demo_history")
+    try:
+        row = fill(
+            request["weeks"],
+            request["requests_per_s"],
+            request["seed"],
+            lambda done, total: progress.report(done, total, "writes synthetic half days"),
+        )
+    except jobs.JobCancelledError:
+        delete()
+        raise
+    return {"requests": row.requests, "note": "written"}
 
 
 def fill(weeks: int, requests_per_s: float, seed: int, progress: Callable[[int, int], None]) -> DemoHistory:
@@ -31,13 +57,7 @@ def fill(weeks: int, requests_per_s: float, seed: int, progress: Callable[[int, 
     `requests_per_s` is the mean over all of them. `progress` gets half days that are done, and all. Raises DemoRefusedError and the
     store's errors.
     """
-    if not 1 <= weeks <= MOST_WEEKS:
-        raise DemoRefusedError(f"weeks={weeks} is out of range: use 1 to {MOST_WEEKS}")
-    if not 0.01 <= requests_per_s <= 100:
-        raise DemoRefusedError(f"requests_per_s={requests_per_s:g} is out of range: use 0.01 to 100")
-    present = DemoHistory.objects.filter(complete=True).first()
-    if present is not None:
-        raise DemoRefusedError("the store has a synthetic history: remove it first, with --delete")
+    check(weeks, requests_per_s)
     streams = fleet_streams(requests_per_s)
     store = answers.store()
     store.delete_demo()  # of a run that was interrupted
@@ -61,6 +81,16 @@ def fill(weeks: int, requests_per_s: float, seed: int, progress: Callable[[int, 
     row.save(update_fields=["requests", "complete"])
     log.info("demo_history.filled", weeks=weeks, requests=row.requests)
     return row
+
+
+def check(weeks: int, requests_per_s: float) -> None:
+    """Raises DemoRefusedError where `fill` would not begin."""
+    if not 1 <= weeks <= MOST_WEEKS:
+        raise DemoRefusedError(f"weeks={weeks} is out of range: use 1 to {MOST_WEEKS}")
+    if not 0.01 <= requests_per_s <= 100:
+        raise DemoRefusedError(f"requests_per_s={requests_per_s:g} is out of range: use 0.01 to 100")
+    if DemoHistory.objects.filter(complete=True).exists():
+        raise DemoRefusedError("the store has a synthetic history: remove it first, with --delete")
 
 
 def delete() -> int:

@@ -1,5 +1,6 @@
 """Synthetic weeks: written before what is real, read like it, marked, and removed without a trace."""
 
+import threading
 import time
 from io import StringIO
 
@@ -8,9 +9,10 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from controlplane.fleet.models import LLMModel, Pool, Region, Tier, Variant
-from controlplane.planning import demand, demo
+from controlplane.planning import demand, demo, jobs
 from controlplane.planning.core.demo_traffic import Stream, expected, requests
-from controlplane.planning.models import DemoHistory
+from controlplane.planning.management.commands import demo_history as command
+from controlplane.planning.models import DemoHistory, PlanJob
 from controlplane.telemetry.ledger.row import STAGES
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
@@ -35,35 +37,38 @@ def rows(store: Store, table: str) -> int:
     return int(count)
 
 
+def run(request: dict[str, object]) -> PlanJob:
+    job = jobs.start(demo.KIND, request)
+    jobs.run_queued()
+    job.refresh_from_db()
+    return job
+
+
 def test_synthetic_weeks_are_read_as_demand_and_rollups_and_removed_again(fleet: Store) -> None:
-    said = StringIO()
-    call_command("demo_history", weeks=1, requests_per_s=0.05, stdout=said)
+    job = run({"weeks": 1, "requests_per_s": 0.05, "seed": 1})
     row = DemoHistory.objects.get()
     assert row.complete
+    assert job.result == {"requests": row.requests, "note": "written"}
+    assert (job.done, job.total) == (14, 14)
     assert row.to_s - row.from_s == 7 * 86_400
     assert time.time() - 43_200 < row.to_s <= time.time()
-    assert f"wrote {row.requests:,} synthetic requests" in said.getvalue()
     [known] = demand.history()
-    counted = np.nansum(known.requests.values) * 300
-    assert counted == pytest.approx(row.requests)
+    assert np.nansum(known.requests.values) * 300 == pytest.approx(row.requests)
     assert dict(fleet.rows("SELECT step_s, sum(requests) FROM rollups GROUP BY step_s")) == {
         3600: row.requests,
         43_200: row.requests,
     }
     assert rows(fleet, "requests") == 0, "the ledger holds what was measured alone"
-    with pytest.raises(CommandError, match="remove it first, with --delete"):
-        call_command("demo_history", weeks=1)
-    real_s = row.to_s + 300
-    store_demand(fleet, real_s, [7], build=time.time_ns())
-    store_recorded(fleet, real_s, [300.0])
-    call_command("demo_history", delete=True, stdout=said)
-    assert "removed" in said.getvalue()
+    assert "remove it first, with --delete" in run({"weeks": 1, "requests_per_s": 1.0, "seed": 1}).error
+    store_demand(fleet, row.to_s + 300, [7], build=time.time_ns())
+    store_recorded(fleet, row.to_s + 300, [300.0])
+    assert run(demo.DELETE).result == {"requests": row.requests, "note": "removed"}
     assert (rows(fleet, "rollups"), rows(fleet, "demand"), rows(fleet, "rollup_builds")) == (0, 1, 1)
     assert not DemoHistory.objects.exists()
     assert fleet.rows("EXISTS TABLE demo_requests") == [(0,)]
 
 
-def test_a_run_that_was_interrupted_is_written_anew(fleet: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_was_interrupted_is_written_anew(fleet: Store) -> None:
     class StoppedError(Exception):
         pass
 
@@ -79,6 +84,21 @@ def test_a_run_that_was_interrupted_is_written_anew(fleet: Store, monkeypatch: p
     assert fleet.rows("SELECT sum(requests) FROM demand") == [(row.requests,)]
 
 
+def test_the_command_says_how_far_the_worker_is_and_what_it_did(fleet: Store) -> None:
+    said = StringIO()
+    worker = threading.Timer(0.2, jobs.run_queued)
+    worker.start()
+    call_command("demo_history", weeks=1, requests_per_s=0.01, stdout=said)
+    worker.join()
+    assert f"written: {DemoHistory.objects.get().requests:,} synthetic requests; remove them" in said.getvalue()
+
+
+def test_without_a_worker_the_command_says_so(fleet: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "BEGINS_WITHIN_S", 0.0)
+    with pytest.raises(CommandError, match="no worker has begun job"):
+        call_command("demo_history", stdout=StringIO())
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -86,7 +106,7 @@ def test_a_run_that_was_interrupted_is_written_anew(fleet: Store, monkeypatch: p
         ({"requests_per_s": 1000.0}, "requests_per_s=1000 is out"),
     ],
 )
-def test_bad_numbers_are_refused(fleet: Store, options: dict[str, float], message: str) -> None:
+def test_bad_numbers_are_refused(db: None, options: dict[str, float], message: str) -> None:
     with pytest.raises(CommandError, match=message):
         call_command("demo_history", **options)
 

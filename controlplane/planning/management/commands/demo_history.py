@@ -1,17 +1,22 @@
 """Fills a store with synthetic weeks, so that long pages, forecasts and plans can be seen alive; or removes them."""
 
+import time
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from controlplane.planning import demo
-from controlplane.telemetry.store import StoreError, StoreUnavailableError
+from controlplane.planning import demo, jobs
+from controlplane.planning.models import PlanJob
+
+POLL_S = 0.5
+BEGINS_WITHIN_S = 30.0
+"""A worker that runs begins a job within seconds."""
 
 
 class Command(BaseCommand):
     help = (
         "Write synthetic weeks of demand and latency before the oldest real request. Pages say that they are made up. "
-        "Nothing is written to the ledger: they are rollups only, and --delete removes them all."
+        "Nothing is written to the ledger: they are rollups only, and --delete removes them all. The worker of the running Weir does it."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -21,16 +26,32 @@ class Command(BaseCommand):
         parser.add_argument("--delete", action="store_true", help="Remove all synthetic weeks.")
 
     def handle(self, **options: Any) -> None:
-        try:
-            if options["delete"]:
-                self.stdout.write(f"removed {demo.delete():,} synthetic requests")
-                return
-            row = demo.fill(options["weeks"], options["requests_per_s"], options["seed"], self._progress)
-        except (demo.DemoRefusedError, StoreError, StoreUnavailableError) as error:
-            raise CommandError(str(error)) from error
-        self.stdout.write(f"wrote {row.requests:,} synthetic requests; remove them with --delete")
+        wanted = {name: options[name] for name in ("weeks", "requests_per_s", "seed")}
+        if not options["delete"]:
+            try:
+                demo.check(wanted["weeks"], wanted["requests_per_s"])
+            except demo.DemoRefusedError as error:
+                raise CommandError(str(error)) from error
+        job = self._ended(jobs.start(demo.KIND, demo.DELETE if options["delete"] else wanted, "manage.py"))
+        if job.state != PlanJob.State.DONE:
+            raise CommandError(job.error or f"job {job.pk} was {job.state}")
+        remedy = "" if options["delete"] else "; remove them with --delete"
+        self.stdout.write(f"{job.result['note']}: {job.result['requests']:,} synthetic requests{remedy}")
 
-    def _progress(self, done: int, total: int) -> None:
-        if done % 14 == 0 or done == total:
-            self.stdout.write(f"{done} of {total} half days")
-            self.stdout.flush()
+    def _ended(self, job: PlanJob) -> PlanJob:
+        """The job once it has ended; says how far it is on the way."""
+        said, began_s = "", time.monotonic()
+        while not job.ended:
+            if job.state == PlanJob.State.QUEUED and time.monotonic() - began_s > BEGINS_WITHIN_S:
+                raise CommandError(
+                    f"no worker has begun job {job.pk} within {BEGINS_WITHIN_S:g} s: does Weir run, with this WEIR_HOME or "
+                    "WEIR_DATABASE_URL? The job waits for one"
+                )
+            progress = f"{job.done} of {job.total} half days" if job.total else job.get_state_display().lower()
+            if progress != said:
+                self.stdout.write(progress)
+                self.stdout.flush()
+                said = progress
+            time.sleep(POLL_S)
+            job.refresh_from_db()
+        return job
