@@ -25,7 +25,7 @@ from forecasting.demand import DemandKey
 log = structlog.get_logger(__name__)
 
 KIND = "measure"
-EVERY = timedelta(hours=6)
+EVERY = timedelta(hours=1)
 DAYS = 7
 """How far back it looks: every hour of the week once."""
 STARTS_DAYS = 28
