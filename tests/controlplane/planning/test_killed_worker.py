@@ -14,7 +14,7 @@ import psutil
 from controlplane.telemetry.store import Store
 from deploy.local.process import ROOT
 from tests.support.planning.stored_demand import store_demand, store_recorded
-from tests.support.wait import becomes
+from tests.support.wait import eventually
 
 WORKER = (sys.executable, "-m", "tests.support.planning.worker_of_jobs")
 KEYS = [(f"model-{number}", "premium", "eu") for number in range(4)]
@@ -55,10 +55,10 @@ def test_a_refresh_goes_on_after_its_worker_was_killed(store: Store, dsn: str, t
         " VALUES ('refresh', 'queued', '{}', '', datetime('now'), 0, 0, '', '', 0, 0, '{}', '')",
     )
     with subprocess.Popen(WORKER, cwd=ROOT, env=environment) as first:
-        assert becomes(lambda: rows(tmp_path, "SELECT count(*) FROM planning_storedforecast") > [(0,)])
+        eventually(lambda: rows(tmp_path, "SELECT count(*) FROM planning_storedforecast") > [(0,)])
         children = psutil.Process(first.pid).children(recursive=True)
         first.kill()
-    assert becomes(lambda: not any(lives(child) for child in children)), "its fits end with it"
+    eventually(lambda: not any(lives(child) for child in children))  # its fits end with it
     chosen = dict(rows(tmp_path, "SELECT id, chosen_at FROM planning_storedforecast"))
     assert 0 < len(chosen) < 12 * len(KEYS), "it was killed in the middle"
     assert rows(tmp_path, "SELECT state FROM planning_planjob") == [("running",)]
