@@ -18,7 +18,8 @@ FEWEST_ORIGINS = 50
 LEAST_SHARE = 0.5
 """The share of the backtest that a candidate has to have forecast: a good day or two proves little."""
 BLOCKS = 8
-"""The backtest is cut into so many blocks of time. A candidate has to win by more than the standard error between them."""
+SURE = 1.5
+"""The backtest is cut into BLOCKS of time. A candidate has to win by more than SURE standard errors between them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,12 @@ class Score:
     @property
     def earns(self) -> bool:
         """It beats last value by enough, and not by chance."""
-        return self.skill is not None and self.margin is not None and self.skill >= EARNS and self.skill > self.margin
+        return (
+            self.skill is not None
+            and self.margin is not None
+            and self.skill >= EARNS
+            and self.skill > SURE * self.margin
+        )
 
 
 def scores(backtest: Backtest) -> tuple[Score, ...]:
@@ -113,5 +119,8 @@ def _score(name: str, backtest: Backtest, losses: dict[str, F64]) -> Score:
     if baseline == 0:
         return Score(name, loss, 0.0 if loss == 0 else None, 0.0, wape, len(rows))
     saved = np.array([(other[block] - own[block]).sum() / both[block].sum() for block in np.array_split(rows, BLOCKS)])
-    margin = float(saved.std(ddof=1) / np.sqrt(BLOCKS) / baseline)
+    # Blocks shorter than the horizon are not independent: then there are only as many as there are horizons.
+    span = backtest.origins[rows[-1]] - backtest.origins[rows[0]]
+    independent = min(BLOCKS, max(1.0, span / float(backtest.leads[-1])))
+    margin = float(saved.std(ddof=1) / np.sqrt(independent) / baseline)
     return Score(name, loss, 1 - loss / baseline, margin, wape, len(rows))
