@@ -6,6 +6,7 @@ what they leave: the ends of its window, what is not settled yet, and stretches 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Literal
 
@@ -29,6 +30,8 @@ SLOT_NS = SLOT_S * 10**9
 MOST_REST = 0.25
 """Requests alone are read if more than this share of a window's is in no rollup that is up to date."""
 MOST_RANGES = 20
+MOST_KEPT, MOST_KEPT_BYTES = 12, 8 * 2**20
+"""How many answers of the store a process keeps, and how large they may be: some 3 MB are a day without filters."""
 MOST_VALUES = 60
 """Values of a dimension that are told apart; with more, requests are read."""
 
@@ -140,7 +143,25 @@ class RollupReader(Connection):
         return _Cover(chosen, rest) if len(rest) <= MOST_RANGES else None
 
     def _stored(self, cover: _Cover, filters: Filters, by: Dimension | None) -> pa.Table:
-        """The rows of these builds: of one dimension's slices if that is enough, else of all dimensions."""
+        """The rows of these builds: of one dimension's slices if that is enough, else of all dimensions.
+
+        A build never changes, so what was read last is kept for a page that is loaded again.
+        """
+        key = repr((sorted(filters.items()), by, cover.builds))
+        rows = self._last_read.pop(key, None)
+        if rows is None:
+            rows = self._read(cover, filters, by)
+        if rows.nbytes <= MOST_KEPT_BYTES:
+            self._last_read[key] = rows
+            for old in list(self._last_read)[:-MOST_KEPT]:
+                self._last_read.pop(old, None)
+        return rows
+
+    @cached_property
+    def _last_read(self) -> dict[str, pa.Table]:
+        return {}
+
+    def _read(self, cover: _Cover, filters: Filters, by: Dimension | None) -> pa.Table:
         condition = Where()
         needed = {name for name in (*filters, *([by] if by else [])) if name != "status"}
         sliced = len(needed) <= 1 and by != "status"
