@@ -10,10 +10,9 @@ from dataclasses import replace
 
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store, StoreUnavailableError
-from controlplane.telemetry.store.maintenance.rollups import TIERS
 from controlplane.telemetry.store.write.withdraw import key_of
 from tests.support.telemetry.process import Run, Running, eventually
-from tests.support.telemetry.rollups import assert_equals_the_ledger
+from tests.support.telemetry.rollups import OF_REQUESTS, assert_equals_the_ledger
 from tests.support.telemetry.samples import NOON_NS, S, random_rows
 
 KILLS = int(os.environ.get("WEIR_KILLS", "3"))
@@ -44,7 +43,9 @@ def test_rollups_equal_the_ledger_whatever_was_killed_meanwhile(run: Run) -> Non
         eventually(
             lambda: not [one for one in store.due_rollups(now_ns, 30) if one.start_s < from_s + HOUR_S], "filled"
         )
-        assert_equals_the_ledger(store, from_s, from_s + HOUR_S, [tier for tier in TIERS if tier.step_s <= HOUR_S])
+        assert_equals_the_ledger(
+            store, from_s, from_s + HOUR_S, [tier for tier in OF_REQUESTS if tier.step_s <= HOUR_S]
+        )
     eventually(lambda: telemetry.readiness()["rollups"] == "ok", "and telemetry says so")
 
 

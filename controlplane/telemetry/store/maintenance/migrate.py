@@ -19,7 +19,11 @@ log = structlog.get_logger(__name__)
 SCHEMA = files("controlplane.telemetry.store.schema")
 ROLLUP_DAYS = 396
 """Thirteen months: a month can be compared with the same one a year ago."""
-ROLLUP_TABLES = frozenset({"rollups", "rollup_slices", "rollup_builds", "rollup_touched", "demand", "recorded"})
+ROLLUP_TABLES = frozenset(
+    {
+        "rollups", "rollup_slices", "rollup_builds", "rollup_touched", "demand", "recorded", "metric_touched", "metric_rollups",
+    }
+)  # fmt: skip
 _TTL = re.compile(r" TTL (?P<before>.+?)(?P<days>\d+)(?P<after>\)+)(?: SETTINGS|$)")
 _FILE = re.compile(r"^(\d{4})_(\w+)\.sql$")
 
@@ -110,7 +114,7 @@ def _set_retention(connection: Connection, retention_days: int, rollup_retention
     address = connection.dsn
     tables = connection.rows(
         "SELECT name, engine_full FROM system.tables WHERE database = {database:String}"
-        " AND (engine_full LIKE '%toIntervalDay(%' OR name = 'rollups')",
+        " AND (engine_full LIKE '%toIntervalDay(%' OR name IN ('rollups', 'metric_rollups'))",
         {"database": address.database},
     )
     for table, engine in tables:

@@ -170,3 +170,21 @@ DEMAND_OF_REQUESTS = (
     " WHERE entry_start_ns >= {from_ns:UInt64} AND entry_start_ns < {to_ns:UInt64})"
     " GROUP BY start, model, tier, region" + _SETTINGS
 )
+
+GAUGES = (
+    "nv_inference_pending_request_count", "vllm:num_requests_waiting", "vllm:num_requests_running", "vllm:kv_cache_usage_perc",
+    "vllm:gpu_cache_usage_perc", "nv_gpu_utilization", "nv_gpu_memory_used_bytes", "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED",
+    "weir_gateway_requests_in_flight", "weir_gateway_pool_waiting", "weir_gateway_pool_in_flight",
+)  # fmt: skip
+"""Gauges of load, which are kept as rollups: queue depth, use of KV cache and GPU, and requests in flight."""
+
+METRICS_OF_SAMPLES = (
+    "INSERT INTO metric_rollups (build, step_s, series, start_s, metric, labels, samples, least, mean, most, last)"
+    f" SELECT {_STRETCH % 'start'}, {{step_s:UInt32}}, series, start, any(metric), any(labels),"
+    " count(), min(value), avg(value), max(value), argMax(value, time_ns)"
+    " FROM (SELECT series, time_ns, value, toUInt32(intDiv(time_ns, {step_ns:UInt64}) * {step_s:UInt32}) AS start FROM samples FINAL"
+    " WHERE time_ns >= toInt64({from_ns:UInt64}) AND time_ns < toInt64({to_ns:UInt64}) AND NOT isNaN(value)"
+    f" AND series IN (SELECT series FROM series WHERE metric IN {GAUGES})) AS sampled"
+    f" INNER JOIN (SELECT series, metric, labels FROM series FINAL WHERE metric IN {GAUGES}) AS named USING series"
+    " GROUP BY series, start" + _SETTINGS
+)

@@ -14,6 +14,7 @@ from ..client import Connection
 from .rollup_sql import (
     DEMAND_OF_REQUESTS,
     LONGEST_S,
+    METRICS_OF_SAMPLES,
     ROLLUPS_OF_REQUESTS,
     ROLLUPS_OF_ROLLUPS,
     SLICED_FROM_S,
@@ -30,7 +31,13 @@ TOGETHER_S = 3600
 DEAD_KEPT_S = 3600
 """How long a replaced build is kept for queries that read it, s."""
 
-Kind = Literal["rollups", "demand"]
+Kind = Literal["rollups", "demand", "metrics"]
+_TABLES: tuple[tuple[Kind, str], ...] = (
+    ("rollups", "rollups"),
+    ("rollups", "rollup_slices"),
+    ("demand", "demand"),
+    ("metrics", "metric_rollups"),
+)
 _BUILDS = pa.schema(
     [
         ("kind", pa.string()),
@@ -50,6 +57,11 @@ class Tier:
     filled_s: int | None = None
     finer: "Tier | None" = None
 
+    @property
+    def touched(self) -> str:
+        """The table that counts the rows written."""
+        return "metric_touched" if self.kind == "metrics" else "rollup_touched"
+
 
 _DEMAND = Tier("demand", 300, 300)
 _MINUTE = Tier("rollups", 60, 300, 4 * 3600)
@@ -58,7 +70,9 @@ _HALF_HOUR = Tier("rollups", 1800, 1800, 36 * 3600, _FIVE)
 _HOUR = Tier("rollups", 3600, 3600, None, _HALF_HOUR)
 _HALF_DAY = Tier("rollups", 43_200, 43_200, None, _HOUR)
 """Rows are kept somewhat longer than they are filled (schema/0014_rollups.sql), so that a tier is never half there."""
-TIERS = (_DEMAND, _MINUTE, _FIVE, _HALF_HOUR, _HOUR, _HALF_DAY)
+_METRIC_MINUTE = Tier("metrics", 60, 300, 34 * DAY_S)
+_METRIC_FIVE = Tier("metrics", 300, 300)
+TIERS = (_DEMAND, _MINUTE, _FIVE, _HALF_HOUR, _HOUR, _HALF_DAY, _METRIC_MINUTE, _METRIC_FIVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,9 +111,11 @@ class RollupFiller(Connection):
         if finer and self._due(finer, now_ns // 10**9, first_s, end_s):
             return 0
         build = max(time.time_ns(), *(stretch.build + len(stretches) for stretch in stretches))
-        statement = (
-            DEMAND_OF_REQUESTS if tier.kind == "demand" else ROLLUPS_OF_ROLLUPS if finer else ROLLUPS_OF_REQUESTS
-        )
+        statements = {
+            "demand": DEMAND_OF_REQUESTS,
+            "metrics": METRICS_OF_SAMPLES,
+            "rollups": ROLLUPS_OF_ROLLUPS if finer else ROLLUPS_OF_REQUESTS,
+        }
         parameters = {
             "from_s": first_s,
             "to_s": end_s,
@@ -113,7 +129,7 @@ class RollupFiller(Connection):
             "longest_ns": LONGEST_S * 10**9,
             "finer_s": finer.step_s if finer else 0,
         }
-        self.command(statement, parameters)
+        self.command(statements[tier.kind], parameters)
         if tier.kind == "rollups" and tier.step_s >= SLICED_FROM_S:
             self.command(SLICES_OF_ROLLUPS, parameters)
         builds = [build + (stretch.start_s - first_s) // tier.length_s for stretch in stretches]
@@ -135,7 +151,7 @@ class RollupFiller(Connection):
         to_s = min(now_s - SETTLED_S, now_s if to_s is None else to_s)
         rows = self.rows(
             "SELECT start_s, written, version FROM (SELECT toUInt32(intDiv(stretch * {touched_s:UInt32}, {length_s:UInt32})"
-            " * {length_s:UInt32}) AS start_s, sum(touches) AS written FROM rollup_touched"
+            f" * {{length_s:UInt32}}) AS start_s, sum(touches) AS written FROM {tier.touched}"
             " WHERE stretch >= {first:UInt32} AND stretch < {end:UInt32} GROUP BY start_s) AS touched"
             " LEFT JOIN (SELECT start_s, version, touches FROM rollup_builds FINAL"
             " WHERE kind = {kind:String} AND step_s = {step_s:UInt32}) AS built USING start_s WHERE touches != written",
@@ -162,7 +178,7 @@ class RollupFiller(Connection):
     def drop_dead_builds(self) -> None:
         """Drop the rows of builds that were replaced or never finished, once no query can be reading them."""
         old_ns = time.time_ns() - DEAD_KEPT_S * 10**9
-        for table, kind in (("rollups", "rollups"), ("rollup_slices", "rollups"), ("demand", "demand")):
+        for kind, table in _TABLES:
             dead = f"build < {old_ns} AND build NOT IN (SELECT build FROM rollup_builds FINAL WHERE kind = '{kind}')"
             [(count,)] = self.rows(f"SELECT count() FROM {table} WHERE {dead}")
             if count:
