@@ -17,7 +17,7 @@ DRAFT = "demo_requests"
 """A table of the form of `requests`, which has one stretch at a time and is dropped at the end."""
 STRETCH_S = 43_200
 """Synthetic history is whole half days: the longest step of rollups."""
-_KEPT = tuple(tier for tier in TIERS if tier.filled_s is None)
+_KEPT = tuple(tier for tier in TIERS if tier.filled_s is None and tier.kind != "metrics")
 
 
 class DemoFiller(Connection):
