@@ -30,7 +30,7 @@ from tests.support.telemetry.synthetic import SPANS_PER_REQUEST, load
 SIZES = {"_1m": 1_000_000, "": 10_000_000}
 ROUNDS = 20
 PER_ROUND = {
-    "empty": 10, "trace": 10, "filter": 3, "attribute": 3, "panel_24h": 1, "panel_24h_filtered": 1, "explain": 1,
+    "empty": 10, "trace": 10, "filter": 3, "attribute": 3, "panel_24h": 1, "panel_24h_again": 1, "panel_24h_filtered": 1, "explain": 1,
     "scan": 1, "scan_filtered": 1, "scan_explain": 1,
 }  # fmt: skip
 SCANS = ("empty", "scan", "scan_filtered", "scan_explain")
@@ -140,8 +140,9 @@ def _questions(store: Store, day: Window, pages: Executor) -> Questions:
         "trace": trace,
         "filter": filtered,
         "attribute": attribute,
-        "panel_24h": lambda: _panel(store, day, {}, pages),
-        "panel_24h_filtered": lambda: _panel(store, day, {"tier": ("standard",)}, pages),  # seven in ten requests
+        "panel_24h": lambda: _first_panel(store, day, {}, pages),
+        "panel_24h_again": lambda: _panel(store, day, {}, pages),
+        "panel_24h_filtered": lambda: _first_panel(store, day, {"tier": ("standard",)}, pages),  # seven in ten requests
         "explain": lambda: store.explain(day),
         "scan": lambda: scan("1"),
         "scan_filtered": lambda: scan("tier = 'standard'"),
@@ -183,6 +184,12 @@ def _panel(store: Store, window: Window, chosen: Filters, pages: Executor) -> ob
     return store.latency_series(window, chosen, step // 10**9, rolled), report.result()
 
 
+def _first_panel(store: Store, window: Window, chosen: Filters, pages: Executor) -> object:
+    """The same in a process that has kept no answer of the store."""
+    vars(store).pop("_last_read", None)
+    return _panel(store, window, chosen, pages)
+
+
 def _fill(store: Store) -> int:
     done = 0
     while due := store.due_rollups(time.time_ns(), MONTH_DAYS):
@@ -217,7 +224,7 @@ def _month(store: Store, to_ns: int, pages: Executor) -> Iterator[Figure]:
     took_us = []
     for _ in range(MONTH_ROUNDS):
         began = time.perf_counter_ns()
-        _panel(store, month, {}, pages)
+        _first_panel(store, month, {}, pages)
         took_us.append((time.perf_counter_ns() - began) // 1000)
     if store.latency(month).exact:
         raise BenchError("the month was not answered out of rollups")
@@ -263,14 +270,10 @@ def _empty() -> Iterator[Figure]:
 
 
 def _ask(questions: Questions) -> dict[str, list[int]]:
-    """How long each took, µs, by question; the first answer of each is not counted, but said of the panel, which keeps what it has read."""
+    """How long each took, µs, by question; the first answer of each is not counted."""
     took_us: dict[str, list[int]] = defaultdict(list)
-    first_ms = {}
-    for name, ask in questions.items():
-        began = time.perf_counter_ns()
+    for ask in questions.values():
         ask()
-        first_ms[name] = (time.perf_counter_ns() - began) / 1e6
-    say(f"the first panel took {first_ms['panel_24h']:.0f} ms")
     for _ in range(ROUNDS):
         for name, ask in questions.items():
             for _ in range(PER_ROUND[name]):

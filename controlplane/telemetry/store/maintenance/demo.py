@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ..client import Connection
 from ..errors import StoreInputError
-from .rollup_sql import DEMAND_OF_REQUESTS, LONGEST_S, ROLLUPS_OF_REQUESTS, ROLLUPS_OF_ROLLUPS, SLICES_OF_ROLLUPS
+from .rollup_sql import DEMAND_OF_REQUESTS, LONGEST_S, ROLLUPS_OF_REQUESTS, SLICES_OF_ROLLUPS
 from .rollups import TIERS, Tier
 
 DRAFT = "demo_requests"
@@ -53,10 +53,7 @@ class DemoFiller(Connection):
 
     def _build(self, tier: Tier, start_s: int) -> None:
         build, end_s = time.time_ns(), start_s + STRETCH_S
-        finer = tier.finer if tier.finer in _KEPT else None
-        statement = (
-            DEMAND_OF_REQUESTS if tier.kind == "demand" else ROLLUPS_OF_ROLLUPS if finer else ROLLUPS_OF_REQUESTS
-        )
+        statement = DEMAND_OF_REQUESTS if tier.kind == "demand" else ROLLUPS_OF_REQUESTS
         starts = list(range(start_s, end_s, tier.length_s))
         parameters = {
             "from_s": start_s,
@@ -69,7 +66,6 @@ class DemoFiller(Connection):
             "step_s": tier.step_s,
             "step_ns": tier.step_s * 10**9,
             "longest_ns": LONGEST_S * 10**9,
-            "finer_s": finer.step_s if finer else 0,
         }
         self.command(statement.replace(" FROM requests FINAL", f" FROM {DRAFT} FINAL"), parameters)
         if tier.kind == "rollups":

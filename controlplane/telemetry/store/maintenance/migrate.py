@@ -13,7 +13,8 @@ from ..client import Connection
 from ..dsn import Dsn
 from ..embedded.statement import quote
 from ..errors import StoreError, StoreInputError, StoreSchemaError
-from ..write.shares import KEPT_H
+from ..read import rollups
+from ..write import shares
 
 log = structlog.get_logger(__name__)
 SCHEMA = files("controlplane.telemetry.store.schema")
@@ -63,7 +64,8 @@ def render(template: str, dsn: Dsn, retention_days: int, rollup_retention_days: 
         "half_hour_s": "1800",  # of tables that a later file drops
         "retention_days": str(retention_days),
         "rollup_retention_days": str(rollup_retention_days),
-        "shares_kept_h": str(KEPT_H),
+        "shares_kept_h": str(shares.KEPT_H),
+        **{f"kept_h_{step_s}": str(kept_h) for step_s, kept_h in rollups.KEPT_H.items()},
     }
     return [statement.format(**values).strip() for statement in template.split("\n;\n")]
 

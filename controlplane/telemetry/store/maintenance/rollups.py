@@ -11,6 +11,7 @@ from typing import Literal
 import pyarrow as pa
 
 from ..client import Connection
+from ..read.rollups import RELIED_S
 from .rollup_sql import (
     DEMAND_OF_REQUESTS,
     LONGEST_S,
@@ -69,7 +70,7 @@ _FIVE = Tier("rollups", 300, 300, 36 * 3600, _MINUTE)
 _HALF_HOUR = Tier("rollups", 1800, 1800, 36 * 3600, _FIVE)
 _HOUR = Tier("rollups", 3600, 3600, None, _HALF_HOUR)
 _HALF_DAY = Tier("rollups", 43_200, 43_200, None, _HOUR)
-"""Rows are kept somewhat longer than they are filled (schema/0014_rollups.sql), so that a tier is never half there."""
+"""Rows are kept somewhat longer than they are filled and read (`KEPT_H`), so that a tier is never half there."""
 _METRIC_MINUTE = Tier("metrics", 60, 300, 34 * DAY_S)
 _METRIC_FIVE = Tier("metrics", 300, 300)
 TIERS = (_DEMAND, _MINUTE, _FIVE, _HALF_HOUR, _HOUR, _HALF_DAY, _METRIC_MINUTE, _METRIC_FIVE)
@@ -106,7 +107,7 @@ class RollupFiller(Connection):
         tier = stretches[0].tier
         first_s, end_s = min(stretch.start_s for stretch in stretches), max(stretch.end_s for stretch in stretches)
         finer = tier.finer
-        if finer and finer.filled_s is not None and first_s < now_ns // 10**9 - finer.filled_s:
+        if finer and first_s < now_ns // 10**9 - (finer.filled_s or RELIED_S[finer.step_s]):
             finer = None
         if finer and self._due(finer, now_ns // 10**9, first_s, end_s):
             return 0

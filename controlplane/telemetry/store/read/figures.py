@@ -107,9 +107,7 @@ def _point(rolled: Rolled, at: int, start_ns: int) -> LatencyPoint:
         cancelled=total.cancelled,
         e2e_ms=total.e2e_ms,
         ttft_ms={name: ms(histogram.quantiles(LEVELS)) for name, histogram in ttft.items()},
-        stack_ms=stacks_of([mean for band in BANDS.values() for mean in _band(e2e, bands, *band)])
-        if total.answered
-        else {},
+        stack_ms=stacks_of(_means_of_bands(e2e, bands)) if total.answered else {},
     )
 
 
@@ -131,15 +129,20 @@ def _classes(e2e: Histogram, bands: F64) -> Sums:
     low, median, high = math.ceil(0.4 * last), math.floor(0.5 * last) + 1, math.floor(0.6 * last) + 1
     high = max(high, median)
     edges = {"below": (0, low), "middle": (low, median), "both": (median, high), "above": (high, last + 1)}
-    return {name: parts_between(e2e, bands, *ranks) for name, ranks in edges.items() if ranks[0] < ranks[1]}
+    some = {name: ranks for name, ranks in edges.items() if ranks[0] < ranks[1]}
+    return dict(zip(some, parts_between(e2e, bands, list(some.values())), strict=True))
 
 
-def _band(e2e: Histogram, bands: F64, low: float, high: float) -> list[float]:
-    """Mean ns by part of the requests between two shares of the ranks, both included. They add up to the mean E2E there."""
-    first, end = math.floor(low * e2e.size), min(math.floor(high * e2e.size) + 1, e2e.size)
-    _, sums = parts_between(e2e, bands, first, end)
-    scale = e2e.mean(first, end) / whole if (whole := sum(sums)) else 0.0
-    return [part * scale for part in sums]
+def _means_of_bands(e2e: Histogram, bands: F64) -> list[float]:
+    """By band of ranks, both ends included, then by part: mean ns of its requests. They add up to the mean E2E there."""
+    ranges = [
+        (math.floor(low * e2e.size), min(math.floor(high * e2e.size) + 1, e2e.size)) for low, high in BANDS.values()
+    ]
+    means = []
+    for mean, (_, sums) in zip(e2e.means(ranges), parts_between(e2e, bands, ranges), strict=True):
+        scale = mean / whole if (whole := sum(sums)) else 0.0
+        means += [part * scale for part in sums]
+    return means
 
 
 def ms(nanoseconds: Sequence[float]) -> Quantiles:

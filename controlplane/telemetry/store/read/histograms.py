@@ -52,14 +52,14 @@ def summed(rows: I64, keys: int, lists: pa.ListArray, weights: pa.ListArray, wid
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """Counts of the values of one measure by bin, with their running sum."""
+    """Counts of the values of one measure by bin; `ends` (BINS + 1) is how many values come before each bin, and at last all."""
 
     counts: F64
     ends: F64
 
     @classmethod
     def of(cls, counts: F64) -> "Histogram":
-        return cls(counts, np.cumsum(counts))
+        return cls(counts, _running(counts))
 
     @property
     def size(self) -> int:
@@ -76,29 +76,37 @@ class Histogram:
         return between
 
     def _at(self, ranks: F64) -> F64:
-        values: F64 = MIDS[np.searchsorted(self.ends, ranks, side="right")]
+        values: F64 = MIDS[np.searchsorted(self.ends[1:], ranks, side="right")]
         return values
 
-    def mean(self, first: float, end: float) -> float:
-        """The mean of the values of ranks first <= r < end, counted from 0; NaN if there are none."""
-        taken = _overlap(self.counts, self.ends, first, end)
-        count = taken.sum()
-        return float(taken @ MIDS / count) if count else float("nan")
+    def means(self, ranges: Sequence[tuple[float, float]]) -> list[float]:
+        """The mean of the values of ranks first <= r < end, counted from 0, for each (first, end); NaN where there are none."""
+        ranks = np.clip(ranges, 0.0, self.size)
+        sums = np.interp(ranks, self.ends, _running(self.counts * MIDS))
+        counts = ranks[:, 1] - ranks[:, 0]
+        means: list[float] = np.divide(
+            sums[:, 1] - sums[:, 0], counts, out=np.full(len(ranks), np.nan), where=counts > 0
+        ).tolist()
+        return means
 
 
-def parts_between(e2e: Histogram, bands: F64, first: float, end: float) -> tuple[int, list[float]]:
-    """How many requests have ranks first <= r < end of E2E, and the sums of the parts of their time.
+def parts_between(e2e: Histogram, bands: F64, ranges: Sequence[tuple[float, float]]) -> list[tuple[int, list[float]]]:
+    """How many requests have ranks first <= r < end of E2E, and the sums of the parts of their time, for each (first, end).
 
     `bands` (BANDS x parts) are the sums by wide bin of E2E. Of a wide bin that lies on the edge its share is taken.
     """
-    counts = e2e.counts.reshape(BANDS, -1).sum(axis=1)
-    taken = _overlap(counts, e2e.ends[(1 << BAND_SHIFT) - 1 :: 1 << BAND_SHIFT], first, end)
-    shares = np.divide(taken, counts, out=np.zeros(BANDS), where=counts > 0)
-    sums: list[float] = (shares @ bands).tolist()
-    return round(taken.sum()), sums
+    ranks = np.clip(ranges, 0.0, e2e.size)
+    ends = e2e.ends[:: 1 << BAND_SHIFT]
+    at = np.minimum(np.searchsorted(ends, ranks, side="right") - 1, BANDS - 1)
+    widths = ends[at + 1] - ends[at]
+    shares = np.divide(ranks - ends[at], widths, out=np.zeros(ranks.shape), where=widths > 0)
+    before = (np.cumsum(bands, axis=0) - bands)[at] + shares[..., None] * bands[at]
+    counts = np.rint(ranks[:, 1] - ranks[:, 0]).astype(np.int64)
+    return list(zip(counts.tolist(), (before[:, 1] - before[:, 0]).tolist(), strict=True))
 
 
-def _overlap(counts: F64, ends: F64, first: float, end: float) -> F64:
-    """How many values of each bin have ranks first <= r < end."""
-    overlap: F64 = np.maximum(np.minimum(ends, end) - np.maximum(ends - counts, first), 0)
-    return overlap
+def _running(values: F64) -> F64:
+    """The sums of all values before each, and at last of all."""
+    sums = np.zeros(len(values) + 1)
+    np.cumsum(values, out=sums[1:])
+    return sums

@@ -4,6 +4,7 @@ A page of more than LONG_NS without other filters than rollups have is made of t
 what they leave: the ends of its window, what is not settled yet, and stretches that rows were written to since their build.
 """
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +26,10 @@ LONG_NS = 6 * 3600 * 10**9
 """Longer windows are answered out of rollups."""
 STEPS_S = (43_200, 3600, 1800, 300)
 """Steps of rollups that pages read, the coarsest first."""
+KEPT_H = {60: 6, 300: 48, 1800: 48, 3600: 240}
+"""Hours for which rows are kept, by step; longer steps, and slices of 3600 s, are kept for the rollups' retention."""
+RELIED_S = {step_s: kept_h * 3600 * 3 // 4 for step_s, kept_h in KEPT_H.items()}
+"""The age up to which rows are read, s. The store drops older ones when it comes to it, and their builds stay listed."""
 SLOT_S = STEPS_S[-1]
 SLOT_NS = SLOT_S * 10**9
 MOST_REST = 0.25
@@ -90,15 +95,19 @@ class RollupReader(Connection):
             {*chosen_filters, *([by] if by else [])}
         ):
             return None
-        cover = self._cover(window, step_ns)
+        needed = {name for name in (*chosen_filters, *([by] if by else [])) if name != "status"}
+        sliced = len(needed) <= 1 and by != "status"
+        cover = self._cover(window, step_ns, sliced=sliced)
         if cover is None:
             return None
         fresh = self.beside(self._fresh, cover.rest, condition, by)
-        parts = [self._stored(cover, chosen_filters, by), fresh.result()]
+        of = (column(next(iter(needed))) if needed else "") if sliced else None
+        parts = [self._stored(cover, chosen_filters, by, of), fresh.result()]
         return _merged([part for part in parts if part.num_rows], step_ns, by)
 
-    def _cover(self, window: Window, step_ns: int) -> _Cover | None:
+    def _cover(self, window: Window, step_ns: int, *, sliced: bool) -> _Cover | None:
         """Of the coarsest rollups first. None where reading requests is better."""
+        now_s = int(time.time())
         first, end = window.from_ns // SLOT_NS, -(-window.to_ns // SLOT_NS)
         built = self.beside(
             self.arrow,
@@ -127,6 +136,8 @@ class RollupReader(Connection):
             place = starts[at] // SLOT_S - first
             usable = whole[place] & whole[place + slots - 1] & ~covered[place]
             usable &= written[place + slots] - written[place] == counted[at]
+            if step_s in RELIED_S and not (sliced and step_s >= 3600):
+                usable &= starts[at] >= now_s - RELIED_S[step_s]
             at, place = at[usable], place[usable]
             if len(at):
                 covered[(place[:, None] + np.arange(slots)).ravel()] = True
@@ -142,15 +153,15 @@ class RollupReader(Connection):
         ]  # fmt: skip
         return _Cover(chosen, rest) if len(rest) <= MOST_RANGES else None
 
-    def _stored(self, cover: _Cover, filters: Filters, by: Dimension | None) -> pa.Table:
-        """The rows of these builds: of one dimension's slices if that is enough, else of all dimensions.
+    def _stored(self, cover: _Cover, filters: Filters, by: Dimension | None, of: str | None) -> pa.Table:
+        """The rows of these builds: the slices by dimension `of` ('' is by none), or, if that is None, those of all dimensions.
 
         A build never changes, so what was read last is kept for a page that is loaded again.
         """
         key = repr((sorted(filters.items()), by, cover.builds))
         rows = self._last_read.pop(key, None)
         if rows is None:
-            rows = self._read(cover, filters, by)
+            rows = self._read(cover, filters, by, of)
         if rows.nbytes <= MOST_KEPT_BYTES:
             self._last_read[key] = rows
             for old in list(self._last_read)[:-MOST_KEPT]:
@@ -161,15 +172,14 @@ class RollupReader(Connection):
     def _last_read(self) -> dict[str, pa.Table]:
         return {}
 
-    def _read(self, cover: _Cover, filters: Filters, by: Dimension | None) -> pa.Table:
+    def _read(self, cover: _Cover, filters: Filters, by: Dimension | None, of: str | None) -> pa.Table:
         condition = Where()
-        needed = {name for name in (*filters, *([by] if by else [])) if name != "status"}
-        sliced = len(needed) <= 1 and by != "status"
+        sliced = of is not None
         if sliced:
-            condition.add("of = {of:String}", of=column(needed.pop()) if needed else "")
+            condition.add("of = {of:String}", of=of)
         for name, values in filters.items():
-            of = "value" if sliced and name != "status" else column(name)
-            condition.add(f"{of} IN {{in_{name}:Array(String)}}", **{f"in_{name}": list(values)})
+            held_in = "value" if sliced and name != "status" else column(name)
+            condition.add(f"{held_in} IN {{in_{name}:Array(String)}}", **{f"in_{name}": list(values)})
         among = " OR ".join(
             f"(step_s = {step_s} AND start_s >= {first_s} AND start_s < {end_s} AND build IN ({', '.join(map(str, builds))}))"
             for step_s, (first_s, end_s, builds) in cover.builds.items()

@@ -175,6 +175,22 @@ def test_health_by_value_is_of_rollups_too(store: Store) -> None:
     }
 
 
+def test_a_day_of_which_short_steps_are_no_longer_kept_has_its_requests(store: Store) -> None:
+    length_ns = 24 * HOUR_NS
+    day = Window((NOW_NS // HOUR_NS - 46) * HOUR_NS, (NOW_NS // HOUR_NS - 22) * HOUR_NS)
+    rows = [row(number, entry_start_ns=day.from_ns + number * length_ns // 301) for number in range(1, 301)]
+    store.insert_requests(rows, version=1)
+    then_ns = NOW_NS - 10 * HOUR_NS  # minutes were no longer filled of that time
+    while due := store.due_rollups(then_ns, 30):
+        assert sum(store.fill_rollups(stretches, then_ns) for stretches in together(due))
+    assert store.rolled(day, step_ns=3600 * S)
+    for table in ("rollups", "rollup_slices"):  # as their TTL does, day by day
+        store.command(f"DELETE FROM {table} WHERE step_s < 3600 AND start_s < {NOW_NS // S - 40 * 3600}")
+    points = store.latency_series(day, {}, 1800)
+    assert sum(point.requests for point in points) == len(rows)
+    assert store.latency(day).requests == len(rows)
+
+
 @given(st.lists(U64, min_size=1, max_size=50))
 def test_a_bin_is_within_half_a_percent_of_its_values(values: list[int]) -> None:
     array = np.array(sorted(values), np.uint64)
@@ -188,7 +204,7 @@ def test_a_bin_is_within_half_a_percent_of_its_values(values: list[int]) -> None
 def test_quantiles_of_a_histogram_are_within_half_a_percent(values: list[int]) -> None:
     histogram = Histogram.of(np.bincount(bins_of(np.array(values, np.uint64)), minlength=BINS).astype(np.float64))
     assert histogram.quantiles([0.5, 0.95, 0.99]) == pytest.approx(np.quantile(values, [0.5, 0.95, 0.99]), rel=0.005)
-    assert histogram.mean(0, len(values)) == pytest.approx(np.mean(values), rel=0.005)
+    assert histogram.means([(0, len(values))]) == pytest.approx([np.mean(values)], rel=0.005)
 
 
 def test_parts_have_all_the_time() -> None:
