@@ -23,6 +23,7 @@ from controlplane.telemetry.store.client import READ_SETTINGS
 from controlplane.telemetry.store.embedded.engine import Engine
 from controlplane.telemetry.store.embedded.statement import Query
 from controlplane.telemetry.store.maintenance.rollups import together
+from controlplane.telemetry.store.read.rollups import KEPT_H
 from tests.bench.figures import Figure, percentile, say
 from tests.bench.processes import BenchError, start
 from tests.support.telemetry.synthetic import SPANS_PER_REQUEST, load
@@ -205,10 +206,11 @@ def _month(store: Store, to_ns: int, pages: Executor) -> Iterator[Figure]:
     of_day = f"step_s = 3600 AND start_s >= {last_s - day_s} AND start_s < {last_s}"
     current = f"{of_day} AND build IN (SELECT build FROM rollup_builds FINAL WHERE kind = 'rollups' AND {of_day})"
     builds = f"kind = 'rollups' AND {of_day}"
-    for table, condition in (("rollups", current), ("rollup_slices", current), ("rollup_builds FINAL", builds)):
-        name = table.split()[0]
-        columns = [row[0] for row in store.rows(f"DESCRIBE TABLE {name}")]
-        for back in range(1, MONTH_DAYS):
+    store.command("SYSTEM STOP TTL MERGES rollups")  # the hours are dropped when half days are made of them
+    for back in range(1, MONTH_DAYS):
+        for table, condition in (("rollups", current), ("rollup_slices", current), ("rollup_builds FINAL", builds)):
+            name = table.split()[0]
+            columns = [row[0] for row in store.rows(f"DESCRIBE TABLE {name}")]
             moved = {"start_s": f"start_s - {back * day_s}", "build": f"build + {back}000000000"}
             store.command(
                 f"INSERT INTO {name} ({', '.join(columns)}) SELECT {', '.join(moved.get(column, column) for column in columns)}"
@@ -218,7 +220,17 @@ def _month(store: Store, to_ns: int, pages: Executor) -> Iterator[Figure]:
         "INSERT INTO rollup_touched SELECT intDiv(start_s, 300), touches FROM rollup_builds FINAL WHERE kind = 'rollups'"
         f" AND step_s = 3600 AND start_s < {last_s - day_s}"
     )
-    _fill(store)
+    for back in range(MONTH_DAYS):
+        then_ns = to_ns - back * DAY_NS
+        due = [stretch for stretch in store.due_rollups(then_ns, 2) if stretch.tier.step_s == 43_200]
+        for stretches in together(due):
+            store.fill_rollups(stretches, then_ns)
+    store.command("SYSTEM START TTL MERGES rollups")
+    old = f"SELECT count() FROM rollups WHERE step_s = 3600 AND start_s < {last_s - KEPT_H[3600] * 3600 - 3 * day_s}"
+    deadline = time.monotonic() + 120
+    while store.rows(old)[0][0] and time.monotonic() < deadline:
+        store.command("ALTER TABLE rollups MATERIALIZE TTL SETTINGS mutations_sync = 1")
+        time.sleep(5)
     _settle(store)
     month = Window(to_ns - MONTH_DAYS * DAY_NS, to_ns)
     took_us = []
