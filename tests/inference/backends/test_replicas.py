@@ -174,3 +174,25 @@ async def test_a_replica_that_fails_fast_does_not_draw_the_traffic(
     before = failing.inferences.total()
     while failing.inferences.total() < before + 60:  # its health debt has halved away, and it gets its share again
         await asyncio.gather(*(user() for _ in range(8)))
+
+
+@pytest.mark.parametrize("limit", ["first_token_ms", "model_ms"])
+async def test_a_replica_whose_answers_time_out_does_not_draw_the_traffic(
+    serve: Serve, start_double: StartDouble, limit: str
+) -> None:
+    hanging, well = await start_double(), await start_double()
+    hanging.gate.clear()
+    hanging.mute = limit == "first_token_ms"
+    snapshot = with_timeouts(a_snapshot(hanging.address, well.address), **{limit: 500})
+    gateway = await asyncio.to_thread(serve, snapshot)
+    await all_ready(gateway, 2)
+    failed = 0
+    # In turn: no request is in flight when the next is sent, so only health debt tells the replicas apart.
+    for _ in range(20):
+        try:
+            await ask(gateway)
+        except openai.InternalServerError as error:
+            assert (error.status_code, error.code, error.param) == (504, "stage_timeout", "model")
+            failed += 1
+    assert failed == hanging.inferences.total()
+    assert 1 <= failed <= 4, "of 20 requests; without health debt it gets every second one"
