@@ -33,8 +33,11 @@ def report(measured: LatencyReport) -> dict[str, Any]:
         },
         "stages": {
             name: {
-                key: None if measured.known(name) == "not measured" else round(value, DECIMALS)
-                for key, value in asdict(figures).items()
+                **{
+                    key: None if measured.known(name) == "not measured" else round(value, DECIMALS)
+                    for key, value in asdict(figures).items()
+                },
+                "lower_bound": measured.known(name) == "at least",
             }
             for name, figures in measured.stages.items()
             if name != "unattributed"

@@ -32,7 +32,7 @@ class TtftByDefinitionOut(QuantilesOut):
 
 
 class StageOut(Schema):
-    """Null where it was not measured, which is not zero: see `unmeasured`."""
+    """Figures are null where nothing of the stage was measured, which is not zero: see `unmeasured`."""
 
     p50_ms: float | None
     p95_ms: float | None
@@ -43,6 +43,10 @@ class StageOut(Schema):
     )
     share_above_median: float | None = Field(
         description="Of the time by which requests above the median exceed the median request"
+    )
+    lower_bound: bool = Field(
+        description="Whether the times and `share` are lower bounds: the part at servers whose spans are missing was not measured, and "
+        "counts for `model`. `share_above_median` is then that of the measured part"
     )
 
 
@@ -56,7 +60,7 @@ class ReportOut(Schema):
     cancelled: int
     unmeasured: int = Field(
         description="Answered requests of which a server's spans are missing: their queue and network times are part of `model`, "
-        "and the figures of these two stages are lower bounds"
+        "and the figures of these two stages are lower bounds (`lower_bound`) or null"
     )
     e2e_ms: QuantilesOut | None
     ttft_ms: TtftOut | None = Field(description="Of the most frequent definition")

@@ -49,12 +49,19 @@ def test_the_latency_page_says_what_was_not_measured(reader: Client, lost: dict[
     assert "≥" not in words(reader, "/latency", **lost, tenant="nobody")
 
 
-def test_the_api_has_null_and_not_zero(caller: Client, lost: dict[str, str]) -> None:
+def test_the_api_has_null_and_not_zero_and_marks_lower_bounds(caller: Client, lost: dict[str, str]) -> None:
     found = caller.get("/api/v1/latency", {**lost, "tenant": "all"}).json()
     assert found["unmeasured"] == found["answered"] == 20
-    assert set(found["stages"]["network"].values()) == {None}
-    assert found["stages"]["queue"]["p50_ms"] == 0.013
-    assert found["stages"]["cache"]["p50_ms"] == 0
+    network, queue, cache = (found["stages"][stage] for stage in ("network", "queue", "cache"))
+    assert set(network.values()) == {None, False}
+    assert (queue["p50_ms"], queue["lower_bound"]) == (0.013, True)
+    assert (cache["p50_ms"], cache["lower_bound"]) == (0, False)
+    found = caller.get("/api/v1/latency", {**lost, "tenant": "half", "group_by": "tenant"}).json()
+    for report in (found, found["groups"]["half"]):
+        bounds = {stage for stage, figures in report["stages"].items() if figures["lower_bound"]}
+        assert bounds == {"queue", "network"}
+    found = caller.get("/api/v1/latency", {**lost, "tenant": "nobody"}).json()
+    assert not any(figures["lower_bound"] for figures in found["stages"].values())
 
 
 def test_a_trace_says_it_of_its_own_request_and_names_each_attempt(reader: Client, lost: dict[str, str]) -> None:
