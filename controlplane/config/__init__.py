@@ -21,6 +21,7 @@ OptionalServerUrl = Annotated[str, AfterValidator(bounds.optional(bounds.server_
 OptionalHostPort = Annotated[str, AfterValidator(bounds.optional(bounds.host_port))]
 OptionalStoreDsn = Annotated[str, AfterValidator(bounds.optional(bounds.store_dsn))]
 OptionalSecret = Annotated[str, AfterValidator(bounds.optional(bounds.long_secret))]
+TeamName = Annotated[str, AfterValidator(bounds.team_name)]
 HostNames = Annotated[list[str], NoDecode, AfterValidator(bounds.host_names)]
 Networks = Annotated[list[str], NoDecode, AfterValidator(bounds.networks)]
 
@@ -136,6 +137,10 @@ class Config(BaseSettings):
         ge=15,
         le=3600,
         description="How long objectives may go unevaluated before the default destinations are paged, s.",
+    )
+    operated_by: TeamName = Field(
+        "serving",
+        description="The team that operates Weir's own processes and Redis: it owns their incidents.",
     )
     component_page_after_s: float = Field(
         15.0,

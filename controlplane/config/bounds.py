@@ -12,6 +12,9 @@ MAX_PORT = 65_535
 MAX_RETENTION_DAYS = 3660
 """Ten years with their leap days: the most that the settings and the store accept."""
 
+LONGEST_TEAM = 100
+"""Characters, as the fleet's teams."""
+
 LEAST_ROLLUP_DAYS = 35
 """Five weeks: less is too short for forecasts by the day of the week."""
 
@@ -64,6 +67,12 @@ def host_port(text: str) -> str:
     if not (host and port.isascii() and port.isdigit() and 0 < int(port) <= MAX_PORT):
         raise ValueError("use host:port, such as 127.0.0.1:9464")
     return text
+
+
+def team_name(text: str) -> str:
+    if not 0 < len(text.strip()) <= LONGEST_TEAM:
+        raise ValueError(f"name a team in 1 to {LONGEST_TEAM} characters, such as serving")
+    return text.strip()
 
 
 def host_names(names: list[str]) -> list[str]:

@@ -69,6 +69,8 @@ WRONG_ALONE = [
     ("PUBLIC_URL", "https://weir.example.com/?a=b", "such as https://weir.example.com"),
     ("EVALUATION_STOPPED_AFTER_S", "1", "greater than or equal to 15"),
     ("EVALUATION_STOPPED_AFTER_S", "3601", "less than or equal to 3600"),
+    ("OPERATED_BY", " ", "such as serving"),
+    ("OPERATED_BY", "x" * 101, "1 to 100 characters"),
     ("COMPONENT_PAGE_AFTER_S", "1", "greater than or equal to 5"),
     ("COMPONENT_PAGE_AFTER_S", "601", "less than or equal to 600"),
     ("COMPONENT_TICKET_AFTER_S", "1", "greater than or equal to 5"),

@@ -21,13 +21,14 @@ def limits(config: Config) -> Limits:
     )
 
 
-def read(watching_since: datetime) -> Observations:
+def read(watching_since: datetime, operated_by: str) -> Observations:
     return Observations(
         pools=pool_entries(),
         components={observation.component: observation for observation in observations()},
         objectives=list(_objectives()),
         planned=enabled_maintenance(),
         watching_since=watching_since,
+        operated_by=operated_by,
     )
 
 

@@ -30,7 +30,8 @@ def look(watching_since: datetime, now: datetime) -> None:
     config = settings.CONFIG
     Heartbeat.objects.get_or_create(name=Heartbeat.COMPONENTS, defaults={"at": now})
     row = Heartbeat.objects.select_for_update().get(name=Heartbeat.COMPONENTS)
-    alerts = judge.alerts(observed.read(watching_since), rows.of_components().keys(), now, observed.limits(config))
+    seen = observed.read(watching_since, config.operated_by)
+    alerts = judge.alerts(seen, rows.of_components().keys(), now, observed.limits(config))
     engine.observe_components(alerts, now, Rules(hold=timedelta(seconds=config.component_up_for_s)))
     row.at = now
     row.save()

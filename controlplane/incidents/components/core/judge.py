@@ -47,13 +47,15 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Observations:
-    """The input of the decisions. `watching_since`: since when the calling process could see observations."""
+    """The input of the decisions. `watching_since`: since when the calling process could see observations. `operated_by`: the team that
+    owns the processes and Redis, as a pool's owner owns its replicas."""
 
     pools: Sequence[PoolEntry]
     components: Mapping[str, Observed]
     objectives: Sequence[ObjectiveSeen]
     planned: Sequence[MaintenanceWindow]
     watching_since: datetime
+    operated_by: str
 
 
 def alerts(seen: Observations, known: Container[str], now: datetime, limits: Limits) -> list[ComponentAlert]:
@@ -112,7 +114,9 @@ class _Judged:
 
     def process(self, component: str, kind: Kind, severity: Severity) -> ComponentAlert:
         explains = (EVERYTHING,) if kind == "gateway" else ()
-        return self._probed(component, SHOWN_AS[component], kind, severity, explains=explains)
+        return self._probed(
+            component, SHOWN_AS[component], kind, severity, explains=explains, owner=self.seen.operated_by
+        )
 
     def replica(self, pool: PoolEntry, replica: ReplicaEntry, pool_is_down: bool) -> ComponentAlert:
         """While all of its pool is down, the pool's incident says so: none opens for the replica."""
@@ -202,6 +206,7 @@ class _Judged:
             at_ns=ns(self.now),
             since=at or self.seen.watching_since,
             up_at=at,
+            owner=self.seen.operated_by,
             **more,
         )
 

@@ -44,7 +44,7 @@ def judged(
     all_up = [up(one) for one in ("gateway", "telemetry", "redis", "worker", "controller")]
     all_up += [up(f"{pool.name}/{one.name}") for pool in pools for one in pool.replicas]
     components = {one.component: one for one in (*all_up, *observed)}
-    seen = replace(Observations(pools, components, (), (), at(-3600)), **more)
+    seen = replace(Observations(pools, components, (), (), at(-3600), "platform"), **more)
     return {one.component: one for one in alerts(seen, known, NOW, LIMITS)}
 
 
@@ -69,6 +69,16 @@ def test_a_process_fires_once_it_has_been_down_for_its_time(component: str, seve
     assert judged(down(component, 0.1 - after_s))[component].state == "unknown", "a restart pages nobody"
     alert = judged(down(component, -after_s))[component]
     assert (alert.state, alert.severity, alert.since, alert.error) == ("firing", severity, at(-after_s), "refused")
+
+
+def test_each_component_belongs_to_the_team_that_operates_it() -> None:
+    found = judged()
+    owners = {name: alert.owner for name, alert in found.items()}
+    assert owners == {
+        **dict.fromkeys(("gateway", "telemetry", "redis", "worker", "controller", "observer"), "platform"),
+        **dict.fromkeys(("pool:large", "large/one", "large/two"), "serving"),
+        "pool:small": "",
+    }
 
 
 def test_what_is_down_again_while_its_incident_is_open_fires_at_once() -> None:
@@ -134,7 +144,7 @@ def test_a_worker_that_has_just_started_does_not_blame_the_time_when_it_was_away
 
 
 def test_what_has_never_been_heard_of_fires_once_a_start_would_be_over() -> None:
-    seen = Observations((), {one: up(one) for one in ("gateway", "telemetry", "redis")}, (), (), at(-301))
+    seen = Observations((), {one: up(one) for one in ("gateway", "telemetry", "redis")}, (), (), at(-301), "platform")
     found = {one.component: one for one in alerts(seen, (), NOW, LIMITS)}
     assert firing(found) == {"controller", "worker"}
     assert (found["worker"].since, found["worker"].up_at) == (at(-301), None)

@@ -1,9 +1,11 @@
 """From what was observed to the page and its end, through the database."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.test import Client
+from pytest_django import Settings
 
 from controlplane.fleet.models import LLMModel, Observation, Pool, Region, Replica, Team, Variant
 from controlplane.incidents.act import actions
@@ -72,14 +74,18 @@ def in_short(sent: list[Notice]) -> list[tuple[str, str, str]]:
     return [(one.action, one.severity, one.component) for one in sent]
 
 
-def test_a_gateway_that_is_down_pages_and_resolves_once_it_has_been_up_for_a_minute(sent: list[Notice]) -> None:
+def test_a_gateway_that_is_down_pages_and_resolves_once_it_has_been_up_for_a_minute(
+    sent: list[Notice], settings: Settings
+) -> None:
+    settings.CONFIG = settings.CONFIG.model_copy(update={"operated_by": "platform"})
     looks(0, 10)
     looks(15, 45, "gateway")
     assert in_short(sent) == [("trigger", "critical", "gateway")]
     assert sent[0].summary.startswith(
         f"Gateway is down since 21:50:15 UTC; {REFUSED}; no request is served through it; "
-        "resolves once it has been up for 1 min; no owner; http://"
+        "resolves once it has been up for 1 min; owner: platform; http://"
     )
+    assert (sent[0].team, sent[0].details["owner"]) == ("platform", "platform")
     assert sent[0].summary.endswith("/causes#gateway-down")
     row = Incident.objects.get()
     assert (row.since, row.objective, row.component) == (at(15), "", "gateway")
@@ -252,6 +258,7 @@ def test_pages_show_a_component_and_not_burn_rates(reader: Client) -> None:
     page = reader.get(f"/incidents/{row.pk}").content.decode()
     for expected in ("Gateway is down since 21:50:10 UTC", REFUSED, "resolves once it has been up for 1 min"):
         assert expected in page
+    assert re.search(r"<dt>owner</dt>\s*<dd>\s*serving\s*</dd>", page)
     assert "Burn rates" not in page
     assert "component=gateway" in page
     listed = reader.get("/incidents?component=gateway").content.decode()
