@@ -1,7 +1,8 @@
 """Marks changes, such as deployments, on charts."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any
 
 from controlplane.dashboard.core.figures.layout import MUTED, Figure
@@ -11,10 +12,15 @@ from controlplane.telemetry.core.query_types import Window
 MOST = 20
 
 
-def changes_in(window: Window) -> list[ChangeRecord]:
-    """Those of a window, the newest MOST of them, in order of time."""
+def changes_in(window: Window, scope: Mapping[str, str] | None = None) -> list[ChangeRecord]:
+    """Those of a window that touch a scope (all requests unless given), the newest MOST of them, in order of time."""
     ends = (datetime.fromtimestamp(ns / 1e9, UTC) for ns in (window.from_ns, window.to_ns))
-    return list(ChangeRecord.objects.filter(at__range=tuple(ends)).order_by("-at", "-id")[:MOST])[::-1]
+    touching = (
+        record
+        for record in ChangeRecord.objects.filter(at__range=tuple(ends)).order_by("-at", "-id")
+        if all((scope or {}).get(name, value) == value for name, value in record.scope.items())
+    )
+    return list(islice(touching, MOST))[::-1]
 
 
 def marked(figure: Figure, changes: Sequence[ChangeRecord]) -> Figure:
@@ -33,7 +39,7 @@ def marked(figure: Figure, changes: Sequence[ChangeRecord]) -> Figure:
             {
                 "text": "▼", "xref": "x", "yref": "paper", "x": x, "y": 1, "yanchor": "bottom", "showarrow": False,
                 "font": {"size": 11, "color": MUTED},
-                "hovertext": f"{change.summary} ({change.source}), {change.at.astimezone(UTC):%H:%M:%S} UTC",
+                "hovertext": f"{change.summary} ({change.source}), {change.at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC",
             }
         )  # fmt: skip
     layout["annotations"] = [*layout.get("annotations", []), *marks]

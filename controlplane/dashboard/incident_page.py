@@ -9,6 +9,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from controlplane.core.formatting import PAGE, TEXT
+from controlplane.dashboard.changes import changes_in
 from controlplane.dashboard.core.figures.burn import BurnChart, burn_chart
 from controlplane.incidents.act import actions
 from controlplane.incidents.models import Entry, Incident
@@ -18,6 +19,7 @@ from controlplane.incidents.notify.delivery.models import Delivery
 from controlplane.incidents.report import standing, timeline
 from controlplane.incidents.report.standing import Standing
 from controlplane.slo.models import StoredObjective
+from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.ledger.row import STAGES
 
 SECOND_NS = 10**9
@@ -226,7 +228,10 @@ def chart(incident: Incident, attribution: Mapping[str, Any]) -> BurnChart | Non
     from_ns, to_ns = _span(attribution)
     marks = [(attribution["since_ns"], "first bad minute")] if attribution.get("since_ns") else []
     marks += [(int(incident.opened_at.timestamp() * SECOND_NS), "opened")]
-    marks += [(change["at_ns"], change["summary"]) for change in (attribution.get("changes") or [])[:1]]
+    marks += [
+        (int(change.at.timestamp() * SECOND_NS), f"{change.summary} ({change.source})")
+        for change in changes_in(Window(from_ns, to_ns), incident.scope)
+    ]
     return burn_chart(
         attribution["steps"],
         attribution["step_s"],

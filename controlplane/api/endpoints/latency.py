@@ -11,7 +11,7 @@ from controlplane.api.query_parameters import question_of
 from controlplane.api.schemas.latency import LatencyOut, LatencyParameters, SeriesOut, SeriesParameters
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.errors import BadQuestionError
-from controlplane.telemetry.query.core.timerange import SECOND_NS, step_ns
+from controlplane.telemetry.query.core.timerange import SECOND_NS
 
 router = Router(tags=["latency"])
 MOST_POINTS = 2000
@@ -37,7 +37,7 @@ def latency(request: HttpRequest, parameters: Query[LatencyParameters]) -> dict[
 @router.get("/series", response=SeriesOut, summary="Quantiles over time")
 def series(request: HttpRequest, parameters: Query[SeriesParameters]) -> dict[str, Any]:
     question = question_of(request)
-    step = parameters.step_s * SECOND_NS if parameters.step_s else step_ns(question.range.window)
+    step = parameters.step_s * SECOND_NS if parameters.step_s else answers.step_ns(question)
     if question.range.length_ns // step > MOST_POINTS:
         longer = -(-question.range.length_ns // SECOND_NS // MOST_POINTS)
         raise BadQuestionError(

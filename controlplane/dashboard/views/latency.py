@@ -36,7 +36,6 @@ from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.parameters import choice, query_string
 from controlplane.telemetry.query.core.question import QUANTILES, Question
 from controlplane.telemetry.query.core.slow import parse_slow
-from controlplane.telemetry.query.core.timerange import step_ns
 
 GROUPS: tuple[Dimension, ...] = (
     "model", "pool", "replica", "tier", "cache", "prompt_bucket", "tenant", "region", "status",
@@ -58,7 +57,7 @@ def latency(request: HttpRequest) -> HttpResponse:
     slow = parse_slow(parameters, now_ns)
     region = slow.pairs()
     always = [("view", view)] if view != VIEWS[0] else []
-    step = step_ns(question.range.window)
+    step = answers.step_ns(question)
     grouped = {name: answers.beside(answers.groups, question, name) for name in {by, "model"}}
     rolled = answers.rolled(question, step)
     report_query = answers.beside(answers.report, question, rolled)
@@ -97,7 +96,7 @@ def latency(request: HttpRequest) -> HttpResponse:
 def latency_table(request: HttpRequest) -> HttpResponse:
     """The chart's figures as a table."""
     question, _ = question_of(request)
-    step = step_ns(question.range.window)
+    step = answers.step_ns(question)
     if choice(dict(request.GET.lists()), "view", VIEWS, VIEWS[0]) == "heatmap":
         cells = answers.heatmap(question, step)[::-1]
         linked = [{"cell": cell, "href": cell_href(question, cell, step)} for cell in cells[:MOST_CELLS]]

@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links, vendor
+from controlplane.dashboard.changes import changes_in, marked
 from controlplane.dashboard.core.figures.burndown import burndown_figure
 from controlplane.dashboard.views.common import facet, freshness_context, is_fragment, page
 from controlplane.dashboard.views.objective_parts import INCIDENT_STATES, STATE_LOOKS, rates
@@ -21,6 +22,7 @@ from controlplane.slo.core.burndown import range_of
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.queries import ObjectiveStatus
+from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.query.core.parameters import choice, query_string
 from controlplane.telemetry.query.core.question import UNKNOWN, Question, parse
 from controlplane.telemetry.store import StoreUnavailableError
@@ -163,8 +165,10 @@ def _chart(objective: Objective, shown: ObjectiveStatus) -> dict[str, Any]:
     if not counted:
         return context  # axes without a line would look like one that is hidden
     spans = [when for _, when in maintained]
+    changed = changes_in(Window(span.from_ns, span.to_ns), shown.scope)
     return context | {
-        "figure": burndown_figure(points, span, spans, shown.key),
+        "figure": marked(burndown_figure(points, span, spans, shown.key), changed),
+        "changes": changed,
         "points": counted[:-49:-1],
     }
 

@@ -24,7 +24,7 @@ from controlplane.serving_stack import serving_stack
 from controlplane.telemetry.core.query_types import Dimension, Failure, Health, LatencyPoint, LatencyReport
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.question import Question, parse
-from controlplane.telemetry.query.core.timerange import SECOND_NS, step_ns
+from controlplane.telemetry.query.core.timerange import SECOND_NS
 from controlplane.telemetry.store import StoreUnavailableError
 
 POINTS = 30
@@ -66,7 +66,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "paging": health(timezone.now()),
     }
     try:
-        step = step_ns(question.range.window, POINTS)
+        step = answers.step_ns(question, POINTS)
         by_cache = answers.beside(answers.health, question.range.window, "cache")
         rolled = answers.rolled(question, step)
         series = answers.beside(answers.series, question, step, rolled)

@@ -1,6 +1,7 @@
 """Answers questions out of this process's store. Every function raises the errors of the store."""
 
 import functools
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from controlplane.telemetry.core.query_types import (
 from controlplane.telemetry.core.spans import ROW_SPANS, Span
 from controlplane.telemetry.ledger.path_segments import Segment, paths, segments
 from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.query.core import timerange
 from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.explain import Explanation
 from controlplane.telemetry.query.core.question import DIMENSIONS, Question
@@ -33,7 +35,7 @@ from controlplane.telemetry.query.core.slow import Slow
 from controlplane.telemetry.query.core.timerange import SECOND_NS
 from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.read.export import Format
-from controlplane.telemetry.store.read.rollups import Rolled, RolledOrUnread
+from controlplane.telemetry.store.read.rollups import Rolled, RolledOrUnread, kept_step_s
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -76,6 +78,13 @@ class Trace:
     def paths(self) -> dict[str, list[Segment]]:
         """The critical paths of all rows, by request id."""
         return paths(self.spans)
+
+
+def step_ns(question: Question, most: int = 60) -> int:
+    """The step of a chart of at most `most` points, ns: no shorter than what is kept of that time."""
+    window = question.range.window
+    kept_s = kept_step_s(window, question.filters, int(time.time()), settings.CONFIG.retention_days)
+    return timerange.step_ns(window, most, kept_s)
 
 
 def rolled(question: Question, step_ns: int) -> Rolled | None:

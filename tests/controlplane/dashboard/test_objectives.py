@@ -193,3 +193,13 @@ def test_where_nothing_was_counted_no_empty_chart_is_drawn(teammate: Client, ser
     judged("quiet", bad=0, total=0, sli=None)
     page = teammate.get("/objectives/chat-fast").content.decode()
     assert re.search(r'<script id="figure" type="application/json">""</script>', page)
+
+
+def test_a_period_that_is_recorded_in_part_says_how_much_of_it_was_judged(teammate: Client, served: Filled) -> None:
+    now_s = int(timezone.now().timestamp())
+    period_from_ns = (now_s - 30 * 86_400) * 10**9
+    state = judged("quiet", recorded_since_s=now_s - 31 * 60 - 1, period_from_ns=period_from_ns)
+    assert "Judged on 31 min of 30 days: before it nothing is recorded" in text(teammate.get("/objectives/chat-fast"))
+    state.document |= {"recorded_since_s": now_s - 31 * 86_400}
+    state.save()
+    assert "Judged on" not in text(teammate.get("/objectives/chat-fast"))

@@ -1,9 +1,17 @@
 """The overview's cards of components."""
 
+import re
+
+import pytest
 from django.test import Client
 
+from controlplane.core.formatting import clock
 from controlplane.dashboard.views.overview import figures
 from controlplane.fleet.core.stack import Row
+from controlplane.telemetry.core.query_types import Window
+from controlplane.telemetry.query import answers
+from controlplane.telemetry.store import Store
+from tests.support.telemetry.samples import S, row
 from tests.support.web.served import Filled
 
 
@@ -18,3 +26,33 @@ def test_a_table_by_replica_says_which_attempt_counts(reader: Client, served: Fi
     said = "counts for the replica of its last attempt"
     assert said in reader.get("/latency", {**served.range, "by": "replica"}).content.decode()
     assert said not in reader.get("/latency", {**served.range, "by": "model"}).content.decode()
+
+
+MINUTE_NS = 60 * S
+FIRST_NS = 1_795_000_000 * S
+
+
+@pytest.fixture
+def young(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
+    """A ledger whose first request entered at FIRST_NS, with a request a second for a minute."""
+    store.insert_requests([row(n + 1, entry_start_ns=FIRST_NS + n * S) for n in range(60)], version=1)
+    monkeypatch.setattr(answers, "store", lambda: store)
+    return store
+
+
+@pytest.mark.usefixtures("young")
+def test_the_covered_part_of_a_window_is_from_the_first_request_until_now() -> None:
+    window = Window(FIRST_NS - 9 * MINUTE_NS, FIRST_NS + MINUTE_NS)
+    assert answers.covered_ns(window, window.to_ns) == MINUTE_NS
+    assert answers.covered_ns(window, FIRST_NS + 20 * S) == 20 * S
+    assert answers.covered_ns(window, FIRST_NS) == S, "a rate is over a second at least"
+    assert answers.covered_ns(Window(FIRST_NS + S, window.to_ns), window.to_ns) == 59 * S
+    assert answers.covered_ns(Window(window.from_ns, FIRST_NS), FIRST_NS) == 0
+
+
+@pytest.mark.usefixtures("young")
+def test_the_rate_is_not_averaged_over_the_time_before_the_first_request(reader: Client) -> None:
+    asked = {"from": str(FIRST_NS - 9 * MINUTE_NS), "to": str(FIRST_NS + MINUTE_NS)}
+    page = " ".join(re.sub(r"<[^>]+>", " ", reader.get("/", asked).content.decode()).split())
+    assert f"60 in all, since {clock(FIRST_NS)} UTC: the ledger begins there" in page
+    assert "1.00 /s" in page

@@ -87,7 +87,7 @@ def instant_ns(field: str, text: str, now_ns: int) -> int:
     return seconds * SECOND_NS + moment.microsecond * 1000
 
 
-def step_ns(window: Window, most: int = 60) -> int:
-    """The finest round step that cuts the window into at most `most` parts, ns."""
+def step_ns(window: Window, most: int = 60, least_s: int = 1) -> int:
+    """The finest round step of at least `least_s` that cuts the window into at most `most` parts, ns."""
     length_s = (window.to_ns - window.from_ns) / SECOND_NS
-    return SECOND_NS * next((step for step in STEPS_S if length_s / step <= most), STEPS_S[-1])
+    return SECOND_NS * next((step for step in STEPS_S if step >= least_s and length_s / step <= most), STEPS_S[-1])

@@ -5,7 +5,7 @@ what they leave: the ends of its window, what is not settled yet, and stretches 
 """
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -45,6 +45,28 @@ DIMENSIONS: frozenset[str] = frozenset({"model", "variant", "pool", "tier", "reg
 _FAILED = ("error", "rejected")
 _ARRAYS = ("e2e_bins", "e2e_counts", "ttft_bins", "ttft_counts", "band_bins", *(f"band_{part}" for part in PARTS))
 _PART_ARRAYS = ("part_bins", "part_counts")
+
+
+def kept_step_s(window: Window, filters: Filters, now_s: int, retention_days: int) -> int:
+    """The shortest step, s, by which a window's requests are still kept; 1 where the requests are, or rollups lack a filter.
+
+    Requests are kept for `retention_days`. Of long windows that begin earlier, hours remain, and of all dimensions, which
+    several filters need, half days.
+    """
+    age_s = now_s - window.from_ns // 10**9
+    chosen = {name for name, values in filters.items() if values}
+    if (
+        window.to_ns - window.from_ns <= LONG_NS
+        or age_s <= retention_days * 86_400
+        or not DIMENSIONS.issuperset(chosen)
+    ):
+        return 1
+    return 3600 if _sliced(chosen) or age_s <= RELIED_S[3600] else 43_200
+
+
+def _sliced(names: Iterable[str]) -> bool:
+    """Whether slices have requests by these dimensions: by one of them, and by status."""
+    return len(set(names) - {"status"}) <= 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +118,7 @@ class RollupReader(Connection):
         ):
             return None
         needed = {name for name in (*chosen_filters, *([by] if by else [])) if name != "status"}
-        sliced = len(needed) <= 1 and by != "status"
+        sliced = _sliced(needed) and by != "status"
         cover = self._cover(window, step_ns, sliced=sliced)
         if cover is None:
             return None
