@@ -62,7 +62,7 @@ def test_it_is_marked_on_the_burn_down_of_what_it_touches(caller: Client, reader
     at = timezone.now() - timedelta(hours=2)
     hour = int(at.timestamp()) // 3600
     for model in ("chat-large", "chat-small"):
-        burning = Objective(f"{model}-fast", "Fast", Latency("e2e", 1.0), 0.9, {"model": model})
+        burning = Objective(f"{model}-fast", "Fast", Latency("e2e", 1.25), 0.9, {"model": model})
         save_objective(burning, who="olga")
         counted = {
             "definition": definition(burning),
