@@ -10,7 +10,7 @@ from forecasting.forecast import Forecast
 HOUR_S = 3600
 MOST_HOURS = 24 * 100
 """The longest plan: a quarter."""
-Source = Literal["ledger", "benchmark", "entered"]
+Source = Literal["ledger", "benchmark", "entered", "assumed"]
 """Where a figure is from: measured in traffic, measured by a benchmark, or entered by a person."""
 
 
@@ -80,7 +80,7 @@ class ReplicaCapacity:
 
 @dataclass(frozen=True, slots=True)
 class ColdStart:
-    """P90 from a replica's creation to its first good answer, s. `starts` is how many were measured, 0 where it was entered."""
+    """P90 from a replica's creation to its first good answer, s. `starts` is how many were measured, 0 where it was entered or is assumed."""
 
     p90_s: float
     source: Source

@@ -177,7 +177,7 @@ def cold_start(starts_s: Sequence[float], entered_s: float | None) -> ColdStart:
         return ColdStart(entered_s, "entered", len(measured), f"{entered_s:g} s was entered. {seen}")
     return ColdStart(
         ASSUMED_COLD_START_S,
-        "entered",
+        "assumed",
         len(measured),
         f"{ASSUMED_COLD_START_S:g} s is assumed: none was entered. {seen}",
     )

@@ -177,8 +177,9 @@ def _assumed(plan: PoolPlan) -> tuple[str, ...]:
     pool, capacity, notes = plan.assumptions, plan.capacity, []
     if not plan.usd_per_gpu_hour and plan.gpus_per_replica:
         notes.append(f"{plan.gpu} has no price: its cost is counted as 0. Enter USD per GPU-hour.")
-    if pool.cold_start.source == "entered":
-        notes.append(f"The cold start of {pool.cold_start.p90_s:g} s was entered, not measured.")
+    if pool.cold_start.source != "ledger":
+        how = "was entered, not measured" if pool.cold_start.source == "entered" else "is assumed: enter or measure one"
+        notes.append(f"The cold start of {pool.cold_start.p90_s:g} s {how}.")
     if capacity is not None and capacity.source == "entered":
         notes.append(f"The capacity of {capacity.requests_per_s:g} requests/s a replica was entered, not measured.")
     if capacity is not None and capacity.lower_bound:

@@ -62,7 +62,7 @@ def _warm_plan(pool: PoolAssumptions, inputs: PlanInputs, grid: Grid, needed: I6
     warm: I64 = np.maximum(np.where(needed > 0, needed + pool.spare_replicas, 0), pool.warm_floor)
     lead_s = horizon_s(pool, inputs.margin_s)
     cold = pool.cold_start
-    measured = "as entered" if cold.source == "entered" else f"as measured over {cold.starts} starts"
+    measured = f"as {cold.source}" if cold.source != "ledger" else f"as measured over {cold.starts} starts"
     reason = (
         f"A cold start takes {cold.p90_s:.0f} s at P90, {measured}. With a margin of {inputs.margin_s} s, "
         f"replicas are created {lead_s} s ahead."

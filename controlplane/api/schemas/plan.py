@@ -9,7 +9,7 @@ from forecasting.capacity.plan import Binding
 from forecasting.capacity.scenario import MOST_SCENARIOS
 
 MOST_PLAN_HOURS = 24 * 28
-SourceName = Literal["ledger", "benchmark", "entered"]
+SourceName = Literal["ledger", "benchmark", "entered", "assumed"]
 
 
 class LevelParameters(Schema):

@@ -136,5 +136,5 @@ def test_too_few_starts_leave_what_was_entered() -> None:
     assert start.reason == "300 s was entered. 2 starts were measured, and 5 are needed."
     assert cold_start([10.0, 12.0], 0.0).p90_s == 0.0
     assumed = cold_start([10.0, 12.0], None)
-    assert assumed.p90_s == ASSUMED_COLD_START_S
+    assert (assumed.p90_s, assumed.source) == (ASSUMED_COLD_START_S, "assumed")
     assert assumed.reason == "300 s is assumed: none was entered. 2 starts were measured, and 5 are needed."

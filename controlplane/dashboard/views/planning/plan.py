@@ -25,7 +25,7 @@ from forecasting.capacity.warm_plan import WarmPlan, warm_plans
 HOURS = {"24": "24 h", "72": "3 days", "168": "7 days", "336": "14 days"}
 MOST_BARS = 16
 MOST_WARM = 100
-SOURCES = {"ledger": "measured in traffic", "benchmark": "a benchmark run", "entered": "entered"}
+SOURCES = {"ledger": "measured in traffic", "benchmark": "a benchmark run", "entered": "entered", "assumed": "assumed"}
 
 
 @dataclass(frozen=True, slots=True)

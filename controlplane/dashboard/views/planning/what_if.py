@@ -157,6 +157,7 @@ def compared_context(made: Sequence[WhatIf], base: Plan, totals: Totals) -> dict
         "notes": base.notes,
         "figure": compared_figure([all_replicas(plan, name) for name, plan in plans], "what-if"),
         "dearest": dearest(made, totals, priced),
+        "unknown": [pool.pool for pool in base.pools if pool.capacity is None],
     }
 
 

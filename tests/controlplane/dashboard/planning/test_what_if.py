@@ -5,6 +5,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from django.test import Client
 
+from controlplane.planning.models import ReplicaCapacityEntry
 from tests.support.planning.fleet import plan_fleet
 from tests.support.planning.stored import store_forecasts
 
@@ -26,6 +27,14 @@ def test_without_scenarios_the_usual_ones_stand_side_by_side(reader: Client, pla
     for name in ("as forecast", "peak × 2", "outputs +30 %", "hit rate -10 points"):
         assert f'<th scope="col">{name}</th>' in text
     assert "would take" in text
+
+
+def test_pools_whose_capacity_is_not_known_are_not_compared(reader: Client, planned: None, served: object) -> None:
+    ReplicaCapacityEntry.objects.all().delete()
+    status, text = get(reader)
+    assert status == 200
+    assert "Not comparable:</strong> what a replica carries is not known of " in text
+    assert "No scenario takes more" not in text
 
 
 def test_the_url_holds_every_scenario(reader: Client, planned: None, served: object) -> None:
