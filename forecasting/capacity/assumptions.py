@@ -80,7 +80,7 @@ class ReplicaCapacity:
 
 @dataclass(frozen=True, slots=True)
 class ColdStart:
-    """P90 from a replica's creation to its first good answer, s. `starts` is how many were measured: 0 where it was entered or is assumed."""
+    """P90 from a replica's creation to its first good answer, s. `starts` is how many were measured: 0 where it was not."""
 
     p90_s: float
     source: Source
