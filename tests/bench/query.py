@@ -211,7 +211,7 @@ def _month(store: Store, to_ns: int, pages: Executor) -> Iterator[Figure]:
         for table, condition in (("rollups", current), ("rollup_slices", current), ("rollup_builds FINAL", builds)):
             name = table.split()[0]
             columns = [row[0] for row in store.rows(f"DESCRIBE TABLE {name}")]
-            moved = {"start_s": f"start_s - {back * day_s}", "build": f"build + {back}000000000"}
+            moved = {"start_s": f"start_s - {back * day_s}", "build": f"build - {back * day_s}000000000"}
             store.command(
                 f"INSERT INTO {name} ({', '.join(columns)}) SELECT {', '.join(moved.get(column, column) for column in columns)}"
                 f" FROM {table} WHERE {condition}"

@@ -42,7 +42,7 @@ TTL toDateTime(start_s) + INTERVAL {rollup_retention_days} DAY
 SETTINGS index_granularity = 1024
 ;
 -- Requests by step of entry time and dimensions. Steps of 60 s are kept for hours, of 300 and 1800 s for two days, of 3600 s for ten, longer ones for
--- the rollups' retention.
+-- the rollups' retention. The time counts from the build where that is later, so that rows of old requests stay until coarser ones are made of them.
 -- Histograms are of answered requests (status `ok`), as two arrays: bins in order, and how many values each holds. A bin is
 -- (value >> e) + 128 e with e = max(bit length - 8, 0), so at most 0.8 % wide. `part_bins` has all parts of the time in one: part * 8192
 -- + bin, parts in the order of `PARTS`. `band_bins` are E2E bins >> 3, with the sums of each part of their requests in `band_*`,
@@ -101,7 +101,7 @@ CREATE TABLE IF NOT EXISTS {database}.rollups {on_cluster}
 ENGINE = {plain}
 PARTITION BY (step_s, intDiv(start_s, multiIf(step_s = 60, 7200, step_s < 3600, 21600, 2592000)))
 ORDER BY (step_s, start_s, model, variant, pool, tier, region, cache_outcome, status, ttft_definition)
-TTL toDateTime(start_s) + toIntervalHour(multiIf(step_s = 60, {kept_h_60}, step_s < 3600, {kept_h_300}, step_s = 3600, {kept_h_3600}, 24 * {rollup_retention_days}))
+TTL toDateTime(greatest(start_s, toUInt32(intDiv(build, 1000000000)))) + toIntervalHour(multiIf(step_s = 60, {kept_h_60}, step_s < 3600, {kept_h_300}, step_s = 3600, {kept_h_3600}, 24 * {rollup_retention_days}))
 SETTINGS ttl_only_drop_parts = 1, index_granularity = 128
 ;
 -- What was asked for by five minutes, for forecasts. `requests` are all, of which `shed` were rejected and `from_cache` answered by the cache

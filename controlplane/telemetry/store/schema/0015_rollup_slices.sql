@@ -31,7 +31,7 @@ CREATE TABLE IF NOT EXISTS {database}.rollup_slices {on_cluster}
 ENGINE = {plain}
 PARTITION BY (step_s, intDiv(start_s, if(step_s < 3600, 21600, 2592000)))
 ORDER BY (step_s, of, value, start_s, status, ttft_definition)
-TTL toDateTime(start_s) + toIntervalHour(if(step_s < 3600, {kept_h_300}, 24 * {rollup_retention_days}))
+TTL toDateTime(greatest(start_s, toUInt32(intDiv(build, 1000000000)))) + toIntervalHour(if(step_s < 3600, {kept_h_300}, 24 * {rollup_retention_days}))
 SETTINGS ttl_only_drop_parts = 1, index_granularity = 128
 ;
 -- Builds from before have no slices: everything is built again, the newest first.
