@@ -99,7 +99,7 @@ CREATE TABLE IF NOT EXISTS {database}.rollups {on_cluster}
     band_unattributed Array(UInt64) CODEC(T64, ZSTD(1))
 )
 ENGINE = {plain}
-PARTITION BY (step_s, intDiv(start_s, multiIf(step_s = 60, 7200, step_s < 3600, 21600, 2592000)))
+PARTITION BY (step_s, intDiv(start_s, multiIf(step_s = 60, 7200, step_s < 3600, 21600, step_s = 3600, 172800, 2592000)))
 ORDER BY (step_s, start_s, model, variant, pool, tier, region, cache_outcome, status, ttft_definition)
 TTL toDateTime(greatest(start_s, toUInt32(intDiv(build, 1000000000)))) + toIntervalHour(multiIf(step_s = 60, {kept_h_60}, step_s < 3600, {kept_h_300}, step_s = 3600, {kept_h_3600}, 24 * {rollup_retention_days}))
 SETTINGS ttl_only_drop_parts = 1, index_granularity = 128
