@@ -109,7 +109,12 @@ def test_a_gateway_without_replicas_is_degraded_and_names_the_pool(
     env = {"WEIR_HOME": str(home), "WEIR_REDIS_URL": redis_url, "WEIR_GATEWAY_PORT": str(gateway)}
     start(Command("gateway", (sys.executable, "-m", "inference"), partial(http_ok, gateway, "/readyz"), env=env))
     settings.CONFIG = settings.CONFIG.model_copy(update={"gateway_url": f"http://127.0.0.1:{gateway}"})
-    observe_once()
+
+    def its_cache_is_connected() -> bool:
+        observe_once()
+        return "Redis" not in Observation.objects.get(component="gateway").error
+
+    eventually(its_cache_is_connected, "the gateway has reached Redis, which it does after it is ready")
     seen = Observation.objects.get(component="gateway")
     assert (seen.state, seen.error) == ("degraded", "no replica is up in pool near")
 
