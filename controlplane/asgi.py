@@ -1,6 +1,7 @@
 """The web process: HTTP to Django, web sockets to the dashboard's consumers. Granian serves it as ASGI without lifespan."""
 
 import os
+from typing import Any
 
 from django.core.asgi import get_asgi_application
 
@@ -12,8 +13,17 @@ from django.conf import settings  # noqa: E402
 
 from controlplane.accounts.sockets import guarded  # noqa: E402
 from controlplane.dashboard.routing import websocket_urlpatterns  # noqa: E402
+from controlplane.fleet import serve, serve_targets  # noqa: E402
 from controlplane.observability import tracing  # noqa: E402
 
 tracing.configure("weir-web", settings.CONFIG)
 
-application = ProtocolTypeRouter({"http": django_application, "websocket": guarded(URLRouter(websocket_urlpatterns))})
+# For processes of Weir elsewhere: they have tokens of their own, and no session.
+BESIDE_DJANGO: dict[str, Any] = {serve.PATH: serve.SnapshotApplication(), serve_targets.PATH: serve_targets.application}
+
+
+async def http(scope: Any, receive: Any, send: Any) -> None:
+    await BESIDE_DJANGO.get(scope["path"], django_application)(scope, receive, send)
+
+
+application = ProtocolTypeRouter({"http": http, "websocket": guarded(URLRouter(websocket_urlpatterns))})

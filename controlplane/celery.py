@@ -36,7 +36,7 @@ app.conf.update(
     beat_scheduler="controlplane.worker.beat:Beat",
     beat_schedule=SCHEDULE,
 )
-app.autodiscover_tasks(["controlplane.fleet", "controlplane.planning"])
+app.autodiscover_tasks(["controlplane.fleet", "controlplane.planning", "controlplane.policy"])
 metrics.listen()
 
 

@@ -11,7 +11,7 @@ from servestatic.compress import Compressor
 from controlplane.config import ConfigError, load
 from controlplane.config.databases import DatabaseUrlError, database
 from controlplane.config.secrets import read_or_make_secret
-from controlplane.observability.logs import stdlib_logging
+from inference.observability.logs import stdlib_logging
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -37,6 +37,7 @@ INSTALLED_APPS = [
     "controlplane.incidents",
     "controlplane.incidents.notify.delivery",
     "controlplane.planning",
+    "controlplane.policy",
     "controlplane.dashboard",
     "controlplane.api",
     "unfold",
@@ -133,7 +134,8 @@ SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = CONFIG.https
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if CONFIG.https else None
 SECURE_SSL_REDIRECT = CONFIG.https
-SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$"]  # probes speak plain HTTP to the pod
+# Probes, scrapers and gateways speak plain HTTP to the pod.
+SECURE_REDIRECT_EXEMPT = [r"^healthz$", r"^readyz$", r"^metrics$", r"^internal/"]
 SECURE_HSTS_SECONDS = 31_536_000 if CONFIG.https else 0
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
@@ -169,7 +171,7 @@ SERVESTATIC_AUTOREFRESH = DEBUG
 SERVESTATIC_KEEP_ONLY_HASHED_FILES = True  # the plain names would be compressed a second time
 SERVESTATIC_SKIP_COMPRESS_EXTENSIONS = (*Compressor.SKIP_COMPRESS_EXTENSIONS, "map")  # only debuggers read them
 
-LOGGING_CONFIG = "controlplane.observability.logs.configure"
+LOGGING_CONFIG = "inference.observability.logs.configure"
 LOGGING = stdlib_logging(CONFIG.log_format, CONFIG.log_level)
 
 UNFOLD = {

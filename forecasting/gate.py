@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from forecasting.backtest import Backtest
+from forecasting.candidates.history import Ints
 from forecasting.intervals import calibrated, pinball
 from forecasting.series import F64
 
@@ -20,6 +21,16 @@ LEAST_SHARE = 0.5
 BLOCKS = 8
 SURE = 1.5
 """The backtest is cut into BLOCKS of time. A candidate has to win by more than SURE standard errors between them."""
+GIVES_BACK = 0.1
+"""The share of what a candidate has saved in the backtest that it may have lost again over any newest stretch."""
+TIES = 0.005
+"""The share of last value's errors that counts as none: a whole day or week ahead, last value is a seasonal candidate but for gaps."""
+FEW_HORIZONS = 16
+"""A backtest of fewer horizons lets a new candidate have lost a third of that: it would see its mistake a horizon later."""
+OUTWEIGHS = 0.5
+"""The skill over the far half of the horizon that needs no proof at its end: last value may be as good at whole days or weeks."""
+_STUDENT_95 = (6.31, 2.92, 2.35, 2.13, 2.02, 1.94, 1.89)
+"""Quantiles of Student's t at 95 %, for 1 to BLOCKS - 1 degrees of freedom."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +39,8 @@ class Score:
 
     `loss` is the mean pinball loss in the series' unit, `skill` 1 - loss / the loss of last value at the same times,
     `margin` the standard error of that skill, `wape` the sum of absolute errors of the median over the sum of demand.
-    `note` says why there is no score.
+    `holds` is false where its median lost to last value at the horizon itself, in all or of late; `proven` where what it
+    saved there may be chance. `note` says why there is no score, or why it does not hold or is not proven.
     """
 
     candidate: str
@@ -38,6 +50,8 @@ class Score:
     wape: float | None = None
     origins: int = 0
     note: str = ""
+    holds: bool = True
+    proven: bool = True
 
     @property
     def earns(self) -> bool:
@@ -45,7 +59,8 @@ class Score:
         return (
             self.skill is not None
             and self.margin is not None
-            and self.skill >= EARNS
+            and self.holds
+            and self.skill >= (EARNS if self.proven else OUTWEIGHS)
             and self.skill > SURE * self.margin
         )
 
@@ -67,7 +82,7 @@ def winner(ranked: Sequence[Score], incumbent: str | None, span_steps: int, step
     """The candidate to use, and why, as a plain sentence.
 
     `span_steps` is how long the backtest is, `steps` the horizon. Last value wins where nothing has earned its use.
-    The incumbent stays while its skill is above 0 and nothing is better by REPLACES.
+    The incumbent stays while it holds, its skill is above 0 and nothing is better by REPLACES.
     """
     by_name = {score.candidate: score for score in ranked}
     baseline = by_name[BASELINE]
@@ -78,7 +93,7 @@ def winner(ranked: Sequence[Score], incumbent: str | None, span_steps: int, step
     rivals = [score for score in ranked if score.candidate != BASELINE and score.skill is not None]
     best = max((score for score in rivals if score.earns), key=lambda score: score.skill or 0.0, default=None)
     present = by_name.get(incumbent or "")
-    if present is not None and present.candidate != BASELINE and (present.skill or 0.0) > 0:
+    if present is not None and present.candidate != BASELINE and present.holds and (present.skill or 0.0) > 0:
         if best is None or (1 - (best.skill or 0.0)) > (1 - REPLACES) * (1 - (present.skill or 0.0)):
             return present, f"{_lost(present)}, and nothing was better by {REPLACES:.0%}."
         return best, f"{_lost(best)}: more than {present.candidate}, which was used until now."
@@ -88,6 +103,8 @@ def winner(ranked: Sequence[Score], incumbent: str | None, span_steps: int, step
     closest = max(rivals, key=lambda score: score.skill or 0.0, default=None)
     if closest is None:
         return baseline, f"Last value is used: no other candidate could be scored.{demoted}"
+    if closest.note:
+        return baseline, f"Last value is used: {closest.candidate} cannot be relied on. {closest.note}{demoted}"
     return baseline, (
         f"Last value is used: the closest candidate, {closest.candidate}, has a skill of {closest.skill or 0.0:.1%}"
         f" ± {closest.margin or 0.0:.1%}, and {EARNS:.0%} is needed.{demoted}"
@@ -119,8 +136,41 @@ def _score(name: str, backtest: Backtest, losses: dict[str, F64]) -> Score:
     if baseline == 0:
         return Score(name, loss, 0.0 if loss == 0 else None, 0.0, wape, len(rows))
     saved = np.array([(other[block] - own[block]).sum() / both[block].sum() for block in np.array_split(rows, BLOCKS)])
-    # Blocks shorter than the horizon are not independent: then there are only as many as there are horizons.
-    span = backtest.origins[rows[-1]] - backtest.origins[rows[0]]
-    independent = min(BLOCKS, max(1.0, span / float(backtest.leads[-1])))
+    independent = _independent(backtest, rows)
     margin = float(saved.std(ddof=1) / np.sqrt(independent) / baseline)
-    return Score(name, loss, 1 - loss / baseline, margin, wape, len(rows))
+    note, holds = _at_horizon(backtest, name)
+    return Score(name, loss, 1 - loss / baseline, margin, wape, len(rows), note, holds, proven=not note)
+
+
+def _independent(backtest: Backtest, rows: Ints) -> float:
+    """How many of the blocks are independent: where they are shorter than the horizon, there are as many as horizons."""
+    span = backtest.origins[rows[-1]] - backtest.origins[rows[0]]
+    return float(min(BLOCKS, max(1.0, span / backtest.leads[-1])))
+
+
+def _at_horizon(backtest: Backtest, name: str) -> tuple[str, bool]:
+    """What the errors of the median at the horizon itself say against a candidate that wins over its far half, and whether it holds.
+
+    A change shows first in the newest errors, while the mean of the backtest is still good: the largest sum over any newest
+    stretch is Page's statistic (1954, Continuous inspection schemes, section 2.2), here of what was lost to last value.
+    """
+    actual = backtest.actual[:, -1]
+    own, other = (np.abs(actual - backtest.expected[each][:, -1]) for each in (name, BASELINE))
+    rows = np.flatnonzero(~np.isnan(own) & ~np.isnan(other))
+    if len(rows) < BLOCKS:
+        return "It knew too little at the horizon itself.", True
+    saved, tie = (other - own)[rows], TIES * float(other[rows].sum())
+    total, lately = float(saved.sum()), float(np.cumsum(-saved[::-1]).max())
+    if total < -tie:
+        return "It lost to last value at the horizon itself.", False
+    if lately > max(GIVES_BACK * total, tie):
+        return "It lost to last value of late.", False
+    few = backtest.origins[rows[-1]] - backtest.origins[rows[0]] < FEW_HORIZONS * backtest.leads[-1]
+    if few and lately > max(GIVES_BACK / 3 * total, tie):
+        return "It lost to last value of late, and few horizons have passed.", True
+    independent = _independent(backtest, rows)
+    margin = float(np.std([block.mean() for block in np.array_split(saved, BLOCKS)], ddof=1) / np.sqrt(independent))
+    sure = np.interp(independent - 1, np.arange(1, BLOCKS), _STUDENT_95)
+    if (total + tie) / len(rows) < sure * margin:
+        return "What it saved at the horizon itself may be chance.", True
+    return "", True

@@ -1,7 +1,7 @@
 """From demand to forecasts: compares all candidates (slow, now and then), and forecasts with the winner (fast, at any time)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from forecasting.candidates.curves import Curve, prophet
 from forecasting.candidates.history import Candidate, History
 from forecasting.forecast import LEVELS, Forecast
 from forecasting.gate import BASELINE, Score, scores, winner
+from forecasting.guard import Guard, guard, newest
 from forecasting.intervals import Band, calibrated
 from forecasting.series import Series, resampled, usable
 
@@ -47,6 +48,7 @@ class Choice:
     band: Band
     scores: tuple[Score, ...]
     curve: Curve | None = None
+    guard: Guard | None = None
 
 
 def refresh(
@@ -71,22 +73,30 @@ def refresh(
 def predict(series: Series, choice: Choice, calendar: Calendar | None = None) -> Forecast:
     """The forecast from the end of the series' last whole step to the horizon, with the candidate that was chosen.
 
-    Where that one knows too little for a step, last value stands in. Takes milliseconds.
+    Last value stands in where that one knows too little for a step, and altogether while its newest errors trip its guard.
+    Takes milliseconds.
     """
     calendar = calendar or Calendar()
     history = _history(usual(series, calendar), choice.step_s, choice.horizon_s, calendar)
-    origins, leads = np.array([history.steps]), np.arange(1, history.ahead + 1)
-    curves = (choice.curve,) if choice.curve else ()
-    expected = _candidates(curves)[choice.candidate](history, origins, leads)
-    expected = np.where(np.isnan(expected), CANDIDATES[BASELINE](history, origins, leads), expected)
+    leads = np.arange(1, history.ahead + 1)
+    # The guard looks further back than the newest fit, where what was fitted is seen as well.
+    curves = (replace(choice.curve, fitted_s=history.series.start_s),) if choice.curve else ()
+    before = newest(history) if choice.guard else np.array([], dtype=np.int64)
+    paths = _candidates(curves)[choice.candidate](history, np.append(before, history.steps), leads)
+    last = CANDIDATES[BASELINE](history, np.array([history.steps]), leads)
+    expected, name, band, skill, reason = paths[-1:], choice.candidate, choice.band, choice.skill, choice.reason
+    if choice.guard and choice.guard.trips(paths[:-1, -1], history.series.values[before + history.ahead - 1]):
+        expected, name, band, skill = last, BASELINE, choice.guard.band, 0.0
+        reason = f"Last value stands in: {choice.candidate} is more wrong at present than it was in its backtest."
+    expected = np.where(np.isnan(expected), last, expected)
     start_s = history.series.end_s
     if nothing := not np.isfinite(expected).all():
         expected = np.zeros(expected.shape)
-    table = choice.band.around(expected, leads)[:, 0]
+    table = band.around(expected, leads)[:, 0]
     table *= calendar.factors(history.times_s()[history.steps :], choice.step_s)
-    reason = "No demand was measured yet: 0 is assumed." if nothing else choice.reason
+    reason = "No demand was measured yet: 0 is assumed." if nothing else reason
     quantiles = dict(zip(LEVELS, table, strict=True))
-    return Forecast(start_s, choice.step_s, quantiles, choice.candidate, choice.skill, reason)
+    return Forecast(start_s, choice.step_s, quantiles, name, skill, reason)
 
 
 def step_of(step_s: int, horizon_s: int) -> int:
@@ -132,11 +142,16 @@ def _choice(
         ranked = (*ranked, Score("prophet", note=note))
     span = int(tested.origins[-1] - tested.origins[0])
     best, reason = winner(ranked, incumbent, span, history.ahead)
-    band = calibrated(tested.expected[best.candidate], tested.actual, tested.origins, tested.leads, adapted=True)
+    bands = {
+        name: calibrated(tested.expected[name], tested.actual, tested.origins, tested.leads, adapted=True)
+        for name in {best.candidate, BASELINE}
+    }
+    band = bands[best.candidate]
+    guarded = guard(tested, best.candidate, bands[BASELINE]) if best.candidate != BASELINE else None
     if not band.measured:
         reason += " Its band is a guess until more of its errors are known."
-    newest = curves[-1] if best.candidate == "prophet" else None
-    return Choice(horizon_s, step_s, best.candidate, best.skill, reason, band, ranked, newest)
+    curve = curves[-1] if best.candidate == "prophet" else None
+    return Choice(horizon_s, step_s, best.candidate, best.skill, reason, band, ranked, curve, guarded)
 
 
 def _curves(series: Series, calendar: Calendar, horizon_s: int, limits: Limits) -> tuple[tuple[Curve, ...], str]:

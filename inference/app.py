@@ -1,30 +1,41 @@
 """Puts the gateway together, and answers its URLs."""
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import msgspec
 
+from inference import figures
+from inference.backends import report
+from inference.backends.credentials import Credentials
 from inference.backends.fleet import Fleet
+from inference.backends.openai import OpenAIConnector
+from inference.backends.port import Connector
+from inference.backends.triton import TritonConnector
 from inference.config import FLUSH_CACHE_S, FLUSH_SPANS_S, Config
 from inference.core.metrics_access import may_read_metrics
-from inference.core.normalise import Operation
-from inference.core.openai import errors, responses
+from inference.core.openai import errors, writers
 from inference.core.openai.errors import ApiError
-from inference.core.snapshot import Checked
-from inference.observability.metrics import Metrics
+from inference.core.snapshot import Checked, Fault
+from inference.observability import signals
+from inference.observability.families import render
+from inference.observability.metrics import Labelled, Metrics
 from inference.observability.span_export import SpanExport
 from inference.policy import serving
 from inference.policy.serving import Serving
-from inference.policy.snapshot_watch import SnapshotWatch
+from inference.policy.snapshot_source import FileSource, HttpSource, Source
+from inference.policy.snapshot_watch import SnapshotWatch, unix_ms
 from inference.request.authenticate import authenticate
 from inference.request.cache import Cache
 from inference.request.completions import Completions
+from inference.request.limits import Limits
+from inference.request.parse import ENDPOINTS
 from inference.tasks import keep
+from inference.tokenizers.library import Tokenizers
 from inference.wires.http.exchange import JSON, EdgeCounts, Exchange, Headers, Request
-from inference.wires.redis import RedisConnection
-
-_COMPLETIONS: dict[str, Operation] = {"/v1/chat/completions": "chat", "/v1/completions": "text_completion"}
+from inference.wires.redis import open_redis
+from inference.workers.worker import Worker
 
 
 class Gateway:
@@ -32,8 +43,21 @@ class Gateway:
 
     def __init__(self, config: Config) -> None:
         self._config = config
-        self.fleet = Fleet(config.probe_interval_ms / 1000, config.probe_timeout_ms / 1000)
-        self.redis = RedisConnection(config.redis_url) if config.redis_url else None
+        credentials = Credentials(config.backend_credentials_dir)
+        connectors: dict[str, Connector] = {
+            "triton": TritonConnector(credentials),
+            "openai": OpenAIConnector(credentials, link_local=config.backend_link_local),
+        }
+        self.fleet = Fleet(
+            connectors,
+            config.probe_interval_ms / 1000,
+            config.probe_timeout_ms / 1000,
+            config.signals_interval_ms / 1000,
+            link_local=config.backend_link_local,
+        )
+        self.tokenizers = Tokenizers(config.tokenizers_folder)
+        self.redis = open_redis(config.redis_url) if config.redis_url else None
+        self.limits = Limits(self.redis, config.lease_ms)
         self.export = SpanExport(
             config.otlp_endpoint,
             interval_s=config.otlp_interval_ms / 1000,
@@ -43,46 +67,63 @@ class Gateway:
         self.edge = EdgeCounts()
         self.connections: Callable[[], tuple[int, int]] = lambda: (0, 0)  # their number, and the bytes they hold
         self.metrics = Metrics()
-        self.metrics.gauges = self._gauges
-        self.metrics.counters = self._counters
+        self.metrics.gauges = lambda: [*figures.gauges(self), *self._standing()]
+        self.metrics.counters = lambda: figures.counters(self)
+        self.metrics.labelled = self._counted
+        self.worker: Worker | None = None  # where several processes serve the port
         self.serving: Serving | None = None
-        self.watch = SnapshotWatch(config.snapshot_file, self._swap)
+        self.watch = SnapshotWatch(config.snapshot_kept, self._swap, config.backend_link_local)
+        self.source: Source = (
+            HttpSource(config.snapshot_url, config.snapshot_token, self.watch)
+            if config.snapshot_url
+            else FileSource(config.snapshot_file, self.watch, config.snapshot_poll_ms / 1000)
+        )
         self.completions = Completions(
             lambda: self.serving,
             Cache(self.redis) if self.redis else None,
+            self.limits,
             self.export,
             self.metrics,
             max_messages=config.max_messages,
             keepalive_s=config.keepalive_ms / 1000,
+            region=config.region,
         )
         self.draining = False
-        self._watching: asyncio.Task[None] | None = None
+        self._watching: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
         self.export.start()
         if self.redis is not None:
             self.redis.start()
-        self.watch.look()
-        poll_s = self._config.snapshot_poll_ms / 1000
-        self._watching = keep("snapshot", lambda: self.watch.run(poll_s))
+        self.limits.start()
+        self.source.begin()
+        self.watch.restore()
+        self._watching = [keep("snapshot", self.source.run), keep("overlay", self.watch.run)]
 
     async def close(self) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
+        for task in self._watching:
+            task.cancel()
         await self.completions.close(FLUSH_CACHE_S)
-        self.fleet.close()
+        await self.fleet.close()
+        self.limits.close()
+        await self.tokenizers.close()
         if self.redis is not None:
             await self.redis.close()
         await self.export.close(FLUSH_SPANS_S)
 
     async def __call__(self, request: Request, out: Exchange) -> None:
         path = request.path
-        operation = _COMPLETIONS.get(path)
-        if operation is not None and request.method == "POST":
-            await self.completions.serve(operation, request, out)
+        endpoint = ENDPOINTS.get(path)
+        if endpoint is not None and request.method == "POST":
+            await self.completions.serve(endpoint, request, out)
             return
         try:
-            status, headers, body = self._answer(request, out)
+            if path == "/metrics":
+                status, headers, body = await self._page_of_metrics(request, out)
+            elif path == "/signals":
+                status, headers, body = await self._signals(request, out)
+            else:
+                status, headers, body = self._answer(request, out)
         except ApiError as error:
             status, headers, body = error.status, [JSON, *error.headers()], error.body()
         out.respond(status, headers, body)
@@ -94,155 +135,104 @@ class Gateway:
     def _answer(self, request: Request, out: Exchange) -> tuple[int, Headers, bytes]:
         """Answers everything but completions. Raises ApiError."""
         method, path = request.method, request.path
-        if path in _COMPLETIONS:
-            raise errors.method_not_allowed(method, path)
-        known = path in ("/healthz", "/readyz", "/metrics", "/v1/models") or path.startswith("/v1/models/")
+        if path in ENDPOINTS:
+            raise errors.method_not_allowed(method, path, "POST")
+        known = path in ("/healthz", "/readyz", "/v1/models") or path.startswith("/v1/models/")
         if known and method not in ("GET", "HEAD"):
-            raise errors.method_not_allowed(method, path)
+            raise errors.method_not_allowed(method, path, "GET, HEAD")
         if path == "/healthz":
             return 200, [JSON], b'{"status":"ok"}'
         if path == "/readyz":
-            return self._readiness()
-        if path == "/metrics":
-            if not may_read_metrics(self._config.metrics_token, out.peer, request.headers):
-                raise errors.no_metrics()
-            page, content_type = self.metrics.render(request.headers.get(b"accept", b""))
-            return 200, [(b"content-type", content_type)], page
+            return self._readiness(may_read_metrics(self._config.metrics_token, out.peer, request.headers))
         current = self._current()
         authenticate(current, request.headers)
         if path == "/v1/models":
-            return 200, [JSON], responses.models(list(current.models))
+            return 200, [JSON], writers.models(list(current.models))
         name = path.removeprefix("/v1/models/")
         if known and name in current.models:
-            return 200, [JSON], responses.model(name)
+            return 200, [JSON], writers.model(name)
         raise errors.no_such_model(name) if known else errors.no_such_url(method, path)
+
+    def _may_read(self, request: Request, out: Exchange) -> None:
+        """Raises ApiError where the caller may not read the metrics."""
+        if request.method not in ("GET", "HEAD"):
+            raise errors.method_not_allowed(request.method, request.path, "GET, HEAD")
+        if not may_read_metrics(self._config.metrics_token, out.peer, request.headers):
+            raise errors.no_metrics()
+
+    async def _signals(self, request: Request, out: Exchange) -> tuple[int, Headers, bytes]:
+        """What the controller decides by. Of one process only what is needed is worked out: it is read once a second."""
+        self._may_read(request, out)
+        if self.worker is None:
+            families = [*signals.families(self._counted(), self._standing()), *self.metrics.totals()]
+        else:
+            families = await self.worker.families()
+        config = self._config
+        name = config.gateway_name or f"{config.gateway_host}:{config.gateway_port}"
+        said = signals.signals_of(
+            families, at_ms=unix_ms(), gateway=name, region=config.region, workers=config.gateway_workers
+        )
+        return 200, [JSON], msgspec.json.encode(said)
+
+    def _counted(self) -> list[Labelled]:
+        return signals.counters(self.fleet.pools.values(), self.metrics)
+
+    def _standing(self) -> list[Labelled]:
+        watch = self.watch
+        return [
+            ("weir_gateway_policy_version", "The snapshot obeyed.", (), {(): float(watch.version)}),
+            ("weir_gateway_endpoints_version", "The endpoints obeyed.", (), {(): float(watch.endpoints_version)}),
+            ("weir_gateway_overlay_version", "The overlay obeyed; 0 is none.", (), {(): float(watch.overlay_version)}),
+            *signals.gauges(self.fleet.pools.values(), time.monotonic()),
+        ]
+
+    async def _page_of_metrics(self, request: Request, out: Exchange) -> tuple[int, Headers, bytes]:
+        self._may_read(request, out)
+        families = self.metrics.families() if self.worker is None else await self.worker.families()
+        page, content_type = render(families, request.headers.get(b"accept", b""))
+        return 200, [(b"content-type", content_type)], page
 
     def _current(self) -> Serving:
         if self.serving is None:
-            raise errors.unavailable("The gateway has no policy snapshot yet.", 1.0, "gateway")
+            raise errors.unavailable("The gateway has no policy snapshot yet.", 1.0, "gateway", reason="no_policy")
         return self.serving
 
-    def _readiness(self) -> tuple[int, Headers, bytes]:
+    def _readiness(self, with_servers: bool) -> tuple[int, Headers, bytes]:
         """Whether this process should get requests: it has a snapshot and does not drain.
 
         Replicas do not count: while none is up, the gateway still gives cached answers. The body and
-        `weir_gateway_pool_replicas_up` show such pools.
+        `weir_gateway_pool_replicas_up` show such pools. What servers the replicas are is for those who may read the metrics.
         """
-        pools = {
-            name: {"ready": state.replicas_up, "replicas": len(state.replicas)}
-            for name, state in self.fleet.pools.items()
-        }
+        pools = {name: report.pool(state, with_servers) for name, state in self.fleet.pools.items()}
         reason = ""
         if self.draining:
             reason = "draining"
         elif self.serving is None:
             reason = self.watch.error or "no policy snapshot yet"
+        elif not self.tokenizers.warm:
+            reason = "tokenizers are being loaded"
         without = sorted(name for name, pool in pools.items() if not pool["ready"])
         body = {
             "status": "unavailable" if reason else "ready",
             "reason": reason,
             "degraded": f"no replica is up in pool {', '.join(without)}" if without else "",
             "policy_version": self.watch.version,
+            "endpoints_version": self.watch.endpoints_version,
+            "overlay_version": self.watch.overlay_version,
             "policy_error": self.watch.error,
-            "policy_faults": [str(fault) for fault in self.watch.faults],
+            "policy_unknown_fields": list(self.watch.unknown),
+            "policy_faults": [str(fault) for fault in self.faults()],
             "cache": "off" if self.redis is None else "up" if self.redis.up else "down",
             "pools": pools,
         }
+        if self.worker is not None:
+            body |= {"worker": self.worker.number, "workers": self.worker.workers}
         return 503 if reason else 200, [JSON], msgspec.json.encode(body)
 
-    def _swap(self, checked: Checked) -> None:
-        self.serving = serving.build(checked, self.fleet, self.serving)
+    def faults(self) -> list[Fault]:
+        """The parts of the snapshot that are not obeyed, at present."""
+        return [*self.watch.faults, *self.tokenizers.faults()]
 
-    def _gauges(self) -> list[tuple[str, str, tuple[str, ...], dict[tuple[str, ...], float]]]:
-        pools = self.fleet.pools
-        replicas = [(pool, replica) for pool, state in pools.items() for replica in state.replicas]
-        by_replica = ("pool", "replica")
-        connections, held_bytes = self.connections()
-        return [
-            ("weir_gateway_connections", "Open client connections.", (), {(): float(connections)}),
-            (
-                "weir_gateway_buffered_bytes",
-                "Bytes kept for clients: requests being read or answered, and answers not read.",
-                (),
-                {(): float(held_bytes)},
-            ),
-            (
-                "weir_gateway_requests_in_flight",
-                "Completion requests being served.",
-                (),
-                {(): float(self.completions.in_flight)},
-            ),
-            (
-                "weir_gateway_inferences_in_flight",
-                "Inferences under way.",
-                (),
-                {(): float(self.completions.coalescer.in_flight)},
-            ),
-            (
-                "weir_gateway_pool_in_flight",
-                "Requests that hold a place in a pool.",
-                ("pool",),
-                {(name,): float(state.admission.in_flight) for name, state in pools.items()},
-            ),
-            (
-                "weir_gateway_pool_waiting",
-                "Requests that wait for a place in a pool.",
-                ("pool",),
-                {(name,): float(state.admission.waiting) for name, state in pools.items()},
-            ),
-            (
-                "weir_gateway_replica_in_flight",
-                "Requests at a replica.",
-                by_replica,
-                {(pool, replica.name): float(replica.in_flight) for pool, replica in replicas},
-            ),
-            (
-                "weir_gateway_replica_up",
-                "Whether the replica's model is ready.",
-                by_replica,
-                {(pool, replica.name): float(replica.health.state == "up") for pool, replica in replicas},
-            ),
-            (
-                "weir_gateway_pool_replicas_up",
-                "Replicas of the pool whose model is ready.",
-                ("pool",),
-                {(name,): float(state.replicas_up) for name, state in pools.items()},
-            ),
-            (
-                "weir_gateway_cache_up",
-                "Whether Redis answers.",
-                (),
-                {(): float(self.redis is not None and self.redis.up)},
-            ),
-            ("weir_gateway_policy_version", "The snapshot obeyed.", (), {(): float(self.watch.version)}),
-            (
-                "weir_gateway_policy_stale",
-                "Whether a newer snapshot was refused.",
-                (),
-                {(): float(bool(self.watch.error))},
-            ),
-            (
-                "weir_gateway_policy_fault",
-                "1 for each part of the snapshot obeyed that cannot be.",
-                ("kind", "name"),
-                {(fault.kind, fault.name): 1.0 for fault in self.watch.faults},
-            ),
-            ("weir_gateway_spans_waiting", "Traces waiting to be sent.", (), {(): float(self.export.waiting)}),
-        ]
-
-    def _counters(self) -> list[tuple[str, str, float]]:
-        edge, ended = self.edge, "weir_gateway_connections"
-        return [
-            (f"{ended}_refused", "Connections refused because there were too many.", float(edge.refused)),
-            (f"{ended}_evicted", "Waiting connections without a key, ended to make room.", float(edge.evicted)),
-            (f"{ended}_timed_out", "Connections that were idle or sent too slowly.", float(edge.timed_out)),
-            (f"{ended}_unread", "Connections whose client did not read its answers.", float(edge.unread)),
-            (f"{ended}_shed", "Connections cut because all held too much memory.", float(edge.shed)),
-            ("weir_gateway_policy_refused", "Snapshots that could not be obeyed.", float(self.watch.refused)),
-            ("weir_gateway_traces_exported", "Traces taken by the receiver.", float(self.export.exported)),
-            (
-                "weir_gateway_traces_dropped",
-                "Traces lost because the receiver did not take them.",
-                float(self.export.dropped),
-            ),
-        ]
+    def _swap(self, checked: Checked) -> tuple[Fault, ...]:
+        self.serving = serving.build(checked, self.fleet, self.tokenizers, self.serving)
+        return self.serving.faults

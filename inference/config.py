@@ -1,13 +1,14 @@
 """The gateway's settings, each with its unit, default and reason. Environment variables have the prefix `WEIR_`."""
 
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from inference.core.errors import PermanentError
+from inference.wires.redis.url import parse
 
 FLUSH_CACHE_S, FLUSH_SPANS_S = 1.0, 5.0
 """When the process ends, how long the last writes to the cache and the last spans may take."""
@@ -21,18 +22,80 @@ class Config(BaseSettings):
     home: Path = Field(
         default=Path(".weir"), description="Where the snapshot lies unless `snapshot_path` says otherwise."
     )
+    log_format: Literal["console", "json"] = Field(
+        default="console", description="`json` for a log collector, one object per line."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="The least severe level written."
+    )
     gateway_host: str = Field(
         default="127.0.0.1", description="Address to listen on. The default takes connections from this machine only."
     )
     gateway_port: int = Field(
         default=8080, ge=0, le=65535, description="Port to listen on; 0 takes a free one and logs it."
     )
+    gateway_workers: int = Field(
+        default=1,
+        ge=1,
+        le=256,
+        description="Processes that serve the port together. Settings that bound memory and connections are of all together.",
+    )
+    worker_hung_ms: int = Field(
+        default=30_000,
+        ge=5_000,
+        description="A worker of several that gives no sign of life for so long is killed and started again, ms.",
+    )
+    tls_certificate: Path | None = Field(
+        default=None, description="PEM chain for TLS to clients, read again when it changes; empty serves plain HTTP."
+    )
+    tls_key: Path | None = Field(default=None, description="PEM key of that certificate, without a password.")
+    tls_client_ca: Path | None = Field(
+        default=None, description="PEM certificates; clients must have one signed by them. Empty takes any client."
+    )
+    http2: bool = Field(
+        default=True,
+        description="Whether HTTP/2 is spoken to clients that ask for it, by ALPN over TLS or by its preface without.",
+    )
     redis_url: str = Field(
         default="redis://127.0.0.1:6379/0",
-        description="The answer cache: redis://, rediss:// (TLS) or unix://; empty serves without a cache.",
+        description="Holds cached answers, and counts limits over all gateways. redis://, rediss:// (TLS) or unix:// for a "
+        "server, redis+sentinel://SENTINEL:26379,…/MASTER, redis+cluster://NODE:6379,…; empty serves without a cache, and "
+        "each gateway counts limits alone.",
     )
     snapshot_path: Path | None = Field(
-        default=None, description="The policy snapshot file; empty is `snapshot.json` in `home`."
+        default=None,
+        description="The policy snapshot file, or a folder with `snapshot.json`; empty is `snapshot.json` in `home`.",
+    )
+    snapshot_url: str = Field(
+        default="",
+        pattern="^(https?://.+)?$",
+        description="Where `web` serves the snapshot, such as http://weir-web:8000/internal/snapshot; empty reads the file.",
+    )
+    snapshot_token: str = Field(
+        default="", repr=False, description="Bearer token for `snapshot_url`: the WEIR_SNAPSHOT_TOKEN of `web`."
+    )
+    snapshot_cache: Path | None = Field(
+        default=None,
+        description="Where the last good snapshot is kept for a start without any; empty is `snapshot.kept.json` beside the "
+        "snapshot's file, or with `snapshot_url` in `home`.",
+    )
+    region: str = Field(
+        default="",
+        description="Where this gateway's requests come from, for routing rules; x-weir-region wins over it.",
+    )
+    gateway_name: str = Field(default="", description="What /signals calls this gateway; empty is its host and port.")
+    backend_credentials_dir: Path | None = Field(
+        default=None,
+        description="Folder with a file for each secret of model servers, and with their certificates; empty reads secrets "
+        "from WEIR_BACKEND_CREDENTIAL_<NAME> alone.",
+    )
+    backend_link_local: bool = Field(
+        default=False,
+        description="Whether model servers may have link-local addresses, where clouds have their metadata.",
+    )
+    tokenizers_dir: Path | None = Field(
+        default=None,
+        description="Folder with a folder for each tokenizer that models name; empty is `tokenizers` in `home`.",
     )
     snapshot_poll_ms: int = Field(
         default=200,
@@ -88,6 +151,11 @@ class Config(BaseSettings):
         description="Most bytes kept for all connections together, of requests being read or answered and of answers that "
         "are not read; those without a known key may hold a quarter. Past that the largest are cut off.",
     )
+    lease_ms: int = Field(
+        default=10_000,
+        ge=300,
+        description="How long requests in flight at a gateway that was killed still count against their limits, ms.",
+    )
     keepalive_ms: int = Field(
         default=15_000,
         ge=10,
@@ -96,6 +164,11 @@ class Config(BaseSettings):
     probe_interval_ms: int = Field(default=5_000, ge=10, description="How often a healthy replica is probed, ms.")
     probe_timeout_ms: int = Field(
         default=1_000, ge=10, description="How long a probe, or an attempt to connect, may take, ms."
+    )
+    signals_interval_ms: int = Field(
+        default=500,
+        ge=50,
+        description="How often a server's metrics page is read for its load, ms. Writing a page costs a server some ms.",
     )
     lame_duck_ms: int = Field(
         default=5_000,
@@ -114,6 +187,18 @@ class Config(BaseSettings):
         description="When the system kills the process after SIGTERM, ms: Kubernetes' terminationGracePeriodSeconds.",
     )
 
+    @field_validator("redis_url")
+    @classmethod
+    def _is_known(cls, url: str) -> str:
+        if url:
+            parse(url)
+        return url
+
+    @field_validator("snapshot_path", "snapshot_cache", "tls_certificate", "tls_key", "tls_client_ca", mode="before")
+    @classmethod
+    def _empty_is_none(cls, given: object) -> object:
+        return None if given == "" else given  # else it is the current folder
+
     @model_validator(mode="after")
     def _ends_in_time(self) -> Self:
         needed_ms = self.lame_duck_ms + self.drain_timeout_ms + (FLUSH_CACHE_S + FLUSH_SPANS_S) * 1000
@@ -126,9 +211,37 @@ class Config(BaseSettings):
             )
         return self
 
+    @model_validator(mode="after")
+    def _tls_is_whole(self) -> Self:
+        if bool(self.tls_certificate) != bool(self.tls_key) or (self.tls_client_ca and not self.tls_certificate):
+            given = [name for name in ("tls_certificate", "tls_key", "tls_client_ca") if getattr(self, name)]
+            raise ValueError(
+                f"{', '.join(f'WEIR_{name.upper()}={str(getattr(self, name))!r}' for name in given)} alone cannot serve "
+                "TLS: set both WEIR_TLS_CERTIFICATE and WEIR_TLS_KEY, or none of them for plain HTTP"
+            )
+        return self
+
+    def share_of(self, workers: int) -> Self:
+        """The settings of each of several workers: what bounds all together is divided."""
+        return self.model_copy(
+            update={
+                "max_connections": max(1, self.max_connections // workers),
+                "max_buffered_bytes": max(1 << 20, self.max_buffered_bytes // workers),
+            }
+        )
+
+    @property
+    def tokenizers_folder(self) -> Path:
+        return self.tokenizers_dir or self.home / "tokenizers"
+
     @property
     def snapshot_file(self) -> Path:
         return self.snapshot_path or self.home / "snapshot.json"
+
+    @property
+    def snapshot_kept(self) -> Path:
+        folder = self.snapshot_path.parent if self.snapshot_path and not self.snapshot_url else self.home
+        return self.snapshot_cache or folder / "snapshot.kept.json"
 
 
 class ConfigError(PermanentError, ValueError):
@@ -147,5 +260,7 @@ def _sentence(problem: ErrorDetails) -> str:
     if not problem["loc"]:  # settings that do not go together
         return str(problem["ctx"]["error"])
     name = str(problem["loc"][0])
+    if name == "redis_url":  # which may have a password in it
+        return f"WEIR_REDIS_URL is refused: {problem['ctx']['error']}"
     about = Config.model_fields[name].description
     return f"WEIR_{name.upper()}={problem['input']!r} is refused ({problem['msg'].lower()}): {about}"

@@ -1,23 +1,36 @@
 """Real components for every test, started in the same way as the supervisor starts them, and stopped at the end."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest._code.code import ExceptionRepr
 from hypothesis import HealthCheck, settings
 
 from deploy.local.ports import free_port, free_ports
 from deploy.local.process import ROOT, Managed
 from deploy.local.redis import Redis, redis
 from deploy.local.triton import Triton, triton
+from tests.support.cluster.binaries import binaries
+from tests.support.cluster.control_plane import ControlPlane
+from tests.support.cluster.control_plane import control_plane as started_control_plane
+from tests.support.cluster.namespace import Namespace, namespace
+from tests.support.cluster.proxy import Proxy
 from tests.support.scheduling import BySystem, rank_of
+from tests.support.stacks import stacks_of_tasks
 from tests.support.start import Start, starter, starts_processes
 
 # How fast examples are made or run is no part of a test: machines differ.
 settings.register_profile("weir", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("weir")
+
+APART = {
+    "servers": "needs a real model server: make test-servers",
+    "cluster": "needs a Kubernetes control plane: make test-cluster",
+}
+"""Tests that run only where their marker is chosen, and why."""
 
 TIME_SCALE = "0.1"  # the session's models answer ten times as fast as the GPUs they take their timing from
 
@@ -26,11 +39,30 @@ TIME_SCALE = "0.1"  # the session's models answer ten times as fast as the GPUs 
 def pytest_itemcollected(item: pytest.Item) -> None:
     if starts_processes(item):
         item.add_marker("processes")
+    if "cluster" in getattr(item, "fixturenames", ()) or "control_plane" in getattr(item, "fixturenames", ()):
+        item.add_marker("cluster")
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # They take minutes, or a gigabyte, installed or not.
+    for marker, reason in APART.items():
+        if marker not in config.option.markexpr:
+            for item in items:
+                if item.get_closest_marker(marker):
+                    item.add_marker(pytest.mark.skip(reason=reason))
     items.sort(key=lambda item: rank_of(item.nodeid))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    timed_out = call.excinfo is not None and str(call.excinfo.value).startswith("Timeout")
+    if timed_out and isinstance(report.longrepr, ExceptionRepr):
+        report.longrepr.addsection("tasks under way", stacks_of_tasks())
+    return report
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> BySystem:
@@ -86,6 +118,39 @@ def own_triton(start: Start) -> tuple[Triton, Managed]:
     """A Triton that this test may kill, and whose models it may load anew (`deploy.local.triton.load`)."""
     server = triton(_three_ports(), env={"WEIR_MODEL_TIME_SCALE": TIME_SCALE})
     return server, start(server.command)
+
+
+@pytest.fixture(scope="session")
+def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane | None]:
+    """The session's Kubernetes; None where KUBECONFIG names one that goes on. Do not end its parts."""
+    if "KUBECONFIG" in os.environ:
+        yield None
+    else:
+        yield from started_control_plane(tmp_path_factory.mktemp("kubernetes"), binaries(), nodes=2)
+
+
+@pytest.fixture
+def cluster(control_plane: ControlPlane | None) -> Iterator[Namespace]:
+    """A namespace of the session's Kubernetes."""
+    kubeconfig = control_plane.kubeconfig if control_plane else Path(os.environ["KUBECONFIG"])
+    yield from namespace(kubeconfig, control_plane)
+
+
+@pytest.fixture
+def hollow(cluster: Namespace) -> Namespace:
+    """The same, where nodes are hollow and have GPUs, so that pods run whatever their image."""
+    if cluster.plane is None:
+        pytest.skip("needs hollow nodes with GPUs: unset KUBECONFIG")
+    return cluster
+
+
+@pytest.fixture
+def proxy(hollow: Namespace) -> Iterator[Proxy]:
+    """The way to the session's API server, with faults."""
+    assert hollow.plane
+    made = Proxy(hollow.plane)
+    yield made
+    made.close()
 
 
 def _three_ports() -> tuple[int, int, int]:

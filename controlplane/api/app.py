@@ -25,6 +25,7 @@ from controlplane.api.endpoints import (
     stack,
     traces,
 )
+from controlplane.api.endpoints.policies import decisions, files, pauses, revisions
 
 api = DocumentedAPI(
     title="Weir",
@@ -55,3 +56,7 @@ api.add_router("", deliveries.router)
 api.add_router("/planning", forecasts.router)
 api.add_router("/planning", plan.router)
 api.add_router("/planning", plan_jobs.router)
+api.add_router("", files.router)
+api.add_router("", revisions.router)
+api.add_router("", pauses.router)
+api.add_router("", decisions.router)

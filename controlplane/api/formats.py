@@ -28,6 +28,7 @@ _WORDS = r"^[^\x00]*$"
 _TRACE_ID = r"^[0-9a-fA-F]{32}$"
 _LINK = r"^(https?://[^\s\x00-\x1f\x7f-\x9f]+)?$"
 _CURSOR = r"^[A-Za-z0-9_-]+$"
+DECISION_KEY = "^[0-9a-f]{16}$"
 _WALL_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2})?$"
 
 REMEDIES = {
@@ -41,6 +42,7 @@ REMEDIES = {
     _LINK: "Write https://…, or leave it out",
     _CURSOR: "Give the `next_cursor` of the page before, or leave it out",
     _QUARTER: "Write 2027-Q1",
+    DECISION_KEY: "Give the key of a decision, 16 hexadecimal digits, as /api/v1/decisions lists it",
     _WALL_TIME: "Write 2026-11-22T02:00:00, without an offset",
 }
 """What to write instead, by pattern."""
@@ -60,6 +62,7 @@ Words = Annotated[str, Field(pattern=_WORDS)]
 Link = Annotated[str, Field(max_length=500, pattern=_LINK)]
 QuarterName = Annotated[str, Field(pattern=_QUARTER)]
 ScenarioText = Annotated[str, Field(max_length=500, pattern=TEXT.pattern)]
+DecisionKey = Annotated[str, Field(pattern=DECISION_KEY)]
 WallTime = Annotated[str, Field(max_length=19, pattern=_WALL_TIME)]
 
 

@@ -14,6 +14,9 @@ from ninja.errors import AuthenticationError, HttpError
 
 from controlplane.api.document import PROBLEM, InvalidInputError
 from controlplane.api.formats import REMEDIES
+from controlplane.planning.jobs import JobRefusedError
+from controlplane.policy.revisions.read import PolicyTextError
+from controlplane.slo.openslo.core.report import as_json
 from controlplane.telemetry.query.core.errors import BadParameterError, BadQuestionError
 from controlplane.telemetry.store import StoreInputError, StoreUnavailableError
 
@@ -59,6 +62,19 @@ def register(api: NinjaAPI) -> None:
         field, messages = next(iter(said.items()))
         detail = messages[0] if field in ("", "__all__") or messages[0].startswith(field) else f"{field}: {messages[0]}"
         return problem(409, "Refused", detail, field=field.removeprefix("__all__"), errors=said)
+
+    @api.exception_handler(PolicyTextError)
+    def no_policy(request: HttpRequest, error: PolicyTextError) -> HttpResponse:
+        """A text that is no policy: `problems` has the line of each reason."""
+        first = error.problems[0]
+        detail = f"line {first.mark.line}, column {first.mark.column}: {first.message}"
+        return problem(
+            409, "Refused", detail, field=first.path or "text", problems=[as_json(each) for each in error.problems]
+        )
+
+    @api.exception_handler(JobRefusedError)
+    def no_such_job(request: HttpRequest, error: JobRefusedError) -> HttpResponse:
+        return problem(409, "Refused", str(error))
 
     @api.exception_handler(PermissionDenied)
     def forbidden(request: HttpRequest, error: PermissionDenied) -> HttpResponse:

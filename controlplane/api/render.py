@@ -147,4 +147,8 @@ def span(stored: Span) -> dict[str, Any]:
         "span_id": stored.span_id.hex(),
         "parent_id": stored.parent_id.hex(),
         "events": [event._asdict() for event in stored.events],
+        "links": [
+            {"trace_id": link.trace_id.hex(), "span_id": link.span_id.hex(), "attributes": link.attributes}
+            for link in stored.links
+        ],
     }

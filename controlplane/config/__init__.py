@@ -7,7 +7,7 @@ Environment variables carry `WEIR_` before the name. A value outside its bounds 
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, ValidationError, field_validator
+from pydantic import AfterValidator, DirectoryPath, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from controlplane.config import bounds
@@ -80,6 +80,11 @@ class Config(BaseSettings):
     snapshot_path: Path | None = Field(
         None, description="The policy snapshot file; empty is `snapshot.json` in `home`."
     )
+    snapshot_token: str = Field(
+        "",
+        repr=False,
+        description="Bearer token with which gateways read /internal/snapshot of web; empty answers their own machine alone.",
+    )
     retention_days: int = Field(
         30, ge=1, le=bounds.MAX_RETENTION_DAYS, description="How long spans and request rows are kept, days."
     )
@@ -99,6 +104,10 @@ class Config(BaseSettings):
     web_url: OptionalServerUrl = Field(
         "http://127.0.0.1:8000",
         description="The web process that telemetry scrapes where WEIR_METRICS_TOKEN is set; empty scrapes none.",
+    )
+    telemetry_url: OptionalServerUrl = Field(
+        "",
+        description="Where the telemetry process answers, such as http://weir-telemetry:4318; empty is this machine.",
     )
     worker_metrics: OptionalHostPort = Field(
         "",
@@ -120,6 +129,15 @@ class Config(BaseSettings):
         le=15,
         description="How often the controller judges every objective, s. A total outage pages within 75 s.",
     )
+    policy_every_s: float = Field(
+        1.0, gt=0, le=60, description="How often the controller decides about replicas, routes and degradation, s."
+    )
+    decisions_days: int = Field(
+        90,
+        ge=1,
+        le=bounds.MAX_RETENTION_DAYS,
+        description="How long decisions of policies and what became of them are kept, days.",
+    )
     controller_host: str = Field("127.0.0.1", description="Address of the controller's /readyz and /metrics.")
     controller_port: Port = Field(
         8090, description="Port of the controller's /readyz and /metrics; 0 takes a free one."
@@ -131,6 +149,10 @@ class Config(BaseSettings):
         [],
         description="Private networks, addresses and host names that pages may be sent to, separated by commas; "
         "plain http too. All others must be https and public.",
+    )
+    backend_link_local: bool = Field(
+        False,
+        description="Whether model servers may have link-local addresses, where clouds have their metadata.",
     )
     evaluation_stopped_after_s: float = Field(
         60.0,
@@ -209,6 +231,17 @@ class Config(BaseSettings):
         description="How long past forecasts are kept, to hold them against what came, days.",
     )
 
+    kubeconfigs_dir: DirectoryPath | None = Field(
+        None, description="The folder of clusters' kubeconfig files; empty is `kubeconfigs` in `home`."
+    )
+
+    local_cluster_url: OptionalServerUrl = Field(
+        "", description="Where the launcher of `make run` serves the local cluster; it sets this for its parts."
+    )
+    local_cluster_token: OptionalSecret = Field(
+        "", repr=False, description="The bearer token for it, which the launcher sets too: `cluster-token` in `home`."
+    )
+
     @field_validator("allowed_hosts", "outbound_allow", "encryption_keys", "trusted_proxies", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
@@ -224,8 +257,14 @@ class Config(BaseSettings):
         return self.snapshot_path or self.home / "snapshot.json"
 
     @property
-    def telemetry_url(self) -> str:
-        """Where the receiver answers; a receiver bound to every address answers on loopback."""
+    def kubeconfigs_folder(self) -> Path:
+        return self.kubeconfigs_dir or self.home / "kubeconfigs"
+
+    @property
+    def receiver_url(self) -> str:
+        """Where the receiver answers. Without a setting it is on this machine; bound to every address it answers on loopback."""
+        if self.telemetry_url:
+            return self.telemetry_url.rstrip("/")
         host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.otlp_host, self.otlp_host)  # noqa: S104  (not a bind)
         return f"http://{host}:{self.otlp_http_port}"
 

@@ -57,7 +57,7 @@ def redis_url(text: str) -> str:
 
 
 def store_dsn(text: str) -> str:
-    if not is_url(text, "clickhouse", "clickhouses", "clickhouse+https", "http", "https", "chdb"):
+    if not is_url(text, "clickhouse", "clickhouses"):
         raise ValueError("use clickhouse://user:password@host:8123/weir")
     return text
 

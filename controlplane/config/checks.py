@@ -120,6 +120,14 @@ RULES: tuple[Rule, ...] = (
         "Name a file in a folder that Weir may write to and gateways may read.",
     ),
     Rule(
+        "weir.W044",
+        ("snapshot_token",),
+        lambda c: not c.snapshot_token or len(c.snapshot_token) >= SHORTEST_SECRET,
+        f"WEIR_SNAPSHOT_TOKEN has fewer than {SHORTEST_SECRET} characters: it could be guessed.",
+        "Use `openssl rand -base64 32`.",
+        WARNING,
+    ),
+    Rule(
         "weir.W016",
         ("metrics_token",),
         lambda c: not c.metrics_token or len(c.metrics_token) >= SHORTEST_SECRET,

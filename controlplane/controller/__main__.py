@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Sequence
 from datetime import datetime
@@ -16,12 +17,14 @@ def main() -> None:
     from django.conf import settings
 
     from controlplane.controller.http import serve
-    from controlplane.controller.loop import Controller, Fence
+    from controlplane.controller.loop import LEASE, LEASE_LASTS, Controller, Fence
+    from controlplane.fleet.clusters.registry import clusters
     from controlplane.incidents.decide import engine
     from controlplane.incidents.decide.retire import retire
     from controlplane.observability import tracing
+    from controlplane.policy.loop import PolicyLoop
     from controlplane.slo.core.alert import Alert
-    from controlplane.telemetry.store import Store
+    from controlplane.telemetry.store import Store, StoreInputError
 
     def observe(alerts: Sequence[Alert], now: datetime, fence: Fence) -> None:
         engine.observe(alerts, now, fence)
@@ -32,10 +35,17 @@ def main() -> None:
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
-    controller = Controller(Store(config.store_dsn), config, observe)
+    try:
+        store = Store(config.store_dsn)
+    except StoreInputError as error:
+        sys.exit(f"the controller cannot run: {error}")
+    controller = Controller(store, config, observe)
+    policies = PolicyLoop(config, store, clusters(), LEASE, controller.holder, LEASE_LASTS, stopping)
     with serve(config, controller) as port:
         print(f"controller http={port}", flush=True)
+        policies.start()
         controller.run(stopping)
+        policies.join(timeout=5.0)
 
 
 if __name__ == "__main__":

@@ -86,6 +86,10 @@ class Format:
     def count(self, value: int | None) -> str:
         return MISSING if value is None else f"{value:,}".replace(",", self.space)
 
+    def counted(self, value: int, noun: str) -> str:
+        """`1 request`, `1 234 requests`."""
+        return f"{self.count(value)} {noun}" if value == 1 else f"{self.count(value)} {noun}s"
+
     def rate(self, per_s: float | None) -> str:
         """Requests per second, or per minute below one in two seconds."""
         if per_s is None:

@@ -11,6 +11,9 @@ from controlplane.incidents.decide.core.steps import RULES
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify import unnotified
 
+POLICY_PAGES = ("policy", "decisions", "decision", "pauses")
+"""Views that the bar shows as part of “Policies”."""
+
 
 def open_incidents(request: HttpRequest) -> dict[str, Any]:
     """How many pages are open, and which of them were not notified; queried only by templates that show it."""
@@ -25,6 +28,7 @@ def open_incidents(request: HttpRequest) -> dict[str, Any]:
         return unnotified.pages(timezone.now()) if request.user.is_authenticated else []
 
     return {
+        "policy_pages": POLICY_PAGES,
         "open_pages": open_pages,
         "not_notified_pages": not_notified_pages,
         "undo_min": int(UNDO_FOR.total_seconds() // 60),

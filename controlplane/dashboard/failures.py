@@ -18,7 +18,7 @@ def words(failure: Failure) -> str:
 
 
 def failures_context(question: Question, requests: int, errors: int, failures: Sequence[Failure]) -> dict[str, Any]:
-    """`failures`: the most frequent first."""
+    """`failures`: the most frequent first. None of them are known where requests are no longer stored."""
     shown = failures[:MOST_REASONS]
     return {
         "count": errors,
@@ -33,5 +33,5 @@ def failures_context(question: Question, requests: int, errors: int, failures: S
             }
             for failure in shown
         ],
-        "others": max(0, errors - sum(failure.requests for failure in shown)),
+        "others": max(0, errors - sum(failure.requests for failure in shown)) if shown else 0,
     }

@@ -12,10 +12,17 @@ from controlplane.dashboard.views.objectives import objective, objectives
 from controlplane.dashboard.views.objectives_import import objectives_import
 from controlplane.dashboard.views.overview import overview
 from controlplane.dashboard.views.planning import jobs as planning_jobs
+from controlplane.dashboard.views.planning.benchmark import planning_benchmark, planning_job
 from controlplane.dashboard.views.planning.forecasts import forecasts
 from controlplane.dashboard.views.planning.plan import plan
 from controlplane.dashboard.views.planning.what_if import what_if
 from controlplane.dashboard.views.planning.worksheet import planning_worksheet
+from controlplane.dashboard.views.policies.decision import decision, decision_replay
+from controlplane.dashboard.views.policies.decisions import decisions
+from controlplane.dashboard.views.policies.overview import policies
+from controlplane.dashboard.views.policies.pauses import end_pause, pauses
+from controlplane.dashboard.views.policies.policy import policy
+from controlplane.dashboard.views.policies.steps import take_step
 from controlplane.dashboard.views.quick import quick
 from controlplane.dashboard.views.requests import requests
 from controlplane.dashboard.views.signals import signals
@@ -48,7 +55,17 @@ urlpatterns = [
     path("planning/worksheet", planning_worksheet, name="planning-worksheet"),
     path("planning/jobs", planning_jobs.planning_jobs, name="planning-jobs"),
     path("planning/jobs/start", planning_jobs.start_planning_job, name="planning-jobs-start"),
+    path("planning/benchmark", planning_benchmark, name="planning-benchmark"),
+    path("planning/jobs/<int:number>", planning_job, name="planning-job"),
     path("planning/jobs/<int:number>/cancel", planning_jobs.cancel_planning_job, name="planning-job-cancel"),
+    path("policies", policies, name="policies"),
+    path("policies/<str:name>", policy, name="policy"),
+    path("policies/<str:name>/<int:number>/<str:step>", take_step, name="policy-step"),
+    path("pauses", pauses, name="pauses"),
+    path("pauses/<str:what>/<int:number>/end", end_pause, name="pause-end"),
+    path("decisions", decisions, name="decisions"),
+    path("decisions/<str:key>", decision, name="decision"),
+    path("decisions/<str:key>/replay", decision_replay, name="decision-replay"),
     path("deliveries", deliveries, name="deliveries"),
     path("silences", silences.silences, name="silences"),
     path("silences/<int:number>/end", silences.end_silence, name="silence-end"),

@@ -2,11 +2,21 @@
 
 from typing import Any
 
+import yaml
+from django.conf import settings
 from django.contrib import admin, messages
+from django.db.models import OuterRef, QuerySet, Subquery, Value
+from django.db.models.functions import Concat
+from django.forms import BaseInlineFormSet, ModelForm
 from django.http import HttpRequest
+from django.utils.html import format_html
 from unfold.admin import ModelAdmin, TabularInline
 
+from controlplane.fleet import stack
+from controlplane.fleet.core.detected import describe
 from controlplane.fleet.models import (
+    Cluster,
+    Fallback,
     GatewayKey,
     LLMModel,
     Observation,
@@ -19,6 +29,7 @@ from controlplane.fleet.models import (
     Tenant,
     Tier,
     Variant,
+    Workload,
 )
 
 
@@ -28,10 +39,75 @@ class VariantInline(TabularInline):
     show_change_link = True
 
 
+ADDRESSES = {"openai": ["url"], "triton": ["grpc", "http"]}
+"""A replica's addresses by its pool's protocol."""
+
+
+def replica_fields(protocol: str | None) -> list[str]:
+    """What a form of a replica shows; all addresses where the protocol is not chosen yet."""
+    every = [field for fields in ADDRESSES.values() for field in fields]
+    return ["name", *ADDRESSES.get(protocol or "", every), "metrics", "enabled", "managed_by"]
+
+
+class ReplicaForm(ModelForm):  # type: ignore[type-arg]
+    """An address that the form does not show is of another protocol, and goes."""
+
+    def _post_clean(self) -> None:
+        for address in (field for fields in ADDRESSES.values() for field in fields):
+            if address not in self.fields:
+                setattr(self.instance, address, "")
+        super()._post_clean()  # type: ignore[misc]
+
+
+class ReplicaFormSet(BaseInlineFormSet):  # type: ignore[type-arg]
+    """A replica is checked against its pool as the form has it, also before the pool is saved."""
+
+    def _construct_form(self, i: int, **kwargs: Any) -> Any:
+        form = super()._construct_form(i, **kwargs)  # type: ignore[misc]
+        form.instance.pool = self.instance
+        return form
+
+
 class ReplicaInline(TabularInline):
+    """Shows the addresses that a replica of the pool's protocol has; all of them while the pool is new."""
+
     model = Replica
+    form = ReplicaForm
+    formset = ReplicaFormSet
     extra = 0
     readonly_fields = ["managed_by"]
+
+    def get_fields(self, request: HttpRequest, obj: Pool | None = None) -> list[str]:
+        return replica_fields(request.POST.get("protocol") or (obj.protocol if obj else None))
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Replica]:
+        queryset: QuerySet[Replica] = super().get_queryset(request)
+        return queryset.exclude(managed_by=Replica.ManagedBy.CLUSTER)
+
+
+class DiscoveredReplicaInline(TabularInline):
+    """What the pool's cluster runs. It is kept up to date from there, so nobody edits it here."""
+
+    model = Replica
+    extra = 0
+    verbose_name_plural = "discovered replicas"
+    can_delete = False
+    fields = readonly_fields = ["name", "url", "grpc", "metrics", "enabled", "draining"]
+
+    def has_add_permission(self, request: HttpRequest, obj: Pool | None = None) -> bool:
+        return False
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Replica]:
+        queryset: QuerySet[Replica] = super().get_queryset(request)
+        return queryset.filter(managed_by=Replica.ManagedBy.CLUSTER)
+
+
+class FallbackInline(TabularInline):
+    """Pools of any model, which serve this one while none of its own can."""
+
+    model = Fallback
+    extra = 0
+    autocomplete_fields = ["pool"]
 
 
 class GatewayKeyInline(TabularInline):
@@ -49,7 +125,7 @@ class GatewayKeyInline(TabularInline):
 
 @admin.register(Team)
 class TeamAdmin(ModelAdmin):
-    list_display = ["name", "contact"]
+    list_display = ["name", "contact", "requires_approval"]
     search_fields = ["name", "contact"]
 
 
@@ -58,16 +134,32 @@ class RegionAdmin(ModelAdmin):
     search_fields = ["name"]
 
 
+@admin.register(Cluster)
+class ClusterAdmin(ModelAdmin):
+    list_display = ["name", "kind", "namespace", "kubeconfig", "enabled"]
+    list_filter = ["kind", "enabled"]
+    search_fields = ["name", "namespace"]
+    conditional_fields = {"kubeconfig": "kind == 'kubernetes'", "namespace": "kind == 'kubernetes'"}
+
+
 @admin.register(LLMModel)
 class LLMModelAdmin(ModelAdmin):
     list_display = ["name", "team", "enabled", "cache_mode", "cache_ttl_s", "max_prompt_tokens", "max_output_tokens"]
     list_filter = ["enabled", "team"]
     search_fields = ["name", "variants__pools__name"]
     autocomplete_fields = ["team"]
-    inlines = [VariantInline]
+    inlines = [VariantInline, FallbackInline]
     fieldsets = [
         (None, {"fields": ["name", "team", "enabled"]}),
-        ("Limits", {"fields": ["tokenizer", "max_prompt_tokens", "max_output_tokens"]}),
+        ("Limits", {"fields": ["tokenizer", "max_prompt_tokens", "max_output_tokens", "max_context_tokens"]}),
+        (
+            "Text",
+            {
+                "fields": ["template", "tool_parser", "reasoning_parser", "reasoning_field"],
+                "description": "Templates and parsers are for servers that take and answer plain text, as Tritons do.",
+            },
+        ),
+        ("Routing", {"fields": ["hedge_ms"]}),
         ("Cache", {"fields": ["cache_mode", "cache_scope", "cache_ttl_s", "cache_coalesce", "prompt_version"]}),
         ("Price", {"fields": ["usd_per_1k_prompt_tokens", "usd_per_1k_output_tokens"]}),
     ]
@@ -82,25 +174,93 @@ class VariantAdmin(ModelAdmin):
 
 @admin.register(Pool)
 class PoolAdmin(ModelAdmin):
-    list_display = ["name", "variant", "region", "enabled", "weight", "max_concurrency", "max_queue"]
-    list_filter = ["enabled", "region", "variant__model"]
+    list_display = ["name", "variant", "region", "protocol", "enabled", "weight", "max_concurrency", "max_queue"]
+    list_filter = ["enabled", "protocol", "region", "cluster", "variant__model"]
     search_fields = ["name", "variant__name", "variant__model__name"]
-    autocomplete_fields = ["variant", "region"]
-    inlines = [ReplicaInline]
+    autocomplete_fields = ["variant", "region", "cluster"]
+    fieldsets = [
+        (None, {"fields": ["name", "variant", "region", "enabled", "weight"]}),
+        (
+            "Servers",
+            {
+                "fields": [
+                    "protocol", "server", "signature", "mapping", "model_name", "model_version", "credential",
+                    "tls_enabled", "tls_ca", "tls_server_name",
+                ]
+            },
+        ),
+        (
+            "Cluster",
+            {
+                "fields": ["cluster", "workload"],
+                "description": "In a cluster, replicas are discovered, and a scaling policy may set their count.",
+            },
+        ),
+        ("Limits", {"fields": ["max_concurrency", "replica_concurrency", "max_queue", "max_output_default"]}),
+        (
+            "Warm-up of new replicas",
+            {"fields": ["warm_up_requests", "warm_up_prompt", "warm_up_tokens", "warm_up_within_s"]},
+        ),
+    ]  # fmt: skip
+    conditional_fields = {
+        "server": "protocol == 'openai'",
+        "workload": "cluster != ''",
+        "signature": "protocol == 'triton'",
+        "mapping": "protocol == 'triton' && signature == 'mapping'",
+        "model_version": "protocol == 'triton'",
+        "tls_enabled": "protocol == 'triton'",
+    }
+
+    def get_inlines(self, request: HttpRequest, obj: Pool | None) -> list[type[TabularInline]]:
+        """Discovered replicas are those of a pool that runs in a cluster."""
+        return [ReplicaInline, DiscoveredReplicaInline] if obj is not None and obj.cluster_id else [ReplicaInline]
 
 
 @admin.register(Replica)
 class ReplicaAdmin(ModelAdmin):
-    list_display = ["name", "pool", "grpc", "http", "metrics", "enabled", "managed_by"]
-    list_filter = ["enabled", "pool"]
-    search_fields = ["name", "pool__name", "grpc"]
+    form = ReplicaForm
+    list_display = ["name", "pool", "address", "state", "server", "enabled", "managed_by"]
+    list_filter = ["enabled", "pool__protocol", "pool"]
+    search_fields = ["name", "pool__name", "url", "grpc"]
     autocomplete_fields = ["pool"]
-    readonly_fields = ["managed_by"]
+    readonly_fields = ["managed_by", "state", "server"]
+
+    def get_fields(self, request: HttpRequest, obj: Replica | None = None) -> list[str]:
+        chosen = request.POST.get("pool", "")
+        pool = Pool.objects.filter(pk=chosen).first() if chosen.isdecimal() else obj.pool if obj else None
+        return ["pool", *replica_fields(pool.protocol if pool else None), *(["state", "server"] if obj else [])]
+
+    def has_change_permission(self, request: HttpRequest, obj: Replica | None = None) -> bool:
+        discovered = obj is not None and obj.managed_by == Replica.ManagedBy.CLUSTER
+        return not discovered and bool(super().has_change_permission(request, obj))
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Replica]:
+        seen = Observation.objects.filter(component=Concat(OuterRef("pool__name"), Value("/"), OuterRef("name")))
+        queryset: QuerySet[Replica] = super().get_queryset(request)
+        return queryset.select_related("pool").annotate(
+            seen_state=Subquery(seen.values("state")[:1]),
+            seen_error=Subquery(seen.values("error")[:1]),
+            seen_about=Subquery(seen.values("about")[:1]),
+        )
+
+    @admin.display(description="address")
+    def address(self, replica: Any) -> str:
+        return str(replica.url or replica.grpc)
+
+    @admin.display(description="last seen")
+    def state(self, replica: Any) -> str:
+        """The state and what is wrong; the overview says how old that is."""
+        return ": ".join(filter(None, (replica.seen_state, replica.seen_error))) or "not seen yet"
+
+    @admin.display(description="server")
+    def server(self, replica: Any) -> str:
+        """What the gateway has found it to be."""
+        return describe(replica.seen_about or {}) or "–"
 
 
 @admin.register(Tier)
 class TierAdmin(ModelAdmin):
-    list_display = ["name", "priority", "requests_per_minute", "tokens_per_minute"]
+    list_display = ["name", "priority", "weight", "requests_per_minute", "tokens_per_minute", "max_in_flight"]
     search_fields = ["name"]
 
 
@@ -159,3 +319,50 @@ class SnapshotRevisionAdmin(ReadOnlyAdmin):
 class ObservationAdmin(ReadOnlyAdmin):
     list_display = ["component", "kind", "state", "observed_at", "error"]
     list_filter = ["kind", "state"]
+
+
+@admin.register(Workload)
+class WorkloadAdmin(ModelAdmin):
+    """Nothing is applied from here: `manage.py stack` compares and applies, with the rights of who runs it."""
+
+    list_display = ["__str__", "kind", "pool", "place", "image"]
+    list_filter = ["kind"]
+    list_select_related = ["cluster", "pool__cluster"]
+    readonly_fields = ["manifests"]
+    fieldsets = [
+        (None, {"fields": ["kind", "pool", "cluster", "name", "image"]}),
+        ("Size of a replica", {"fields": ["cpu", "memory", "gpus", "gpu_resource", "shared_memory"]}),
+        ("Where it runs", {"fields": ["node_selector", "tolerate_gpu_taint"]}),
+        ("The model's files", {"fields": ["store_claim", "store_path", "model_source"]}),
+        (
+            "Triton",
+            {
+                "fields": [
+                    "backend",
+                    "instances",
+                    "max_batch_size",
+                    "preferred_batch_sizes",
+                    "max_queue_delay_us",
+                    "priority_levels",
+                    "default_priority",
+                    "max_queue_size",
+                    "queue_timeout_us",
+                    "model_parameters",
+                ]
+            },
+        ),
+        ("API tier", {"fields": ["min_replicas", "max_replicas"]}),
+        ("Process", {"fields": ["arguments", "environment", "secret", "start_s", "drain_s"]}),
+        ("As Kubernetes objects", {"fields": ["manifests"]}),
+    ]
+
+    @admin.display(description="as saved")
+    def manifests(self, row: Workload) -> str:
+        """What `manage.py stack render` prints of it."""
+        if row.pk is None:
+            return "It is rendered once it is saved."
+        try:
+            rendered = stack.manifests(row, settings.CONFIG)
+        except ValueError as error:
+            return str(error)
+        return format_html("<pre>{}</pre>", yaml.safe_dump_all(rendered, sort_keys=False))

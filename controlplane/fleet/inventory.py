@@ -1,7 +1,12 @@
 """Reads the fleet and its observations from the database, as the plain values of `core/stack.py`."""
 
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from controlplane.fleet.core.detected import describe
 from controlplane.fleet.core.stack import Observed, PoolEntry, PoolServer, ReplicaEntry
-from controlplane.fleet.models import Observation, Pool
+from controlplane.fleet.metrics_pages import metrics_pages
+from controlplane.fleet.models import Observation, Pool, Replica
 
 
 def pool_entries() -> list[PoolEntry]:
@@ -13,9 +18,7 @@ def pool_entries() -> list[PoolEntry]:
             variant=pool.variant.name,
             region=pool.region.name,
             enabled=pool.enabled,
-            replicas=tuple(
-                ReplicaEntry(replica.name, replica.enabled, bool(replica.http)) for replica in pool.replicas.all()
-            ),
+            replicas=tuple(ReplicaEntry(replica.name, replica.enabled) for replica in pool.replicas.all()),
             owner=pool.variant.model.team.name if pool.variant.model.team else "",
         )
         for pool in Pool.objects.select_related("variant__model__team", "region").prefetch_related("replicas")
@@ -23,11 +26,32 @@ def pool_entries() -> list[PoolEntry]:
 
 
 def pool_servers() -> list[PoolServer]:
-    """Every pool with where its replicas' metrics are, in two queries."""
+    """Every pool with where its replicas' metrics are, in three queries."""
+    pools = list(Pool.objects.prefetch_related("replicas"))
+    pages = metrics_pages(replica for pool in pools for replica in pool.replicas.all())
     return [
-        PoolServer(pool.name, pool.model_name, {replica.name: replica.metrics for replica in pool.replicas.all()})
-        for pool in Pool.objects.prefetch_related("replicas")
+        PoolServer(
+            pool.name,
+            pool.model_name,
+            {replica.name: urlsplit(pages[replica.pk]).netloc for replica in pool.replicas.all()},
+        )
+        for pool in pools
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """What the launcher of one machine has put into the fleet."""
+
+    demo: bool  # the demo models
+    urls: tuple[str, ...]  # of the model servers that it was started in front of
+
+
+def launched() -> Launched:
+    """In one query."""
+    own = Replica.objects.filter(managed_by=Replica.ManagedBy.LAUNCHER).values_list("url", flat=True)
+    urls = set(own)
+    return Launched("" in urls, tuple(sorted(urls - {""})))
 
 
 def observations() -> list[Observed]:
@@ -41,6 +65,7 @@ def observations() -> list[Observed]:
             observation.error,
             observation.up_at,
             observation.down_since,
+            describe(observation.about),
         )
         for observation in Observation.objects.all()
     ]

@@ -1,24 +1,32 @@
-"""Publishes the policy snapshot: a numbered revision in the database, then the file that gateways watch."""
+"""Publishes the policy snapshot: what owners entered as a numbered revision, then the document with endpoints and overlay,
+in the database, where `serve` reads it for gateways elsewhere, and in the file that gateways of this machine watch.
+"""
 
 import fcntl
-from collections.abc import Iterator
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import structlog
 from django.conf import settings
 from django.db import IntegrityError, OperationalError, connections, models, transaction
 from django.db.models.signals import post_delete, post_save
 
-from controlplane.fleet import scrape
-from controlplane.fleet.core.snapshot import content_sha256, render
+from controlplane.fleet import rows, scrape
+from controlplane.fleet.clusters.errors import StaleLeaderError
+from controlplane.fleet.core.snapshot import content_sha256, endpoints_sha256, policy_of, render
 from controlplane.fleet.models import (
+    Fallback,
     GatewayKey,
     LLMModel,
     Pool,
+    PublishedSnapshot,
     Region,
     Replica,
+    RoutingRules,
     SnapshotRevision,
     StageTimeouts,
     Tenant,
@@ -28,13 +36,17 @@ from controlplane.fleet.models import (
 from controlplane.fleet.rows import fleet_values
 from controlplane.observability.tracing import span
 from inference.core import snapshot
+from inference.core.policy.rules import Overlay, RouteRule
+from inference.core.snapshot import Snapshot
 from inference.policy import snapshot_file
 
 log = structlog.get_logger(__name__)
 _TRIES = 5
+_ROW = 1  # the published document has one
 
 SOURCES: tuple[type[models.Model], ...] = (
     LLMModel,
+    Fallback,
     Variant,
     Pool,
     Region,
@@ -43,54 +55,125 @@ SOURCES: tuple[type[models.Model], ...] = (
     Tenant,
     GatewayKey,
     StageTimeouts,
+    RoutingRules,
 )
 """Models whose rows the snapshot is made of."""
 
 
 def publish() -> SnapshotRevision:
-    """Bring revision and file up to date with the fleet, if they are not, and return the revision in force.
+    """Bring revision, document and file up to date with the fleet, if they are not, and return the revision in force.
 
     A lock beside the file keeps two processes of one machine from writing an older document over a newer one.
     """
+    return _publish(lambda _: None)[0]
+
+
+def publish_overlay(overlay: Overlay, generation: int) -> int:
+    """Have gateways obey `overlay` until it expires, and return its version, which grows when anything else of it changes.
+
+    `generation` is that of the leader's lease. Raises StaleLeaderError where a later leader has written.
+    """
+
+    def change(row: PublishedSnapshot) -> None:
+        if generation < row.generation:
+            raise StaleLeaderError(
+                f"The policy snapshot was last written by the leader of generation {row.generation}, and this process has "
+                f"{generation}: another leads. If none does, Weir's database was set back: run `manage.py leader`."
+            )
+        if generation > row.generation:
+            row.generation = generation
+            row.save(update_fields=["generation"])
+        if msgspec.structs.replace(overlay, version=row.overlay_version) != rows.overlay(row.overlay):
+            row.overlay_version += 1
+            numbered = msgspec.structs.replace(overlay, version=row.overlay_version)
+            row.overlay = msgspec.json.encode(numbered, order="deterministic").decode()
+
+    return _publish(change)[1].overlay_version
+
+
+def publish_rules(policy: str, rules: Sequence[RouteRule]) -> None:
+    """Have gateways obey these rules of a routing policy instead of those they had of it; none removes them. They are in
+    force once the current transaction is committed, as a revision.
+    """
+    if rules:
+        text = msgspec.json.encode(rules).decode()
+        RoutingRules.objects.update_or_create(policy=policy, defaults={"rules": text})
+    else:
+        for row in RoutingRules.objects.filter(policy=policy):
+            row.delete()
+
+
+def endpoints_version() -> int:
+    """The version of the endpoints in force."""
+    return PublishedSnapshot.objects.values_list("endpoints_version", flat=True).first() or 0
+
+
+def _publish(change: Callable[[PublishedSnapshot], None]) -> tuple[SnapshotRevision, PublishedSnapshot]:
+    """Publish the fleet as it is, after `change` of what is not of the fleet. Raises what `change` does."""
     path: Path = settings.CONFIG.snapshot_file
     with span("publish the policy snapshot"), _locked(path):
-        revision = _current_revision()
-        if not path.is_file() or path.read_text() != revision.text:
-            snapshot_file.write_text(path, revision.text.encode())
-            log.info("snapshot.written", version=revision.version, path=str(path))
+        revision, published = _in_force(change)
+        if not path.is_file() or path.read_text() != published.text:
+            snapshot_file.write_text(path, published.text.encode())
+            log.info(
+                "snapshot.written",
+                version=revision.version,
+                endpoints=published.endpoints_version,
+                overlay=published.overlay_version,
+                path=str(path),
+            )
         scrape.write(settings.CONFIG)
-        return revision
+        return revision, published
 
 
-def _current_revision() -> SnapshotRevision:
-    """The revision of the fleet as it is now, created where there is none. When another machine creates one at the same
-    moment, the database refuses one of the two, and that one looks again.
+def _in_force(change: Callable[[PublishedSnapshot], None]) -> tuple[SnapshotRevision, PublishedSnapshot]:
+    """The revision and the document of the fleet as it is now, created where there are none. When another machine does so at
+    the same moment, the database refuses one of the two, and that one looks again.
     """
     for tries_left in reversed(range(_TRIES)):
         try:
             with _repeatable_read():
-                return _find_or_make()
+                PublishedSnapshot.objects.get_or_create(pk=_ROW)
+                row = PublishedSnapshot.objects.select_for_update().get(pk=_ROW)
+                change(row)
+                latest = SnapshotRevision.objects.first()
+                document = render(fleet_values(), version=latest.version + 1 if latest else 1)
+                revision = _revision(document, latest)
+                _renew(row, msgspec.structs.replace(document, version=revision.version))
+                return revision, row
         except (IntegrityError, OperationalError):
             if not tries_left:
                 raise
     raise AssertionError
 
 
-def _find_or_make() -> SnapshotRevision:
-    latest = SnapshotRevision.objects.first()
-    document = render(fleet_values(), version=latest.version + 1 if latest else 1)
+def _revision(document: Snapshot, latest: SnapshotRevision | None) -> SnapshotRevision:
     digest = content_sha256(document)
     if latest is not None and latest.content_sha256 == digest:
         return latest
+    text = snapshot.encode(policy_of(document)).decode()
+    return SnapshotRevision.objects.create(version=document.version, content_sha256=digest, text=text)
+
+
+def _renew(row: PublishedSnapshot, document: Snapshot) -> None:
+    """Write the row where the document has changed."""
+    digest = endpoints_sha256(document)
+    if digest != row.endpoints_sha256:
+        row.endpoints_sha256, row.endpoints_version = digest, row.endpoints_version + 1
+    document = msgspec.structs.replace(
+        document, endpoints_version=row.endpoints_version, overlay=rows.overlay(row.overlay)
+    )
     text = snapshot.encode(document)
-    _log_faults(text)
-    return SnapshotRevision.objects.create(version=document.version, content_sha256=digest, text=text.decode())
+    if row.text != text.decode():
+        _log_faults(text)
+        row.text, row.etag = text.decode(), hashlib.sha256(text).hexdigest()
+        row.save()
 
 
 def _log_faults(text: bytes) -> None:
     """Log the parts that gateways will refuse: rows may be written without a form. The rest is published all the same."""
     try:
-        for fault in snapshot.check(text).faults:
+        for fault in snapshot.check(text, settings.CONFIG.backend_link_local).faults:
             log.error("snapshot.part_refused", kind=fault.kind, name=fault.name, reason=fault.reason)
     except snapshot.SnapshotError as error:
         log.error("snapshot.refused", reason=str(error))  # noqa: TRY400  (the reason is all)
@@ -98,7 +181,7 @@ def _log_faults(text: bytes) -> None:
 
 @contextmanager
 def _repeatable_read() -> Iterator[None]:
-    """A transaction in which all queries see the database as it was at one moment. Reading the fleet takes seven queries:
+    """A transaction in which all queries see the database as it was at one moment. Reading the fleet takes nine queries:
     an edit that is committed between two of them would be published by half. SQLite's transactions always do this.
     """
     connection = transaction.get_connection()

@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from controlplane.config import Config
+from controlplane.fleet.metrics_pages import metrics_pages
 from controlplane.fleet.models import Replica
 
 FILE = "scrape-targets.json"
@@ -15,7 +16,7 @@ def targets(config: Config) -> list[dict[str, object]]:
     gateway: dict[str, object] = {"job": "gateway", "url": f"{config.gateway_url}/metrics"}
     if config.metrics_token:
         gateway["bearer_token_env"] = "WEIR_METRICS_TOKEN"  # noqa: S105  (a name)
-    telemetry: dict[str, object] = {"job": "telemetry", "url": f"{config.telemetry_url}/metrics"}
+    telemetry: dict[str, object] = {"job": "telemetry", "url": f"{config.receiver_url}/metrics"}
     if config.otlp_token:
         telemetry["bearer_token_env"] = "WEIR_OTLP_TOKEN"  # noqa: S105  (a name)
     return [gateway, telemetry, *_own(config), *_replicas()]
@@ -37,24 +38,22 @@ def _own(config: Config) -> list[dict[str, object]]:
 
 
 def _replicas() -> list[dict[str, object]]:
-    """One for each address: a server of several pools carries only the labels on which they agree."""
+    """One for each page: a server of several pools carries only the labels on which they agree."""
     labels: dict[str, dict[str, str]] = {}
-    for replica in (
-        Replica.objects.select_related("pool__variant", "pool__region")
-        .exclude(metrics="")
-        .order_by("pool__name", "name")
-    ):
+    replicas = list(Replica.objects.select_related("pool__variant", "pool__region").order_by("pool__name", "name"))
+    pages = metrics_pages(replicas)
+    for replica in replicas:
+        if not (url := pages[replica.pk]):
+            continue
         own_labels = {
             "replica": replica.name,
             "pool": replica.pool.name,
             "variant": replica.pool.variant.name,
             "region": replica.pool.region.name,
         }
-        agreed = labels.setdefault(replica.metrics, own_labels)
-        labels[replica.metrics] = {name: value for name, value in agreed.items() if own_labels[name] == value}
-    return [
-        {"job": "replica", "url": f"http://{address}/metrics", "labels": agreed} for address, agreed in labels.items()
-    ]
+        agreed = labels.setdefault(url, own_labels)
+        labels[url] = {name: value for name, value in agreed.items() if own_labels[name] == value}
+    return [{"job": "replica", "url": url, "labels": agreed} for url, agreed in labels.items()]
 
 
 def write(config: Config) -> None:

@@ -10,16 +10,25 @@ import msgspec
 from django.core.exceptions import ValidationError
 from django.db import models, transaction
 
-from controlplane.fleet.models import LLMModel, Pool, Region, Replica, Variant
+from controlplane.fleet.models import Cluster, LLMModel, Pool, Region, Replica, Variant
 
 Row = TypeVar("Row", bound=models.Model)
 
 
+OF_A_POOL = ("protocol", "server", "signature", "mapping", "credential", "max_concurrency", "replica_concurrency")
+"""What a new pool takes from the file as it is."""
+LAUNCHED = models.Q(managed_by=Replica.ManagedBy.LAUNCHER) | models.Q(
+    managed_by=Replica.ManagedBy.CLUSTER, pool__cluster__kind=Cluster.Kind.LOCAL
+)
+"""Replicas that the launcher starts. None of an earlier run is left."""
+
+
 class SeedReplica(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
-    grpc: str
+    grpc: str = ""
     http: str = ""
     metrics: str = ""
+    url: str = ""
 
 
 class SeedPool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,11 +38,21 @@ class SeedPool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     model_name: str
     model_version: str
     replicas: tuple[SeedReplica, ...]
+    protocol: str = "triton"
+    server: str = "auto"
+    signature: str = "weir"
+    mapping: dict[str, Any] | None = None
+    credential: str = ""
+    max_concurrency: int = 64
+    replica_concurrency: int = 0
+    cluster: str = ""  # the local cluster's name, where the launcher starts and stops replicas at any time
 
 
 class SeedModel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     pools: tuple[SeedPool, ...]
+    tokenizer: str = "tekken"
+    context_tokens: int = 0  # 0 where it is not known
 
 
 class Seed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -58,45 +77,105 @@ def read(path: Path) -> Seed:
 def sow(seed: Seed) -> list[str]:
     """Bring the database up to `seed` and say what was done. Raises SeedError, and then nothing was done."""
     try:
-        return [line for model in seed.models for line in _model(model)]
+        pools = [pool for model in seed.models for pool in model.pools]
+        done = _clusters({pool.cluster for pool in pools if pool.cluster})
+        done += [line for model in seed.models for line in _model(model)]
+        return done + _retire({pool.name for pool in pools})
     except ValidationError as error:
         raise SeedError("; ".join(error.messages)) from error
 
 
+def _clusters(names: set[str]) -> list[str]:
+    """The local cluster is enabled while the launcher runs it."""
+    done = []
+    for name in sorted(names):
+        done += _get_or_make(Cluster, {"kind": Cluster.Kind.LOCAL}, {"name": name})[1]
+    for cluster in Cluster.objects.filter(kind=Cluster.Kind.LOCAL).exclude(enabled=bool(names)):
+        cluster.enabled = bool(names)
+        cluster.save()
+        done.append(f"{'enabled' if names else 'disabled'} cluster {cluster}")
+    return done
+
+
 def _model(seed: SeedModel) -> list[str]:
-    model, done = _get_or_make(LLMModel, {"name": seed.name}, {})
+    model, done = _get_or_make(LLMModel, {"name": seed.name}, _limits(seed))
     for pool in seed.pools:
         variant, made_variant = _get_or_make(Variant, {"name": pool.variant}, {"model": model})
         region, made_region = _get_or_make(Region, {"name": pool.region}, {})
         served, made_pool = _get_or_make(
             Pool,
             {"name": pool.name},
-            {"variant": variant, "region": region, "model_name": pool.model_name, "model_version": pool.model_version},
+            {
+                "variant": variant,
+                "region": region,
+                "model_name": pool.model_name,
+                "model_version": pool.model_version,
+                "cluster": _local_cluster() if pool.cluster else None,
+                **{name: getattr(pool, name) for name in OF_A_POOL},
+            },
         )
+        if pool.cluster and served.cluster is None:  # made by a version that had no clusters
+            served.cluster = _local_cluster()
+            served.save()
+            done.append(f"put pool {served} into cluster {served.cluster}")
+        if not (served.enabled or served.replicas.exists()):  # retired by a run with another fleet
+            served.enabled = True
+            served.save()
+            done.append(f"enabled pool {served}")
         done += made_variant + made_region + made_pool + _replicas(served, pool.replicas)
+    return done
+
+
+def _local_cluster() -> Cluster:
+    return Cluster.objects.get(kind=Cluster.Kind.LOCAL)
+
+
+def _limits(seed: SeedModel) -> dict[str, Any]:
+    """Of a model whose context is known, the prompt and the answer may each be as long as that: the server judges the sum."""
+    limits: dict[str, Any] = {"tokenizer": seed.tokenizer, "max_context_tokens": seed.context_tokens}
+    if seed.context_tokens:
+        limits |= {"max_prompt_tokens": seed.context_tokens, "max_output_tokens": seed.context_tokens}
+    return limits
+
+
+def _retire(pools: set[str]) -> list[str]:
+    """Remove the launcher's replicas of all other pools, which run no longer, and disable pools that have none left."""
+    done = []
+    launched = Replica.objects.filter(LAUNCHED)
+    for pool in Pool.objects.filter(replicas__in=launched).exclude(name__in=pools).distinct():
+        done += _replicas(pool, ())
+        if not pool.replicas.exists():
+            pool.enabled = False
+            pool.save()
+            done.append(f"disabled pool {pool}, because its servers are not started")
     return done
 
 
 def _replicas(pool: Pool, seeds: tuple[SeedReplica, ...]) -> list[str]:
     """The launcher's replicas of `pool` become exactly `seeds`; an owner's own replicas are left alone."""
     done = []
-    launched = {replica.name: replica for replica in pool.replicas.filter(managed_by=Replica.ManagedBy.LAUNCHER)}
+    launched = {replica.name: replica for replica in pool.replicas.filter(LAUNCHED)}
     for name in launched.keys() - {seed.name for seed in seeds}:
         launched.pop(name).delete()
         done.append(f"removed replica {pool.name}/{name}")
     for seed in seeds:
-        addresses = {"grpc": seed.grpc, "http": seed.http, "metrics": seed.metrics}
+        addresses = {
+            "grpc": seed.grpc,
+            "http": seed.http,
+            "metrics": seed.metrics,
+            "url": seed.url,
+            "draining": False,  # what an earlier process of this name did is over
+        }
         replica = launched.get(seed.name)
         if replica is None:
-            done += _get_or_make(
-                Replica, {"pool": pool, "name": seed.name}, addresses | {"managed_by": Replica.ManagedBy.LAUNCHER}
-            )[1]
+            managed_by = Replica.ManagedBy.CLUSTER if pool.cluster else Replica.ManagedBy.LAUNCHER
+            done += _get_or_make(Replica, {"pool": pool, "name": seed.name}, addresses | {"managed_by": managed_by})[1]
         elif any(getattr(replica, field) != address for field, address in addresses.items()):
             for field, address in addresses.items():
                 setattr(replica, field, address)
             replica.clean_fields()  # not clean(): another replica, which is moved next, may still have this address
             replica.save()
-            done.append(f"moved replica {replica} to {seed.grpc}")
+            done.append(f"moved replica {replica} to {seed.grpc or seed.url}")
     return done
 
 

@@ -2,10 +2,15 @@
 
 import re
 
+import msgspec
+from django.conf import settings
 from django.core.exceptions import ValidationError
+from django.core.validators import BaseValidator, MaxValueValidator, MinValueValidator
 
-from inference.core.address import parse_address
-from inference.core.snapshot import TOKENIZERS
+from inference.core.address import parse_address, parse_base_url, parse_url
+from inference.core.policy.parts import WARM_UP_BOUNDS
+from inference.core.snapshot import TOKENIZERS, is_name
+from inference.core.tensor_mapping import TensorMapping, check_mapping
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?")
 
@@ -16,6 +21,40 @@ def validate_name(value: str) -> None:
         raise ValidationError(
             "“%(value)s” is not a name: use lower-case letters, digits, “.”, “-” and “_”, such as “chat-large”.",
             code="name",
+            params={"value": value},
+        )
+
+
+def warm_up_bounds(field: str) -> list[BaseValidator]:
+    """Those of a number of a warm-up, as gateways have them."""
+    least, most = WARM_UP_BOUNDS[field]
+    return [MinValueValidator(least), MaxValueValidator(most)]
+
+
+DNS_LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def is_dns_name(value: str) -> bool:
+    """Whether Kubernetes takes it as an object's name (RFC 1123)."""
+    return len(value) <= 253 and all(DNS_LABEL.fullmatch(label) for label in value.split("."))
+
+
+def validate_dns_label(value: str) -> None:
+    """The name of a namespace."""
+    if not DNS_LABEL.fullmatch(value):
+        raise ValidationError(
+            "“%(value)s” is no namespace: use lower-case letters, digits and “-”, at most 63, such as “weir”.",
+            code="dns_label",
+            params={"value": value},
+        )
+
+
+def validate_dns_name(value: str) -> None:
+    """The name of an object in Kubernetes."""
+    if not is_dns_name(value):
+        raise ValidationError(
+            "“%(value)s” is no name in Kubernetes: use lower-case letters, digits, “-” and “.”, such as “chat-large”.",
+            code="dns_name",
             params={"value": value},
         )
 
@@ -42,11 +81,58 @@ def validate_address(value: str) -> None:
         ) from error
 
 
+def validate_base_url(value: str) -> None:
+    """The base URL of OpenAI's API."""
+    try:
+        parse_base_url(value, settings.CONFIG.backend_link_local)
+    except ValueError as error:
+        raise ValidationError("%(reason)s.", code="url", params={"reason": str(error)}) from error
+
+
+def validate_metrics(value: str) -> None:
+    """Where a server's Prometheus page is: its URL, or `host:port`, whose path is `/metrics`."""
+    try:
+        parse_url(value, settings.CONFIG.backend_link_local) if "//" in value else parse_address(value)
+    except ValueError as error:
+        raise ValidationError("%(reason)s.", code="metrics", params={"reason": str(error)}) from error
+
+
 def validate_tokenizer(value: str) -> None:
-    """A tokenizer that gateways have. They refuse a model with any other."""
-    if value not in TOKENIZERS:
+    """The name of a tokenizer. Which folders a gateway has is not known here: it reports a name that it has not."""
+    if not is_name(value):
         raise ValidationError(
-            "“%(value)s” is not a tokenizer that the gateway carries: write %(known)s.",
+            "“%(value)s” is not the name of a tokenizer: write %(known)s, or the name of a folder of the gateway's tokenizers.",
             code="tokenizer",
-            params={"value": value, "known": " or ".join(f"“{name}”" for name in TOKENIZERS)},
+            params={"value": value, "known": ", ".join(f"“{name}”" for name in TOKENIZERS)},
         )
+
+
+def validate_file_name(value: str) -> None:
+    """The name of a secret or certificate, which the gateway has as a file."""
+    if not is_name(value):
+        raise ValidationError(
+            "“%(value)s” is not a name: use letters, digits, “.”, “-” and “_”, such as “hosted-api”. The secret itself is "
+            "not entered here.",
+            code="file_name",
+            params={"value": value},
+        )
+
+
+def validate_mapping(value: object) -> None:
+    """Names and types of a model's tensors, as the snapshot has them."""
+    try:
+        check_mapping(msgspec.convert(value, TensorMapping))
+    except ValueError as error:  # msgspec's are ValueErrors too
+        raise ValidationError("%(reason)s.", code="mapping", params={"reason": str(error)}) from error
+
+
+def validate_host(value: str) -> None:
+    """A host's name."""
+    try:
+        parse_address(f"{value}:1")
+    except ValueError as error:
+        raise ValidationError(
+            "“%(value)s” is not a host's name: write it without scheme and port, such as “models.example.com”.",
+            code="host",
+            params={"value": value},
+        ) from error

@@ -7,6 +7,9 @@ class IncidentsConfig(AppConfig):
     verbose_name = "Incidents"
 
     def ready(self) -> None:
+        from controlplane.fleet import changes as said
+        from controlplane.incidents.act import changes
         from controlplane.incidents.act.rights import make_group
 
+        said.made.connect(changes.take)
         post_migrate.connect(make_group, sender=self)

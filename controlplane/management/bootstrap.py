@@ -1,9 +1,11 @@
-"""Sets up an installation, and is safe to repeat: user, API token, gateway keys, fleet, first objectives, snapshot.
+"""Sets up an installation, and is safe to repeat: user, API token, gateway keys, fleet, first objectives and policies, snapshot.
 
 Each secret is in one file of WEIR_HOME. A later run keeps it. Where the file is lost a new secret is issued, because only a
 digest of the old one is stored. A secret that an owner has revoked stays revoked.
 """
 
+import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,11 +18,14 @@ from controlplane.fleet import seed
 from controlplane.fleet.models import GatewayKey, StageTimeouts, Tenant, Tier
 from controlplane.fleet.models.traffic import KEY_PREFIX
 from controlplane.fleet.publish import publish
+from controlplane.policy import seed as policies
 from controlplane.slo import seed as objectives
 
 ADMIN = "admin"
 TIERS = {"premium": 1, "standard": 2, "batch": 3}
 """Priority by name."""
+DEMO_RESERVE = {"premium": 15}
+"""Reserved places by tier, percent: one of the four to six places that the demo's pools have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +42,24 @@ TENANTS = (
 )
 
 
-def bootstrap(home: Path, fleet_file: Path | None, demo: bool = False) -> list[str]:
+def bootstrap(
+    home: Path,
+    fleet_file: Path | None,
+    demo: bool = False,
+    policy_texts: Mapping[str, str] | None = None,
+) -> list[str]:
     """Create what is missing, and return a line for each thing done; secrets are named by their file. `demo` adds tenants with keys.
+    `policy_texts` are by file, which come into force where there was no policy of their name yet, and the fleet has what they name.
 
-    Raises seed.SeedError.
+    Raises seed.SeedError, policies.PoliciesError.
     """
     sown = seed.read(fleet_file) if fleet_file else None
     with transaction.atomic():
-        done = [*_admin(home), *_api_token(home), *_tiers(), *(_tenants(home) if demo else [])]
+        done = [*_admin(home), *_api_token(home), *_tiers(demo), *(_tenants(home) if demo else [])]
         if sown:
             done += seed.sow(sown)
         done += objectives.sow()
+        done += policies.sow(policy_texts or {})
     revision = publish()
     return [*done, f"policy snapshot is at version {revision.version}"]
 
@@ -56,7 +68,8 @@ def _secret(path: Path, prefix: str = "") -> tuple[str, bool]:
     """The file's secret and whether it is new."""
     secret = read_secret(path)
     if secret:
-        path.chmod(0o600)
+        if os.access(path, os.W_OK):  # else it is mounted, as Kubernetes does with secrets
+            path.chmod(0o600)
         return secret, False
     secret = new_secret(prefix)
     write_secret(path, secret)
@@ -84,12 +97,15 @@ def _api_token(home: Path) -> list[str]:
     return [f"made an API token, it is in {path}"] if made else []
 
 
-def _tiers() -> list[str]:
+def _tiers(demo: bool) -> list[str]:
     StageTimeouts.objects.get_or_create(pk=StageTimeouts.ONLY)
+    reserve = DEMO_RESERVE if demo else {}
     made = [
         name
         for name, priority in TIERS.items()
-        if Tier.objects.get_or_create(name=name, defaults={"priority": priority})[1]
+        if Tier.objects.get_or_create(
+            name=name, defaults={"priority": priority, "reserved_percent": reserve.get(name, 0)}
+        )[1]
     ]
     return [f"made tier {name}" for name in made]
 

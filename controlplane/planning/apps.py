@@ -8,6 +8,7 @@ class PlanningConfig(AppConfig):
 
     def ready(self) -> None:
         from controlplane.planning import demo, refresh  # noqa: F401  (they register their kinds of job)
+        from controlplane.planning.benchmark import run  # noqa: F401
         from controlplane.planning.rights import make_group
 
         post_migrate.connect(make_group, sender=self)

@@ -13,7 +13,7 @@ from controlplane.planning import jobs
 from controlplane.planning.core.demo_traffic import WEEK_S, Stream, requests
 from controlplane.planning.models import DemoHistory
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.store.maintenance.demo import STRETCH_S
+from controlplane.telemetry.store.maintenance.demo import STEP_S, STRETCH_S
 
 log = structlog.get_logger(__name__)
 
@@ -52,7 +52,7 @@ def demo_history(request: Mapping[str, Any], progress: jobs.Progress) -> dict[st
 
 
 def fill(weeks: int, requests_per_s: float, seed: int, progress: Callable[[int, int], None]) -> DemoHistory:
-    """Write `weeks` of history of the fleet's models and tiers that end where real requests begin, or now.
+    """Write `weeks` of history of the fleet's models and tiers that end where real requests begin, or now, to five minutes.
 
     `requests_per_s` is the mean over all of them. `progress` gets half days that are done, and all. Raises DemoRefusedError and the
     store's errors.
@@ -64,15 +64,17 @@ def fill(weeks: int, requests_per_s: float, seed: int, progress: Callable[[int, 
     DemoHistory.objects.all().delete()
     oldest_ns = store.oldest()
     now_s = int(time.time())
-    to_s = (min(now_s, oldest_ns // 10**9) if oldest_ns is not None else now_s) // STRETCH_S * STRETCH_S
-    from_s = to_s - weeks * WEEK_S
+    to_s = (min(now_s, oldest_ns // 10**9) if oldest_ns is not None else now_s) // STEP_S * STEP_S
+    last_s = to_s // STRETCH_S * STRETCH_S
+    from_s = last_s - weeks * WEEK_S
     row = DemoHistory.objects.create(from_s=from_s, to_s=to_s, requests=0, seed=seed)
-    stretches = list(range(to_s - STRETCH_S, from_s - 1, -STRETCH_S))
+    stretches = list(range(last_s if last_s < to_s else last_s - STRETCH_S, from_s - 1, -STRETCH_S))
     store.begin_demo()
     try:
         for done, start_s in enumerate(stretches):
-            columns = requests(streams, start_s, STRETCH_S, from_s, seed)
-            store.fill_demo(_table(columns), start_s)
+            end_s = min(start_s + STRETCH_S, to_s)
+            columns = requests(streams, start_s, end_s - start_s, from_s, seed)
+            store.fill_demo(_table(columns), start_s, end_s)
             row.requests += len(columns["e2e_ns"])
             progress(done + 1, len(stretches))
     finally:

@@ -1,6 +1,7 @@
 """What a plan is made of: the newest forecasts, the fleet, what was measured, and what people entered."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from controlplane.fleet.models import Pool
 from controlplane.planning import measured
@@ -29,11 +30,14 @@ from forecasting.demand import DemandKey
 UNKNOWN_GPU = "an unknown GPU"
 
 
-def plan_inputs(start_s: int, hours: int, level: float | None = None) -> PlanInputs:
-    """Everything a plan of `hours` from `start_s` (an epoch) rests on. Without `level` that of the settings."""
+def plan_inputs(start_s: int, hours: int, level: float | None = None, reach_s: int | None = None) -> PlanInputs:
+    """Everything a plan of `hours` from `start_s` (an epoch) rests on. Without `level` that of the settings.
+
+    Its forecasts are to reach until `reach_s`, by default the plan's end: those of shorter horizons know more.
+    """
     settings = PlanSettings.current()
     return PlanInputs(
-        demands=tuple(demands(start_s + hours * HOUR_S)),
+        demands=tuple(demands(start_s + hours * HOUR_S if reach_s is None else reach_s)),
         pools=tuple(pools()),
         usd_per_gpu_hour=dict(GpuType.objects.values_list("name", "usd_per_hour")),
         quotas=tuple(
@@ -99,9 +103,11 @@ def pools() -> Iterable[PoolAssumptions]:
 
 
 def capacities(own: PoolCapacity, gpu: str, seen: MeasuredPool | None) -> dict[str, ReplicaCapacity]:
-    """By GPU type. `gpu` is the pool's: of it the ledger counts before a benchmark run, and that before a person's figure."""
+    """By GPU type. `gpu` is the pool's: of it the ledger counts before a benchmark run, and that before a person's figure; how many of
+    them a replica has is said by the pool alone.
+    """
     entries = list(own.entries.all()) if own.pk else []
-    by_source = {(entry.gpu_type.name, entry.source): capacity(entry) for entry in entries}
+    by_source = {(entry.gpu_type.name, entry.source): capacity(entry, own) for entry in entries}
     known = {}
     for name in {gpu, *(entry.gpu_type.name for entry in entries)}:
         chosen = chosen_capacity(
@@ -112,11 +118,11 @@ def capacities(own: PoolCapacity, gpu: str, seen: MeasuredPool | None) -> dict[s
             by_source.get((name, ReplicaCapacityEntry.Source.ENTERED)),
         )
         if chosen is not None:
-            known[name] = chosen
+            known[name] = replace(chosen, gpus_per_replica=own.gpus_per_replica) if name == gpu else chosen
     return known
 
 
-def capacity(entry: ReplicaCapacityEntry) -> ReplicaCapacity:
+def capacity(entry: ReplicaCapacityEntry, own: PoolCapacity) -> ReplicaCapacity:
     mix = TokenMix(entry.input_tokens, entry.output_tokens) if entry.input_tokens and entry.output_tokens else None
     return ReplicaCapacity(
         requests_per_s=entry.requests_per_s,
@@ -124,6 +130,6 @@ def capacity(entry: ReplicaCapacityEntry) -> ReplicaCapacity:
         mix=mix,
         batching_factor=entry.batching_factor,
         slots=entry.slots,
-        gpus_per_replica=entry.gpus_per_replica,
+        gpus_per_replica=entry.gpus_per_replica or own.gpus_per_replica,
         reason=entry.note,
     )

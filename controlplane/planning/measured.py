@@ -3,7 +3,6 @@
 import time
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -62,7 +61,11 @@ def measure(request: Mapping[str, Any], progress: jobs.Progress) -> dict[str, An
             defaults={"hit_rate": demand.hit_rate(each), "measured_at": now},
         )
     MeasuredHitRate.objects.filter(measured_at__lt=now).delete()
-    return {"pools_measured": measured, "demands": len(known), "note": f"{measured} pools have a measured capacity"}
+    return {
+        "pools_measured": measured,
+        "demands": len(known),
+        "note": f"{measured} {'pool has' if measured == 1 else 'pools have'} a measured capacity",
+    }
 
 
 def hit_rates() -> dict[DemandKey, float]:
@@ -86,13 +89,18 @@ def _loads(counted: list[Judge], now_s: int, progress: jobs.Progress) -> dict[st
 
 
 def _starts(now_s: int) -> dict[str, list[float]]:
-    """How long replicas of each pool took from creation to their first good answer, s."""
+    """How long replicas of each pool took from creation to their first good answer, s. Where nothing says when a pool's replicas were
+    created, how long its servers took to load the model, as their own spans say."""
     starts: dict[str, list[float]] = defaultdict(list)
     window = Window((now_s - STARTS_DAYS * DAY_S) * NS_PER_S, now_s * NS_PER_S)
-    for start in answers.store().replica_starts(window):
+    store = answers.store()
+    for start in store.replica_starts(window):
         if start.answered_ns is not None:
             starts[start.pool].append((start.answered_ns - start.created_ns) / NS_PER_S)
-    return starts
+    loads: dict[str, list[float]] = defaultdict(list)
+    for load in store.model_loads(window):
+        loads[load.pool].append(load.duration_ns / NS_PER_S)
+    return loads | starts
 
 
 def _measure(
@@ -104,8 +112,6 @@ def _measure(
     slots = [entry.slots for entry in own.entries.filter(gpu_type=gpu) if entry.slots] if own and gpu else []
     objective, result = strictest(windows, targets, min(slots, default=None))
     capacity = result.capacity
-    if capacity is not None and own is not None:
-        capacity = replace(capacity, gpus_per_replica=own.gpus_per_replica)
     MeasuredPool.objects.update_or_create(
         pool=pool,
         defaults={

@@ -7,9 +7,9 @@ from typing import Any
 
 from django.apps import AppConfig
 from django.contrib.auth.base_user import AbstractBaseUser
-from django.contrib.auth.management import create_permissions
 from django.contrib.auth.models import AnonymousUser
-from django.core.exceptions import PermissionDenied
+
+from controlplane.accounts import groups
 
 PLANNERS = "Capacity planners"
 START_JOB, CANCEL_JOB = "planning.add_planjob", "planning.change_planjob"
@@ -32,22 +32,10 @@ def may(user: AbstractBaseUser | AnonymousUser, right: str) -> bool:
 
 def require(user: AbstractBaseUser | AnonymousUser, right: str) -> None:
     """Raises PermissionDenied, which says what to ask for."""
-    if not may(user, right):
-        raise PermissionDenied(
-            f"{user.get_username()!r} may not {WHAT[right]}: ask an administrator for the group {PLANNERS!r}"
-        )
+    groups.require(user, right, WHAT[right], PLANNERS)
 
 
 def make_group(sender: AppConfig, using: str = "default", **_: Any) -> None:
     """Make the group after the first migration, without members. Administrators need none: they may do everything."""
-    from django.contrib.auth.models import Group, Permission
-
-    group, made = Group.objects.using(using).get_or_create(name=PLANNERS)
-    if not made:
-        return
-    create_permissions(sender, verbosity=0, using=using)  # Django makes them after the same signal, perhaps later
     edited = [f"{action}_{model}" for action in ("add", "change", "delete", "view") for model in EDITED]
-    codenames = [*edited, *(right.partition(".")[2] for right in WHAT)]
-    group.permissions.set(
-        Permission.objects.using(using).filter(content_type__app_label="planning", codename__in=codenames)
-    )
+    groups.make(sender, using, PLANNERS, [*edited, *(right.partition(".")[2] for right in WHAT)])

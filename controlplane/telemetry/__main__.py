@@ -11,9 +11,9 @@ os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # children are started b
 import uvloop
 
 from controlplane.config import ConfigError
-from controlplane.observability import logs
 from controlplane.telemetry.config import IngestConfig, load
 from controlplane.telemetry.process.service import StartError, serve
+from inference.observability import logs
 
 
 async def _run(config: IngestConfig) -> None:

@@ -4,7 +4,7 @@ import os
 
 from pydantic import Field, ValidationError
 
-from controlplane.config import Config, refusal
+from controlplane.config import Config, OptionalUrl, refusal
 
 
 class IngestConfig(Config):
@@ -48,6 +48,11 @@ class IngestConfig(Config):
         gt=0,
         description="A trace is closed when no span of it came for so long, s. Later spans amend its rows.",
     )
+    trace_root_s: float = Field(
+        7.0,
+        gt=0,
+        description="The same while the trace's root is missing, s: other processes' exporters send every 5 s.",
+    )
     trace_open_s: float = Field(
         10.0,
         gt=0,
@@ -82,6 +87,11 @@ class IngestConfig(Config):
     scrape_targets: str = Field(
         "",
         description="Prometheus targets beside the fleet's: a JSON list, or the path of a file with one.",
+    )
+    snapshot_url: OptionalUrl = Field(
+        "",
+        description="Where web serves the policy snapshot, such as http://weir-web:8000/internal/snapshot, and scrape targets beside it; "
+        "empty reads the files that web writes on the same machine.",
     )
     store_port: int = Field(
         0,

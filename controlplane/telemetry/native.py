@@ -135,6 +135,8 @@ def main() -> None:
     except (OSError, subprocess.CalledProcessError) as error:
         lines = str(getattr(error, "stderr", "") or error).strip().splitlines()
         print(f"the ledger will be interpreted, which is slower: {lines[-1] if lines else error}", file=sys.stderr)
+        if sys.argv[1:] == ["--required"]:
+            sys.exit(1)
     from controlplane.telemetry.ingest.otlp.decode import export_request
 
     export_request.prepare()

@@ -12,4 +12,9 @@ SCHEDULE: dict[str, dict[str, Any]] = {
     },
     "plan-jobs": {"task": "controlplane.planning.tasks.run_jobs", "schedule": 2.0, "options": {"expires": 2.0}},
     "forecasts": {"task": "controlplane.planning.tasks.refresh_if_due", "schedule": 30.0, "options": {"expires": 30.0}},
+    "prune-decisions": {
+        "task": "controlplane.policy.tasks.prune_decisions",
+        "schedule": 60.0,
+        "options": {"expires": 60.0},
+    },
 }

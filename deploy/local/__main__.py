@@ -2,11 +2,15 @@
 
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 
+from deploy.local import backend
 from deploy.local import options as options_
+from deploy.local.backend import Server, client_name
+from deploy.local.cluster.api import serving
 from deploy.local.errors import CannotRunError
 from deploy.local.home import hold
 from deploy.local.options import Options
@@ -33,12 +37,16 @@ def _run(options: Options) -> None:
     with hold(options.home, _say):
         _check_ports(options)
         first_time = not (options.home / "admin-password").exists()
+        servers = backend.servers(options.backend_urls, options.backend_api_key)
         try:
-            parts = build(options)
+            local = build(options, servers)
         except FileNotFoundError as error:  # a wheel or an environment that set-up installs
             raise CannotRunError(str(error)) from error
-        _say(f"starting {len(parts)} parts, logs are in {options.home / 'logs'}")
-        Supervisor(parts, options.home / "logs", _say).run(when_ready=lambda: _welcome(options, first_time))
+        _say(f"starting {len(local.parts)} parts, logs are in {options.home / 'logs'}")
+        with serving(local.cluster, local.cluster_port, local.cluster_token):
+            Supervisor(local.parts, options.home / "logs", _say, each_round=local.cluster.keep).run(
+                when_ready=lambda: _welcome(options, servers, first_time)
+            )
         _say("ended: nothing is left running")
 
 
@@ -67,7 +75,7 @@ def _holder(port: int) -> str:
         return ""
 
 
-def _welcome(options: Options, first_time: bool) -> None:
+def _welcome(options: Options, servers: Sequence[Server], first_time: bool) -> None:
     home = _short(options.home)
 
     def secret(name: str) -> str:
@@ -78,14 +86,21 @@ def _welcome(options: Options, first_time: bool) -> None:
         f"""
   dashboard   http://localhost:{options.web_port}/   user admin, password {secret("admin-password")}
   API         http://localhost:{options.web_port}/api/v1/docs   token {secret("api-token")}
-  gateway     http://localhost:{options.gateway_port}/v1   key in {home}/gateway-key
-  OTLP        http://localhost:{options.otlp_http_port} and grpc://localhost:{options.otlp_grpc_port}
+  gateway     {"https" if options.tls_certificate else "http"}://localhost:{options.gateway_port}/v1   key {secret("gateway-key")}
+{_served(servers)}  OTLP        http://localhost:{options.otlp_http_port} and grpc://localhost:{options.otlp_grpc_port}
   data, logs  {home}   Ctrl-C ends everything
 
 weir is ready
 """,
         flush=True,
     )
+
+
+def _served(servers: Sequence[Server]) -> str:
+    """A line for each model server. Weir's own models need none."""
+    lines = (f"{server.url}   {', '.join(client_name(model.name) for model in server.models)}" for server in servers)
+    text = "".join(f"  in front of {line}\n" for line in lines)
+    return f"{text}              no demo models and no generated traffic\n" if servers else ""
 
 
 def _short(path: Path) -> str:

@@ -1,26 +1,44 @@
 """Lists the parts of Weir on one machine: the command of each, what it needs, and its probes."""
 
+import json
 import os
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 
 from controlplane.config.secrets import read_or_make_secret
-from deploy.local import fleet
+from deploy.local import backend, fleet
+from deploy.local.backend import Server
+from deploy.local.cluster.replicas import LocalCluster
 from deploy.local.home import MARK, region_prefix
 from deploy.local.options import Options
 from deploy.local.ports import LOOPBACK, free_ports
 from deploy.local.process import Command, http_ok, http_status
 from deploy.local.redis import redis
 from deploy.local.supervisor import Part
-from deploy.local.triton import triton
+from inference.backends.credentials import variable_of
+
+POLICIES = Path(__file__).with_name("policies")
 
 
-def build(options: Options) -> list[Part]:
-    """Every part. Inner ports are chosen free. Writes `run/fleet.json` and Redis's configuration into the home."""
+@dataclass(frozen=True, slots=True)
+class Local:
+    """Everything that `make run` starts. `cluster` has the replicas of the demo models; its API is served at `cluster_port`."""
+
+    parts: list[Part]
+    cluster: LocalCluster
+    cluster_port: int
+    cluster_token: str
+
+
+def build(options: Options, servers: Sequence[Server]) -> Local:
+    """Every part. Inner ports are chosen free. Writes `run/fleet.json` and Redis's configuration into the home. In front of
+    `servers` there are neither demo models nor traffic.
+    """
     home = options.home
-    redis_port, store_port, controller_port, worker_port, *triton_ports = free_ports(4 + 3 * options.triton_replicas)
+    redis_port, store_port, controller_port, worker_port, cluster_port = free_ports(5)
     mark = {MARK: str(home)}
     otlp = f"http://{LOOPBACK}:{options.otlp_http_port}"
 
@@ -33,18 +51,14 @@ def build(options: Options) -> list[Part]:
         parts.append(Part(_marked(server.command, mark)))
     needs_redis = tuple(part.name for part in parts)
 
-    replicas = [
-        triton(
-            (grpc, http, metrics),
-            name=f"triton-{number}",
-            otlp_endpoint=otlp,
-            region_prefix=f"{region_prefix(home)}{number}_",
-        )
-        for number, (grpc, http, metrics) in enumerate(zip(*[iter(triton_ports)] * 3, strict=True))
-    ]
-    parts += [Part(_marked(replica.command, mark)) for replica in replicas]
+    plans = [] if servers else fleet.pools(options.triton_replicas, otlp, region_prefix(home), mark)
+    cluster = LocalCluster(plans, options.replica_slots, home / "logs")
+    cluster_token = read_or_make_secret(home / "cluster-token")
+    replicas = cluster.parts()
+    parts += replicas
     fleet_file = home / "run" / "fleet.json"
-    fleet.write(fleet_file, replicas)
+    served = backend.fleet(servers, bool(options.backend_api_key)) if servers else fleet.fleet(cluster.state())
+    fleet_file.write_text(json.dumps(served, indent=2))
 
     metrics_token = os.environ.get("WEIR_METRICS_TOKEN") or read_or_make_secret(home / "metrics-token")
     base = {
@@ -54,7 +68,7 @@ def build(options: Options) -> list[Part]:
         "WEIR_METRICS_TOKEN": metrics_token,
         "PYTHONUNBUFFERED": "1",
     }
-    gateway_url = f"http://{LOOPBACK}:{options.gateway_port}"
+    gateway_url = os.environ.get("WEIR_GATEWAY_URL") or options.gateway_url
     store_password = read_or_make_secret(home / "store-password")
     store_dsn = options.store_dsn or f"clickhouse://weir:{store_password}@{LOOPBACK}:{store_port}/weir"
     control = {
@@ -65,6 +79,8 @@ def build(options: Options) -> list[Part]:
         "WEIR_PUBLIC_URL": os.environ.get("WEIR_PUBLIC_URL") or f"http://{LOOPBACK}:{options.web_port}",
         "WEIR_WORKER_METRICS": f"{LOOPBACK}:{worker_port}",
         "WEIR_CONTROLLER_PORT": str(controller_port),
+        "WEIR_LOCAL_CLUSTER_URL": "" if servers else f"http://{LOOPBACK}:{cluster_port}",
+        "WEIR_LOCAL_CLUSTER_TOKEN": cluster_token,
     }
     receiver = {
         **base,
@@ -76,18 +92,22 @@ def build(options: Options) -> list[Part]:
     sender = {**base, "WEIR_OTLP_ENDPOINT": otlp}
     ending = {"WEIR_LAME_DUCK_MS": "0", "WEIR_DRAIN_TIMEOUT_MS": "3000"}  # there is no load balancer here
     gateway = {**sender, **ending, "WEIR_GATEWAY_PORT": str(options.gateway_port)}
+    if options.backend_api_key:
+        gateway[variable_of(backend.CREDENTIAL)] = options.backend_api_key
     watched = {**control, "WEIR_OTLP_ENDPOINT": otlp}  # web and worker send their own spans too
+    measuring = {name: gateway[name] for name in (variable_of(backend.CREDENTIAL),) if name in gateway}  # benchmarks
     traffic = {**sender, "WEIR_GATEWAY_URL": gateway_url, "WEIR_TRAFFIC_RPS": str(options.traffic_rps)}
 
+    prepare = ("-m", "deploy.local.prepare", str(fleet_file), *([str(POLICIES)] if options.demo_policies else []))
     after_set_up = ("prepare", *needs_redis)
     parts += [
-        Part(_python("prepare", control, "-m", "deploy.local.prepare", str(fleet_file)), needs_redis, once=True),
+        Part(_python("prepare", control, *prepare), needs_redis, once=True),
         Part(_python("static", control, *COLLECT), once=True),  # a part of its own, because it takes longest
         Part(_server("telemetry", receiver, options.otlp_http_port, "-m", "controlplane.telemetry"), needs_redis),
         Part(_server("web", watched, options.web_port, *_granian(options.web_port)), ("static", *after_set_up)),
         Part(
             replace(
-                _python("worker", watched, *CELERY),
+                _python("worker", {**watched, **measuring}, *CELERY),
                 ready=worker_waits,
                 answers=partial(http_status, worker_port, "/healthz"),
             ),
@@ -97,12 +117,15 @@ def build(options: Options) -> list[Part]:
             _server("controller", watched, controller_port, "-m", "controlplane.controller"),
             ("telemetry", *after_set_up),
         ),
-        Part(_server("gateway", gateway, options.gateway_port, "-m", "inference"), after_set_up),
+        Part(
+            _server("gateway", gateway, options.gateway_port, "-m", "inference", tls=bool(options.tls_certificate)),
+            after_set_up,
+        ),
     ]
-    if options.traffic_rps:
+    if options.traffic_rps and not servers:
         needs = ("gateway", "telemetry", *(replica.name for replica in replicas))
         parts.append(Part(_python("traffic", traffic, "-m", "deploy.local.traffic"), needs))
-    return parts
+    return Local(parts, cluster, cluster_port, cluster_token)
 
 
 COLLECT = ("manage.py", "collect", "--ignore", "redoc*")  # django-ninja's second page of API docs, which is not served
@@ -126,12 +149,12 @@ def _granian(port: int) -> tuple[str, ...]:
     )
 
 
-def _server(name: str, env: Mapping[str, str], port: int, *arguments: str) -> Command:
+def _server(name: str, env: Mapping[str, str], port: int, *arguments: str, tls: bool = False) -> Command:
     """A part that answers /readyz when it can serve, and /healthz while it runs."""
     return replace(
         _python(name, env, *arguments),
-        ready=partial(http_ok, port, "/readyz"),
-        answers=partial(http_status, port, "/healthz"),
+        ready=partial(http_ok, port, "/readyz", tls=tls),
+        answers=partial(http_status, port, "/healthz", tls=tls),
     )
 
 

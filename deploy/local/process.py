@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -142,14 +143,20 @@ class Managed:
         self.command.clean_up()
 
 
-def http_ok(port: int, path: str, host: str = "127.0.0.1", timeout_s: float = 1.0) -> bool:
+def http_ok(port: int, path: str, host: str = "127.0.0.1", timeout_s: float = 1.0, *, tls: bool = False) -> bool:
     """Whether a GET there is answered with 200."""
-    return http_status(port, path, host, timeout_s) == http.HTTPStatus.OK
+    return http_status(port, path, host, timeout_s, tls=tls) == http.HTTPStatus.OK
 
 
-def http_status(port: int, path: str, host: str = "127.0.0.1", timeout_s: float = 5.0) -> int:
-    """The status of the answer to a GET. Raises OSError when there is none in time."""
-    connection = http.client.HTTPConnection(host, port, timeout=timeout_s)
+def http_status(port: int, path: str, host: str = "127.0.0.1", timeout_s: float = 5.0, *, tls: bool = False) -> int:
+    """The status of the answer to a GET. Raises OSError when there is none in time. A certificate is not checked: what
+    answers is a part on this machine, and nothing is sent to it.
+    """
+    connection = (
+        http.client.HTTPSConnection(host, port, timeout=timeout_s, context=ssl._create_unverified_context())  # noqa: S323
+        if tls
+        else http.client.HTTPConnection(host, port, timeout=timeout_s)
+    )
     try:
         connection.request("GET", path)
         return connection.getresponse().status

@@ -38,7 +38,7 @@ class State(Enum):
     WAITING = auto()  # for its needs, or for its pause to be over
     STARTING = auto()
     READY = auto()
-    ENDING = auto()  # SIGTERM is sent, because it did not become ready
+    ENDING = auto()  # SIGTERM is sent, because it did not become ready, or is removed
 
 
 class _Supervised:
@@ -48,6 +48,8 @@ class _Supervised:
         self.process = Managed(part.command, log.path)
         self.state = State.WAITING
         self.was_ready = False  # ever
+        self.removed = False  # it is not started again
+        self.starts = 0
         self.failures = 0  # in a row
         self.not_before = 0.0
         self.since = time.monotonic()  # of the state
@@ -55,17 +57,36 @@ class _Supervised:
         self.watch: Watch | None = None  # while it is ready, where it can be probed
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a part stands. `restarts` counts its starts after the first."""
+
+    state: State
+    restarts: int
+
+
 class Supervisor:
-    """Runs `parts` until a signal. `say` gets a sentence per event."""
+    """Runs `parts` until a signal. `say` gets a sentence per event. `each_round` is called between looks at the parts, with this
+    supervisor: it may add and remove parts.
+    """
 
     def __init__(
-        self, parts: Sequence[Part], logs: Path, say: Callable[[str], None], patience: Patience | None = None
+        self,
+        parts: Sequence[Part],
+        logs: Path,
+        say: Callable[[str], None],
+        patience: Patience | None = None,
+        each_round: Callable[["Supervisor"], None] | None = None,
     ) -> None:
         logs.mkdir(parents=True, exist_ok=True)
+        self._logs = logs
+        self._each_round = each_round
         self._say = say
         self._patience = patience or Patience()
         self._last_round = time.monotonic()
-        self._parts = {part.name: _Supervised(part, Log(logs / f"{part.name}.log")) for part in parts}
+        self._parts: dict[str, _Supervised] = {}
+        for part in parts:
+            self.add(part)
         self._all_ready = False
         self._stopping = False
 
@@ -76,14 +97,40 @@ class Supervisor:
         try:
             while not self._stopping:
                 self._notice_standstill()
-                for supervised in self._parts.values():
+                for supervised in list(self._parts.values()):
                     self._look_after(supervised)
+                if self._each_round is not None:
+                    self._each_round(self)
                 if not self._all_ready and all(supervised.was_ready for supervised in self._parts.values()):
                     self._all_ready = True
                     when_ready()
                 time.sleep(TICK_S)
         finally:
             self._end_all()
+
+    def add(self, part: Part) -> None:
+        """Start `part` in the next round. One that is added once all were ready ends the run in no case."""
+        self._parts[part.name] = _Supervised(part, Log(self._logs / f"{part.name}.log"))
+
+    def remove(self, name: str) -> None:
+        """Send it SIGTERM, after the grace period SIGKILL, and do not start it again. It is away once `standing` is None."""
+        supervised = self._parts[name]
+        supervised.removed = True
+        if supervised.process.alive:
+            supervised.process.terminate()
+            self._enter(supervised, State.ENDING)
+        else:
+            self._forget(supervised)
+
+    def standing(self, name: str) -> Standing | None:
+        """None where there is no such part."""
+        supervised = self._parts.get(name)
+        return None if supervised is None else Standing(supervised.state, max(supervised.starts - 1, 0))
+
+    def _forget(self, supervised: _Supervised) -> None:
+        supervised.process.kill()  # its children too
+        del self._parts[supervised.part.name]
+        self._say(f"{supervised.part.name} ended, as it is not needed any more")
 
     def _stop(self, *_: object) -> None:
         self._stopping = True
@@ -94,8 +141,9 @@ class Supervisor:
         now = time.monotonic()
         match supervised.state:
             case State.WAITING:
-                if now >= supervised.not_before and all(self._parts[need].was_ready for need in supervised.part.needs):
+                if now >= supervised.not_before and all(map(self._was_ready, supervised.part.needs)):
                     supervised.process.start()
+                    supervised.starts += 1
                     self._enter(supervised, State.STARTING)
             case State.STARTING if supervised.part.once and supervised.process.exit_code == 0:
                 self._ready(supervised, now)
@@ -112,7 +160,10 @@ class Supervisor:
                 supervised.process.terminate()
                 self._enter(supervised, State.ENDING)
             case State.ENDING if not supervised.process.alive or now - supervised.since > GRACE_S:
-                self._ended(supervised, now)
+                if supervised.removed:
+                    self._forget(supervised)
+                else:
+                    self._ended(supervised, now)
             case State.READY if (
                 supervised.watch is not None and supervised.watch.silent_s(now) > self._patience.silent_s
             ):
@@ -123,6 +174,11 @@ class Supervisor:
                 self._ended(supervised, now)
             case _:
                 pass
+
+    def _was_ready(self, name: str) -> bool:
+        """Also of a part that was removed: what needs it waits no longer."""
+        supervised = self._parts.get(name)
+        return supervised is None or supervised.was_ready
 
     def _enter(self, supervised: _Supervised, state: State) -> None:
         supervised.state = state
@@ -155,7 +211,8 @@ class Supervisor:
         supervised.process.kill()  # its children too, which may hold its port or its memory
         how = _how(supervised.process.exit_code)
         supervised.failures += 1
-        if not supervised.was_ready and (supervised.part.once or supervised.failures >= ATTEMPTS):
+        given_up = supervised.part.once or supervised.failures >= ATTEMPTS
+        if given_up and not supervised.was_ready and not self._all_ready:
             raise CannotRunError(
                 f"{supervised.part.name} {how} instead of starting; the end of {supervised.log.path}:\n{supervised.process.log_tail()}"
             )
@@ -166,7 +223,11 @@ class Supervisor:
 
     def _end_all(self) -> None:
         """In the opposite order: first the parts that no other needs. After the grace period the rest of a group is killed."""
-        for group in reversed(_groups({name: supervised.part.needs for name, supervised in self._parts.items()})):
+        needs = {
+            name: [need for need in supervised.part.needs if need in self._parts]
+            for name, supervised in self._parts.items()
+        }
+        for group in reversed(_groups(needs)):
             processes = [self._parts[name].process for name in group]
             deadline = time.monotonic() + GRACE_S
             for process in processes:

@@ -41,13 +41,15 @@ def triton(
     models: Sequence[str] = MODELS,
     otlp_endpoint: str = "",
     repository: Path = MODEL_REPOSITORY,
+    config: str = "",
     region_prefix: str = "",
     env: Mapping[str, str] | None = None,
 ) -> Triton:
     """A Triton on loopback, at the ports (gRPC, HTTP, metrics), with `models` loaded.
 
     `otlp_endpoint` such as http://127.0.0.1:4318 receives its traces, each request's; empty traces nothing. `env` reaches the models
-    (`docs/models.md`). Names of its shared memory regions begin with `region_prefix`, else with one made of its port.
+    (`docs/models.md`). `config` takes configs/NAME.pbtxt of each model for its config.pbtxt. Names of its
+    shared memory regions begin with `region_prefix`, else with one made of its port.
     Raises FileNotFoundError where its environment is missing.
     """
     grpc, http, metrics = ports
@@ -69,6 +71,8 @@ def triton(
         "--disable-auto-complete-config",
         "--exit-timeout-secs=5",
     ]
+    if config:
+        argv.append(f"--model-config-name={config}")
     if otlp_endpoint:
         argv += [
             "--trace-config=mode=opentelemetry",

@@ -38,6 +38,14 @@ def replicas_for(load_rps: F64, capacity: ReplicaCapacity) -> tuple[I64, I64]:
     return np.maximum(linear, needed), linear
 
 
+def replicas_of(load_rps: float, capacity: ReplicaCapacity) -> int:
+    """Replicas for a single load, as `replicas_for` has it."""
+    count = math.ceil(load_rps / capacity.requests_per_s - SLACK)
+    while carried_rps(count, capacity) < load_rps * (1 - SLACK):
+        count += 1
+    return max(0, count)
+
+
 def carried_by(replicas: I64, capacity: ReplicaCapacity) -> F64:
     """`carried_rps` of each count."""
     counts, at = np.unique(replicas, return_inverse=True)

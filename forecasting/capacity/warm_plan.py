@@ -6,10 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from forecasting.capacity.assumptions import PlanInputs, PoolAssumptions
+from forecasting.capacity.carried import replicas_for
 from forecasting.capacity.demand_on_pools import Grid, grid_of, loads_of, shares, wanted_of
 from forecasting.capacity.plan import I64
-from forecasting.capacity.replicas import ahead, capacity_of, horizon_s, need_of
+from forecasting.capacity.replicas import PoolNeed, ahead, capacity_of, horizon_s, need_of
 from forecasting.capacity.scenario import AS_FORECAST
+
+KEPT_FOR = 1.1
+"""A replica is kept while so many times the demand would need it, because forecasts that are renewed differ by a few percent. It is the
+tolerance of Kubernetes' Horizontal Pod Autoscaler.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +31,8 @@ class WarmChange:
 class WarmPlan:
     """A pool's replicas in steps of `step_s` from `start_s`: `warm` must be ready, and `started` must have been created.
 
-    `started[i]` is the most of `warm` from step i until `horizon_s` later: P90 of the cold start + margin.
+    `started[i]` is the most of `warm` from step i until `horizon_s` later: P90 of the cold start + margin. `kept` is what KEPT_FOR times
+    the demand needs: removing any of these is not worth it.
     """
 
     pool: str
@@ -34,6 +41,7 @@ class WarmPlan:
     horizon_s: int
     warm: I64
     started: I64
+    kept: I64
     reason: str
 
     def changes(self) -> Iterator[WarmChange]:
@@ -55,11 +63,13 @@ def warm_plans(inputs: PlanInputs) -> tuple[WarmPlan, ...]:
     grid = grid_of(inputs)
     loads = loads_of(wanted_of(inputs, inputs.level, grid), AS_FORECAST, grid)
     parts = [shares(inputs.pools, load.model, load.region) for load in loads]
-    return tuple(_warm_plan(pool, inputs, grid, need_of(pool, loads, parts, grid).warm) for pool in inputs.pools)
+    return tuple(_warm_plan(pool, inputs, grid, need_of(pool, loads, parts, grid)) for pool in inputs.pools)
 
 
-def _warm_plan(pool: PoolAssumptions, inputs: PlanInputs, grid: Grid, needed: I64) -> WarmPlan:
-    warm: I64 = np.maximum(np.where(needed > 0, needed + pool.spare_replicas, 0), pool.warm_floor)
+def _warm_plan(pool: PoolAssumptions, inputs: PlanInputs, grid: Grid, need: PoolNeed) -> WarmPlan:
+    capacity = capacity_of(pool)
+    warm = _with_spare(need.warm, pool)
+    kept = warm if capacity is None else _with_spare(replicas_for(KEPT_FOR * need.units, capacity)[0], pool)
     lead_s = horizon_s(pool, inputs.margin_s)
     cold = pool.cold_start
     measured = f"as {cold.source}" if cold.source != "ledger" else f"as measured over {cold.starts} starts"
@@ -67,8 +77,14 @@ def _warm_plan(pool: PoolAssumptions, inputs: PlanInputs, grid: Grid, needed: I6
         f"A cold start takes {cold.p90_s:.0f} s at P90, {measured}. With a margin of {inputs.margin_s} s, "
         f"replicas are created {lead_s} s ahead."
     )
-    if capacity_of(pool) is None:
+    if capacity is None:
         reason = (
             f"What a replica of {pool.variant} carries on {pool.gpu} is not known: the warm floor is kept. {reason}"
         )
-    return WarmPlan(pool.pool, grid.start_s, grid.step_s, lead_s, warm, ahead(warm, -(-lead_s // grid.step_s)), reason)
+    started = ahead(warm, -(-lead_s // grid.step_s))
+    return WarmPlan(pool.pool, grid.start_s, grid.step_s, lead_s, warm, started, kept, reason)
+
+
+def _with_spare(needed: I64, pool: PoolAssumptions) -> I64:
+    with_spare: I64 = np.maximum(np.where(needed > 0, needed + pool.spare_replicas, 0), pool.warm_floor)
+    return with_spare

@@ -3,7 +3,7 @@
 A replica alternates passes, as the local models' engine does (deploy/local/models/engine.py) and vLLM does without chunked prefill:
 where prompts wait and there is room they are read together, else every running sequence gets its next token. Between two
 changes of the batch all steps take equally long, so a run of steps is a single event, and the result is that of going step by step.
-A request goes to the ready replica with the fewest in flight, ties in rotation, as the gateway chooses (inference/core/routing.py).
+A request goes to the ready replica with the fewest in flight, ties in rotation, as the gateway chooses (inference/core/routing/).
 """
 
 import numpy as np

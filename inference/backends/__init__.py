@@ -1,1 +1,3 @@
-"""The model servers: `fleet` keeps the pools and replicas, and each kind of server has a file of its own."""
+"""The model servers: `port` is what the gateway wants of them, each kind has a folder of its own, and `fleet` keeps the pools
+and replicas.
+"""

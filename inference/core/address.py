@@ -1,6 +1,9 @@
-"""Reads addresses, for the policy snapshot, the gateway's channels and the admin alike."""
+"""Reads addresses and URLs, for the policy snapshot, the gateway's channels and the admin alike."""
 
+import ipaddress
 import re
+from typing import NamedTuple
+from urllib.parse import urlsplit
 
 _HOST = re.compile(r"\[[0-9a-fA-F:.]+\]|[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 _MOST_PORT = 65_535
@@ -17,3 +20,79 @@ def parse_address(text: str) -> tuple[str, int]:
     if not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) <= _MOST_PORT):
         raise ValueError(f"{text!r} has no port from 1 to 65535: write host:port, such as 10.0.0.7:8001")
     return host.strip("[]"), int(port)
+
+
+class Url(NamedTuple):
+    scheme: str  # "http" or "https"
+    host: str
+    port: int
+    path: str  # without a slash at its end
+
+
+def parse_url(text: str, link_local: bool = False) -> Url:
+    """The parts of an http or https URL without user, query or fragment. Clouds give secrets to whoever asks at link-local
+    addresses, so these are refused unless `link_local`. Raises ValueError with the value and the remedy.
+    """
+    try:
+        parts = urlsplit(text)
+        host, port, has_user = (
+            parts.hostname or "",
+            parts.port,
+            parts.username is not None or parts.password is not None,
+        )
+    except ValueError as error:
+        raise ValueError(f"{text!r} is not a URL ({error}): write one such as http://10.0.0.7:8000/v1") from None
+    if has_user:
+        raise ValueError(f"the URL of host {host!r} carries a user or password: leave it out, and name a credential")
+    if parts.scheme not in ("http", "https"):
+        raise ValueError(
+            f"{text!r} does not begin with http:// or https://: write a URL such as http://10.0.0.7:8000/v1"
+        )
+    if parts.query or parts.fragment or any(character <= " " or character == "\x7f" for character in text):
+        raise ValueError(f"{text!r} has a query, a fragment or white space: leave it out")
+    port = (443 if parts.scheme == "https" else 80) if port is None else port
+    host, port = parse_address(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
+    last_label = host.rstrip(".").rpartition(".")[2].lower()
+    if (last_label.isdigit() or last_label.startswith("0x")) and not is_ip(host):
+        raise ValueError(
+            f"{host!r} is a short form of an address: write its four numbers, such as http://10.0.0.7:8000/v1"
+        )
+    if not link_local and is_link_local(host):
+        raise ValueError(
+            f"{host!r} is a link-local address, where clouds have their metadata: write the server's own address, or allow "
+            "these with WEIR_BACKEND_LINK_LOCAL=true"
+        )
+    return Url(parts.scheme, host, port, parts.path.rstrip("/"))
+
+
+_METADATA = frozenset(("metadata.google.internal", "metadata.goog", "instance-data.ec2.internal"))
+_METADATA_ADDRESSES = frozenset(map(ipaddress.ip_address, ("fd00:ec2::254", "100.100.100.200", "168.63.129.16")))
+
+
+def is_ip(host: str) -> bool:
+    """Whether it is an IPv4 or IPv6 address, without brackets, and no name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def is_link_local(host: str) -> bool:
+    """Whether a cloud's metadata is there: a link-local address, or one of those that AWS, Alibaba and Azure have beside these, or
+    a name of theirs. Other names are not resolved.
+    """
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host.lower().rstrip(".") in _METADATA
+    address = getattr(address, "ipv4_mapped", None) or address
+    return address.is_link_local or address in _METADATA_ADDRESSES
+
+
+def parse_base_url(text: str, link_local: bool = False) -> Url:
+    """The parts of the base URL of OpenAI's API. Raises ValueError with the value and the remedy."""
+    url = parse_url(text, link_local)
+    if not url.path:
+        raise ValueError(f"{text!r} has no path: write the base of the API, such as {text.rstrip('/')}/v1")
+    return url

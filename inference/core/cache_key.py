@@ -1,6 +1,6 @@
 """Makes the key under which an answer is cached.
 
-Everything that decides the answer is hashed, each part with its length, so that two different lists of parts never
+Everything that decides the answer is hashed, all parts with their lengths before them, so that two different lists of parts never
 give the same bytes. The tenant is hashed too, unless the model's rule shares answers: by the speed of a shared hit a
 tenant can learn what others have sent.
 """
@@ -8,16 +8,17 @@ tenant can learn what others have sent.
 import struct
 from hashlib import blake2b
 
-from inference.core.normalise import Question
+from inference.core import question as questions
+from inference.core.question import Question
 from inference.core.snapshot import Model, Pool
 
-_FORMAT = b"weir-answer-1"  # bump when the meaning of a part, or the value's layout, changes
-_numbers = struct.Struct(">qdq")
+_FORMAT = b"weir-answer-2"  # bump when the meaning of a part, or the value's layout, changes
+_limit, _lengths = struct.Struct(">q"), struct.Struct(">9q")
 
 
 def cache_key(question: Question, model: Model, pool: Pool, tenant: str) -> bytes:
     """32 bytes. `pool` stands for the variant that would answer. Its region and replicas cannot change the answer and are
-    not hashed.
+    not hashed. The model's limit on output counts where the question has none.
     """
     parts = (
         _FORMAT,
@@ -27,20 +28,16 @@ def cache_key(question: Question, model: Model, pool: Pool, tenant: str) -> byte
         pool.variant.encode(),
         pool.model_name.encode(),
         pool.model_version.encode(),
-        question.operation.encode(),
-        _numbers.pack(question.max_tokens, question.temperature, question.seed),
-        question.prompt.encode("utf-8", "surrogatepass"),
+        _limit.pack(model.max_output_tokens if question.max_tokens is None else 0),
+        questions.encode(question),
     )
-    digest = blake2b(digest_size=32)
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "big"))
-        digest.update(part)
-    return digest.digest()
+    lengths = _lengths.pack(*map(len, parts))
+    return blake2b(b"".join((lengths, *parts)), digest_size=32).digest()
 
 
 def draw(question: Question) -> float:
     """A number in [0, 1) that is the same for equal questions, so that they take the same route and share its cached
     answers.
     """
-    digest = blake2b(question.prompt.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    digest = blake2b(questions.encode(question), digest_size=8).digest()
     return int.from_bytes(digest, "big") / (1 << 64)

@@ -5,8 +5,12 @@ A gateway writes the same few spans again and again, so the parts that repeat ar
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
+from typing import NamedTuple
+
+from inference.core.protobuf import field as _field
+from inference.core.protobuf import varint
 
 Scalar = str | int | float | bool
 Value = Scalar | tuple[str, ...]
@@ -16,22 +20,6 @@ ERROR = 2
 
 _double = struct.Struct("<d")
 _fixed64 = struct.Struct("<Q")
-
-
-def varint(value: int) -> bytes:
-    if value < 0x80:
-        return bytes((value,))
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _field(tag: int, payload: bytes) -> bytes:
-    """A length-delimited field; `tag` is the field's number and wire type 2."""
-    return bytes((tag,)) + varint(len(payload)) + payload
 
 
 def _any_value(value: Value) -> bytes:
@@ -61,6 +49,23 @@ def attribute(key: str, value: Value) -> bytes:
     return _field(0x4A, key_value(key, value))
 
 
+def integers(key: str) -> Callable[[int], bytes]:
+    """What encodes span attributes with this key and integers from 0 up."""
+    heads = [attribute(key, 1 << 7 * size)[: -size - 1] for size in range(10)]
+
+    def encode(value: int) -> bytes:
+        raw = varint(value)
+        return heads[len(raw) - 1] + raw
+
+    return encode
+
+
+def doubles(key: str) -> Callable[[float], bytes]:
+    """What encodes span attributes with this key and floats."""
+    head = attribute(key, 0.0)[:-8]
+    return lambda value: head + _double.pack(value)
+
+
 def event(time_ns: int, name: str) -> bytes:
     return _field(0x5A, b"\x09" + _fixed64.pack(time_ns) + _field(0x12, name.encode()))
 
@@ -70,6 +75,7 @@ def link(trace_id: bytes, span_id: bytes) -> bytes:
 
 
 _ids = struct.Struct("2s16s2s8s2s8s")
+_IDS_BYTES = 38
 _times = struct.Struct("<BQBQ")
 
 
@@ -101,6 +107,31 @@ def span(
     if error is not None:
         body += _field(0x7A, _field(0x12, error.encode("utf-8", "replace")) + bytes((0x18, ERROR)))
     return _field(0x12, body)
+
+
+class Shape(NamedTuple):
+    """What spans with the same name, kind and attributes have in common: the bytes before their ids, between these and their
+    times, and after them.
+    """
+
+    head: bytes
+    name: bytes
+    rest: bytes
+
+
+@lru_cache(maxsize=4096)
+def shape(name: str, kind: int, rest: bytes) -> Shape:
+    """Of spans that have a parent, and no error."""
+    name_and_kind = _name_and_kind(name, kind)
+    size = _IDS_BYTES + len(name_and_kind) + _times.size + len(rest)
+    return Shape(b"\x12" + varint(size) + b"\x0a\x10", name_and_kind, rest)
+
+
+def shaped(of: Shape, trace_id: bytes, span_id: bytes, parent_id: bytes, start_ns: int, end_ns: int) -> bytes:
+    """As `span` encodes it."""
+    head, name, rest = of
+    times = _times.pack(0x39, start_ns, 0x41, end_ns)
+    return b"".join((head, trace_id, b"\x12\x08", span_id, b"\x22\x08", parent_id, name, times, rest))
 
 
 def request(spans: Iterable[bytes], scope: str, resource: Sequence[tuple[str, Value]]) -> bytes:

@@ -1,29 +1,107 @@
-"""Limits per minute, as leaky buckets (the generic cell rate algorithm). A bucket is one number."""
+"""Limits of a tenant or of a key: requests and tokens in any minute, and requests in flight.
+
+A minute is a sliding one, counted in slots of half a second. What was taken counts until its slot is wholly older than a
+minute, so no minute ever has more than the limit; a steady client gets at least 120/121 of it. `inference/request/
+limit_script.py` counts the same way in Redis.
+"""
+
+from collections import deque
+from typing import Literal, NamedTuple
+from urllib.parse import quote
+
+from inference.core.snapshot import Key, Tier
+
+SLOT_MS = 500
+SLOTS = 120
+"""Slots in a minute. With the present one, 121 count."""
+
+Kind = Literal["requests", "tokens", "in_flight"]
+SHED_REASONS: dict[Kind, str] = {
+    "requests": "requests_per_minute",
+    "tokens": "tokens_per_minute",
+    "in_flight": "max_in_flight",
+}
 
 
-class Bucket:
-    """At most `limit` units a minute, all of which may come at once. Times are seconds on any monotonic clock."""
+class Limit(NamedTuple):
+    """`most` units, counted under `key`: all processes that share a Redis share what is counted there."""
 
-    __slots__ = ("_empty_at_s", "limit")
+    kind: Kind
+    scope: Literal["tenant", "key"]
+    key: bytes
+    most: int
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self._empty_at_s = 0.0  # when everything taken will have leaked out
 
-    def wait_s(self, now_s: float) -> float:
-        """How long until one unit is free; 0 when one is."""
-        return max(0.0, self._empty_at_s + 60.0 / self.limit - 60.0 - now_s)
+def limits_of(tenant: str, tier: Tier, key: Key | None = None) -> tuple[Limit, ...]:
+    """The limits of a tenant, and of its key where that has some. All of a tenant have the same hash tag, so that a Redis
+    Cluster keeps them on the same node.
+    """
+    prefix = f"weir:limit:{{{quote(tenant)}}}:"
+    limits = [
+        Limit("requests", "tenant", _key(prefix, "requests"), tier.requests_per_minute),
+        Limit("tokens", "tenant", _key(prefix, "tokens"), tier.tokens_per_minute),
+        Limit("in_flight", "tenant", _key(prefix, "in_flight"), tier.max_in_flight),
+    ]
+    if key is not None:
+        prefix += f"key:{key.sha256[:16]}:"
+        limits += [
+            Limit("requests", "key", _key(prefix, "requests"), key.requests_per_minute),
+            Limit("tokens", "key", _key(prefix, "tokens"), key.tokens_per_minute),
+            Limit("in_flight", "key", _key(prefix, "in_flight"), key.max_in_flight),
+        ]
+    return tuple(limit for limit in limits if limit.most > 0)
 
-    def take(self, units: int, now_s: float) -> None:
-        """Take `units`, even if that overdraws: the cost of a request is sometimes known only afterwards."""
-        self._empty_at_s = max(self._empty_at_s, now_s) + units * 60.0 / self.limit
 
-    def remaining(self, now_s: float) -> int:
-        return max(0, min(self.limit, int(self.limit - self.reset_s(now_s) * self.limit / 60.0 + 1e-6)))
+def _key(prefix: str, kind: Kind) -> bytes:
+    return (prefix + kind).encode()
 
-    def reset_s(self, now_s: float) -> float:
-        """How long until the bucket is empty."""
-        return max(0.0, self._empty_at_s - now_s)
+
+class Window:
+    """Units taken in the last minute. Times are ms on any clock that does not go back."""
+
+    __slots__ = ("_slots", "_used")
+
+    def __init__(self) -> None:
+        self._slots: deque[list[int]] = deque()  # [slot, units], the oldest first
+        self._used = 0
+
+    def used(self, now_ms: int) -> int:
+        oldest = now_ms // SLOT_MS - SLOTS
+        while self._slots and self._slots[0][0] < oldest:
+            self._used -= self._slots.popleft()[1]
+        return self._used
+
+    def wait_ms(self, most: int, now_ms: int) -> int:
+        """How long until less than `most` are used, if nothing more is taken; 0 when that is so now."""
+        excess = self.used(now_ms) - most + 1
+        if excess <= 0:
+            return 0
+        for slot, units in self._slots:
+            excess -= units
+            if excess <= 0:
+                return (slot + SLOTS + 1) * SLOT_MS - now_ms
+        return (SLOTS + 1) * SLOT_MS  # `most` is 0
+
+    def take(self, units: int, now_ms: int) -> int:
+        """Count `units` now. Returns the slot."""
+        slot = now_ms // SLOT_MS
+        self.used(now_ms)
+        self._used += units
+        if self._slots and self._slots[-1][0] == slot:
+            self._slots[-1][1] += units
+        else:
+            self._slots.append([slot, units])
+        return slot
+
+    def give_back(self, units: int, slot: int) -> None:
+        """Units that were taken in `slot` are not used after all."""
+        for counted in reversed(self._slots):
+            if counted[0] == slot:
+                units = min(units, counted[1])
+                counted[1] -= units
+                self._used -= units
+            if counted[0] <= slot:
+                break
 
 
 def duration(seconds: float) -> bytes:

@@ -9,18 +9,17 @@ from collections.abc import Callable, Iterable, Iterator
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
-from prometheus_client.exposition import generate_latest
-from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST as OPENMETRICS
-from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.registry import Collector
 from prometheus_client.samples import Exemplar
 
+from inference.observability.families import Family, Sample, families_of
 from inference.observability.spans import Trace, now_ns
 
-TEXT = "text/plain; version=0.0.4; charset=utf-8"
 EDGES_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 """Upper edges of the latency buckets, seconds: from a cache hit to a long answer."""
 
+
+MODEL_EVENTS = ("answered", "arrived", "cached", "degraded", "failed", "shed")
 
 Bucket = tuple[str, float] | tuple[str, float, Exemplar]
 
@@ -54,24 +53,57 @@ def _exemplar(seconds: float, trace: Trace) -> Exemplar:
     return Exemplar(ids, seconds, time.time() - (now_ns() - trace.end_ns) / 1e9)
 
 
-class Metrics(Collector):
-    """`gauges` is called for each scrape. It gives name, help, label names, and values by labels."""
+class _ModelTally:
+    """Requests for a model of a tier: `ModelSignals` says what each number counts."""
+
+    __slots__ = MODEL_EVENTS
 
     def __init__(self) -> None:
-        self.gauges: Callable[[], Iterable[tuple[str, str, tuple[str, ...], dict[tuple[str, ...], float]]]] = tuple
+        for event in MODEL_EVENTS:
+            setattr(self, event, 0)
+
+    arrived: int
+    answered: int
+    failed: int
+    shed: int
+    cached: int
+    degraded: int
+
+
+Labelled = tuple[str, str, tuple[str, ...], dict[tuple[str, ...], float]]
+"""Name, help, names of labels, and values by labels."""
+
+
+class Metrics(Collector):
+    """`gauges` and `labelled` (counters) are called for each scrape."""
+
+    def __init__(self) -> None:
+        self.gauges: Callable[[], Iterable[Labelled]] = tuple
+        self.labelled: Callable[[], Iterable[Labelled]] = tuple
         self.counters: Callable[[], Iterable[tuple[str, str, float]]] = tuple
         self._requests: defaultdict[tuple[str, str, str, str, str], int] = defaultdict(int)
         self._duration: defaultdict[tuple[str, str], _Histogram] = defaultdict(_Histogram)
         self._ttft: defaultdict[tuple[str, str], _Histogram] = defaultdict(_Histogram)
         self._tokens: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self._shed: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self._tallies: defaultdict[tuple[str, str], _ModelTally] = defaultdict(_ModelTally)
+        self._ended = 0
         self._registry = CollectorRegistry()
         self._registry.register(self)
-        ProcessCollector(registry=self._registry)
+        self._process = ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
         GCCollector(registry=self._registry)
 
+    def arrived(self, model: str, tier: str) -> None:
+        """A request for a model has come."""
+        self._tallies[model, tier].arrived += 1
+
     def observe(self, trace: Trace) -> None:
+        """A request has ended."""
+        self._count(trace)
         self._requests[trace.model, trace.tier, trace.status, trace.outcome, trace.error_stage] += 1
+        if trace.shed_reason:
+            self._shed[trace.shed_reason, trace.tier] += 1
         if trace.status == "ok":
             key = (trace.model, trace.outcome)
             self._duration[key].observe((trace.end_ns - trace.start_ns) / 1e9, trace)
@@ -80,11 +112,37 @@ class Metrics(Collector):
             self._tokens[trace.model, "input"] += trace.input_tokens
             self._tokens[trace.model, "output"] += trace.output_tokens
 
-    def render(self, accept: bytes) -> tuple[bytes, bytes]:
-        """The page and its content type, in the format that the scraper accepts."""
-        if b"application/openmetrics-text" in accept:
-            return generate_openmetrics(self._registry), OPENMETRICS.encode()  # type: ignore[no-untyped-call]
-        return generate_latest(self._registry), TEXT.encode()
+    def _count(self, trace: Trace) -> None:
+        self._ended += 1
+        tally = self._tallies.get((trace.model, trace.tier))
+        if tally is None:  # it was refused before its model was known
+            return
+        if trace.status == "ok":
+            tally.answered += 1
+            tally.cached += trace.outcome == "hit"
+        elif trace.shed_reason:
+            tally.shed += 1
+        elif trace.status == "error":
+            tally.failed += 1
+        if trace.degraded:
+            tally.degraded += 1
+
+    def tallies(self) -> dict[tuple[str, ...], float]:
+        """Requests by model, tier and what became of them."""
+        return {
+            (*key, event): float(getattr(tally, event))
+            for key, tally in self._tallies.items()
+            for event in MODEL_EVENTS
+        }
+
+    def totals(self) -> list[Family]:
+        """Requests that have ended, and what the process has used."""
+        ended = Sample("weir_gateway_requests_total", {}, float(self._ended))
+        return [Family("weir_gateway_requests", "", "counter", [ended]), *families_of(self._process.collect())]
+
+    def families(self) -> list[Family]:
+        """The metrics of this process."""
+        return families_of(self._registry.collect())
 
     def describe(self) -> list[Metric]:
         return []
@@ -101,6 +159,12 @@ class Metrics(Collector):
         for token_labels, number in self._tokens.items():
             tokens.add_metric(token_labels, number)
         yield tokens
+        shed = CounterMetricFamily(
+            "weir_gateway_shed", "Requests refused so that others are served.", labels=["reason", "tier"]
+        )
+        for shed_labels, number in self._shed.items():
+            shed.add_metric(shed_labels, number)
+        yield shed
         for name, text, histograms in (
             (
                 "weir_gateway_request_duration_seconds",
@@ -119,6 +183,11 @@ class Metrics(Collector):
             yield family
         for name, text, value in self.counters():
             yield CounterMetricFamily(name, text, value=value)
+        for name, text, label_names, values in self.labelled():
+            counter = CounterMetricFamily(name, text, labels=label_names)
+            for counter_labels, value in values.items():
+                counter.add_metric(counter_labels, value)
+            yield counter
         for name, text, label_names, values in self.gauges():
             gauge = GaugeMetricFamily(name, text, labels=label_names)
             for gauge_labels, value in values.items():

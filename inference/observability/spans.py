@@ -1,27 +1,17 @@
-"""Measures each request's stages while it runs, and encodes the spans of docs/architecture.md afterwards.
+"""Measures each request's stages while it runs.
 
 Entering a stage ends the one before, so there are no gaps. Times are monotonic (`time.perf_counter_ns`), and become
 wall-clock times with one anchor per trace, so that children meet exactly.
 """
 
-import random
 import time
-from functools import lru_cache
 from typing import NamedTuple
 
 from inference.core import otlp
+from inference.core.snapshot import Pool
+from inference.observability.context import context, span_id
 
 now_ns = time.perf_counter_ns
-_random = random.SystemRandom()
-_ids = random.Random(_random.getrandbits(128))  # noqa: S311  (ids, not secrets; reading the system's each time costs more than a span)
-
-
-def span_id() -> bytes:
-    return (_ids.getrandbits(64) or 1).to_bytes(8, "big")
-
-
-def trace_id() -> bytes:
-    return (_ids.getrandbits(128) or 1).to_bytes(16, "big")
 
 
 class Stage(NamedTuple):
@@ -34,6 +24,7 @@ class Stage(NamedTuple):
 
 RECEIVE = Stage("gateway.receive", otlp.INTERNAL, "gateway")
 LOOKUP = Stage("cache.lookup", otlp.CLIENT, "cache")
+LIMIT = Stage("limits.check", otlp.CLIENT, "gateway")
 TOKENIZE = Stage("tokenizer.encode", otlp.INTERNAL, "tokenizer")
 ADMIT = Stage("admission.wait", otlp.INTERNAL, "queue")
 INFER = Stage("model.infer", otlp.CLIENT, "model")
@@ -47,68 +38,28 @@ class Mark:
     is encoded.
 
     For an attempt, `attempt` counts from 1, `end_ns` is when it ended (0 while it is under way), `error` is its
-    `error.type` or empty, and `retried` says that another attempt followed.
+    `error.type` or empty, and `retried` says that another attempt followed. `beside` is the hedge that it was faster than.
     """
 
-    __slots__ = (
-        "attempt",
-        "end_ns",
-        "error",
-        "first_token_ns",
-        "id",
-        "pool",
-        "replica",
-        "retried",
-        "stage",
-        "start_ns",
-    )
+    # Most marks are of no attempt, so what these have is not set each time.
+    replica = pool = error = ""
+    attempt = 1
+    end_ns = first_token_ns = 0
+    retried = False
+    id = b""
+    beside: "Mark | None" = None
 
     def __init__(self, stage: Stage, start_ns: int, replica: str = "", pool: str = "", attempt: int = 1) -> None:
         self.stage = stage
         self.start_ns = start_ns
-        self.replica = replica
-        self.pool = pool
-        self.attempt = attempt
-        self.end_ns = 0
-        self.error = ""
-        self.retried = False
-        self.first_token_ns = 0
-        self.id = b""
+        if replica:
+            self.replica, self.pool, self.attempt = replica, pool, attempt
 
     def again(self, stage: Stage, start_ns: int) -> "Mark":
         """The same attempt in its next stage."""
         mark = Mark(stage, start_ns, self.replica, self.pool, self.attempt)
         mark.id = self.id
         return mark
-
-
-class Context(NamedTuple):
-    """W3C trace context: the request's place in its caller's trace. `parent_id` is empty if it starts a trace."""
-
-    trace_id: bytes
-    parent_id: bytes
-    flags: bytes  # two hex digits; passed on, but every request is recorded, because the ledger counts all
-
-
-def context(traceparent: bytes | None) -> Context:
-    """Continue the caller's trace, or start a new one if `traceparent` is not valid."""
-    if traceparent is not None and len(traceparent) >= 55:
-        version, trace, parent, flags = traceparent[:2], traceparent[3:35], traceparent[36:52], traceparent[53:55]
-        dashes = traceparent[2:3] + traceparent[35:36] + traceparent[52:53]
-        length_fits = len(traceparent) == 55 or (version != b"00" and traceparent[55:56] == b"-")
-        if dashes == b"---" and version != b"ff" and length_fits and _hex(version + trace + parent + flags):
-            trace_raw, parent_raw = bytes.fromhex(trace.decode()), bytes.fromhex(parent.decode())
-            if any(trace_raw) and any(parent_raw):
-                return Context(trace_raw, parent_raw, flags)
-    return Context(trace_id(), b"", b"01")
-
-
-_LEFT = frozenset(("client_disconnected", "cancelled"))  # `error.type` of attempts whose requests had left
-_HEX = frozenset(b"0123456789abcdef")
-
-
-def _hex(text: bytes) -> bool:
-    return _HEX.issuperset(text)
 
 
 class Trace:
@@ -121,6 +72,7 @@ class Trace:
         "cold_start",
         "context",
         "cost_usd",
+        "degraded",
         "end_ns",
         "error_message",
         "error_stage",
@@ -134,17 +86,20 @@ class Trace:
         "operation",
         "outcome",
         "output_tokens",
+        "policy_rule",
         "policy_version",
         "pool",
         "region",
         "replica",
         "shared_end_ns",
         "shared_marks",
+        "shed_reason",
         "start_ns",
         "status",
         "stream",
         "tenant",
         "tier",
+        "tokens_source",
         "ttft_ns",
         "variant",
     )
@@ -164,12 +119,20 @@ class Trace:
         self.status = "ok"
         self.http_status = 0
         self.error_type = self.error_stage = self.error_message = ""
+        self.shed_reason = ""  # of a request that was refused so that others are served
         self.finish_reason = ""
         self.stream = self.cold_start = False
         self.input_tokens = self.output_tokens = -1
         self.ttft_ns = -1
+        self.tokens_source = ""
         self.cost_usd = 0.0
         self.policy_version = 0
+        self.policy_rule = ""  # the owner's rule that it followed
+        self.degraded = ""  # the step of a ladder that changed or refused it
+
+    def show(self, pool: Pool) -> None:
+        """The pool that serves it."""
+        self.pool, self.variant, self.region = pool.name, pool.variant, pool.region
 
     def enter(self, stage: Stage) -> None:
         self.marks.append(Mark(stage, now_ns()))
@@ -194,178 +157,35 @@ class Trace:
 
     def intervals(self) -> list[tuple[Mark, int, int]]:
         """The stages with start and end, without gaps from `start_ns` to `end_ns`. The stages of a flight are cut to the
-        time in which this request waited for it.
+        time in which this request waited for it. A hedge lies within the attempt that it is beside.
         """
         out: list[tuple[Mark, int, int]] = []
-        for index, mark in enumerate(self.marks):
-            end = self.marks[index + 1].start_ns if index + 1 < len(self.marks) else self.end_ns
+        marks = iter(self.marks)
+        mark = next(marks)
+        for following in marks:
             if mark.stage is _SHARED and self.shared_marks:
-                shared = self.shared_marks
-                for number, part in enumerate(shared):
-                    # The first begins when the request joined, and the last ends when it left.
-                    start = mark.start_ns if number == 0 else min(max(part.start_ns, mark.start_ns), end)
-                    stop = min(max(shared[number + 1].start_ns, start), end) if number + 1 < len(shared) else end
-                    if stop > start:
-                        out.append((part, start, stop))
+                self._shared_intervals(out, mark.start_ns, following.start_ns)
             else:
-                out.append((mark, mark.start_ns, end))
+                out.append((mark, mark.start_ns, following.start_ns))
+            mark = following
+        if mark.stage is _SHARED and self.shared_marks:
+            self._shared_intervals(out, mark.start_ns, self.end_ns)
+        else:
+            out.append((mark, mark.start_ns, self.end_ns))
         return out
 
-
-@lru_cache(maxsize=4096)
-def _attempt_attributes(replica: str, pool: str, attempt: int, error: str, retried: bool) -> bytes:
-    """The attributes of an attempt. There are few combinations, so each is encoded once; likewise below."""
-    values: dict[str, otlp.Value] = {
-        "weir.stage": INFER.stage,
-        "weir.replica": replica,
-        "weir.pool": pool,
-        "weir.attempt": attempt,
-    }
-    if error:
-        values["error.type"] = error
-    if retried:
-        values["weir.retried"] = True
-    return b"".join(otlp.attribute(key, value) for key, value in values.items())
-
-
-def _attempt_error(trace: Trace, mark: Mark, end_ns: int) -> str:
-    """The `error.type` of an attempt, as this request saw it. If the request left before the attempt ended, it is the
-    request's own.
-    """
-    if 0 < mark.end_ns <= end_ns or not trace.error_type:
-        return mark.error
-    return trace.error_type if trace.error_stage == INFER.stage else "cancelled"
-
-
-@lru_cache(maxsize=4096)
-def _stage_attributes(stage: Stage, outcome: str) -> bytes:
-    out = otlp.attribute("weir.stage", stage.stage)
-    if stage is LOOKUP:
-        out += otlp.attribute("weir.cache.outcome", outcome)
-    if stage is LOOKUP or stage is WRITE:
-        out += otlp.attribute("db.system.name", "redis")
-        out += otlp.attribute("db.operation.name", "GET" if stage is LOOKUP else "SET")
-    return out
-
-
-@lru_cache(maxsize=4096)
-def _root_attributes(
-    operation: str,
-    model: str,
-    stream: bool,
-    http_status: int,
-    variant: str,
-    pool: str,
-    replica: str,
-    region: str,
-    tier: str,
-    tenant: str,
-    status: str,
-    outcome: str,
-    cold_start: bool,
-    policy_version: int,
-    finish_reason: str,
-    error_type: str,
-    error_stage: str,
-) -> bytes:
-    values: dict[str, otlp.Value] = {
-        "weir.request": True,
-        "gen_ai.operation.name": operation,
-        "gen_ai.provider.name": "weir",
-        "gen_ai.request.model": model,
-        "gen_ai.response.model": model,
-        "gen_ai.request.stream": stream,
-        "http.response.status_code": http_status,
-        "weir.model": model,
-        "weir.variant": variant,
-        "weir.pool": pool,
-        "weir.replica": replica,
-        "weir.region": region,
-        "weir.tier": tier,
-        "weir.tenant": tenant,
-        "weir.status": status,
-        "weir.cache.outcome": outcome,
-        "weir.cold_start": cold_start,
-        "weir.policy_version": policy_version,
-    }
-    if finish_reason:
-        values["gen_ai.response.finish_reasons"] = (finish_reason,)
-    if error_type:
-        values |= {"error.type": error_type, "weir.error_stage": error_stage}
-    return b"".join(otlp.attribute(key, value) for key, value in values.items())
-
-
-def encode_trace(trace: Trace, offset_ns: int) -> bytes:
-    """All spans of a request that has ended, as fields of a ScopeSpans. `offset_ns` is wall clock minus monotonic."""
-    trace_id, parent_id, _ = trace.context
-    out: list[bytes] = []
-    for mark, start, end in trace.intervals():
-        stage = mark.stage
-        identity, error = b"", ""
-        if stage is not INFER:
-            rest = _stage_attributes(stage, trace.outcome)
-        else:
-            error = _attempt_error(trace, mark, end)
-            rest = _attempt_attributes(mark.replica, mark.pool, mark.attempt, error, mark.retried)
-            if start <= mark.first_token_ns <= end:
-                rest += otlp.event(mark.first_token_ns + offset_ns, "first_token")
-            if trace.coalesced_with is None:
-                identity = mark.id
-            else:  # under an id of its own, because Triton's spans are children of the leader's span
-                rest += otlp.link(*trace.coalesced_with)
-        out.append(
-            otlp.span(
-                trace_id,
-                identity or span_id(),
-                trace.id,
-                stage.span,
-                stage.kind,
-                start + offset_ns,
-                end + offset_ns,
-                rest,
-                error=error if error and error not in _LEFT else None,
-            )
-        )
-    rest = _root_attributes(
-        trace.operation,
-        trace.model,
-        trace.stream,
-        trace.http_status,
-        trace.variant,
-        trace.pool,
-        trace.replica,
-        trace.region,
-        trace.tier,
-        trace.tenant,
-        trace.status,
-        trace.outcome,
-        trace.cold_start,
-        trace.policy_version,
-        trace.finish_reason,
-        trace.error_type,
-        trace.error_stage,
-    ) + otlp.attribute("weir.cost_usd", trace.cost_usd)
-    if trace.input_tokens >= 0:
-        rest += otlp.attribute("gen_ai.usage.input_tokens", trace.input_tokens)
-    if trace.output_tokens >= 0:
-        rest += otlp.attribute("gen_ai.usage.output_tokens", trace.output_tokens)
-    if trace.ttft_ns >= 0:
-        rest += otlp.attribute("weir.ttft_ns", trace.ttft_ns)
-        rest += otlp.attribute("gen_ai.response.time_to_first_chunk", trace.ttft_ns / 1e9)
-    out.append(
-        otlp.span(
-            trace_id,
-            trace.id,
-            parent_id,
-            f"{trace.operation} {trace.model}" if trace.model else trace.operation,
-            otlp.SERVER,
-            trace.start_ns + offset_ns,
-            trace.end_ns + offset_ns,
-            rest,
-            error=trace.error_message if trace.status == "error" else None,
-        )
-    )
-    return b"".join(out)
+    def _shared_intervals(self, out: list[tuple[Mark, int, int]], joined_ns: int, left_ns: int) -> None:
+        """Those of a flight: the first begins when the request joined, and the last ends when it left."""
+        shared = self.shared_marks
+        start, last = joined_ns, len(shared) - 1
+        for number, mark in enumerate(shared):
+            stop = shared[number + 1].start_ns if number < last else left_ns
+            stop = start if stop < start else left_ns if stop > left_ns else stop
+            if stop > start:
+                out.append((mark, start, stop))
+                if (hedge := mark.beside) is not None and hedge.start_ns < stop:
+                    out.append((hedge, max(hedge.start_ns, start), min(hedge.end_ns or stop, stop)))
+            start = stop
 
 
 class Written(NamedTuple):
@@ -376,17 +196,3 @@ class Written(NamedTuple):
     start_ns: int
     end_ns: int
     stored: bool
-
-
-def encode_write(write: Written, offset_ns: int) -> bytes:
-    return otlp.span(
-        write.trace_id,
-        span_id(),
-        write.parent_id,
-        WRITE.span,
-        WRITE.kind,
-        write.start_ns + offset_ns,
-        write.end_ns + offset_ns,
-        _stage_attributes(WRITE, ""),
-        error=None if write.stored else "not stored",
-    )

@@ -6,24 +6,25 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from inference.backends.fleet import Fleet, PoolState
-from inference.core.rate_limit import Bucket
+from inference.core.policy.plan import Plans, plans_of
+from inference.core.rate_limit import Limit, limits_of
 from inference.core.snapshot import Checked, Fault, Model, Snapshot, Tier
-from inference.request import tokenize
-from inference.request.tokenize import Tokenizer
+from inference.tokenizers.library import Tokenizers
+from inference.tokenizers.model_text import ModelText
 
 
 class Caller(NamedTuple):
-    """The tenant behind an API key, and the buckets of its tier's limits; None where there is no limit."""
+    """The tenant behind an API key, and its limits: those of its tier for the tenant, and those of the key itself."""
 
     tenant: str
     tier: Tier
-    requests: Bucket | None
-    tokens: Bucket | None
+    limits: tuple[Limit, ...]
 
 
 class Served(NamedTuple):
     model: Model
-    tokenizer: Tokenizer
+    text: ModelText
+    plans: Plans
 
 
 class Serving(NamedTuple):
@@ -38,38 +39,31 @@ class Serving(NamedTuple):
         return any(fault.kind == "model" and fault.name == model for fault in self.faults)
 
 
-def build(checked: Checked, fleet: Fleet, before: Serving | None) -> Serving:
+def build(checked: Checked, fleet: Fleet, tokenizers: Tokenizers, before: Serving | None) -> Serving:
     """Prepare `checked`. A faulty model stays as it was before if its pools are still there, a faulty tenant with its old
     tier.
     """
-    snapshot, faults = checked
-    models = {model.name: Served(model, tokenize.load(model.tokenizer)) for model in snapshot.models}
+    snapshot, faults = checked.snapshot, checked.faults
+    kept = {model.name: model for model in snapshot.models}
     pools = {pool.name for pool in snapshot.pools}
     faulty = {(fault.kind, fault.name) for fault in faults}
     for name, served in before.models.items() if before else ():
         if ("model", name) in faulty and all(route.pool in pools for route in served.model.routes):
-            models.setdefault(name, served)
+            kept.setdefault(name, served.model)
+    texts = tokenizers.swap(kept.values())
     tiers = {tier.name: tier for tier in snapshot.tiers}
-    known = {caller.tenant: caller for caller in before.callers.values()} if before else {}
+    plans = plans_of(kept.values(), snapshot.pools, list(tiers), snapshot.rules, snapshot.overlay)
+    models = {name: Served(model, texts[name], plans[name]) for name, model in kept.items()}
     callers: dict[str, Caller] = {
         digest: caller
         for digest, caller in (before.callers.items() if before else ())
         if ("tenant", caller.tenant) in faulty
     }
     for tenant in snapshot.tenants:
-        tier, old = tiers[tenant.tier], known.get(tenant.name)
-        caller = Caller(
-            tenant.name,
-            tier,
-            _bucket(tier.requests_per_minute, old.requests if old else None),
-            _bucket(tier.tokens_per_minute, old.tokens if old else None),
+        tier = tiers[tenant.tier]
+        of_tenant = limits_of(tenant.name, tier)
+        callers.update((digest, Caller(tenant.name, tier, of_tenant)) for digest in tenant.key_sha256)
+        callers.update(
+            (key.sha256, Caller(tenant.name, tier, limits_of(tenant.name, tier, key))) for key in tenant.keys
         )
-        callers.update((digest, caller) for digest in tenant.key_sha256)
     return Serving(snapshot, callers, models, fleet.swap(snapshot), faults)
-
-
-def _bucket(limit: int, old: Bucket | None) -> Bucket | None:
-    """The old bucket if the limit is the same, so that a new snapshot does not give a tenant a full bucket."""
-    if limit <= 0:
-        return None
-    return old if old is not None and old.limit == limit else Bucket(limit)

@@ -1,5 +1,6 @@
-"""Replaces the policy snapshot's file, which `snapshot_watch` reads."""
+"""Replaces the policy snapshot's file, which `snapshot_source` reads."""
 
+import os
 from pathlib import Path
 
 from inference.core.snapshot import Snapshot, encode
@@ -10,8 +11,8 @@ def write(path: Path, snapshot: Snapshot) -> None:
 
 
 def write_text(path: Path, text: bytes) -> None:
-    """Replace the file whole: a reader sees the old text or the new one, never half of either."""
-    temporary = path.with_suffix(".tmp")
+    """Replace the file whole: a reader sees the old text or the new one, never half of either. Raises OSError."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")  # several processes may write it at a time
     temporary.touch(mode=0o600)
     temporary.write_bytes(text)
     temporary.replace(path)

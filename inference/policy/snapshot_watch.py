@@ -1,68 +1,158 @@
-"""Watches the policy snapshot's file and swaps a new snapshot in. One that cannot be obeyed is refused and logged once,
-and the last good one stays.
-
-It polls the file, because a stat() every 200 ms costs nothing and works on every file system, and through the symbolic
-links by which Kubernetes swaps a ConfigMap.
+"""Swaps new policy snapshots in, wherever they come from (`snapshot_source.py`). One that cannot be obeyed is refused and logged
+once, and the last good one stays. That one is kept on disk too, for a start while nobody else has it.
 """
 
 import asyncio
+import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import structlog
 
 from inference.core import snapshot
+from inference.core.policy.rules import NO_OVERLAY
+from inference.policy import snapshot_file
 
 _log = structlog.get_logger()
+_LOOK_S = 0.2
+_NO_PARTS: tuple[snapshot.Fault, ...] = ()
+
+
+def unix_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 class SnapshotWatch:
-    """`swap` gets the parts of a document that can be obeyed."""
+    """`swap` gets the parts of a document that can be obeyed, and answers which parts are not. `kept` is the file of the last
+    good document; None keeps none.
+    """
 
-    def __init__(self, path: Path, swap: Callable[[snapshot.Checked], None]) -> None:
-        self.path = path
-        self.version = 0
+    def __init__(
+        self, kept: Path | None, swap: Callable[[snapshot.Checked], tuple[snapshot.Fault, ...]], link_local: bool
+    ) -> None:
+        self.version = self.endpoints_version = self.overlay_version = 0
         self.refused = 0  # documents that could not be obeyed
         self.error = ""  # why the newest document is not obeyed; empty if it is
-        self.faults: tuple[snapshot.Fault, ...] = ()  # parts of the current document that are not obeyed
+        self.faults = _NO_PARTS  # parts of the current document that are not obeyed
+        self.unknown: tuple[str, ...] = ()  # fields of the current document that this gateway does not know
+        self._kept = kept
         self._swap = swap
-        self._seen: tuple[int, int, int] | None = None
+        self._link_local = link_local
+        self._current: snapshot.Checked | None = None  # with an overlay that has not expired
+        self._raw = b""
+        self._bad = ""  # why the newest document was refused; empty if it is obeyed
+        self._said_kept = ""
 
-    def look(self) -> None:
-        """Read the file if it has changed."""
+    def offer(self, raw: bytes, *, keep: bool = True) -> bool:
+        """Obey the document, if it can be. Returns whether it is."""
+        if raw == self._raw:
+            self._bad = self.error = ""
+            return True
         try:
-            stat = self.path.stat()
-            seen = (stat.st_mtime_ns, stat.st_ino, stat.st_size)
-            if seen == self._seen:
-                return
-            raw = self.path.read_bytes()
-        except OSError as error:
-            self._refuse(f"cannot read {self.path}: {error.strerror or error}", count=False)
-            return
-        self._seen = seen
-        try:
-            checked = snapshot.check(raw)
-            self._swap(checked)
+            checked = _without_expired(snapshot.check(raw, self._link_local), unix_ms())
+            faults = self._swap(checked)
         except snapshot.SnapshotError as error:
-            self._refuse(str(error))
-            return
+            self.refuse(str(error))
+            return False
         except Exception as error:  # noqa: BLE001  (whatever it is, the watch goes on)
             _log.exception("snapshot.failed")
-            self._refuse(f"it cannot be obeyed: {type(error).__name__}: {error}")
-            return
-        new, self.faults = checked
-        self.version, self.error = new.version, ""
-        for fault in self.faults:
+            self.refuse(f"it cannot be obeyed: {type(error).__name__}: {error}")
+            return False
+        new_faults = [fault for fault in faults if fault not in self.faults]
+        self._raw, self._bad, self.error, self.faults = raw, "", "", faults
+        for fault in new_faults:
             _log.error("snapshot.part_refused", kind=fault.kind, name=fault.name, reason=fault.reason)
-        _log.info("snapshot.swapped", version=new.version, models=len(new.models), pools=len(new.pools))
+        if checked.unknown != self.unknown:
+            self.unknown = checked.unknown
+            if self.unknown:
+                _log.warning("snapshot.fields_unknown", fields=self.unknown, effect="left out: this gateway is older")
+        self._obeying(checked)
+        if keep:
+            self._keep(raw)
+        return True
 
-    def _refuse(self, reason: str, count: bool = True) -> None:
+    def confirm(self) -> None:
+        """The document in force is still the newest: nothing hides it any more."""
+        self.error = self._bad
+
+    def refuse(self, reason: str, *, count: bool = True) -> None:
+        """There is no document, or a bad one: the last good one stays in force."""
         self.refused += count
+        self._bad = reason if count else self._bad
         if reason != self.error:
             self.error = reason
             _log.error("snapshot.refused", reason=reason, obeying=self.version or None)
 
-    async def run(self, interval_s: float) -> None:
+    def restore(self) -> None:
+        """Where no document has come yet, obey the one that was kept."""
+        if self._current is not None or self._kept is None or not self._kept.is_file():
+            return
+        reason = self.error
+        try:
+            raw = self._kept.read_bytes()
+        except OSError as error:
+            _log.warning("snapshot.kept_unreadable", path=str(self._kept), reason=error.strerror or str(error))
+            return
+        if self.offer(raw, keep=False):
+            self.error = reason
+            _log.warning("snapshot.restored", path=str(self._kept), version=self.version)
+
+    def expire(self) -> None:
+        """Go back to what owners entered once the overlay has expired."""
+        current = self._current
+        if current is not None and _expired(current, unix_ms()):
+            overlay = current.snapshot.overlay
+            _log.warning("overlay.expired", overlay=overlay.version, decision=overlay.decision)
+            checked = _without_expired(current, unix_ms())
+            self.faults = self._swap(checked)
+            self._obeying(checked)
+
+    async def run(self) -> None:
+        """Watch the overlay's expiry, on the wall clock."""
         while True:
-            self.look()
-            await asyncio.sleep(interval_s)
+            self.expire()
+            await asyncio.sleep(_LOOK_S)
+
+    def _obeying(self, checked: snapshot.Checked) -> None:
+        new = checked.snapshot
+        self._current = checked
+        self.version, self.endpoints_version = new.version, checked.snapshot.endpoints_version
+        self.overlay_version = new.overlay.version
+        _log.info(
+            "snapshot.swapped",
+            version=new.version,
+            endpoints=new.endpoints_version,
+            overlay=new.overlay.version,
+            models=len(new.models),
+            pools=len(new.pools),
+        )
+
+    def _keep(self, raw: bytes) -> None:
+        if self._kept is None:
+            return
+        try:
+            self._kept.parent.mkdir(parents=True, exist_ok=True)
+            snapshot_file.write_text(self._kept, raw)
+            self._said_kept = ""
+        except OSError as error:
+            reason = error.strerror or str(error)
+            if reason != self._said_kept:
+                self._said_kept = reason
+                _log.warning(
+                    "snapshot.not_kept",
+                    path=str(self._kept),
+                    reason=reason,
+                    effect="a restart needs the snapshot from elsewhere",
+                )
+
+
+def _expired(checked: snapshot.Checked, now_ms: int) -> bool:
+    overlay = checked.snapshot.overlay
+    return overlay is not NO_OVERLAY and overlay.expires_ms <= now_ms
+
+
+def _without_expired(checked: snapshot.Checked, now_ms: int) -> snapshot.Checked:
+    if not _expired(checked, now_ms):
+        return checked
+    return checked._replace(snapshot=msgspec.structs.replace(checked.snapshot, overlay=NO_OVERLAY))

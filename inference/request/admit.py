@@ -1,57 +1,80 @@
-"""Limits the requests in flight in a pool: a number of places, and a bounded queue for them."""
+"""Limits the requests in flight in a pool: a number of places, and a bounded queue for them that is fair to tiers."""
 
 import asyncio
-from collections import OrderedDict
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from inference.core.errors import RetryableError
+from inference.core.fair_queue import Claim, FairQueue
+from inference.core.policy.parts import Tier
+
+_Place = asyncio.Future[None]
 
 
 class QueueFullError(RetryableError):
-    """There is no place in the queue, or a request of a better priority has taken it."""
+    """There is no place in the queue, or another request has taken it."""
+
+
+class _Kept(NamedTuple):
+    """Places that a tier finds free, because worse ones leave them."""
+
+    tier: str
+    priority: int
+    places: int
 
 
 class Admission:
-    """The queue is served by priority, 1 before 2, and then first come, first served. Limits may change at any time;
-    requests in flight above a lower limit finish.
+    """`inference.core.fair_queue` says who is next, and whom a full queue refuses. Limits may change at any time; requests
+    in flight above a lower limit finish.
 
-    When the queue is full, a new request displaces the one with the worst priority, if that is worse than its own. Of
-    several, the newest is displaced.
+    A tier with a reserve gets its next places without waiting: worse ones leave so many free. While requests of the tier wait
+    themselves, it is not kept for them: then the queue's shares decide.
     """
 
     def __init__(self, max_in_flight: int, max_waiting: int) -> None:
         self.max_in_flight = max_in_flight
-        self.max_waiting = max_waiting
         self.in_flight = 0
-        self._queues: dict[int, OrderedDict[asyncio.Future[None], None]] = {}  # by priority; no queue is empty
-        self._waiting = 0
+        self._tiers: tuple[Tier, ...] = ()
+        self._kept: tuple[_Kept, ...] = ()
+        # A tier within its share may have as many requests before others as a full queue has.
+        self._queue: FairQueue[_Place] = FairQueue(max_waiting, ahead=max_waiting)
+
+    @property
+    def max_waiting(self) -> int:
+        return self._queue.most
 
     @property
     def waiting(self) -> int:
-        return self._waiting
+        return len(self._queue)
 
-    def try_acquire(self) -> bool:
-        """Take a place if one is free and no request waits."""
-        if self.in_flight < self.max_in_flight and not self._waiting:
+    def try_acquire(self, priority: int) -> bool:
+        """Take a place if one is free for this priority and no request waits."""
+        if not self._queue and self.in_flight < self._room(priority):
             self.in_flight += 1
             return True
         return False
 
-    async def acquire(self, priority: int, timeout_s: float) -> None:
+    async def acquire(self, claim: Claim, timeout_s: float) -> None:
         """Take a place, waiting for at most `timeout_s`. Raises QueueFullError, TimeoutError."""
-        if self.try_acquire():
+        if self.try_acquire(claim.priority):
             return
-        if self._waiting >= self.max_waiting:
-            self._displace(priority)
+        queue = self._queue
+        # While worse ones leave a free place alone, the next waits no longer than until it is pushed.
+        if self.in_flight >= self._room(claim.priority) and not queue.has_room(claim):
+            displaced = queue.displace(claim)
+            if displaced is None:
+                raise QueueFullError
+            _fail(displaced, QueueFullError())
         loop = asyncio.get_running_loop()
-        place: asyncio.Future[None] = loop.create_future()
-        self._queues.setdefault(priority, OrderedDict())[place] = None
-        self._waiting += 1
-        timer = loop.call_later(timeout_s, self._end, priority, place, TimeoutError)
+        place: _Place = loop.create_future()
+        queue.push(claim, place)
+        self._hand_out()
+        timer = loop.call_later(timeout_s, self._expire, claim, place)
         try:
             await place
         except asyncio.CancelledError:
             if place.cancelled():
-                self._forget(priority, place)
+                queue.remove(claim, place)
             elif place.exception() is None:
                 self.release()  # it got its place in the same turn as it was cancelled
             raise
@@ -63,36 +86,48 @@ class Admission:
         self.in_flight -= 1
         self._hand_out()
 
+    def settle(self, claim: Claim, tokens: int) -> None:
+        """A request that had a place has used this many tokens, which its tier's share counts instead of what was expected."""
+        self._queue.settle(claim, tokens)
+
+    def reserve(self, tiers: Iterable[Tier]) -> None:
+        """Keep places for those of `tiers` that have a reserve."""
+        self._tiers = tuple(sorted((tier for tier in tiers if tier.reserved_percent > 0), key=lambda it: it.priority))
+        self.resize(self.max_in_flight, self.max_waiting)
+
     def resize(self, max_in_flight: int, max_waiting: int) -> None:
-        self.max_in_flight, self.max_waiting = max_in_flight, max_waiting
+        self.max_in_flight = max_in_flight
+        self._queue.most = self._queue.ahead = max_waiting
+        kept, left = list[_Kept](), max(0, max_in_flight - 1)  # the worst tier can always get one
+        for tier in self._tiers:
+            places = min(left, -(-max_in_flight * tier.reserved_percent // 100))  # rounded up
+            left -= places
+            kept.append(_Kept(tier.name, tier.priority, places))
+        self._kept = tuple(kept)
         self._hand_out()
 
-    def _displace(self, priority: int) -> None:
-        """Make room for `priority` in a full queue. Raises QueueFullError if no waiting request has a worse one."""
-        worst = max(self._queues, default=0)
-        if worst <= priority:
-            raise QueueFullError
-        self._end(worst, next(reversed(self._queues[worst])), QueueFullError)
+    def _room(self, priority: int) -> int:
+        """With how many in flight a request of `priority` gets no place."""
+        room = self.max_in_flight
+        for kept in self._kept:
+            if kept.priority < priority and not self._queue.waiting_in(kept.tier):
+                room -= kept.places
+        return room
 
     def _hand_out(self) -> None:
-        while self._waiting and self.in_flight < self.max_in_flight:
-            best = min(self._queues)
-            place = next(iter(self._queues[best]))
-            self._forget(best, place)
+        while self._queue and self.in_flight < self.max_in_flight:
+            place = self._queue.pop_of(lambda priority: self.in_flight < self._room(priority))
+            if place is None:
+                return
             if not place.done():
                 self.in_flight += 1
                 place.set_result(None)
 
-    def _forget(self, priority: int, place: asyncio.Future[None]) -> None:
-        """Remove `place` from its queue, if it is still there."""
-        queue = self._queues.get(priority)
-        if queue is not None and place in queue:
-            del queue[place]
-            self._waiting -= 1
-            if not queue:
-                del self._queues[priority]
+    def _expire(self, claim: Claim, place: _Place) -> None:
+        self._queue.remove(claim, place)
+        _fail(place, TimeoutError())
 
-    def _end(self, priority: int, place: asyncio.Future[None], error: type[Exception]) -> None:
-        self._forget(priority, place)
-        if not place.done():
-            place.set_exception(error())
+
+def _fail(place: _Place, error: Exception) -> None:
+    if not place.done():
+        place.set_exception(error)

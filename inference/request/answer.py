@@ -1,11 +1,13 @@
 """Answers a request: with a stored answer, with a whole one, with a stream, or with an error."""
 
-from inference.core.openai import errors, responses
+from inference.backends.fleet import PoolState
+from inference.core.events import WholeAnswer
+from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
-from inference.core.openai.responses import ChatWriter
+from inference.core.openai.writers import COMMENT, Writer
+from inference.core.policy.plan import Plan, Step
 from inference.core.snapshot import Model
 from inference.observability.spans import RESPOND, Trace, now_ns
-from inference.request.cache import StoredAnswer
 from inference.request.coalesce import Flight
 from inference.request.limits import Meter
 from inference.wires.http.exchange import EVENT_STREAM, JSON, Exchange, Headers
@@ -18,77 +20,108 @@ class Answer:
     often a silent stream sends a comment.
     """
 
-    __slots__ = ("_deadline_s", "_keepalive_s", "_out", "_trace", "identity", "meter")
+    __slots__ = (
+        "_deadline_rule",
+        "_deadline_s",
+        "_keepalive_s",
+        "_out",
+        "_policy",
+        "_trace",
+        "dropped",
+        "identity",
+        "meter",
+        "writer",
+    )
 
     def __init__(self, trace: Trace, out: Exchange, deadline: bytes | None, keepalive_s: float) -> None:
         self.identity = trace.context.trace_id.hex()
         self.meter: Meter | None = None  # where the tenant has a limit
+        self.writer: Writer | None = None  # once the request is understood
+        self.dropped: list[str] = []  # parameters without effect here
         self._trace = trace
         self._out = out
         self._deadline_s = _deadline_s(deadline)
+        self._deadline_rule = ""  # whose deadline it is; the client's own if empty
         self._keepalive_s = keepalive_s
+        self._policy: Headers = []  # headers that say what policies have done
 
-    def replay(self, writer: ChatWriter, answer: StoredAnswer) -> None:
+    def follow(self, plan: Plan) -> None:
+        """Say which rule the request follows, and keep its deadline if it is before the client's."""
+        self._policy += plan.headers
+        if plan.deadline_s and (not self._deadline_s or plan.deadline_s < self._deadline_s):
+            self._deadline_s, self._deadline_rule = plan.deadline_s, plan.rule
+
+    def degraded_by(self, step: Step, state: PoolState) -> None:
+        """Say which step of a ladder has changed or refused the request, and how a cut answer goes on."""
+        self._trace.degraded = step.name
+        self._policy.append(step.header)
+        if step.partial and self.writer is not None:
+            refused = state.capabilities.parameters.get("continue_final_message", "refused") == "refused"
+            self.writer.cut_at(step, can_continue=not refused)
+
+    def replay(self, writer: Writer, answer: WholeAnswer) -> None:
         """Send an answer that the cache had."""
         trace, out = self._trace, self._out
-        usage = (answer.prompt_tokens, answer.output_tokens)
-        trace.http_status, trace.finish_reason = 200, answer.finish_reason
-        trace.input_tokens, trace.output_tokens = usage
+        trace.http_status, trace.finish_reason = 200, answer.choices[0].finish_reason if answer.choices else ""
+        trace.input_tokens, trace.output_tokens = answer.prompt_tokens, answer.output_tokens
         if self.meter is not None:
-            self.meter.charge(sum(usage))
+            self.meter.charge(answer.prompt_tokens + answer.output_tokens)
         if trace.stream:
             out.start_stream(self._headers(EVENT_STREAM))
-            out.end_stream(writer.first() + writer.text(answer.text) + writer.last(answer.finish_reason, *usage))
+            out.end_stream(writer.replay(answer))
             trace.ttft_ns = now_ns() - trace.start_ns
         else:
-            out.respond(200, self._headers(JSON), writer.whole(answer.text, answer.finish_reason, *usage))
+            out.respond(200, self._headers(JSON), writer.whole(answer))
 
-    async def whole(self, writer: ChatWriter, flight: Flight) -> None:
+    async def whole(self, writer: Writer, flight: Flight) -> None:
         """Wait for the end of the flight, and send its answer. Raises ApiError."""
         while not flight.done:
-            await self._changed(flight, None)
+            await self._changed(flight, None, only_end=self.meter is None)
         self._landed(flight)
         if flight.error is not None:
             raise flight.error
-        body = writer.whole("".join(flight.texts), flight.finish_reason, flight.prompt_tokens, flight.output_tokens)
-        self._out.respond(200, self._headers(JSON), body)
+        self._out.respond(200, self._headers(JSON, flight), writer.whole(flight.answer()))
         self._trace.http_status = 200
 
-    async def stream(self, writer: ChatWriter, flight: Flight, egress_ms: int) -> None:
-        """Send the flight's tokens as they come. Raises ApiError."""
+    async def stream(self, writer: Writer, flight: Flight, egress_ms: int) -> None:
+        """Send the flight's events as they come. Raises ApiError."""
         trace, out = self._trace, self._out
         sent = 0
         while True:
-            done = flight.done  # read before the texts: none is added after it
+            done = flight.done  # read before the events: none is added after it
             if done:
                 self._landed(flight)
                 if flight.error is not None and not out.started:
                     raise flight.error  # the error still gets a status of its own, so the client may try again
-            texts = flight.texts[sent:] if sent else flight.texts
-            data = b"".join(map(writer.text, texts)) if texts else b""
-            if sent == 0 and (data or done):
+            events = flight.events[sent:] if sent else flight.events
+            data = b""
+            if sent == 0 and (events or done):
                 if not out.started:
-                    self._begin()
-                data = writer.first() + data
-            sent += len(texts)
+                    self._begin(flight)
+                data = writer.first(flight.prompt_tokens)
+            if events:
+                data += b"".join(map(writer.event, events))
+                sent += len(events)
             if flight.error is not None:
                 if data:
                     out.write(data)
                 raise flight.error
             if done:
-                data += writer.last(flight.finish_reason, flight.prompt_tokens, flight.output_tokens)
+                data += writer.end(flight.answer())
             if data:
                 out.write(data)
                 if trace.ttft_ns < 0:
                     trace.ttft_ns = now_ns() - trace.start_ns
             if out.blocked:
-                await self._wait_for_reader(egress_ms)
+                await self._wait_for_reader(flight, egress_ms)
+                if not done:
+                    continue  # more may have come meanwhile, or the end, for which nothing would wake this again
             if done:
                 break
             if not await self._changed(flight, self._keepalive_s):
                 if not out.started:
-                    self._begin()
-                out.write(responses.COMMENT)
+                    self._begin(flight)
+                out.write(COMMENT)
         out.end_stream()
 
     def refuse(self, error: ApiError) -> None:
@@ -100,12 +133,13 @@ class Answer:
         trace.http_status = error.status
         trace.error_type, trace.error_stage = error.code, error.stage
         trace.error_message = error.detail or error.message
+        trace.shed_reason = error.reason
         if not out.started:
             out.respond(error.status, [*self._headers(JSON), *error.headers()], error.body())
         elif error.stage == "egress":
             out.abort()  # the client does not read, so it would not read the error either
         else:
-            out.write(responses.error_event(error.body()))
+            out.write((self.writer or Writer()).error(error))
             out.end_stream()
 
     def close(self, flight: Flight, model: Model) -> None:
@@ -114,38 +148,44 @@ class Answer:
         if self.meter is not None:
             self.meter.charge(flight.used_tokens)
         trace.replica, trace.cold_start = flight.replica, flight.cold_start
+        if flight.pool is not None:  # another one than was chosen first, if that could not serve
+            trace.show(flight.pool)
         trace.input_tokens, trace.output_tokens = flight.prompt_tokens, flight.output_tokens
-        if trace.outcome != "coalesced" and flight.prompt_tokens >= 0 and flight.texts:
+        trace.tokens_source = flight.tokens_source
+        if trace.outcome != "coalesced" and flight.prompt_tokens >= 0 and (flight.events or flight.vectors):
             prompt_usd = flight.prompt_tokens * model.usd_per_1k_prompt_tokens
             trace.cost_usd = (prompt_usd + flight.output_tokens * model.usd_per_1k_output_tokens) / 1000
 
-    def _begin(self) -> None:
+    def _begin(self, flight: Flight) -> None:
         """Send the status with the first token, not before: until then a failure can still have a status of its own."""
-        self._out.start_stream(self._headers(EVENT_STREAM))
+        self._out.start_stream(self._headers(EVENT_STREAM, flight))
         self._trace.http_status = 200
 
     def _landed(self, flight: Flight) -> None:
         self._trace.leave(flight.end_ns)
         self._trace.finish_reason = flight.finish_reason
 
-    async def _wait_for_reader(self, egress_ms: int) -> None:
+    async def _wait_for_reader(self, flight: Flight, egress_ms: int) -> None:
+        flight.blocked += 1
         try:
             await self._out.drained(egress_ms / 1000)
         except TimeoutError:
             raise errors.stage_timeout("egress", egress_ms) from None
+        finally:
+            flight.unblock()
 
-    async def _changed(self, flight: Flight, at_most_s: float | None) -> bool:
+    async def _changed(self, flight: Flight, at_most_s: float | None, *, only_end: bool = False) -> bool:
         """Wait for the flight; False when `at_most_s` passed first. Raises ApiError when the client's own deadline
         has passed.
         """
         trace = self._trace
-        left_s = 3600.0
+        left_s: float | None = None
         if self._deadline_s and trace.ttft_ns < 0:
             left_s = self._deadline_s - _DEADLINE_MARGIN_S - (now_ns() - trace.start_ns) / 1e9
             if left_s <= 0:
-                raise errors.deadline_missed(trace.current_stage(), self._deadline_s)
-        if at_most_s is None or left_s < at_most_s:
-            await flight.changed(left_s)
+                raise errors.deadline_missed(trace.current_stage(), self._deadline_s, self._deadline_rule)
+        if at_most_s is None or (left_s is not None and left_s < at_most_s):
+            await flight.changed(left_s, only_end=only_end)
             changed = True
         else:
             changed = await flight.changed(at_most_s)
@@ -153,12 +193,17 @@ class Answer:
             self.meter.charge(flight.used_tokens)
         return changed
 
-    def _headers(self, content_type: tuple[bytes, bytes]) -> Headers:
+    def _headers(self, content_type: tuple[bytes, bytes], flight: Flight | None = None) -> Headers:
         headers = [
             content_type,
             (b"x-request-id", self.identity.encode()),
             (b"x-weir-cache", self._trace.outcome.encode()),
         ]
+        dropped = self.dropped if flight is None or not flight.dropped else dict.fromkeys(self.dropped + flight.dropped)
+        if dropped:
+            headers.append((b"x-weir-dropped", ", ".join(dropped).encode()))
+        if self._policy:
+            headers += self._policy
         if self.meter is not None:
             headers += self.meter.headers()
         return headers

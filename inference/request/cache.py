@@ -1,31 +1,23 @@
 """Keeps answers in Redis. Every failure counts as a miss, and while Redis is not connected no request waits for it."""
 
 import asyncio
+from collections.abc import Sequence
+from functools import partial
 from typing import Literal, NamedTuple
 
 import msgspec
 
-from inference.wires.redis import RedisConnection, RedisLostError, ReplyError
+from inference.core.events import WholeAnswer
+from inference.wires.redis import RedisClient, RedisLostError, ReplyError
 
 _PREFIX = b"weir:answer:"
-_STALLS_UNTIL_GIVEN_UP = 3  # in a row, with no answer in time between them
-_HUNG_AFTER_S = 1.0  # without any answer: then the connection is given up
 _MAX_VALUE_BYTES = 1 << 20  # longer answers are not stored
-
-
-class StoredAnswer(msgspec.Struct, frozen=True, array_like=True):
-    """Enough to replay an answer as a stream or as a whole."""
-
-    text: str
-    finish_reason: str
-    prompt_tokens: int
-    output_tokens: int
 
 
 class Lookup(NamedTuple):
     """`outcome` is `weir.cache.outcome`. `skipped` means that Redis did not say whether it has the answer."""
 
-    answer: StoredAnswer | None
+    answer: WholeAnswer | None
     outcome: Literal["hit", "miss", "skipped"]
 
     @property
@@ -35,14 +27,12 @@ class Lookup(NamedTuple):
 
 _MISS, SKIPPED = Lookup(None, "miss"), Lookup(None, "skipped")
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(StoredAnswer).decode
+_decode = msgspec.msgpack.Decoder(WholeAnswer).decode
 
 
 class Cache:
-    def __init__(self, redis: RedisConnection) -> None:
+    def __init__(self, redis: RedisClient) -> None:
         self._redis = redis
-        self._stalls = 0
-        self._stall_since_s = -1.0  # of the last one counted
 
     @property
     def up(self) -> bool:
@@ -52,20 +42,10 @@ class Cache:
         """Look an answer up within `timeout_s`. Never raises."""
         if not self._redis.up:
             return SKIPPED
-        loop = asyncio.get_running_loop()
         try:
-            reply = self._redis.send(b"GET", _PREFIX + key)
-            timer = loop.call_later(timeout_s, _expire, reply)
-            try:
-                value = await reply
-            finally:
-                timer.cancel()
-        except RedisLostError:
+            value = await self._redis.send(b"GET", _PREFIX + key, timeout_s=timeout_s)
+        except (RedisLostError, TimeoutError):
             return SKIPPED
-        except TimeoutError:
-            self._late(loop.time())
-            return SKIPPED
-        self._stalls = 0
         if value is None:
             return _MISS
         if not isinstance(value, bytes):
@@ -77,32 +57,33 @@ class Cache:
         except msgspec.DecodeError:
             return _MISS  # of another layout: it will be overwritten
 
-    async def put(self, key: bytes, answer: StoredAnswer, ttl_s: int) -> bool:
-        """Store an answer. Returns whether Redis took it."""
+    async def first(self, keys: Sequence[bytes], timeout_s: float) -> tuple[Lookup, int]:
+        """The answer of the first of `keys` that has one, and its number. All are looked up at once. Never raises."""
+        lookups = await asyncio.gather(*(self.get(key, timeout_s) for key in keys))
+        return next(
+            ((lookup, number) for number, lookup in enumerate(lookups) if lookup.answer is not None), (lookups[-1], -1)
+        )
+
+    def put(self, key: bytes, answer: WholeAnswer, ttl_s: int) -> asyncio.Future[bool]:
+        """Store an answer. The future says whether Redis took it, and never fails."""
+        stored: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         value = _encode(answer)
         if len(value) > _MAX_VALUE_BYTES or ttl_s <= 0:
-            return False
+            stored.set_result(False)
+            return stored
         try:
-            reply = await self._redis.send(b"SET", _PREFIX + key, value, b"EX", ttl_s, hurry=False)
+            reply = self._redis.send(b"SET", _PREFIX + key, value, b"EX", ttl_s, hurry=False)
         except RedisLostError:
-            return False
+            stored.set_result(False)
+        else:
+            reply.add_done_callback(partial(self._stored, stored))
+        return stored
+
+    def _stored(self, stored: asyncio.Future[bool], done: asyncio.Future[object]) -> None:
+        reply = None if done.cancelled() or done.exception() is not None else done.result()
         if isinstance(reply, ReplyError):
             self._redis.note_refusal(reply)
-            return False
-        self._redis.note_write()
-        return reply == b"OK"
-
-    def _late(self, now_s: float) -> None:
-        """Count a stall: all lookups that are late while Redis sends nothing count once."""
-        since_s = self._redis.quiet_since_s
-        if since_s != self._stall_since_s:
-            self._stall_since_s = since_s
-            self._stalls += 1
-        if self._redis.up and (self._stalls >= _STALLS_UNTIL_GIVEN_UP or now_s - since_s >= _HUNG_AFTER_S):
-            self._stalls = 0
-            self._redis.restart()
-
-
-def _expire(reply: asyncio.Future[object]) -> None:
-    if not reply.done():
-        reply.set_exception(TimeoutError())
+        elif reply is not None:
+            self._redis.note_write()
+        if not stored.done():
+            stored.set_result(reply == b"OK")

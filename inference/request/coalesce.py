@@ -4,72 +4,161 @@ A flight goes on while at least one request wants it. When the last one leaves, 
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 import structlog
 
+from inference.core.events import ABORTED, TEXT_ALONE, Event, Usage, WholeAnswer, assemble
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
+from inference.core.snapshot import Pool
 from inference.observability.spans import Mark, now_ns
 
 _log = structlog.get_logger()
+_AHEAD_CHARS = 256 << 10  # of an answer whose clients do not read: several times the longest usual one
 
 
 class Flight:
     """The state of one inference: the work writes it, and the requests read it. All run in one event loop."""
 
     __slots__ = (
+        "_ahead_chars",
+        "_answer",
+        "_end_waiters",
+        "_resumed",
         "_waiters",
+        "aborted",
         "admitted",
+        "attempts",
+        "blocked",
         "cold_start",
         "done",
+        "dropped",
         "end_ns",
+        "ended",
         "error",
+        "events",
         "finish_reason",
         "key",
         "leader",
         "marks",
         "metered",
+        "output_tokens",
+        "pool",
         "priority",
         "prompt_tokens",
         "replica",
         "requests",
         "task",
-        "texts",
+        "tokens_source",
+        "usage",
+        "vectors",
     )
 
     def __init__(self, key: bytes | None, leader: tuple[bytes, bytes], priority: int) -> None:
         self.key = key
         self.priority = priority  # in the pool's queue
         self.leader = leader  # trace id and span id of the request that began it
-        self.texts: list[str] = []  # one per output token
+        self.events: list[Event] = []
         self.prompt_tokens = -1
+        self.tokens_source = ""  # of the prompt's number
+        self.output_tokens = 0
+        self.vectors: tuple[bytes, ...] = ()  # of embeddings
+        self.usage: Usage | None = None  # the server's own counts
         self.admitted = False  # it got a place in the pool, so its prompt's tokens are used
         self.metered = False  # a request is charged by tokens, so it has to wake on admission
-        self.finish_reason = ""
+        self.finish_reason = ""  # of the first choice
+        self.ended: set[int] = set()  # the choices that have their finish reason
+        self.aborted = False  # by the server
         self.error: ApiError | None = None
         self.done = False
         self.end_ns = 0
         self.marks: list[Mark] = []
+        self.attempts = 0  # at replicas
+        self.pool: Pool | None = None  # that serves it
+        self.dropped: list[str] = []  # parameters that a fallback's servers have no effect for
         self.replica = ""
         self.cold_start = False
         self.requests = 0  # that have joined and not left
         self.task: asyncio.Task[None] | None = None
+        self.blocked = 0  # requests whose clients read more slowly than the model answers
+        self._ahead_chars = 0  # that came since then
+        self._resumed: asyncio.Future[bool] | None = None
         self._waiters: list[asyncio.Future[bool]] = []
-
-    @property
-    def output_tokens(self) -> int:
-        return len(self.texts)
+        self._end_waiters: list[asyncio.Future[bool]] = []
+        self._answer: WholeAnswer | None = None
 
     @property
     def used_tokens(self) -> int:
         """Tokens so far: the prompt's from its admission on, and the output's as they come."""
-        return self.prompt_tokens + len(self.texts) if self.admitted else 0
+        return self.prompt_tokens + self.output_tokens if self.admitted else 0
+
+    def answer(self) -> WholeAnswer:
+        """The whole answer of a flight that has landed without an error."""
+        if self._answer is None:
+            usage = self.usage or Usage()
+            self._answer = WholeAnswer(
+                assemble(self.events),
+                self.prompt_tokens,
+                self.output_tokens,
+                usage.cached_tokens,
+                usage.reasoning_tokens,
+                self.vectors,
+            )
+        return self._answer
 
     # The work's side ------------------------------------------------------------------------------
 
-    def land(self, finish_reason: str = "", error: ApiError | None = None) -> None:
-        self.finish_reason, self.error, self.done, self.end_ns = finish_reason, error, True, now_ns()
+    def begin(self) -> int:
+        """Another attempt begins, of this number."""
+        self.attempts += 1
+        self.output_tokens, self.aborted = 0, False
+        self.ended.clear()
+        return self.attempts
+
+    def add(self, events: Iterable[Event]) -> int:
+        """Take events, up to one by which the server aborts its answer, and return how many characters they bring. What brings
+        nothing for a client is counted and not kept.
+        """
+        kept, size = self.events, 0
+        for event in events:
+            if event[0] and event[2:7] == TEXT_ALONE:  # a token of text, as a rule
+                size += len(event[0])
+                self.output_tokens += event[7]
+                kept.append(event)
+                continue
+            text, choice, finish_reason, reasoning, tool_calls, logprobs, usage, tokens = event
+            if finish_reason == ABORTED:
+                self.aborted = True
+                break
+            size += len(text) + len(reasoning) + len(logprobs) + sum(len(call.arguments) for call in tool_calls)
+            self.output_tokens += tokens
+            if text or finish_reason or reasoning or tool_calls or logprobs:
+                kept.append(event)
+            if finish_reason:
+                self.ended.add(choice)
+                if not choice:
+                    self.finish_reason = finish_reason
+            if usage is not None:
+                self._settle(usage)
+        return size
+
+    def embed(self, vectors: tuple[bytes, ...], usage: Usage) -> None:
+        """Take the embeddings."""
+        self.vectors = vectors
+        self._settle(usage)
+
+    def _settle(self, usage: Usage) -> None:
+        """Take the server's own counts for ours."""
+        self.usage = usage
+        if usage.prompt_tokens >= 0:
+            self.prompt_tokens, self.tokens_source = usage.prompt_tokens, "server"
+        if usage.output_tokens >= 0:
+            self.output_tokens = usage.output_tokens
+
+    def land(self, error: ApiError | None = None) -> None:
+        self.error, self.done, self.end_ns = error, True, now_ns()
+        self._waiters += self._end_waiters
         self.wake()
 
     def wake(self) -> None:
@@ -78,13 +167,34 @@ class Flight:
         for waiter in waiters:
             _set(waiter, True)
 
+    async def wait_for_readers(self, chars: int) -> None:
+        """Count characters that came while a request is blocked. While all are, and 256 Ki characters wait for their
+        clients, this waits, so that the server is not read from.
+        """
+        self._ahead_chars += chars
+        while self.blocked >= self.requests and self._ahead_chars > _AHEAD_CHARS:
+            self._resumed = asyncio.get_running_loop().create_future()
+            await self._resumed
+
     # A request's side -----------------------------------------------------------------------------
 
-    async def changed(self, timeout_s: float) -> bool:
-        """Wait for more text or for the end. Returns False if `timeout_s` passed first."""
+    def unblock(self) -> None:
+        """The client has caught up, or has left."""
+        self.blocked -= 1
+        self._ahead_chars = 0
+        self.resume()
+
+    def resume(self) -> None:
+        if self._resumed is not None:
+            _set(self._resumed, True)
+
+    async def changed(self, timeout_s: float | None, *, only_end: bool = False) -> bool:
+        """Wait for more events or for the end. Returns False if `timeout_s` passed first."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[bool] = loop.create_future()
-        self._waiters.append(waiter)
+        (self._end_waiters if only_end else self._waiters).append(waiter)
+        if timeout_s is None:
+            return await waiter
         timer = loop.call_later(timeout_s, _set, waiter, False)
         try:
             return await waiter
@@ -117,6 +227,7 @@ class Coalescer:
         flight = self._flights.get(key) if key is not None else None
         if flight is not None and flight.priority <= priority:
             flight.requests += 1
+            flight.resume()
             return flight, True
         flight = Flight(key, leader, priority)
         flight.requests = 1

@@ -7,23 +7,29 @@ from functools import partial
 
 import structlog
 
+from inference.backends.fleet import PoolState
 from inference.core.cache_key import cache_key
-from inference.core.normalise import Operation
+from inference.core.expected_tokens import OutputMeans, prompt_estimate
+from inference.core.fair_queue import Claim
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
-from inference.core.openai.responses import ChatWriter, CompletionWriter
+from inference.core.policy.plan import Plan, Plans, Step, prompt_tokens
+from inference.core.question import Question
+from inference.core.snapshot import Model
 from inference.observability.metrics import Metrics
 from inference.observability.span_export import SpanExport
-from inference.observability.spans import LOOKUP, RESPOND, Trace
-from inference.policy.serving import Serving
+from inference.observability.spans import LIMIT, LOOKUP, RESPOND, Trace
+from inference.policy.serving import Caller, Serving
 from inference.request.answer import Answer
 from inference.request.authenticate import authenticate
 from inference.request.cache import SKIPPED, Cache
 from inference.request.coalesce import Coalescer, Flight
-from inference.request.generate import Work, generate
-from inference.request.limits import meter_of
-from inference.request.parse import parse, question_of
-from inference.request.route import choose_pool, find_model
+from inference.request.degrade import Degraded, degrade, least
+from inference.request.generate import generate
+from inference.request.limits import Limits
+from inference.request.parse import Endpoint
+from inference.request.route import choose_pool, fallbacks_of, find_model, for_pool
+from inference.request.work import Work
 from inference.request.write_back import WriteBack
 from inference.wires.http.exchange import Exchange, Request
 
@@ -32,35 +38,40 @@ _log = structlog.get_logger()
 
 class Completions:
     """`serving` gives the snapshot to obey now, None before there is one. `keepalive_s`: how often a silent stream
-    sends a comment.
+    sends a comment. `region` is where requests come from that do not say it.
     """
 
     def __init__(
         self,
         serving: Callable[[], Serving | None],
         cache: Cache | None,
+        limits: Limits,
         export: SpanExport,
         metrics: Metrics,
         *,
         max_messages: int,
         keepalive_s: float,
+        region: str = "",
     ) -> None:
         self._serving = serving
         self._cache = cache
+        self._limits = limits
+        self._outputs = OutputMeans()
         self._export = export
         self._metrics = metrics
         self._max_messages = max_messages
         self._keepalive_s = keepalive_s
+        self._region = region
         self._write_back = WriteBack(cache, export)
         self.coalescer = Coalescer()
         self.in_flight = 0
 
-    async def serve(self, operation: Operation, request: Request, out: Exchange) -> None:
-        trace = Trace(request.received_ns, request.headers.get(b"traceparent"), operation)
+    async def serve(self, endpoint: Endpoint, request: Request, out: Exchange) -> None:
+        trace = Trace(request.received_ns, request.headers.get(b"traceparent"), endpoint.operation)
         answer = Answer(trace, out, request.headers.get(b"x-stainless-read-timeout"), self._keepalive_s)
         self.in_flight += 1
         try:
-            await self._pass(operation, request, out, trace, answer)
+            await self._pass(endpoint, request, out, trace, answer)
         except ApiError as error:
             answer.refuse(error)
         except asyncio.CancelledError:
@@ -71,6 +82,8 @@ class Completions:
             _log.exception("request.failed", request=answer.identity)
             answer.refuse(errors.internal(answer.identity))
         finally:
+            if answer.meter is not None:
+                answer.meter.leave()
             trace.finish()
             self.in_flight -= 1
             self._metrics.observe(trace)
@@ -80,51 +93,95 @@ class Completions:
         """Let writes to the cache finish."""
         await self._write_back.close(timeout_s)
 
-    async def _pass(self, operation: Operation, request: Request, out: Exchange, trace: Trace, answer: Answer) -> None:
+    async def _pass(self, endpoint: Endpoint, request: Request, out: Exchange, trace: Trace, answer: Answer) -> None:
         """The steps of a request. Raises ApiError at the one that it does not pass."""
         serving = self._serving()
         if serving is None:
-            raise errors.unavailable("The gateway has no policy snapshot yet.", 1.0, "gateway")
+            raise errors.unavailable("The gateway has no policy snapshot yet.", 1.0, "gateway", reason="no_policy")
         timeouts = serving.snapshot.timeouts
         trace.policy_version = serving.snapshot.version
 
         caller = authenticate(serving, request.headers)
         trace.tenant, trace.tier = caller.tenant, caller.tier.name
         out.known = True
-        answer.meter = meter_of(caller)
 
-        body = parse(operation, request.body, self._max_messages)
-        model, tokenizer = find_model(serving, body.model)
+        body = endpoint.parse(request.body, self._max_messages)
+        model, text, plans = find_model(serving, body.model)
         trace.model, trace.stream = model.name, body.streams
-        if answer.meter is not None:
-            answer.meter.enter()
-        question = question_of(body, model)
-        rule = model.cache
-        cacheable = rule.mode == "always" or (rule.mode == "deterministic" and question.deterministic)
+        self._metrics.arrived(model.name, trace.tier)
+        wanted = body.question(model)
+        plan = plans.only or self._plan(plans, caller, request, wanted, trace, answer)
+        cacheable = plan.cache == "always" or (plan.cache == "deterministic" and wanted.deterministic)
 
-        state = choose_pool(serving, model, question, cacheable)
+        state = choose_pool(serving, plan, wanted, cacheable)
+        question, unused = for_pool(wanted, model, state, plan.max_output_tokens)
+        step, whole = plan.step, None
+        if step is not None:
+            if step.shed:
+                trace.show(state.pool)
+                raise self._refused(state, model, step, answer)
+            whole = Degraded(state, question, unused, False)
+            state, question, unused, changed = degrade(serving, plan, step, model, wanted, whole)
+            if not changed:
+                whole = None
         pool = state.pool
-        trace.pool, trace.variant, trace.region = pool.name, pool.variant, pool.region
-        writer = (ChatWriter if operation == "chat" else CompletionWriter)(
-            answer.identity + trace.id.hex(), int(time.time()), model.name, body.include_usage
-        )
+        trace.show(pool)
+        answer.dropped = [*body.dropped, *unused]
+        writer = answer.writer = body.writer(answer.identity + trace.id.hex(), int(time.time()), model)
         state.hold()  # until the request has ended: a new snapshot may take the pool's replicas away meanwhile
+        expected = self._outputs.expected(model.name, question.max_tokens)
         try:
+            if caller.limits:  # counted in Redis, in the same write as the lookup below
+                tokens = prompt_estimate(len(request.body), model.max_prompt_tokens) + expected
+                answer.meter = self._limits.begin(caller.limits, caller.tier.name, tokens, timeouts.cache_ms / 1000)
+            stored = None
             key = cache_key(question, model, pool, caller.tenant) if cacheable else None
             if key is not None:
                 trace.enter(LOOKUP)
-                stored, trace.outcome = (
-                    await self._cache.get(key, timeouts.cache_ms / 1000) if self._cache is not None else SKIPPED
-                )
-                if stored is not None:
-                    trace.enter(RESPOND)
-                    answer.replay(writer, stored)
-                    return
+                if self._cache is None:
+                    stored, trace.outcome = SKIPPED
+                elif whole is None:
+                    stored, trace.outcome = await self._cache.get(key, timeouts.cache_ms / 1000)
+                else:  # the answer as it is without the step is better than the degraded one
+                    better = cache_key(whole.question, model, whole.state.pool, caller.tenant)
+                    (stored, trace.outcome), number = await self._cache.first((better, key), timeouts.cache_ms / 1000)
+                    if number == 0:
+                        trace.show(whole.state.pool)
+                        whole = None
+            if answer.meter is not None:
+                if key is None:
+                    trace.enter(LIMIT)
+                await answer.meter.entered()
+            if step is not None:
+                if stored is None and step.cached_only:
+                    raise self._refused(state, model, step, answer)
+                if whole is not None:
+                    answer.degraded_by(step, state)
+            if stored is not None:
+                trace.enter(RESPOND)
+                answer.replay(writer, stored)
+                return
 
-            context, priority = trace.context, caller.tier.priority
-            work = Work(question, model, state, tokenizer, timeouts, priority, context.trace_id, context.flags)
+            context, tier = trace.context, caller.tier
+            priority = plan.priority or tier.priority
+            claim = Claim(tier.name, caller.tenant, priority, tier.weight, expected)
+            others = fallbacks_of(serving, plan, state)
+            work = Work(
+                question,
+                model,
+                state,
+                others,
+                text,
+                timeouts,
+                claim,
+                context.trace_id,
+                context.flags,
+                plan,
+                wanted.max_tokens is not None,
+                least(plan.max_output_tokens, step.max_output_tokens) if step else plan.max_output_tokens,
+            )
             flight, shared = self.coalescer.join(
-                key if rule.coalesce else None,
+                key if model.cache.coalesce else None,
                 (context.trace_id, trace.id),
                 priority,
                 partial(self._generate, key, work),
@@ -145,12 +202,34 @@ class Completions:
         finally:
             state.release()
 
+    def _plan(
+        self, plans: Plans, caller: Caller, request: Request, question: Question, trace: Trace, answer: Answer
+    ) -> Plan:
+        """What policies want done with the request."""
+        region = request.headers.get(b"x-weir-region", b"").decode("latin-1") or self._region
+        plan = plans.choose(caller.tier.name, caller.tenant, region, lambda: prompt_tokens(question))
+        trace.policy_rule = plan.rule
+        answer.follow(plan)
+        return plan
+
+    def _refused(self, state: PoolState, model: Model, step: Step, answer: Answer) -> ApiError:
+        """The answer to a request that the step does not let through. The pool was wanted for all the same."""
+        state.tally.arrived += 1
+        state.tally.shed += 1
+        answer.degraded_by(step, state)
+        return errors.refused_by_policy(model.name, step.name, step.policy, not step.shed, step.retry_after_s)
+
     async def _generate(self, key: bytes | None, work: Work, flight: Flight) -> None:
         """The work of a flight: the inference, and then the write to the cache, which its requests do not wait for."""
-        work.pool.hold()
+        pools = (work.pool, *work.fallbacks)
+        for pool in pools:
+            pool.hold()
         try:
             await generate(work, flight)
-            if key is not None and flight.error is None:
-                self._write_back.start(key, flight, work.model.cache)
+            if flight.error is None:
+                self._outputs.observe(work.model.name, flight.output_tokens)
+                if key is not None and flight.pool is work.pool.pool:  # the key names its variant
+                    self._write_back.start(key, flight, work.model.cache)
         finally:
-            work.pool.release()
+            for pool in pools:
+                pool.release()

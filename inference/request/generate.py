@@ -1,187 +1,92 @@
-"""Runs one inference: counts the prompt's tokens, waits for a place in the pool, calls a replica, and passes its tokens on."""
+"""Runs one inference: prepares the prompt, waits for a place in a pool, and has it answer."""
 
-import asyncio
-import time
-from typing import NamedTuple
+import msgspec
 
-import structlog
-
-from inference.backends.fleet import PoolState, Replica
-from inference.backends.triton import Inference
-from inference.core.errors import RetryableError
-from inference.core.normalise import Question
+from inference.core.fair_queue import Claim
 from inference.core.openai import errors
-from inference.core.snapshot import Model, StageTimeouts
-from inference.observability.spans import ADMIT, INFER, TOKENIZE, Mark, now_ns, span_id
+from inference.core.openai.errors import ApiError
+from inference.observability.spans import ADMIT, TOKENIZE, Mark, now_ns
 from inference.request.admit import QueueFullError
+from inference.request.attempts import infer
 from inference.request.coalesce import Flight
-from inference.request.tokenize import Tokenizer
-from inference.wires.grpc import GrpcError, RefusedError, UnavailableError, UnreachableError
-
-_log = structlog.get_logger()
-_RETRY_AFTER_S = RetryableError.retry_after_s
-_ATTEMPTS = 2
-_MAX_ANSWER_CHARS = 4 << 20  # of one answer, which is kept in memory: some 30 times the longest that a model gives
-
-
-class Work(NamedTuple):
-    question: Question
-    model: Model
-    pool: PoolState
-    tokenizer: Tokenizer
-    timeouts: StageTimeouts
-    priority: int
-    trace_id: bytes
-    flags: bytes
+from inference.request.prepare import prepare
+from inference.request.route import for_pool
+from inference.request.work import Work
 
 
 async def generate(work: Work, flight: Flight) -> None:
-    """Fill `flight`, with an ApiError if the inference fails. Cancelling this stops the model."""
-    flight.marks.append(Mark(TOKENIZE, now_ns()))
+    """Fill `flight` from the pool, else from the first of its fallbacks that answers; where none does, with the pool's own
+    ApiError. Cancelling this stops the model.
+    """
+    if work.pool.pool.name in work.plan.fallbacks and all(it.pool != work.pool.pool.name for it in work.plan.routes):
+        work.pool.tally.fallbacks += 1
     try:
-        flight.prompt_tokens = await _count(work)
-        flight.marks.append(Mark(ADMIT, now_ns()))
-        await _admit(work)
-        flight.admitted = True
-        if flight.metered:
-            flight.wake()
-        try:
-            await _infer(work, flight)
-        finally:
-            work.pool.admission.release()
-    except errors.ApiError as error:
-        flight.land(error=error)
-
-
-async def _count(work: Work) -> int:
-    prompt, limit = work.question.prompt, work.model.max_prompt_tokens
-    param = "messages" if work.question.operation == "chat" else "prompt"
-    timeout_ms = work.timeouts.tokenizer_ms
-    try:
-        tokens = work.tokenizer.count_short(prompt)
-        if tokens is None:
-            async with asyncio.timeout(timeout_ms / 1000):
-                tokens = await work.tokenizer.count(prompt, limit)
-    except TimeoutError:
-        raise errors.stage_timeout("tokenizer", timeout_ms) from None
-    if tokens > limit:
-        raise errors.context_length(tokens, limit, param)
-    return tokens
-
-
-async def _admit(work: Work) -> None:
-    admission = work.pool.admission
-    if admission.try_acquire():
+        await _serve(work, flight)
+    except ApiError as error:
+        failure = error
+    else:
         return
+    wanted = work.question if work.limited else msgspec.structs.replace(work.question, max_tokens=None)
+    for pool in work.fallbacks:
+        if flight.events or not _may_answer_elsewhere(failure):
+            break
+        if not pool.available:
+            continue
+        try:
+            question, flight.dropped = for_pool(wanted, work.model, pool, work.most)
+            pool.tally.fallbacks += 1
+            await _serve(work._replace(pool=pool, question=question), flight)
+        except ApiError as error:
+            flight.dropped = []
+            failure = error if flight.events else failure
+        else:
+            return
+    work.pool.tally.shed += bool(failure.reason)
+    flight.land(error=failure)
+
+
+def _may_answer_elsewhere(error: ApiError) -> bool:
+    """Whether it says something of the pool and not of the request."""
+    return error.stage in ("queue", "model") and error.status in (429, 502, 503, 504)
+
+
+async def _serve(work: Work, flight: Flight) -> None:
+    """Prepare the prompt for the pool, wait for a place in it, and have it answer. Raises ApiError."""
+    tally = work.pool.tally
+    tally.arrived += 1
+    flight.marks.append(Mark(TOKENIZE, now_ns()))
+    prepared = await prepare(work.question, work.model, work.text, work.pool, work.timeouts.tokenizer_ms)
+    flight.prompt_tokens, flight.tokens_source = prepared.tokens, prepared.source
+    flight.marks.append(Mark(ADMIT, now_ns()))
+    claim = work.claim._replace(cost=work.claim.cost + flight.prompt_tokens)
+    await _admit(work, claim)
+    flight.admitted = True
+    if flight.metered:
+        flight.wake()
+    pool = work.pool.newest  # while it waited, replicas may have come
+    pool.hold()
     try:
-        await admission.acquire(work.priority, work.timeouts.queue_ms / 1000)
+        await infer(work if pool is work.pool else work._replace(pool=pool), flight, prepared)
+        tally.answered += 1
+        tally.input_tokens += max(0, flight.prompt_tokens)
+        tally.output_tokens += flight.output_tokens
+    finally:
+        pool.release()
+        work.pool.admission.settle(claim, flight.used_tokens)
+        work.pool.admission.release()
+
+
+async def _admit(work: Work, claim: Claim) -> None:
+    admission, tally = work.pool.admission, work.pool.tally
+    tally.waits += 1
+    if admission.try_acquire(claim.priority):
+        return
+    start_ns = now_ns()
+    try:
+        await admission.acquire(claim, work.timeouts.queue_ms / 1000)
     except QueueFullError as error:
         raise errors.overloaded(work.model.name, error.retry_after_s) from None
     except TimeoutError:
         raise errors.stage_timeout("queue", work.timeouts.queue_ms) from None
-
-
-async def _infer(work: Work, flight: Flight) -> None:
-    tried: list[Replica] = []
-    again: Replica | None = None  # it refused the last call, but it lives: used when there is no other
-    for attempt in range(1, _ATTEMPTS + 1):
-        replica = work.pool.choose(tried) or again
-        if replica is None:
-            what = "is not answering" if tried else "has no replica that is ready"
-            raise errors.unavailable(f"The model {work.model.name!r} {what}. Try again in a moment.", _RETRY_AFTER_S)
-        tried.append(replica)
-        again = None
-        replica.in_flight += 1
-        try:
-            await _attempt(work, flight, replica, attempt)
-        except RefusedError:
-            replica.probe_soon()
-            again = replica
-        except UnreachableError as error:
-            replica.failed(error.message)
-            if flight.texts:
-                raise errors.unavailable(
-                    "The model's replica was lost in the middle of the answer.", _RETRY_AFTER_S
-                ) from None
-        except UnavailableError as error:
-            replica.health.call_failed(time.monotonic())
-            replica.probe_soon()  # its queue is full, or its model is being loaded
-            if flight.texts:
-                message = "The model stopped in the middle of the answer."
-                raise errors.unavailable(message, _RETRY_AFTER_S, detail=error.message) from None
-        except GrpcError as error:
-            replica.health.call_failed(time.monotonic())
-            _log.warning("model.failed", model=work.model.name, replica=replica.name, reason=str(error))
-            raise errors.model_failed(error.message) from None
-        except errors.ApiError as error:
-            if error.stage == "model":
-                replica.health.call_failed(time.monotonic())
-            raise
-        else:
-            replica.health.call_answered(time.monotonic())
-            return
-        finally:
-            replica.in_flight -= 1
-    raise errors.unavailable(f"The model {work.model.name!r} is not answering. Try again in a moment.", _RETRY_AFTER_S)
-
-
-async def _attempt(work: Work, flight: Flight, replica: Replica, attempt: int) -> None:
-    """Call one replica. Each attempt has a span of its own."""
-    mark = Mark(INFER, now_ns(), replica.name, replica.pool, attempt)
-    mark.id = span_id()
-    if attempt > 1:
-        flight.marks[-1].retried = True
-    flight.marks.append(mark)
-    flight.replica, flight.cold_start = replica.name, replica.served == 0
-    replica.served += 1
-    traceparent = b"00-%s-%s-%s" % (work.trace_id.hex().encode(), mark.id.hex().encode(), work.flags)
-    inference: Inference | None = None
-    stage, timeout_ms = "model", work.timeouts.first_token_ms
-    room = _MAX_ANSWER_CHARS
-    loop = asyncio.get_running_loop()
-    start_s = loop.time()
-    try:
-        async with asyncio.timeout_at(start_s + timeout_ms / 1000) as timeout:
-            inference = await replica.model.infer(work.question, flight.prompt_tokens, work.priority, traceparent)
-            if inference.waiting:
-                # The servers of all replicas are at their limit of calls, so this time counts as queue again.
-                mark.stage, stage, timeout_ms = ADMIT, "queue", work.timeouts.queue_ms
-                timeout.reschedule(start_s + timeout_ms / 1000)
-                await inference.sent()
-                mark = mark.again(INFER, now_ns())
-                flight.marks.append(mark)
-                stage, timeout_ms, start_s = "model", work.timeouts.first_token_ms, loop.time()
-                timeout.reschedule(start_s + timeout_ms / 1000)
-            while (chunk := await inference.next()) is not None:
-                if not mark.first_token_ns:
-                    mark.first_token_ns = now_ns()
-                    timeout_ms = work.timeouts.model_ms
-                    timeout.reschedule(start_s + timeout_ms / 1000)
-                if chunk.text:
-                    flight.texts.append(chunk.text)
-                    room -= len(chunk.text)
-                    if room < 0:
-                        mark.error = "answer_too_long"
-                        raise errors.model_failed(f"its answer is longer than {_MAX_ANSWER_CHARS} characters")
-                if chunk.finish_reason:
-                    flight.land(chunk.finish_reason)
-                    return
-                flight.wake()
-        mark.error = "no_finish_reason"
-        raise errors.model_failed("it ended its answer without saying why")
-    except TimeoutError:
-        mark.error = "timeout"
-        raise errors.stage_timeout(stage, timeout_ms) from None
-    except UnreachableError as error:
-        mark.error = "refused" if isinstance(error, RefusedError) else "unreachable"
-        raise
-    except GrpcError as error:
-        mark.error = error.status.name.lower()
-        raise
-    except asyncio.CancelledError:
-        mark.error = "cancelled"
-        raise
     finally:
-        mark.end_ns = flight.end_ns if flight.done else now_ns()
-        if inference is not None and not flight.done:
-            inference.cancel()
+        tally.waited_s += (now_ns() - start_ns) / 1e9

@@ -1,58 +1,336 @@
-"""Charges a request to its tenant's limits, and writes the answer's headers about them."""
+"""Charges requests to the limits of their tenant and key, over all gateways that share a Redis.
 
+A request with limits costs one command, which goes out with its cache lookup. While Redis does not answer, each gateway
+counts alone, and says so in `x-weir-limits`, in `weir_gateway_limits_local` and in the log.
+"""
+
+import asyncio
+import itertools
+import secrets
 import time
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Literal, cast
+
+import structlog
 
 from inference.core.openai import errors
-from inference.core.rate_limit import Bucket, duration
-from inference.policy.serving import Caller
+from inference.core.rate_limit import SLOT_MS, SLOTS, Limit, Window, duration
+from inference.request.limit_script import SCRIPT, SHA
+from inference.tasks import keep
 from inference.wires.http.exchange import Headers
+from inference.wires.redis import Argument, RedisClient, RedisLostError, ReplyError
+
+_log = structlog.get_logger()
+_RETRY_AFTER_S = 1.0  # where requests in flight are limited: nobody knows when one ends
+_EXTEND_TOKENS = 8  # at least, when an answer is longer than was expected, and an eighth of what it has used
+_LEASES_AT_ONCE = 1000
+
+_SAY_EVERY_S = 10.0
+
+Reply = asyncio.Future[object]
+Script = tuple[bytes, bytes | str]
+_KNOWN: Script = (b"EVALSHA", SHA)
+_WHOLE: Script = (b"EVAL", SCRIPT)
 
 
-def meter_of(caller: Caller) -> "Meter | None":
-    """A meter for a tenant with a limit; others need none."""
-    return Meter(caller) if caller.requests is not None or caller.tokens is not None else None
+class Limits:
+    """Counts for all requests of this process. `lease_ms` is how long the places of a gateway that was killed stay taken."""
+
+    def __init__(self, redis: RedisClient | None, lease_ms: int) -> None:
+        self._redis = redis
+        self._lease_ms = lease_ms
+        self._process = secrets.token_hex(8)
+        self._serial = itertools.count()
+        self._windows: defaultdict[bytes, Window] = defaultdict(Window)
+        self._leases: defaultdict[bytes, set[str]] = defaultdict(set)
+        self._task: asyncio.Task[None] | None = None
+        self._said_local, self._say_again_s = False, 0.0
+        self.local = False  # whether the last request was counted by this process alone
+        self.counted_locally = 0  # requests
+
+    def start(self) -> None:
+        self._task = keep("limits", self._renew)
+
+    def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def begin(self, limits: Sequence[Limit], tier: str, tokens: int, timeout_s: float) -> "Meter":
+        """Send the request's command. `tokens` is what it will probably use. Await the meter's `entered`, and call its `leave`
+        at the end.
+        """
+        meter = Meter(self, limits, tier, tokens, f"{self._process}.{next(self._serial)}", timeout_s)
+        meter.send()
+        return meter
+
+    def enter(self, meter: "Meter", script: Script) -> Reply | None:
+        """Have Redis count the request. None if it is not connected."""
+        return self._send(_command(script, "enter", meter.limits, meter.lease, self._lease_ms, meter.expected, 0))
+
+    async def wait(self, reply: Reply, timeout_s: float) -> object:
+        """The reply, which is awaited for at most `timeout_s` and may come later. Raises RedisLostError, TimeoutError."""
+        assert self._redis is not None
+        return await self._redis.wait(reply, timeout_s)
+
+    def settle(self, meter: "Meter", lease: str, tokens: int, slot: int) -> None:
+        """Have Redis count that many tokens more (or fewer, in the slot where they were taken), and end the lease."""
+        self._send(_command(_KNOWN, "settle", meter.limits, lease, 0, tokens, slot), hurry=False)
+
+    def note(self, reply: object) -> None:
+        if self._redis is not None and isinstance(reply, ReplyError):
+            self._redis.note_refusal(reply)
+
+    def take(self, meter: "Meter", *, alone: bool) -> tuple[Limit, float] | None:
+        """Count the request here. `alone` says that Redis did not, so that the limits are enforced here: then the first limit
+        that is reached is returned with the wait, and nothing is counted.
+        """
+        now_ms = monotonic_ms()
+        self._say(alone)
+        meter.local = alone
+        if alone:
+            self.counted_locally += 1
+            used: list[int] = []
+            meter.used = used
+            for limit in meter.limits:
+                if limit.kind == "in_flight":
+                    used.append(len(self._leases.get(limit.key, ())))
+                    if used[-1] >= limit.most:
+                        return limit, _RETRY_AFTER_S
+                else:
+                    window = self._windows[limit.key]
+                    used.append(window.used(now_ms))
+                    if wait_ms := window.wait_ms(limit.most, now_ms):
+                        return limit, wait_ms / 1000
+            meter.used = [
+                taken + (meter.expected if limit.kind == "tokens" else 1)
+                for taken, limit in zip(used, meter.limits, strict=True)
+            ]
+        for limit in meter.limits:
+            if limit.kind == "in_flight":
+                self._leases[limit.key].add(meter.lease)
+            else:
+                units = meter.expected if limit.kind == "tokens" else 1
+                meter.local_slot = self._windows[limit.key].take(units, now_ms)
+        return None
+
+    def settle_here(self, meter: "Meter", tokens: int, *, over: bool) -> None:
+        """Count that many tokens more (or fewer) in this process. `over` says that the request has ended."""
+        for limit in meter.limits:
+            if limit.kind == "tokens" and tokens:
+                window = self._windows[limit.key]
+                if tokens > 0:
+                    window.take(tokens, monotonic_ms())
+                else:
+                    window.give_back(-tokens, meter.local_slot)
+            elif limit.kind == "in_flight" and over:
+                leases = self._leases[limit.key]
+                leases.discard(meter.lease)
+                if not leases:
+                    del self._leases[limit.key]
+
+    def _say(self, alone: bool) -> None:
+        self.local = alone
+        now_s = time.monotonic()
+        if alone != self._said_local and now_s >= self._say_again_s:
+            self._said_local, self._say_again_s = alone, now_s + _SAY_EVERY_S
+            if alone:
+                _log.warning(
+                    "limits.left_shared", effect="each gateway counts for itself, as long as Redis does not answer"
+                )
+            else:
+                _log.info("limits.became_shared")
+
+    def _send(self, command: Sequence[Argument], hurry: bool = True) -> Reply | None:
+        if self._redis is None or not self._redis.up:
+            return None
+        try:
+            return self._redis.send(*command, hurry=hurry)
+        except RedisLostError:
+            return None
+
+    async def _renew(self) -> None:
+        """Keep the places of long requests, also after Redis has lost its data. Forget windows in which nothing counts."""
+        pause_s = self._lease_ms / 3000
+        while True:
+            await asyncio.sleep(pause_s)
+            now_ms = monotonic_ms()
+            for key in [key for key, window in self._windows.items() if not window.used(now_ms)]:
+                del self._windows[key]
+            for key, leases in list(self._leases.items()):
+                ids = list(leases)
+                for start in range(0, len(ids), _LEASES_AT_ONCE):
+                    await self._renew_some(key, ids[start : start + _LEASES_AT_ONCE], pause_s)
+
+    async def _renew_some(self, key: bytes, ids: list[str], timeout_s: float) -> None:
+        for script in (_KNOWN, _WHOLE):
+            command = (*script, 1, key, "renew", "", "", self._lease_ms, 0, 0, *ids)
+            reply = self._send(command)
+            try:
+                if reply is None or not _is_unknown(await self.wait(reply, timeout_s)):
+                    return
+            except (RedisLostError, TimeoutError):
+                return
 
 
 class Meter:
     """What one request has taken."""
 
-    __slots__ = ("_charged", "_requests", "_tier", "_tokens")
+    __slots__ = (
+        "_charged",
+        "_has_place",
+        "_reply",
+        "_reserved",
+        "_reserved_there",
+        "_service",
+        "_slot",
+        "_state",
+        "_taken",
+        "_timeout_s",
+        "counts_tokens",
+        "expected",
+        "lease",
+        "limits",
+        "local",
+        "local_slot",
+        "tier",
+        "used",
+    )
 
-    def __init__(self, caller: Caller) -> None:
-        self._tier = caller.tier.name
-        self._requests: Bucket | None = caller.requests
-        self._tokens: Bucket | None = caller.tokens
+    def __init__(
+        self, service: Limits, limits: Sequence[Limit], tier: str, expected: int, lease: str, timeout_s: float
+    ) -> None:
+        self.limits = limits
+        self.tier = tier
+        self.expected = expected  # tokens, taken at the start
+        self.lease = lease
+        self.counts_tokens = any(limit.kind == "tokens" for limit in limits)
+        self.used: Sequence[int] = ()  # of each limit, with this request
+        self.local = False  # this process counted it alone
+        self.local_slot = 0
+        self._service = service
+        self._timeout_s = timeout_s
+        self._has_place = any(limit.kind == "in_flight" for limit in limits)
+        self._reply: Reply | None = None  # of Redis
+        self._state: Literal["waiting", "counted", "absent"] = "waiting"  # at Redis, as far as it is known
+        self._slot = 0  # where Redis counted it
+        self._taken = False
         self._charged = 0
+        self._reserved = self._reserved_there = expected  # tokens: here, and at Redis
 
-    @property
-    def counts_tokens(self) -> bool:
-        return self._tokens is not None
+    def send(self, script: Script = _KNOWN) -> None:
+        self._reply = self._service.enter(self, script)
+        if self._reply is None:
+            self._state = "absent"
 
-    def enter(self) -> None:
-        """Take the request itself. Raises ApiError if a limit is reached."""
-        now_s = time.monotonic()
-        if self._tokens is not None and (wait_s := self._tokens.wait_s(now_s)) > 0:
-            raise errors.rate_limited(self._tier, "tokens", self._tokens.limit, wait_s)
-        if self._requests is not None:
-            if (wait_s := self._requests.wait_s(now_s)) > 0:
-                raise errors.rate_limited(self._tier, "requests", self._requests.limit, wait_s)
-            self._requests.take(1, now_s)
+    async def entered(self) -> None:
+        """Wait until the request is counted. Raises ApiError if a limit is reached."""
+        value = await self._answer()
+        refusal: tuple[Limit, float] | None
+        if isinstance(value, list):
+            refusal = self._read(value) or self._service.take(self, alone=False)
+        else:
+            if value is not None:
+                self._state = "absent"
+                self._service.note(value)
+            refusal = self._service.take(self, alone=True)
+        if refusal is not None:
+            limit, wait_s = refusal
+            raise errors.rate_limited(self.tier, limit, wait_s)
+        self._taken = True
 
     def charge(self, used: int) -> None:
-        """Take what is new since the last time. `used` counts all tokens so far."""
-        if self._tokens is not None and used > self._charged:
-            self._tokens.take(used - self._charged, time.monotonic())
+        """`used` counts all tokens so far. If they are more than were taken, take more, and some in advance."""
+        if used > self._charged:
             self._charged = used
+            if used > self._reserved and self._taken:
+                more = max(used - self._reserved, used // 8, _EXTEND_TOKENS)
+                self._reserved += more
+                self._service.settle_here(self, more, over=False)
+                if self._state == "counted":
+                    self._reserved_there += more
+                    self._settle(more, "")
+
+    def leave(self) -> None:
+        """The request has ended: give back its place, and the tokens that it did not use."""
+        if self._taken:
+            self._taken = False
+            self._service.settle_here(self, self._charged - self._reserved, over=True)
+        if self._state == "counted":
+            self._settle(self._charged - self._reserved_there, self.lease)
+        elif self._state == "waiting" and self._reply is not None:
+            self._reply.add_done_callback(self._came_late)
 
     def headers(self) -> Headers:
-        """The headers that OpenAI sends."""
+        """The headers that OpenAI sends, of the limit of which the least is left."""
         out: Headers = []
-        now_s = time.monotonic()
-        for bucket, what in ((self._requests, b"requests"), (self._tokens, b"tokens")):
-            if bucket is not None:
+        if self.local:
+            out.append((b"x-weir-limits", b"local"))
+        for kind, name in (("requests", b"requests"), ("tokens", b"tokens")):
+            states = [
+                (max(0, limit.most - used), limit.most, used)
+                for limit, used in zip(self.limits, self.used, strict=False)
+                if limit.kind == kind
+            ]
+            if states:
+                remaining, most, used = min(states)
                 out += (
-                    (b"x-ratelimit-limit-" + what, b"%d" % bucket.limit),
-                    (b"x-ratelimit-remaining-" + what, b"%d" % bucket.remaining(now_s)),
-                    (b"x-ratelimit-reset-" + what, duration(bucket.reset_s(now_s))),
+                    (b"x-ratelimit-limit-" + name, b"%d" % most),
+                    (b"x-ratelimit-remaining-" + name, b"%d" % remaining),
+                    (b"x-ratelimit-reset-" + name, duration((SLOTS + 1) * SLOT_MS / 1000 if used else 0)),
                 )
         return out
+
+    async def _answer(self) -> object:
+        """Redis's reply, None where it did not come in time."""
+        for script in (_KNOWN, _WHOLE):
+            if script is _WHOLE:
+                self.send(script)
+            if self._reply is None:
+                return None
+            try:
+                value = await self._service.wait(self._reply, self._timeout_s)
+            except TimeoutError:
+                return None
+            except RedisLostError:
+                self._state = "absent"
+                return None
+            if not _is_unknown(value):
+                return value
+        return value
+
+    def _read(self, value: list[object]) -> tuple[Limit, float] | None:
+        """Note what Redis has counted. Returns the limit that is reached and the wait, if it refused the request."""
+        number, wait_ms, self._slot, *self.used = cast(list[int], value)
+        self._state = "absent" if number else "counted"
+        return (self.limits[number - 1], wait_ms / 1000 or _RETRY_AFTER_S) if number else None
+
+    def _came_late(self, reply: Reply) -> None:
+        """Redis has counted a request that has ended meanwhile, or that was counted here because Redis was late."""
+        value = reply.result() if not reply.cancelled() and reply.exception() is None else None
+        if isinstance(value, list) and self._read(value) is None:
+            self._settle(self._charged - self._reserved_there, self.lease)
+
+    def _settle(self, tokens: int, lease: str) -> None:
+        if (tokens and self.counts_tokens) or (lease and self._has_place):
+            self._service.settle(self, lease, tokens, self._slot)
+
+
+def _command(
+    script: Script, mode: str, limits: Sequence[Limit], lease: str, lease_ms: int, tokens: int, slot: int
+) -> list[Argument]:
+    command: list[Argument] = [*script, len(limits)]
+    command += [limit.key for limit in limits]
+    command += (mode, "", lease, lease_ms, tokens, slot)
+    for limit in limits:
+        command += (limit.kind, limit.most)
+    return command
+
+
+def monotonic_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
+def _is_unknown(reply: object) -> bool:
+    """Whether Redis does not have the script: it was started anew, or is another server."""
+    return isinstance(reply, ReplyError) and str(reply).startswith("NOSCRIPT")

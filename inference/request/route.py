@@ -2,11 +2,15 @@
 
 import random
 
+import msgspec
+
 from inference.backends.fleet import PoolState
 from inference.core.cache_key import draw
-from inference.core.normalise import Question
+from inference.core.capabilities import fit
 from inference.core.openai import errors
-from inference.core.routing import choose_route
+from inference.core.policy.plan import Plan
+from inference.core.question import Question
+from inference.core.routing.routes import choose_route
 from inference.core.snapshot import Model
 from inference.policy.serving import Served, Serving
 
@@ -19,8 +23,47 @@ def find_model(serving: Serving, name: str) -> Served:
     return served
 
 
-def choose_pool(serving: Serving, model: Model, question: Question, cacheable: bool) -> PoolState:
-    """One of the model's pools, by weight. A cacheable question always gets the same one, so that it meets its answer."""
-    number = draw(question) if cacheable and len(model.routes) > 1 else random.random()  # noqa: S311  (no secret)
-    route = choose_route(model.routes, lambda pool: serving.pools[pool].available, number)
-    return serving.pools[route.pool]
+def choose_pool(serving: Serving, plan: Plan, question: Question, cacheable: bool) -> PoolState:
+    """One of the pools of the plan's routes, by weight; while none of these has a replica, the first fallback that has. A
+    cacheable question always gets the same one, so that it meets its answer.
+    """
+    pools, routes = serving.pools, plan.routes
+    if len(routes) == 1:
+        chosen = pools[routes[0].pool]
+    else:
+        number = draw(question) if cacheable else random.random()  # noqa: S311  (no secret)
+        chosen = pools[choose_route(routes, lambda pool: pools[pool].available, number).pool]
+    if not plan.fallbacks or chosen.available:
+        return chosen
+    return next((pools[name] for name in plan.fallbacks if name in pools and pools[name].available), chosen)
+
+
+def for_pool(question: Question, model: Model, state: PoolState, most: int = 0) -> tuple[Question, list[str]]:
+    """The question as the pool's servers get it: without what they drop, whose names come along, with the pool's limit where
+    the client has set none, and with at most `most` output tokens, if that is not 0. Raises ApiError for an
+    operation or a parameter that they refuse.
+    """
+    capabilities = state.capabilities
+    if question.operation not in capabilities.operations:
+        raise errors.not_served(model.name, question.operation, capabilities.server)
+    question, dropped = fit(question, capabilities)
+    default = state.pool.max_output_default
+    if default and question.max_tokens is None and question.operation != "embeddings":
+        question = msgspec.structs.replace(question, max_tokens=min(default, model.max_output_tokens))
+    return (at_most(question, model, most) if most else question), dropped
+
+
+def at_most(question: Question, model: Model, most: int) -> Question:
+    """The question with at most so many output tokens; itself where it asks for no more."""
+    if question.operation == "embeddings" or (question.max_tokens or model.max_output_tokens) <= most:
+        return question
+    return msgspec.structs.replace(question, max_tokens=most)
+
+
+def fallbacks_of(serving: Serving, plan: Plan, chosen: PoolState) -> tuple[PoolState, ...]:
+    """The pools that come after `chosen`, in order."""
+    if not plan.fallbacks:
+        return ()
+    names = [name for name in plan.fallbacks if name in serving.pools]
+    after = names.index(chosen.pool.name) + 1 if chosen.pool.name in names else 0
+    return tuple(serving.pools[name] for name in names[after:])

@@ -1,22 +1,32 @@
 """`python -m tests.bench [--only PART]`: one JSON object per figure and line on stdout, progress on stderr."""
 
 import argparse
+import os
 import sys
 from importlib import import_module
 
+from controlplane.telemetry import native
 from tests.bench.figures import emit, say
 from tests.bench.processes import BenchError
 
 PARTS = (
-    "e2e", "gateway", "cancel", "ingest", "query", "demand", "slo", "outage", "hostile", "forecast", "plan", "replay",
+    "e2e", "gateway", "edge", "cancel", "ingest", "query", "demand", "slo", "outage", "hostile", "forecast", "limits", "plan", "policy",
+    "replay", "routing", "cluster", "local", "loop",
 )  # fmt: skip
 """Modules beside this one, each with a `run` that yields its figures; imported when their turn comes."""
+
+
+def conditions() -> str:
+    """What figures depend on besides the product: the machine, and whether spans are closed by compiled code."""
+    built = "yes" if native.folder().is_dir() else "no, so telemetry takes longer for a span (`make setup` compiles it)"
+    return f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}; ledger compiled: {built}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--only", choices=PARTS, help="one part; all of them without it")
     only = parser.parse_args().only
+    say(conditions())
     failed = False
     for name in PARTS:
         if only in (None, name):

@@ -16,8 +16,9 @@ import numpy as np
 from forecasting.calendar import DAY_S, WEEK_S
 from forecasting.refresh import HORIZONS_S, Choice, predict, refresh
 from forecasting.series import F64, Series
-from tests.bench.demand_traces import demands, files
 from tests.bench.figures import Figure, say
+from tests.bench.loads.demand_traces import demands, files
+from tests.bench.processes import BenchError
 
 SCORED_HORIZONS_S = {60: "1m", 300: "5m", 600: "10m", 1800: "30m", 7200: "2h", DAY_S: "1d"}
 REFRESHES = 28
@@ -62,10 +63,15 @@ def run() -> Iterator[Figure]:
                 f"forecast.{name}.wape_ratio_{SCORED_HORIZONS_S[horizon_s]}", record.wape_ratio, "ratio", "last value"
             )
             yield Figure(f"forecast.{name}.p90_coverage_{SCORED_HORIZONS_S[horizon_s]}", record.p90_coverage, "share")
-        coverages[name] = float(np.mean([record.p90_coverage for record in records.values()]))
+        if records:
+            coverages[name] = float(np.mean([record.p90_coverage for record in records.values()]))
         if autocorrelation(series, DAY_S) >= STRONGLY_DAILY and f"{name} at 30m" in ratios:
             yield Figure("forecast.wape_ratio_30m", ratios[f"{name} at 30m"], "ratio", f"last value, {name}")
         say(f"{name}: {time.monotonic() - began:.0f} s")
+    if not ratios:
+        raise BenchError(
+            "no trace is long enough: give one of fourteen times the shortest horizon that is a multiple of its step"
+        )
     worst = max(ratios, key=lambda label: ratios[label])
     yield Figure("forecast.worst_vs_last_value", ratios[worst], "ratio", f"last value, {worst}")
     furthest = max(coverages, key=lambda label: abs(coverages[label] - 0.9))

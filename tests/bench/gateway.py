@@ -3,17 +3,21 @@
 Rounds are interleaved (every target in each round) so that noise hits all alike; a figure is the median over rounds.
 `added` is the time through a target minus the time of its own upstream spoken to directly by the same load generator,
 at the same percentile: HTTP for the proxies, raw gRPC frames for the gateway, so that its gRPC client counts in full.
+`openai` is the gateway before the proxies' own upstream, over OpenAI's API.
 A hit calls no upstream: the cheapest HTTP answer there is (the floor) is taken off instead.
+`http2` is the same hit over HTTP/2, on as many connections, and `http2_shared` over a single one that sends as many at once:
+they wait for each other there, so only their CPU says something.
 """
 
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
-from tests.bench.compared.gateways import MODEL, TOKENS, Bed, Target, bare, bed, body, litellm, weir
+from tests.bench.compared.gateways import MODEL, TOKENS, Bed, Target, bare, bed, body, litellm, weir, weir_openai
 from tests.bench.figures import Figure, over_rounds, percentile, say
 from tests.bench.loads.grpc_wire import GrpcInfer
 from tests.bench.loads.http_load import Http, Wire, closed_loop, first_tokens
@@ -30,7 +34,7 @@ def run() -> Iterator[Figure]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-bench-")))
         where = bed(folder, stack)
-        targets = [target for target in (_weir(where), bare(where), _litellm(where)) if target]
+        targets = [target for target in (_weir(where), _openai(where), bare(where), _litellm(where)) if target]
         rounds: Rounds = defaultdict(list)
         serials = {target.name: count() for target in targets}
         for target in targets:
@@ -52,6 +56,15 @@ def _weir(where: Bed) -> Target | None:
         return weir(where)
     except BenchError as error:
         say(f"the gateway is not measured: {error}")
+        return None
+
+
+def _openai(where: Bed) -> Target | None:
+    """Without hits, which are those of `weir`."""
+    try:
+        return replace(weir_openai(where), hit=None, over_http2={})
+    except BenchError as error:
+        say(f"the gateway before OpenAI's API is not measured: {error}")
         return None
 
 
@@ -86,6 +99,14 @@ def _measure(rounds: Rounds, target: Target, serials: "count[int]") -> None:
             added = rounds[f"{name}_{share}"][-1] - rounds[f"{direct}_{share}"][-1]
             rounds[f"{name}_{share}_added"].append(added)
         _throughput(rounds, name, target.child, target.port, wire, serials)
+    for name, http2 in target.over_http2.items():
+        before = target.child.cpu_ns()
+        load = closed_loop(target.port, http2, CONNECTIONS // http2.at_once, MANY_S)
+        answers = len(load.latencies_ns) * http2.at_once
+        rounds[f"{name}_rps"].append(answers / load.seconds)
+        rounds[f"{name}_cpu"].append((target.child.cpu_ns() - before) / answers)
+        for figure in ("rps", "cpu"):
+            rounds[f"{name}_{figure}_ratio"].append(rounds[f"{name}_{figure}"][-1] / rounds[f"weir.hit_{figure}"][-1])
     ttft = percentile(first_tokens(target.port, target.stream, ONE_S, serials), 0.5)
     rounds[f"{target.name}.ttft_added"].append(ttft - rounds[f"{target.direct}_ttft"][-1])
 
@@ -104,7 +125,7 @@ def _throughput(rounds: Rounds, name: str, child: Child, port: int, wire: Wire, 
 
 
 def _figures(measured: dict[str, float]) -> Iterator[Figure]:
-    prefixes = {"weir": "gateway", "bare": "gateway.bare", "litellm": "gateway.litellm"}
+    prefixes = {"weir": "gateway", "openai": "gateway.openai", "bare": "gateway.bare", "litellm": "gateway.litellm"}
     for target, prefix in prefixes.items():
         for kind in ("miss", "hit"):
             name = f"{target}.{kind}"
@@ -123,9 +144,19 @@ def _figures(measured: dict[str, float]) -> Iterator[Figure]:
         yield Figure(f"gateway.{label}_rps", measured[f"{name}_rps"], "req/s")
     if "weir.miss_rps" not in measured:
         return
+    for name in ("http2", "http2_shared"):
+        yield Figure(f"gateway.{name}_hit_cpu_us", measured[f"{name}_cpu"] / 1e3, "us/req")
+        yield Figure(f"gateway.{name}_hit_cpu_ratio", measured[f"{name}_cpu_ratio"], "ratio", "a hit over HTTP/1.1")
+    yield Figure("gateway.http2_hit_rps", measured["http2_rps"], "req/s")
+    yield Figure("gateway.http2_hit_rps_ratio", measured["http2_rps_ratio"], "ratio", "a hit over HTTP/1.1")
+    if "openai.miss_p50_added" in measured:
+        ratio = measured["openai.miss_p50_added"] / measured["bare.miss_p50_added"]
+        yield Figure("gateway.openai_p50_ratio", ratio, "ratio", "bare granian + aiohttp proxy")
     for kind in ("hit", "miss"):
         ratio = measured[f"weir.{kind}_p50_added"] / measured["bare.miss_p50_added"]
         yield Figure(f"gateway.{kind}_p50_ratio", ratio, "ratio", "bare granian + aiohttp proxy")
+        ratio = measured[f"weir.{kind}_p99_added"] / measured["bare.miss_p99_added"]
+        yield Figure(f"gateway.{kind}_p99_ratio", ratio, "ratio", "bare granian + aiohttp proxy")
         ratio = measured[f"weir.{kind}_cpu"] / measured["bare.miss_cpu"]
         yield Figure(f"gateway.{kind}_cpu_ratio", ratio, "ratio", "bare granian + aiohttp proxy")
         if f"litellm.{kind}_rps" in measured:

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
+from tests.bench import interleaved
 from tests.bench.compared.trace_stores import Peer, mlflow, phoenix
 from tests.bench.figures import Figure, over_rounds, percentile, say
 from tests.bench.loads.otlp_load import Load, follow
@@ -52,6 +53,7 @@ def run() -> Iterator[Figure]:
         spans = weir.distinct()
         rounds["bytes"].append(sum(weir.bytes_on_disk().values()) / spans)
         rounds["bytes_spans"].append(weir.bytes_on_disk()["spans"] / spans)
+        yield from interleaved.run(weir)
     yield from _figures({name: over_rounds(values) for name, values in rounds.items()}, lags)
 
 

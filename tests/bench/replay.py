@@ -25,8 +25,8 @@ from forecasting.simulate.profile import ReplicaProfile
 from forecasting.simulate.queueing import md1_wait_quantile_s, md1_wait_s, mmc_wait_quantile_s, mmc_wait_s
 from forecasting.simulate.replay import Pool, replay
 from tests.bench import local_run
-from tests.bench.demand_traces import demands, files, rows_of
 from tests.bench.figures import Figure, say
+from tests.bench.loads.demand_traces import demands, files, rows_of
 from tests.bench.processes import BenchError
 
 DAYS = 14

@@ -32,6 +32,11 @@ class Telemetry:
     def requests(self) -> int:
         return int(self.store.rows("SELECT count() FROM requests FINAL")[0][0])
 
+    def rows(self) -> tuple[int, int]:
+        """Requests that a query sees, and the sum of the spans they are made of."""
+        counted, spans = self.store.rows("SELECT count(), sum(span_count) FROM requests FINAL")[0]
+        return int(counted), int(spans)
+
     def present(self, trace_ids: list[bytes]) -> set[bytes]:
         """Which of these traces have their ledger row, which is the last thing written."""
         ids = ", ".join(f"toFixedString(unhex('{trace_id.hex()}'), 16)" for trace_id in trace_ids)

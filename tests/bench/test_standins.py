@@ -13,6 +13,10 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from tritonclient.grpc import InferInput  # type: ignore[import-untyped]
 from tritonclient.grpc.aio import InferenceServerClient  # type: ignore[import-untyped]
 
+from controlplane.telemetry import native
+from tests.bench import __main__ as bench
+from tests.bench import cancel
+from tests.bench.figures import Figure
 from tests.bench.loads.grpc_wire import GrpcInfer
 from tests.bench.loads.http_load import closed_loop
 from tests.bench.loads.traces import template
@@ -84,3 +88,26 @@ def test_a_rendered_request_holds_whole_traces_and_is_never_repeated() -> None:
 def _spans(raw: bytes) -> list[Span]:
     request = ExportTraceServiceRequest.FromString(raw)
     return [span for resource in request.resource_spans for scope in resource.scope_spans for span in scope.spans]
+
+
+@pytest.mark.parametrize(("built", "said"), [(True, "ledger compiled: yes\n"), (False, "ledger compiled: no, ")])
+def test_it_says_whether_the_ledger_is_compiled(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    built: bool,
+    said: str,
+) -> None:
+    def run() -> Iterator[Figure]:
+        yield Figure("x", 1, "s")
+
+    monkeypatch.setattr(sys, "argv", ["bench", "--only", "cancel"])
+    monkeypatch.setattr(cancel, "run", run)
+    monkeypatch.setattr(native, "folder", lambda: tmp_path if built else tmp_path / "none")
+    with pytest.raises(SystemExit) as ended:
+        bench.main()
+    output = capsys.readouterr()
+    assert ended.value.code == 0
+    assert said in output.err
+    assert output.out == '{"name": "x", "value": 1.0, "unit": "s", "against": ""}\n'

@@ -154,7 +154,7 @@ def overview_says(page: Page, drill: Drill, sinces: dict[str, str]) -> None:
     if drill.severity == "critical":
         expect(page.locator("#open-pages")).to_contain_text(re.compile(r"[1-9]"))
     if not drill.measures:
-        expect(page.get_by_role("region", name="In the last 15 minutes")).to_have_count(0)
+        expect(page.get_by_role("region", name="Last 15 minutes")).to_have_count(0)
         trouble = page.locator(".trouble")
         expect(trouble).to_contain_text("requests are not measured")
         expect(trouble).not_to_contain_text("still served")

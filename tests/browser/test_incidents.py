@@ -18,9 +18,10 @@ BURN = """
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from controlplane.fleet.models import SnapshotRevision
 from controlplane.incidents.act import changes, silencing
 from controlplane.incidents.decide import engine
-from controlplane.incidents.models import Incident
+from controlplane.incidents.models import ChangeRecord, Incident
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Availability, Latency
 from tests.support.incidents.alerts import TTFT, alert
@@ -28,6 +29,8 @@ from tests.support.incidents.notices import pagerduty
 from controlplane.incidents.notify.delivery.models import Destination
 Destination.objects.exists() or pagerduty("on call")
 now = datetime.now(UTC).replace(microsecond=0)
+ChangeRecord.objects.all().delete()  # those of other tests, which edit the fleet
+SnapshotRevision.objects.update(created_at=now - timedelta(days=1))
 changes.record("policy-revision/14", "policy revision 14", "policy", now - timedelta(minutes=5))
 large = replace(TTFT, indicator=Latency("ttft", 1500), scope={"model": "chat-large"})
 quick = replace(TTFT, slug="chat-e2e", name="Chat is done soon", indicator=Latency("e2e", 4000))

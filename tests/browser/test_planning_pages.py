@@ -39,6 +39,16 @@ def test_each_page_is_drawn_and_accessible(page: Page, shoot: Shoot, path: str, 
     pages.accessible(page)
 
 
+@pytest.mark.parametrize("context", ["light", "dark"], indirect=True)
+def test_the_form_of_a_benchmark_is_accessible_and_narrow_enough(page: Page, shoot: Shoot, context: object) -> None:
+    page.goto("/planning/benchmark")
+    expect(page.get_by_role("button", name="Measure", exact=True)).to_be_visible()
+    shoot(f"planning-benchmark-{'dark' if page.evaluate('weir.dark()') else 'light'}")
+    pages.accessible(page)
+    page.set_viewport_size({"width": 390, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 @pytest.mark.parametrize("path", PATHS)
 def test_a_narrow_screen_needs_no_sideways_scrolling(page: Page, path: str) -> None:
     page.set_viewport_size({"width": 390, "height": 844})

@@ -27,7 +27,7 @@ def get(port: int, path: str, **headers: str) -> tuple[int, str]:
         f"http://127.0.0.1:{port}{path}", headers={key.replace("_", "-"): headers[key] for key in headers}
     )
     try:
-        with urlopen(request, timeout=5) as answer:
+        with urlopen(request, timeout=60) as answer:
             return answer.status, answer.read().decode()
     except HTTPError as error:
         return error.code, error.read().decode()

@@ -26,6 +26,7 @@ WRONG_TOGETHER: list[tuple[str, dict[str, Any]]] = [
     ("weir.E010", {"otlp_grpc_port": 0}),
     ("weir.W011", {"otlp_host": "0.0.0.0"}),
     ("weir.E013", {"snapshot_path": Path("/dev/null/nowhere/snapshot.json")}),
+    ("weir.W044", {"snapshot_token": "guessable"}),
     ("weir.W016", {"metrics_token": "guessable"}),
     ("weir.W022", {"gateway_url": "http://gateway:8080"}),
     ("weir.W024", {"https": True}),
@@ -40,6 +41,7 @@ WRONG_TOGETHER: list[tuple[str, dict[str, Any]]] = [
 WRONG_ALONE = [
     ("ALLOWED_HOSTS", "*", "such as weir.example.com"),
     ("ALLOWED_HOSTS", "", "such as weir.example.com"),
+    ("BACKEND_LINK_LOCAL", "perhaps", "valid boolean"),
     ("SECRET_KEY", "short", "32 characters or more"),
     ("SESSION_HOURS", "0", "greater than or equal to 1"),
     ("SESSION_HOURS", "2161", "less than or equal to 2160"),
@@ -48,6 +50,7 @@ WRONG_ALONE = [
     ("REDIS_URL", "http://127.0.0.1", "use redis://"),
     ("STORE_DSN", "clickhouse://", "use clickhouse://"),
     ("STORE_DSN", "postgresql://host/x", "use clickhouse://"),
+    ("STORE_DSN", "http://host:8123/weir", "use clickhouse://"),
     ("OTLP_HTTP_PORT", "-1", "greater than or equal to 0"),
     ("OTLP_GRPC_PORT", "70000", "less than or equal to 65535"),
     ("OTLP_ENDPOINT", "localhost:4318", "such as http://host:4318"),
@@ -57,6 +60,12 @@ WRONG_ALONE = [
     ("GATEWAY_URL", "", "without a path"),
     ("TRUSTED_PROXIES", "proxy.example.com", "such as 10.0.0.0/24"),
     ("WEB_URL", "http://weir:8000/api", "without a path"),
+    ("TELEMETRY_URL", "http://weir:4318/v1", "without a path"),
+    ("LOCAL_CLUSTER_URL", "http://127.0.0.1:1/api", "without a path"),
+    ("LOCAL_CLUSTER_TOKEN", "short", "32 characters or more"),
+    ("POLICY_EVERY_S", "0", "greater than 0"),
+    ("POLICY_EVERY_S", "61", "less than or equal to 60"),
+    ("DECISIONS_DAYS", "0", "greater than or equal to 1"),
     ("WORKER_METRICS", "9464", "use host:port"),
     ("OBSERVE_EVERY_S", "0", "greater than 0"),
     ("OBSERVE_EVERY_S", "3601", "less than or equal to 3600"),
@@ -89,6 +98,7 @@ WRONG_ALONE = [
     ("FORECAST_MODELS", "0", "greater than or equal to 1"),
     ("FORECAST_RECORD_DAYS", "0", "greater than or equal to 1"),
     ("HEARTBEAT_URL", "ftp://elsewhere", "use an HTTP URL"),
+    ("KUBECONFIGS_DIR", "/dev/null", "does not point to a directory"),
     ("DEBUG", "perhaps", "valid boolean"),
     ("LOG_FORMAT", "xml", "'console' or 'json'"),
     ("LOG_LEVEL", "loud", "'debug', 'info', 'warning' or 'error'"),
@@ -211,7 +221,7 @@ def test_a_relative_home_does_not_move_with_the_working_directory(
     [("0.0.0.0", "http://127.0.0.1:4318"), ("::", "http://[::1]:4318"), ("10.0.0.7", "http://10.0.0.7:4318")],
 )
 def test_a_receiver_bound_to_every_address_is_asked_on_loopback(config: Config, host: str, url: str) -> None:
-    assert config.model_copy(update={"otlp_host": host}).telemetry_url == url
+    assert config.model_copy(update={"otlp_host": host}).receiver_url == url
 
 
 def test_the_longest_retention_is_one_for_the_settings_and_the_store() -> None:
@@ -219,3 +229,8 @@ def test_the_longest_retention_is_one_for_the_settings_and_the_store() -> None:
     assert IngestConfig(_env_file=None, retention_days=MAX_RETENTION_DAYS).retention_days == MAX_RETENTION_DAYS
     with pytest.raises(ValueError, match=f"less than or equal to {MAX_RETENTION_DAYS}"):
         IngestConfig(_env_file=None, retention_days=MAX_RETENTION_DAYS + 1)
+
+
+def test_a_receiver_elsewhere_is_asked_where_the_setting_says(config: Config) -> None:
+    given = config.model_copy(update={"telemetry_url": "http://weir-telemetry:4318/", "otlp_host": "0.0.0.0"})
+    assert given.receiver_url == "http://weir-telemetry:4318"

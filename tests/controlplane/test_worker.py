@@ -23,7 +23,7 @@ TOKEN = "a-token-of-ours"
 
 
 def states(home: Path) -> dict[str, str]:
-    with closing(sqlite3.connect(home / "weir.sqlite3", timeout=10)) as database:
+    with closing(sqlite3.connect(home / "weir.sqlite3", timeout=60)) as database:
         return dict(database.execute("SELECT component, state FROM fleet_observation"))
 
 
@@ -43,7 +43,7 @@ class Running:
     def metrics(self, token: str, accept: str = "*/*") -> tuple[int, str]:
         headers = {"Authorization": f"Bearer {token}", "Accept": accept}
         try:
-            with urlopen(Request(f"http://127.0.0.1:{self.port}/metrics", headers=headers), timeout=5) as answer:
+            with urlopen(Request(f"http://127.0.0.1:{self.port}/metrics", headers=headers), timeout=60) as answer:
                 return answer.status, answer.read().decode()
         except HTTPError as error:
             return error.code, ""
@@ -120,7 +120,7 @@ def test_of_two_workers_one_sends_the_schedule_and_the_other_takes_over_when_it_
 
     def leading() -> int:
         """The worker whose beat holds the lease; 0 where none does."""
-        with closing(sqlite3.connect(home / "weir.sqlite3", timeout=10)) as database:
+        with closing(sqlite3.connect(home / "weir.sqlite3", timeout=60)) as database:
             row = database.execute("SELECT holder FROM slo_lease WHERE name = 'beat'").fetchone()
         beat = Path("/proc", row[0].rpartition(":")[2], "status") if row else None
         if beat is None or not beat.exists():

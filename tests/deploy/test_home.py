@@ -11,8 +11,6 @@ from deploy.local.home import MARK, hold, region_prefix, sweep
 from deploy.local.process import ROOT
 from deploy.local.triton import SHARED_MEMORY
 
-PATIENCE_S = 30.0
-
 
 def sleeper(home: Path) -> subprocess.Popen[bytes]:
     """A process that an earlier launcher of `home` has left behind."""

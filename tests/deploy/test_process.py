@@ -10,7 +10,7 @@ import pytest
 from deploy.local.ports import free_port, free_ports, is_free
 from deploy.local.process import ROOT, Command, Managed, NotReadyError, http_ok
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 
 
 def python(name: str, code: str, **more: object) -> Command:

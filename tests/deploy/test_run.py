@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,15 @@ def test_repeated_questions_come_out_of_the_cache(run: Run) -> None:
     eventually(lambda: bool(run.get("requests?from=now-15m&to=now&limit=100&cache=hit")["rows"]))
 
 
+def test_an_override_starts_a_replica_that_ends_with_it(run: Run) -> None:
+    ends_at = datetime.now(UTC) + timedelta(seconds=5)
+    wish = {"pool": "chat-small-local", "replicas": 3, "ends_at": ends_at.isoformat(), "reason": "a test"}
+    run.post("overrides", wish)
+    run.said("chat-small-local-2 ready")
+    assert "chat-small-local-2 ended, as it is not needed any more" in run.said("chat-small-local-2 ended")
+    assert "chat-small-local-0 ended" not in run.output.read_text()
+
+
 def test_a_second_launcher_on_the_same_home_is_refused(run: Run) -> None:
     done = launch_again(run)
     assert done.returncode == 1
@@ -104,7 +114,7 @@ def test_a_taken_port_is_named_with_the_variable_that_sets_it(run: Run, tmp_path
     ("name", "words"),
     [
         ("redis", ("redis-server",)),
-        ("triton-0", ("tritonserver", "service.instance.id=triton-0")),
+        ("chat-large-local-0", ("tritonserver", "service.instance.id=chat-large-local-0")),
         ("telemetry", ("-m controlplane.telemetry",)),
         ("gateway", ("-m inference",)),
         ("worker", ("-m celery",)),

@@ -14,7 +14,7 @@ import pytest
 
 from deploy.local.process import ROOT
 
-PATIENCE_S = 30.0
+PATIENCE_S = 120.0
 
 PROGRAM = '''
 import sys

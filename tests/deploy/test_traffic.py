@@ -1,7 +1,9 @@
 import random
 from itertools import islice
 
-from deploy.local.traffic import QUESTIONS, TENANTS, Question, questions, rate_at
+from deploy.local.traffic.burst import table
+from deploy.local.traffic.client import Outcome
+from deploy.local.traffic.questions import QUESTIONS, TENANTS, Question, questions, rate_at
 
 
 def lot(count: int, keys: dict[str, int] | None = None) -> list[Question]:
@@ -38,3 +40,19 @@ def test_the_rate_swings_about_its_mean() -> None:
     assert abs(sum(day) / len(day) - 2.0) < 0.01
     assert round(min(day), 2) == 1.0
     assert round(max(day), 2) == 3.0
+
+
+def test_what_became_of_a_burst_is_said_by_tier() -> None:
+    outcomes = [
+        *[Outcome("gateway-key-premium", 200, first_s=number / 100) for number in range(1, 101)],
+        Outcome("gateway-key-premium", 0, has_left=True),
+        Outcome("gateway-key", 200, first_s=1.5, degraded="short-answers"),
+        Outcome("gateway-key", 200, first_s=0.1, problem="the stream ended without [DONE]"),
+        Outcome("gateway-key-batch", 503, retry_after="5", degraded="shed"),
+    ]
+    lines = [line.split() for line in table(outcomes).splitlines()[1:]]
+    assert lines == [
+        ["premium", "100", "100", "0", "0", "0", "0.95", "s"],
+        ["standard", "2", "1", "1", "0", "1", "1.50", "s"],
+        ["batch", "1", "0", "1", "1", "0", "none"],
+    ]

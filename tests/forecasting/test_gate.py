@@ -1,5 +1,7 @@
 """The gate: who is used, who is demoted, and why."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from forecasting.calendar import Calendar
 from forecasting.candidates import CANDIDATES
 from forecasting.candidates.history import History
 from forecasting.gate import Score, scores, winner
+from forecasting.series import F64
 from tests.support.forecasting.made_up_demand import DAY, daily, series
 
 BASELINE = Score("last_value", loss=2.0, skill=0.0, margin=0.0, origins=500)
@@ -83,3 +86,56 @@ def test_origins_fall_on_all_times_of_the_day_and_leads_on_quarters_of_the_horiz
     assert set(np.unique(origins % DAY)) == set(range(DAY))
     assert leads_of(12).tolist() == [1, 3, 6, 9, 12]
     assert leads_of(1).tolist() == [1]
+
+
+def judged(saved: F64, steps: int = 1) -> Score:
+    """The score of a candidate that saved so much of last value's error of 10, at each of its origins."""
+    count = len(saved)
+    actual, leads = np.full((count, 1), 100.0), np.array([steps])
+    tested = Backtest(
+        np.arange(count), leads, {"last_value": actual + 10, "rival": actual + (10 - saved)[:, None]}, actual
+    )
+    return next(each for each in scores(tested) if each.candidate == "rival")
+
+
+def test_a_candidate_that_lost_of_late_does_not_hold_though_it_won_in_all() -> None:
+    saved = np.full(800, 4.0)
+    assert (judged(saved).holds, judged(saved).note) == (True, "")
+    saved[-80:] = -5.0
+    lost = judged(saved)
+    assert (lost.holds, lost.note) == (False, "It lost to last value of late.")
+    assert chosen(replace(score("prophet", 0.3), holds=False, note=lost.note), incumbent="prophet") == (
+        "last_value",
+        "Last value is used: prophet cannot be relied on. It lost to last value of late."
+        " prophet no longer earned its use.",
+    )
+
+
+def test_a_candidate_that_lost_at_the_horizon_itself_does_not_hold() -> None:
+    """It wins over the far half of the horizon, and loses at its end."""
+    actual = np.full((400, 2), 100.0)
+    last, rival = actual + np.array([[30.0, 3.0]]), actual + np.array([[3.0, 4.0]])
+    tested = Backtest(np.arange(400), np.array([1, 2]), {"last_value": last, "rival": rival}, actual)
+    score = scores(tested)[1]
+    assert (score.skill or 0) > 0.5
+    assert (score.holds, score.note) == (False, "It lost to last value at the horizon itself.")
+
+
+def test_what_few_independent_errors_show_is_not_proven_and_keeps_an_incumbent() -> None:
+    """Half of the blocks save much and half nothing: enough where they are independent, and not where two of them are."""
+    saved = np.repeat([9.0, 1.0], 400)
+    assert judged(saved[::-1]).proven
+    assert not judged(saved[::-1], steps=400).proven
+    unproven = replace(score("prophet", 0.3), proven=False, note="What it saved at the horizon itself may be chance.")
+    assert chosen(unproven)[0] == "last_value"
+    assert chosen(unproven, incumbent="prophet")[0] == "prophet"
+    assert chosen(replace(unproven, skill=0.5))[0] == "prophet"
+
+
+def test_a_new_candidate_that_lost_of_late_waits_where_few_horizons_have_passed() -> None:
+    saved = np.full(800, 4.0)
+    saved[-40:] = -4.0
+    assert judged(saved).proven
+    waiting = judged(saved, steps=60)
+    assert (waiting.holds, waiting.proven) == (True, False)
+    assert waiting.note == "It lost to last value of late, and few horizons have passed."

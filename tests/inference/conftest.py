@@ -21,6 +21,8 @@ from tests.support.gateway.process import (
     small_only,
 )
 from tests.support.gateway.triton_double import StartDouble, TritonDouble
+from tests.support.servers.calls import StartServer
+from tests.support.servers.standins import ALL_KINDS, ModelServer
 from tests.support.start import Start
 from tests.support.wait import eventually
 
@@ -149,3 +151,17 @@ async def start_double() -> AsyncIterator[StartDouble]:
     yield begin
     for double in running:
         await double.stop()
+
+
+@pytest.fixture
+async def start_server() -> AsyncIterator[StartServer]:
+    """`await start_server("sglang")`."""
+    running: list[ModelServer] = []
+
+    async def begin(kind: str) -> ModelServer:
+        running.append(await ALL_KINDS[kind]().start())
+        return running[-1]
+
+    yield begin
+    for server in running:
+        await server.stop()

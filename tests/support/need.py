@@ -3,6 +3,7 @@
 import os
 import shutil
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -18,7 +19,11 @@ def program(*names: str, install: str, also_in: str = "") -> Path:
         )
         if found:
             return Path(found)
-    message = f"{names[0]} is not installed: {install}"
+    return missing(f"{names[0]} is not installed: {install}")
+
+
+def missing(message: str) -> NoReturn:
+    """Skip the test, or fail it where everything has to be there."""
     if os.environ.get("WEIR_REQUIRE_ALL") == "1":
         pytest.fail(message)
     pytest.skip(message)

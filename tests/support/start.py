@@ -9,7 +9,7 @@ from deploy.local.process import Command, Managed
 
 Start = Callable[[Command], Managed]
 
-STARTING_FIXTURES = {"start", "start_once", "front_dsn", "telemetry", "run", "browser"}
+STARTING_FIXTURES = {"start", "start_once", "front_dsn", "telemetry", "run", "browser", "control_plane"}
 STARTING_MODULES = ("subprocess", "multiprocessing", "Managed", "Popen")
 
 

@@ -19,7 +19,7 @@ MOST_POINTS = 2000
 
 @router.get("", response=LatencyOut, summary="Quantiles and shares by stage")
 def latency(request: HttpRequest, parameters: Query[LatencyParameters]) -> dict[str, Any]:
-    question = question_of(request)
+    question = answers.rounded(question_of(request))
     report = answers.report(question)
     answer: dict[str, Any] = {
         **render.report(report),
@@ -36,7 +36,7 @@ def latency(request: HttpRequest, parameters: Query[LatencyParameters]) -> dict[
 
 @router.get("/series", response=SeriesOut, summary="Quantiles over time")
 def series(request: HttpRequest, parameters: Query[SeriesParameters]) -> dict[str, Any]:
-    question = question_of(request)
+    question = answers.rounded(question_of(request))
     step = parameters.step_s * SECOND_NS if parameters.step_s else answers.step_ns(question)
     if question.range.length_ns // step > MOST_POINTS:
         longer = -(-question.range.length_ns // SECOND_NS // MOST_POINTS)

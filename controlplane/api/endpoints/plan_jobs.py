@@ -10,6 +10,7 @@ from controlplane.api.formats import Number
 from controlplane.api.listing import newest_first
 from controlplane.api.schemas.plan_jobs import JobIn, JobOut, JobParameters, JobsOut
 from controlplane.planning import jobs, rights
+from controlplane.planning.benchmark import run as benchmark
 from controlplane.planning.models import PlanJob
 
 router = Router(tags=["planning"])
@@ -24,7 +25,17 @@ def all_jobs(request: HttpRequest, parameters: Query[JobParameters]) -> dict[str
 @router.post("/jobs", response={202: JobOut}, summary="Start a job; one that is open already is answered instead")
 def new_job(request: HttpRequest, given: JobIn) -> Status[dict[str, Any]]:
     rights.require(request.user, rights.START_JOB)
-    job = jobs.start(given.kind, author=request.user.get_username())
+    author = request.user.get_username()
+    if given.kind == benchmark.KIND:
+        if given.benchmark is None:
+            raise jobs.JobRefusedError(
+                "benchmark is missing: say what to measure, such as {'pool': 'chat-large-local'}"
+            )
+        job = benchmark.start(given.benchmark.model_dump(exclude_unset=True), author)
+    elif given.benchmark is not None:
+        raise jobs.JobRefusedError(f"benchmark is for a job of that kind, and kind is {given.kind!r}: leave it out")
+    else:
+        job = jobs.start(given.kind, author=author)
     return Status(202, job_out(job))
 
 
@@ -44,5 +55,6 @@ def cancel_job(request: HttpRequest, number: Number) -> dict[str, Any]:
 def job_out(job: PlanJob) -> dict[str, Any]:
     columns = (
         "kind", "state", "author", "created_at", "started_at", "ended_at", "done", "total", "note", "error", "cancel_requested",
+        "result",
     )  # fmt: skip
     return {"number": job.pk, **{name: getattr(job, name) for name in columns}}

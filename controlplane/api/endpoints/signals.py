@@ -77,18 +77,30 @@ def points(request: HttpRequest, parameters: Query[PointParameters]) -> dict[str
         reason = f"has {len(newest)} series in this range, more than {MOST_SERIES}"
         raise BadQuestionError("metric", signal.metric, reason, "Narrow them with match=label=value")
     if not newest:
-        nothing = {"metric": signal.metric, "as": signal.shown or "value", "step_s": 0, "series": []}
+        nothing = {
+            "metric": signal.metric,
+            "as": signal.shown or "value",
+            "step_s": 0,
+            "rolled_up": False,
+            "series": [],
+        }
         return nothing | _exemplars(signal)
     drawn = signals.drawn(signal, [each.info for each in newest], (parameters.step_s or 0) * SECOND_NS)
     return {
         "metric": signal.metric,
         "as": drawn.shown,
         "step_s": drawn.step_ns // SECOND_NS,
+        "rolled_up": drawn.rolled,
         "series": [
             {
                 **_identity(line.info),
                 "points": [
-                    {"start_ns": start, "value": _finite(step.value), "resets": step.resets}
+                    {
+                        "start_ns": start,
+                        "value": _finite(step.value),
+                        "highest": None if step.most is None else _finite(step.most),
+                        "resets": step.resets,
+                    }
                     for start, step in zip(drawn.starts, line.steps, strict=True)
                     if step is not None
                 ],

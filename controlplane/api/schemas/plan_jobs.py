@@ -1,12 +1,23 @@
 """Shapes of planners' jobs."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from ninja import Field, Schema
 
-from controlplane.api.formats import Given, Number
+from controlplane.api.formats import Given, Number, Slug, Text
 from controlplane.api.listing import MOST
+from controlplane.planning.benchmark.wanted import (
+    LEAST_LIMIT_S,
+    LEAST_TARGET,
+    LIMIT_S,
+    MOST_LIMIT_S,
+    MOST_SLOTS,
+    MOST_TARGET,
+    MOST_THRESHOLD_MS,
+    MOST_TOKENS,
+    TARGET,
+)
 
 
 class JobParameters(Schema):
@@ -14,10 +25,42 @@ class JobParameters(Schema):
     before: Number | None = Field(None, description="Only jobs of a lower number: `next_before` of the page before")
 
 
-class JobIn(Given):
-    kind: Literal["refresh", "measure"] = Field(
-        description="refresh: makes all forecasts anew; measure: measures capacities, cold starts and hit rates"
+class BenchmarkIn(Given):
+    """What a benchmark of a replica is to measure."""
+
+    pool: Slug
+    replica: Text = Field("", max_length=200, description="Empty: the pool's first")
+    gpu: Text = Field("", max_length=63, description="The replica's GPU type; empty: the pool's")
+    input_tokens: float | None = Field(
+        None, ge=1, le=MOST_TOKENS, description="Of each request; without both, the mix that the ledger measured"
     )
+    output_tokens: float | None = Field(None, ge=1, le=MOST_TOKENS)
+    ttft_ms: float | None = Field(
+        None, ge=1, le=MOST_THRESHOLD_MS, description="Without both thresholds, the pool's latency objectives count"
+    )
+    e2e_ms: float | None = Field(None, ge=1, le=MOST_THRESHOLD_MS)
+    target: float | None = Field(
+        None,
+        ge=LEAST_TARGET,
+        le=MOST_TARGET,
+        description=f"Share of requests within the thresholds; without it {TARGET:g}",
+    )
+    slots: int | None = Field(
+        None,
+        ge=1,
+        le=MOST_SLOTS,
+        description="Requests at the replica at a time; without it, as many as gateways send it",
+    )
+    limit_s: int = Field(LIMIT_S, ge=LEAST_LIMIT_S, le=MOST_LIMIT_S, description="It never takes longer")
+    despite_traffic: bool = Field(False, description="Also where users send requests to the replica just now")
+
+
+class JobIn(Given):
+    kind: Literal["refresh", "measure", "benchmark"] = Field(
+        description="refresh: makes all forecasts anew; measure: measures capacities, cold starts and hit rates; benchmark: measures "
+        "what a replica carries"
+    )
+    benchmark: BenchmarkIn | None = Field(None, description="Of kind benchmark alone")
 
 
 class JobOut(Schema):
@@ -33,6 +76,9 @@ class JobOut(Schema):
     note: str
     error: str
     cancel_requested: bool
+    result: dict[str, Any] = Field(
+        description="What came of it; of a benchmark also the steps that it has measured so far"
+    )
 
 
 class JobsOut(Schema):

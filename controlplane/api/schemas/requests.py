@@ -63,6 +63,8 @@ class RequestOut(Schema):
     cold_start: bool
     cost_usd: float | None
     policy_version: int | None
+    policy_rule: str = Field(description="The routing rule that it followed; empty for none")
+    degraded: str = Field(description="The step of a ladder that changed or refused it; empty for none")
     span_count: int
     adapter: str
     critical_path: list[str]

@@ -95,6 +95,7 @@ class SignalsOut(Schema):
 class SignalPointOut(Schema):
     start_ns: int
     value: float | None
+    highest: float | None = Field(description="The highest sample of the step; null where points are not `rolled_up`")
     resets: int = Field(description="How often the counter was reset in this step")
 
 
@@ -116,6 +117,9 @@ class PointsOut(Schema):
     metric: str
     as_: Shown = Field(alias="as")
     step_s: int
+    rolled_up: bool = Field(
+        description="Whether points are of rollups by five minutes (but for the last hour), as of gauges of load over more than 6 hours"
+    )
     series: list[SignalPointsOut]
     exemplars: list[ExemplarOut] = Field(
         description=f"At most {MOST_EXEMPLARS}, spread over the range: of each part of it the highest values; the newest first"

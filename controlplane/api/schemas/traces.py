@@ -13,6 +13,12 @@ class EventOut(Schema):
     attributes: dict[str, Any]
 
 
+class SpanLinkOut(Schema):
+    trace_id: str
+    span_id: str
+    attributes: dict[str, Any]
+
+
 class SpanOut(Schema):
     span_id: str
     parent_id: str
@@ -25,6 +31,11 @@ class SpanOut(Schema):
     scope: str
     attributes: dict[str, Any]
     events: list[EventOut]
+    status_message: str
+    resource: dict[str, Any] = Field(
+        description="Attributes of its resource, such as `service.name` and `k8s.pod.name`"
+    )
+    links: list[SpanLinkOut]
 
 
 class SegmentOut(Schema):

@@ -163,9 +163,15 @@ def _details(span: Span, start_ns: int) -> tuple[tuple[str, str, str], ...]:
     for key, value in sorted(span.attributes.items()):
         known = written(key, value)
         details.append((key, text(value), f"{key}={known}" if known else ""))
+    if span.status_message:
+        details.append(("status", text(span.status_message), ""))
     for event in span.events:
         after, attributes = f"+{(event.time_ns - start_ns) / 1e6:.3f} ms", _flat(event.attributes)
         details.append((f"event {event.name}", f"{after} · {attributes}" if attributes else after, ""))
+    for link in span.links:
+        where, attributes = f"trace {link.trace_id.hex()}, span {link.span_id.hex()}", _flat(link.attributes)
+        details.append(("link", f"{where} · {attributes}" if attributes else where, ""))
+    details += [(f"resource {key}", text(value), "") for key, value in sorted(span.resource.items())]
     return tuple(details)
 
 

@@ -40,6 +40,51 @@ def undo_of(tags: str | None) -> str:
 
 
 @register.filter
+def seconds(value: float | str | None) -> str:
+    """A short time in seconds, with its unit: `0.42 ms`, `1.93 s`."""
+    return PAGE.ms(None if value is None or isinstance(value, str) else value * 1000)
+
+
+@register.filter
+def days(value: float) -> str:
+    """Days in the unit that suits them: `13.5 days`, `2.5 h`."""
+    return f"{PAGE.number(value)} days" if value >= 2 else PAGE.duration(value * 86_400)
+
+
+@register.filter
+def hours(value: float) -> str:
+    """Hours in the unit that suits them: `11 min`, `2.5 h`."""
+    return PAGE.duration(value * 3_600)
+
+
+@register.filter
+def negated(value: float) -> float:
+    return -value
+
+
+@register.filter
+def chance(value: float) -> str:
+    """A probability to two significant figures: `0.43`, `0.0071`, `<0.0001`."""
+    return "<0.0001" if value < 1e-4 else f"{value:.2g}"
+
+
+@register.filter
+def moved(change: Any) -> str:
+    """What a change did to a count or a step: `3 → 4`, `held at 5`; empty for one that is about something else."""
+    if change.before is None or change.after is None or change.kind in ("canary", "alarm"):
+        return ""
+    if change.before == change.after:
+        return f"held at {change.after:g}"
+    return f"{change.before:g} → {change.after:g}"
+
+
+@register.filter
+def policy_name(reference: str) -> str:
+    """`scale-chat` of `scale-chat@3`."""
+    return reference.rpartition("@")[0] or reference
+
+
+@register.filter
 def get(mapping: dict[str, object], key: str) -> object:
     return mapping.get(key)
 

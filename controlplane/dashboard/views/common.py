@@ -123,14 +123,7 @@ def filter_context(
     return {
         "path": path,
         "question": question,
-        "presets": [
-            {
-                "text": length,
-                "query": query(links.back(question, length)),
-                "current": question.range.live and question.range.from_text == f"now-{length}",
-            }
-            for length in links.PRESETS
-        ],
+        "presets": presets(question, query),
         "facets": [
             facet(
                 name,
@@ -156,6 +149,18 @@ def filter_context(
         "resume": query(links.back(question, "15m")),
         "unfiltered": query(_without_filters(question)) if question.filters else "",
     }
+
+
+def presets(question: Question, query: Callable[[Question], str]) -> list[dict[str, Any]]:
+    """The usual lengths of time up to now, for the filter bar. `query` gives the query string of a question."""
+    return [
+        {
+            "text": length,
+            "query": query(links.back(question, length)),
+            "current": question.range.live and question.range.from_text == f"now-{length}",
+        }
+        for length in links.PRESETS
+    ]
 
 
 def facet(

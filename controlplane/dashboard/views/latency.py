@@ -14,6 +14,7 @@ from controlplane.dashboard.core.figures.latency import grid, latency_figure, le
 from controlplane.dashboard.core.headline import headline
 from controlplane.dashboard.core.palette import BANDS, look
 from controlplane.dashboard.failures import failures_context
+from controlplane.dashboard.history import history_context, synthetic_context
 from controlplane.dashboard.views.common import (
     facet_values,
     filter_context,
@@ -50,7 +51,8 @@ def latency(request: HttpRequest) -> HttpResponse:
     """`?by=`: the dimension that the second table is grouped by. `?view=`: the chart.
 
     A region of it may be chosen, in the parameters of `parse_slow`."""
-    question, now_ns = question_of(request)
+    wanted, now_ns = question_of(request)
+    question = answers.rounded(wanted)
     parameters = dict(request.GET.lists())
     by = cast(Dimension, choice(parameters, "by", GROUPS, "model"))
     view = choice(parameters, "view", VIEWS, VIEWS[0])
@@ -62,7 +64,7 @@ def latency(request: HttpRequest) -> HttpResponse:
     rolled = answers.rolled(question, step)
     report_query = answers.beside(answers.report, question, rolled)
     series = answers.beside(answers.series, question, step, rolled)
-    cells = answers.beside(answers.heatmap, question, step) if view == "heatmap" else None
+    cells = answers.beside(answers.heatmap, question, step, rolled) if view == "heatmap" else None
     values = facet_values(request, question)
     report = report_query.result()
     failed = answers.beside(answers.failures, question) if report.errors else None
@@ -80,14 +82,16 @@ def latency(request: HttpRequest) -> HttpResponse:
             for name in VIEWS
         ],
         "failures": failures_context(question, report.requests, report.errors, failed.result() if failed else ()),
-        **ledger_freshness(question, report.newest_ns, now_ns),
+        **ledger_freshness(wanted, report.newest_ns, now_ns),
+        **history_context(wanted, question),
+        **synthetic_context(question, exact=report.exact),
         "filters_too": is_fragment(request) and not is_refresh(request),
     }
     if cells:
         context["figure"] = heatmap_figure(cells.result(), points, question, step, slow.region)
     changed = changes_in(question.range.window)
     context |= {"figure": marked(context["figure"], changed), "changes": changed}
-    context |= filter_context(request.path, question, values, own, always)
+    context |= filter_context(request.path, wanted, values, own, always)
     name = "dashboard/latency.html#data" if is_fragment(request) else "dashboard/latency.html"
     return render(request, name, context | {"plotly": vendor.plotly()})
 
@@ -95,10 +99,10 @@ def latency(request: HttpRequest) -> HttpResponse:
 @page
 def latency_table(request: HttpRequest) -> HttpResponse:
     """The chart's figures as a table."""
-    question, _ = question_of(request)
+    question = answers.rounded(question_of(request)[0])
     step = answers.step_ns(question)
     if choice(dict(request.GET.lists()), "view", VIEWS, VIEWS[0]) == "heatmap":
-        cells = answers.heatmap(question, step)[::-1]
+        cells = answers.heatmap(question, step, answers.rolled(question, step))[::-1]
         linked = [{"cell": cell, "href": cell_href(question, cell, step)} for cell in cells[:MOST_CELLS]]
         left_out = max(0, len(cells) - MOST_CELLS)
         return render(request, "dashboard/_heatmap_table.html", {"rows": linked, "left_out": left_out})

@@ -1,5 +1,6 @@
 """The overview: whether components are up, how busy they are and how slow. Each number links to its page."""
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -8,14 +9,16 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils import timezone
 
-from controlplane.core.formatting import PAGE, clock
+from controlplane.core.formatting import PAGE, clock, minute
 from controlplane.dashboard import links
 from controlplane.dashboard.core.figures.latency import grid
 from controlplane.dashboard.core.figures.spark import spark
 from controlplane.dashboard.failures import words
+from controlplane.dashboard.history import history_context, synthetic_context
 from controlplane.dashboard.incident_page import row as one_incident
 from controlplane.dashboard.views.common import is_fragment, ledger_freshness, page, question_of
 from controlplane.fleet.core.stack import RATE_FIGURES, Row
+from controlplane.fleet.inventory import launched
 from controlplane.incidents.decide.rows import SHOULD_NOTIFY
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.delivery.health.health import health
@@ -26,6 +29,7 @@ from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.question import Question, parse
 from controlplane.telemetry.query.core.timerange import SECOND_NS
 from controlplane.telemetry.store import StoreUnavailableError
+from controlplane.telemetry.store.read.kept import Kept
 
 POINTS = 30
 MOST_INCIDENTS = 5
@@ -40,6 +44,7 @@ STATE_LOOKS = {
 DOES = {"gateway": ("requests", "errors"), "cache": ("commands", ""), "telemetry": ("spans", "refused")}
 """What a kind of process handles, and what its failures are called."""
 SHOWN_ALREADY = frozenset({"requests_per_s", "errors_per_s", *RATE_FIGURES.values()})
+UNIT_NAMES = {"s": "second", "m": "minute", "h": "hour", "d": "day", "w": "week"}
 UNITS: Mapping[str, Callable[[float], str]] = {
     "_per_s": PAGE.rate,
     "_bytes": PAGE.size,
@@ -54,27 +59,32 @@ UNITS: Mapping[str, Callable[[float], str]] = {
 @page
 def overview(request: HttpRequest) -> HttpResponse:
     """Shows the components also while the store does not answer."""
-    question, now_ns = question_of(request)
+    wanted, now_ns = question_of(request)
     stack = serving_stack()
     context: dict[str, Any] = {
-        "question": question,
+        "question": wanted,
+        "path": request.path,
+        "heading": heading(wanted),
         "numbers": [],
         "away": False,
         "components": [component(row) for row in stack if row.kind not in ("pool", "replica")],
         "pools": [component(row) for row in stack if row.kind in ("pool", "replica")],
+        "launched": launched(),
         **incidents_context(),
         "paging": health(timezone.now()),
     }
     try:
+        question = answers.rounded(wanted)
         step = answers.step_ns(question, POINTS)
         by_cache = answers.beside(answers.health, question.range.window, "cache")
         rolled = answers.rolled(question, step)
         series = answers.beside(answers.series, question, step, rolled)
         report = answers.report(question, rolled)
         failed = answers.failures(question) if report.errors else []
-        covered_ns = answers.covered_ns(question.range.window, now_ns)
+        covered_ns = answers.answered_ns(question.range.window, now_ns)
         context["numbers"] = numbers(question, report, series.result(), by_cache.result(), failed, step, covered_ns)
-        context |= ledger_freshness(question, report.newest_ns, now_ns)
+        context |= ledger_freshness(wanted, report.newest_ns, now_ns)
+        context |= history_context(wanted, question) | synthetic_context(question, exact=report.exact)
     except StoreUnavailableError:
         context["away"] = True
     name = "dashboard/overview.html#data" if is_fragment(request) else "dashboard/overview.html"
@@ -176,17 +186,27 @@ def numbers(
         {
             "label": "answered from cache",
             "value": PAGE.share(hits / looked_up) if looked_up else "–",
-            "note": f"{PAGE.count(hits)} requests",
+            "note": PAGE.counted(hits, "request"),
             "spark": "",
             "href": links.latency(question.with_filter("cache", "hit", "coalesced")),
         },
     ]
 
 
+def heading(question: Question) -> str:
+    """The range in words: `Last 15 minutes`, `2026-11-20 14:05 to 2026-11-20 15:05 UTC`."""
+    length = re.fullmatch(r"now-([0-9]+)([smhdw])", question.range.from_text)
+    if question.range.live and length:
+        number, unit = int(length[1]), UNIT_NAMES[length[2]]
+        return f"Last {number} {unit}s" if number != 1 else f"Last {unit}"
+    window = question.range.window
+    return f"{minute(window.from_ns)} to {'now' if question.range.live else f'{minute(window.to_ns)} UTC'}"
+
+
 def requests_note(question: Question, requests: int, covered_ns: int) -> str:
-    """How many, and over which time if the ledger begins later than the range."""
+    """How many, and over which time if the ledger or its rollups begin later than the range."""
     if not covered_ns:
-        return "the ledger is empty"
+        return "nothing is kept of this range" if answers.kept() != Kept() else "the ledger is empty"
     begins_ns = question.range.window.to_ns - covered_ns
     young = begins_ns - question.range.window.from_ns >= SECOND_NS
     return f"{PAGE.count(requests)} in all" + (
@@ -197,8 +217,6 @@ def requests_note(question: Question, requests: int, covered_ns: int) -> str:
 def errors_note(errors: int, failed: Sequence[Failure]) -> str:
     """How many failed, and the most frequent reason."""
     if not failed:
-        return f"{PAGE.count(errors)} requests"
+        return PAGE.counted(errors, "request")
     first = failed[0]
-    return (
-        f"{PAGE.count(errors)} requests: {PAGE.count(first.requests)} {words(first)}{', …' if len(failed) > 1 else ''}"
-    )
+    return f"{PAGE.counted(errors, 'request')}: {PAGE.count(first.requests)} {words(first)}{', …' if len(failed) > 1 else ''}"

@@ -7,6 +7,7 @@ from django.shortcuts import render
 from django.urls import reverse
 
 from controlplane.dashboard import links
+from controlplane.dashboard.history import history_context
 from controlplane.dashboard.views.common import (
     facet_values,
     filter_context,
@@ -39,7 +40,7 @@ def requests(request: HttpRequest) -> HttpResponse:
     ns = {name: ms_as_ns(name, text) for name, text in bounds}
     least_ns, most_ns = ns.get("min_ms", 0), ns.get("max_ms")
     rows_query = answers.beside(answers.requests, question, order, limit, cursor, least_ns, most_ns)
-    counted = answers.beside(answers.totals, question)
+    counted = answers.beside(answers.totals, answers.stored(question))
     values = facet_values(request, question)
     page, totals = rows_query.result(), counted.result()
     own = bounds
@@ -47,6 +48,7 @@ def requests(request: HttpRequest) -> HttpResponse:
     context = {
         **filter_context(request.path, question, values, ordered),
         **ledger_freshness(question, totals.newest_ns, now_ns),
+        **history_context(question, question, lists=True),
         "rows": rows(page.rows),
         "total": totals.requests,
         "least_ns": least_ns,

@@ -178,6 +178,7 @@ def metric_context(
         else [],
         "figure": signal_figure(drawn, labels, signal, unit, diamonds(drawn, linked)) if drawn else None,
         "step_s": drawn.step_ns // 10**9 if drawn else 0,
+        "rolled": drawn is not None and drawn.rolled,
         "line_labels": labels,
         "table": table(drawn, unit) if drawn else [],
         **exemplar_context(drawn, linked),
@@ -226,7 +227,11 @@ def table(drawn: Drawn, unit: str) -> list[dict[str, Any]]:
         {
             "start_ns": start,
             "values": [
-                {"text": "–" if step is None else PAGE.figure(step.value, unit), "resets": step.resets if step else 0}
+                {
+                    "text": "–" if step is None else PAGE.figure(step.value, unit),
+                    "most": PAGE.figure(step.most, unit) if step and step.most is not None else "",
+                    "resets": step.resets if step else 0,
+                }
                 for step in (line.steps[number] for line in drawn.lines)
             ],
         }

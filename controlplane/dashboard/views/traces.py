@@ -115,6 +115,8 @@ def facts(row: LedgerRow) -> list[tuple[str, str]]:
         ("error", " in ".join(part for part in (row.error_type, row.error_stage) if part)),
         ("cost", "" if row.cost_usd is None else f"${row.cost_usd:.6f}"),
         ("policy version", "" if row.policy_version is None else str(row.policy_version)),
+        ("routing rule", row.policy_rule),
+        ("degraded", row.degraded),
         ("recognised by", row.adapter),
     ]
     return [(name, value) for name, value in written if value]

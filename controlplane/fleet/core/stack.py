@@ -16,6 +16,7 @@ SHOWN_AS = {
     "telemetry": "Telemetry",
     "worker": "Worker",
     "controller": "Controller",
+    "policies": "Policies",
 }
 PROCESSES = (
     ("gateway", "gateway"),
@@ -52,13 +53,13 @@ class Observed:
     error: str = ""
     up_at: datetime | None = None  # last seen up or degraded
     down_since: datetime | None = None  # first seen down; None while it is not
+    server: str = ""  # what a replica is, in words
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaEntry:
     name: str
     enabled: bool = True
-    has_http: bool = True  # without an address for health checks it cannot be observed
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,21 +181,20 @@ def _replica(
     state, age_s = judge(observed, now, stale_after_s)
     figures = observed.figures if observed and state in ("up", "degraded") else {}
     traffic = ledger.replicas.get((pool.name, replica.name)) if ledger else None
-    detail = _detail(observed, state)
-    if not replica.has_http:
-        detail = "it has no HTTP address: add one, and it is observed"
+    parts = (observed.server if observed else "", _detail(observed, state))
     return Row(
         component=f"{pool.name}/{replica.name}",
         name=replica.name,
         kind="replica",
         state=state,
-        # The rate is the server's own, so it includes other clients. Errors are the gateway's: a server that is down counts none.
-        rate_per_s=figures.get("requests_per_s"),
+        # The rate is the server's own where it counts, so it includes other clients. Errors are the gateway's: a server that is
+        # down counts none.
+        rate_per_s=figures.get("requests_per_s", _per_s(ledger, traffic, "requests") if state == "up" else None),
         errors_per_s=_per_s(ledger, traffic, "errors"),
         p95_ms=traffic.p95_ms if traffic else None,
         age_s=age_s,
         traffic_age_s=_age_s(traffic, now),
-        detail=detail,
+        detail=" · ".join(filter(None, parts)),
         figures=figures,
         pool=pool.name,
     )
@@ -210,7 +210,7 @@ def _pool(pool: PoolEntry, replicas: Sequence[Row], ledger: Ledger | None, now: 
     elif not replicas:
         detail = f"no replica: add one in the admin · {serves}"
     else:
-        detail = f"{healthy} of {len(replicas)} replicas up · {serves}"
+        detail = f"{healthy} of {len(replicas)} {'replica' if len(replicas) == 1 else 'replicas'} up · {serves}"
     return Row(
         component=f"pool:{pool.name}",
         name=pool.name,

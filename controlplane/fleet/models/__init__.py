@@ -1,21 +1,29 @@
 """Models of the fleet: what is served, for whom, and its latest observations."""
 
+from controlplane.fleet.models.cluster import Cluster
 from controlplane.fleet.models.observation import Observation
+from controlplane.fleet.models.published import PublishedSnapshot, RoutingRules
 from controlplane.fleet.models.revision import SnapshotRevision
-from controlplane.fleet.models.serving import LLMModel, Pool, Region, Replica, Team, Variant
+from controlplane.fleet.models.serving import Fallback, LLMModel, Pool, Region, Replica, Team, Variant
 from controlplane.fleet.models.traffic import GatewayKey, StageTimeouts, Tenant, Tier
+from controlplane.fleet.models.workload import Workload
 
 __all__ = [
+    "Cluster",
+    "Fallback",
     "GatewayKey",
     "LLMModel",
     "Observation",
     "Pool",
+    "PublishedSnapshot",
     "Region",
     "Replica",
+    "RoutingRules",
     "SnapshotRevision",
     "StageTimeouts",
     "Team",
     "Tenant",
     "Tier",
     "Variant",
+    "Workload",
 ]

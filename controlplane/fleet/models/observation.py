@@ -18,6 +18,8 @@ class Observation(models.Model):
         TELEMETRY = "telemetry", "Telemetry"
         WORKER = "worker", "Worker"
         CONTROLLER = "controller", "Controller"
+        CLUSTER = "cluster", "Cluster"
+        POLICY = "policy", "Policy"
 
     component = models.CharField(
         max_length=255, unique=True, help_text="Such as “gateway” or “chat-large-local/triton-0”."
@@ -26,6 +28,7 @@ class Observation(models.Model):
     state = models.CharField(max_length=20, choices=State.choices)
     figures = models.JSONField(default=dict, help_text="Figures by name, units in the names.")
     counters = models.JSONField(default=dict, help_text="Running totals, from which the next round takes rates.")
+    about = models.JSONField(default=dict, help_text="What a replica is, as the gateway found out.")
     observed_at = models.DateTimeField()
     up_at = models.DateTimeField(null=True, blank=True, help_text="When it was last seen up or degraded.")
     down_since = models.DateTimeField(

@@ -1,10 +1,12 @@
-"""All policy snapshots that were ever published."""
+"""All policies that owners ever had in force."""
 
 from django.db import models
 
 
 class SnapshotRevision(models.Model):
-    """Immutable. The version grows when, and only when, `content_sha256` (of all but the version) changes."""
+    """What owners entered, without endpoints and overlay. Immutable. The version grows when, and only when,
+    `content_sha256` (of all but the version) changes.
+    """
 
     version = models.PositiveIntegerField(unique=True)
     content_sha256 = models.CharField(max_length=64)

@@ -4,7 +4,22 @@ from django.core.exceptions import ValidationError
 from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
-from controlplane.fleet.validators import validate_address, validate_model_name, validate_name, validate_tokenizer
+from controlplane.fleet import choices
+from controlplane.fleet.models.cluster import Cluster
+from controlplane.fleet.models.warm_up import WarmUpFields
+from controlplane.fleet.validators import (
+    is_dns_name,
+    validate_address,
+    validate_base_url,
+    validate_dns_name,
+    validate_file_name,
+    validate_host,
+    validate_mapping,
+    validate_metrics,
+    validate_model_name,
+    validate_name,
+    validate_tokenizer,
+)
 
 
 class Team(models.Model):
@@ -12,6 +27,11 @@ class Team(models.Model):
 
     name = models.CharField(max_length=100, unique=True)
     contact = models.CharField(max_length=200, blank=True, help_text="Channel or address, such as #chat-oncall.")
+    requires_approval = models.BooleanField(
+        "policies need approval",
+        default=False,
+        help_text="A revision of a policy of the team is in force only once another person than its author has approved it.",
+    )
 
     class Meta:
         ordering = ["name"]
@@ -51,7 +71,44 @@ class LLMModel(models.Model):
         max_length=100,
         default="tekken",
         validators=[validate_tokenizer],
-        help_text="Counts prompts' tokens: the gateway's name of it.",
+        help_text="Counts prompts' tokens: “tekken”, “server” (the server's own count), “estimate” (4 bytes a token), or the "
+        "name of a folder in the gateway's WEIR_TOKENIZERS_DIR.",
+    )
+    template = models.CharField(
+        "chat template",
+        max_length=20,
+        choices=choices.templates,
+        default="auto",
+        help_text="Lays out messages for servers that take a prompt's text. Servers with OpenAI's API lay them out themselves.",
+    )
+    tool_parser = models.CharField(
+        max_length=30,
+        choices=choices.tool_parsers,
+        default="",
+        blank=True,
+        help_text="Reads tool calls in the text of servers that answer text alone.",
+    )
+    reasoning_parser = models.CharField(
+        max_length=30,
+        choices=choices.reasoning_parsers,
+        default="",
+        blank=True,
+        help_text="Reads reasoning in the text of servers that answer text alone.",
+    )
+    reasoning_field = models.CharField(
+        max_length=30,
+        choices=choices.reasoning_fields,
+        default="reasoning_content",
+        help_text="The name under which clients get reasoning, whatever the server calls it.",
+    )
+    max_context_tokens = models.PositiveIntegerField(
+        default=0, help_text="Prompt and answer together; 0 is what the server says."
+    )
+    hedge_ms = models.PositiveIntegerField(
+        "hedge after, ms",
+        default=0,
+        help_text="A short deterministic request without a token after so long is sent to a second replica too, and the "
+        "slower answer is cancelled; 0 does not.",
     )
     max_prompt_tokens = models.PositiveIntegerField(default=32_768, validators=[MinValueValidator(1)])
     max_output_tokens = models.PositiveIntegerField(default=4_096, validators=[MinValueValidator(1)])
@@ -99,26 +156,100 @@ class Variant(models.Model):
         return self.name
 
 
-class Pool(models.Model):
+class Pool(WarmUpFields):
     """The replicas of a variant in one region."""
 
     name = models.CharField(max_length=100, unique=True, validators=[validate_name])
     variant = models.ForeignKey(Variant, on_delete=models.CASCADE, related_name="pools")
     region = models.ForeignKey(Region, on_delete=models.PROTECT, related_name="pools")
+    cluster = models.ForeignKey(
+        Cluster,
+        null=True,
+        blank=True,
+        on_delete=models.PROTECT,
+        related_name="pools",
+        help_text="Where its replicas run: they are then discovered, and a policy may scale them. Empty: they are entered here.",
+    )
+    workload = models.CharField(
+        max_length=253,
+        default="",
+        blank=True,
+        validators=[validate_dns_name],
+        help_text="The name of its Deployment; empty is the pool's own name.",
+    )
     enabled = models.BooleanField(default=True, help_text="A disabled pool gets no requests.")
     weight = models.PositiveIntegerField(
         default=100,
         validators=[MinValueValidator(1), MaxValueValidator(10_000)],
         help_text="Its share of the model's requests, against the other pools' weights. To stop it, disable the pool.",
     )
-    model_name = models.CharField(max_length=200, help_text="What Triton calls the model.")
+    protocol = models.CharField(
+        max_length=20, choices=choices.protocols, default="triton", help_text="What its servers speak."
+    )
+    server = models.CharField(
+        max_length=20,
+        choices=choices.servers,
+        default="auto",
+        help_text="Which server speaks OpenAI's API. The overview shows what the gateway has found out.",
+    )
+    signature = models.CharField(
+        max_length=30,
+        choices=choices.signatures,
+        default="weir",
+        help_text="The tensors of the model on Triton. The gateway can find them out from the model's metadata.",
+    )
+    mapping = models.JSONField(
+        null=True,
+        blank=True,
+        validators=[validate_mapping],
+        help_text='For other tensors: {"inputs": [{"name": "text_input", "datatype": "BYTES", "value": "prompt"}, …], '
+        '"outputs": [{"name": "text_output", "datatype": "BYTES", "value": "text"}, …]}.',
+    )
+    credential = models.CharField(
+        max_length=100,
+        default="",
+        blank=True,
+        validators=[validate_file_name],
+        help_text="The name of the secret that the servers want, not the secret. The gateway reads it from "
+        "WEIR_BACKEND_CREDENTIALS_DIR/name.",
+    )
+    tls_enabled = models.BooleanField(
+        "TLS", default=False, help_text="For gRPC. Servers with OpenAI's API have it where their URL is https."
+    )
+    tls_ca = models.CharField(
+        "certificate authority",
+        max_length=100,
+        default="",
+        blank=True,
+        validators=[validate_file_name],
+        help_text="The name of a PEM file in WEIR_BACKEND_CREDENTIALS_DIR; empty trusts what the gateway's system trusts.",
+    )
+    tls_server_name = models.CharField(
+        "name in the certificate",
+        max_length=253,
+        default="",
+        blank=True,
+        validators=[validate_host],
+        help_text="Where it is not the servers' address.",
+    )
+    model_name = models.CharField(max_length=200, help_text="What its servers call the model.")
     model_version = models.CharField(
         max_length=50, default="1", blank=True, help_text="Triton's version; empty takes its default."
+    )
+    max_output_default = models.PositiveIntegerField(
+        "output tokens by default",
+        default=0,
+        help_text="Where a client names none; 0 leaves it to the server, or to the model's limit where the server needs a number.",
     )
     max_concurrency = models.PositiveIntegerField(
         default=64,
         validators=[MinValueValidator(1)],
         help_text="Requests in flight over all replicas, per gateway process.",
+    )
+    replica_concurrency = models.PositiveIntegerField(
+        default=0,
+        help_text="Requests in flight at one replica, per gateway process: what it works on at a time, so that others wait in the "
+        "gateway, where the better tier is first. 0 is no limit.",
     )
     max_queue = models.PositiveIntegerField(
         default=256, help_text="Requests waiting for one of those places; more get 429."
@@ -130,6 +261,48 @@ class Pool(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def deployment(self) -> str:
+        """The name of its Deployment."""
+        return self.workload or self.name
+
+    def clean(self) -> None:
+        if self.protocol == "triton" and self.signature == "mapping" and self.mapping is None:
+            raise ValidationError({"mapping": "The signature needs a mapping: name the model's tensors."})
+        if self.cluster_id is None:
+            return
+        if self.cluster and self.cluster.kind == Cluster.Kind.KUBERNETES and not is_dns_name(self.deployment):
+            raise ValidationError(
+                {"workload": f"No Deployment can be called “{self.deployment}”: name the one that runs this pool."}
+            )
+        others = Pool.objects.filter(cluster_id=self.cluster_id).exclude(pk=self.pk)
+        twin = next((pool for pool in others if pool.deployment == self.deployment), None)
+        if twin is not None:
+            raise ValidationError(
+                {"workload": f"Deployment “{self.deployment}” is pool “{twin.name}” already: name another one."}
+            )
+
+
+class Fallback(models.Model):
+    """A pool that serves a model while none of the model's own pools can."""
+
+    model = models.ForeignKey(LLMModel, on_delete=models.CASCADE, related_name="fallbacks")
+    pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="fallback_of")
+    position = models.PositiveSmallIntegerField(default=1, help_text="1 is tried first.")
+
+    class Meta:
+        ordering = ["model__name", "position", "pool__name"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["model", "pool"],
+                name="fallback_pool_of_model",
+                violation_error_message="The pool is a fallback of this model already: remove one of the two.",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.model} → {self.pool}"
+
 
 class Replica(models.Model):
     """One server of a pool."""
@@ -137,15 +310,39 @@ class Replica(models.Model):
     class ManagedBy(models.TextChoices):
         OWNER = "owner", "Owner"
         LAUNCHER = "launcher", "Launcher (rewritten at each start)"
+        CLUSTER = "cluster", "Cluster (discovered, and kept up to date)"
 
     pool = models.ForeignKey(Pool, on_delete=models.CASCADE, related_name="replicas")
     name = models.CharField(max_length=100, validators=[validate_name])
-    grpc = models.CharField("gRPC address", max_length=255, validators=[validate_address])
-    http = models.CharField(
-        "HTTP address", max_length=255, blank=True, validators=[validate_address], help_text="Health and statistics."
+    url = models.CharField(
+        "URL",
+        max_length=500,
+        default="",
+        blank=True,
+        validators=[validate_base_url],
+        help_text="Of a server with OpenAI's API, such as http://10.0.0.7:8000/v1.",
     )
-    metrics = models.CharField("metrics address", max_length=255, blank=True, validators=[validate_address])
+    grpc = models.CharField(
+        "gRPC address", max_length=255, default="", blank=True, validators=[validate_address], help_text="Of a Triton."
+    )
+    http = models.CharField(
+        "HTTP address",
+        max_length=255,
+        blank=True,
+        validators=[validate_address],
+        help_text="Of a Triton: health and statistics.",
+    )
+    metrics = models.CharField(
+        "metrics",
+        max_length=500,
+        blank=True,
+        validators=[validate_metrics],
+        help_text="URL of its Prometheus page, or host:port. Empty: /metrics of the URL's host; none for a Triton.",
+    )
     enabled = models.BooleanField(default=True, help_text="A disabled replica gets no new requests.")
+    draining = models.BooleanField(
+        default=False, editable=False, help_text="It gets no new requests, and ends once those in flight have."
+    )
     managed_by = models.CharField(max_length=20, choices=ManagedBy.choices, default=ManagedBy.OWNER, editable=False)
 
     class Meta:
@@ -161,9 +358,22 @@ class Replica(models.Model):
     def __str__(self) -> str:
         return f"{self.pool} · {self.name}"
 
+    @property
+    def component(self) -> str:
+        """The observation's name of it."""
+        return f"{self.pool.name}/{self.name}"
+
     def clean(self) -> None:
-        twin = Replica.objects.filter(pool_id=self.pool_id, grpc=self.grpc).exclude(pk=self.pk).first()
+        pool: Pool | None = getattr(self, "pool", None)
+        if pool is None:
+            return
+        needed = "url" if pool.protocol == "openai" else "grpc"
+        address = getattr(self, needed)
+        if not address:
+            example = "http://10.0.0.7:8000/v1" if needed == "url" else "10.0.0.7:8001"
+            raise ValidationError({needed: f"The pool's servers are reached by this: write it, such as {example}."})
+        twin = Replica.objects.filter(pool_id=pool.pk, **{needed: address}).exclude(pk=self.pk).first()
         if twin is not None:
             raise ValidationError(
-                {"grpc": f"“{self.grpc}” is already replica “{twin.name}” of this pool: use another address."}
+                {needed: f"“{address}” is already replica “{twin.name}” of this pool: use another address."}
             )

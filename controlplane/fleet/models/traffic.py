@@ -17,15 +17,33 @@ class Tier(models.Model):
 
     name = models.CharField(max_length=63, unique=True, validators=[validate_name])
     priority = models.PositiveSmallIntegerField(
-        default=2, validators=[MinValueValidator(1), MaxValueValidator(9)], help_text="1 is served first."
+        default=2,
+        validators=[MinValueValidator(1), MaxValueValidator(9)],
+        help_text="1 is served first, within its share. Each step counts eight times as much in shares.",
     )
     requests_per_minute = models.PositiveIntegerField(
-        default=0, help_text="Limit per tenant and gateway process; 0 is none."
+        default=0, help_text="Limit of each tenant in any minute, over all gateways; 0 is none."
     )
     tokens_per_minute = models.PositiveIntegerField(
         default=0,
-        help_text="Limit per tenant and gateway process, of prompts and answers together; 0 is none. A request is let in "
-        "while a token is left.",
+        help_text="Limit of each tenant in any minute, over all gateways, of prompts and answers together; 0 is none. A "
+        "request is let in while a token is left.",
+    )
+
+    weight = models.PositiveIntegerField(
+        default=1,
+        validators=[MinValueValidator(1), MaxValueValidator(10_000)],
+        help_text="Its share of a pool's work while requests of several tiers wait, beside tiers of the same priority.",
+    )
+    max_in_flight = models.PositiveIntegerField(
+        default=0, help_text="Requests in flight of each tenant, over all gateways; 0 is no limit."
+    )
+    reserved_percent = models.PositiveSmallIntegerField(
+        "reserved places, %",
+        default=0,
+        validators=[MaxValueValidator(50)],
+        help_text="Of a pool's places, rounded up: worse tiers leave so many free, so that a request of this tier need not wait for "
+        "the end of one of theirs. 0 reserves none.",
     )
 
     class Meta:
@@ -73,6 +91,15 @@ class GatewayKey(models.Model):
     sha256 = models.CharField(max_length=64, unique=True, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)
     enabled = models.BooleanField(default=True, help_text="A disabled key is refused within a second.")
+    requests_per_minute = models.PositiveIntegerField(
+        default=0, help_text="Limit of this key, below its tier's; 0 is none of its own."
+    )
+    tokens_per_minute = models.PositiveIntegerField(
+        default=0, help_text="Limit of this key, of prompts and answers together; 0 is none of its own."
+    )
+    max_in_flight = models.PositiveIntegerField(
+        default=0, help_text="Requests of this key in flight; 0 is no limit of its own."
+    )
 
     objects = GatewayKeyManager()
 
@@ -81,6 +108,11 @@ class GatewayKey(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether it has a limit of its own."""
+        return bool(self.requests_per_minute or self.tokens_per_minute or self.max_in_flight)
 
     def renew(self) -> str:
         """Give the record a new key, unsaved, and return its text."""

@@ -19,7 +19,7 @@ def record(seen: Iterable[Seen], now: datetime) -> None:
         latest,
         update_conflicts=True,
         unique_fields=["component"],
-        update_fields=["kind", "state", "figures", "counters", "observed_at", "up_at", "down_since", "error"],
+        update_fields=["kind", "state", "figures", "counters", "observed_at", "up_at", "down_since", "error", "about"],
     )
     kept = [row.component for row in latest]
     Observation.objects.filter(kind=Observation.Kind.REPLICA).exclude(component__in=kept).delete()
@@ -39,4 +39,5 @@ def _observation(seen: Seen, before: Observation | None, now: datetime) -> Obser
         up_at=(before.up_at if before else None) if is_down else now,
         down_since=((before.down_since if before else None) or now) if is_down else None,
         error=reading.error[:500],
+        about=dict(reading.about) or (before.about if before else {}),  # kept while the gateway says nothing
     )

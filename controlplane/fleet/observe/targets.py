@@ -1,6 +1,7 @@
 """Lists the components to probe: our own processes from the settings, replicas from the fleet."""
 
 from controlplane.config import Config
+from controlplane.fleet.metrics_pages import metrics_pages
 from controlplane.fleet.models import Observation, Replica
 from controlplane.fleet.observe import probes
 from controlplane.fleet.observe.core.ready import Count, Fault, Names
@@ -54,21 +55,27 @@ TELEMETRY = Names(
 
 def targets(config: Config) -> list[Target]:
     kinds = Observation.Kind
+    replicas = list(Replica.objects.select_related("pool"))
+    pages = metrics_pages(replicas)
+    reports = probes.GatewayReports(config.gateway_url, config.metrics_token, config.observe_timeout_s / 2)
     return [
         Target("gateway", kinds.GATEWAY, probes.process(config.gateway_url, config.metrics_token, GATEWAY)),
         Target("redis", kinds.CACHE, probes.redis(config.redis_url)),
-        Target("telemetry", kinds.TELEMETRY, probes.process(config.telemetry_url, config.otlp_token, TELEMETRY)),
+        Target("telemetry", kinds.TELEMETRY, probes.process(config.receiver_url, config.otlp_token, TELEMETRY)),
         *(
             Target(
-                component(replica),
+                replica.component,
                 kinds.REPLICA,
-                probes.replica(replica.http, replica.metrics, replica.pool.model_name),
+                _probe(replica, pages[replica.pk], reports),
             )
-            for replica in Replica.objects.select_related("pool").exclude(http="")
+            for replica in replicas
         ),
     ]
 
 
-def component(replica: Replica) -> str:
-    """The observation's name for a replica."""
-    return f"{replica.pool.name}/{replica.name}"
+def _probe(replica: Replica, page: str, reports: probes.GatewayReports) -> probes.Probe:
+    pool = replica.pool
+    if pool.protocol == "openai":
+        return probes.openai_replica(page, reports, pool.name, replica.name)
+    own = probes.triton_server(replica.http, page, pool.model_name) if replica.http else None
+    return probes.triton_replica(own, reports, pool.name, replica.name)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import IntegrityError, transaction
 
@@ -62,3 +63,8 @@ def record(
     except IntegrityError:
         return False
     return True
+
+
+def take(signal: object, sender: object, **change: Any) -> None:
+    """Record what another part says that it changed (`controlplane.fleet.changes`)."""
+    record(**change)

@@ -86,7 +86,10 @@ class PoolCapacity(models.Model):
     pool = models.OneToOneField(Pool, on_delete=models.CASCADE, related_name="capacity")
     gpu_type = models.ForeignKey(GpuType, null=True, blank=True, on_delete=models.SET_NULL, related_name="pools")
     gpus_per_replica = models.PositiveSmallIntegerField(
-        "GPUs per replica", default=1, validators=[MinValueValidator(1), MaxValueValidator(1024)]
+        "GPUs per replica",
+        default=1,
+        validators=[MinValueValidator(1), MaxValueValidator(1024)],
+        help_text="Of the pool's GPU type.",
     )
     entered_cold_start_s = models.FloatField(
         "cold start, s",
@@ -128,7 +131,11 @@ class ReplicaCapacityEntry(models.Model):
         "requests/s", validators=[_ABOVE_0], help_text="The most at which a replica keeps its objective."
     )
     gpus_per_replica = models.PositiveSmallIntegerField(
-        "GPUs per replica", default=1, validators=[MinValueValidator(1), MaxValueValidator(1024)]
+        "GPUs per replica",
+        null=True,
+        blank=True,
+        validators=[MinValueValidator(1), MaxValueValidator(1024)],
+        help_text="Where a replica on this type needs another number than on the pool's own type. Empty: as many.",
     )
     input_tokens = models.FloatField(
         null=True, blank=True, validators=[_ABOVE_0], help_text="Mean of a request at that load."
@@ -159,3 +166,11 @@ class ReplicaCapacityEntry(models.Model):
         if (self.input_tokens is None) != (self.output_tokens is None):
             missing = "input_tokens" if self.input_tokens is None else "output_tokens"
             raise ValidationError({missing: "Give the mean of both, input and output tokens, or of neither."})
+        given, pool = self.gpus_per_replica, self.pool
+        if given is not None and self.gpu_type_id == pool.gpu_type_id and given != pool.gpus_per_replica:
+            raise ValidationError(
+                {
+                    "gpus_per_replica": f"{given} is not what the pool has, {pool.gpus_per_replica}: leave this empty for the pool's own "
+                    "GPU type, and change the pool's GPUs per replica where they are wrong."
+                }
+            )

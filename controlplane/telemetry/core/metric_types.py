@@ -44,6 +44,17 @@ class SampleSeries:
     starts: npt.NDArray[np.int64] = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class RolledSeries:
+    """A gauge's samples added up by step: the steps that have some start at `starts`, ns since the Unix epoch."""
+
+    series: int
+    starts: npt.NDArray[np.int64]
+    sums: npt.NDArray[np.float64]
+    counts: npt.NDArray[np.int64]
+    most: npt.NDArray[np.float64]
+
+
 @dataclass(frozen=True, slots=True)
 class Instant:
     """A series' newest value at a time, and its age then."""

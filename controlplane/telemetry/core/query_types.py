@@ -21,6 +21,8 @@ Dimension = Literal[
     "status",
     "operation",
     "service",
+    "policy_rule",
+    "degraded",
 ]
 Filter = Dimension | Literal["attribute"]
 Order = Literal["slowest", "newest"]

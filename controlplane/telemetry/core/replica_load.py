@@ -28,6 +28,19 @@ class PoolLoad:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelLoad:
+    """A server loaded a model, as its own spans say. Names are empty where nothing names them."""
+
+    start_ns: int
+    duration_ns: int
+    adapter: str
+    service: str
+    model: str
+    pool: str
+    replica: str
+
+
+@dataclass(frozen=True, slots=True)
 class ReplicaStart:
     """A replica's creation, and the end of its first good answer after it, ns since the epoch; None where there was none."""
 

@@ -21,6 +21,14 @@ class Event(NamedTuple):
     attributes: dict[str, AttrValue] = {}
 
 
+class Link(NamedTuple):
+    """A link to a span of this or another trace. Ids are raw bytes."""
+
+    trace_id: bytes
+    span_id: bytes
+    attributes: dict[str, AttrValue] = {}
+
+
 class Span(NamedTuple):
     """One OTLP span. Ids are raw bytes (16 and 8); times are nanoseconds since the Unix epoch; a root has `parent_id == b""`.
 
@@ -39,3 +47,6 @@ class Span(NamedTuple):
     scope: str
     attributes: dict[str, AttrValue]
     events: tuple[Event, ...] = ()
+    status_message: str = ""
+    resource: dict[str, AttrValue] = {}  # attributes of its resource, which spans share
+    links: tuple[Link, ...] = ()

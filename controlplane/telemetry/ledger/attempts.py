@@ -9,6 +9,9 @@ from controlplane.telemetry.ledger.row import Attempt
 COALESCED = "coalesced"
 """Cache outcome of a request that waited for the attempts of another request, to which they belong."""
 
+OVERTAKEN = "overtaken"
+"""`error.type` of the slower one of two attempts at the same time."""
+
 
 def attempt_nodes(request: Request) -> list[Node]:
     """The calls to a model that name their replica, in order."""
@@ -43,11 +46,11 @@ def booked(request: Request, nodes: list[Node], model_ns: list[int]) -> tuple[At
 
 def unmeasured(request: Request) -> bool:
     """Whether spans of a server are missing: those inside a call to a model, or the one that has the queue time. An attempt that another
-    one followed does not count, because it may not have reached a server."""
+    one followed, or was faster than, does not count, because it may not have reached a server."""
     for node in request.members:
         reading = node.reading
         if reading.call:
-            if not answered(node) and not retried(node):
+            if not answered(node) and not retried(node) and text(node.span.attributes, "error.type") != OVERTAKEN:
                 return True
         elif reading.queue_missing is not None and reading.queue_missing(node):
             return True

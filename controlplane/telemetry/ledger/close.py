@@ -21,8 +21,10 @@ from controlplane.telemetry.ledger.reading import UNATTRIBUTED, Entry, Node
 from controlplane.telemetry.ledger.requests import ERROR, Request, find
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.ledger.tree import build
+from inference.core.own_requests import benchmark, warm_up
 
 FIRST_TOKEN = "first_token"  # noqa: S105  (an event's name)
+_OWN_TRACES = (warm_up.TRACES, benchmark.TRACES)
 
 
 def close(spans: Sequence[Span]) -> list[LedgerRow]:
@@ -32,8 +34,11 @@ def close(spans: Sequence[Span]) -> list[LedgerRow]:
     in for a missing entry (Triton's, before the gateway's has arrived) is not an entry any more once that arrives: a row that a later
     closing leaves out must be withdrawn.
 
-    Spans of Weir's own control plane are left out, because opening the latency page is not a request.
+    Spans of Weir's own control plane are left out, because opening the latency page is not a request; so are traces of warm-ups
+    and benchmarks.
     """
+    if spans and spans[0].trace_id.startswith(_OWN_TRACES):
+        return []
     tree = build([span for span in spans if weir.INTERNAL not in span.attributes])
     rows = [_row(request) for request in find(tree)]
     for node in tree.nodes:  # breaks reference cycles, so that nodes are freed without the garbage collector
@@ -52,6 +57,8 @@ def _row(request: Request) -> LedgerRow:
     unattributed_ns = stages.pop(UNATTRIBUTED)
     sources = dimensions.sources(request)
     status, http_status, error_type = dimensions.outcome(request)
+    server = dimensions.server(request)
+    pool = text(own, "weir.pool") or text(server.span.resource, "weir.pool")
     label_index, attribute_index = index_of([node.span for node in request.members])
     return LedgerRow(
         trace_id=span.trace_id.hex(),
@@ -72,11 +79,11 @@ def _row(request: Request) -> LedgerRow:
         error_stage=text(own, "weir.error_stage") or (_error_stage(path) if status == "error" else ""),
         operation=dimensions.operation(sources),
         service=span.service,
-        model=dimensions.model(sources),
-        variant=text(own, "weir.variant"),
-        pool=text(own, "weir.pool"),
-        replica=text(own, "weir.replica"),
-        region=text(own, "weir.region"),
+        model=dimensions.model(sources, request, server),
+        variant=text(own, "weir.variant") or text(server.span.resource, "weir.variant"),
+        pool=pool,
+        replica=text(own, "weir.replica") or text(server.span.resource, "weir.replica"),
+        region=text(own, "weir.region") or text(server.span.resource, "weir.region"),
         tier=text(own, "weir.tier"),
         tenant=text(own, "weir.tenant"),
         prompt_tokens=dimensions.prompt_tokens(sources),
@@ -90,7 +97,10 @@ def _row(request: Request) -> LedgerRow:
         adapter=entry.reading.adapter,
         critical_path=tuple(dict.fromkeys(node.id.hex() for node, _, _ in reversed(path))),
         attempts=booked(request, calls, model_ns),
+        policy_rule=text(own, "weir.policy.rule"),
+        degraded=text(own, "weir.degraded"),
         unmeasured=unmeasured(request),
+        origin=() if pool else dimensions.origin(request.client.span if request.client else None, server.span),
         label_index=label_index,
         attribute_index=attribute_index,
     )

@@ -6,17 +6,20 @@ of the GenAI conventions are read.
 
 from typing import NamedTuple
 
+from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger.adapters import http
 from controlplane.telemetry.ledger.attributes import Attributes, count, flag, number, text
-from controlplane.telemetry.ledger.reading import Entry
+from controlplane.telemetry.ledger.reading import Entry, Node
 from controlplane.telemetry.ledger.requests import ERROR, Request
 
 STATUSES = frozenset({"ok", "error", "cancelled", "rejected"})
-MAX_COST_USD = 1e9
 
-_MODEL = ("weir.model", "gen_ai.request.model", "gen_ai.response.model", "triton.model_name")
+MODEL = ("weir.model", "gen_ai.request.model", "gen_ai.response.model", "triton.model_name")
 _PROMPT_TOKENS = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")
 _OUTPUT_TOKENS = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")
+_ADDRESS = (("server.address", "server.port"), ("net.peer.name", "net.peer.port"), ("net.host.name", "net.host.port"))
+_HOST = ("k8s.pod.name", "service.instance.id", "k8s.pod.ip", "host.ip", "server.address", "host.name")
+_MOST_AROUND = 16  # spans
 _HTTP_STATUS = ("http.response.status_code", "http.status_code")
 
 
@@ -54,8 +57,52 @@ def first_count(sources: list[Attributes], *keys: str) -> int | None:
     return None
 
 
-def model(sources: list[Attributes]) -> str:
-    return first_text(sources, *_MODEL)
+def server(request: Request) -> Node:
+    """The engine's span where there is one, else the entry: its resource says where the model ran."""
+    for node in request.members:
+        if node.reading.entry is Entry.ENGINE and not node.reading.inner:
+            return node
+    return request.entry
+
+
+def model(sources: list[Attributes], request: Request, server: Node) -> str:
+    """By the request's spans, else by the server's resource, else by the nearest span around the request that names one."""
+    named = first_text(sources, *MODEL) or text(server.span.resource, *MODEL)
+    if named or request.entry.reading.entry is Entry.GATEWAY:
+        return named
+    around = request.entry.parent
+    for _ in range(_MOST_AROUND):
+        if around is None:
+            break
+        if named := text(around.span.attributes, *MODEL):
+            return named
+        around = around.parent
+    return ""
+
+
+def origin(client: Span | None, server: Span) -> tuple[str, ...]:
+    """Where the request was served, by what its spans say, the most certain first: the address that the caller used, the server's own
+    address, its pod and host, its service's name. The fleet may know a replica or a pool by one of them.
+    """
+    spans = [server] if client is None else [client, server]
+    addresses = [at for span in spans for at in _addresses(span.attributes)]
+    resource = server.resource
+    values = [*addresses, *_addresses(resource), *(text(resource, key) for key in _HOST), server.service]
+    return tuple(dict.fromkeys([value for value in values if value]))
+
+
+def _addresses(attributes: Attributes) -> list[str]:
+    """`host:port` of a server, by the stable and the older conventions."""
+    made = []
+    for host_key, port_key in _ADDRESS:
+        host, port = text(attributes, host_key), attributes.get(port_key)
+        if host and (type(port) is int or type(port) is str):
+            made.append(f"{host}:{port}")
+    for key in ("url.full", "http.url"):
+        netloc = text(attributes, key).partition("://")[2].partition("/")[0].rpartition("@")[2]
+        if ":" in netloc:
+            made.append(netloc)
+    return made
 
 
 def prompt_tokens(sources: list[Attributes]) -> int | None:

@@ -44,6 +44,8 @@ class Reading(NamedTuple):
     cuts: Callable[["Node"], Cuts] | None = None  # where its own time changes stage within it; replaces `stage`
     first_token: Callable[["Node"], FirstToken | None] | None = None
     queue_missing: Callable[["Node"], bool] | None = None  # of a server's span: whether the queue time is not known
+    probe: bool = False  # a health check, or a read of a page: never a request
+    load: bool = False  # a model's load into a server: never a request, but a cold start
     inner: bool = False  # always part of another span of its server; without that the request has not ended
 
 

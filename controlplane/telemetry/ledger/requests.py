@@ -2,7 +2,8 @@
 
 from typing import NamedTuple
 
-from controlplane.telemetry.core.spans import CLIENT
+from controlplane.telemetry.core.spans import CLIENT, SERVER
+from controlplane.telemetry.ledger.adapters import weir
 from controlplane.telemetry.ledger.reading import Entry, Node
 from controlplane.telemetry.ledger.tree import MAX_NS, Tree, descend
 
@@ -22,14 +23,15 @@ class Request(NamedTuple):
 def find(tree: Tree) -> list[Request]:
     """The requests of a trace that have ended, in order of their entries' times.
 
-    Entries are the outermost spans that an adapter recognises (see `Entry`), or the roots where there is none. A span whose parent is
-    missing is given to the request that contains it in time (see `_adopt`).
+    Entries are the outermost spans that an adapter recognises (see `Entry`). Where there is none, they are the outermost spans that may be
+    requests (see `_may_be_request`). A span whose parent is missing is given to the request that contains it in time (see `_adopt`).
     """
     entries = _recognised(tree)
+    staged = not entries and any(weir.STAGE in node.span.attributes for node in tree.nodes)
+    if not entries:
+        entries = [root for root in tree.roots if _may_be_request(root, staged)]
     if tree.orphans:
-        entries = _adopt(tree, entries or tree.roots)
-    elif not entries:
-        entries = tree.roots
+        entries = _adopt(tree, entries, staged)
     entries = [entry for entry in entries if not _has_not_ended(entry)]
     for entry in entries:
         entry.owner = entry
@@ -39,11 +41,27 @@ def find(tree: Tree) -> list[Request]:
 
 
 def _has_not_ended(entry: Node) -> bool:
-    """Whether it is part of a request whose own span, which ends last, has not arrived yet."""
+    """Whether it is part of a request whose own span, which ends last, has not arrived yet, or never will: its parents form a cycle."""
     return entry.reading.inner and entry.parent is None and bool(entry.span.parent_id.strip(b"\0"))
 
 
+def _may_be_request(top: Node, staged: bool) -> bool:
+    """Whether a span that no adapter takes for an entry is a request all the same: a server's span of an unknown
+    kind, a span of the GenAI conventions, or the top of a trace whose spans name stages (`staged`). Start-up work, jobs, health probes and
+    reads of pages are none.
+    """
+    reading = top.reading
+    return (
+        staged
+        or reading.adapter == "genai"
+        or (top.span.kind == SERVER and reading.adapter == "generic" and not reading.probe)
+    )
+
+
 def _recognised(tree: Tree) -> list[Node]:
+    """The outermost entries. A part of a request that has not ended gives way to a higher entry beneath it, which has: the gateway's, where
+    a model on Triton calls the gateway.
+    """
     nodes = tree.nodes
     if tree.orphans or any(0 < node.reading.entry < Entry.ENGINE for node in nodes):
         for node in reversed(nodes):
@@ -51,29 +69,37 @@ def _recognised(tree: Tree) -> list[Node]:
             if parent is not None:
                 parent.below = max(parent.below, node.below, node.reading.entry)
     entries = []
+    gave_way: set[bytes] = set()
     for node in nodes:
         parent = node.parent
         if parent is not None and parent.owner is not None:
             node.owner = parent.owner
             continue
         entry = node.reading.entry
+        if parent is not None and parent.id in gave_way:
+            gave_way.add(node.id)
+            if node.reading.inner:
+                continue
+        elif entry and node.below > entry and _has_not_ended(node):
+            gave_way.add(node.id)
+            continue
         if entry and (entry >= Entry.ENGINE or node.below <= entry):
             node.owner = node
             entries.append(node)
     return entries
 
 
-def _adopt(tree: Tree, requests: list[Node]) -> list[Node]:
+def _adopt(tree: Tree, requests: list[Node], staged: bool) -> list[Node]:
     """Puts each orphan that lies in time within a request beneath the deepest span around it, and returns the remaining requests.
 
     An orphan that is or holds an entry is adopted only by a higher kind of entry, so that two calls side by side stay two where their
-    caller sends no spans. Where there is neither an entry nor a root, orphans become requests.
+    caller sends no spans. Where there are no requests, orphans that may be some become requests.
     """
     requests = list(requests)
     nothing_else = not requests
     orphans = sorted(tree.orphans, key=lambda node: (node.start - node.end, node.start, node.id))
     if len(orphans) * len(tree.nodes) > MAX_COMPARISONS:
-        return requests or orphans[:1]
+        return requests or [orphan for orphan in orphans[:1] if _may_be_request(orphan, staged)]
     for orphan in orphans:
         rank = max(orphan.reading.entry, orphan.below)
         hosts = [host for host in requests if _contains(host, orphan) and (not rank or host.reading.entry > rank)]
@@ -85,7 +111,7 @@ def _adopt(tree: Tree, requests: list[Node]) -> list[Node]:
             for node in descend([orphan]):
                 node.owner = host
             requests = [request for request in requests if request.owner is not host or request is host]
-        elif nothing_else:
+        elif nothing_else and (rank or _may_be_request(orphan, staged)):
             orphan.owner = orphan
             requests.append(orphan)
     return requests

@@ -46,9 +46,7 @@ class LedgerRow:
     prefill_ns: int  # of stages["model"] without `retried_ns`, until the first token
     decode_ns: int  # of stages["model"] without `retried_ns`, after it
     ttft_ns: int | None
-    ttft_definition: (
-        str  # "gateway", "otel-server", "vllm-arrival", "vllm-scheduled", "triton-first-response", "client", or ""
-    )
+    ttft_definition: str  # "gateway", "client", "otel-server", or an engine's (docs/ledger.md); "" without a TTFT
     status: str  # "ok", "error", "cancelled", "rejected"
     http_status: int | None
     error_type: str
@@ -73,8 +71,12 @@ class LedgerRow:
     adapter: str  # which adapter recognised the entry span: "weir", "triton", "vllm", "generic", …
     critical_path: tuple[str, ...] = field(default=())  # span ids in order of first appearance on the path
     attempts: tuple[Attempt, ...] = field(default=())  # in order; none where spans do not name their replica
+    policy_rule: str = ""  # the routing rule that it followed
+    degraded: str = ""  # the step of a ladder that changed or refused it
     unmeasured: bool = False
     """A server's spans are missing, so that the time in its queue and on the network is within `model`, and not known."""
+    origin: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    """Where its spans say that they come from: addresses, pods, service names. Only where they name no pool. Not stored."""
     label_index: tuple[int, ...] = field(default=(), compare=False, repr=False)
     attribute_index: tuple[int, ...] = field(default=(), compare=False, repr=False)
     """Hashes of the attributes of its spans (`ledger.attribute_index`): labels, and all others. The store never reads them back."""

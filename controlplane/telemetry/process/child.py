@@ -11,7 +11,7 @@ import signal
 import sys
 
 from controlplane.config import load
-from controlplane.observability import logs
+from inference.observability import logs
 
 _PR_SET_PDEATHSIG = 1
 

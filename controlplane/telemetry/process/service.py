@@ -31,6 +31,7 @@ from ..metrics.scrape.targets import Target, TargetsError, named
 from ..store import access
 from .children import Child
 from .live import Live, redis_layer
+from .remote import Remote
 from .rollups import Rollups
 from .state import Shard, State
 from .usage import Usage
@@ -111,6 +112,8 @@ class _Service:
         except TargetsError as error:
             raise StartError(str(error)) from error
         self._task(self._live.run())
+        if config.snapshot_url:
+            self._task(Remote(config.snapshot_url, config.snapshot_token, config.snapshot_file, config.home).run())
         self._spool.release(self._state.done)
         for received_ns, position in await asyncio.to_thread(self._left):
             self._state.commits.begin((time.time_ns() - received_ns) / 1e9, position, time.monotonic())

@@ -4,7 +4,7 @@ import functools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ParamSpec, TypeVar
 
 from django.conf import settings
@@ -35,7 +35,9 @@ from controlplane.telemetry.query.core.slow import Slow
 from controlplane.telemetry.query.core.timerange import SECOND_NS
 from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.read.export import Format
-from controlplane.telemetry.store.read.rollups import Rolled, RolledOrUnread, kept_step_s
+from controlplane.telemetry.store.read.kept import Kept, kept_step_s
+from controlplane.telemetry.store.read.kept import rounded as rounded_window
+from controlplane.telemetry.store.read.rollups import Rolled, RolledOrUnread
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -83,8 +85,32 @@ class Trace:
 def step_ns(question: Question, most: int = 60) -> int:
     """The step of a chart of at most `most` points, ns: no shorter than what is kept of that time."""
     window = question.range.window
-    kept_s = kept_step_s(window, question.filters, int(time.time()), settings.CONFIG.retention_days)
+    kept_s = kept_step_s(window, question.filters, int(time.time()), kept())
     return timerange.step_ns(window, most, kept_s)
+
+
+def kept() -> Kept:
+    """From when on there are requests, and from when on rollups."""
+    return store().kept()
+
+
+def rounded(question: Question) -> Question:
+    """The question with the ends that it can be answered for: those of rollups, of a time whose requests are no longer kept.
+
+    The texts of its range, and so its URL, stay.
+    """
+    window = rounded_window(question.range.window, question.filters, int(time.time()), kept())
+    return question.with_range(replace(question.range, window=window))
+
+
+def stored(question: Question) -> Question:
+    """The question of those requests alone that are stored one by one: of its range from the oldest of them on."""
+    window, begins = question.range.window, kept()
+    if not begins.lost(window):
+        return question
+    oldest_ns = window.to_ns if begins.requests_ns is None else begins.requests_ns
+    clipped = Window(min(max(window.from_ns, oldest_ns), window.to_ns), window.to_ns)
+    return question.with_range(replace(question.range, window=clipped))
 
 
 def rolled(question: Question, step_ns: int) -> Rolled | None:
@@ -127,9 +153,9 @@ def explanation(question: Question, slow: Slow, limit: int = 10) -> tuple[Region
     return region, store().explain(window, filters, region, limit)
 
 
-def heatmap(question: Question, step_ns: int) -> list[HeatmapCell]:
-    """`step_ns` is a whole number of seconds."""
-    return store().heatmap(question.range.window, question.filters, step_ns // 1_000_000_000)
+def heatmap(question: Question, step_ns: int, rolled: Rolled | None) -> list[HeatmapCell]:
+    """`step_ns` is a whole number of seconds; `rolled` is what `rolled()` returned for it."""
+    return store().heatmap(question.range.window, question.filters, step_ns // 1_000_000_000, rolled)
 
 
 def requests(
@@ -192,7 +218,17 @@ def covered_ns(window: Window, now_ns: int) -> int:
 
     Rates are over this time: before it, nothing was counted.
     """
-    oldest_ns = store().oldest()
+    return _covered_ns(window, now_ns, store().oldest())
+
+
+def answered_ns(window: Window, now_ns: int) -> int:
+    """The same, with the time of rollups where the window is answered out of them."""
+    begins = kept()
+    alone = begins.rollups_alone if begins.lost(window) else None
+    return _covered_ns(window, now_ns, alone.from_ns if alone else begins.requests_ns)
+
+
+def _covered_ns(window: Window, now_ns: int, oldest_ns: int | None) -> int:
     if oldest_ns is None or oldest_ns >= window.to_ns:
         return 0
     end_ns = min(window.to_ns, now_ns)

@@ -1,6 +1,7 @@
 """Answers questions about metrics and the targets that they come from."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -13,13 +14,23 @@ from controlplane.telemetry.core.metric_types import (
     TargetState,
 )
 from controlplane.telemetry.core.query_types import Window
-from controlplane.telemetry.metrics.core.steps import Step, fitting, interval_ns, means, rates
+from controlplane.telemetry.metrics.core.steps import (
+    Step,
+    Times,
+    Values,
+    fitting,
+    interval_ns,
+    means,
+    rates,
+    rolled_means,
+)
 from controlplane.telemetry.metrics.core.triton import METRICS, ServerAverages, by_server
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.metric_question import Drawn, Line, Shown, Signal, matcher_text
 from controlplane.telemetry.query.core.timerange import SECOND_NS, STEPS_S, step_ns
 from controlplane.telemetry.store import StoreError, StoreInputError
+from controlplane.telemetry.store.read.metrics.rollups import SETTLED_S, STEP_S
 
 T = TypeVar("T")
 MISSED = 3
@@ -35,9 +46,7 @@ def metrics(text: str) -> list[MetricInfo]:
 
 def newest(signal: Signal) -> list[Newest]:
     """The series of the metric that have a value in the range: the greatest first, those that have ended last."""
-    rows = _refusals_named(
-        signal, lambda: answers.store().newest_of(signal.metric, _since(signal.range.window), signal.matchers)
-    )
+    rows = _refusals_named(signal, lambda: _newest(signal))
     return sorted(rows, key=lambda each: (each.ended, -each.value, sorted(each.info.labels.items())))
 
 
@@ -46,6 +55,10 @@ def drawn(signal: Signal, series: Sequence[SeriesInfo], least_step_ns: int = 0) 
     counter = any(info.kind == "counter" for info in series)
     shown: Shown = "rate" if any(info.delta for info in series) else signal.shown or ("rate" if counter else "value")
     window, step = signal.range.window, step_ns(signal.range.window)
+    if shown == "value" and (
+        rolled := _refusals_named(signal, lambda: _rolled(signal, series, max(step, least_step_ns)))
+    ):
+        return rolled
     sampled = _refusals_named(
         signal, lambda: answers.store().samples_of(signal.metric, series, window, before_ns=max(step, 120 * SECOND_NS))
     )
@@ -61,6 +74,54 @@ def drawn(signal: Signal, series: Sequence[SeriesInfo], least_step_ns: int = 0) 
     }
     nothing: list[Step | None] = [None] * len(starts)
     return Drawn(shown, step, starts, [Line(info, cut.get(info.series, nothing)) for info in series])
+
+
+def _newest(signal: Signal) -> list[Newest]:
+    """Out of rollups where the metric has them and the range is long; the last hour is of samples."""
+    store, window = answers.store(), signal.range.window
+    cover = store.gauge_cover(signal.metric, window)
+    if cover is None:
+        return store.newest_of(signal.metric, _since(window), signal.matchers)
+    rolled, rest = cover
+    counted = store.beside(store.newest_gauges, signal.metric, rolled, rest, signal.matchers)
+    sampled: dict[int, list[Newest]] = {}
+    for part in rest:
+        for each in store.newest_of(signal.metric, _from_first(part), signal.matchers):
+            sampled.setdefault(each.info.series, []).append(each)
+    newest = {each.info.series: each for each in counted.result()}
+    for series, several in sampled.items():
+        before = [newest[series]] if series in newest else []
+        last = max([*before, *several], key=lambda each: each.time_ns)
+        newest[series] = replace(last, samples=sum(each.samples for each in [*before, *several]))
+    over = window.to_ns - rolled.to_ns >= SETTLED_S * SECOND_NS
+    return [replace(each, ended=True) if over and each.time_ns <= rolled.to_ns else each for each in newest.values()]
+
+
+def _rolled(signal: Signal, series: Sequence[SeriesInfo], step: int) -> Drawn | None:
+    """None where samples are to be read."""
+    store, window = answers.store(), signal.range.window
+    step = next((choice * SECOND_NS for choice in STEPS_S if choice * SECOND_NS >= step and choice % STEP_S == 0), 0)
+    first_ns = window.from_ns - window.from_ns % step if step else 0
+    cover = store.gauge_cover(signal.metric, Window(first_ns, window.to_ns)) if step else None
+    if cover is None:
+        return None
+    rolled, rest = cover
+    counted = store.beside(store.rolled_gauges, [info.series for info in series], rolled, rest, step // SECOND_NS)
+    sampled: dict[int, list[tuple[Times, Values]]] = {}
+    for part in rest:
+        for samples in store.samples_of(signal.metric, series, _from_first(part)):
+            sampled.setdefault(samples.info.series, []).append((samples.times, samples.values))
+    by_series = {each.series: each for each in counted.result()}
+    starts = np.arange(first_ns, window.to_ns, step, dtype=np.int64)
+    lines = [
+        Line(info, rolled_means(by_series.get(info.series), sampled.get(info.series, []), starts)) for info in series
+    ]
+    return Drawn("value", step, starts.tolist(), lines, rolled=True)
+
+
+def _from_first(window: Window) -> Window:
+    """The same samples, as the store reads them: without its start, with its end."""
+    return Window(window.from_ns - 1, window.to_ns - 1)
 
 
 def targets(window: Window) -> list[TargetState]:

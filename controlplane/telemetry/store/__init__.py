@@ -15,14 +15,17 @@ from .read.export import Exporter
 from .read.failures import FailureReader
 from .read.latency import LatencyReader
 from .read.metrics.exemplars import ExemplarReader
+from .read.metrics.rollups import MetricRollupReader
 from .read.metrics.scrapes import ScrapeReader
-from .read.metrics.series import MetricReader
 from .read.objectives import ObjectiveReader
 from .read.overview import OverviewReader
+from .read.policies.canary import CanaryReader
+from .read.policies.replayed import ReplayedReader
 from .read.replica_load import ReplicaLoadReader
 from .read.requests import RequestReader
 from .write.append import Writer
 from .write.homes import HomeStore
+from .write.loads import LoadStore
 from .write.metrics import MetricWriter
 from .write.shares import ShareStore
 from .write.withdraw import Withdrawer
@@ -38,16 +41,19 @@ class Store(
     ObjectiveReader,
     BurnedReader,
     CauseReader,
+    CanaryReader,
+    ReplayedReader,
     ReplicaLoadReader,
     DemandReader,
     Exporter,
-    MetricReader,
+    MetricRollupReader,
     ScrapeReader,
     ExemplarReader,
     Writer,
     Withdrawer,
     ShareStore,
     HomeStore,
+    LoadStore,
     DemoFiller,
     RollupFiller,
     MetricWriter,

@@ -6,6 +6,9 @@ from urllib.parse import parse_qs, unquote, urlsplit
 from .embedded.statement import identifier
 from .errors import StoreInputError
 
+SCHEMES = ("clickhouse", "clickhouses")
+REMEDY = "clickhouse://user:password@host:port/database"
+
 
 @dataclass(frozen=True, slots=True)
 class Dsn:
@@ -29,14 +32,13 @@ class Dsn:
 def parse_dsn(text: str) -> Dsn:
     """Raises StoreInputError, whose message never has the password."""
     parts = urlsplit(text)
-    if parts.scheme not in ("clickhouse", "clickhouses") or not parts.hostname:
-        raise StoreInputError(
-            f"store DSN with scheme {parts.scheme!r} is not usable; write clickhouse://user:password@host:port/database"
-        )
+    if parts.scheme not in SCHEMES or not parts.hostname:
+        is_ = f"is {parts.scheme}://{parts.hostname or ''}, which is no store" if parts.scheme else "has no scheme"
+        raise StoreInputError(f"WEIR_STORE_DSN {is_ if text else 'is empty'}: set it to {REMEDY}")
     options = parse_qs(parts.query)
     fsync = options.get("fsync", [""])[0]
     if fsync not in ("", "0", "1"):
-        raise StoreInputError(f"store DSN with fsync={fsync!r} is not usable; write fsync=1 or fsync=0")
+        raise StoreInputError(f"WEIR_STORE_DSN has fsync={fsync!r}: write fsync=1 or fsync=0")
     secure = parts.scheme == "clickhouses"
     return Dsn(
         host=parts.hostname,

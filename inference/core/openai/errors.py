@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from inference.core.errors import GatewayError, PermanentError, RetryableError
+from inference.core.rate_limit import SHED_REASONS, Limit
 
 _LONGEST_TEXT = 500  # characters
 
@@ -12,7 +13,8 @@ _LONGEST_TEXT = 500  # characters
 @dataclass(slots=True)
 class ApiError(GatewayError):
     """What a client hears. `stage` is the ledger's stage that failed, and `detail` is what a backend said: both are for
-    the gateway's own spans.
+    the gateway's own spans. `reason` says why a request was shed, in `weir_gateway_shed_total` and in the body, which has
+    `more` too.
     """
 
     status: int
@@ -22,17 +24,21 @@ class ApiError(GatewayError):
     param: str | None = None
     stage: str = "gateway"
     detail: str = field(default="", kw_only=True)
+    reason: str = field(default="", kw_only=True)
+    more: dict[str, str | int | float] = field(default_factory=dict, kw_only=True)
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         return []
 
     def body(self) -> bytes:
-        error = {
+        error: dict[str, object] = {
             "message": self.message[:_LONGEST_TEXT],  # it may repeat what the client sent, which may be megabytes
             "type": self.type,
             "param": self.param[:_LONGEST_TEXT] if self.param else self.param,
             "code": self.code,
         }
+        if self.reason:
+            error |= {"reason": self.reason, **self.more}
         return msgspec.json.encode({"error": error})
 
 
@@ -45,13 +51,25 @@ class PermanentApiError(ApiError, PermanentError):
 @dataclass(slots=True)
 class RetryableApiError(ApiError, RetryableError):
     retry_after_s: float = field(kw_only=True)
+    by_itself: bool = field(default=True, kw_only=True)
+    """Whether the official client sends it again by itself. Not where it has waited long already."""
 
     def headers(self) -> list[tuple[bytes, bytes]]:
         return [
             (b"retry-after", b"%d" % max(1, round(self.retry_after_s + 0.499))),
             (b"retry-after-ms", b"%d" % max(1, round(self.retry_after_s * 1000))),
-            (b"x-should-retry", b"true"),
+            (b"x-should-retry", b"true" if self.by_itself else b"false"),
         ]
+
+
+@dataclass(slots=True)
+class MethodError(PermanentApiError):
+    """`allowed` lists the methods that the URL answers to."""
+
+    allowed: str = field(kw_only=True)
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        return [(b"allow", self.allowed.encode())]
 
 
 _INVALID = "invalid_request_error"
@@ -67,8 +85,41 @@ def unsupported(param: str, remedy: str) -> ApiError:
     )
 
 
+def not_offered(param: str, server: str) -> ApiError:
+    message = f"`{param}` is not supported by the server of this model ({server}): leave it out."
+    return PermanentApiError(400, _INVALID, "unsupported_parameter", message, param)
+
+
+_UNSERVED = {
+    "chat": ("takes no chats", "Name a model that generates text"),
+    "text_completion": ("completes no texts", "Name a model that generates text"),
+    "embeddings": ("makes no embeddings", "Name a model that embeds"),
+}
+
+
+def not_served(model: str, operation: str, server: str, *, stage: str = "gateway", detail: str = "") -> ApiError:
+    """The model is not for this operation. `detail` is what its server said, if it was called."""
+    lacks, remedy = _UNSERVED[operation]
+    message = f"The model {model!r} {lacks}: its server ({server}) does not serve it for that. {remedy}; `GET /v1/models` lists the models."
+    return PermanentApiError(400, _INVALID, "unsupported_operation", message, "model", stage, detail=detail)
+
+
+def refused_by_server(message: str, status: int, param: str, code: str) -> ApiError:
+    """`message` is the model server's: its adapter has made sure that it may be shown."""
+    kind = "not_found_error" if status == 404 else _INVALID
+    return PermanentApiError(status, kind, code or "invalid_value", message, param or None, stage="model")
+
+
 def context_length(tokens: int, limit: int, param: str) -> ApiError:
     message = f"The prompt has {tokens} tokens or more; this model takes at most {limit}. Shorten it."
+    return PermanentApiError(400, _INVALID, "context_length_exceeded", message, param, "tokenizer")
+
+
+def context_exceeded(tokens: int, max_tokens: int, limit: int, param: str) -> ApiError:
+    message = (
+        f"The prompt has {tokens} tokens, and {max_tokens} are asked for; this model has room for {limit} together. "
+        "Shorten the prompt or ask for less."
+    )
     return PermanentApiError(400, _INVALID, "context_length_exceeded", message, param, "tokenizer")
 
 
@@ -115,38 +166,91 @@ def unknown_coding() -> ApiError:
     return PermanentApiError(501, _INVALID, "transfer_coding_not_supported", message)
 
 
-def method_not_allowed(method: str, path: str) -> ApiError:
-    return PermanentApiError(405, _INVALID, "method_not_allowed", f"{path} does not answer to {method}.")
+def method_not_allowed(method: str, path: str, allowed: str) -> ApiError:
+    message = f"{path} does not answer to {method}. Use {allowed}."
+    return MethodError(405, _INVALID, "method_not_allowed", message, allowed=allowed)
 
 
 def body_too_large(limit: int) -> ApiError:
     return PermanentApiError(413, _INVALID, "request_too_large", f"The body is over {limit} bytes. Send less.")
 
 
-def rate_limited(tier: str, what: str, limit: int, retry_after_s: float) -> ApiError:
-    message = f"Rate limit of tier {tier!r} reached: {limit} {what} a minute. Slow down or ask for another tier."
-    return RetryableApiError(429, what, "rate_limit_exceeded", message, stage="gateway", retry_after_s=retry_after_s)
+def rate_limited(tier: str, limit: Limit, retry_after_s: float) -> ApiError:
+    whose = f"tier {tier!r}" if limit.scope == "tenant" else "this API key"
+    unit = "requests in flight at a time" if limit.kind == "in_flight" else f"{limit.kind} a minute"
+    message = (
+        f"The limit of {whose} is reached: {limit.most} {unit}. Send again in {retry_after_s:.3g} s, or more slowly."
+    )
+    return RetryableApiError(
+        429,
+        "requests" if limit.kind == "in_flight" else limit.kind,
+        "rate_limit_exceeded",
+        message,
+        retry_after_s=retry_after_s,
+        reason=SHED_REASONS[limit.kind],
+        more={"scope": limit.scope, "limit": limit.most},
+    )
 
 
 def overloaded(model: str, retry_after_s: float) -> ApiError:
     message = f"Too many requests are waiting for {model!r}. Try again in a moment."
-    return RetryableApiError(429, "server_error", "queue_full", message, stage="queue", retry_after_s=retry_after_s)
-
-
-def unavailable(message: str, retry_after_s: float, stage: str = "model", detail: str = "") -> ApiError:
     return RetryableApiError(
-        503, "server_error", "service_unavailable", message, stage=stage, retry_after_s=retry_after_s, detail=detail
+        429, "server_error", "queue_full", message, stage="queue", retry_after_s=retry_after_s, reason="queue_full"
+    )
+
+
+def refused_by_policy(model: str, step: str, policy: str, cached_only: bool, retry_after_s: float) -> ApiError:
+    """A step of `policy`, a ladder, refuses the request, so that others are served."""
+    what = (
+        f"Of this tier, {model!r} answers only what is in its cache at present, and this request is not"
+        if cached_only
+        else f"Of this tier, {model!r} takes no requests at present"
+    )
+    return RetryableApiError(
+        503,
+        "server_error",
+        "degraded",
+        f"{what}. Send it again in {retry_after_s:.3g} s.",
+        stage="gateway",
+        retry_after_s=retry_after_s,
+        reason="policy",
+        more={"degraded": step, "policy": policy, "retry_after_s": retry_after_s},
+    )
+
+
+def unavailable(
+    message: str, retry_after_s: float, stage: str = "model", detail: str = "", reason: str = ""
+) -> ApiError:
+    return RetryableApiError(
+        503,
+        "server_error",
+        "service_unavailable",
+        message,
+        stage=stage,
+        retry_after_s=retry_after_s,
+        detail=detail,
+        reason=reason,
     )
 
 
 def stage_timeout(stage: str, timeout_ms: int) -> ApiError:
     message = f"The {stage} stage took longer than its timeout of {timeout_ms} ms."
+    if stage == "queue":
+        return _shed_late("stage_timeout", message, stage, "queue_timeout")
     return PermanentApiError(504, "server_error", "stage_timeout", message, stage, stage)
 
 
-def deadline_missed(stage: str, deadline_s: float) -> ApiError:
-    message = f"No answer within the client's own deadline of {deadline_s:g} s; the time went in the {stage} stage."
-    return PermanentApiError(504, "server_error", "deadline_exceeded", message, stage, stage)
+def deadline_missed(stage: str, deadline_s: float, rule: str = "") -> ApiError:
+    """`rule` is the routing rule whose deadline it is; the client's own if it is empty."""
+    whose = f"deadline of rule {rule!r}," if rule else "client's own deadline of"
+    message = f"No answer within the {whose} {deadline_s:g} s; the time went in the {stage} stage."
+    return _shed_late("deadline_exceeded", message, stage, "deadline")
+
+
+def _shed_late(code: str, message: str, stage: str, reason: str) -> ApiError:
+    return RetryableApiError(
+        504, "server_error", code, message, stage, stage, retry_after_s=1.0, by_itself=False, reason=reason
+    )
 
 
 def model_failed(detail: str) -> ApiError:

@@ -1,4 +1,7 @@
-"""Decodes and checks OpenAI's request bodies. Raises ApiError that names the parameter."""
+"""Decodes OpenAI's request bodies. Raises ApiError that names the parameter.
+
+`inference.core.openai.checks` looks at the values, and `inference.core.normalise` makes a question of them.
+"""
 
 import re
 from typing import Any, Literal, TypeVar
@@ -6,45 +9,94 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from inference.core.openai import errors
+from inference.core.question import Role
 
-Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
+
+class ImageUrl(msgspec.Struct, forbid_unknown_fields=True):
+    url: str
+    detail: Literal["auto", "low", "high", "original"] | None = None
 
 
-class Part(msgspec.Struct):
+class Part(msgspec.Struct, forbid_unknown_fields=True):
+    """`cache_control` is a hint that some clients send for other services. It cannot change the answer."""
+
     type: str
     text: str | None = None
+    image_url: ImageUrl | None = None
+    refusal: str | None = None
+    cache_control: Any = None
+    # Parts of these types are refused by their place.
+    input_audio: Any = None
+    file: Any = None
+    video_url: Any = None
+    audio_url: Any = None
 
 
-class Message(msgspec.Struct):
+class Function(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    arguments: str
+
+
+class ToolCall(msgspec.Struct, forbid_unknown_fields=True):
+    id: str
+    function: Function
+    type: Literal["function"] = "function"
+    index: int | None = None  # clients that join a stream's parts send it back
+
+
+class Message(msgspec.Struct, forbid_unknown_fields=True):
     role: Role
     content: str | list[Part] | None = None
     name: str | None = None
-    tool_calls: list[Any] | None = None
+    tool_calls: list[ToolCall] | None = None
+    tool_call_id: str | None = None
+    reasoning: str | None = None
+    reasoning_content: str | None = None
+    # What clients send back of an answer, and what cannot change the next.
+    refusal: str | None = None
+    annotations: Any = None
+    audio: Any = None
+    function_call: Any = None
 
 
-class StreamOptions(msgspec.Struct):
-    include_usage: bool = False
+class StreamOptions(msgspec.Struct, forbid_unknown_fields=True):
+    include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None  # vLLM's: the counts so far in every chunk
+    include_obfuscation: bool | None = None
 
 
 class _Common(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """The fields of both endpoints. A field typed `Any` is refused unless its value has no effect."""
+    """The fields of all endpoints that generate. Fields typed `Any` are looked at in `checks`."""
 
     model: str
     max_tokens: int | None = None
     temperature: float | None = None
+    top_p: float | None = None
     seed: int | None = None
+    n: int | None = None
+    stop: str | list[str] | None = None
+    presence_penalty: float | None = None
+    frequency_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    # These cannot change the answer, and are ignored.
     user: Any = None
-    # These would change the answer, but the model's interface does not have them.
-    n: Any = None
-    top_p: Any = None
-    frequency_penalty: Any = None
-    presence_penalty: Any = None
-    logit_bias: Any = None
-    stop: Any = None
-    logprobs: Any = None
+    # Beyond OpenAI's: what several servers take (docs/gateway.md).
+    top_k: int | None = None
+    min_p: float | None = None
+    repetition_penalty: float | None = None
+    min_tokens: int | None = None
+    stop_token_ids: list[int] | None = None
+    bad_words: list[str] | None = None
+    ignore_eos: bool | None = None
+    skip_special_tokens: bool | None = None
+    include_stop_str_in_output: bool | None = None
+    structured_outputs: dict[str, Any] | None = None
+    guided_json: Any = None
+    guided_regex: str | None = None
+    guided_choice: list[str] | None = None
+    guided_grammar: str | None = None
+    response_format: dict[str, Any] | None = None
 
     @property
     def streams(self) -> bool:
@@ -52,7 +104,11 @@ class _Common(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 
     @property
     def include_usage(self) -> bool:
-        return self.stream_options is not None and self.stream_options.include_usage
+        return self.stream_options is not None and bool(self.stream_options.include_usage)
+
+    @property
+    def continuous_usage(self) -> bool:
+        return self.include_usage and bool(self.stream_options and self.stream_options.continuous_usage_stats)
 
     @property
     def output_limit(self) -> int | None:
@@ -62,24 +118,27 @@ class _Common(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class ChatRequest(_Common, kw_only=True):
     messages: list[Message]
     max_completion_tokens: int | None = None
+    logprobs: bool | None = None
+    top_logprobs: int | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
+    reasoning_effort: str | None = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
     metadata: Any = None
     store: Any = None
     service_tier: Any = None
     safety_identifier: Any = None
     prompt_cache_key: Any = None
     prompt_cache_retention: Any = None
-    top_logprobs: Any = None
-    tools: Any = None
-    tool_choice: Any = None
-    parallel_tool_calls: Any = None
+    prediction: Any = None
+    verbosity: Any = None
     functions: Any = None
     function_call: Any = None
-    response_format: Any = None
     modalities: Any = None
     audio: Any = None
-    prediction: Any = None
-    reasoning_effort: Any = None
-    verbosity: Any = None
     web_search_options: Any = None
 
     @property
@@ -88,82 +147,28 @@ class ChatRequest(_Common, kw_only=True):
 
 
 class CompletionRequest(_Common, kw_only=True):
-    prompt: str | list[Any]
+    prompt: str | list[str | int | list[int]]
+    logprobs: int | None = None
+    echo: bool | None = None
+    suffix: str | None = None
     best_of: Any = None
-    echo: Any = None
-    suffix: Any = None
 
 
-# Parameters that the model's interface does not have: the values without effect, and the remedy for others.
-_NEUTRAL: tuple[tuple[str, tuple[Any, ...], str], ...] = (
-    ("n", (None, 1), "send one request per choice"),
-    ("top_p", (None, 1), "use `temperature`"),
-    ("frequency_penalty", (None, 0), "leave it out"),
-    ("presence_penalty", (None, 0), "leave it out"),
-    ("logit_bias", (None, {}), "leave it out"),
-    ("stop", (None, []), "cut the text where it arrives"),
-    ("logprobs", (None, False, 0), "leave it out"),
-)
-_NEUTRAL_CHAT = (
-    *_NEUTRAL,
-    ("top_logprobs", (None, 0), "leave it out"),
-    ("tools", (None, []), "models here answer in text only"),
-    ("tool_choice", (None, "none", "auto"), "models here answer in text only"),
-    ("functions", (None, []), "models here answer in text only"),
-    ("function_call", (None, "none", "auto"), "models here answer in text only"),
-    ("response_format", (None, {"type": "text"}), "models here answer in plain text only"),
-    ("modalities", (None, ["text"]), "models here answer in text only"),
-    ("audio", (None,), "models here answer in text only"),
-    ("prediction", (None,), "leave it out"),
-    ("reasoning_effort", (None, "none"), "leave it out"),
-    ("verbosity", (None, "medium"), "leave it out"),
-    ("web_search_options", (None,), "leave it out"),
-)
-_NEUTRAL_COMPLETION = (
-    *_NEUTRAL,
-    ("best_of", (None, 1), "leave it out"),
-    ("echo", (None, False), "leave it out"),
-    ("suffix", (None, ""), "leave it out"),
-)
+class EmbeddingRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    model: str
+    input: str | list[str | int | list[int]]
+    dimensions: int | None = None
+    encoding_format: Literal["float", "base64"] | None = None
+    user: Any = None
+
 
 _Request = TypeVar("_Request")
-_chat = msgspec.json.Decoder(ChatRequest)
-_completion = msgspec.json.Decoder(CompletionRequest)
 _path = re.compile(r" - at `\$\.?(?:key in )?([^`]*)`$")
 _field = re.compile(r"field `([^`]*)`")
-_MAX_SEED = (1 << 63) - 1
 
 
-def decode_chat(body: bytes, max_messages: int) -> ChatRequest:
-    request = _decode(_chat, body)
-    if not request.messages:
-        raise errors.invalid("`messages` is empty: send at least one.", "messages")
-    if len(request.messages) > max_messages:
-        raise errors.invalid(
-            f"{len(request.messages)} messages, at most {max_messages} are taken.", "messages", "array_above_max_length"
-        )
-    _check(request, _NEUTRAL_CHAT)
-    for index, message in enumerate(request.messages):
-        _check_message(index, message)
-    return request
-
-
-def decode_completion(body: bytes) -> CompletionRequest:
-    request = _decode(_completion, body)
-    _check(request, _NEUTRAL_COMPLETION)
-    if isinstance(request.prompt, list) and not (len(request.prompt) == 1 and isinstance(request.prompt[0], str)):
-        raise errors.unsupported("prompt", "send one string per request")
-    return request
-
-
-def text_of(message: Message) -> str:
-    """The text of a message that `decode_chat` has accepted."""
-    if isinstance(message.content, str):
-        return message.content
-    return "".join(part.text or "" for part in message.content or ())
-
-
-def _decode(decoder: msgspec.json.Decoder[_Request], body: bytes) -> _Request:
+def decode(decoder: msgspec.json.Decoder[_Request], body: bytes) -> _Request:
+    """The body as the decoder's type. Raises ApiError."""
     try:
         return decoder.decode(body)
     except msgspec.ValidationError as error:
@@ -188,29 +193,3 @@ def _explain(message: str) -> errors.ApiError:
     return errors.invalid(
         f"Invalid value for '{where}': {text}." if where else f"{text}.", where or None, "invalid_type"
     )
-
-
-def _check(request: _Common, neutral: tuple[tuple[str, tuple[Any, ...], str], ...]) -> None:
-    for name, values, remedy in neutral:
-        value = getattr(request, name)
-        if value is not None and value not in values:
-            raise errors.unsupported(name, remedy)
-    if request.temperature is not None and not 0 <= request.temperature <= 2:
-        raise errors.invalid(f"`temperature` is {request.temperature}, it must lie in 0 to 2.", "temperature")
-    if request.seed is not None and not 0 <= request.seed <= _MAX_SEED:
-        raise errors.invalid(f"`seed` is {request.seed}, it must lie in 0 to 2**63-1.", "seed")
-    limit = request.output_limit
-    if limit is not None and limit < 1:
-        name = "max_tokens" if request.max_tokens == limit else "max_completion_tokens"
-        raise errors.invalid(f"`{name}` is {limit}, it must be at least 1.", name)
-
-
-def _check_message(index: int, message: Message) -> None:
-    if message.tool_calls:
-        raise errors.unsupported(f"messages[{index}].tool_calls", "models here answer in text only")
-    if message.content is None:
-        raise errors.invalid("A message needs text.", f"messages[{index}].content")
-    if isinstance(message.content, list):
-        for number, part in enumerate(message.content):
-            if part.type != "text" or part.text is None:
-                raise errors.unsupported(f"messages[{index}].content[{number}]", "only parts of type `text` are taken")

@@ -2,22 +2,30 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from inference.core import http2 as h2
+from inference.core.backend_errors import UnreachableError
 from inference.wires.grpc.errors import GrpcError
 
 if TYPE_CHECKING:
     from inference.wires.grpc.connection import Connection
 
+# Bytes a server may send, on one call and on all together, before it needs a window update: far above any answer's text.
+WINDOW = 4 << 20
 _MAX_MESSAGE = 16 << 20  # bytes; a larger response is refused
+_NO_METADATA: Mapping[bytes, bytes] = {}
 
 
 class Call:
-    """`read` returns each response message, and then None if the status is OK; else it raises GrpcError.
+    """`read` returns each response message, and then None if the status is OK; else it raises GrpcError or UnreachableError.
 
     While the server is at its limit of calls, a new call waits: the lowest `priority` first, and then first come, first
     served.
+
+    A call that was begun without a request message takes any number with `send`, until `finish`. `headers` and `trailers`
+    are the server's metadata, once they are there; they are not to be changed.
     """
 
     __slots__ = (
@@ -25,29 +33,37 @@ class Call:
         "_connection",
         "_error",
         "_messages",
+        "_needed",
         "_waiter",
         "closed",
         "credit",
+        "headers",
+        "open",
         "priority",
         "request",
         "stream",
+        "trailers",
         "unsent",
         "window",
     )
 
-    def __init__(self, connection: "Connection", request: tuple[bytes, bytes, bytes], priority: int) -> None:
+    def __init__(self, connection: "Connection", request: tuple[bytes, bytes | None, bytes], priority: int) -> None:
         self.stream = 0  # until it is sent
         self.window = 0  # bytes that may still be sent on this call
         self.credit = 0  # received bytes not yet given back to the server
         self.priority = priority
         # Path, body and metadata: kept until the server begins to answer, because a refused call is sent again.
-        self.request: tuple[bytes, bytes, bytes] | None = request
+        self.request: tuple[bytes, bytes | None, bytes] | None = request
+        self.open = request[1] is None  # more messages may follow
         self.unsent: memoryview | None = None  # the rest of the request, for which the windows had no room
         self.closed = False
+        self.headers: Mapping[bytes, bytes] = _NO_METADATA
+        self.trailers: Mapping[bytes, bytes] = _NO_METADATA
         self._connection = connection
         self._messages: deque[bytes] = deque()
-        self._buffer = bytearray()
-        self._error: GrpcError | None = None
+        self._buffer = bytearray()  # the beginning of a message
+        self._needed = 0  # bytes of the buffer until it can be read on
+        self._error: GrpcError | UnreachableError | None = None
         self._waiter: asyncio.Future[None] | None = None
 
     @property
@@ -63,13 +79,47 @@ class Call:
             raise self._error
 
     async def read(self) -> bytes | None:
+        if not await self._has_message():
+            return None
+        message = self._messages.popleft()
+        if self.credit >= WINDOW // 2 and not self._messages:
+            self._connection.give_back(self)
+        return message
+
+    async def read_all(self) -> Sequence[bytes]:
+        """All response messages that have come, at least one; none at the end, if the status is OK. Raises as `read`."""
+        if not self._messages and not await self._has_message():
+            return ()
+        messages, self._messages = self._messages, deque()
+        if self.credit >= WINDOW // 2:
+            self._connection.give_back(self)
+        return messages
+
+    async def _has_message(self) -> bool:
+        """Wait for a message; False at the end."""
         while not self._messages:
             if self._error is not None:
                 raise self._error
             if self.closed:
-                return None
+                return False
             await self._changed()
-        return self._messages.popleft()
+        return True
+
+    @property
+    def unread(self) -> bool:
+        """Whether messages wait to be read. The server is not told to send more meanwhile, so it stops after a window."""
+        return bool(self._messages)
+
+    def send(self, body: bytes) -> None:
+        """Send another request message. Dropped if the call has ended: `read` says why."""
+        if self.open and not self.closed:
+            self._connection.send(self, h2.message(body))
+
+    def finish(self) -> None:
+        """No more request messages."""
+        if self.open and not self.closed:
+            self.open = False
+            self._connection.send(self, b"")
 
     async def _changed(self) -> None:
         self._waiter = self._connection.loop.create_future()
@@ -86,27 +136,35 @@ class Call:
     # What the connection calls --------------------------------------------------------------------
 
     def feed(self, data: bytes) -> None:
+        """Take bytes of the answer. Raises ProtocolError."""
         buffer = self._buffer
-        if not buffer and len(data) >= 5 and len(data) == 5 + int.from_bytes(data[1:5], "big"):
-            self._message(data[0], data[5:])  # one whole message in one frame: the usual case
-        else:
+        if buffer:
             buffer += data
-            while len(buffer) >= 5:
-                size = int.from_bytes(buffer[1:5], "big")
-                if size > _MAX_MESSAGE:
-                    raise h2.ProtocolError(f"a response of {size} bytes, more than {_MAX_MESSAGE}")
-                if len(buffer) < 5 + size:
-                    break
-                self._message(buffer[0], bytes(buffer[5 : 5 + size]))
-                del buffer[: 5 + size]
-        self.wake()
+            if len(buffer) < self._needed:
+                return
+            data = bytes(buffer)
+            buffer.clear()
+        at, start, end = 0, h2.MESSAGE_HEAD_BYTES, len(data)
+        needed = h2.MESSAGE_HEAD_BYTES
+        while start <= end:
+            compressed, size = h2.parse_message_head(data, at)
+            if compressed:
+                raise h2.ProtocolError("a compressed response, though we accept none")
+            if size > _MAX_MESSAGE:
+                raise h2.ProtocolError(f"a response of {size} bytes, more than {_MAX_MESSAGE}")
+            stop = start + size
+            if stop > end:
+                needed += size
+                break
+            self._messages.append(data[start:stop])
+            at, start = stop, stop + h2.MESSAGE_HEAD_BYTES
+        if at < end:
+            buffer += data[at:]
+            self._needed = needed
+        if self._messages:
+            self.wake()
 
-    def _message(self, compressed: int, body: bytes) -> None:
-        if compressed:
-            raise h2.ProtocolError("a compressed response, though we accept none")
-        self._messages.append(body)
-
-    def end(self, error: GrpcError | None) -> None:
+    def end(self, error: GrpcError | UnreachableError | None) -> None:
         if not self.closed:
             self.closed = True
             self._error = error

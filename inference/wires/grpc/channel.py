@@ -1,26 +1,44 @@
 """Keeps a connection to one endpoint: connects with the first call, and again after the connection was lost."""
 
 import asyncio
+import socket
+import ssl
 
 from inference.core import http2 as h2
-from inference.core.address import parse_address
+from inference.core.address import is_ip, parse_address
+from inference.core.backend_errors import UnreachableError
 from inference.wires.grpc.call import Call
 from inference.wires.grpc.connection import Connection
-from inference.wires.grpc.errors import CallFailedError, Status, UnreachableError
+from inference.wires.grpc.errors import CallFailedError, Status
+from inference.wires.grpc.keepalive import Keepalive
+from inference.wires.grpc.tls import Tls, context
 
 _BACKOFF_FIRST_S = 0.02
 _BACKOFF_MOST_S = 1.0
+_RESOLVE_S = 30.0  # how long a connection counts as one to the address that its name has
 
 
 class Channel:
     """`target` is host:port. After a failed attempt to connect, calls fail at once until the back-off (20 ms,
     doubling to 1 s) is over.
+
+    A name is looked up with each attempt, and every address that it has is tried. While calls are made it is looked up again
+    every 30 s; when it does not have the connection's address any more, new calls go to the address that it has, and those
+    in flight end where they are.
     """
 
-    def __init__(self, target: str, connect_timeout_s: float = 1.0) -> None:
+    def __init__(
+        self, target: str, connect_timeout_s: float = 1.0, tls: Tls | None = None, keepalive: Keepalive | None = None
+    ) -> None:
         self.target = target
         self._host, self._port = parse_address(target)
+        self._named = not is_ip(self._host)
         self._connect_timeout_s = connect_timeout_s
+        self.tls = tls
+        self._keepalive = keepalive or Keepalive()
+        self.peer = ""  # the connection's address
+        self._resolve_at_s = 0.0
+        self._resolving: asyncio.Task[None] | None = None
         self._connection: Connection | None = None
         self._connecting: asyncio.Task[Connection | UnreachableError] | None = None
         self._backoff_s = 0.0
@@ -43,22 +61,29 @@ class Channel:
         """How often something has arrived from the server. From a server that hangs, nothing does."""
         return self._arrivals + (self._connection.arrivals if self._connection else 0)
 
-    async def call(self, path: bytes, body: bytes, metadata: bytes = b"", priority: int = 1) -> Call:
-        """Start a call with one request message. Raises UnreachableError.
+    async def call(self, path: bytes, body: bytes | None, metadata: bytes = b"", priority: int = 1) -> Call:
+        """Start a call with one request message; without a body, messages follow by `Call.send`. Raises UnreachableError.
 
         While the server is at its limit of calls, it waits (`Call.waiting`), the lowest `priority` first.
         """
         connection = self._connection
+        if self._named and connection is not None and connection.loop.time() > self._resolve_at_s:
+            self._resolve_soon(connection)
         if connection is None or not connection.usable:
             connection = await self._connect()
         return connection.start(path, body, metadata, priority)
 
-    async def unary(self, path: bytes, body: bytes, timeout_s: float, priority: int = 1) -> bytes:
-        """One request, one response. Raises GrpcError, DEADLINE_EXCEEDED after `timeout_s`."""
+    async def unary(
+        self, path: bytes, body: bytes, timeout_s: float, metadata: bytes = b"", priority: int = 1
+    ) -> bytes:
+        """One request, one response. Raises UnreachableError, and GrpcError: DEADLINE_EXCEEDED after `timeout_s`, which the
+        server learns too.
+        """
         call: Call | None = None
+        deadline = h2.literal(b"grpc-timeout", b"%dm" % max(1, round(timeout_s * 1000)))
         try:
             async with asyncio.timeout(timeout_s):
-                call = await self.call(path, body, priority=priority)
+                call = await self.call(path, body, deadline + metadata, priority)
                 answer = await call.read()
                 if answer is None:
                     raise CallFailedError(Status.INTERNAL, "an empty answer")
@@ -87,8 +112,9 @@ class Channel:
     def close(self) -> None:
         """No more calls; those in flight go on."""
         self._closed = True
-        if self._connecting is not None:
-            self._connecting.cancel()
+        for task in (self._connecting, self._resolving):
+            if task is not None:
+                task.cancel()
         if self._connection is not None:
             self._connection.close()
 
@@ -109,16 +135,10 @@ class Channel:
     async def _open(self) -> Connection | UnreachableError:
         """Returns its error: the caller may have left, and asyncio logs an exception that nobody retrieves."""
         loop = asyncio.get_running_loop()
-        connection: Connection | None = None
         try:
             async with asyncio.timeout(self._connect_timeout_s):
-                _, connection = await loop.create_connection(
-                    lambda: Connection(self.target, self._lost), self._host, self._port
-                )
-                await connection.ready
+                connection, peer = await self._reach()
         except (OSError, TimeoutError, UnreachableError, ValueError) as error:  # ValueError: no host can have this name
-            if connection is not None:
-                connection.abort()
             self._backoff_s = min(_BACKOFF_MOST_S, max(_BACKOFF_FIRST_S, self._backoff_s * 2))
             self._not_before_s = loop.time() + self._backoff_s
             return UnreachableError(f"cannot connect to {self.target}: {error or 'timed out'}")
@@ -127,8 +147,65 @@ class Channel:
         self._backoff_s = 0.0
         if self._connection is not None:  # one that drains
             self._arrivals += self._connection.arrivals
-        self._connection = connection
+        self._connection, self.peer = connection, peer
+        self._resolve_at_s = loop.time() + _RESOLVE_S
         return connection
+
+    async def _reach(self) -> tuple[Connection, str]:
+        """A connection, and the address that it goes to: the first that answers. Each may take its share of the time."""
+        security = None if self.tls is None else await asyncio.to_thread(context, self.tls)
+        addresses = await self._resolve()
+        for left in range(len(addresses), 0, -1):
+            address = addresses[-left]
+            try:
+                async with asyncio.timeout(self._connect_timeout_s / left if left > 1 else None):
+                    return await self._reach_address(address, security), address
+            except (OSError, TimeoutError, UnreachableError):
+                if left == 1:
+                    raise
+        raise UnreachableError("the name has no address")
+
+    async def _reach_address(self, address: str, security: ssl.SSLContext | None) -> Connection:
+        scheme = b"http" if security is None else b"https"
+        name = None if self.tls is None else self.tls.server_name or self._host
+        connection: Connection | None = None
+        try:
+            transport, connection = await asyncio.get_running_loop().create_connection(
+                lambda: Connection(self.target, scheme, self._keepalive, self._lost),
+                address,
+                self._port,
+                ssl=security,
+                server_hostname=name,
+            )
+            secured = transport.get_extra_info("ssl_object")
+            if secured is not None and secured.selected_alpn_protocol() != "h2":
+                raise UnreachableError("the server does not offer HTTP/2 over TLS (ALPN h2)")
+            await connection.ready
+        except BaseException:
+            if connection is not None:
+                connection.abort()
+            raise
+        return connection
+
+    async def _resolve(self) -> list[str]:
+        if not self._named:
+            return [self._host]
+        infos = await asyncio.get_running_loop().getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+        return list(dict.fromkeys(str(info[4][0]) for info in infos))
+
+    def _resolve_soon(self, connection: Connection) -> None:
+        self._resolve_at_s = connection.loop.time() + _RESOLVE_S
+        if self._resolving is None or self._resolving.done():
+            self._resolving = connection.loop.create_task(self._follow(connection))
+
+    async def _follow(self, connection: Connection) -> None:
+        """Begin no more calls on a connection to an address that the name does not have any more."""
+        try:
+            addresses = await self._resolve()
+        except (OSError, ValueError):
+            return  # the name server is away; the connection works
+        if self.peer not in addresses and self._connection is connection:
+            connection.close()
 
     def _lost(self, connection: Connection) -> None:
         if self._connection is connection:

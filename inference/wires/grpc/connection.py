@@ -3,23 +3,23 @@
 import asyncio
 from bisect import insort, insort_left
 from collections.abc import Callable
+from operator import attrgetter
 from typing import cast
 
 from inference.core import http2 as h2
-from inference.wires.grpc.call import Call
+from inference.core.backend_errors import RefusedError, UnreachableError
+from inference.wires.grpc.call import WINDOW, Call
 from inference.wires.grpc.errors import (
     CallFailedError,
     GrpcError,
-    RefusedError,
     Status,
-    UnavailableError,
-    UnreachableError,
-    error_of,
+    error_of_reset,
 )
+from inference.wires.grpc.headers import informational, outcome, refusal, request_headers
+from inference.wires.grpc.keepalive import Keepalive, Watch
 
-# Bytes a server may send, on one call and on all together, before it needs a window update: far above any answer's text.
-_WINDOW = 4 << 20
 _LAST_STREAM = (1 << 31) - 1
+_priority = attrgetter("priority")
 # After a refusal at the limit: the server still counts a call that it has answered.
 _REFUSED_PAUSE_S = 0.01
 
@@ -27,11 +27,18 @@ _REFUSED_PAUSE_S = 0.01
 class Connection(asyncio.Protocol):
     """Made by `loop.create_connection`; `ready` is set once the server's settings are known."""
 
-    def __init__(self, authority: str, on_lost: Callable[["Connection"], None]) -> None:
+    def __init__(
+        self, authority: str, scheme: bytes, keepalive: Keepalive, on_lost: Callable[["Connection"], None]
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[None] = self.loop.create_future()
         self.draining = False  # no more calls begin on it
         self.arrivals = 0  # how often something arrived from the server
+        self.answers = 0  # how often a part of an answer did
+        self._keepalive = keepalive
+        self._watch: Watch | None = None
+        self._lost_because = ""
+        self._scheme = scheme
         self._on_lost = on_lost
         self._transport: asyncio.Transport | None = None
         self._authority = authority.encode()
@@ -62,9 +69,9 @@ class Connection(asyncio.Protocol):
         """Whether another call would have to wait for one of those in flight to end."""
         return len(self._calls) >= self._max_calls or self._pause is not None
 
-    def start(self, path: bytes, body: bytes, metadata: bytes = b"", priority: int = 1) -> Call:
+    def start(self, path: bytes, body: bytes | None, metadata: bytes = b"", priority: int = 1) -> Call:
         """Send a call's request, or let it wait while the server is at its limit of calls (`Call.waiting`). `metadata` is
-        headers encoded by `http2.literal`. Raises UnreachableError.
+        headers encoded by `http2.literal`. Without a body, messages follow by `Call.send`. Raises UnreachableError.
         """
         if self._transport is None or self.draining:
             raise UnreachableError("the connection is closing")
@@ -85,6 +92,12 @@ class Connection(asyncio.Protocol):
             self.draining = True
         self._calls[stream] = call
         head = h2.frame(h2.HEADERS, h2.END_HEADERS, stream, self._prefix(path) + metadata)
+        if body is None:
+            call.request = None  # what was sent since is not kept, so it cannot be sent again
+            self._write(head)
+            if call.unsent is not None:
+                self._send(call)
+            return
         data = h2.message(body)
         if len(data) <= self._max_frame and len(data) <= self._window and len(data) <= call.window:
             self._window -= len(data)
@@ -114,9 +127,14 @@ class Connection(asyncio.Protocol):
         self._begin_waiting()
 
     def _refuse_waiting(self, message: str) -> None:
-        waiting, self._waiting = self._waiting, []
-        for call in waiting:
-            call.end(RefusedError(message))
+        while self._waiting:
+            self._waiting.pop(0).end(RefusedError(message))
+
+    def send(self, call: Call, data: bytes) -> None:
+        """Send more of a call's request, and its end if the call is not open any more."""
+        call.unsent = memoryview(data if call.unsent is None else bytes(call.unsent) + data)
+        if call.stream:
+            self._send(call)
 
     def ping(self) -> None:
         """Ask the server for a sign of life, which counts in `arrivals`."""
@@ -138,9 +156,10 @@ class Connection(asyncio.Protocol):
         self.draining = True
         self._close_if_drained()
 
-    def abort(self) -> None:
-        """End at once; calls in flight fail as UnreachableError."""
+    def abort(self, reason: str = "") -> None:
+        """End at once; calls in flight fail as UnreachableError, which says the reason."""
         if self._transport is not None:
+            self._lost_because = reason
             self._transport.abort()
 
     def _call_ended(self) -> None:
@@ -160,19 +179,7 @@ class Connection(asyncio.Protocol):
         """The headers every call to `path` begins with, encoded once."""
         prefix = self._prefixes.get(path)
         if prefix is None:
-            prefix = b"".join(
-                h2.literal(name, value)
-                for name, value in (
-                    (b":method", b"POST"),
-                    (b":scheme", b"http"),
-                    (b":path", path),
-                    (b":authority", self._authority),
-                    (b"te", b"trailers"),
-                    (b"content-type", b"application/grpc"),
-                    (b"user-agent", b"weir-gateway"),
-                )
-            )
-            self._prefixes[path] = prefix
+            prefix = self._prefixes[path] = request_headers(self._scheme, self._authority, path)
         return prefix
 
     def _send(self, call: Call) -> None:
@@ -180,10 +187,11 @@ class Connection(asyncio.Protocol):
         rest = call.unsent
         while rest is not None and self._transport is not None:
             size = min(len(rest), self._max_frame, self._window, call.window)
-            if size <= 0:
+            if size <= 0 < len(rest):
                 return
             last = size == len(rest)
-            self._write(h2.frame(h2.DATA, h2.END_STREAM if last else 0, call.stream, bytes(rest[:size])))
+            end = last and not call.open
+            self._write(h2.frame(h2.DATA, h2.END_STREAM if end else 0, call.stream, bytes(rest[:size])))
             self._window -= size
             call.window -= size
             rest = call.unsent = None if last else rest[size:]
@@ -197,19 +205,22 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but name
-        transport = self._transport
-        hello = ((h2.HEADER_TABLE_SIZE, 0), (h2.ENABLE_PUSH, 0), (h2.INITIAL_WINDOW_SIZE, _WINDOW))
-        transport.write(h2.PREFACE + h2.settings(hello) + h2.window_update(0, _WINDOW - h2.DEFAULT_WINDOW))
+        hello = ((h2.HEADER_TABLE_SIZE, 0), (h2.ENABLE_PUSH, 0), (h2.INITIAL_WINDOW_SIZE, WINDOW))
+        self._watch = Watch(self, self._keepalive)
+        self._transport.write(h2.PREFACE + h2.settings(hello) + h2.window_update(0, WINDOW - h2.DEFAULT_WINDOW))
 
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
         self.draining = True
+        if self._watch is not None:
+            self._watch.stop()
+        reason = self._lost_because or error or "closed by the server"
         calls, self._calls = self._calls, {}
         waiting, self._waiting = self._waiting, []
         for call in (*calls.values(), *waiting):
-            call.end(UnreachableError(f"connection lost: {error or 'closed by the server'}"))
+            call.end(UnreachableError(f"connection lost: {reason}"))
         if not self.ready.done():
-            self.ready.set_exception(UnreachableError(f"no HTTP/2 server answered: {error or 'connection closed'}"))
+            self.ready.set_exception(UnreachableError(f"no HTTP/2 server answered: {reason}"))
             self.ready.exception()  # marks it as seen: the caller may have left
         self._on_lost(self)
 
@@ -284,21 +295,27 @@ class Connection(asyncio.Protocol):
             self._transport.write(out[0] if len(out) == 1 else b"".join(out))
 
     def _on_data(self, flags: int, stream: int, payload: bytes) -> None:
+        self.answers += 1
         self._credit += len(payload)
-        if self._credit >= _WINDOW // 2:
+        if self._credit >= WINDOW // 2:
             self._write(h2.window_update(0, self._credit))
             self._credit = 0
         call = self._calls.get(stream)
         if call is None:
             return  # cancelled: data that was under way still arrives
         call.credit += len(payload)
-        if call.credit >= _WINDOW // 2 and not flags & h2.END_STREAM:
-            self._write(h2.window_update(stream, call.credit))
-            call.credit = 0
+        if call.credit >= WINDOW // 2 and not flags & h2.END_STREAM and not call.unread:
+            self.give_back(call)
         if payload:
             call.feed(h2.unpad(flags & h2.PADDED, payload) if flags & h2.PADDED else payload)
         if flags & h2.END_STREAM:
             self._finish(call, CallFailedError(Status.UNKNOWN, "the answer ended without a status"))
+
+    def give_back(self, call: Call) -> None:
+        """Let the server send as many bytes more as have arrived."""
+        if call.stream in self._calls:
+            self._write(h2.window_update(call.stream, call.credit))
+        call.credit = 0
 
     def _on_continuation(self, flags: int, stream: int, payload: bytes) -> None:
         if self._headers_of is None or self._headers_of[0] != stream:
@@ -315,25 +332,23 @@ class Connection(asyncio.Protocol):
         call = self._calls.get(stream)
         if call is None:
             return
-        call.request = None
+        self.answers += 1
         headers = h2.decode_headers(block)
-        http_status = headers.get(b":status", b"200")
-        if http_status != b"200":
-            self._finish(call, UnavailableError(f"HTTP status {http_status.decode('ascii', 'replace')}"))
-        elif flags & h2.END_STREAM:
-            code = headers.get(b"grpc-status", b"2")
-            if code == b"0":
-                self._finish(call, None)
-            else:
-                status = Status(int(code)) if code.isdigit() and int(code) <= 16 else Status.UNKNOWN
-                self._finish(call, error_of(status, h2.grpc_message(headers.get(b"grpc-message", b""))))
+        if flags & h2.END_STREAM:
+            call.trailers = headers
+            self._finish(call, outcome(headers))
+        elif not informational(headers):
+            call.request = None
+            call.headers = headers
+            if (error := refusal(headers)) is not None:
+                self._finish(call, error, stop=True)
 
     def _on_reset(self, stream: int, code: int) -> None:
         call = self._calls.get(stream)
         if call is None:
             return
         if code != h2.REFUSED_STREAM:
-            self._finish(call, CallFailedError(Status.INTERNAL, f"reset, code {code}"))
+            self._finish(call, error_of_reset(code))
         elif call.request is not None and len(self._calls) >= self._max_calls and not self.draining:
             self._wait_again(call)
         else:
@@ -360,6 +375,8 @@ class Connection(asyncio.Protocol):
     def _on_goaway(self, payload: bytes) -> None:
         self.draining = True
         last = h2.u32(payload) & 0x7FFFFFFF
+        if h2.u32(payload[4:]) == h2.ENHANCE_YOUR_CALM and payload[8:] == b"too_many_pings":
+            self._keepalive.too_many()
         self._refuse_waiting("the server is going away")
         for call in [call for call in self._calls.values() if call.stream > last]:
             self._finish(call, RefusedError("the server is going away"))
@@ -373,13 +390,9 @@ class Connection(asyncio.Protocol):
             call.window += increment
             self._send(call)
 
-    def _finish(self, call: Call, error: GrpcError | None) -> None:
+    def _finish(self, call: Call, error: GrpcError | UnreachableError | None, *, stop: bool = False) -> None:
         self._calls.pop(call.stream, None)
-        if call.unsent is not None:  # answered before the whole request was sent: stop sending
+        if stop or call.open or call.unsent is not None:  # answered before the whole request was sent: stop sending
             self._write(h2.reset(call.stream, h2.NO_ERROR))
         call.end(error)
         self._call_ended()
-
-
-def _priority(call: Call) -> int:
-    return call.priority

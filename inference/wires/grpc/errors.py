@@ -1,11 +1,9 @@
-"""The errors of a gRPC call. `inference.core.errors` shows them among the others."""
+"""The statuses of a gRPC call. A call that was never answered raises the errors of `inference.core.backend_errors`."""
 
 from enum import IntEnum
 
+from inference.core.backend_errors import LONGEST_MESSAGE
 from inference.core.errors import GatewayError, PermanentError, RetryableError
-
-LONGEST_MESSAGE = 500
-"""Characters of what a server says: it goes into logs and spans."""
 
 
 class Status(IntEnum):
@@ -50,14 +48,32 @@ class UnavailableError(GrpcError, RetryableError):
         super().__init__(Status.UNAVAILABLE, message)
 
 
-class UnreachableError(UnavailableError):
-    """There is no connection, or it was lost, or the server refused the call before working on it."""
-
-
-class RefusedError(UnreachableError):
-    """The server did not begin this call, and lives: it takes no more calls at once, or closes this connection."""
-
-
 def error_of(status: Status, message: str) -> GrpcError:
     """The error of a call that ended with `status`."""
     return UnavailableError(message) if status is Status.UNAVAILABLE else CallFailedError(status, message)
+
+
+_OF_HTTP = {
+    b"400": Status.INTERNAL,
+    b"401": Status.UNAUTHENTICATED,
+    b"403": Status.PERMISSION_DENIED,
+    b"404": Status.UNIMPLEMENTED,
+    b"429": Status.UNAVAILABLE,
+    b"502": Status.UNAVAILABLE,
+    b"503": Status.UNAVAILABLE,
+    b"504": Status.UNAVAILABLE,
+}
+_OF_RESET = {8: Status.CANCELLED, 11: Status.RESOURCE_EXHAUSTED, 12: Status.PERMISSION_DENIED}
+
+
+def error_of_http(status: bytes) -> GrpcError:
+    """The error of a call that something else than a gRPC server answered with an HTTP status.
+
+    As in https://github.com/grpc/grpc/blob/master/doc/http-grpc-status-mapping.md.
+    """
+    return error_of(_OF_HTTP.get(status, Status.UNKNOWN), f"HTTP status {status.decode('ascii', 'replace')}")
+
+
+def error_of_reset(code: int) -> GrpcError:
+    """The error of a call whose HTTP/2 stream was reset, as in gRPC's doc/PROTOCOL-HTTP2.md ("Errors")."""
+    return error_of(_OF_RESET.get(code, Status.INTERNAL), f"reset, code {code}")

@@ -1,5 +1,6 @@
 """Reads requests from bytes with httptools, within the limits of one request."""
 
+import re
 import time
 from collections.abc import Callable
 
@@ -12,6 +13,8 @@ from inference.wires.http.exchange import Request
 
 _MAX_HEAD_BYTES = 64 << 10
 _MAX_HEADERS = 128
+_HOST = re.compile(rb"[\w.~!$&'()*+,;=:%\[\]-]*", re.ASCII)  # RFC 9110, 7.2: a host's name or address, and a port
+_ABSOLUTE = re.compile(rb"(?i)https?://[^/?]*")  # RFC 9112, 3.2.2
 _COUNT_BYTES = 4 << 10  # less is not counted: there are few such requests at once, and counting takes time
 _UNKNOWN_BODY_BYTES = 64 << 10  # longer bodies are kept only for clients with a known key
 _ONCE = frozenset(
@@ -64,6 +67,9 @@ class Reader:
         except httptools.HttpParserError as error:
             if not self.over:  # to the parser, bytes after the last request are an error
                 raise errors.invalid(f"Not an HTTP/1.1 request: {error}", code="bad_request") from None
+        if self.reading and self.in_head and self._parser.get_method() == b"PRI":
+            # The parser would wait for the rest of HTTP/2's preface.
+            raise errors.invalid("PRI begins HTTP/2, and is no method of HTTP/1.1.", code="bad_request")
         if self._silent_bytes > _MAX_HEAD_BYTES and not self.over:
             raise _headers_too_large()
         return b""
@@ -120,9 +126,11 @@ class Reader:
                 raise errors.invalid("HTTP/1.0 has no Transfer-Encoding.", code="bad_request")
             if headers[b"transfer-encoding"].lower() != b"chunked":
                 raise errors.unknown_coding()
+        if not _HOST.fullmatch(headers.get(b"host", b"" if version == "1.0" else b"?")):
+            raise errors.invalid("HTTP/1.1 needs a Host header with a host's name and port.", code="bad_request")
         if self._parser.should_upgrade():
             if self._parser.get_method() == b"CONNECT":
-                raise errors.method_not_allowed("CONNECT", self._url.decode("ascii", "replace"))
+                raise errors.method_not_allowed("CONNECT", self._url.decode("ascii", "replace"), "GET, HEAD, POST")
             self._upgrading = True
             return
         self._keep(head_bytes)
@@ -157,7 +165,10 @@ class Reader:
         received_ns = now_ns()
         self.reading = False
         self._silent_bytes, self.in_head = 0, True
-        path = self._url.split(b"?", 1)[0].decode("ascii", "replace")
+        url = self._url
+        if url[:1] != b"/":
+            url = _ABSOLUTE.sub(b"", url, count=1) or b"/"
+        path = url.split(b"?", 1)[0].decode("ascii", "replace")
         body = self._body if isinstance(self._body, bytes) else bytes(self._body)
         method, keep_alive = self._parser.get_method().decode("ascii"), self._parser.should_keep_alive()
         self._body = b""

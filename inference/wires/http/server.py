@@ -14,7 +14,9 @@ from typing import TypeVar
 import structlog
 
 from inference.wires.http.connection import Connection
-from inference.wires.http.exchange import EdgeCounts, Request
+from inference.wires.http.exchange import EdgeCounts, Exchange, Request
+from inference.wires.http.served import Served
+from inference.wires.http.tls import Certificate, Handshakes
 
 _log = structlog.get_logger()
 _BACKLOG = 1024
@@ -26,7 +28,7 @@ _QUIET_S = 1.0  # in shutdown, a connection is closed after so long idle: on a y
 _OTHER_FILES = 256  # open files for everything but clients
 
 T = TypeVar("T")
-App = Callable[[Request, Connection], Awaitable[None]]
+App = Callable[[Request, Exchange], Awaitable[None]]
 
 
 class Server:
@@ -47,43 +49,88 @@ class Server:
         write_timeout_s: float,
         idle_timeout_s: float,
         counts: EdgeCounts,
+        http2: bool = True,
+        certificate: Certificate | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.app = app
         self.admit = admit
         self.max_body_bytes = max_body_bytes
-        self.connections: set[Connection] = set()
-        self.closing = False
+        self.connections: set[Served] = set()
+        self.closing = False  # clients are to go elsewhere
+        self.draining = False  # and no new connections are accepted
         self.held_bytes = 0
         self._max_connections = max_connections
         self._max_buffered_bytes = max_buffered_bytes
         self._shed_above_bytes = max_buffered_bytes // 4
-        self._read_timeout_s, self._idle_timeout_s = read_timeout_s, idle_timeout_s
-        self._write_timeout_s = write_timeout_s
-        self._counts = counts
+        self.read_timeout_s, self._idle_timeout_s = read_timeout_s, idle_timeout_s
+        self.write_timeout_s = write_timeout_s
+        self.counts = counts
+        self.http2 = http2
         self._full_until_s = 0.0
-        self._listener: asyncio.Server | None = None
+        self._certificate = certificate
+        self._handshakes: Handshakes | None = None
+        self._stop_listening: list[Callable[[], object]] = []
         self._sweeper: asyncio.Task[None] | None = None
 
-    async def start(self, host: str, port: int) -> int:
-        """Listen. Returns the port: `port`, or a free one if that is 0. Raises OSError."""
+    async def start(self, host: str, port: int, *, shared: bool = False) -> int:
+        """Listen. Returns the port: `port`, or a free one if that is 0. Raises OSError.
+
+        `shared` lets other processes listen on the same port; the kernel spreads new connections over them.
+        """
         self._max_connections = _room_for(self._max_connections)
-        self._listener = await self.loop.create_server(lambda: Connection(self), host, port, backlog=_BACKLOG)
-        for listening in self._listener.sockets:  # what they accept inherits it
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
+        sockets = await self._bind(host, port, shared)
+        if self._certificate is None:
+            for listening in sockets:
+                server = await self.loop.create_server(lambda: Connection(self), sock=listening, backlog=_BACKLOG)
+                self._stop_listening.append(server.close)
+        else:
+            self._handshakes = Handshakes(
+                self._certificate,
+                lambda: Connection(self),
+                self._has_room,
+                handshake_s=self.read_timeout_s,
+                shutdown_s=_FINISH_S,
+            )
+            self._stop_listening.append(self._handshakes.close)
+            for listening in sockets:
+                listening.listen(_BACKLOG)
+                self._stop_listening.append(self.loop.create_task(self._handshakes.accept(listening)).cancel)
         self._sweeper = self.loop.create_task(self._sweep())
-        return int(self._listener.sockets[0].getsockname()[1])
+        return int(sockets[0].getsockname()[1])
+
+    async def _bind(self, host: str, port: int, shared: bool) -> list[socket.socket]:
+        out: list[socket.socket] = []
+        try:
+            for family, kind, number, _, address in dict.fromkeys(
+                await self.loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            ):
+                out.append(listening := socket.socket(family, kind, number))
+                listening.setblocking(False)
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if shared:
+                    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+                if family == socket.AF_INET6:
+                    listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                # What it accepts inherits this.
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
+                listening.bind(address)
+        except OSError:
+            for listening in out:
+                listening.close()
+            raise
+        return out
 
     # Called by connections ------------------------------------------------------------------------
 
-    def opened(self, connection: Connection) -> None:
+    def opened(self, connection: Served) -> None:
         if len(self.connections) >= self._max_connections and not self._make_room():
-            self._counts.refused += 1
+            self.counts.refused += 1
             connection.abort()
             return
         self.connections.add(connection)
 
-    def lost(self, connection: Connection) -> None:
+    def lost(self, connection: Served) -> None:
         self.connections.discard(connection)
 
     def hold(self, size: int) -> None:
@@ -94,6 +141,21 @@ class Server:
 
     # Bounds ---------------------------------------------------------------------------------------
 
+    def _has_room(self) -> bool:
+        """Whether a connection may be accepted for its handshake. If there are too many, the oldest handshake ends, or
+        connections that wait without a known key.
+        """
+        assert self._handshakes is not None
+        if len(self.connections) + len(self._handshakes) < self._max_connections:
+            return True
+        if self._handshakes.drop_oldest():
+            self.counts.evicted += 1
+            return True
+        if self._make_room():
+            return True
+        self.counts.refused += 1
+        return False
+
     def _make_room(self) -> bool:
         """End some connections that wait and have no known key, the longest first. Returns False if there is none."""
         now_s = time.monotonic()
@@ -102,7 +164,7 @@ class Server:
         waiting = [connection for connection in self.connections if not connection.known and not connection.busy]
         waiting.sort(key=lambda connection: connection.since_s)
         for connection in waiting[: max(1, self._max_connections // 16)]:
-            self._counts.evicted += 1
+            self.counts.evicted += 1
             self.connections.discard(connection)
             connection.abort()
         if not waiting:
@@ -113,7 +175,7 @@ class Server:
         """Cut the connections that hold most, if all together hold too much."""
         sizes = [(connection, connection.known, connection.kept_bytes) for connection in self.connections]
         for connection in too_much(sizes, self._max_buffered_bytes):
-            self._counts.shed += 1
+            self.counts.shed += 1
             self.connections.discard(connection)
             connection.abort()
         quarter = self._max_buffered_bytes // 4
@@ -121,51 +183,57 @@ class Server:
 
     async def _sweep(self) -> None:
         while True:
-            before = replace(self._counts)
+            before = replace(self.counts)
             await asyncio.sleep(_SWEEP_S)
             now_s = time.monotonic()
             for connection in list(self.connections):
                 self._look_at(connection, now_s)
             self._shed()
             self._shed_above_bytes = self._max_buffered_bytes // 4
-            if (self._counts.refused, self._counts.evicted, self._counts.shed) != (
+            if self._certificate is not None:
+                self._certificate.look()
+            if (self.counts.refused, self.counts.evicted, self.counts.shed) != (
                 before.refused,
                 before.evicted,
                 before.shed,
             ):
-                _log.warning("edge.limits_reached", connections=len(self.connections), **asdict(self._counts))
+                _log.warning("edge.limits_reached", connections=len(self.connections), **asdict(self.counts))
 
-    def _look_at(self, connection: Connection, now_s: float) -> None:
+    def _look_at(self, connection: Served, now_s: float) -> None:
         """End it if it takes too long to read an answer, to send a request, or to begin another one."""
-        if connection.is_unread(now_s, self._write_timeout_s):
-            self._counts.unread += 1
+        connection.look_at_streams(now_s)
+        if connection.is_unread(now_s, self.write_timeout_s):
+            self.counts.unread += 1
             connection.abort()
         elif connection.is_over(now_s, _FINISH_S):
             connection.abort()
         elif not connection.busy:
-            limit_s = self._read_timeout_s if connection.reading else self._idle_timeout_s
+            limit_s = self.read_timeout_s if connection.reading else self._idle_timeout_s
             if now_s - connection.since_s > limit_s:
-                self._counts.timed_out += 1
+                self.counts.timed_out += 1
                 connection.close()
 
     # The end --------------------------------------------------------------------------------------
 
     async def close(self, lame_duck_s: float, timeout_s: float, hurry: asyncio.Event) -> None:
-        """End within `lame_duck_s` + `timeout_s`. First answer as before, with `Connection: close`, so that balancers can
-        see that the gateway leaves. Then accept no more, and let requests in flight finish and their answers go out.
-        Then cut what is left. `hurry` ends the first two phases at once.
+        """End within `lame_duck_s` + `timeout_s`. First answer as before, with `Connection: close` or GOAWAY after it, so that
+        balancers can see that the gateway leaves. Then accept no more, and let requests in flight finish and their
+        answers go out. Then cut what is left. `hurry` ends the first two phases at once.
         """
         self.closing = True
         await _pause(hurry, lame_duck_s)
-        if self._listener is not None:
-            self._listener.close()
-        if self._sweeper is not None:
-            self._sweeper.cancel()
+        self.draining = True
+        for connection in list(self.connections):
+            connection.leave()
+        for stop in self._stop_listening:
+            stop()
         until_s = time.monotonic() + timeout_s
         while self.connections and not hurry.is_set() and (now_s := time.monotonic()) < until_s:
             for connection in list(self.connections):
                 self._finish(connection, now_s)
             await _pause(hurry, 0.02)
+        if self._sweeper is not None:
+            self._sweeper.cancel()
         if self.connections:
             _log.warning(
                 "edge.connections_cut",
@@ -178,7 +246,7 @@ class Server:
             await asyncio.sleep(0.01)
 
     @staticmethod
-    def _finish(connection: Connection, now_s: float) -> None:
+    def _finish(connection: Served, now_s: float) -> None:
         if connection.is_unread(now_s, _FINISH_S) or connection.is_over(now_s, _QUIET_S):
             connection.abort()
         elif not connection.busy and now_s - connection.since_s > (_FINISH_S if connection.reading else _QUIET_S):

@@ -3,20 +3,25 @@
 import json
 import secrets
 import sys
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from deploy.local.redis import Redis, redis
 from inference.core.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
 from inference.policy.snapshot_file import write
 from tests.bench.compared.environments import bin_folder
+from tests.bench.loads.http2_load import Http2
 from tests.bench.loads.http_load import Http
 from tests.bench.processes import Child, free_port, start
 
 MODEL = "chat-small"
 TOKENS = 8
 """How long every answer is. A unary upstream sends them as one body; Triton sends each in its own response."""
+
+STREAMS = 32
+"""Requests at once of a connection over HTTP/2 that many users share."""
 
 _PROMPT = (
     "You are the assistant of an on-call engineer. Explain in one sentence why the queue of the model pool grew, "
@@ -34,6 +39,8 @@ class Target:
     miss: Http
     stream: Http
     hit: Http | None = None
+    over_http2: Mapping[str, Http2] = field(default_factory=dict)
+    """The same hit over HTTP/2: one request of a connection at once, and several."""
     direct: str = "direct_http"
 
 
@@ -143,17 +150,39 @@ def litellm(bed: Bed) -> Target | None:
     return Target("litellm", child, port, miss, stream, hit)
 
 
-def weir(bed: Bed) -> Target:
-    """The gateway as `make run` starts it, with spans really sent: the upstream stand-in takes OTLP too."""
-    port, key = free_port(), "weir-" + secrets.token_urlsafe(32)
-    snapshot = bed.folder / "snapshot.json"
+def weir(bed: Bed, name: str = "weir", command: Sequence[str] = (), extra: Mapping[str, str] | None = None) -> Target:
+    """The gateway as `make run` starts it, with spans really sent: the upstream stand-in takes OTLP too.
+
+    `command` is another server for its application, which gets `--port` appended.
+    """
     endpoint = Endpoint("standin-0", f"127.0.0.1:{bed.triton_port}")
+    pool = Pool("standin", MODEL, "local", MODEL, "1", endpoints=(endpoint,))
+    return _weir(bed, name, pool, "direct_grpc", command, extra)
+
+
+def weir_openai(bed: Bed) -> Target:
+    """The same in front of the upstream that the proxies have, over OpenAI's API."""
+    endpoint = Endpoint("standin-0", url=f"http://127.0.0.1:{bed.upstream_port}/v1")
+    pool = Pool("standin", MODEL, "local", MODEL, "", endpoints=(endpoint,), protocol="openai")
+    return _weir(bed, "openai", pool, "direct_http")
+
+
+def _weir(
+    bed: Bed,
+    name: str,
+    pool: Pool,
+    direct: str,
+    command: Sequence[str] = (),
+    extra: Mapping[str, str] | None = None,
+) -> Target:
+    port, key = free_port(), "weir-" + secrets.token_urlsafe(32)
+    snapshot = bed.folder / f"snapshot-{name}.json"
     write(
         snapshot,
         Snapshot(
             version=1,
             models=(Model(MODEL, routes=(Route("standin"),)),),
-            pools=(Pool("standin", MODEL, "local", MODEL, "1", endpoints=(endpoint,)),),
+            pools=(pool,),
             tiers=(Tier("standard"),),
             tenants=(Tenant("bench", "standard", (key_digest(key),)),),
         ),
@@ -164,7 +193,10 @@ def weir(bed: Bed) -> Target:
         "WEIR_SNAPSHOT_PATH": str(snapshot),
         "WEIR_LAME_DUCK_MS": "0",
         "WEIR_OTLP_ENDPOINT": f"http://127.0.0.1:{bed.upstream_port}",
+        **(extra or {}),
     }
-    child = bed.launch("weir", [sys.executable, "-m", "inference"], port, env)
-    miss, hit, stream = wires(key, 3)
-    return Target("weir", child, port, miss, stream, hit, direct="direct_grpc")
+    start_it = [*command, "--port", str(port)] if command else [sys.executable, "-m", "inference"]
+    child = bed.launch(name, start_it, port, env)
+    miss, hit, stream = wires(key, 3 if pool.protocol == "triton" else 4)
+    http2 = {name: Http2(hit.body, key, at_once) for name, at_once in (("http2", 1), ("http2_shared", STREAMS))}
+    return Target(name, child, port, miss, stream, hit, http2, direct)

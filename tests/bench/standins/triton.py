@@ -4,7 +4,7 @@
 
 Speaks as the repository's chat models do (`docs/models.md`): an inference is answered by `max_tokens` responses of one
 token each, the last one final, all in one write: a model that takes no time, so that what is measured is the caller.
-Answers ServerLive, ServerReady, ModelReady, ModelInfer and ModelStreamInfer.
+Answers ServerLive, ServerReady, ModelReady, ModelInfer and ModelStreamInfer, and what describes the server and its models.
 """
 
 import asyncio
@@ -15,11 +15,12 @@ import uvloop
 from tritonclient.grpc import service_pb2 as kserve  # type: ignore[import-untyped]
 
 from tests.bench.standins.http2 import Answer, GrpcConnection, message
+from tests.support.servers.weir_model import DESCRIPTIONS
 
 DEFAULT_TOKENS = 8
 TOKEN = b" weir"
 _READY = message(kserve.ServerReadyResponse(ready=True).SerializeToString())
-_ID = 3  # ModelInferResponse.id
+_ID = 0x1A  # field 3 of ModelInferResponse
 _MAX_TOKENS = 4_096
 
 
@@ -32,22 +33,24 @@ def token_count(request: kserve.ModelInferRequest) -> int:
 
 
 @lru_cache(maxsize=256)
-def _responses(model: str, tokens: int) -> tuple[bytes, ...]:
-    """What answers one request on `model`, each still without the request's id."""
+def _responses(model: str, tokens: int) -> tuple[tuple[bytes, bytes], ...]:
+    """What answers one request on `model`, each as what comes before its id and after it: servers write fields in order."""
     return (_response(model, b"", final=False),) * (tokens - 1) + (_response(model, b"length", final=True),)
 
 
-def _response(model: str, finish_reason: bytes, *, final: bool) -> bytes:
-    response = kserve.ModelInferResponse(model_name=model, model_version="1")
-    response.parameters["triton_final_response"].bool_param = final
+def _response(model: str, finish_reason: bytes, *, final: bool) -> tuple[bytes, bytes]:
+    before = kserve.ModelInferResponse(model_name=model, model_version="1")
+    after = kserve.ModelInferResponse()
+    after.parameters["triton_final_response"].bool_param = final
     for name, value in (("text", TOKEN), ("finish_reason", finish_reason)):
-        response.outputs.add(name=name, datatype="BYTES", shape=[1, 1])
-        response.raw_output_contents.append(len(value).to_bytes(4, "little") + value)
-    return bytes(response.SerializeToString())
+        after.outputs.add(name=name, datatype="BYTES", shape=[1, 1])
+        after.raw_output_contents.append(len(value).to_bytes(4, "little") + value)
+    return bytes(before.SerializeToString()), bytes(after.SerializeToString())
 
 
-def _identified(body: bytes, request_id: bytes) -> bytes:
-    return body + bytes([_ID << 3 | 2, len(request_id)]) + request_id if request_id else body
+def _identified(response: tuple[bytes, bytes], request_id: bytes) -> bytes:
+    before, after = response
+    return before + bytes((_ID, len(request_id))) + request_id + after if request_id else before + after
 
 
 @lru_cache(maxsize=4)
@@ -56,10 +59,10 @@ def _stream_template(model: str, tokens: int) -> bytes:
     return b"".join(
         message(
             kserve.ModelStreamInferResponse(
-                infer_response=kserve.ModelInferResponse.FromString(body)
+                infer_response=kserve.ModelInferResponse.FromString(_identified(response, b""))
             ).SerializeToString()
         )
-        for body in _responses(model, tokens)
+        for response in _responses(model, tokens)
     )
 
 
@@ -70,8 +73,8 @@ def stream_infer(raw: bytes) -> bytes:
         return _stream_template(request.model_name, tokens)
     request_id = request.id.encode()
     out = []
-    for body in _responses(request.model_name, tokens):
-        inner = _identified(body, request_id)
+    for response in _responses(request.model_name, tokens):
+        inner = _identified(response, request_id)
         out.append(message(b"\x12" + _varint(len(inner)) + inner))  # ModelStreamInferResponse.infer_response
     return b"".join(out)
 
@@ -95,12 +98,18 @@ def ready(_: bytes) -> bytes:
     return _READY
 
 
+def _answer(body: bytes) -> Answer:
+    framed = message(body)
+    return lambda _: framed
+
+
 METHODS: dict[bytes, Answer] = {
     b"/inference.GRPCInferenceService/ModelStreamInfer": stream_infer,
     b"/inference.GRPCInferenceService/ModelInfer": infer,
     b"/inference.GRPCInferenceService/ServerLive": ready,
     b"/inference.GRPCInferenceService/ServerReady": ready,
     b"/inference.GRPCInferenceService/ModelReady": ready,
+    **{f"/inference.GRPCInferenceService/{name}".encode(): _answer(body) for name, body in DESCRIPTIONS.items()},
 }
 
 

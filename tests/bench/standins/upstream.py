@@ -3,8 +3,9 @@
     python -m tests.bench.standins.upstream PORT [TOKENS]
 
 `POST /v1/chat/completions` answers a completion of TOKENS tokens, streamed when the body asks for it; any other POST is
-acknowledged with an empty 200 in the request's content type, which is what an OTLP receiver says. Nothing but bytes in,
-bytes out: its rate is also the floor that the figures are read against.
+acknowledged with an empty 200 in the request's content type, which is what an OTLP receiver says. `GET` of `/v1/models`,
+`/version` and `/health` answers as vLLM does. Nothing but bytes in, bytes out: its rate is also the floor that the figures
+are read against.
 """
 
 import asyncio
@@ -61,9 +62,26 @@ def stream(tokens: int) -> bytes:
         )
         for delta in deltas
     ]
+    usage = {"prompt_tokens": 40, "completion_tokens": tokens, "total_tokens": 40 + tokens}
+    last = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": _MODEL}
+    events.append(json.dumps({**last, "choices": [], "usage": usage}, separators=(",", ":")))
     chunks = [f"data: {event}\n\n".encode() for event in [*events, "[DONE]"]]
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
     return head + b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks) + b"0\r\n\r\n"
+
+
+def page(document: object) -> bytes:
+    """A whole HTTP response."""
+    body = json.dumps(document).encode()
+    return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
+
+
+_PAGES = {
+    b"/v1/models": page({"object": "list", "data": [{"id": _MODEL, "owned_by": "vllm", "max_model_len": 32_768}]}),
+    b"/version": page({"version": "0.32.0"}),
+    b"/health": page({}),
+}
+_NOT_THERE = b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"
 
 
 class Upstream(asyncio.Protocol):
@@ -94,6 +112,8 @@ class Upstream(asyncio.Protocol):
     def _answer(self, head: bytes, body: bytes) -> bytes:
         if head.startswith(b"POST /v1/chat/completions"):
             return self._streamed if _STREAM.search(body) else self._whole
+        if head.startswith(b"GET "):
+            return _PAGES.get(head.split(b" ", 2)[1], _NOT_THERE)
         kind = b"application/json" if b"application/json" in head else b"application/x-protobuf"
         return b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ncontent-length: 0\r\n\r\n" % kind
 

@@ -18,7 +18,7 @@ async def connect(application: Any, **scope: Any) -> dict[str, Any]:
         application, {"type": "websocket", "path": "/live", "headers": [], **scope}
     )
     await socket.send_input({"type": "websocket.connect"})
-    answer: dict[str, Any] = await socket.receive_output(timeout=5)
+    answer: dict[str, Any] = await socket.receive_output(timeout=60)
     return answer
 
 

@@ -59,6 +59,23 @@ ENDPOINTS = [
     "/api/v1/planning/jobs",
     "/api/v1/planning/jobs/{number}",
     "/api/v1/planning/jobs/{number}/cancel",
+    "/api/v1/policies",
+    "/api/v1/policies.yaml",
+    "/api/v1/policies/{name}",
+    "/api/v1/policies/{name}.yaml",
+    "/api/v1/policies/{name}/roll-back",
+    "/api/v1/policies/{name}/revisions/{number}",
+    "/api/v1/policies/{name}/revisions/{number}/preview",
+    "/api/v1/policies/{name}/revisions/{number}/{step}",
+    "/api/v1/policy-files/check",
+    "/api/v1/policy-files/apply",
+    "/api/v1/pauses",
+    "/api/v1/pauses/{number}",
+    "/api/v1/overrides",
+    "/api/v1/overrides/{number}",
+    "/api/v1/decisions",
+    "/api/v1/decisions/{key}",
+    "/api/v1/decisions/{key}/replay",
 ]
 
 

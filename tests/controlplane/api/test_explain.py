@@ -66,7 +66,7 @@ def test_filters_narrow_both_sides(caller: Client, served: Filled) -> None:
 def test_without_requests_it_says_so(caller: Client, served: Filled) -> None:
     found = get(caller, **{"from": "2026-01-01", "to": "2026-01-02"})
     assert (found["chosen"], found["rest"], found["findings"]) == (0, 0, [])
-    assert found["nothing"] == "No request was answered in this range."
+    assert found["nothing"] == "No answered request of this range is stored."
 
 
 def test_no_more_findings_than_asked_for(caller: Client, served: Filled) -> None:

@@ -17,7 +17,8 @@ OPERATIONS: list[tuple[str, str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS, ids=[f"{one[1]} {one[0]}" for one in OPERATIONS])
 def test_a_misspelt_parameter_is_refused(caller: Client, path: str, method: str, operation: dict[str, Any]) -> None:
-    place = path.replace("{trace_id}", "0" * 32).replace("{number}", "1").replace("{slug}", "none")
+    place = path.replace("{trace_id}", "0" * 32).replace("{key}", "0" * 16)
+    place = place.replace("{number}", "1").replace("{slug}", "none")
     known = [one["name"] for one in operation["parameters"] if one["in"] == "query" and one["required"]]
     answer = caller.get(place, {"modell": "x", **dict.fromkeys(known, "x")})
     assert answer.status_code == 422

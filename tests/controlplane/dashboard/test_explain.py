@@ -54,7 +54,7 @@ def test_a_region_is_named_and_can_be_lifted(reader: Client, served: Filled) -> 
 
 
 def test_a_filter_that_leaves_nothing_to_tell_says_why(reader: Client, served: Filled) -> None:
-    assert "No request was answered in this range." in words(
+    assert "No answered request of this range is stored." in words(
         panel(reader, **{"from": "2026-01-01", "to": "2026-01-02"})
     )
     assert "None of the requests is among the chosen." in words(

@@ -10,7 +10,9 @@ from pytest_django import Settings
 
 from controlplane.dashboard.consumers import Live
 
-PATIENCE_S = 10
+# Channels closes old connections after each message, also one that a test before has left in its thread.
+pytestmark = pytest.mark.django_db
+PATIENCE_S = 120.0
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ from django.test import Client
 from controlplane.core.formatting import clock
 from controlplane.dashboard.views.overview import figures
 from controlplane.fleet.core.stack import Row
+from controlplane.fleet.models import LLMModel, Pool, Region, Replica, Variant
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
@@ -56,3 +57,22 @@ def test_the_rate_is_not_averaged_over_the_time_before_the_first_request(reader:
     page = " ".join(re.sub(r"<[^>]+>", " ", reader.get("/", asked).content.decode()).split())
     assert f"60 in all, since {clock(FIRST_NS)} UTC: the ledger begins there" in page
     assert "1.00 /s" in page
+
+
+@pytest.mark.usefixtures("young")
+@pytest.mark.parametrize(
+    ("address", "says"),
+    [
+        ({"url": "http://10.0.0.7:8000/v1"}, "Started in front of http://10.0.0.7:8000/v1: there are no demo models"),
+        ({"grpc": "127.0.0.1:7000"}, "These are demo models: their timing is a GPU's"),
+    ],
+)
+def test_what_the_launcher_started_is_said(reader: Client, address: dict[str, str], says: str) -> None:
+    variant = Variant.objects.create(name="chat-8b", model=LLMModel.objects.create(name="chat"))
+    region = Region.objects.create(name="here")
+    pool = Pool.objects.create(name="near", variant=variant, region=region, model_name="chat")
+    replica = Replica.objects.create(pool=pool, name="r0", **address)
+    assert says not in reader.get("/").content.decode(), "an owner's own servers need no such words"
+    replica.managed_by = Replica.ManagedBy.LAUNCHER
+    replica.save()
+    assert says in reader.get("/").content.decode()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.dashboard.core.waterfall import ticks, waterfall
-from controlplane.telemetry.core.spans import Span
+from controlplane.telemetry.core.spans import Link, Span
 from controlplane.telemetry.ledger.close import close
 from controlplane.telemetry.ledger.path_segments import segments
 from tests.support.web import traffic
@@ -99,3 +99,15 @@ def test_ticks_are_round_and_few(length_ns: int) -> None:
     assert all(0 <= tick.percent <= 100 for tick in found)
     if len(found) > 1:
         assert str(found[1].offset_ns).rstrip("0") in ("1", "2", "5")
+
+
+def test_what_a_spans_status_links_and_resource_say_is_among_its_details() -> None:
+    linked = Link(bytes.fromhex("ab" * 16), bytes.fromhex("cd" * 8), {"why": "joined"})
+    said = span("x", 0, 5, b"a" * 8)._replace(
+        status_message="out of memory", links=(linked,), resource={"k8s.pod.name": "vllm-0"}
+    )
+    [row] = waterfall([said], []).rows
+    shown = {name: value for name, value, _ in row.details}
+    assert shown["status"] == "out of memory"
+    assert shown["link"] == f"trace {'ab' * 16}, span {'cd' * 8} · why=joined"
+    assert shown["resource k8s.pod.name"] == "vllm-0"

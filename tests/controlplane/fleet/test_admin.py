@@ -11,7 +11,21 @@ from inference.core.snapshot import key_digest
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-MODELS = ["team", "region", "llmmodel", "variant", "pool", "replica", "tier", "tenant", "gatewaykey", "stagetimeouts"]
+MODELS = [
+    "team",
+    "region",
+    "cluster",
+    "llmmodel",
+    "variant",
+    "pool",
+    "replica",
+    "tier",
+    "tenant",
+    "gatewaykey",
+    "stagetimeouts",
+]
+
+NO_LIMITS = {"requests_per_minute": "0", "tokens_per_minute": "0", "max_in_flight": "0"}
 
 
 @pytest.fixture
@@ -52,11 +66,12 @@ def test_a_teammate_edits_nothing(teammate: Client, name: str) -> None:
 
 
 def test_a_replica_added_in_the_admin_gets_requests(owner: Client, pool: Pool, home: Path) -> None:
-    version = snapshot.check((home / "snapshot.json").read_bytes()).snapshot.version
+    before = snapshot.check((home / "snapshot.json").read_bytes()).snapshot
     response = owner.post("/admin/fleet/replica/add/", replica_form(pool))
     assert response.status_code == 302
     document = snapshot.check((home / "snapshot.json").read_bytes()).snapshot
-    assert document.version == version + 1
+    assert document.endpoints_version > before.endpoints_version
+    assert document.version == before.version, "an endpoint is no policy"
     assert [one.grpc for one in document.pools[0].endpoints] == ["127.0.0.1:8001"]
 
 
@@ -90,7 +105,9 @@ def test_a_name_that_labels_could_not_carry_is_refused(owner: Client) -> None:
 def test_a_key_is_shown_once_and_stored_as_a_digest(owner: Client, home: Path) -> None:
     tenant = Tenant.objects.create(name="shop", tier=Tier.objects.create(name="standard"))
     page = owner.post(
-        "/admin/fleet/gatewaykey/add/", {"tenant": tenant.pk, "name": "web", "enabled": "on"}, follow=True
+        "/admin/fleet/gatewaykey/add/",
+        {"tenant": tenant.pk, "name": "web", "enabled": "on", **NO_LIMITS},
+        follow=True,
     )
     key = GatewayKey.objects.get()
     words = page.content.decode().replace("<", " ").split()
@@ -104,19 +121,22 @@ def test_a_key_is_shown_once_and_stored_as_a_digest(owner: Client, home: Path) -
 def test_a_key_that_is_switched_off_leaves_the_document(owner: Client, home: Path) -> None:
     tenant = Tenant.objects.create(name="shop", tier=Tier.objects.create(name="standard"))
     key, _ = GatewayKey.objects.issue(tenant, "web")
-    owner.post(f"/admin/fleet/gatewaykey/{key.pk}/change/", {"tenant": tenant.pk, "name": "web"})
+    owner.post(f"/admin/fleet/gatewaykey/{key.pk}/change/", {"tenant": tenant.pk, "name": "web", **NO_LIMITS})
     assert snapshot.check((home / "snapshot.json").read_bytes()).snapshot.tenants[0].key_sha256 == ()
 
 
 def model_form(**values: str) -> dict[str, str]:
     defaults = {field.name: str(field.default) for field in LLMModel._meta.fields if field.has_default()}
-    inline = {f"variants-{name}": "0" for name in ("TOTAL_FORMS", "INITIAL_FORMS")}
+    inline = {f"{part}-{name}": "0" for part in ("variants", "fallbacks") for name in ("TOTAL_FORMS", "INITIAL_FORMS")}
     return {**defaults, "name": "chat", "team": "", **inline, **values}
 
 
-def test_a_tokenizer_that_gateways_do_not_carry_is_refused_with_the_remedy(owner: Client) -> None:
-    page = owner.post("/admin/fleet/llmmodel/add/", model_form(tokenizer="tekkken")).content.decode()
-    assert "“tekkken” is not a tokenizer that the gateway carries: write “tekken”." in page
+def test_a_tokenizer_that_is_a_path_is_refused_with_the_remedy(owner: Client) -> None:
+    page = owner.post("/admin/fleet/llmmodel/add/", model_form(tokenizer="../tekken")).content.decode()
+    assert (
+        "“../tekken” is not the name of a tokenizer: write “tekken”, “server”, “estimate”, or the name of a folder"
+        in page
+    )
     assert not LLMModel.objects.exists()
 
 
@@ -129,11 +149,33 @@ def test_an_owner_says_who_shares_cached_answers(owner: Client, pool: Pool, home
 
 
 def test_an_owner_limits_a_tiers_tokens(owner: Client, home: Path) -> None:
-    form = {"name": "batch", "priority": "3", "requests_per_minute": "0", "tokens_per_minute": "60000"}
+    form = {
+        "name": "batch",
+        "priority": "3",
+        "weight": "1",
+        "max_in_flight": "0",
+        "requests_per_minute": "0",
+        "tokens_per_minute": "60000",
+        "reserved_percent": "0",
+    }
     assert owner.post("/admin/fleet/tier/add/", form).status_code == 302
     assert snapshot.check((home / "snapshot.json").read_bytes()).snapshot.tiers[0].tokens_per_minute == 60_000
     page = owner.post("/admin/fleet/tier/add/", {**form, "name": "other", "tokens_per_minute": "-1"}).content.decode()
     assert "Ensure this value is greater than or equal to 0" in page
+
+
+def test_an_owner_reserves_places_and_limits_each_replica(owner: Client, pool: Pool, home: Path) -> None:
+    tier = Tier.objects.create(name="premium", priority=1)
+    form = {"name": "premium", "priority": "1", "weight": "1", **NO_LIMITS, "reserved_percent": "15"}
+    assert owner.post(f"/admin/fleet/tier/{tier.pk}/change/", form).status_code == 302
+    page = owner.post(f"/admin/fleet/tier/{tier.pk}/change/", {**form, "reserved_percent": "51"}).content.decode()
+    assert "Ensure this value is less than or equal to 50" in page
+    assert 'name="replica_concurrency"' in owner.get(f"/admin/fleet/pool/{pool.pk}/change/").content.decode()
+    pool.replica_concurrency = 8
+    pool.save()
+    document = snapshot.check((home / "snapshot.json").read_bytes()).snapshot
+    assert [tier.reserved_percent for tier in document.tiers] == [15]
+    assert [pool.replica_concurrency for pool in document.pools] == [8]
 
 
 def test_there_is_one_row_of_stage_timeouts(owner: Client) -> None:

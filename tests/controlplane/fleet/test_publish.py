@@ -5,12 +5,28 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from django.db import connection, transaction
+from django.utils import timezone
 
 from controlplane.fleet import publish
-from controlplane.fleet.models import LLMModel, Pool, Region, Replica, SnapshotRevision, Tenant, Tier, Variant
+from controlplane.fleet.clusters.errors import StaleLeaderError
+from controlplane.fleet.models import (
+    LLMModel,
+    Pool,
+    PublishedSnapshot,
+    Region,
+    Replica,
+    SnapshotRevision,
+    Tenant,
+    Tier,
+    Variant,
+)
+from controlplane.incidents.act import changes
+from controlplane.incidents.models import ChangeRecord
 from inference.core import snapshot
+from inference.core.policy.rules import Degradation, Overlay, Route, RouteRule
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -43,9 +59,74 @@ def test_many_changes_of_one_transaction_are_one_version(pool: Pool, home: Path)
     before = in_force(home).version
     with transaction.atomic():
         for number in range(5):
-            Replica.objects.create(pool=pool, name=f"extra-{number}", grpc=f"127.0.0.1:{9000 + number}")
+            Pool.objects.create(
+                name=f"extra-{number}", variant=pool.variant, region=pool.region, model_name="chat", max_queue=number
+            )
     assert in_force(home).version == before + 1
-    assert len(in_force(home).pools[0].endpoints) == 6
+    assert len(in_force(home).pools) == 6
+
+
+def test_replicas_change_without_a_revision(pool: Pool, home: Path) -> None:
+    """A scale step and a drain are no edit of a policy: only the version of the endpoints grows, once a transaction."""
+    before, revisions = in_force(home), SnapshotRevision.objects.count()
+    with transaction.atomic():
+        for number in range(5):
+            Replica.objects.create(pool=pool, name=f"extra-{number}", grpc=f"127.0.0.1:{9000 + number}")
+    more = in_force(home)
+    assert len(more.pools[0].endpoints) == 6
+    assert (more.version, more.endpoints_version) == (before.version, before.endpoints_version + 1)
+    leaving = Replica.objects.get(name="extra-0")
+    leaving.draining = True
+    leaving.save()
+    assert [one.replica for one in in_force(home).pools[0].endpoints if one.draining] == ["extra-0"]
+    assert publish.endpoints_version() == in_force(home).endpoints_version == before.endpoints_version + 2
+    Replica.objects.all().delete()
+    assert in_force(home).models == before.models, "the route to a pool without replicas stays"
+    assert SnapshotRevision.objects.count() == revisions
+    changes.announce(timezone.now())
+    assert not ChangeRecord.objects.filter(identity=changes.revision_identity(before.version + 1)).exists()
+
+
+def an_overlay(**changes: Any) -> Overlay:
+    step = Degradation("chat", "standard", 1, "short answers", max_output_tokens=16)
+    return msgspec.structs.replace(
+        Overlay(decision="d1", expires_ms=1_800_000_000_000, degradation=(step,), canary={"chat": {"near": 5}}),
+        **changes,
+    )
+
+
+def test_an_overlay_lies_over_what_owners_entered_and_is_no_revision(pool: Pool, home: Path) -> None:
+    before, revisions = in_force(home), SnapshotRevision.objects.count()
+    version = publish.publish_overlay(an_overlay(), generation=3)
+    assert in_force(home).overlay == an_overlay(version=version)
+    assert in_force(home).models == before.models
+    pool.max_queue = 3
+    pool.save()
+    assert in_force(home).overlay == an_overlay(version=version), "an edit leaves it in force"
+    assert publish.publish_overlay(an_overlay(), generation=3) == version, "the same again is nothing new"
+    assert publish.publish_overlay(an_overlay(expires_ms=1_800_000_060_000), generation=3) == version + 1
+    assert SnapshotRevision.objects.count() == revisions + 1
+
+
+def test_a_leader_that_was_replaced_cannot_write_an_overlay(pool: Pool, home: Path) -> None:
+    publish.publish_overlay(an_overlay(), generation=3)
+    publish.publish_overlay(an_overlay(), generation=4)  # the new leader decides the same
+    with pytest.raises(StaleLeaderError, match="last written by the leader of generation 4"):
+        publish.publish_overlay(an_overlay(decision="late"), generation=3)
+    assert in_force(home).overlay.decision == "d1"
+
+
+def test_routing_rules_are_policy(pool: Pool, home: Path) -> None:
+    before = in_force(home).version
+    rules = (
+        RouteRule("chat-edge/short", "chat", tiers=("standard",), max_prompt_tokens=500, routes=(Route("near"),)),
+        RouteRule("chat-edge/rest", "chat", routes=(Route("gone"),), fallbacks=("near",), cache="never"),
+    )
+    publish.publish_rules("chat-edge", rules)
+    assert in_force(home).version == before + 1
+    assert in_force(home).rules == (rules[0], msgspec.structs.replace(rules[1], routes=()))
+    publish.publish_rules("chat-edge", ())
+    assert in_force(home).rules == ()
 
 
 def test_a_change_that_is_rolled_back_is_never_written(pool: Pool, home: Path) -> None:
@@ -115,8 +196,9 @@ def test_writers_at_the_same_moment_leave_the_newest_version_in_force(pool: Pool
 
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(change, range(6)))
-    newest = SnapshotRevision.objects.latest()
+    newest = PublishedSnapshot.objects.get()
     assert (home / "snapshot.json").read_text() == newest.text
+    assert newest.endpoints_version == in_force(home).endpoints_version
     assert len(in_force(home).pools[0].endpoints) == 7
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from controlplane.fleet import seed
-from controlplane.fleet.models import LLMModel, Pool, Replica
+from controlplane.fleet.models import Cluster, LLMModel, Pool, Replica
 from tests.support.fleet import fleet
 
 pytestmark = pytest.mark.django_db
@@ -64,6 +64,38 @@ def test_replicas_that_the_launcher_no_longer_starts_go_and_an_owners_stay(tmp_p
     assert addresses() == {"triton-0": "127.0.0.1:7000", "far": "far.example:8001"}
 
 
+def test_replicas_of_the_local_cluster_are_discovered_from_then_on(tmp_path: Path) -> None:
+    done = sow(tmp_path, fleet(("chat-large-local-0", 7000), cluster="local"))
+    assert done[0] == "made cluster local"
+    assert Pool.objects.get().cluster == Cluster.objects.get(name="local", kind="local", enabled=True)
+    assert Replica.objects.get().managed_by == "cluster"
+
+
+def test_replicas_of_an_earlier_run_of_the_cluster_go_and_names_that_come_again_take_traffic(tmp_path: Path) -> None:
+    sow(tmp_path, fleet(("chat-0", 7000), ("chat-1", 7010), cluster="local"))
+    Replica.objects.create(pool=Pool.objects.get(), name="chat-5", grpc="127.0.0.1:7050", managed_by="cluster")
+    Replica.objects.update(draining=True)
+    sow(tmp_path, fleet(("chat-0", 7000), ("chat-1", 7100), cluster="local"))
+    assert addresses() == {"chat-0": "127.0.0.1:7000", "chat-1": "127.0.0.1:7100"}
+    assert not Replica.objects.filter(draining=True).exists()
+
+
+def test_a_pool_of_a_version_without_clusters_is_put_into_the_cluster(tmp_path: Path) -> None:
+    sow(tmp_path, fleet(("triton-0", 7000), ("triton-1", 7010)))
+    Pool.objects.update(max_queue=3)
+    done = sow(tmp_path, fleet(("chat-0", 7020), cluster="local"))
+    assert "put pool chat-large-local into cluster local" in done
+    assert addresses() == {"chat-0": "127.0.0.1:7020"}
+    assert (Pool.objects.get().max_queue, Replica.objects.get().managed_by) == (3, "cluster")
+
+
+def test_the_local_cluster_is_disabled_while_no_launcher_runs_it(tmp_path: Path) -> None:
+    sow(tmp_path, fleet(("chat-0", 7000), cluster="local"))
+    assert "disabled cluster local" in sow(tmp_path, {"models": []})
+    assert not Replica.objects.exists()
+    assert "enabled cluster local" in sow(tmp_path, fleet(("chat-0", 7000), cluster="local"))
+
+
 @pytest.mark.parametrize(
     ("document", "says"),
     [
@@ -83,3 +115,18 @@ def test_what_is_wrong_is_named_and_nothing_is_made(tmp_path: Path, document: An
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(seed.SeedError, match=r"nowhere\.json does not exist"):
         seed.read(tmp_path / "nowhere.json")
+
+
+def test_a_file_says_what_the_servers_of_a_pool_are(tmp_path: Path) -> None:
+    mapping = {
+        "inputs": [{"name": "question", "datatype": "BYTES", "value": "prompt"}],
+        "outputs": [{"name": "answer", "datatype": "BYTES", "value": "text"}],
+    }
+    sow(tmp_path, fleet(("triton-0", 7000), signature="mapping", mapping=mapping))
+    pool = Pool.objects.get()
+    assert (pool.signature, pool.mapping) == ("mapping", mapping)
+
+
+def test_a_server_that_nobody_knows_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(seed.SeedError, match="'vlm' is not a valid choice"):
+        sow(tmp_path, fleet(("triton-0", 7000), signature="vlm"))

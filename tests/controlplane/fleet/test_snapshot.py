@@ -13,9 +13,10 @@ from controlplane.fleet.core.snapshot import (
     ReplicaValue,
     TenantValue,
     content_sha256,
+    endpoints_sha256,
     render,
 )
-from inference.core.snapshot import CacheRule, Tier, check, encode
+from inference.core.snapshot import CacheRule, RouteRule, Tier, check, encode
 
 NAMES = st.sampled_from(["alpha", "beta", "gamma", "delta"])
 TIERS = (Tier("premium", 1), Tier("standard", 2))
@@ -81,12 +82,12 @@ def test_requests_go_only_to_enabled_replicas_of_enabled_pools(fleet: FleetValue
 
 
 @given(fleets)
-def test_an_empty_pool_is_routed_to_only_when_the_model_has_nothing_else(fleet: FleetValues) -> None:
-    document = render(fleet, 7)
-    endpoints = {one.name: one.endpoints for one in document.pools}
-    for rendered in document.models:
-        filled = [bool(endpoints[route.pool]) for route in rendered.routes]
-        assert all(filled) or not any(filled)
+def test_replicas_do_not_matter_for_what_owners_entered(fleet: FleetValues) -> None:
+    without = replace(fleet, pools=tuple(replace(one, replicas=()) for one in fleet.pools))
+    assert content_sha256(render(fleet, 1)) == content_sha256(render(without, 1))
+    assert render(fleet, 1).models == render(without, 1).models
+    endpoints = any(one.endpoints for one in render(fleet, 1).pools)
+    assert (endpoints_sha256(render(fleet, 1)) != endpoints_sha256(render(without, 1))) == endpoints
 
 
 @given(fleets)
@@ -101,7 +102,8 @@ def test_every_change_that_matters_changes_the_content() -> None:
     before = content_sha256(render(fleet, 1))
     changes = [
         replace(fleet, models=(replace(fleet.models[0], prompt_version="2"),)),
-        replace(fleet, pools=(pool("near", "chat", "a", "b"),)),
+        replace(fleet, pools=(replace(fleet.pools[0], max_queue=1),)),
+        replace(fleet, rules=(RouteRule("rule", "chat"),)),
         replace(fleet, tenants=(TenantValue("demo", "standard", True, ("bb",)),)),
         replace(fleet, tenants=(TenantValue("demo", "premium", True, ("aa",)),)),
         replace(fleet, tiers=(Tier("premium", 1), Tier("standard", 3))),

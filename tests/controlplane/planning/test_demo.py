@@ -7,16 +7,19 @@ from io import StringIO
 import numpy as np
 import pytest
 from django.core.management import CommandError, call_command
+from django.test import Client
 
 from controlplane.fleet.models import LLMModel, Pool, Region, Tier, Variant
 from controlplane.planning import demand, demo, jobs
 from controlplane.planning.core.demo_traffic import Stream, expected, requests
-from controlplane.planning.management.commands import demo_history as command
+from controlplane.planning.management import follow
 from controlplane.planning.models import DemoHistory, PlanJob
 from controlplane.telemetry.ledger.row import STAGES
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
 from tests.support.planning.stored_demand import store_demand, store_recorded
+from tests.support.telemetry.rollups import fill
+from tests.support.telemetry.samples import S, row
 
 MONDAY_S = 1_795_392_000
 STREAM = Stream("chat-large", "chat-large-v", "chat-large-eu", "premium", "eu", 0.05, 14.0, 400.0, 60.0)
@@ -49,15 +52,16 @@ def test_synthetic_weeks_are_read_as_demand_and_rollups_and_removed_again(fleet:
     row = DemoHistory.objects.get()
     assert row.complete
     assert job.result == {"requests": row.requests, "note": "written"}
-    assert (job.done, job.total) == (14, 14)
-    assert row.to_s - row.from_s == 7 * 86_400
-    assert time.time() - 43_200 < row.to_s <= time.time()
-    [known] = demand.history()
-    assert np.nansum(known.requests.values) * 300 == pytest.approx(row.requests)
-    assert dict(fleet.rows("SELECT step_s, sum(requests) FROM rollups GROUP BY step_s")) == {
-        3600: row.requests,
-        43_200: row.requests,
-    }
+    assert time.time() - 600 < row.to_s <= time.time(), "they end where real requests begin, or now"
+    assert job.done == job.total == -(-row.to_s // 43_200) - row.from_s // 43_200
+    assert 7 * 86_400 <= row.to_s - row.from_s < 7.5 * 86_400
+    [known] = demand.history(now_s=row.to_s + 120)
+    assert np.nansum(known.requests.values) * 300 == pytest.approx(row.requests, rel=0.005), "but for steps not settled"
+    assert fleet.rows("SELECT sum(requests) FROM demand") == [(row.requests,)]
+    for step_s in (3600, 43_200):
+        whole_s = row.to_s // step_s * step_s
+        [(rolled,)] = fleet.rows(f"SELECT sum(requests) FROM rollups WHERE step_s = {step_s}")
+        assert [(rolled,)] == fleet.rows(f"SELECT sum(requests) FROM demand WHERE start_s < {whole_s}")
     assert rows(fleet, "requests") == 0, "the ledger holds what was measured alone"
     assert "remove it first, with --delete" in run({"weeks": 1, "requests_per_s": 1.0, "seed": 1}).error
     store_demand(fleet, row.to_s + 300, [7], build=time.time_ns())
@@ -66,6 +70,39 @@ def test_synthetic_weeks_are_read_as_demand_and_rollups_and_removed_again(fleet:
     assert (rows(fleet, "rollups"), rows(fleet, "demand"), rows(fleet, "rollup_builds")) == (0, 1, 1)
     assert not DemoHistory.objects.exists()
     assert fleet.rows("EXISTS TABLE demo_requests") == [(0,)]
+
+
+def test_synthetic_weeks_and_the_first_minutes_of_traffic_are_one_history(
+    fleet: Store, caller: Client, reader: Client
+) -> None:
+    """The requests of a new ledger are not settled at first, and far fewer than the synthetic ones."""
+    first_ns = time.time_ns() - 20 * 60 * S
+    store_rows = [row(n + 1, entry_start_ns=first_ns + n * S, model="chat-large") for n in range(60)]
+    fleet.insert_requests(store_rows, version=1)
+    demo.fill(1, 0.05, 1, lambda done, total: None)
+    history = DemoHistory.objects.get()
+    assert 0 <= first_ns // S - history.to_s < 300
+    store_recorded(fleet, history.to_s - 300, [30.0, 300.0])  # telemetry began shortly before the first request
+    assert fleet.demand_measured(history.from_s, history.to_s).all(), "a gap between what is synthetic and what is real"
+    hour_s = history.to_s // 3600 * 3600
+    for built in (False, True):
+        if built:
+            assert fill(fleet, first_ns + 14 * 3600 * S)
+        for asked in ({"from": "now-24h"}, {"from": "now-8d"}, {"from": "now-8d", "step_s": "86400"}):
+            answer = caller.get("/api/v1/latency/series", asked).json()
+            [(made_up,)] = fleet.rows(
+                f"SELECT sum(requests) FROM demand WHERE model = 'chat-large' AND start_s < {hour_s}"
+                f" AND start_s >= {answer['from_ns'] // S} AND build IN (SELECT build FROM rollup_builds WHERE touches = 0)"
+            )
+            assert sum(point["requests"] for point in answer["points"]) == made_up + 60, asked
+    of_real = (
+        "build IN (SELECT build FROM rollup_builds FINAL WHERE touches > 0 AND step_s = 43200 AND kind = 'rollups')"
+    )
+    assert fleet.rows(f"SELECT sum(requests) FROM rollups WHERE {of_real}") == [(60,)], "real builds have real requests"
+    for path in ("/latency", "/"):
+        page = reader.get(path, {"from": "now-24h"}).content.decode()
+        assert "Made up, not measured:" in page
+        assert "Made up" not in reader.get(path, {"from": "now-1h"}).content.decode()
 
 
 def test_a_run_that_was_interrupted_is_written_anew(fleet: Store) -> None:
@@ -94,7 +131,7 @@ def test_the_command_says_how_far_the_worker_is_and_what_it_did(fleet: Store) ->
 
 
 def test_without_a_worker_the_command_says_so(fleet: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command, "BEGINS_WITHIN_S", 0.0)
+    monkeypatch.setattr(follow, "BEGINS_WITHIN_S", 0.0)
     with pytest.raises(CommandError, match="no worker has begun job"):
         call_command("demo_history", stdout=StringIO())
 

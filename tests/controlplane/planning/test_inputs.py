@@ -1,11 +1,17 @@
 """What a plan is made of, out of the database."""
 
+from importlib import import_module
+
 import pytest
+from django.apps import apps
+from django.core.exceptions import ValidationError
+from django.db import connection
 from django.utils import timezone
 
 from controlplane.fleet.models import Pool
 from controlplane.planning.inputs import UNKNOWN_GPU, plan_inputs
 from controlplane.planning.models import (
+    GpuType,
     MeasuredHitRate,
     MeasuredPool,
     PlanSettings,
@@ -93,6 +99,45 @@ def test_what_was_measured_counts_before_what_was_entered(fleet: None) -> None:
     assert pool.capacities["h100"] == ReplicaCapacity(3.0, "ledger", TokenMix(400, 90))
     assert pool.capacities["a100"].source == "entered"
     assert (pool.cold_start.p90_s, pool.cold_start.source, pool.cold_start.starts) == (80.0, "ledger", 5)
+
+
+def test_how_many_gpus_a_replica_has_is_said_by_the_pool(fleet: None) -> None:
+    """Of its own type, wherever its capacity is from; an entry says it of other types."""
+    own = PoolCapacity.objects.get(pool__name="chat-large-eu")
+    PoolCapacity.objects.filter(pk=own.pk).update(gpus_per_replica=4)
+    assert {gpu: each.gpus_per_replica for gpu, each in large_eu().capacities.items()} == {"h100": 4, "a100": 4}
+    own.entries.update(gpus_per_replica=8)
+    pool = large_eu()
+    assert (pool.gpus_per_replica, pool.capacities["h100"].gpus_per_replica) == (4, 4)
+    assert pool.capacities["a100"].gpus_per_replica == 8
+    measured_pool()
+    assert (large_eu().capacities["h100"].source, large_eu().capacities["h100"].gpus_per_replica) == ("ledger", 4)
+
+
+def test_an_entry_that_contradicts_its_pool_is_refused(fleet: None) -> None:
+    entry = ReplicaCapacityEntry.objects.get(pool__pool__name="chat-large-eu", gpu_type__name="h100")
+    entry.gpus_per_replica = 3
+    with pytest.raises(ValidationError, match="3 is not what the pool has, 1: leave this empty"):
+        entry.full_clean()
+    entry.gpus_per_replica = 1
+    entry.full_clean()
+    entry.gpus_per_replica, entry.gpu_type = 3, GpuType.objects.create(name="l4", usd_per_hour=1.0)
+    entry.full_clean()
+
+
+def test_gpus_of_the_version_before_become_the_pools(fleet: None) -> None:
+    """An entry of the pool's own type had the figure that plans used; the pool's default says nothing against it."""
+    change = import_module("controlplane.planning.migrations.0004_gpus_of_the_pool")
+    own = PoolCapacity.objects.get(pool__name="chat-large-eu")
+    own.entries.update(gpus_per_replica=2)
+    change.move(apps, connection.schema_editor())
+    own.refresh_from_db()
+    assert own.gpus_per_replica == 2
+    assert dict(own.entries.values_list("gpu_type__name", "gpus_per_replica")) == {"h100": None, "a100": 2}
+    own.entries.update(gpus_per_replica=8)
+    change.move(apps, connection.schema_editor())
+    own.refresh_from_db()
+    assert own.gpus_per_replica == 2, "what somebody entered at the pool stays"
 
 
 def test_a_lower_bound_of_the_ledger_yields_to_a_higher_benchmark(fleet: None) -> None:

@@ -22,7 +22,7 @@ STEPS = 2 * 288
 
 
 def rows(home: Path, sql: str) -> list[tuple[object, ...]]:
-    with closing(sqlite3.connect(home / "weir.sqlite3", timeout=10)) as database, database:
+    with closing(sqlite3.connect(home / "weir.sqlite3", timeout=60)) as database, database:
         return database.execute(sql).fetchall()
 
 

@@ -11,6 +11,7 @@ from controlplane.planning.models import GpuType, MeasuredHitRate, MeasuredPool,
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Latency
 from controlplane.slo.models import StoredObjective
+from controlplane.telemetry.ledger.loads import Load
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
@@ -86,7 +87,7 @@ def test_the_job_measures_what_a_replica_carries_at_the_pools_objective(store: S
     capacity = measured_pool.to_capacity()
     assert capacity is not None and capacity.mix is not None
     assert capacity.requests_per_s == pytest.approx(60 / STEP_S)
-    assert (capacity.source, capacity.gpus_per_replica, capacity.lower_bound) == ("ledger", 2, False)
+    assert (capacity.source, capacity.lower_bound) == ("ledger", False)
     assert (capacity.mix.input_tokens, capacity.mix.output_tokens) == (500, 200)
     assert capacity.batching_factor == pytest.approx(60 * 6 / STEP_S)
 
@@ -100,6 +101,13 @@ def test_starts_are_measured_from_the_process_to_the_first_good_answer(store: St
     run()
     starts_s = MeasuredPool.objects.get(pool=chat).starts_s
     assert starts_s == [pytest.approx((first.end_ns - created_s * S) / S)]
+
+
+def test_without_creations_starts_are_the_loads_that_the_servers_report(store: Store, chat: Pool) -> None:
+    start_ns = (int(time.time()) - 3600) * S
+    store.insert_loads([Load(b"t" * 16, b"s" * 8, start_ns, start_ns + 62 * S, "vllm", "vllm", "chat", "chat-eu", "")])
+    run()
+    assert MeasuredPool.objects.get(pool=chat).starts_s == [62.0]
 
 
 def test_without_traffic_the_reason_says_what_is_missing(store: Store, chat: Pool) -> None:

@@ -7,7 +7,7 @@ import pytest
 from deploy.local.models.engine import Engine
 from deploy.local.models.timing import TIMINGS, GpuTiming
 
-PATIENCE_S = 10.0
+PATIENCE_S = 120.0
 INSTANT = GpuTiming(prefill_ms=0, prefill_token_ms=0, decode_ms=0, decode_sequence_ms=0)
 HOURS = GpuTiming(prefill_ms=3.6e6, prefill_token_ms=0, decode_ms=3.6e6, decode_sequence_ms=0)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from deploy.local.fleet import CONFIG
 from deploy.local.ports import free_ports
 from deploy.local.process import Managed
 from deploy.local.triton import Triton, load, triton
@@ -17,14 +18,14 @@ from tests.support.gateway.triton_client import Stream, ask
 from tests.support.start import Start
 from tests.support.wait import eventually
 
-PATIENCE_S = 20.0
+PATIENCE_S = 120.0
 EXPORT_S = 5.0  # Triton sends its spans every 0.2 s
 LARGE, SMALL = "chat_large", "chat_small"
 
 
 def metric(server: Triton, name: str, model: str) -> float:
     """The sum over the model's instances."""
-    connection = HTTPConnection(server.metrics, timeout=5)
+    connection = HTTPConnection(server.metrics, timeout=60)
     connection.request("GET", "/metrics")
     lines = connection.getresponse().read().decode().splitlines()
     connection.close()
@@ -40,6 +41,18 @@ def slow(start_once: Start) -> Triton:
     server = triton((grpc, http, metrics), name="slow-triton", env={"WEIR_MODEL_TIME_SCALE": "20"})
     start_once(server.command)
     return server
+
+
+def test_a_replica_of_make_run_has_answered_before_it_is_ready_and_takes_few_at_a_time(start: Start) -> None:
+    grpc, http, metrics = free_ports(3)
+    server = triton((grpc, http, metrics), models=(SMALL,), config=CONFIG, env={"WEIR_MODEL_TIME_SCALE": "20"})
+    start(server.command)
+    assert metric(server, "weir_model_tokens_total", SMALL) == 1
+    streams = [Stream(server, SMALL, f"question {number}", max_tokens=500) for number in range(6)]
+    eventually(lambda: metric(server, "weir_model_active_sequences", SMALL) == 2)
+    eventually(lambda: metric(server, "nv_inference_pending_request_count", SMALL) == 4)
+    for stream in streams:
+        stream.cancel()
 
 
 def test_an_answer_comes_token_by_token_and_ends_with_its_reason(session_triton: Triton) -> None:

@@ -40,3 +40,9 @@ def test_without_a_capacity_the_floor_is_warm_and_the_reason_says_so() -> None:
 @pytest.mark.parametrize(("budget", "cap"), [(60.0, float("inf")), (40.0, 20.0), (12.0, 4.0), (0.0, 0.0)])
 def test_a_spending_cap_cuts_the_dearest_hours_to_one_height(budget: float, cap: float) -> None:
     assert spending_cap(np.array([4.0, 40.0, 16.0]), budget) == cap
+
+
+def test_a_replica_is_kept_while_a_little_more_demand_would_need_it() -> None:
+    [plan] = warm_plans(inputs([demand(forecast([3.9, 3.5] * 6))], [pool(spare_replicas=1)]))
+    assert plan.warm.tolist() == [3, 3] * 6
+    assert plan.kept.tolist() == [4, 3] * 6

@@ -2,6 +2,7 @@
 
 import asyncio
 import secrets
+import time
 from contextlib import suppress
 
 import grpc
@@ -113,12 +114,17 @@ async def test_a_replica_at_its_limit_leaves_the_request_to_another(serve: Serve
     gateway = await begin(serve, narrow, wide)
     for double in (narrow, wide):
         double.gate.clear()
-    answers = [asyncio.ensure_future(ask(gateway)) for _ in range(8)]
-    await eventually_async(lambda: narrow.at_once + wide.at_once == 8)
+    answers = []
+    while not narrow.at_once:  # its one place may be taken by a probe just then
+        answers.append(asyncio.ensure_future(ask(gateway)))
+        await eventually_async(lambda: narrow.at_once + wide.at_once == len(answers))
+    answers += [asyncio.ensure_future(ask(gateway)) for _ in range(7)]
+    await eventually_async(lambda: narrow.at_once + wide.at_once == len(answers))
+    assert narrow.at_once == 1
     for double in (narrow, wide):
         double.gate.set()
     await asyncio.gather(*answers)
-    assert (narrow.inferences.total(), wide.inferences.total()) == (1, 7)
+    assert narrow.inferences.total() == 1
 
 
 async def test_one_slow_probe_does_not_take_a_replica_out(
@@ -168,8 +174,11 @@ async def test_a_replica_that_fails_fast_does_not_draw_the_traffic(
             with suppress(openai.InternalServerError):
                 await ask(gateway)
 
+    began_s = time.monotonic()
     await asyncio.gather(*(user() for _ in range(8)))
-    assert failing.inferences.total() <= 20, "of 200 requests"
+    # All users may meet it before its first answer. One that says that it is busy is tried again, at last every 2 s.
+    trials = 12 + (time.monotonic() - began_s) / 2
+    assert failing.inferences.total() <= 8 + trials, "of 200 requests"
     failing.error, failing.answer_s = None, 0.02
     before = failing.inferences.total()
     while failing.inferences.total() < before + 60:  # its health debt has halved away, and it gets its share again
@@ -186,7 +195,7 @@ async def test_a_replica_whose_answers_time_out_does_not_draw_the_traffic(
     snapshot = with_timeouts(a_snapshot(hanging.address, well.address), **{limit: 500})
     gateway = await asyncio.to_thread(serve, snapshot)
     await all_ready(gateway, 2)
-    failed = 0
+    failed, began_s = 0, time.monotonic()
     # In turn: no request is in flight when the next is sent, so only health debt tells the replicas apart.
     for _ in range(20):
         try:
@@ -195,4 +204,6 @@ async def test_a_replica_whose_answers_time_out_does_not_draw_the_traffic(
             assert (error.status_code, error.code, error.param) == (504, "stage_timeout", "model")
             failed += 1
     assert failed == hanging.inferences.total()
-    assert 1 <= failed <= 4, "of 20 requests; without health debt it gets every second one"
+    # The sixth failure in a row ejects it, even where the other seems much slower because the machine was busy. With less debt it may
+    # fail once in 4 s, in which what it has fades. Without debt every second request fails, 0.5 s each.
+    assert 1 <= failed <= 6 + (time.monotonic() - began_s) / 4, "of 20 requests"

@@ -6,11 +6,12 @@ import pkgutil
 
 import inference
 from inference.core import errors
+from inference.core.backend_errors import BackendError
 from inference.core.errors import GatewayError, PermanentError, RetryableError
 from inference.core.openai.errors import ApiError
 from inference.wires.grpc import GrpcError
 
-ABOVE_BOTH = {GatewayError, ApiError, GrpcError}
+ABOVE_BOTH = {GatewayError, ApiError, BackendError, GrpcError}
 
 
 def error_classes() -> list[type[BaseException]]:

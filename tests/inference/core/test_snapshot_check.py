@@ -8,14 +8,15 @@ import pytest
 
 from inference.core import snapshot
 from inference.core.address import parse_address
-from inference.core.snapshot import SnapshotError, StageTimeouts, check
-from inference.request import tokenize
+from inference.core.snapshot import SnapshotError, StageTimeouts, WarmUp, check
+from inference.tokenizers import tekken
+from tests.support.gateway.documents import schema_1
 from tests.support.gateway.process import LARGE, SMALL, a_snapshot
 
 
 def document(change: Callable[[Any], None]) -> bytes:
     """Two models, each with a pool of its own, after `change`."""
-    parts = json.loads(snapshot.encode(a_snapshot("127.0.0.1:8001", "127.0.0.1:8002")))
+    parts = schema_1(a_snapshot("127.0.0.1:8001", "127.0.0.1:8002"))
     change(parts)
     return json.dumps(parts).encode()
 
@@ -24,8 +25,8 @@ def document(change: Callable[[Any], None]) -> bytes:
     ("change", "fault"),
     [
         (
-            lambda it: it["models"][1].update(tokenizer="tekkken"),
-            "model 'chat-large': tokenizer 'tekkken' is not one of tekken: choose one of them",
+            lambda it: it["models"][1].update(tokenizer="../tekken"),
+            "model 'chat-large': tokenizer '../tekken' is not a name: write tekken, server, estimate, or a folder of tokenizers",
         ),
         (
             lambda it: it["models"][1]["routes"][0].update(pool="nowhere"),
@@ -60,6 +61,44 @@ def test_a_bad_address_leaves_the_pools_other_replica(address: str) -> None:
     assert fault.reason.startswith(f"replica 'r0': {address!r} ")
     assert "write host:port" in fault.reason
     assert [[one.replica for one in pool.endpoints] for pool in checked.snapshot.pools] == [["r0", "r1"], ["r1"]]
+
+
+@pytest.mark.parametrize("requests", [-1, 101])
+def test_a_warm_up_without_bounds_leaves_the_pool_without_one(requests: int) -> None:
+    checked = check(document(lambda it: it["pools"][1].update(warm_up={"requests": requests, "prompt": "Say no."})))
+    assert [pool.warm_up for pool in checked.snapshot.pools] == [WarmUp(), WarmUp()]
+    assert [str(fault) for fault in checked.faults] == [
+        f"pool 'chat-large': warm_up.requests {requests} is not from 0 to 100: none is sent"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        (lambda it: it["pools"][1].update(max_concurrency=0), "Expected `int` >= 1 - at `$.max_concurrency`"),
+        (lambda it: it["pools"][1].update(max_queue=2**31), "Expected `int` <= 2147483647 - at `$.max_queue`"),
+        (lambda it: it["models"][1].update(hedge_ms=-1), "Expected `int` >= 0 - at `$.hedge_ms`"),
+        (lambda it: it["tiers"][1].update(priority=2**70), "Expected `int` <= 100 - at `$.priority`"),
+    ],
+)
+def test_a_number_that_no_request_could_be_served_with_takes_only_its_part(
+    change: Callable[[Any], None], fault: str
+) -> None:
+    checked = check(document(change))
+    assert any(fault in str(each) for each in checked.faults), checked.faults
+    assert checked.snapshot.models[0].name == SMALL
+
+
+@pytest.mark.parametrize(
+    ("raw", "reason"),
+    [
+        (b'{"version": 1, "models": ["\xff"]}', "it is not UTF-8"),
+        (b'{"a":' * 20_000 + b"1", "its lists and objects are nested too deeply"),
+    ],
+)
+def test_a_document_that_is_no_text_or_has_no_end_is_refused_like_others(raw: bytes, reason: str) -> None:
+    with pytest.raises(SnapshotError, match=reason):
+        check(raw)
 
 
 def test_a_bad_pool_takes_the_models_route_and_no_more() -> None:
@@ -101,7 +140,7 @@ def test_a_document_of_which_nothing_is_left_is_refused(change: Callable[[Any], 
 
 def test_a_good_document_comes_back_as_it_was() -> None:
     given = a_snapshot("127.0.0.1:8001", "[::1]:8001", "triton-0.chat_eu.svc:8001")
-    assert check(snapshot.encode(given)) == (given, ())
+    assert check(snapshot.encode(given)) == (given, (), ())
 
 
 def test_a_document_that_names_timeouts_budgets_is_obeyed() -> None:
@@ -115,9 +154,9 @@ def test_a_document_that_names_timeouts_budgets_is_obeyed() -> None:
     assert check(document(lambda it: it.pop("timeouts"))).snapshot.timeouts == StageTimeouts()
 
 
-@pytest.mark.parametrize("name", snapshot.TOKENIZERS)
-def test_every_tokenizer_that_may_be_named_can_be_loaded(name: str) -> None:
-    assert tokenize.load(name).count_short("rivers")
+def test_the_default_tokenizer_can_be_loaded() -> None:
+    assert snapshot.Model("any", ()).tokenizer == "tekken"
+    assert tekken.load().count_short("rivers")
 
 
 @pytest.mark.parametrize("address", ["", "host", "host:", ":80", "host:0", "host:65536", "host:x", "::1:80", "host:٣"])

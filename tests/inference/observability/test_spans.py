@@ -21,6 +21,7 @@ from deploy.local.triton import Triton
 from inference.core import otlp
 from inference.core.snapshot import Snapshot
 from inference.observability import spans
+from inference.observability.span_encoding import encode_trace
 from inference.observability.spans import Mark, Trace
 from tests.support.gateway.process import (
     LARGE,
@@ -34,6 +35,7 @@ from tests.support.gateway.process import (
     unique,
     with_timeouts,
 )
+from tests.support.gateway.triton_double import StartDouble
 from tests.support.wait import eventually_async
 
 MISS = ["gateway.receive", "cache.lookup", "tokenizer.encode", "admission.wait", "model.infer", "gateway.respond"]
@@ -138,12 +140,15 @@ async def test_a_refused_request_has_a_root_too(gateway: Gateway, receiver: Rece
     assert root.attributes["error.type"] == "model_not_found"
 
 
-async def test_a_request_that_was_left_is_cancelled_where_it_was(gateway: Gateway, receiver: Receiver) -> None:
+async def test_a_request_that_was_left_is_cancelled_where_it_was(
+    start_gateway: StartGateway, start_double: StartDouble, receiver: Receiver
+) -> None:
+    double = await start_double()
+    double.gate.clear()  # the answer has no end
+    gateway = await asyncio.to_thread(start_gateway, a_snapshot(double.address), otlp=receiver.url)
     trace_id = secrets.token_hex(16)
-    task = asyncio.ensure_future(
-        ask(gateway, unique(), {"traceparent": f"00-{trace_id}-{'1' * 16}-01"}, max_tokens=300, temperature=1)
-    )
-    await eventually_async(lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_replica_in_flight") == 1))
+    task = asyncio.ensure_future(ask(gateway, unique(), {"traceparent": f"00-{trace_id}-{'1' * 16}-01"}, temperature=1))
+    await eventually_async(lambda: double.at_once == 1)
     task.cancel()
     root, stages = parts(await receiver.trace(trace_id, 5))
     assert root.attributes["weir.status"] == "cancelled"
@@ -350,3 +355,28 @@ def test_stages_close_whatever_the_shared_work_did(gaps: list[int], joined: int,
     intervals = trace.intervals()
     assert sum(end - start for _, start, end in intervals) == trace.end_ns
     assert all(one[2] == two[1] for one, two in pairwise(intervals))
+
+
+@pytest.mark.parametrize("leader", [None, (b"t" * 16, b"s" * 8)])
+def test_a_hedge_that_was_slower_is_a_span_within_the_faster_attempt(leader: tuple[bytes, bytes] | None) -> None:
+    shown, hedge = Mark(spans.INFER, 100, "r0", "p"), Mark(spans.INFER, 300, "r1", "p", 2)
+    shown.id, hedge.id = b"0" * 8, b"1" * 8
+    hedge.error, hedge.end_ns, shown.beside = "overtaken", 580, hedge
+    trace = Trace(0, None, "chat")
+    trace.coalesced_with = leader
+    with patch("inference.observability.spans.now_ns", lambda: 10):
+        trace.join([Mark(spans.ADMIT, 10), shown])
+    trace.leave(600)
+    trace.end_ns = 650
+    message = ExportTraceServiceRequest.FromString(otlp.request([encode_trace(trace, 0)], "scope", []))
+    first, second = sorted(
+        (span for span in message.resource_spans[0].scope_spans[0].spans if span.name == "model.infer"),
+        key=lambda span: span.start_time_unix_nano,
+    )
+    assert (first.start_time_unix_nano, first.end_time_unix_nano) == (100, 600)
+    assert (second.start_time_unix_nano, second.end_time_unix_nano) == (300, 580)
+    assert (second.parent_span_id, second.status.code, len(second.events)) == (trace.id, 0, 0)
+    assert (second.span_id == hedge.id, len(second.links)) == ((True, 0) if leader is None else (False, 1))
+    known = {item.key: item.value for item in second.attributes}
+    assert (known["weir.replica"].string_value, known["weir.attempt"].int_value) == ("r1", 2)
+    assert known["error.type"].string_value == "overtaken"

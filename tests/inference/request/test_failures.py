@@ -29,8 +29,8 @@ from tests.support.gateway.process import (
 from tests.support.wait import eventually_async
 
 
-async def collect(gateway: Gateway, **options: Any) -> str:
-    stream = await gateway.client().chat.completions.create(
+async def collect(client: openai.AsyncOpenAI, **options: Any) -> str:
+    stream = await client.chat.completions.create(
         **{"model": SMALL, "messages": unique(), "max_tokens": 20, "stream": True, **options}
     )
     return "".join([chunk.choices[0].delta.content or "" async for chunk in stream])
@@ -64,16 +64,19 @@ async def test_a_stage_over_its_timeout_is_named(serve: Serve, tune: Tune, strea
     # Too long for the whole answer: tokens have been sent already, so the error comes in the stream.
     gateway.obey(with_timeouts(with_timeouts(a_snapshot(triton.grpc), first_token_ms=20_000), model_ms=1_000))
     with pytest.raises(openai.APIError) as late:
-        await collect(gateway, max_tokens=500)
+        await collect(gateway.client(), max_tokens=500)
     assert (late.value.code, late.value.param) == ("stage_timeout", "model")
     # Waiting for a place takes too long.
     narrow = with_pool(with_timeouts(a_snapshot(triton.grpc), queue_ms=20), SMALL, max_concurrency=1)
     gateway.obey(with_pool(narrow, SMALL))
-    first = asyncio.ensure_future(collect(gateway))
+    first = asyncio.ensure_future(collect(gateway.client()))
     await eventually_async(lambda: asyncio.to_thread(lambda: gateway.metric("weir_gateway_pool_in_flight") == 1))
     with pytest.raises(openai.InternalServerError) as queued:
         await gateway.client().chat.completions.create(model=SMALL, messages=unique(), stream=stream)
     assert (queued.value.code, queued.value.param) == ("stage_timeout", "queue")
+    headers = queued.value.response.headers
+    assert (headers["retry-after"], headers["x-should-retry"]) == ("1", "false")
+    assert queued.value.body["reason"] == "queue_timeout"
     first.cancel()
 
 
@@ -90,7 +93,7 @@ async def test_the_clients_own_deadline_is_answered_before_it_passes(serve: Serv
 
 async def test_a_silent_stream_is_kept_alive(start_gateway: StartGateway, tune: Tune) -> None:
     gateway = start_gateway(a_snapshot(tune(time_scale="20").grpc), keepalive_ms="20")
-    assert await collect(gateway, max_tokens=3)
+    assert await collect(gateway.client(), max_tokens=3)
     body = json.dumps({"model": SMALL, "messages": unique(), "max_tokens": 2, "stream": True}).encode()
     _, _, text = await asyncio.to_thread(gateway.ask, "POST", "/v1/chat/completions", body)
     assert text.startswith(": ")
@@ -100,7 +103,7 @@ async def test_a_silent_stream_is_kept_alive(start_gateway: StartGateway, tune: 
 async def test_a_full_queue_says_when_to_come_back(slow_gateway: Gateway, slow_triton: Triton) -> None:
     usual = small_only(slow_triton)
     slow_gateway.obey(with_pool(msgspec.structs.replace(usual, version=10), SMALL, max_concurrency=1, max_queue=1))
-    tasks = [asyncio.ensure_future(collect(slow_gateway, max_tokens=4)) for _ in range(2)]
+    tasks = [asyncio.ensure_future(collect(slow_gateway.client(), max_tokens=4)) for _ in range(2)]
     await eventually_async(lambda: asyncio.to_thread(lambda: slow_gateway.metric("weir_gateway_pool_waiting") == 1))
     with pytest.raises(openai.RateLimitError) as caught:
         await slow_gateway.client().chat.completions.create(model=SMALL, messages=unique())
@@ -122,7 +125,20 @@ async def test_a_tier_has_its_limits(serve: Serve, snapshot: Snapshot) -> None:
     with pytest.raises(openai.RateLimitError) as caught:
         await create(model=SMALL, messages=unique())
     assert caught.value.code == "rate_limit_exceeded"
-    assert 0 < int(caught.value.response.headers["retry-after-ms"]) <= 20_000
+    assert caught.value.body == {
+        "message": caught.value.body["message"],
+        "type": "requests",
+        "param": None,
+        "code": "rate_limit_exceeded",
+        "reason": "requests_per_minute",
+        "scope": "tenant",
+        "limit": 3,
+    }
+    assert caught.value.response.headers["x-ratelimit-remaining-requests"] == "0"
+    assert caught.value.response.headers["x-weir-limits"] == "local", "this gateway has no Redis"
+    shed = gateway.metric("weir_gateway_shed_total", reason="requests_per_minute", tier="standard")
+    assert shed >= 1
+    assert 0 < int(caught.value.response.headers["retry-after-ms"]) <= 60_500
 
 
 async def test_killing_redis_under_load_fails_nobody(
@@ -135,9 +151,10 @@ async def test_killing_redis_under_load_fails_nobody(
 
     async def user() -> None:
         nonlocal answered
-        while not stop.is_set():
-            assert await collect(gateway, max_tokens=3, temperature=0)
-            answered += 1
+        async with gateway.client() as client:
+            while not stop.is_set():
+                assert await collect(client, max_tokens=3, temperature=0)
+                answered += 1
 
     users = [asyncio.ensure_future(user()) for _ in range(8)]
     for _ in range(2):
@@ -159,18 +176,19 @@ async def test_killing_a_triton_under_load_fails_only_what_it_was_answering(
     gateway = start_gateway(a_snapshot(session_triton.grpc, doomed.grpc))
     await eventually_async(lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] == 2))
     stop = asyncio.Event()
-    answered, begun_before_kill, failed = 0, 0, []
+    answered, failed = 0, []
     killed = asyncio.Event()
 
     async def user() -> None:
-        nonlocal answered, begun_before_kill
-        while not stop.is_set():
-            late = killed.is_set()
-            try:
-                assert await collect(gateway, max_tokens=10)
-                answered += 1
-            except openai.APIError as error:
-                failed.append((late, error.code))
+        nonlocal answered
+        async with gateway.client() as client:
+            while not stop.is_set():
+                late = killed.is_set()
+                try:
+                    assert await collect(client, max_tokens=10)
+                    answered += 1
+                except openai.APIError as error:
+                    failed.append((late, error.code))
 
     users = [asyncio.ensure_future(user()) for _ in range(8)]
     await eventually_async(lambda: answered > 20)
@@ -197,12 +215,13 @@ async def test_with_every_replica_down_it_says_when_to_come_back(
 ) -> None:
     triton, process = own_triton
     gateway = serve(a_snapshot(triton.grpc))
-    assert await collect(gateway, max_tokens=2)
+    assert await collect(gateway.client(), max_tokens=2)
     await asyncio.to_thread(process.kill)
     for _ in range(2):
         with pytest.raises(openai.InternalServerError) as caught:
             await gateway.client().chat.completions.create(model=SMALL, messages=unique())
         assert (caught.value.status_code, caught.value.code) == (503, "service_unavailable")
+        assert caught.value.body["reason"] == "no_replica"
         assert caught.value.response.headers["retry-after"] == "1"
     # The process stays in its balancer, and the body reports that no replica is up.
     await eventually_async(
@@ -214,4 +233,4 @@ async def test_with_every_replica_down_it_says_when_to_come_back(
     assert gateway.metric("weir_gateway_pool_replicas_up", pool=SMALL) == 0
     await asyncio.to_thread(lambda: process.start().wait_ready())
     await eventually_async(lambda: asyncio.to_thread(lambda: gateway.ready()["pools"][SMALL]["ready"] == 1))
-    assert await collect(gateway, max_tokens=2)
+    assert await collect(gateway.client(), max_tokens=2)

@@ -12,12 +12,13 @@ import pytest
 from deploy.local.ports import LOOPBACK, free_port
 from deploy.local.process import Managed
 from deploy.local.redis import Redis, redis
-from inference.request.cache import Cache, StoredAnswer
-from inference.wires.redis import RedisConnection
+from inference.core.events import Choice, WholeAnswer
+from inference.request.cache import Cache
+from inference.wires.redis import RedisClient, open_redis
 from tests.support.start import Start
 from tests.support.wait import eventually_async
 
-ANSWER = StoredAnswer("one", "stop", 1, 1)
+ANSWER = WholeAnswer((Choice("one", "stop"),), 1, 1)
 
 
 class Forwarder:
@@ -65,8 +66,8 @@ async def forwarder(own_redis: tuple[Redis, Managed]) -> AsyncIterator[Forwarder
 
 
 @pytest.fixture
-async def connection(forwarder: Forwarder) -> AsyncIterator[RedisConnection]:
-    here = RedisConnection(forwarder.url)
+async def connection(forwarder: Forwarder) -> AsyncIterator[RedisClient]:
+    here = open_redis(forwarder.url)
     here.start()
     await eventually_async(lambda: here.up)
     yield here
@@ -74,7 +75,7 @@ async def connection(forwarder: Forwarder) -> AsyncIterator[RedisConnection]:
 
 
 async def test_all_lookups_of_one_stall_count_once(
-    own_redis: tuple[Redis, Managed], connection: RedisConnection, forwarder: Forwarder
+    own_redis: tuple[Redis, Managed], connection: RedisClient, forwarder: Forwarder
 ) -> None:
     cache, process = Cache(connection), own_redis[1]
     os.killpg(process.pid, signal.SIGSTOP)
@@ -89,18 +90,19 @@ async def test_all_lookups_of_one_stall_count_once(
     assert forwarder.connections == 1
 
 
-async def test_a_redis_that_is_always_late_is_given_up(connection: RedisConnection) -> None:
+async def test_a_redis_that_is_always_late_is_given_up(connection: RedisClient) -> None:
     cache = Cache(connection)
     for number in range(3):
         assert connection.up, f"after {number} stalls"
-        assert (await cache.get(b"x", 0)).skipped
+        await connection.send(b"CLIENT", b"PAUSE", 100, b"ALL")
+        assert (await cache.get(b"x", 0.01)).skipped
         if connection.up:
             await connection.send(b"PING")  # so the late answer is here, and that stall is over
     assert not connection.up
 
 
 async def test_a_redis_that_hangs_is_given_up_after_a_second(
-    own_redis: tuple[Redis, Managed], connection: RedisConnection
+    own_redis: tuple[Redis, Managed], connection: RedisClient
 ) -> None:
     cache, process = Cache(connection), own_redis[1]
     os.killpg(process.pid, signal.SIGSTOP)
@@ -116,7 +118,7 @@ async def test_a_redis_that_hangs_is_given_up_after_a_second(
 
 async def test_after_a_failover_it_writes_to_the_new_master(
     own_redis: tuple[Redis, Managed],
-    connection: RedisConnection,
+    connection: RedisClient,
     forwarder: Forwarder,
     start: Start,
     tmp_path: Path,

@@ -47,13 +47,19 @@ GONE = r"(no connection to|Cannot connect|Connect call failed|Error 111 connecti
 
 DRILLS = {
     "one replica stopped": Drill(
-        Fault("service.instance.id=triton-1", tuple(f"{pool}/triton-1" for pool in POOLS), "is down since"),
-        tuple(Down(f"{pool}/triton-1", f"triton-1 of pool {pool}", f"{pool}triton-1") for pool in POOLS),
+        Fault("service.instance.id=chat-large-local-1", ("chat-large-local/chat-large-local-1",), "is down since"),
+        (
+            Down(
+                "chat-large-local/chat-large-local-1",
+                "chat-large-local-1 of pool chat-large-local",
+                "chat-large-localchat-large-local-1",
+            ),
+        ),
         says="is down",
         cause=GONE,
         effect="the other replicas of its pool take its requests",
         severity="warning",
-        details=tuple((f"pool{pool}", "1 of 2 replicas up") for pool in POOLS),
+        details=(("poolchat-large-local", "1 of 2 replicas up"),),
     ),
     "all replicas gone": Drill(
         FAULTS["replicas_gone"],

@@ -28,7 +28,7 @@ GOOD_S = 20.0
 def running(folder: Path, stand_in: PagerDuty, *, good_s: float = GOOD_S, **env: str) -> Iterator[Run]:
     """Everything runs, with traffic, one objective of 99.9 % and one destination, while the block runs. `env`: further variables."""
     run = Run(folder / "home")
-    run.env |= {"WEIR_OUTBOUND_ALLOW": "127.0.0.1", "WEIR_TRAFFIC_RPS": "5", **env}
+    run.env |= {"WEIR_OUTBOUND_ALLOW": "127.0.0.1", "WEIR_TRAFFIC_RPS": "5", "WEIR_DEMO_POLICIES": "false", **env}
     try:
         run.start()
         as_owner(run, f"set_up({stand_in.url!r})")

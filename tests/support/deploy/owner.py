@@ -6,7 +6,7 @@ import time
 from django.conf import settings
 from django.utils import timezone
 
-from controlplane.fleet.models import Replica
+from controlplane.fleet.models import Cluster, Pool, Replica
 from controlplane.fleet.publish import publish
 from controlplane.incidents.act import actions
 from controlplane.incidents.notify.delivery.models import Destination
@@ -17,7 +17,9 @@ from controlplane.slo.save import save_objective
 
 
 def set_up(url: str) -> None:
-    """One objective of 99.9 %, and one destination at `url`."""
+    """One objective of 99.9 %, one destination at `url`, and no cluster that is watched: nothing mends what a test breaks."""
+    Pool.objects.update(cluster=None)
+    Cluster.objects.update(enabled=False)
     StoredObjective.objects.update(enabled=False)
     save_objective(
         Objective(

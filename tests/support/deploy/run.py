@@ -24,7 +24,7 @@ PATIENCE_S = 60.0
 class Run:
     """One WEIR_HOME with its ports, and the launcher on it."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, **env: str) -> None:
         self.home = home
         self.output = home.with_suffix(".output")
         self.web, self.gateway, otlp_http, otlp_grpc = self.ports = free_ports(4)
@@ -35,6 +35,7 @@ class Run:
             "WEIR_GATEWAY_PORT": str(self.gateway),
             "WEIR_OTLP_HTTP_PORT": str(otlp_http),
             "WEIR_OTLP_GRPC_PORT": str(otlp_grpc),
+            **env,
         }
 
     def start(self) -> None:
@@ -76,14 +77,21 @@ class Run:
         return min(matching, key=psutil.Process.create_time)
 
     def get(self, path: str) -> Any:
+        return self._ask("GET", path, None, 200)
+
+    def post(self, path: str, document: Any) -> Any:
+        return self._ask("POST", path, json.dumps(document), 201)
+
+    def _ask(self, method: str, path: str, body: str | None, status: int) -> Any:
         token = (self.home / "api-token").read_text().strip()
+        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
         connection = http.client.HTTPConnection("127.0.0.1", self.web, timeout=30)
         try:
-            connection.request("GET", f"/api/v1/{path}", headers={"Authorization": f"Bearer {token}"})
+            connection.request(method, f"/api/v1/{path}", body, headers)
             response = connection.getresponse()
-            body = response.read()
-            assert response.status == 200, body
-            return json.loads(body)
+            text = response.read()
+            assert response.status == status, text
+            return json.loads(text)
         finally:
             connection.close()
 

@@ -8,6 +8,8 @@ from deploy.local.ports import LOOPBACK
 
 _LOOK_S = 0.1
 _TIMEOUT_S = 2.0
+LONGEST_TO_NOTICE_S = _LOOK_S + _TIMEOUT_S
+"""After so long it sends nothing to a backend that says that it is not ready."""
 
 
 class Balancer:
@@ -37,8 +39,11 @@ class Balancer:
     async def _watch(self, backend: int) -> None:
         while True:
             try:
-                self.ready[backend] = await asyncio.wait_for(_is_ready(backend), _TIMEOUT_S)
-            except (OSError, TimeoutError):
+                async with asyncio.timeout(_TIMEOUT_S):
+                    self.ready[backend] = await _is_ready(backend)
+            except TimeoutError:
+                pass  # as kube-proxy, which waits for several: one late answer says nothing
+            except OSError:
                 self.ready[backend] = False
             await asyncio.sleep(_LOOK_S)
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
-from openai import AsyncOpenAI, DefaultAsyncHttpxClient
+from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
@@ -26,10 +26,12 @@ from deploy.local.triton import Triton
 from inference.core import snapshot as policy
 from inference.core.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier
 from inference.policy import snapshot_file
-from tests.support.wait import eventually, eventually_async
+from tests.support.wait import WITHIN_S, eventually, eventually_async
 
 KEY, OTHER_KEY = "weir-test-alice", "weir-test-bob"
 SMALL, LARGE = "chat-small", "chat-large"
+_PATIENT = Timeout(600, connect=WITHIN_S)
+"""As the client's own, but for the 5 s within which it wants its connection: a busy machine may not have run the test by then."""
 # Shared by all clients, because loading the certificates takes 23 ms of CPU.
 _TLS = ssl.create_default_context()
 
@@ -98,11 +100,14 @@ class Gateway:
     def base_url(self) -> str:
         return f"http://{LOOPBACK}:{self.port}/v1"
 
-    def client(self, key: str = KEY, **options: Any) -> AsyncOpenAI:
-        """A client with connections of its own."""
-        connections = DefaultAsyncHttpxClient(verify=_TLS)
+    def client(self, key: str = KEY, *, http2: bool = False, **options: Any) -> AsyncOpenAI:
+        """A client with connections of its own; over HTTP/2 with one, whose protocol it knows beforehand."""
+        connections = DefaultAsyncHttpxClient(verify=_TLS, http1=not http2, http2=http2)
         return AsyncOpenAI(
-            base_url=self.base_url, api_key=key, http_client=connections, **{"max_retries": 0, **options}
+            base_url=self.base_url,
+            api_key=key,
+            http_client=connections,
+            **{"max_retries": 0, "timeout": _PATIENT, **options},
         )
 
     def get(self, path: str, key: str = KEY, headers: dict[str, str] | None = None) -> tuple[int, str]:

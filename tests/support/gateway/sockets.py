@@ -32,10 +32,10 @@ def question(**options: object) -> bytes:
     return json.dumps({"model": SMALL, "messages": unique(), "max_tokens": 2, **options}).encode()
 
 
-def send(gateway: Gateway, model: str, *, stream: bool, max_tokens: int = 500) -> socket.socket:
+def send(gateway: Gateway, model: str, *, stream: bool, max_tokens: int = 500, **options: object) -> socket.socket:
     """A request over a bare socket, which can be closed at any moment."""
     body = json.dumps(
-        {"model": model, "messages": unique(), "stream": stream, "max_tokens": max_tokens, "temperature": 1}
+        {"model": model, "messages": unique(), "stream": stream, "max_tokens": max_tokens, "temperature": 1, **options}
     ).encode()
     head = "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\n"
     head += f"authorization: Bearer {KEY}\r\ncontent-length: {len(body)}\r\n\r\n"

@@ -94,7 +94,7 @@ def _inputs(
 
 
 def triton_metric(triton: Triton, name: str, model: str) -> float:
-    connection = HTTPConnection(triton.metrics, timeout=5)
+    connection = HTTPConnection(triton.metrics, timeout=60)
     connection.request("GET", "/metrics")
     page = connection.getresponse().read().decode()
     connection.close()

@@ -128,7 +128,7 @@ def assert_closes(rows: Sequence[LedgerRow]) -> None:
 
 
 def triton(
-    name: str, start: int, end: int, parent: Span, *, events: list[tuple[str, int]], model: bool = False
+    name: str, start: int, end: int, parent: Span | bytes, *, events: list[tuple[str, int]], model: bool = False
 ) -> Span:
     named = {"triton__model_name": name} if model else {}
     return span(

@@ -39,6 +39,8 @@ class MemoryStore:
 
     def insert_samples(self, batches: Sequence[object]) -> None: ...
 
+    def insert_loads(self, loads: Sequence[object]) -> None: ...
+
     def known_spans(self, trace_ids: Sequence[bytes], most: int | None = None) -> list[list[Span]]:
         return []
 

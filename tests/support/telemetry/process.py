@@ -34,6 +34,7 @@ class Running:
             "WEIR_OTLP_GRPC_PORT": "0",
             "WEIR_REDIS_URL": "redis://127.0.0.1:1/0",
             "WEIR_TRACE_QUIET_S": "0.3",
+            "WEIR_TRACE_ROOT_S": "0.5",
             "WEIR_RETENTION_DAYS": "3660",  # recorded traces are years old
             **{f"WEIR_{name.upper()}": str(value) for name, value in settings.items()},
         }

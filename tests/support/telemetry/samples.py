@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from controlplane.telemetry.core.query_types import Window
-from controlplane.telemetry.core.spans import Event, Span
+from controlplane.telemetry.core.spans import Event, Link, Span
 from controlplane.telemetry.ledger.row import STAGES, LedgerRow
 
 NOON_NS = 1_790_000_000_000_000_000
@@ -135,6 +135,9 @@ ATTRIBUTES = st.dictionaries(
 )
 
 
+_links = st.builds(Link, st.binary(min_size=16, max_size=16), st.binary(min_size=8, max_size=8), ATTRIBUTES)
+
+
 @st.composite
 def spans(draw: st.DrawFn) -> Span:
     start = NOON_NS + draw(st.integers(0, 10**12))
@@ -152,4 +155,7 @@ def spans(draw: st.DrawFn) -> Span:
         scope=draw(TEXT),
         attributes=draw(ATTRIBUTES),
         events=tuple(Event(start + after, name, attributes) for after, name, attributes in events),
+        status_message=draw(TEXT),
+        resource=draw(ATTRIBUTES),
+        links=tuple(draw(st.lists(_links, max_size=2))),
     )

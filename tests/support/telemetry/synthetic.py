@@ -161,6 +161,11 @@ def _batch(source: np.random.Generator, entry: np.ndarray) -> Batch:
             "event_after": pa.ListArray.from_arrays(event_offsets, pa.array(prefill.astype(np.int64))),
             "event_name": pa.ListArray.from_arrays(event_offsets, pa.array(["first_token"] * n)),
             "event_attributes": pa.ListArray.from_arrays(event_offsets, no_attributes),
+            "status_message": pa.array(np.full(total, "", object), pa.string()),
+            "resource": pa.array(
+                np.full(total, '{"service.name":"weir-gateway"}', object), pa.string()
+            ).dictionary_encode(),
+            "links": pa.array(np.full(total, "", object), pa.string()),
         },
         schema=SPAN_SCHEMA,
     )
@@ -209,6 +214,7 @@ def _batch(source: np.random.Generator, entry: np.ndarray) -> Batch:
                 }.items()
             },
             **label_columns(labels),
+            **dict.fromkeys(("policy_rule", "degraded"), pa.array([""] * n)),
             "attributes": others,
             **{name: pa.array(column, pa.string()) for name, column in text.items()},
         }

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from controlplane.dashboard.core.figures.latency import series_colour
 from controlplane.dashboard.core.figures.layout import INK, PANEL, Figure, layout, x_axis, y_axis
-from controlplane.telemetry.query.core.metric_question import Drawn, Signal
+from controlplane.telemetry.query.core.metric_question import Drawn, Line, Signal
 from controlplane.telemetry.query.core.parameters import query_string
 
 
@@ -38,6 +38,8 @@ def signal_figure(
     for number, (line, label) in enumerate(zip(drawn.lines, labels, strict=True)):
         y = [None if step is None else float(f"{step.value:.6g}") for step in line.steps]
         colour = series_colour(number)
+        if drawn.rolled:
+            traces.append(_highest(line, middles, label, colour))
         traces.append(
             {
                 "type": "scatter",
@@ -69,6 +71,22 @@ def signal_figure(
             meta={"step_ms": drawn.step_ns / 1e6},
             **axes,
         ),
+    }
+
+
+def _highest(line: Line, x: Sequence[float], label: str, colour: str) -> Figure:
+    """The highest sample of each step, as a thin line above the means."""
+    most = [None if step is None or step.most is None else float(f"{step.most:.6g}") for step in line.steps]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": f"{label}, highest",
+        "x": x,
+        "y": most,
+        "connectgaps": False,
+        "opacity": 0.6,
+        "line": {"color": colour, "width": 0.75, "shape": "hvh"},
+        "hovertemplate": "%{y:.4~s}",
     }
 
 

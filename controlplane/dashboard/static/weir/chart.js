@@ -28,5 +28,14 @@
     weir.go(url);
   }
 
-  window.weir.chart = { config, themed, instant, written, zoom };
+  /** A drag zooms, a double-click widens. For a chart that has just been drawn for the first time. */
+  function zoomable(chart) {
+    chart.on("plotly_relayout", (change) => {
+      const low = change["xaxis.range[0]"], high = change["xaxis.range[1]"];
+      if (low !== undefined && high !== undefined) zoom(instant(low), instant(high));
+    });
+    chart.on("plotly_doubleclick", () => { const wider = document.getElementById("wider"); if (wider) wider.click(); });
+  }
+
+  window.weir.chart = { config, themed, instant, written, zoom, zoomable };
 })();

@@ -1,7 +1,7 @@
 // Pages of planners: the server's figure in the theme's colours. Where the page has a range (data-range), a drag zooms and a double-click widens.
 "use strict";
 (() => {
-  const { config, themed, instant, zoom } = weir.chart;
+  const { config, themed, zoomable } = weir.chart;
   const RENEW_MS = 60000;
 
   function draw() {
@@ -12,11 +12,7 @@
       chart.dataset.drawn = String(Number(chart.dataset.drawn || 0) + 1);
       if (chart.dataset.listening || chart.dataset.range === undefined) return;
       chart.dataset.listening = "1";
-      chart.on("plotly_relayout", (change) => {
-        const low = change["xaxis.range[0]"], high = change["xaxis.range[1]"];
-        if (low !== undefined && high !== undefined) zoom(instant(low), instant(high));
-      });
-      chart.on("plotly_doubleclick", () => { const wider = document.getElementById("wider"); if (wider) wider.click(); });
+      zoomable(chart);
     });
   }
 

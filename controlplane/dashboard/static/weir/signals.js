@@ -1,7 +1,7 @@
-// A metric's chart. Diamonds are exemplars: a click opens the trace. It comes and goes with the data; while it stays it is the same element, and the table behind it stays open. Drag zooms (the URL changes), double-click widens.
+// The chart of a metric, or of decisions. What has a link (an exemplar's trace, a decision's record) opens it on a click. It comes and goes with the data; while it stays it is the same element, and the table behind it stays open. Drag zooms (the URL changes), double-click widens.
 "use strict";
 (() => {
-  const { config, themed, instant, zoom } = weir.chart;
+  const { config, themed, zoomable } = weir.chart;
 
   function draw() {
     const chart = document.getElementById("chart"), source = document.getElementById("figure");
@@ -10,11 +10,7 @@
     Plotly.react(chart, figure.data, figure.layout, config).then(() => {
       chart.dataset.drawn = String(Number(chart.dataset.drawn || 0) + 1);
       if (chart.dataset.drawn !== "1") return;
-      chart.on("plotly_relayout", (change) => {
-        const low = change["xaxis.range[0]"], high = change["xaxis.range[1]"];
-        if (low !== undefined && high !== undefined) zoom(instant(low), instant(high));
-      });
-      chart.on("plotly_doubleclick", () => { const wider = document.getElementById("wider"); if (wider) wider.click(); });
+      zoomable(chart);
       chart.on("plotly_click", ({ event }) => {
         const href = exemplarAt(chart, event);
         if (href && (event.ctrlKey || event.metaKey)) open(href);
@@ -29,7 +25,7 @@
     const { left, top } = chart.getBoundingClientRect();
     for (const { customdata, x, y, yaxis } of chart.data) {
       if (!customdata) continue;
-      const across = chart._fullLayout.xaxis, up = chart._fullLayout[yaxis === "y2" ? "yaxis2" : "yaxis"];
+      const across = chart._fullLayout.xaxis, up = chart._fullLayout[`yaxis${(yaxis || "y").slice(1)}`];
       const hit = customdata.findIndex((_, at) => Math.hypot(across._offset + across.d2p(x[at]) - event.clientX + left, up._offset + up.d2p(y[at]) - event.clientY + top) < 9);
       if (hit >= 0) return customdata[hit][0];
     }

@@ -113,7 +113,7 @@
   });
 
   // Keyboard
-  const pages = { o: "/", b: "/objectives", i: "/incidents", d: "/deliveries", p: "/planning", l: "/latency", r: "/requests", m: "/signals" };
+  const pages = { o: "/", b: "/objectives", i: "/incidents", d: "/deliveries", p: "/planning", c: "/policies", e: "/decisions", l: "/latency", r: "/requests", m: "/signals" };
   let leader = 0;
   document.addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") { event.preventDefault(); open("quick"); return; }

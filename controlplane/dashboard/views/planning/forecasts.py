@@ -15,8 +15,9 @@ from django.views.decorators.http import require_safe
 from controlplane.core.formatting import PAGE, relative
 from controlplane.dashboard import links
 from controlplane.dashboard.core.figures.forecast import Earlier, Event, forecast_figure
+from controlplane.dashboard.history import synthetic
 from controlplane.dashboard.views.common import facet, page
-from controlplane.dashboard.views.planning.frame import choices, framed, per_second, replaced, synthetic
+from controlplane.dashboard.views.planning.frame import choices, framed, per_second, replaced
 from controlplane.planning.models import CandidateChange, PlannedEvent, StoredForecast
 from controlplane.planning.models.forecast import Measure
 from controlplane.planning.record import ForecastThen, record_of

@@ -6,13 +6,12 @@ from typing import Any
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
-from controlplane.core.formatting import PAGE, minute
+from controlplane.core.formatting import PAGE
 from controlplane.dashboard import vendor
 from controlplane.dashboard.views.common import is_fragment
 from controlplane.dashboard.views.planning.jobs import jobs_context
-from controlplane.planning.models import DemoHistory, PlanSettings
+from controlplane.planning.models import PlanSettings
 from controlplane.telemetry.query.core.parameters import choice, query_string
-from controlplane.telemetry.query.core.timerange import SECOND_NS
 from forecasting.capacity.plan import Plan
 
 Pairs = Sequence[tuple[str, str]]
@@ -64,16 +63,6 @@ def levels(parameters: Mapping[str, Sequence[str]]) -> tuple[dict[str, str], str
 def level_of(text: str) -> float:
     """0.9 of "p90"."""
     return float(text.removeprefix("p")) / 100
-
-
-def synthetic(from_s: int, to_s: int) -> dict[str, str] | None:
-    """Which part of a time is synthetic history; None where none is."""
-    rows = DemoHistory.objects.filter(from_s__lt=to_s, to_s__gt=from_s).order_by("from_s")
-    parts = [
-        f"{minute(row.from_s * SECOND_NS)} to {minute(row.to_s * SECOND_NS)} UTC ({PAGE.count(row.requests)} requests)"
-        for row in rows
-    ]
-    return {"text": f"Made up, not measured: {', '.join(parts)}."} if parts else None
 
 
 def per_second(value: float | None, unit: str) -> str:

@@ -60,7 +60,7 @@ def jobs_context(request: HttpRequest) -> dict[str, Any]:
     newest = list(PlanJob.objects.all()[:SHOWN])
     return {
         "jobs": {
-            "rows": [_row(job) for job in newest],
+            "rows": [job_row(job) for job in newest],
             "open": ",".join(str(job.pk) for job in newest if not job.ended),
             "may_start": rights.may(request.user, rights.START_JOB),
             "may_cancel": rights.may(request.user, rights.CANCEL_JOB),
@@ -69,7 +69,7 @@ def jobs_context(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def _row(job: PlanJob) -> dict[str, Any]:
+def job_row(job: PlanJob) -> dict[str, Any]:
     icon, tone = LOOKS[PlanJob.State(job.state)]
     end = job.ended_at or timezone.now()
     return {

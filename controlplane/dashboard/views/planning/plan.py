@@ -11,8 +11,10 @@ from django.views.decorators.http import require_safe
 from controlplane.core.formatting import PAGE, minute
 from controlplane.dashboard.core.figures.plan import plan_figure
 from controlplane.dashboard.core.plan_tables import BINDS, cost_line, hour_rows, pool_row, region_rows, replica_lines
+from controlplane.dashboard.history import synthetic
 from controlplane.dashboard.views.common import facet, page
-from controlplane.dashboard.views.planning.frame import choices, framed, level_of, levels, missing, replaced, synthetic
+from controlplane.dashboard.views.planning.frame import choices, framed, level_of, levels, missing, replaced
+from controlplane.planning import rights
 from controlplane.planning.inputs import plan_inputs
 from controlplane.planning.questions import pools_of, this_hour_s
 from controlplane.telemetry.query.core.parameters import choice
@@ -78,6 +80,7 @@ def plan(request: HttpRequest) -> HttpResponse:
         context |= plan_context(planned, made, shown) | warm_context(inputs, {pool.pool for pool in shown})
         context |= {
             "may_edit": request.user.is_staff,
+            "may_measure": rights.may(request.user, rights.START_JOB),
             "edit_href": reverse("admin:planning_poolcapacity_changelist"),
         }
     return framed(request, "Plan by hour", "_plan.html", context)

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_safe
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard.core.figures.plan import compared_figure
 from controlplane.dashboard.core.plan_tables import BINDS, all_replicas
+from controlplane.dashboard.history import synthetic
 from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.planning.frame import (
     choices,
@@ -18,7 +19,6 @@ from controlplane.dashboard.views.planning.frame import (
     levels,
     missing,
     per_second,
-    synthetic,
 )
 from controlplane.dashboard.views.planning.plan import HOURS
 from controlplane.planning.inputs import plan_inputs

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_safe
 
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard.core.figures.plan import regions_figure
+from controlplane.dashboard.history import synthetic
 from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.planning.frame import (
     choices,
@@ -18,7 +19,6 @@ from controlplane.dashboard.views.planning.frame import (
     missing,
     per_second,
     replaced,
-    synthetic,
 )
 from controlplane.planning.quarter import Quarter, quarters_from
 from controlplane.planning.questions import planned_quarter, quarter_of

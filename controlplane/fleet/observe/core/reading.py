@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 State = Literal["up", "degraded", "down"]
 Figures = Mapping[str, float]
@@ -19,6 +19,7 @@ class Reading:
     figures: Figures = field(default_factory=dict)
     counters: Figures = field(default_factory=dict)
     error: str = ""
+    about: Mapping[str, Any] = field(default_factory=dict)  # what a replica is, where the gateway has found out
 
 
 def down(reason: str) -> Reading:

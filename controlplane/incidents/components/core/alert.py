@@ -11,7 +11,11 @@ from controlplane.slo.core.windows import Severity
 PREFIX = "component:"
 """Begins the keys of these alerts. An objective's slug has no colon, so keys of both never clash."""
 
-Kind = Literal["gateway", "cache", "telemetry", "worker", "controller", "observer", "pool", "replica", "objectives"]
+Kind = Literal[
+    "gateway", "cache", "telemetry", "worker", "controller", "observer", "pool", "replica", "objectives",
+    "policies", "policy", "policy_metrics", "policy_gpus", "policy_pending", "policy_owner", "policy_canary", "policy_snapshot",
+    "policy_fence", "cluster",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from controlplane.fleet.core.stack import SHOWN_AS, Observed, PoolEntry, ReplicaEntry, judge
-from controlplane.incidents.components.core import unjudged
+from controlplane.incidents.components.core import policies, unjudged
 from controlplane.incidents.components.core.alert import ComponentAlert, Kind, key_of
 from controlplane.incidents.components.core.unjudged import ObjectiveSeen
 from controlplane.slo.core.alert import State
@@ -66,6 +66,11 @@ def alerts(seen: Observations, known: Container[str], now: datetime, limits: Lim
     component_alerts += [judged.reporting("worker", "worker", "ticket", key_of("redis"))]
     component_alerts += [judged.reporting("controller", "controller", "page", key_of("telemetry"))]
     component_alerts += [judged.observer()]
+    if policies.POLICIES in seen.components:  # a controller before policies never said so
+        component_alerts += [judged.reporting(policies.POLICIES, "policies", "page", key_of("controller"))]
+    component_alerts += [
+        judged.policy(fault) for fault in policies.faults(seen.components, seen.pools, seen.operated_by)
+    ]
     pools = [pool for pool in seen.pools if pool.enabled and enabled(pool)]
     down = {pool.name for pool in pools if judged.all_down(pool)}
     for pool in sorted(pools, key=lambda entry: entry.name):
@@ -131,6 +136,11 @@ class _Judged:
         )
         return replace(alert, state="unknown") if pool_is_down and alert.key not in self.known else alert
 
+    def policy(self, fault: policies.PolicyFault) -> ComponentAlert:
+        return self._probed(
+            fault.component, fault.name, fault.kind, fault.severity, scope=fault.scope, owner=fault.owner
+        )
+
     def _probed(self, component: str, name: str, kind: Kind, severity: Severity, **more: Any) -> ComponentAlert:
         """Of a component that the worker probes."""
         observed = self.seen.components.get(component)
@@ -183,7 +193,8 @@ class _Judged:
         """Of a process that reports by itself. `because`: the key of the alert that explains it."""
         observed = self.seen.components.get(component)
         at = observed.observed_at if observed else None
-        return self._reported(component, SHOWN_AS[component], kind, severity, at, explained_by=(because,))
+        error = observed.error if observed and component == policies.POLICIES else ""
+        return self._reported(component, SHOWN_AS[component], kind, severity, at, explained_by=(because,), error=error)
 
     def observer(self) -> ComponentAlert:
         """Of the worker's probes: the newest observation is their report."""

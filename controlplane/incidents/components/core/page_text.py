@@ -45,7 +45,7 @@ def measured(facts: Frozen) -> str:
     since = clock(began, now) if began else "an unknown time"
     if burning.get("back_ns"):
         again = say.again.format(up=burning.get("up"), of=burning.get("of"))
-        return f"{again} since {clock(burning['back_ns'], now)}; it {say.was_down} from {since}"
+        return f"{again} since {clock(burning['back_ns'], now)}; {say.pronoun} {say.was_down} from {since}"
     if burning.get("state") == "unknown":
         return f"{say.was_down} from {since} when it was last seen; what it is now is not known"
     verb = say.is_down.format(up=burning.get("up"), of=burning.get("of"))

@@ -14,6 +14,7 @@ class Words:
     is_down: str = "is down"
     was_down: str = "was down"
     again: str = "is up again"
+    pronoun: str = "it"
     resolves: str = "resolves once it has been up for {up_for}"
 
 
@@ -63,6 +64,88 @@ WORDS: Mapping[str, Words] = {
         is_down="cannot be judged",
         was_down="could not be judged",
         again="are judged again",
+        pronoun="they",
         resolves="resolves once all have been judged for {up_for}",
+    ),
+    "policies": Words(
+        "nothing is scaled, routed or degraded anew; gateways go back to what owners entered once the last decision expires",
+        "policies-stopped",
+        is_down="have not been followed",
+        was_down="were not followed",
+        again="are followed again",
+        pronoun="they",
+        resolves="resolves once they have been followed for {up_for}",
+    ),
+    "policy": Words(
+        "what its policy wants is not done",
+        "policy-not-followed",
+        is_down="is not as its policy wants it",
+        was_down="was not as its policy wants it",
+        again="is as its policy wants it again",
+        resolves="resolves once the fault has been over for {up_for}",
+    ),
+    "policy_metrics": Words(
+        "its count of replicas stays as it is",
+        "policy-without-metrics",
+        is_down="is held without metrics",
+        was_down="was held without metrics",
+        again="has metrics again",
+        resolves="resolves once metrics have arrived for {up_for}",
+    ),
+    "policy_gpus": Words(
+        "it has fewer replicas than it needs",
+        "policy-without-gpus",
+        is_down="gets no more GPUs",
+        was_down="got no more GPUs",
+        again="is no longer short of GPUs",
+        resolves="resolves once it has not been short of GPUs for {up_for}",
+    ),
+    "policy_pending": Words(
+        "it has fewer replicas than it needs",
+        "policy-replicas-pending",
+        is_down="has replicas that got no node",
+        was_down="had replicas that got no node",
+        again="has no replica that waits for a node",
+        resolves="resolves once none has been taken back for {up_for}",
+    ),
+    "policy_owner": Words(
+        "its policy leaves the count alone, or shares it, as it says",
+        "policy-second-owner",
+        is_down="has a second owner of its count of replicas",
+        was_down="had a second owner of its count of replicas",
+        again="has a single owner of its count of replicas again",
+        resolves="resolves once it has had a single owner for {up_for}",
+    ),
+    "policy_canary": Words(
+        "its requests go to the baseline",
+        "policy-canary-ended",
+        is_down="has a canary that was not promoted",
+        was_down="had a canary that was not promoted",
+        again="has no failed canary any more",
+        resolves="resolves once the canary's policy has been replaced or retired for {up_for}",
+    ),
+    "policy_snapshot": Words(
+        "gateways that mount the snapshot there keep the one they have",
+        "policy-snapshot-refused",
+        is_down="does not take the policy snapshot",
+        was_down="did not take the policy snapshot",
+        again="takes the policy snapshot again",
+        resolves="resolves once it has taken the snapshot for {up_for}",
+    ),
+    "policy_fence": Words(
+        "what it decides is not done where it is refused; replicas stay as they are there",
+        "leader-refused",
+        is_down="is refused as a former one",
+        was_down="was refused as a former one",
+        again="is no longer refused",
+        resolves="resolves once nothing has refused it for {up_for}",
+    ),
+    "cluster": Words(
+        "its replicas stay as they are and go on serving",
+        "cluster-away",
+        is_down="does not answer",
+        was_down="did not answer",
+        again="answers again",
+        resolves="resolves once it has answered for {up_for}",
     ),
 }

@@ -1,16 +1,11 @@
 """Fills a store with synthetic weeks, so that long pages, forecasts and plans can be seen alive; or removes them."""
 
-import time
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from controlplane.planning import demo, jobs
-from controlplane.planning.models import PlanJob
-
-POLL_S = 0.5
-BEGINS_WITHIN_S = 30.0
-"""A worker that runs begins a job within seconds."""
+from controlplane.planning.management.follow import ended
 
 
 class Command(BaseCommand):
@@ -32,26 +27,7 @@ class Command(BaseCommand):
                 demo.check(wanted["weeks"], wanted["requests_per_s"])
             except demo.DemoRefusedError as error:
                 raise CommandError(str(error)) from error
-        job = self._ended(jobs.start(demo.KIND, demo.DELETE if options["delete"] else wanted, "manage.py"))
-        if job.state != PlanJob.State.DONE:
-            raise CommandError(job.error or f"job {job.pk} was {job.state}")
+        job = jobs.start(demo.KIND, demo.DELETE if options["delete"] else wanted, "manage.py")
+        ended(job, self.stdout, lambda job: f"{job.done} of {job.total} half days" if job.total else "")
         remedy = "" if options["delete"] else "; remove them with --delete"
         self.stdout.write(f"{job.result['note']}: {job.result['requests']:,} synthetic requests{remedy}")
-
-    def _ended(self, job: PlanJob) -> PlanJob:
-        """The job once it has ended; says how far it is on the way."""
-        said, began_s = "", time.monotonic()
-        while not job.ended:
-            if job.state == PlanJob.State.QUEUED and time.monotonic() - began_s > BEGINS_WITHIN_S:
-                raise CommandError(
-                    f"no worker has begun job {job.pk} within {BEGINS_WITHIN_S:g} s: does Weir run, with this WEIR_HOME or "
-                    "WEIR_DATABASE_URL? The job waits for one"
-                )
-            progress = f"{job.done} of {job.total} half days" if job.total else job.get_state_display().lower()
-            if progress != said:
-                self.stdout.write(progress)
-                self.stdout.flush()
-                said = progress
-            time.sleep(POLL_S)
-            job.refresh_from_db()
-        return job

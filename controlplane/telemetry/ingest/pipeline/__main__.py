@@ -29,7 +29,12 @@ def main() -> None:
         config.snapshot_file,
         shard=arguments.shard,
         shards=arguments.shards,
-        limits=Limits(config.trace_quiet_s, config.trace_open_s, config.pending_bytes),
+        limits=Limits(
+            quiet_s=config.trace_quiet_s,
+            root_s=config.trace_root_s,
+            open_s=config.trace_open_s,
+            pending_bytes=config.pending_bytes,
+        ),
         batches=BatchLimits(config.batch_age_s, config.batch_spans),
         retention_days=config.retention_days,
         rollup_retention_days=config.rollup_retention_days,

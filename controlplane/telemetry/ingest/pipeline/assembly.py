@@ -23,6 +23,7 @@ from controlplane.telemetry.store.write.shares import KEPT_H, share_of
 from controlplane.telemetry.store.write.withdraw import RequestKey, key_of
 
 from .batch import Batch, Refuse, rows_of, version_of, withdrawal_of
+from .fleet_names import FleetNames
 
 SLACK_S = 300
 """How far apart in time the parts of a trace may reach two pipelines, s, beyond the time that the later part spans."""
@@ -40,12 +41,12 @@ class Closing:
         traces: list[list[Span]],
         present: set[RequestKey],
         homes: Mapping[bytes, Home],
-        names: Mapping[str, str],
+        names: FleetNames,
         counts: Mapping[bytes, int] = MappingProxyType({}),
         refused: Refuse = lambda items, reason: None,
     ) -> None:
         """`traces` are all spans of each trace in the store, `present` the requests that the store has of them, `homes` the homes of the
-        lost ones among them, `names` as in `model_names`. A trace that cannot be closed, or of which the store has no span, keeps its rows.
+        lost ones among them, `names` as in `fleet_names`. A trace that cannot be closed, or of which the store has no span, keeps its rows.
         `counts` is how many spans of each the store has: of a trace with more than ROW_SPANS only the earliest are in `traces`."""
         self.rows: list[LedgerRow] = []
         self.versions: list[int] = []

@@ -1,6 +1,6 @@
 """A batch: what is written to the store at once, and the checkpoint that holds afterwards."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -10,9 +10,11 @@ from controlplane.telemetry.ingest.otlp.decode.export_request import Spans
 from controlplane.telemetry.ingest.otlp.rejoin import Home
 from controlplane.telemetry.ingest.spool.frame import Position
 from controlplane.telemetry.ledger import LedgerRow, close
+from controlplane.telemetry.ledger.loads import Load
 from controlplane.telemetry.metrics.batch import Batch as Samples
+from controlplane.telemetry.store.write.withdraw import RequestKey
 
-from .model_names import named
+from .fleet_names import FleetNames, named
 
 log = structlog.get_logger(__name__)
 
@@ -29,10 +31,13 @@ class Batch:
     spans: list[Spans] = field(default_factory=list)
     rows: list[LedgerRow] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)  # of the rows, see `version_of`
+    withdrawn: list[RequestKey] = field(default_factory=list)  # rows of earlier closings that are no requests any more
+    withdrawals: list[int] = field(default_factory=list)  # their versions, see `withdrawal_of`
     amend: list[bytes] = field(default_factory=list)  # traces to be closed again with their spans in the store
     closed: list[bytes] = field(default_factory=list)  # all traces that it closes, `amend` among them
     homes: dict[bytes, Home] = field(default_factory=dict)  # of lost traces, `closed` among them
     since_ns: int = NEVER_NS  # when the first of these began, or was received: ns since the Unix epoch
+    loads: list[Load] = field(default_factory=list)
     samples: list[Samples] = field(default_factory=list)  # metrics
     checkpoint: Position = _NOWHERE  # before it, everything is in the store once this batch is
     oldest_ns: int = 0  # receipt of the oldest record that is new in it, ns since the Unix epoch; 0 without any
@@ -44,15 +49,22 @@ def parts(batch: Batch) -> Iterator[Batch]:
         yield Batch(spans=[spans])
     for samples in batch.samples:
         yield Batch(samples=[samples])
+    for load in batch.loads:
+        yield Batch(loads=[load])
     rows: dict[str, list[tuple[LedgerRow, int]]] = {}
     for row, version in zip(batch.rows, batch.versions, strict=True):
         rows.setdefault(row.trace_id, []).append((row, version))
+    withdrawn: dict[bytes, list[tuple[RequestKey, int]]] = {}
+    for key, version in zip(batch.withdrawn, batch.withdrawals, strict=True):
+        withdrawn.setdefault(key.trace_id, []).append((key, version))
     amend = set(batch.amend)
     for trace_id in batch.closed:
         own = rows.get(trace_id.hex(), [])
         yield Batch(
             rows=[row for row, _ in own],
             versions=[version for _, version in own],
+            withdrawn=[key for key, _ in withdrawn.get(trace_id, [])],
+            withdrawals=[version for _, version in withdrawn.get(trace_id, [])],
             amend=[trace_id] if trace_id in amend else [],
             closed=[trace_id],
             homes={trace_id: batch.homes[trace_id]} if trace_id in batch.homes else {},
@@ -65,6 +77,7 @@ def contents(part: Batch) -> list[object]:
     return [
         *(span for spans in part.spans for some in spans.parts() for span in spans.of(some)),
         *part.samples,
+        *part.loads,
         *({"trace_id": trace_id.hex(), "rows": part.rows} for trace_id in part.closed),
     ]
 
@@ -83,9 +96,9 @@ def withdrawal_of(spans: list[Span], known: int = 0) -> int:
 
 
 def rows_of(
-    spans: list[Span], names: Mapping[str, str], refused: Refuse = lambda items, reason: None
+    spans: list[Span], names: FleetNames, refused: Refuse = lambda items, reason: None
 ) -> list[LedgerRow] | None:
-    """The trace's requests, with models' names from `names`. None where closing fails, which is logged and does not stop other traces."""
+    """The trace's requests, with the fleet's names from `names`. None where closing fails, which is logged."""
     try:
         return named(close(spans), names)
     except Exception as error:

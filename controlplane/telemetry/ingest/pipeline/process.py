@@ -16,7 +16,7 @@ from controlplane.telemetry.ingest.spool.reader import Damage, SpoolReader
 from .assembly import identity
 from .batch import Batch
 from .closed_traces import ClosedTraces
-from .model_names import ModelNames
+from .fleet_names import NamesInForce
 from .report import BEAT_S, Folder, Reporter
 from .sink import Sink
 from .status import Status
@@ -61,7 +61,7 @@ def run(
     rollup_retention_days: int,
 ) -> None:
     """Runs until standard input ends."""
-    names = ModelNames(snapshot)
+    names = NamesInForce(snapshot)
     export_request.prepare()
     frontier = Frontier(sys.stdin.fileno())
     reporter = Reporter(sys.stdout.fileno(), shard, lambda: worker.pending_traces)

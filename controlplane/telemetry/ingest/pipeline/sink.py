@@ -3,7 +3,7 @@
 import queue
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -17,9 +17,11 @@ from controlplane.telemetry.ingest.otlp.decode.export_request import Spans
 from controlplane.telemetry.ledger import LedgerRow
 from controlplane.telemetry.store import StoreError, StoreUnavailableError
 from controlplane.telemetry.store.write.arrow_columns import SPAN_SCHEMA, span_table, table_spans
+from controlplane.telemetry.store.write.withdraw import RequestKey
 
 from .assembly import MOST_TRACES, Closing, Shared, groups
 from .batch import Batch, contents, parts
+from .fleet_names import FleetNames
 from .status import Status, added
 from .store_port import TraceStore
 
@@ -53,11 +55,11 @@ class Sink:
         stored: Callable[[Batch, Status], None],
         refused: Callable[[Sequence[object], str], None],
         away: Callable[[str], None] = lambda reason: None,
-        names: Callable[[], Mapping[str, str]] = dict,
+        names: Callable[[], FleetNames] = FleetNames,
         waiting: Callable[[], None] = lambda: None,
     ) -> None:
         """`process` identifies this run of the pipeline (see `assembly.identity`). `refused` gets items that the store refuses, and why.
-        `away` gets the reason why the store takes nothing now, or an empty text. `names` are of models (see `model_names`). `waiting` is
+        `away` gets the reason why the store takes nothing now, or an empty text. `names` are the fleet's (see `fleet_names`). `waiting` is
         called regularly while `put` waits."""
         self._names = names
         self._store, self._process = store, process
@@ -128,6 +130,8 @@ class Sink:
             return None
         if not self._insert(self._store.insert_samples, batch.samples):
             return None
+        if not self._insert(self._store.insert_loads, batch.loads):
+            return None
         written = _Written()
         if batch.closed and not self._close(batch, written):
             return None
@@ -163,6 +167,8 @@ class Sink:
             names = {trace_id.hex() for trace_id in again}
             rows = [pair for pair in rows if pair[0].trace_id not in names]
         if not self._insert_rows(rows, written):
+            return False
+        if not self._withdraw(batch.withdrawn, batch.withdrawals, written):
             return False
         while True:
             trace_ids = sorted(again)
@@ -229,13 +235,16 @@ class Sink:
             return False
         if not self._insert_rows(list(zip(closing.rows, closing.versions, strict=True)), written):
             return False
-        if closing.withdrawn and not self._retry(
-            lambda: self._store.withdraw_requests(closing.withdrawn, closing.withdrawals)
-        ):
+        if not self._withdraw(closing.withdrawn, closing.withdrawals, written):
             return False
         written.amended += len(trace_ids)
         written.oversized += oversized
-        written.withdrawn += len(closing.withdrawn)
+        return True
+
+    def _withdraw(self, keys: Sequence[RequestKey], versions: Sequence[int], written: "_Written") -> bool:
+        if keys and not self._retry(lambda: self._store.withdraw_requests(keys, versions)):
+            return False
+        written.withdrawn += len(keys)
         return True
 
     def _insert_rows(self, rows: list[tuple[LedgerRow, int]], written: "_Written") -> bool:

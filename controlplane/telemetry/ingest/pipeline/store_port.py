@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ingest.otlp.rejoin import Home
+from controlplane.telemetry.ledger.loads import Load
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.metrics.batch import Batch as Samples
 from controlplane.telemetry.metrics.sample_columns import sample_tables
@@ -26,6 +27,8 @@ class TraceStore(Protocol):
     def insert_requests(self, rows: Sequence[LedgerRow], version: Sequence[int]) -> None: ...
 
     def insert_samples(self, batches: Sequence[Samples]) -> None: ...
+
+    def insert_loads(self, loads: Sequence[Load]) -> None: ...
 
     def known_spans(self, trace_ids: Sequence[bytes], most: int | None = None) -> list[list[Span]]:
         """All spans of each of these traces, or the `most` earliest ones."""

@@ -1,7 +1,7 @@
 """The loop of one pipeline process: read committed records, decode, group, close, hand on."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import structlog
@@ -11,11 +11,14 @@ from controlplane.telemetry.ingest.otlp.decode.columnar import Spans
 from controlplane.telemetry.ingest.otlp.rejoin import Homes
 from controlplane.telemetry.ingest.spool.frame import Kind, Position, Record
 from controlplane.telemetry.ingest.spool.reader import SpoolReader
+from controlplane.telemetry.ledger.loads import loads
 from controlplane.telemetry.metrics import batch as metrics
+from controlplane.telemetry.store.write.withdraw import key_of
 
 from .assembly import oldest_ns
-from .batch import Batch, rows_of, version_of
+from .batch import Batch, rows_of, version_of, withdrawal_of
 from .closed_traces import ClosedTraces
+from .fleet_names import FleetNames, named_load
 from .sink import Sink
 from .traces import Limits, OpenTrace, Traces
 
@@ -41,7 +44,7 @@ class Worker:
         recent: ClosedTraces,
         frontier: Callable[[], Position],
         *,
-        names: Callable[[], Mapping[str, str]] = dict,
+        names: Callable[[], FleetNames] = FleetNames,
         shard: int = 0,
         shards: int = 1,
         limits: Limits | None = None,
@@ -123,6 +126,7 @@ class Worker:
         spans.move(self._homes)
         if lost:
             trace_ids = list(lost)
+            self._traces.forget([*lost, *(home.trace_id for home in lost.values())])
             closed = self._recent.may_know(trace_ids, [received_ns] * len(trace_ids))
             self._batch.homes |= lost
             self._batch.amend += [trace_id for trace_id, already in zip(trace_ids, closed, strict=True) if already]
@@ -148,20 +152,31 @@ class Worker:
     def _close(self, due: list[tuple[bytes, OpenTrace]]) -> None:
         batch, trace_ids = self._batch, [trace_id for trace_id, _ in due]
         names, too_old_ns = self._names(), oldest_ns(time.time_ns())
+        now_s = time.monotonic()
         known = self._recent.may_know(trace_ids, [trace.earliest_ns for _, trace in due])
         for (trace_id, trace), may_be_known in zip(due, known, strict=True):
-            if may_be_known or trace.large or trace.received_ns < too_old_ns:
+            again = trace.large or (trace.requests is None and (may_be_known or trace.received_ns < too_old_ns))
+            if again:
                 batch.amend.append(trace_id)
-                continue
             try:
                 spans = trace.spans()
-                rows = rows_of(spans, names, self._refused) or []
+                rows = [] if again else rows_of(spans, names, self._refused) or []
             except Exception as error:
                 log.exception("pipeline.trace_refused", trace_id=trace_id.hex(), kept_in="refused.jsonl")
                 self._refused([{"trace_id": trace_id.hex(), "spans": trace.count}], f"{type(error).__name__}: {error}")
                 continue
+            if not rows:
+                batch.loads += [named_load(load, names) for load in loads(spans)]
             batch.rows += rows
             batch.versions += [version_of(spans)] * len(rows)
+            if not again:
+                requests = frozenset(map(key_of, rows))
+                if trace.requests and (left_out := trace.requests - requests):
+                    batch.withdrawn += left_out
+                    batch.withdrawals += [withdrawal_of(spans)] * len(left_out)
+                self._traces.keep(trace_id, trace, requests, now_s)
+        for spans_of_body in {id(spans): spans for _, trace in due for spans, _ in trace.parts}.values():
+            spans_of_body.release()
         self._shares(trace_ids, min(min(trace.earliest_ns, trace.received_ns) for _, trace in due))
 
     def _hand_on(self) -> None:

@@ -1,7 +1,8 @@
 """Reads spans of HTTP servers and clients by OpenTelemetry's conventions, old (`http.method`, `http.target`, `http.url`) and stable.
 
 The path tells whether a call is an inference. A request enters at a server of inferences. It enters at any other HTTP server only where
-no span beneath serves or calls a model, so that an agent's own endpoint does not swallow the calls it makes.
+no span beneath serves or calls a model, so that an agent's own endpoint does not swallow the calls it makes, and never where the server
+only reads (GET and its like): those are pages, health probes and scrapes.
 """
 
 from controlplane.telemetry.core.spans import CLIENT, SERVER, Span
@@ -19,6 +20,7 @@ _OPERATIONS = (
 )
 """Endings of the inference paths of OpenAI-compatible servers and Anthropic, with the operation of each."""
 _KSERVE = "/v2/models/"
+_READS = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def operation(attributes: Attributes) -> str:
@@ -38,7 +40,10 @@ def read(span: Span) -> Reading | None:
     if "http.request.method" not in attributes and "http.method" not in attributes:
         return None
     if span.kind == SERVER:
-        return _INFERENCE_SERVER if operation(attributes) else _SERVER
+        if operation(attributes):
+            return _INFERENCE_SERVER
+        method = text(attributes, "http.request.method", "http.method")
+        return _PROBE if method.upper() in _READS else _SERVER
     if span.kind == CLIENT:
         return _INFERENCE_CLIENT if operation(attributes) else _CLIENT
     return _PLAIN
@@ -46,6 +51,7 @@ def read(span: Span) -> Reading | None:
 
 _INFERENCE_SERVER = Reading("http", Entry.SERVER, far_side=True, first_token=server_first_token)
 _SERVER = Reading("http", Entry.HTTP, far_side=True)
+_PROBE = Reading("http", far_side=True, probe=True)
 _INFERENCE_CLIENT = Reading("http", Entry.CALL, stage="model", call=True, first_token=client_first_token)
 _CLIENT = Reading("http", stage="network")
 _PLAIN = Reading("http")

@@ -1,8 +1,11 @@
-"""Reads vLLM's span `llm_request`, which has no children and carries its stages as `gen_ai.latency.*` in seconds.
+"""Reads vLLM's spans. `llm_request` has no children and carries its stages as `gen_ai.latency.*` in seconds.
 
 The span starts when the request arrives (vllm/v1/engine/output_processor.py, `do_tracing`), and time_to_first_token counts from there.
 So `tokenizer` (with the hop to the engine) = TTFT - queue - prefill, then come queue, prefill and decode, and the rest is `egress`.
 Each takes at most what is left, so figures that contradict one another or the span's own times still add up.
+
+While it starts, vLLM sends a trace of its own, whose root `Overall Loading` (vllm/v1/engine/core_client.py, `make_async_mp_client`) lasts
+from the start of its engine until that can answer: a cold start, without the time before (image, imports).
 """
 
 from controlplane.telemetry.core.spans import Span
@@ -13,7 +16,11 @@ _LATENCY = "gen_ai.latency."
 
 
 def read(span: Span) -> Reading | None:
-    return _REQUEST if span.name == "llm_request" else None
+    if span.name == "llm_request":
+        return _REQUEST
+    if span.scope.startswith("vllm."):
+        return _LOAD if span.name == "Overall Loading" and not span.parent_id else _OTHER
+    return None
 
 
 def _cuts(node: Node) -> Cuts:
@@ -54,6 +61,8 @@ def _queue_missing(node: Node) -> bool:
     return seconds_as_ns(node.span.attributes, _LATENCY + "time_in_queue") is None
 
 
+_LOAD = Reading("vllm", load=True)
+_OTHER = Reading("vllm")
 _REQUEST = Reading(
     "vllm", Entry.ENGINE, far_side=True, cuts=_cuts, first_token=_first_token, queue_missing=_queue_missing
 )

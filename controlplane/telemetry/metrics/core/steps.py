@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from controlplane.telemetry.core.metric_types import RolledSeries
+
 from .counters import increases
 from .stale import stale
 
@@ -16,10 +18,14 @@ Values = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A gauge's mean, or a counter's mean rate per second, and how often the counter began again."""
+    """A gauge's mean, or a counter's mean rate per second, and how often the counter began again.
+
+    `most` is a gauge's highest sample; None where it was not wanted.
+    """
 
     value: float
     resets: int = 0
+    most: float | None = None
 
 
 def interval_ns(times: Times) -> int | None:
@@ -40,6 +46,27 @@ def means(times: Times, values: Values, edges: Times) -> list[Step | None]:
     times, values = times[usable], values[usable]
     places = np.searchsorted(times, edges, side="right").tolist()
     return [Step(float(values[low:high].mean())) if high > low else None for low, high in itertools.pairwise(places)]
+
+
+def rolled_means(
+    rolled: RolledSeries | None, samples: Sequence[tuple[Times, Values]], starts: Times
+) -> list[Step | None]:
+    """The mean and the highest of each step, of rollups by these steps and of samples beside them."""
+    sums, counts, most = np.zeros(len(starts)), np.zeros(len(starts)), np.full(len(starts), -np.inf)
+    parts = [(rolled.starts, rolled.sums, rolled.counts, rolled.most)] if rolled else []
+    for times, values in samples:
+        usable = ~np.isnan(values)  # stale markers are among these
+        parts.append((times[usable], values[usable], np.ones(int(usable.sum()), np.int64), values[usable]))
+    for times, added, number, highest in parts:
+        places = np.searchsorted(starts, times, side="right") - 1
+        inside = places >= 0
+        np.add.at(sums, places[inside], added[inside])
+        np.add.at(counts, places[inside], number[inside])
+        np.maximum.at(most, places[inside], highest[inside])
+    return [
+        Step(float(total / count), most=float(highest)) if count else None
+        for total, count, highest in zip(sums, counts, most, strict=True)
+    ]
 
 
 def rates(times: Times, values: Values, starts: Times, edges: Times, *, delta: bool = False) -> list[Step | None]:

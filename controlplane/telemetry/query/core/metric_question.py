@@ -53,12 +53,13 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Series in steps of `step_ns` that begin at `starts`."""
+    """Series in steps of `step_ns` that begin at `starts`. `rolled`: out of rollups of five minutes, but for the last hour."""
 
     shown: Shown
     step_ns: int
     starts: list[int]
     lines: list[Line] = field(default_factory=list)
+    rolled: bool = False
 
 
 def matcher_text(matcher: Matcher) -> str:

@@ -10,13 +10,15 @@ import pyarrow as pa
 
 from ..client import Connection
 from ..errors import StoreInputError
-from .rollup_sql import DEMAND_OF_REQUESTS, LONGEST_S, ROLLUPS_OF_REQUESTS, SLICES_OF_ROLLUPS
-from .rollups import TIERS, Tier
+from .rollup_sql import DEMAND_OF_REQUESTS, ROLLUPS_OF_REQUESTS, SLICES_OF_ROLLUPS
+from .rollups import TIERS, Tier, builds_of, parameters_of
 
 DRAFT = "demo_requests"
 """A table of the form of `requests`, which has one stretch at a time and is dropped at the end."""
 STRETCH_S = 43_200
-"""Synthetic history is whole half days: the longest step of rollups."""
+"""Synthetic history is whole half days, the longest step of rollups; the last ends where real requests begin."""
+STEP_S = 300
+"""Its end is a multiple of this."""
 _KEPT = tuple(tier for tier in TIERS if tier.filled_s is None and tier.kind != "metrics")
 
 
@@ -30,14 +32,20 @@ class DemoFiller(Connection):
             " ORDER BY (entry_start_ns, trace_id, request_id) SETTINGS allow_suspicious_low_cardinality_types = 1"
         )
 
-    def fill_demo(self, requests: pa.Table, start_s: int) -> None:
-        """Roll up the synthetic requests of the STRETCH_S from `start_s` on. Columns are some of those of `requests`."""
-        if start_s % STRETCH_S:
-            raise StoreInputError(f"start_s {start_s} is not a multiple of {STRETCH_S}: give the start of a half day")
+    def fill_demo(self, requests: pa.Table, start_s: int, end_s: int) -> None:
+        """Roll up the synthetic requests of [start_s, end_s), at most a half day: each tier as far as its whole steps reach.
+
+        Columns are some of those of `requests`.
+        """
+        if start_s % STRETCH_S or end_s % STEP_S or not start_s < end_s <= start_s + STRETCH_S:
+            raise StoreInputError(
+                f"{start_s} to {end_s} is no half day: give a multiple of {STRETCH_S}, and within as long a multiple of {STEP_S}"
+            )
         self.command(f"TRUNCATE TABLE {DRAFT}")
         self.insert_arrow(DRAFT, requests)
         for tier in _KEPT:
-            self._build(tier, start_s)
+            if (whole_s := end_s // tier.length_s * tier.length_s) > start_s:
+                self._build(tier, start_s, whole_s)
 
     def end_demo(self) -> None:
         self.command(f"DROP TABLE IF EXISTS {DRAFT} SYNC")
@@ -51,34 +59,12 @@ class DemoFiller(Connection):
         self.command("DELETE FROM rollup_builds WHERE touches = 0")
         return int(count)
 
-    def _build(self, tier: Tier, start_s: int) -> None:
-        build, end_s = time.time_ns(), start_s + STRETCH_S
+    def _build(self, tier: Tier, start_s: int, end_s: int) -> None:
+        build = time.time_ns()
         statement = DEMAND_OF_REQUESTS if tier.kind == "demand" else ROLLUPS_OF_REQUESTS
-        starts = list(range(start_s, end_s, tier.length_s))
-        parameters = {
-            "from_s": start_s,
-            "to_s": end_s,
-            "from_ns": start_s * 10**9,
-            "to_ns": end_s * 10**9,
-            "build": build,
-            "builds": len(starts),
-            "length_s": tier.length_s,
-            "step_s": tier.step_s,
-            "step_ns": tier.step_s * 10**9,
-            "longest_ns": LONGEST_S * 10**9,
-        }
+        parameters = parameters_of(tier, start_s, end_s, build)
         self.command(statement.replace(" FROM requests FINAL", f" FROM {DRAFT} FINAL"), parameters)
         if tier.kind == "rollups":
             self.command(SLICES_OF_ROLLUPS, parameters)
-        builds = [build + number for number in range(len(starts))]
-        table = pa.table(
-            {
-                "kind": [tier.kind] * len(starts),
-                "step_s": [tier.step_s] * len(starts),
-                "start_s": starts,
-                "version": builds,
-                "build": builds,
-                "touches": [0] * len(starts),
-            }
-        )
-        self.insert_arrow("rollup_builds", table)
+        untouched = dict.fromkeys(range(start_s, end_s, tier.length_s), 0)
+        self.insert_arrow("rollup_builds", builds_of(tier, start_s, build, untouched))

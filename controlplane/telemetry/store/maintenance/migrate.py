@@ -13,7 +13,7 @@ from ..client import Connection
 from ..dsn import Dsn
 from ..embedded.statement import quote
 from ..errors import StoreError, StoreInputError, StoreSchemaError
-from ..read import rollups
+from ..read import kept
 from ..write import shares
 
 log = structlog.get_logger(__name__)
@@ -65,7 +65,7 @@ def render(template: str, dsn: Dsn, retention_days: int, rollup_retention_days: 
         "retention_days": str(retention_days),
         "rollup_retention_days": str(rollup_retention_days),
         "shares_kept_h": str(shares.KEPT_H),
-        **{f"kept_h_{step_s}": str(kept_h) for step_s, kept_h in rollups.KEPT_H.items()},
+        **{f"kept_h_{step_s}": str(kept_h) for step_s, kept_h in kept.KEPT_H.items()},
     }
     return [statement.format(**values).strip() for statement in template.split("\n;\n")]
 

@@ -3,6 +3,7 @@
 Each fills [{from_s}, {to_s}) in steps of {step_s}, and gives each stretch of {length_s} in it a build of its own, from {build} on.
 """
 
+from ..read.metrics.rollups import GAUGES
 from ..read.where import ANSWERED, CANCELLED, OWN
 from ..write.arrow_columns import PARTS
 
@@ -124,9 +125,9 @@ ROLLUPS_OF_ROLLUPS = (
     + " FROM (SELECT *, toUInt32(intDiv(start_s, {step_s:UInt32}) * {step_s:UInt32}) AS start FROM rollups"
     " WHERE step_s = {finer_s:UInt32} AND start_s >= {from_s:UInt32} AND start_s < {to_s:UInt32}"
     " AND build IN (SELECT build FROM rollup_builds FINAL WHERE kind = 'rollups' AND step_s = {finer_s:UInt32}"
-    " AND start_s >= {from_s:UInt32} AND start_s < {to_s:UInt32}))" + f" GROUP BY {_KEYS}" + _SETTINGS
+    " AND start_s >= {from_s:UInt32} AND start_s < {to_s:UInt32} AND touches > 0))" + f" GROUP BY {_KEYS}" + _SETTINGS
 )
-"""Of the current builds with steps of `finer_s`."""
+"""Of the current builds with steps of `finer_s`, without synthetic ones."""
 
 SLICED_FROM_S = 300
 """Steps below this have no slices."""
@@ -170,13 +171,6 @@ DEMAND_OF_REQUESTS = (
     " WHERE entry_start_ns >= {from_ns:UInt64} AND entry_start_ns < {to_ns:UInt64})"
     " GROUP BY start, model, tier, region" + _SETTINGS
 )
-
-GAUGES = (
-    "nv_inference_pending_request_count", "vllm:num_requests_waiting", "vllm:num_requests_running", "vllm:kv_cache_usage_perc",
-    "vllm:gpu_cache_usage_perc", "nv_gpu_utilization", "nv_gpu_memory_used_bytes", "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED",
-    "weir_gateway_requests_in_flight", "weir_gateway_pool_waiting", "weir_gateway_pool_in_flight",
-)  # fmt: skip
-"""Gauges of load, which are kept as rollups: queue depth, use of KV cache and GPU, and requests in flight."""
 
 METRICS_OF_SAMPLES = (
     "INSERT INTO metric_rollups (build, step_s, series, start_s, metric, labels, samples, least, mean, most, last)"

@@ -11,7 +11,7 @@ from typing import Literal
 import pyarrow as pa
 
 from ..client import Connection
-from ..read.rollups import RELIED_S
+from ..read.kept import RELIED_S
 from .rollup_sql import (
     DEMAND_OF_REQUESTS,
     LONGEST_S,
@@ -90,6 +90,37 @@ class Stretch:
         return self.start_s + self.tier.length_s
 
 
+def parameters_of(tier: Tier, from_s: int, to_s: int, build: int, finer: Tier | None = None) -> dict[str, int]:
+    """Of the statements that build [from_s, to_s) of a tier, from `finer` if it is given. The first stretch gets the number `build`."""
+    return {
+        "from_s": from_s,
+        "to_s": to_s,
+        "from_ns": from_s * 10**9,
+        "to_ns": to_s * 10**9,
+        "build": build,
+        "builds": (to_s - from_s) // tier.length_s,
+        "length_s": tier.length_s,
+        "step_s": tier.step_s,
+        "step_ns": tier.step_s * 10**9,
+        "longest_ns": LONGEST_S * 10**9,
+        "finer_s": finer.step_s if finer else 0,
+    }
+
+
+def builds_of(tier: Tier, from_s: int, build: int, touches: Mapping[int, int]) -> pa.Table:
+    """Rows of `rollup_builds`: the stretches that such a statement built, by start, with how many rows were written into each."""
+    builds = [build + (start_s - from_s) // tier.length_s for start_s in touches]
+    columns = {
+        "kind": [tier.kind] * len(builds),
+        "step_s": [tier.step_s] * len(builds),
+        "start_s": list(touches),
+        "version": builds,
+        "build": builds,
+        "touches": list(touches.values()),
+    }
+    return pa.table(columns, schema=_BUILDS)
+
+
 class RollupFiller(Connection):
     """Raises StoreUnavailableError or StoreError; the next call starts again. Two processes at once do the work twice, harmlessly."""
 
@@ -117,33 +148,13 @@ class RollupFiller(Connection):
             "metrics": METRICS_OF_SAMPLES,
             "rollups": ROLLUPS_OF_ROLLUPS if finer else ROLLUPS_OF_REQUESTS,
         }
-        parameters = {
-            "from_s": first_s,
-            "to_s": end_s,
-            "from_ns": first_s * 10**9,
-            "to_ns": end_s * 10**9,
-            "build": build,
-            "builds": len(stretches),
-            "length_s": tier.length_s,
-            "step_s": tier.step_s,
-            "step_ns": tier.step_s * 10**9,
-            "longest_ns": LONGEST_S * 10**9,
-            "finer_s": finer.step_s if finer else 0,
-        }
+        parameters = parameters_of(tier, first_s, end_s, build, finer)
         self.command(statements[tier.kind], parameters)
         if tier.kind == "rollups" and tier.step_s >= SLICED_FROM_S:
             self.command(SLICES_OF_ROLLUPS, parameters)
-        builds = [build + (stretch.start_s - first_s) // tier.length_s for stretch in stretches]
-        rows = {
-            "kind": [tier.kind] * len(builds),
-            "step_s": [tier.step_s] * len(builds),
-            "start_s": [stretch.start_s for stretch in stretches],
-            "version": builds,
-            "build": builds,
-            "touches": [stretch.touches for stretch in stretches],
-        }
-        self.insert_arrow("rollup_builds", pa.table(rows, schema=_BUILDS))
-        return len(builds)
+        touches = {stretch.start_s: stretch.touches for stretch in stretches}
+        self.insert_arrow("rollup_builds", builds_of(tier, first_s, build, touches))
+        return len(stretches)
 
     def _due(self, tier: Tier, now_s: int, from_s: int, to_s: int | None = None) -> list[Stretch]:
         """What is over and written to since its last build, from `from_s` on and before `to_s`."""

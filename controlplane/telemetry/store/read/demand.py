@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from controlplane.telemetry.core.demand_rows import COUNTS, DemandRows
 
@@ -21,7 +22,7 @@ SETTLED_S = 120
 _KEY = "cityHash64(model, tier, region)"
 """Rows name their key by a number: three texts in each of a million rows would take longer than the rest."""
 _BUILDS = (
-    "SELECT start_s, build FROM rollup_builds FINAL"
+    "SELECT start_s, build, touches FROM rollup_builds FINAL"
     " WHERE kind = 'demand' AND start_s >= {from_s:UInt32} AND start_s < {to_s:UInt32}"
 )
 """The current builds. There is one of each five minutes with requests, once these are counted."""
@@ -64,14 +65,15 @@ class DemandReader(Connection):
         """Whether each step of the range was measured, so that a step without requests means none.
 
         It was not where telemetry received for less than half of it, where its requests are not counted yet, and where it is not over.
-        Steps with requests of which telemetry has no record, such as imported ones, were measured.
+        Steps with requests of which telemetry has no record, such as imported ones, were measured; synthetic ones are like them.
         """
         _check(from_s, to_s, step_s)
         count, first = (to_s - from_s) // step_s, from_s // step_s
         parameters: dict[str, object] = {"from_s": from_s, "to_s": to_s, "step_s": step_s}
         built = self.beside(
             self.arrow,
-            f"SELECT DISTINCT toInt64(intDiv(start_s, {{step_s:UInt32}})) AS at FROM ({_BUILDS})",
+            "SELECT toInt64(intDiv(start_s, {step_s:UInt32})) AS at, min(touches) = 0 AS made_up"
+            f" FROM ({_BUILDS}) GROUP BY at",
             parameters,
         )
         waiting = self.beside(
@@ -89,7 +91,9 @@ class DemandReader(Connection):
         )
         seconds = np.zeros(count)
         seconds[recorded["at"].to_numpy() - first] = recorded["seconds"].to_numpy()
-        imported = _mask(built.result(), first, count) & (seconds == 0)
+        builds = built.result()
+        made_up = builds.filter(pc.equal(builds["made_up"], 1))
+        imported = (_mask(builds, first, count) & (seconds == 0)) | _mask(made_up, first, count)
         over = np.arange(1, count + 1) * step_s + from_s <= time.time() - SETTLED_S
         measured: npt.NDArray[np.bool_] = ((2 * seconds >= step_s) | imported) & over
         return measured & ~_mask(waiting.result(), first, count)

@@ -9,7 +9,9 @@ from controlplane.telemetry.query.core.explain import Explanation, Side, Split, 
 from ..client import Connection
 from ..errors import StoreInputError
 from ..write.arrow_columns import PARTS
+from .figures import cells_of
 from .latency import MAX_POINTS
+from .rollups import Rolled
 from .where import ANSWERED, Where, column, where
 
 EXEMPLARS = 3
@@ -19,12 +21,16 @@ DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 class ExplainReader(Connection):
     """Queries of the explain panel."""
 
-    def heatmap(self, window: Window, filters: Filters | None, step_s: int) -> list[HeatmapCell]:
-        """Requests by step of entry time and by E2E (see HEATMAP_EDGES_NS), in order of both."""
+    def heatmap(
+        self, window: Window, filters: Filters | None, step_s: int, rolled: Rolled | None = None
+    ) -> list[HeatmapCell]:
+        """Requests by step of entry time and by E2E (see HEATMAP_EDGES_NS), in order of both. `rolled` is by this step."""
         if step_s < 1 or (window.to_ns - window.from_ns) // (step_s * 10**9) > MAX_POINTS:
             raise StoreInputError(
                 f"step {step_s} s is out of range; use 1 or more, and at most {MAX_POINTS} steps a chart"
             )
+        if rolled:
+            return cells_of(rolled)
         condition = where(window, filters)
         condition.parameters |= {"step_ns": step_s * 10**9, "edges": list(HEATMAP_EDGES_NS)}
         rows = self.rows(

@@ -1,12 +1,15 @@
 """Turns counts, quantiles and sums into reports, groups and chart points. Definitions are in latency.py."""
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from controlplane.telemetry.core.query_types import (
+    HEATMAP_EDGES_NS,
     Group,
     Health,
+    HeatmapCell,
     LatencyPoint,
     LatencyReport,
     Quantiles,
@@ -16,7 +19,7 @@ from controlplane.telemetry.core.query_types import (
 )
 
 from ..write.arrow_columns import PARTS
-from .histograms import F64, Histogram, parts_between
+from .histograms import MIDS, Histograms, parts_between
 from .rollups import Rolled
 
 BANDS = {"p50": (0.4, 0.6), "p95": (0.925, 0.975), "p99": (0.985, 0.995)}
@@ -53,95 +56,113 @@ Sums = dict[str, tuple[int, Sequence[float]]]
 
 
 def totals_of(rolled: Rolled) -> Totals:
-    total, _, _ = _of_keys(rolled, slice(None))
+    rolled = rolled.whole()
+    [total] = _totals(rolled, rolled.e2e_histograms())
     return Totals(total.requests, total.errors, total.e2e_ms, total.newest_ns, total.cancelled, exact=False)
 
 
 def report_of(rolled: Rolled) -> LatencyReport:
     """Over all keys."""
-    total, e2e, bands = _of_keys(rolled, slice(None))
-    parts = {part: Histogram.of(rolled.parts[:, number].sum(axis=0)) for number, part in enumerate(PARTS)}
-    ttft = {name: Histogram.of(counts.sum(axis=0)) for name, counts in rolled.ttft.items()}
-    return replace(
-        report(
-            total,
-            {part: ms(histogram.quantiles(LEVELS)) for part, histogram in parts.items()},
-            _classes(e2e, bands),
-            {name: (histogram.size, ms(histogram.quantiles(LEVELS))) for name, histogram in ttft.items()},
-        ),
-        exact=False,
-    )
+    rolled = rolled.whole()
+    e2e = rolled.e2e_histograms()
+    [total], [sums] = _totals(rolled, e2e), _classes(rolled, e2e)
+    stages = dict(zip(PARTS, map(ms, Histograms.of(rolled.parts).quantiles(LEVELS).tolist()), strict=True))
+    [ttft] = _ttft(rolled)
+    return replace(report(total, stages, sums, ttft), exact=False)
 
 
 def groups_of(rolled: Rolled) -> dict[str, Group]:
     """By value of the dimension, the most frequent first."""
-    groups = {}
-    for at, value in enumerate(rolled.keys):
-        total, e2e, bands = _of_keys(rolled, slice(at, at + 1))
-        sums = _classes(e2e, bands)
-        groups[str(value)] = Group(total.requests, total.errors, total.e2e_ms, shares(sums), total.cancelled)
+    e2e = rolled.e2e_histograms()
+    groups = {
+        str(value): Group(total.requests, total.errors, total.e2e_ms, shares(sums), total.cancelled)
+        for value, total, sums in zip(rolled.keys, _totals(rolled, e2e), _classes(rolled, e2e), strict=True)
+    }
     return dict(sorted(groups.items(), key=lambda item: (-item[1].requests, item[0])))
 
 
 def health_of(rolled: Rolled) -> list[Health]:
     """By value of the dimension, in order."""
-    totals = [(str(value), _of_keys(rolled, slice(at, at + 1))[0]) for at, value in enumerate(rolled.keys)]
     return [
-        Health(value, total.requests, total.errors, total.e2e_ms.p95 if total.e2e_ms else None, total.newest_ns)
-        for value, total in totals
+        Health(str(value), total.requests, total.errors, total.e2e_ms.p95 if total.e2e_ms else None, total.newest_ns)
+        for value, total in zip(rolled.keys, _totals(rolled, rolled.e2e_histograms()), strict=True)
     ]
 
 
 def points_of(rolled: Rolled) -> list[LatencyPoint]:
     """Of steps."""
-    return [_point(rolled, at, int(key)) for at, key in enumerate(rolled.keys)]
-
-
-def _point(rolled: Rolled, at: int, start_ns: int) -> LatencyPoint:
-    total, e2e, bands = _of_keys(rolled, slice(at, at + 1))
-    ttft = {name: Histogram.of(counts[at]) for name, counts in rolled.ttft.items() if counts[at].any()}
-    return LatencyPoint(
-        start_ns=start_ns,
-        requests=total.requests,
-        errors=total.errors,
-        cancelled=total.cancelled,
-        e2e_ms=total.e2e_ms,
-        ttft_ms={name: ms(histogram.quantiles(LEVELS)) for name, histogram in ttft.items()},
-        stack_ms=stacks_of(_means_of_bands(e2e, bands)) if total.answered else {},
-    )
-
-
-def _of_keys(rolled: Rolled, keys: slice) -> "tuple[Total, Histogram, F64]":
-    """The requests of some keys: counted, their E2E, and the sums of their parts by E2E."""
-    e2e, bands = Histogram.of(rolled.e2e[keys].sum(axis=0)), rolled.bands[keys].sum(axis=0)
-    requests, errors, cancelled, unmeasured = (
-        int(counts[keys].sum()) for counts in (rolled.requests, rolled.errors, rolled.cancelled, rolled.unmeasured)
-    )
-    newest_ns = int(rolled.newest_ns[keys].max())
-    return Total(requests, errors, cancelled, unmeasured, newest_ns, e2e.quantiles(CUTS)), e2e, bands
-
-
-def _classes(e2e: Histogram, bands: F64) -> Sums:
-    """By rank of E2E, where the exact figures go by value."""
-    last = e2e.size - 1
-    if last < 0:
-        return {}
-    low, median, high = math.ceil(0.4 * last), math.floor(0.5 * last) + 1, math.floor(0.6 * last) + 1
-    high = max(high, median)
-    edges = {"below": (0, low), "middle": (low, median), "both": (median, high), "above": (high, last + 1)}
-    some = {name: ranks for name, ranks in edges.items() if ranks[0] < ranks[1]}
-    return dict(zip(some, parts_between(e2e, bands, list(some.values())), strict=True))
-
-
-def _means_of_bands(e2e: Histogram, bands: F64) -> list[float]:
-    """By band of ranks, both ends included, then by part: mean ns of its requests. They add up to the mean E2E there."""
-    ranges = [
-        (math.floor(low * e2e.size), min(math.floor(high * e2e.size) + 1, e2e.size)) for low, high in BANDS.values()
+    e2e = rolled.e2e_histograms()
+    return [
+        LatencyPoint(
+            start_ns=int(key),
+            requests=total.requests,
+            errors=total.errors,
+            cancelled=total.cancelled,
+            e2e_ms=total.e2e_ms,
+            ttft_ms={name: quantiles for name, (_, quantiles) in ttft.items()},
+            stack_ms=stacks_of(means) if total.answered else {},
+        )
+        for key, total, ttft, means in zip(
+            rolled.keys, _totals(rolled, e2e), _ttft(rolled), _means_of_bands(rolled, e2e), strict=True
+        )
     ]
-    means = []
-    for mean, (_, sums) in zip(e2e.means(ranges), parts_between(e2e, bands, ranges), strict=True):
-        scale = mean / whole if (whole := sum(sums)) else 0.0
-        means += [part * scale for part in sums]
+
+
+def cells_of(rolled: Rolled) -> list[HeatmapCell]:
+    """Of steps: a bin counts in the row that its middle lies in, so the rows' edges are within 0.5 %."""
+    first, bins = rolled.first_bin, rolled.e2e.shape[1]
+    row_of = np.searchsorted(HEATMAP_EDGES_NS, MIDS[first : first + bins], side="right") - 1
+    counts = np.zeros((len(rolled.keys), len(HEATMAP_EDGES_NS)))
+    np.add.at(counts.T, row_of, rolled.e2e.T)
+    edges = (*HEATMAP_EDGES_NS, None)
+    return [
+        HeatmapCell(int(rolled.keys[step]), HEATMAP_EDGES_NS[row], edges[row + 1], int(counts[step, row]))
+        for step, row in zip(*(places.tolist() for places in np.nonzero(counts)), strict=True)
+    ]
+
+
+def _totals(rolled: Rolled, e2e: Histograms) -> list[Total]:
+    """By key."""
+    counts = (rolled.requests, rolled.errors, rolled.cancelled, rolled.unmeasured, rolled.newest_ns)
+    columns = [column.tolist() for column in (*counts, e2e.quantiles(CUTS))]
+    return [Total(*values) for values in zip(*columns, strict=True)]
+
+
+def _ttft(rolled: Rolled) -> list[dict[str, tuple[int, Quantiles]]]:
+    """By key, by definition: how many answered requests have a TTFT, and its quantiles."""
+    by_key: list[dict[str, tuple[int, Quantiles]]] = [{} for _ in rolled.keys]
+    for name, counts in rolled.ttft.items():
+        histograms = Histograms.of(counts, rolled.first_bin)
+        columns = histograms.sizes.tolist(), histograms.quantiles(LEVELS).tolist()
+        for of_key, size, quantiles in zip(by_key, *columns, strict=True):
+            if size:
+                of_key[name] = size, ms(quantiles)
+    return by_key
+
+
+def _classes(rolled: Rolled, e2e: Histograms) -> list[Sums]:
+    """By key, by rank of E2E, where the exact figures go by value."""
+    last = e2e.sizes - 1
+    low, median, high = np.ceil(0.4 * last), np.floor(0.5 * last) + 1, np.floor(0.6 * last) + 1
+    high = np.maximum(high, median)
+    edges = {"below": (0 * last, low), "middle": (low, median), "both": (median, high), "above": (high, last + 1.0)}
+    ranges = np.stack([np.stack(ranks, axis=1) for ranks in edges.values()], axis=1)
+    counts, sums = parts_between(e2e, rolled.bands, ranges)
+    return [
+        {name: (count, parts) for name, count, parts in zip(edges, *of_key, strict=True) if count}
+        for of_key in zip(counts.tolist(), sums.tolist(), strict=True)
+    ]
+
+
+def _means_of_bands(rolled: Rolled, e2e: Histograms) -> list[list[float]]:
+    """By key: by band of ranks, both ends included, then by part: mean ns of its requests. They add up to the mean E2E there."""
+    sizes = e2e.sizes[:, None]
+    low, high = (np.floor(edge * sizes) for edge in np.transpose(list(BANDS.values())))
+    ranges = np.stack([low, np.minimum(high + 1, sizes)], axis=2)
+    _, sums = parts_between(e2e, rolled.bands, ranges)
+    whole = sums.sum(axis=2)
+    scales = np.divide(e2e.means(ranges), whole, out=np.zeros(whole.shape), where=whole > 0)
+    means: list[list[float]] = (sums * scales[:, :, None]).reshape(len(sums), -1).tolist()
     return means
 
 

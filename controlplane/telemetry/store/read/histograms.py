@@ -1,7 +1,7 @@
 """Computes quantiles and means from histograms of requests. A figure is within 0.4 % of the exact one: a bin is at most 0.8 % wide.
 
 The bins are HdrHistogram's (hdrhistogram.org) with 128 to an octave; schema/0014_rollups.sql has the formula.
-Histograms are dense here: an array of BINS counts.
+Histograms are dense here: an array of counts, of all bins or of those in use, with a row for each of several histograms.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -18,7 +17,6 @@ BINS = 8192
 """More than 64-bit values have. `part_bins` has part * BINS + bin."""
 BAND_SHIFT = 3
 """Sums of parts are by bins of E2E without so many lowest bits."""
-BANDS = BINS >> BAND_SHIFT
 
 
 def bins_of(values: npt.NDArray[np.uint64]) -> I64:
@@ -42,71 +40,83 @@ MIDS = _mids()
 """The middle of the values of each bin; exact below 256."""
 
 
-def summed(rows: I64, keys: int, lists: pa.ListArray, weights: pa.ListArray, width: int) -> F64:
-    """`weights` added up by key and bin (keys x width). `rows` has the key of each row, `lists` its bins."""
-    cells = np.repeat(rows, lists.value_lengths().to_numpy()) * width + lists.flatten().to_numpy()
-    weighed: F64 = weights.flatten().to_numpy().astype(np.float64)
-    counted: F64 = np.asarray(np.bincount(cells, weighed, minlength=keys * width), np.float64)
-    return counted.reshape(keys, width)
-
-
 @dataclass(frozen=True, slots=True)
-class Histogram:
-    """Counts of the values of one measure by bin; `ends` (BINS + 1) is how many values come before each bin, and at last all."""
+class Histograms:
+    """A histogram a row: counts of the values by bin, from the bin `first` on.
 
-    counts: F64
-    ends: F64
+    `ends` are how many values come before each bin, and at last all.
+    """
+
+    counts: F64  # rows x bins
+    ends: F64  # rows x (bins + 1)
+    first: int
 
     @classmethod
-    def of(cls, counts: F64) -> "Histogram":
-        return cls(counts, _running(counts))
+    def of(cls, counts: F64, first: int = 0) -> "Histograms":
+        return cls(counts, _running(counts), first)
 
     @property
-    def size(self) -> int:
-        return int(self.ends[-1])
+    def sizes(self) -> I64:
+        """How many values each has."""
+        return self.ends[:, -1].astype(np.int64)
 
-    def quantiles(self, levels: Sequence[float]) -> list[float]:
-        """Linear between the two nearest ranks (numpy's default method). NaN without values."""
-        if not self.size:
-            return [float("nan")] * len(levels)
-        place = np.asarray(levels) * (self.size - 1)
+    @property
+    def _mids(self) -> F64:
+        return MIDS[self.first : self.first + self.counts.shape[1]]
+
+    def quantiles(self, levels: Sequence[float]) -> F64:
+        """By row and level, linear between the two nearest ranks (numpy's default method). NaN without values."""
+        last = self.sizes[:, None] - 1.0
+        place = np.asarray(levels) * last
         low = np.floor(place)
-        lower, upper = self._at(low), self._at(np.minimum(low + 1, self.size - 1))
-        between: list[float] = (lower + (place - low) * (upper - lower)).tolist()
+        lower, upper = self._at(low), self._at(np.minimum(low + 1, last))
+        between: F64 = np.where(last < 0, np.nan, lower + (place - low) * (upper - lower))
         return between
 
     def _at(self, ranks: F64) -> F64:
-        values: F64 = MIDS[np.searchsorted(self.ends[1:], ranks, side="right")]
+        values: F64 = self._mids[_places(self.ends[:, 1:], ranks)]
         return values
 
-    def means(self, ranges: Sequence[tuple[float, float]]) -> list[float]:
-        """The mean of the values of ranks first <= r < end, counted from 0, for each (first, end); NaN where there are none."""
-        ranks = np.clip(ranges, 0.0, self.size)
-        sums = np.interp(ranks, self.ends, _running(self.counts * MIDS))
-        counts = ranks[:, 1] - ranks[:, 0]
-        means: list[float] = np.divide(
-            sums[:, 1] - sums[:, 0], counts, out=np.full(len(ranks), np.nan), where=counts > 0
-        ).tolist()
+    def means(self, ranges: F64) -> F64:
+        """By row, the mean of the values of ranks first <= r < end, counted from 0, for each range; NaN where there are none.
+
+        `ranges` are rows x ranges x 2.
+        """
+        ranks = np.clip(ranges, 0.0, self.sizes[:, None, None]).reshape(len(ranges), -1)
+        at = np.clip(_places(self.ends, ranks) - 1, 0, self.counts.shape[1] - 1)
+        before = np.take_along_axis(_running(self.counts * self._mids), at, 1)
+        sums = before + (ranks - np.take_along_axis(self.ends, at, 1)) * self._mids[at]
+        counts, sums = np.diff(ranks)[:, ::2], np.diff(sums)[:, ::2]
+        means: F64 = np.divide(sums, counts, out=np.full(counts.shape, np.nan), where=counts > 0)
         return means
 
 
-def parts_between(e2e: Histogram, bands: F64, ranges: Sequence[tuple[float, float]]) -> list[tuple[int, list[float]]]:
-    """How many requests have ranks first <= r < end of E2E, and the sums of the parts of their time, for each (first, end).
+def parts_between(e2e: Histograms, bands: F64, ranges: F64) -> tuple[I64, F64]:
+    """How many requests have ranks first <= r < end of E2E (rows x ranges), and the sums of the parts of their time (… x parts).
 
-    `bands` (BANDS x parts) are the sums by wide bin of E2E. Of a wide bin that lies on the edge its share is taken.
+    `bands` (rows x wide bins x parts) are the sums by wide bin of E2E, from E2E's first on. Of a wide bin that lies on the edge its share
+    is taken. `ranges` are rows x ranges x 2.
     """
-    ranks = np.clip(ranges, 0.0, e2e.size)
-    ends = e2e.ends[:: 1 << BAND_SHIFT]
-    at = np.minimum(np.searchsorted(ends, ranks, side="right") - 1, BANDS - 1)
-    widths = ends[at + 1] - ends[at]
-    shares = np.divide(ranks - ends[at], widths, out=np.zeros(ranks.shape), where=widths > 0)
-    before = (np.cumsum(bands, axis=0) - bands)[at] + shares[..., None] * bands[at]
-    counts = np.rint(ranks[:, 1] - ranks[:, 0]).astype(np.int64)
-    return list(zip(counts.tolist(), (before[:, 1] - before[:, 0]).tolist(), strict=True))
+    ranks = np.clip(ranges, 0.0, e2e.sizes[:, None, None]).reshape(len(ranges), -1)
+    ends = e2e.ends[:, :: 1 << BAND_SHIFT]
+    at = np.clip(_places(ends, ranks) - 1, 0, bands.shape[1] - 1)
+    start = np.take_along_axis(ends, at, 1)
+    widths = np.take_along_axis(ends, at + 1, 1) - start
+    shares = np.divide(ranks - start, widths, out=np.zeros(ranks.shape), where=widths > 0)
+    inside = np.take_along_axis(bands, at[:, :, None], 1)
+    before = np.take_along_axis(np.cumsum(bands, axis=1), at[:, :, None], 1) - inside + shares[:, :, None] * inside
+    counts = np.rint(np.diff(ranks)[:, ::2]).astype(np.int64)
+    return counts, np.diff(before, axis=1)[:, ::2]
+
+
+def _places(ends: F64, ranks: F64) -> I64:
+    """By row, how many of its `ends` are at most each of its ranks."""
+    places = [np.searchsorted(of_row, wanted, side="right") for of_row, wanted in zip(ends, ranks, strict=True)]
+    return np.array(places, np.int64).reshape(ranks.shape)
 
 
 def _running(values: F64) -> F64:
-    """The sums of all values before each, and at last of all."""
-    sums = np.zeros(len(values) + 1)
-    np.cumsum(values, out=sums[1:])
+    """By row, the sums of all values before each, and at last of all."""
+    sums = np.zeros((len(values), values.shape[1] + 1))
+    np.cumsum(values, axis=1, out=sums[:, 1:])
     return sums

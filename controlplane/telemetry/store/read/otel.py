@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from controlplane.telemetry.core.query_types import Window
-from controlplane.telemetry.core.spans import AttrValue, Event, Span
+from controlplane.telemetry.core.spans import AttrValue, Event, Link, Span
 
 from ..client import Connection
 from ..errors import StoreInputError
@@ -25,7 +25,8 @@ _FLOAT = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")  # no leading zero
 _COLUMNS = (
     "lower(TraceId), lower(SpanId), lower(ParentSpanId), SpanName, SpanKind, StatusCode, ServiceName, ScopeName,"
     " toUnixTimestamp64Nano(Timestamp), toUInt64(Duration), SpanAttributes,"
-    " arrayMap(at -> toUnixTimestamp64Nano(at), `Events.Timestamp`), `Events.Name`, `Events.Attributes`"
+    " arrayMap(at -> toUnixTimestamp64Nano(at), `Events.Timestamp`), `Events.Name`, `Events.Attributes`,"
+    " StatusMessage, ResourceAttributes, `Links.TraceId`, `Links.SpanId`, `Links.Attributes`"
 )
 
 
@@ -71,7 +72,8 @@ class OtelReader(Connection):
 def span_of(row: Sequence[Any]) -> Span:
     """A row of `_COLUMNS` as a Span."""
     trace_id, span_id, parent_id, name, kind, status, service, scope, start_ns, duration_ns = row[:10]
-    attributes, event_times, event_names, event_attributes = row[10:]
+    attributes, event_times, event_names, event_attributes = row[10:14]
+    message, resource, link_traces, link_spans, link_attributes = row[14:]
     return Span(
         trace_id=bytes.fromhex(trace_id),
         span_id=bytes.fromhex(span_id),
@@ -87,6 +89,12 @@ def span_of(row: Sequence[Any]) -> Span:
         events=tuple(
             Event(time_ns, event, _typed(texts))
             for time_ns, event, texts in zip(event_times, event_names, event_attributes, strict=True)
+        ),
+        status_message=message,
+        resource=_typed(resource),
+        links=tuple(
+            Link(bytes.fromhex(linked), bytes.fromhex(span_id), _typed(texts))
+            for linked, span_id, texts in zip(link_traces, link_spans, link_attributes, strict=True)
         ),
     )
 

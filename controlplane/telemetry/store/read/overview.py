@@ -3,6 +3,7 @@
 from controlplane.telemetry.core.query_types import Dimension, Health, ReplicaHealth, Window
 
 from .figures import health_of
+from .kept import DIMENSIONS
 from .rollups import RollupReader
 from .where import ANSWERED, FAILED, OWN, column, where
 
@@ -67,7 +68,21 @@ class OverviewReader(RollupReader):
             f" GROUP BY value ORDER BY count() DESC, value LIMIT {MAX_CHOICES}",
             condition.parameters,
         )
-        return [value for (value,) in rows]
+        known = [value for (value,) in rows]
+        if dimension in DIMENSIONS and self.kept().lost(window):
+            known += self._older_values(window, dimension)
+        return list(dict.fromkeys(known))[:MAX_CHOICES]
+
+    def _older_values(self, window: Window, dimension: Dimension) -> list[str]:
+        """Of rollups, the most frequent first."""
+        of, value = ("", "status") if dimension == "status" else (column(dimension), "value")
+        rows = self.rows(
+            f"SELECT toString({value}) AS chosen FROM rollup_slices WHERE step_s = 3600 AND of = {{of:String}} AND chosen != ''"
+            " AND start_s >= {from_s:UInt32} AND start_s < {to_s:UInt32}"
+            f" GROUP BY chosen ORDER BY sum(requests) DESC, chosen LIMIT {MAX_CHOICES}",
+            {"of": of, "from_s": window.from_ns // 10**9, "to_s": -(-window.to_ns // 10**9)},
+        )
+        return [chosen for (chosen,) in rows]
 
     def newest(self) -> int | None:
         """When the last request ended, of those that began in the hour before the newest one, ns since the epoch; None in an empty store.

@@ -6,7 +6,7 @@ import numpy as np
 
 from controlplane.telemetry.core.objective_counts import Cut
 from controlplane.telemetry.core.query_types import Window
-from controlplane.telemetry.core.replica_load import PoolLoad, ReplicaStart
+from controlplane.telemetry.core.replica_load import ModelLoad, PoolLoad, ReplicaStart
 
 from ..client import Connection
 from ..errors import StoreInputError
@@ -95,6 +95,16 @@ class ReplicaLoadReader(Connection):
             },
         )
         return [self._first_answer(replica, created_ns, window.to_ns) for replica, created_ns in reversed(created)]
+
+    def model_loads(self, window: Window) -> list[ModelLoad]:
+        """Loads that began in the window, by time."""
+        names = ", ".join(f"toString({name})" for name in ("adapter", "service", "model", "pool", "replica"))
+        rows = self.rows(
+            f"SELECT start_ns, duration_ns, {names} FROM model_loads FINAL"
+            " WHERE start_ns >= {from_ns:UInt64} AND start_ns < {to_ns:UInt64} ORDER BY start_ns DESC LIMIT {most:UInt32}",
+            {"from_ns": window.from_ns, "to_ns": window.to_ns, "most": MOST_STARTS},
+        )
+        return [ModelLoad(*row) for row in reversed(rows)]
 
     def _first_answer(self, replica: str, created_ns: int, to_ns: int) -> ReplicaStart:
         condition = where(Window(created_ns, min(created_ns + LONGEST_START_NS, max(to_ns, created_ns))))

@@ -1,7 +1,7 @@
 """Reads pages of request rows, and the requests and spans of traces."""
 
-from collections.abc import Sequence
-from typing import get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, get_args
 
 from controlplane.telemetry.core.query_types import Filters, Order, RequestPage, Window
 from controlplane.telemetry.core.spans import ROW_SPANS, Span
@@ -20,6 +20,15 @@ _IN_TRACES = "trace_id IN (SELECT toFixedString(unhex(arrayJoin({traces:Array(St
 _OF_TRACE = "trace_id = toFixedString(unhex({trace:String}), 16)"
 _ROW = ", ".join(arrow_columns.REQUEST_COLUMNS)
 _SPAN = ", ".join(arrow_columns.SPAN_COLUMNS)
+_OF_ONE = [name for name in arrow_columns.REQUEST_COLUMNS if name not in ("end_ns", "trace_id")]
+_READ_OF_ONE = ", ".join(_OF_ONE)
+_ONE_TRACE: Mapping[str, int] = {
+    "max_threads": 1,  # a few granules of one part: further threads only cost their start
+    "use_skip_indexes_on_data_read": 0,  # the Bloom filter leaves out parts before their columns are opened
+    "query_plan_remove_unused_columns": 0,  # there are none, and looking for them takes an eighth of planning
+    "query_plan_merge_expressions": 0,
+}
+"""Nearly all of such a query's time is per column and part, most of it planning."""
 
 
 class RequestReader(OtelReader):
@@ -81,12 +90,14 @@ class RequestReader(OtelReader):
         """The requests of a trace (32 hex digits), by start; empty where there is none."""
         # The newest copies are chosen here: a nested query of as many columns takes half as long again to plan.
         stored = self.rows(
-            f"SELECT version, withdrawn, {_ROW} FROM requests PREWHERE {_OF_TRACE}",
+            f"SELECT version, withdrawn, {_READ_OF_ONE} FROM requests PREWHERE {_OF_TRACE}{self.settings_clause(_ONE_TRACE)}",
             {"trace": _hex(trace_id)},
         )
         newest: dict[tuple[int, str], tuple[bool, LedgerRow]] = {}
         for _, withdrawn, *columns in sorted(stored, key=lambda columns: int(columns[0])):
-            row = arrow_columns.request(columns)
+            read = dict(zip(_OF_ONE, columns, strict=True))
+            read |= {"end_ns": read["start_ns"] + read["e2e_ns"], "trace_id": bytes.fromhex(trace_id)}
+            row = arrow_columns.request([read[name] for name in arrow_columns.REQUEST_COLUMNS])
             newest[row.entry_start_ns, row.request_id] = bool(withdrawn), row
         rows = [row for withdrawn, row in newest.values() if not withdrawn]
         return sorted(rows, key=lambda row: (row.start_ns, row.request_id))
@@ -113,14 +124,7 @@ class RequestReader(OtelReader):
             raise StoreInputError(f"{len(trace_ids)} traces are too many for one query; ask for at most {MAX_TRACES}")
         if not trace_ids:
             return {}
-        single = len(trace_ids) == 1
-        sql = f"SELECT {_SPAN} FROM spans WHERE {_OF_TRACE if single else _IN_TRACES}"
-        if most is not None:
-            # In the table's order, so that no more than these are in memory. A span that was sent twice is there twice.
-            sql += f" ORDER BY trace_id, start_ns, span_id LIMIT {2 * most} BY trace_id"
-        stored = self.rows(
-            sql, {"trace": _hex(trace_ids[0])} if single else {"traces": [_hex(each) for each in trace_ids]}
-        )
+        stored = self._stored_spans([_hex(each) for each in trace_ids], most)
         longest: dict[tuple[bytes, bytes], Span] = {}
         for span in map(arrow_columns.span, stored):
             other = longest.get((span.trace_id, span.span_id))
@@ -132,6 +136,23 @@ class RequestReader(OtelReader):
             if most is None or len(spans) < most:
                 spans.append(span)
         return traces
+
+    def _stored_spans(self, trace_ids: Sequence[str], most: int | None) -> Sequence[Any]:
+        """Rows of SPAN_COLUMNS, in no order. With `most`, the earliest of each trace, twice as many: a span sent twice is there twice."""
+        if len(trace_ids) == 1:
+            parameters: dict[str, object] = {"trace": trace_ids[0]}
+            sql = f"SELECT {_SPAN} FROM spans PREWHERE {_OF_TRACE}"
+            limit = "" if most is None else f" LIMIT {2 * most + 1}"
+            stored = self.rows(f"{sql}{limit}{self.settings_clause(_ONE_TRACE)}", parameters)
+            if (
+                most is None or len(stored) <= 2 * most
+            ):  # nearly always: sorting by the store would cost a fifth of the query
+                return stored
+        else:
+            sql, parameters = f"SELECT {_SPAN} FROM spans WHERE {_IN_TRACES}", {"traces": trace_ids}
+        if most is not None:  # in the table's order, so that no more than these are in memory
+            sql += f" ORDER BY trace_id, start_ns, span_id LIMIT {2 * most} BY trace_id"
+        return self.rows(sql, parameters)
 
     def span_counts(self, trace_ids: Sequence[bytes]) -> dict[bytes, int]:
         """The number of spans of each of these traces (raw ids). A trace without spans is absent."""

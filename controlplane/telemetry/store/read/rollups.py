@@ -5,11 +5,10 @@ what they leave: the ends of its window, what is not settled yet, and stretches 
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -17,63 +16,34 @@ import pyarrow as pa
 
 from controlplane.telemetry.core.query_types import Dimension, Filters, Window
 
-from ..client import Connection
 from ..write.arrow_columns import PARTS
-from .histograms import BAND_SHIFT, BANDS, BINS, F64, I64, bins_of, summed
-from .where import Where, column, where
+from .histograms import BAND_SHIFT, BINS, F64, I64, Histograms, bins_of
+from .kept import DIMENSIONS, HOUR_S, LONG_NS, RELIED_S, KeptReader, is_sliced
+from .where import ANSWERED, CANCELLED, FAILED, UNMEASURED, Where, column, where
 
-LONG_NS = 6 * 3600 * 10**9
-"""Longer windows are answered out of rollups."""
 STEPS_S = (43_200, 3600, 1800, 300)
 """Steps of rollups that pages read, the coarsest first."""
-KEPT_H = {60: 6, 300: 48, 1800: 48, 3600: 240}
-"""Hours for which rows are kept, by step; longer steps, and slices of 3600 s, are kept for the rollups' retention."""
-RELIED_S = {step_s: kept_h * 3600 * 3 // 4 for step_s, kept_h in KEPT_H.items()}
-"""The age up to which rows are read, s. The store drops older ones when it comes to it, and their builds stay listed."""
 SLOT_S = STEPS_S[-1]
 SLOT_NS = SLOT_S * 10**9
-MOST_REST = 0.25
-"""Requests alone are read if more than this share of a window's is in no rollup that is up to date."""
+MOST_REST, MOST_FRESH = 0.25, 200_000
+"""Requests alone are read if more than this share of a window's is in no rollup that is up to date; or so many, where they are not kept of
+all the window."""
 MOST_RANGES = 20
 MOST_KEPT, MOST_KEPT_BYTES = 12, 8 * 2**20
 """How many answers of the store a process keeps, and how large they may be: some 3 MB are a day without filters."""
 MOST_VALUES = 60
 """Values of a dimension that are told apart; with more, requests are read."""
 
-DIMENSIONS: frozenset[str] = frozenset({"model", "variant", "pool", "tier", "region", "cache", "status"})
-"""Filters and groups that rollups have."""
-_FAILED = ("error", "rejected")
 _ARRAYS = ("e2e_bins", "e2e_counts", "ttft_bins", "ttft_counts", "band_bins", *(f"band_{part}" for part in PARTS))
 _PART_ARRAYS = ("part_bins", "part_counts")
 
 
-def kept_step_s(window: Window, filters: Filters, now_s: int, retention_days: int) -> int:
-    """The shortest step, s, by which a window's requests are still kept; 1 where the requests are, or rollups lack a filter.
-
-    Requests are kept for `retention_days`. Of long windows that begin earlier, hours remain, and of all dimensions, which
-    several filters need, half days.
-    """
-    age_s = now_s - window.from_ns // 10**9
-    chosen = {name for name, values in filters.items() if values}
-    if (
-        window.to_ns - window.from_ns <= LONG_NS
-        or age_s <= retention_days * 86_400
-        or not DIMENSIONS.issuperset(chosen)
-    ):
-        return 1
-    return 3600 if _sliced(chosen) or age_s <= RELIED_S[3600] else 43_200
-
-
-def _sliced(names: Iterable[str]) -> bool:
-    """Whether slices have requests by these dimensions: by one of them, and by status."""
-    return len(set(names) - {"status"}) <= 1
-
-
 @dataclass(frozen=True, slots=True)
 class Rolled:
-    """How the requests of a window were spread. The first axis of each array are `keys`: starts of steps in ns, or values of a dimension.
+    """How the requests of a window were spread. The first axis of most arrays are `keys`: starts of steps in ns, or values of a dimension.
 
-    Histograms are of answered requests. `parts` (keys x parts x BINS) is of all keys together, with one first entry, if they are steps.
+    Histograms are of answered requests, and those by key have the bins in use, from `first_bin` on. `parts` are of all keys together, and
+    zeros if those are values.
     """
 
     keys: Sequence[int | str]
@@ -82,10 +52,31 @@ class Rolled:
     cancelled: I64
     unmeasured: I64
     newest_ns: I64  # end of the newest request
-    e2e: F64  # keys x BINS
-    bands: F64  # keys x BANDS x parts: ns
-    parts: F64
-    ttft: Mapping[str, F64]  # by definition: keys x BINS
+    first_bin: int
+    e2e: F64  # keys x bins
+    bands: F64  # keys x wide bins x parts: ns
+    parts: F64  # parts x BINS
+    ttft: Mapping[str, F64]  # by definition: keys x bins
+
+    def e2e_histograms(self) -> Histograms:
+        """By key."""
+        return Histograms.of(self.e2e, self.first_bin)
+
+    def whole(self) -> "Rolled":
+        """The same as of a single key."""
+        return Rolled(
+            keys=("",),
+            requests=self.requests.sum(keepdims=True),
+            errors=self.errors.sum(keepdims=True),
+            cancelled=self.cancelled.sum(keepdims=True),
+            unmeasured=self.unmeasured.sum(keepdims=True),
+            newest_ns=self.newest_ns.max(keepdims=True),
+            first_bin=self.first_bin,
+            e2e=self.e2e.sum(axis=0, keepdims=True),
+            bands=self.bands.sum(axis=0, keepdims=True),
+            parts=self.parts,
+            ttft={name: counts.sum(axis=0, keepdims=True) for name, counts in self.ttft.items()},
+        )
 
 
 RolledOrUnread = Rolled | Literal["unread"] | None
@@ -100,7 +91,7 @@ class _Cover:
     rest: Sequence[Window]
 
 
-class RollupReader(Connection):
+class RollupReader(KeptReader):
     """Reads rollups, and the requests between them."""
 
     def rolled(
@@ -108,27 +99,30 @@ class RollupReader(Connection):
     ) -> Rolled | None:
         """The window's requests by steps of `step_ns` (0: as one), or by the values of a dimension.
 
-        None where requests have to be read: the window is short, rollups lack a filter or the dimension, a step is no multiple of
-        theirs, too little of the window is in up-to-date rollups, or nothing was requested.
+        None where requests have to be read: the window is short and has requests, rollups lack a filter or the dimension, a step is no
+        multiple of theirs, too little of the window is in up-to-date rollups, or nothing was requested.
         """
         chosen_filters = {name: values for name, values in (filters or {}).items() if values}
         condition = where(window, filters)
-        if window.to_ns - window.from_ns <= LONG_NS or not DIMENSIONS.issuperset(
-            {*chosen_filters, *([by] if by else [])}
-        ):
+        needed = {*chosen_filters, *([by] if by else [])}
+        short = window.to_ns - window.from_ns <= LONG_NS
+        if not DIMENSIONS.issuperset(needed) or (short and window.from_ns % (HOUR_S * 10**9)):
             return None
-        needed = {name for name in (*chosen_filters, *([by] if by else [])) if name != "status"}
-        sliced = _sliced(needed) and by != "status"
-        cover = self._cover(window, step_ns, sliced=sliced)
+        lost = self.kept().lost(window)
+        if short and not lost:
+            return None
+        needed -= {"status"}
+        sliced = is_sliced(needed) and by != "status"
+        cover = self._cover(window, step_ns, sliced=sliced, lost=lost)
         if cover is None:
             return None
         fresh = self.beside(self._fresh, cover.rest, condition, by)
         of = (column(next(iter(needed))) if needed else "") if sliced else None
-        parts = [self._stored(cover, chosen_filters, by, of), fresh.result()]
-        return _merged([part for part in parts if part.num_rows], step_ns, by)
+        stored = _of_rollups(self._stored(cover, chosen_filters, by, of))
+        return _merged(stored, _of_requests(fresh.result()), step_ns, by)
 
-    def _cover(self, window: Window, step_ns: int, *, sliced: bool) -> _Cover | None:
-        """Of the coarsest rollups first. None where reading requests is better."""
+    def _cover(self, window: Window, step_ns: int, *, sliced: bool, lost: bool) -> _Cover | None:
+        """Of the coarsest rollups first. None where reading requests is better. `lost`: they are not kept of all the window."""
         now_s = int(time.time())
         first, end = window.from_ns // SLOT_NS, -(-window.to_ns // SLOT_NS)
         built = self.beside(
@@ -148,6 +142,10 @@ class RollupReader(Connection):
         steps, starts, builds, counted = (
             built.result()[name].to_numpy().astype(np.int64) for name in ("step_s", "start_s", "build", "touches")
         )
+        made_up = np.zeros(end - first, np.int64)  # slots of synthetic hours
+        for start in starts[(steps == HOUR_S) & (counted == 0)].tolist():
+            made_up[start // SLOT_S - first :][: HOUR_S // SLOT_S] = 1
+        made_up_before = np.append(0, np.cumsum(made_up))
         chosen = {}
         covered = np.zeros(end - first, np.bool_)
         for step_s in STEPS_S:
@@ -158,14 +156,20 @@ class RollupReader(Connection):
             place = starts[at] // SLOT_S - first
             usable = whole[place] & whole[place + slots - 1] & ~covered[place]
             usable &= written[place + slots] - written[place] == counted[at]
-            if step_s in RELIED_S and not (sliced and step_s >= 3600):
+            if step_s in RELIED_S and not (sliced and step_s >= HOUR_S):
                 usable &= starts[at] >= now_s - RELIED_S[step_s]
+            if (
+                step_s > HOUR_S
+            ):  # of real requests alone: the synthetic hours in it are read by themselves, while they are kept
+                mixed = (counted[at] > 0) & (made_up_before[place + slots] > made_up_before[place])
+                usable &= ~mixed | ~(sliced | (starts[at] >= now_s - RELIED_S[HOUR_S]))
             at, place = at[usable], place[usable]
             if len(at):
                 covered[(place[:, None] + np.arange(slots)).ravel()] = True
                 chosen[step_s] = int(starts[at].min()), int(starts[at].max()) + step_s, builds[at].tolist()
         left = np.flatnonzero(~covered & (touches > 0))
-        if not chosen or touches[left].sum() > MOST_REST * written[-1]:
+        most = max(MOST_REST * written[-1], MOST_FRESH if lost else 0)
+        if not chosen or touches[left].sum() > most:
             return None
         edges = np.flatnonzero(np.diff(left, prepend=-2) > 1)
         runs = [left[run] for run in map(slice, edges, [*edges[1:], len(left)])]
@@ -207,121 +211,163 @@ class RollupReader(Connection):
             for step_s, (first_s, end_s, builds) in cover.builds.items()
         )
         condition.add(f"({among})")
-        value = "toString(value)" if sliced else f"toString({column(by)})" if by else "''"
+        value = "value" if sliced else column(by) if by else "''"
         arrays = ", ".join([*_ARRAYS, *([] if by else _PART_ARRAYS)])
         return self.arrow(
-            f"SELECT start_s, {value} AS of_value, toString(status) AS of_status, toString(ttft_definition) AS definition,"
-            f" requests, unmeasured, newest_ns, {arrays} FROM {'rollup_slices' if sliced else 'rollups'} WHERE {condition.sql}",
+            f"SELECT start_s, {_PLAIN.format(value=value)}, requests AS counted, unmeasured AS of_unmeasured, newest_ns, {arrays}"
+            f" FROM {'rollup_slices' if sliced else 'rollups'} WHERE {condition.sql}",
             condition.parameters,
         )
 
     def _fresh(self, windows: Sequence[Window], condition: Where, by: Dimension | None) -> pa.Table:
-        """The requests of these windows, in the same columns, a row each."""
+        """The requests of these windows."""
         among = " OR ".join(
             f"entry_start_ns >= {window.from_ns} AND entry_start_ns < {window.to_ns}" for window in windows
         )
-        value = f"toString({column(by)})" if by else "''"
-        rows = self.arrow(
-            f"SELECT toUInt32(intDiv(entry_start_ns, 1000000000)) AS start_s, {value} AS of_value, toString(status) AS of_status,"
-            " toString(ttft_definition) AS definition, unmeasured, end_ns, e2e_ns, ifNull(ttft_ns, 0) AS ttft,"
-            f" ttft_ns IS NOT NULL AS has_ttft, {', '.join(PARTS.values())} FROM requests FINAL WHERE {condition.sql} AND ({among or '0'})",
+        return self.arrow(
+            "SELECT toUInt32(intDiv(entry_start_ns, 1000000000)) AS start_s,"
+            f" {_PLAIN.format(value=column(by) if by else repr(''))}, toUInt64(1) AS counted, toUInt64({UNMEASURED}) AS of_unmeasured,"
+            f" end_ns AS newest_ns, {ANSWERED} AS answered, e2e_ns, ifNull(ttft_ns, 0) AS ttft, ttft_ns IS NOT NULL AS has_ttft,"
+            f" {', '.join(PARTS.values())} FROM requests FINAL WHERE {condition.sql} AND ({among or '0'})",
             condition.parameters,
         )
-        return _as_rollups(rows, parts=by is None)
 
 
-def _as_rollups(rows: pa.Table, *, parts: bool) -> pa.Table:
-    """Requests as rollups of one request each."""
-    answered = rows["of_status"].to_numpy() == "ok"
-    e2e = bins_of(rows["e2e_ns"].to_numpy())
-    timed = answered & rows["has_ttft"].to_numpy().astype(np.bool_)
-    of_parts = {part: rows[name].to_numpy() for part, name in PARTS.items()}
-    columns: dict[str, pa.Array | pa.ChunkedArray] = {
-        name: rows[name] for name in ("start_s", "of_value", "of_status", "definition")
-    }
-    columns["requests"] = pa.array(np.ones(len(rows), np.uint64))
-    columns["unmeasured"] = pa.array((answered & rows["unmeasured"].to_numpy().astype(np.bool_)).astype(np.uint64))
-    columns["newest_ns"] = rows["end_ns"]
-    columns["e2e_bins"], columns["e2e_counts"] = _single(answered, e2e), _single(answered, np.ones(len(rows), np.int64))
-    columns["ttft_bins"] = _single(timed, bins_of(rows["ttft"].to_numpy()))
-    columns["ttft_counts"] = _single(timed, np.ones(len(rows), np.int64))
-    columns["band_bins"] = _single(answered, e2e >> BAND_SHIFT)
-    for part, spent in of_parts.items():
-        columns[f"band_{part}"] = _single(answered, spent.astype(np.float64) / 1e3)
-    if parts:
-        bins = np.stack([bins_of(spent) + number * BINS for number, spent in enumerate(of_parts.values())], axis=1)
-        columns["part_bins"] = _single(answered, bins)
-        columns["part_counts"] = _single(answered, np.ones(bins.shape, np.int64))
-    return pa.table(columns)
+_PLAIN = f"toString({{value}}) AS of_value, {FAILED} AS failed, {CANCELLED} AS of_cancelled, toString(ttft_definition) AS definition"
+_COLUMNS = ("start_s", "of_value", "failed", "of_cancelled", "definition", "counted", "of_unmeasured", "newest_ns")
 
 
-def _single(chosen: npt.NDArray[np.bool_], values: npt.NDArray[np.generic]) -> pa.ListArray:
-    """A list for each request, of its values if it is chosen, else an empty one."""
-    width = values[0].size if len(values) else 1
-    ends = np.append(0, np.cumsum(chosen * width)).astype(np.int32)
-    return pa.ListArray.from_arrays(pa.array(ends), pa.array(values[chosen].ravel()))
+@dataclass(frozen=True, slots=True)
+class _Lists:
+    """The bins of each row, one row after the other, and their weights: counts, or the sums of each part in µs."""
+
+    lengths: I64  # by row
+    bins: npt.NDArray[np.integer[Any]]
+    weights: Sequence[npt.NDArray[np.generic]]
+
+    def __add__(self, other: "_Lists") -> "_Lists":
+        weights = [np.concatenate(pair) for pair in zip(self.weights, other.weights, strict=True)]
+        return _Lists(np.append(self.lengths, other.lengths), np.append(self.bins, other.bins), weights)
+
+    def summed(self, histogram_of: I64, shape: tuple[int, int], first_bin: int) -> Sequence[F64]:
+        """Each of the weights added up by histogram and bin, the bins from `first_bin` on. `histogram_of` is by row."""
+        cells = np.repeat(histogram_of * shape[1] - first_bin, self.lengths) + self.bins
+        return [
+            np.asarray(np.bincount(cells, weights, minlength=shape[0] * shape[1]), np.float64).reshape(shape)
+            for weights in self.weights
+        ]
 
 
-def _merged(tables: Sequence[pa.Table], step_ns: int, by: Dimension | None) -> Rolled | None:
-    if not tables:
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rollups, or requests as rollups of one each: the plain columns, and the histograms."""
+
+    plain: pa.Table
+    e2e: _Lists
+    ttft: _Lists
+    bands: _Lists
+    parts: F64  # parts x BINS, of all rows
+
+
+def _of_rollups(table: pa.Table) -> _Rows:
+    def entries(name: str) -> npt.NDArray[Any]:
+        values: npt.NDArray[Any] = table[name].combine_chunks().flatten().to_numpy()
+        return values
+
+    def lists(bins: str, *weights: str) -> _Lists:
+        lengths = table[bins].combine_chunks().value_lengths().to_numpy()
+        return _Lists(lengths, entries(bins), [entries(name) for name in weights])
+
+    return _Rows(
+        table.select(_COLUMNS),
+        e2e=lists("e2e_bins", "e2e_counts"),
+        ttft=lists("ttft_bins", "ttft_counts"),
+        bands=lists("band_bins", *(f"band_{part}" for part in PARTS)),
+        parts=_of_parts(entries("part_bins"), entries("part_counts"))
+        if "part_bins" in table.column_names
+        else _NO_PARTS,
+    )
+
+
+def _of_requests(table: pa.Table) -> _Rows:
+    answered = table["answered"].to_numpy() != 0
+    timed = answered & (table["has_ttft"].to_numpy() != 0)
+    e2e = bins_of(table["e2e_ns"].to_numpy()[answered])
+    ttft = bins_of(table["ttft"].to_numpy()[timed])
+    spent = [table[name].to_numpy()[answered] for name in PARTS.values()]
+    return _Rows(
+        table.select(_COLUMNS),
+        e2e=_Lists(answered.astype(np.int64), e2e, [np.ones(len(e2e))]),
+        ttft=_Lists(timed.astype(np.int64), ttft, [np.ones(len(ttft))]),
+        bands=_Lists(answered.astype(np.int64), e2e >> BAND_SHIFT, [values / 1e3 for values in spent]),
+        parts=_of_parts(np.concatenate([bins_of(values) + BINS * part for part, values in enumerate(spent)])),
+    )
+
+
+def _of_parts(bins: npt.NDArray[Any], counts: npt.NDArray[Any] | None = None) -> F64:
+    return np.bincount(bins, counts, minlength=len(PARTS) * BINS).astype(np.float64).reshape(-1, BINS)
+
+
+_NO_PARTS: F64 = np.zeros((len(PARTS), BINS))
+
+
+def _merged(stored: _Rows, fresh: _Rows, step_ns: int, by: Dimension | None) -> Rolled | None:
+    """None if there are no rows, or more values than are told apart."""
+    table = pa.concat_tables([stored.plain, fresh.plain])
+    if not len(table):
         return None
-    column_of = {name: [table[name].combine_chunks() for table in tables] for name in tables[0].column_names}
-
-    def flat(name: str) -> npt.NDArray[np.generic]:
-        return np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in column_of[name]])
-
     keys: Sequence[int | str]
     if by:
-        values, rows = np.unique(flat("of_value").astype(str), return_inverse=True)
-        keys = values.tolist()
+        keys, key_of = _coded(table["of_value"])
         if len(keys) > MOST_VALUES:
             return None
     else:
-        steps = flat("start_s").astype(np.int64) * 10**9
-        starts, rows = np.unique(steps // step_ns * step_ns if step_ns else np.zeros_like(steps), return_inverse=True)
+        steps = table["start_s"].to_numpy().astype(np.int64) * 10**9
+        starts, key_of = np.unique(steps // step_ns * step_ns if step_ns else np.zeros_like(steps), return_inverse=True)
         keys = starts.tolist()
-    count, statuses, definitions = flat("requests").astype(np.float64), flat("of_status"), flat("definition")
-    edges = np.append(0, np.cumsum([table.num_rows for table in tables]))
-    own = [rows[first:last] for first, last in pairwise(edges.tolist())]
+    definitions, definition_of = _coded(table["definition"])
+    counted, failed, cancelled, unmeasured = (
+        table[name].to_numpy().astype(np.float64) for name in ("counted", "failed", "of_cancelled", "of_unmeasured")
+    )
 
-    def counted(chosen: npt.NDArray[np.bool_], weights: npt.NDArray[np.float64] = count) -> I64:
-        counts: I64 = np.bincount(rows[chosen], weights[chosen], minlength=len(keys)).astype(np.int64)
-        return counts
-
-    def histogram(bins: str, weights: str, width: int, *, one_key: bool = False) -> F64:
-        sums = [
-            summed(np.zeros_like(mine) if one_key else mine, 1 if one_key else len(keys), lists, counts, width)
-            for mine, lists, counts in zip(own, column_of[bins], column_of[weights], strict=True)
-        ]
-        total: F64 = np.sum(sums, axis=0)
+    def sums(weights: F64) -> I64:
+        total: I64 = np.bincount(key_of, weights, minlength=len(keys)).astype(np.int64)
         return total
 
     newest = np.zeros(len(keys), np.int64)
-    np.maximum.at(newest, rows, flat("newest_ns").astype(np.int64))
-    every = np.ones(len(rows), np.bool_)
-    ttft = {}
-    for definition in sorted(set(definitions.tolist())):
-        of = [np.flatnonzero(definitions[first:last] == definition) for first, last in pairwise(edges.tolist())]
-        total: F64 = np.sum(
-            [
-                summed(mine[some], len(keys), bins.take(pa.array(some)), counts.take(pa.array(some)), BINS)
-                for mine, some, bins, counts in zip(own, of, column_of["ttft_bins"], column_of["ttft_counts"], strict=True)
-            ],
-            axis=0,
-        )  # fmt: skip
-        if total.any():
-            ttft[str(definition)] = total
+    np.maximum.at(newest, key_of, table["newest_ns"].to_numpy().astype(np.int64))
+    e2e, ttft, band = stored.e2e + fresh.e2e, stored.ttft + fresh.ttft, stored.bands + fresh.bands
+    used = np.concatenate([e2e.bins, ttft.bins])
+    first_band, last_band = (int(edge) >> BAND_SHIFT for edge in ((used.min(), used.max()) if len(used) else (0, 0)))
+    first_bin, bands = first_band << BAND_SHIFT, last_band - first_band + 1
+    shape = len(keys), bands << BAND_SHIFT
+    [of_keys] = e2e.summed(key_of, shape, first_bin)
+    [of_definitions] = ttft.summed(
+        definition_of * len(keys) + key_of, (len(definitions) * shape[0], shape[1]), first_bin
+    )
     return Rolled(
         keys=keys,
-        requests=counted(every),
-        errors=counted(np.isin(statuses, _FAILED)),
-        cancelled=counted(statuses == "cancelled"),
-        unmeasured=counted(every, flat("unmeasured").astype(np.float64)),
+        requests=sums(counted),
+        errors=sums(counted * failed),
+        cancelled=sums(counted * cancelled),
+        unmeasured=sums(unmeasured),
         newest_ns=newest,
-        e2e=histogram("e2e_bins", "e2e_counts", BINS),
-        bands=1e3 * np.stack([histogram("band_bins", f"band_{part}", BANDS) for part in PARTS], axis=2),
-        parts=np.zeros((1, len(PARTS), BINS))
-        if by
-        else histogram("part_bins", "part_counts", len(PARTS) * BINS, one_key=True).reshape(1, len(PARTS), BINS),
-        ttft=ttft,
+        first_bin=first_bin,
+        e2e=of_keys,
+        bands=1e3 * np.stack(band.summed(key_of, (len(keys), bands), first_band), axis=2),
+        parts=_NO_PARTS if by else stored.parts + fresh.parts,
+        ttft={
+            name: counts
+            for name, counts in zip(definitions, of_definitions.reshape(-1, *shape), strict=True)
+            if counts.any()
+        },
     )
+
+
+def _coded(texts: pa.ChunkedArray) -> tuple[list[str], I64]:
+    """The different texts, in order, and the place of each in them."""
+    coded = texts.combine_chunks().dictionary_encode()
+    values = coded.dictionary.to_pylist()
+    place = np.empty(len(values), np.int64)
+    place[sorted(range(len(values)), key=values.__getitem__)] = np.arange(len(values))
+    return sorted(values), place[coded.indices.to_numpy()]

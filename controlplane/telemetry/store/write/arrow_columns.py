@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from itertools import accumulate
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from controlplane.telemetry.core.spans import AttrValue, Event, Span
+from controlplane.telemetry.core.spans import AttrValue, Event, Link, Span
 from controlplane.telemetry.ledger.row import STAGES, Attempt, LedgerRow
 
 NO_PARENT = bytes(8)
@@ -32,14 +33,17 @@ SPAN_SCHEMA = pa.schema(
         pa.field("event_after", pa.list_(pa.int64())),
         pa.field("event_name", pa.list_(pa.string())),
         pa.field("event_attributes", pa.list_(_ATTRIBUTES)),
+        pa.field("status_message", pa.string()),
+        pa.field("resource", pa.dictionary(pa.int32(), pa.string())),
+        pa.field("links", pa.string()),
     ]
 )
 """What `insert_span_columns` takes. Ids are raw bytes; a root's parent is 8 zero bytes; `event_after` is ns since `start_ns`; attribute
-values are text, written as `attribute_text` writes them."""
+values are text, written as `attribute_text` writes them. `resource` and `links` are JSON, empty where there are none."""
 
 _TEXT = (
     "ttft_definition", "status", "error_type", "error_stage", "operation", "service", "model", "variant", "pool", "replica", "region",
-    "tier", "tenant", "cache_outcome", "adapter",
+    "tier", "tenant", "cache_outcome", "adapter", "policy_rule", "degraded",
 )  # fmt: skip
 _PLAIN: tuple[tuple[str, pa.DataType], ...] = (
     ("entry_start_ns", pa.uint64()),
@@ -189,6 +193,11 @@ def span_table(spans: Sequence[Span]) -> pa.Table:
             ),
             "event_name": _lists(sizes, _texts([event.name for _, event in events])),
             "event_attributes": _lists(sizes, _maps(event.attributes for _, event in events)),
+            "status_message": _texts([span.status_message for span in spans]),
+            "resource": _texts(
+                [json_text(span.resource) if span.resource else "" for span in spans]
+            ).dictionary_encode(),
+            "links": _texts([links_text(span.links) for span in spans]),
         },
         schema=SPAN_SCHEMA,
     )
@@ -201,7 +210,7 @@ def _signed(delay_ns: int) -> int:
 def span(values: Sequence[Any]) -> Span:
     """A row of SPAN_COLUMNS (ids as bytes, attributes as a dict of texts) as a Span."""
     trace_id, span_id, parent_id, start_ns, duration_ns, kind, status_code, name, service, scope = values[:10]
-    attributes, after, names, event_attributes = values[10:]
+    attributes, after, names, event_attributes, status_message, resource, links = values[10:]
     return Span(
         trace_id=trace_id,
         span_id=span_id,
@@ -218,13 +227,49 @@ def span(values: Sequence[Any]) -> Span:
             Event(start_ns + delay, event, _attributes(attributes_of_event))
             for delay, event, attributes_of_event in zip(after, names, event_attributes, strict=True)
         ),
+        status_message=status_message,
+        resource=_resource(resource),
+        links=_links(links),
     )
+
+
+def links_text(links: Sequence[Link]) -> str:
+    """Links as they are stored."""
+    if not links:
+        return ""
+    return json_text([[link.trace_id.hex(), link.span_id.hex(), link.attributes] for link in links])
+
+
+def _links(text: str) -> tuple[Link, ...]:
+    if not text:
+        return ()
+    return tuple(
+        Link(bytes.fromhex(trace_id), bytes.fromhex(span_id), _object(attributes))
+        for trace_id, span_id, attributes in json.loads(text)
+    )
+
+
+@lru_cache(4096)
+def _resource(text: str) -> dict[str, AttrValue]:
+    """Spans share it: it must not be changed."""
+    return _object(json.loads(text)) if text else {}
+
+
+def _object(attributes: dict[str, Any]) -> dict[str, AttrValue]:
+    return {key: _tuples(value) for key, value in attributes.items()}
+
+
+def json_text(value: object) -> str:
+    """As `resource` and `links` are stored."""
+    return json.dumps(value, separators=(",", ":"))
 
 
 def table_spans(table: pa.Table) -> list[Span]:
     """The inverse of `span_table`."""
     rows = zip(*(table[name].to_pylist() for name in SPAN_COLUMNS), strict=True)
-    return [span([*row[:10], dict(row[10]), *row[11:13], [dict(pairs) for pairs in row[13]]]) for row in rows]
+    return [
+        span([*row[:10], dict(row[10]), *row[11:13], [dict(pairs) for pairs in row[13]], *row[14:]]) for row in rows
+    ]
 
 
 def _attributes(texts: Mapping[str, str]) -> dict[str, AttrValue]:

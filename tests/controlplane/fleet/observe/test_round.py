@@ -61,7 +61,7 @@ async def test_a_port_where_nobody_listens_is_down_and_named() -> None:
 
 
 async def test_a_dead_replica_is_down() -> None:
-    assert (await one(probes.replica(f"127.0.0.1:{free_port()}", "", "chat"))).state == "down"
+    assert (await one(probes.triton_server(f"127.0.0.1:{free_port()}", "", "chat"))).state == "down"
 
 
 async def test_a_redis_that_died_is_down(own_redis: tuple[Redis, Managed]) -> None:

@@ -83,7 +83,9 @@ def test_how_a_server_batches() -> None:
 
 async def test_a_real_triton_is_up_with_its_figures(session_triton: Triton) -> None:
     async with aiohttp.ClientSession() as session:
-        seen = await probes.replica(session_triton.http, session_triton.metrics, "chat_large")(session)
+        seen = await probes.triton_server(
+            session_triton.http, f"http://{session_triton.metrics}/metrics", "chat_large"
+        )(session)
     assert (seen.state, seen.error) == ("up", "")
     assert seen.counters.keys() == {"requests", "errors", "queue_ns", "compute_ns"}
     assert {"pending", "cpu_ratio", "batch_max", "batch_window_ms"} <= seen.figures.keys()
@@ -92,5 +94,7 @@ async def test_a_real_triton_is_up_with_its_figures(session_triton: Triton) -> N
 
 async def test_a_real_triton_without_the_model_is_down(session_triton: Triton) -> None:
     async with aiohttp.ClientSession() as session:
-        seen = await probes.replica(session_triton.http, session_triton.metrics, "no_such_model")(session)
+        seen = await probes.triton_server(
+            session_triton.http, f"http://{session_triton.metrics}/metrics", "no_such_model"
+        )(session)
     assert seen.state == "down"

@@ -3,7 +3,9 @@
 from typing import get_args
 
 from controlplane.incidents.components.core.alert import Kind
+from controlplane.incidents.components.core.page_text import measured
 from controlplane.incidents.components.core.words import WORDS
+from controlplane.incidents.notify.core.page_text import Facts
 from controlplane.telemetry.query.remedies import component_remedies
 
 
@@ -11,3 +13,11 @@ def test_every_kind_has_words_and_a_runbook_with_steps() -> None:
     assert set(WORDS) == set(get_args(Kind))
     assert {one.anchor for one in WORDS.values()} == set(component_remedies())
     assert all(one.shown_by and one.steps for one in component_remedies().values())
+
+
+def test_what_is_several_is_called_they() -> None:
+    """“Policies are followed again since 02:16:04 UTC; it were not followed from …”"""
+    assert {kind for kind, each in WORDS.items() if each.pronoun == "they"} == {"objectives", "policies"}
+    burning = {"back_ns": 2_000_000_000, "since_ns": 1_000_000_000, "at_ns": 3_000_000_000}
+    facts = Facts("policies", {"of": "policies"}, {}, burning)
+    assert measured(facts).startswith("are followed again since 00:00:02 UTC; they were not followed from 00:00:01 UTC")

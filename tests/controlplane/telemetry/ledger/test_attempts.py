@@ -70,6 +70,24 @@ def test_a_retry_is_neither_prefill_nor_decode() -> None:
     assert (row.prefill_ns, row.decode_ns) == (100, 100)
 
 
+def test_a_hedge_that_was_slower_is_booked_and_takes_none_of_the_request_s_time() -> None:
+    top, *rest = gateway_trace(root={"weir__replica": "one", "weir__ttft_ns": 900})
+    others = [each for each in rest if each.name != "model.infer"]
+    first, hedge = (
+        attempt(top, 1, 1200, 1970, "one"),
+        attempt(top, 2, 1400, 1900, "two", "overtaken", status=0),
+    )
+    (row,) = close([top, *others, first, hedge, *triton(first, 1210, 1960)])
+    assert row.attempts == (
+        Attempt("chat-small/eu", "one", "ok", "", retried=False, ns=770, model_ns=row.stages["model"]),
+        Attempt("chat-small/eu", "two", "cancelled", "", retried=False, ns=500, model_ns=0),
+    )
+    assert not row.unmeasured
+    (alone,) = close([top, *others, first, *triton(first, 1210, 1960)])
+    assert row.stages == alone.stages
+    assert_closes([row])
+
+
 def test_an_attempt_that_nobody_waited_for_says_nothing_of_its_replica() -> None:
     top = gateway("chat chat", 0, 100, kind=SERVER, weir__request=True, weir__status="cancelled")
     (row,) = close([top, attempt(top, 1, 10, 100, "one", "client_disconnected", status=0)])

@@ -123,6 +123,6 @@ def test_what_tells_requests_apart_is_none(key: str, value: AttrValue) -> None:
 def test_who_asks_guesses_like_who_writes(key: str, value: AttrValue) -> None:
     text = written(key, value)
     if text is not None:
-        labels, others = index_of([span(**{key: value})])
+        labels, others = index_of([span()._replace(attributes={key: value})])
         assert (labels, others)[not is_label(key, text)] == (attribute_hash(key, text),)
         assert len(labels) + len(others) == 1

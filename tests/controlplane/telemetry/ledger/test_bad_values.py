@@ -57,7 +57,7 @@ def test_nonsense_in_any_attribute_does_no_harm(name: str, value: AttrValue) -> 
     [(50, 10, 0), (-5, 10, 10), (-9, -5, 0), (0, 2**64 - 1, INT64), (2**64 - 1, 2**64 - 1, 0), (2**64 - 1, 0, 0)],
 )
 def test_times_out_of_order_or_range_are_brought_into_it(start: int, end: int, e2e: int) -> None:
-    (row,) = close([span("x", start, end)])
+    (row,) = close([span("x", start, end, kind=SERVER)])
     assert row.e2e_ns == e2e
     assert 0 <= row.start_ns <= row.end_ns <= INT64
     assert_closes([row])
@@ -77,7 +77,7 @@ def test_a_window_widened_beyond_the_range_is_cut() -> None:
 
 def test_a_thousand_orphans_around_a_thousand_requests_are_quickly_given_up() -> None:
     absent = b"\x07" * 8
-    lost = [span("lost", i, i + 1, absent) for i in range(1500)]
+    lost = [span("lost", i, i + 1, absent, kind=SERVER) for i in range(1500)]
     rows = close([*gateway_trace(0), *lost])
     assert [row.span_count for row in rows] == [8]
     assert len(close(lost)) == 1

@@ -33,7 +33,7 @@ def test_within_one_process_nothing_is_moved() -> None:
 
 
 def test_a_consumer_of_a_message_is_left_where_it_is() -> None:
-    root = span("handle", 0, 100)
+    root = span("handle", 0, 100, kind=SERVER)
     (row,) = close([root, span("consume", 500, 520, root, kind=5, service="worker")])
     assert spent(row) == {"unattributed": 100}
 

@@ -98,13 +98,13 @@ def test_a_failed_request_names_the_stage_of_the_last_span_that_failed() -> None
 @pytest.mark.parametrize("key", ["db__system__name", "db__system"])
 @pytest.mark.parametrize("kind", [CLIENT, INTERNAL])
 def test_redis_is_the_cache(key: str, kind: int) -> None:
-    root = span("handle", 0, 100)
+    root = span("handle", 0, 100, kind=SERVER)
     (row,) = close([root, span("GET", 20, 50, root, kind=kind, also={key: "redis"})])
     assert spent(row) == {"cache": 30, "unattributed": 70}
 
 
 def test_other_databases_are_reached_through_the_network() -> None:
-    root = span("handle", 0, 100)
+    root = span("handle", 0, 100, kind=SERVER)
     (row,) = close([root, span("SELECT", 20, 50, root, kind=CLIENT, db__system="postgresql")])
     assert spent(row) == {"network": 30, "unattributed": 70}
 

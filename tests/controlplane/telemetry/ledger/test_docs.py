@@ -11,7 +11,15 @@ from controlplane.telemetry.ledger.row import STAGES
 from tests.support.telemetry.ledger_traces import in_gateway, spent
 
 PAGE = (Path(__file__).parents[4] / "docs" / "ledger.md").read_text()
-DEFINITIONS = ("gateway", "otel-server", "vllm-arrival", "vllm-scheduled", "triton-first-response", "client")
+DEFINITIONS = (
+    "gateway",
+    "otel-server",
+    "vllm-arrival",
+    "vllm-scheduled",
+    "sglang-arrival",
+    "triton-first-response",
+    "client",
+)
 
 
 @pytest.mark.parametrize("word", [*STAGES, "unattributed", *DEFINITIONS])

@@ -2,6 +2,8 @@
 
 import itertools
 
+import pytest
+
 from controlplane.telemetry.core.spans import CLIENT, SERVER, Span
 from controlplane.telemetry.ledger import close
 from tests.support.telemetry.ledger_traces import assert_closes, gateway_trace, span, spent
@@ -68,11 +70,40 @@ def test_once_the_server_is_seen_inside_the_clients_own_time_is_network() -> Non
     assert spent(row) == {"network": 20, "unattributed": 80}
 
 
-def test_where_nothing_is_recognised_each_true_root_is_a_request() -> None:
-    first, second = span("a", 0, 10), span("b", 20, 40)
+def test_where_nothing_is_recognised_each_root_of_a_server_is_a_request() -> None:
+    first, second = span("a", 0, 10, kind=SERVER), span("b", 20, 40, kind=SERVER)
     spans = [second, first, span("child", 2, 5, first), span("lost elsewhere", 100, 110, ABSENT)]
     assert names(spans) == ["a", "b"]
     assert [spent(row) for row in close(spans)] == [{"unattributed": 10}, {"unattributed": 20}]
+
+
+NO_REQUESTS = {
+    "work at a start": lambda: [span("Overall Loading", 0, 62, scope="vllm.v1.engine.core_client")],
+    "a job": lambda: [job := span("run/train", 0, 50, kind=5), span("SELECT", 1, 9, job, kind=CLIENT, db__system="x")],
+    "a health probe": lambda: [
+        span("GET /health", 0, 1, kind=SERVER, http__request__method="GET", http__route="/health")
+    ],
+    "a health probe over gRPC": lambda: [
+        span("Check", 0, 1, kind=SERVER, rpc__service="grpc.health.v1.Health", rpc__method="Check")
+    ],
+    "a call for readiness": lambda: [
+        span("ready", 0, 1, kind=SERVER, rpc__service="inference.GRPCInferenceService", rpc__method="ServerReady")
+    ],
+    "a list of models": lambda: [span("GET", 0, 1, kind=SERVER, http__method="GET", http__target="/v1/models")],
+    "a part of a start whose root is on its way": lambda: [span("Load model", 0, 9, ABSENT, scope="vllm.x")],
+    "a part of a job": lambda: [span("publish", 0, 9, ABSENT, kind=CLIENT)],
+}
+
+
+@pytest.mark.parametrize("what", NO_REQUESTS)
+def test_only_what_is_a_request_is_a_request(what: str) -> None:
+    assert close(NO_REQUESTS[what]()) == []
+
+
+def test_a_trace_whose_spans_name_stages_is_a_request_whatever_its_kind() -> None:
+    root = span("pipeline", 0, 100)
+    (row,) = close([root, span("encode", 10, 30, root, weir__stage="tokenizer")])
+    assert spent(row) == {"tokenizer": 20, "unattributed": 80}
 
 
 def test_an_orphan_inside_a_request_belongs_to_its_deepest_span_around_it() -> None:
@@ -103,10 +134,11 @@ def test_two_gateway_requests_side_by_side_stay_two_when_their_caller_is_missing
 
 
 def test_orphans_alone_are_requests_the_inner_within_the_outer() -> None:
-    assert names([span("inner", 2, 5, ABSENT), span("outer", 0, 10, ABSENT), span("apart", 20, 30, ABSENT)]) == [
-        "outer",
-        "apart",
+    spans = [
+        span(name, start, end, ABSENT, kind=SERVER)
+        for name, start, end in (("inner", 2, 5), ("outer", 0, 10), ("apart", 20, 30))
     ]
+    assert names(spans) == ["outer", "apart"]
 
 
 def test_a_client_that_tried_twice_gives_each_try_its_own_window() -> None:
@@ -125,7 +157,7 @@ def test_the_requests_identity_does_not_depend_on_what_else_has_come() -> None:
 
 
 def test_spans_in_a_circle_are_cut_where_they_began() -> None:
-    a = span("a", 0, 100, span_id=b"a" * 8, parent=b"c" * 8)
+    a = span("a", 0, 100, kind=SERVER, span_id=b"a" * 8, parent=b"c" * 8)
     b = span("b", 10, 50, a, span_id=b"b" * 8)
     c = span("c", 20, 40, b, span_id=b"c" * 8)
     for spans in itertools.permutations([a, b, c]):
@@ -134,12 +166,12 @@ def test_spans_in_a_circle_are_cut_where_they_began() -> None:
 
 
 def test_a_span_that_is_its_own_parent_is_a_root() -> None:
-    assert names([span("x", 0, 5, span_id=b"x" * 8, parent=b"x" * 8)]) == ["x"]
+    assert names([span("x", 0, 5, kind=SERVER, span_id=b"x" * 8, parent=b"x" * 8)]) == ["x"]
 
 
 def test_of_two_versions_of_a_span_the_fuller_counts_whatever_came_first() -> None:
-    poor = span("chat", 0, 10, span_id=b"s" * 8)
-    rich = span("chat", 0, 30, span_id=b"s" * 8, gen_ai__usage__input_tokens=5)
+    poor = span("chat", 0, 10, kind=SERVER, span_id=b"s" * 8)
+    rich = span("chat", 0, 30, kind=SERVER, span_id=b"s" * 8, gen_ai__usage__input_tokens=5)
     for spans in ([poor, rich], [rich, poor], [rich, poor, rich]):
         assert [(row.e2e_ns, row.prompt_tokens) for row in close(spans)] == [(30, 5)]
 

@@ -4,6 +4,7 @@ import pytest
 
 from controlplane.telemetry.ledger import LedgerRow, close
 from inference.core import otlp
+from inference.observability.span_encoding import encode_trace, encode_write
 from inference.observability.spans import (
     ADMIT,
     INFER,
@@ -13,8 +14,6 @@ from inference.observability.spans import (
     Mark,
     Trace,
     Written,
-    encode_trace,
-    encode_write,
 )
 from tests.support.telemetry.ledger_traces import assert_closes, spent
 from tests.support.telemetry.otlp_payloads import spans_in
@@ -38,6 +37,7 @@ def served() -> Trace:
         7,
     )
     trace.http_status = 200
+    trace.policy_rule, trace.degraded = "chat-edge/long", "short answers"
     return trace
 
 
@@ -60,6 +60,7 @@ def test_a_request_comes_out_as_it_was_timed() -> None:
     assert (row.region, row.tier, row.tenant, row.cache_outcome) == ("eu", "premium", "acme", "miss")
     assert (row.stream, row.prompt_tokens, row.output_tokens, row.cost_usd) == (True, 600, 40, 0.0021)
     assert (row.policy_version, row.operation, row.status, row.http_status) == (7, "chat", "ok", 200)
+    assert (row.policy_rule, row.degraded) == ("chat-edge/long", "short answers")
     assert (row.adapter, row.service, row.cold_start) == ("weir", "weir-gateway", False)
 
 

@@ -1,8 +1,11 @@
 """Triton's spans: recorded traces against figures that were computed by hand from their events, and made-up traces."""
 
+import pytest
+
 from controlplane.telemetry.core.spans import SERVER
 from controlplane.telemetry.ledger import close
-from tests.support.telemetry.ledger_traces import assert_closes, gateway_trace, in_gateway, span, spent, triton
+from inference.core.own_requests import benchmark, warm_up
+from tests.support.telemetry.ledger_traces import assert_closes, gateway, gateway_trace, in_gateway, span, spent, triton
 from tests.support.telemetry.recorded_traces import by_trace, recorded
 
 ENSEMBLE = "aaaabbbbccccddddeeeeffff00001111"
@@ -16,6 +19,14 @@ def test_every_recorded_trace_closes_and_is_one_request() -> None:
         rows = close(spans)
         assert_closes(rows)
         assert [row.adapter for row in rows] == ["triton"]
+
+
+@pytest.mark.parametrize("traces", [warm_up.TRACES, benchmark.TRACES])
+def test_the_traces_of_warm_ups_and_benchmarks_are_no_requests(traces: bytes) -> None:
+    """Triton exports them whatever their `traceparent` says of sampling."""
+    for spans in by_trace(recorded("triton/otlp-0.json", "triton/otlp-1.json")).values():
+        own = [span._replace(trace_id=traces + bytes(8)) for span in spans]
+        assert close(spans) and not close(own)
 
 
 def test_an_ensemble_with_a_bls_call_counts_each_models_queue_and_compute() -> None:
@@ -133,3 +144,30 @@ def test_two_calls_side_by_side_stay_two_when_their_caller_sends_no_spans() -> N
     outer = span("InferRequest", 0, 100, absent, kind=SERVER, scope="triton-server", service="triton")
     inner = span("InferRequest", 10, 90, absent, kind=SERVER, scope="triton-server", service="triton")
     assert [row.e2e_ns for row in close([inner, outer])] == [100, 80]
+
+
+@pytest.mark.parametrize("parents", ["itself", "each_other", "the_request", "missing"])
+def test_a_model_that_has_not_ended_does_not_hide_the_gateways_request_beneath_it(parents: str) -> None:
+    outer, inner, missing = b"outer000", b"inner000", b"missing0"
+    request = gateway("chat chat", 10, 90, inner, kind=SERVER, weir__request=True)
+    above = {"itself": [inner], "each_other": [outer, inner], "the_request": [request.span_id], "missing": [missing]}
+    chain = [inner, outer][: len(above[parents])]
+    models = [
+        triton("chat", at, 100 - at, missing, events=[], model=True)._replace(span_id=span_id, parent_id=parent)
+        for at, (span_id, parent) in enumerate(zip(chain, above[parents], strict=True))
+    ]
+    again = triton("compute", 1, 2, inner, events=[])._replace(span_id=inner)
+    beside = triton("other", 20, 30, inner, events=[], model=True)
+    for known in ([*models, request], [*models, request, again], [*models, beside, request]):
+        rows = close(known)
+        assert [row.request_id for row in rows] == [request.span_id.hex()]
+        assert_closes(rows)
+
+
+def test_a_model_that_called_the_gateway_belongs_to_its_own_request_once_that_ended() -> None:
+    whole = span("InferRequest", 0, 100, kind=SERVER, scope="triton-server", service="triton")
+    model = triton("chat", 5, 95, whole, events=[("QUEUE_START", 10)], model=True)
+    called = gateway("chat chat", 20, 90, model, kind=SERVER, weir__request=True)
+    assert [row.adapter for row in close([model, called])] == ["weir"]
+    (row,) = close([whole, model, called])
+    assert (row.adapter, row.span_count) == ("triton", 3)

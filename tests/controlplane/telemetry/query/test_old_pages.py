@@ -3,16 +3,17 @@
 import re
 import time
 from typing import Any
+from urllib.parse import unquote
 
 import pytest
 from django.test import Client
-from pytest_django import Settings
 
+from controlplane.core.formatting import instant, minute
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.maintenance.rollups import together
-from controlplane.telemetry.store.read.rollups import kept_step_s
+from controlplane.telemetry.store.read.kept import Kept, kept_step_s, rounded
 from tests.support.telemetry.samples import S, row
 
 DAY_S = 86_400
@@ -20,11 +21,11 @@ HOUR_NS = 3600 * S
 NOW_S = int(time.time())
 FROM_NS = (NOW_S // DAY_S - 8) * DAY_S * S
 DAY = Window(FROM_NS, FROM_NS + 24 * HOUR_NS)
-KEPT_DAYS, REQUESTS = 5, 5
+REQUESTS = 5
 
 
 @pytest.fixture
-def old(store: Store, monkeypatch: pytest.MonkeyPatch, settings: Settings) -> None:
+def old(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
     """A day of which the store has dropped requests and short steps, as its TTLs do."""
     rows = [row(number, entry_start_ns=FROM_NS + 4 * number * HOUR_NS) for number in range(1, REQUESTS + 1)]
     store.insert_requests(rows, version=1)
@@ -33,7 +34,7 @@ def old(store: Store, monkeypatch: pytest.MonkeyPatch, settings: Settings) -> No
     store.command("TRUNCATE TABLE requests")
     store.command("DELETE FROM rollups WHERE step_s < 43200")
     monkeypatch.setattr(answers, "store", lambda: store)
-    settings.CONFIG = settings.CONFIG.model_copy(update={"retention_days": KEPT_DAYS})
+    return store
 
 
 @pytest.mark.usefixtures("old")
@@ -53,6 +54,80 @@ def test_pages_of_a_time_without_requests_have_the_steps_that_are_kept(caller: C
     assert f"{REQUESTS} requests." in reader.get("/latency", asked).content.decode()
 
 
+ROUNDED: list[tuple[dict[str, str], float, float, tuple[int, int]]] = [
+    ({}, 2.4, 25.4, (2, 26)),
+    ({"model": "small", "tier": "standard"}, 2.4, 26.4, (0, 36)),
+    ({"model": "small", "tier": "standard"}, 7.5, 9.5, (0, 12)),
+    ({"model": "small"}, 7.5, 9.5, (7, 10)),
+]
+"""Filters, a range in hours, and the range that rollups of it have."""
+
+
+@pytest.mark.usefixtures("old")
+def test_a_range_between_the_steps_that_are_kept_is_rounded_to_them(caller: Client, reader: Client) -> None:
+    for filters, from_h, to_h, shown_h in ROUNDED:
+        asked = {"from": str(FROM_NS + int(from_h * HOUR_NS)), "to": str(FROM_NS + int(to_h * HOUR_NS))} | filters
+        within = sum(shown_h[0] <= 4 * number < shown_h[1] for number in range(1, REQUESTS + 1))
+        series: dict[str, Any] = caller.get("/api/v1/latency/series", asked).json()
+        report: dict[str, Any] = caller.get("/api/v1/latency", asked).json()
+        for answer in (series, report):
+            assert [(answer[name] - FROM_NS) / HOUR_NS for name in ("from_ns", "to_ns")] == list(shown_h)
+            assert not answer["exact"]
+        assert sum(point["requests"] for point in series["points"]) == report["requests"] == within
+        begins, ends = (minute(FROM_NS + hour * HOUR_NS) for hour in shown_h)
+        for path in ("/latency", "/"):
+            page = text_of(reader.get(path, asked).content.decode())
+            assert f"is of {begins} to {ends} UTC: its ends are rounded" in page
+            assert f"{within} in all" in page or f"{within} request" in page
+            assert "The ledger has no requests, and rollups from" in page
+
+
+@pytest.mark.usefixtures("old")
+def test_lists_of_requests_say_that_they_are_gone_and_filters_know_their_values(reader: Client) -> None:
+    asked = {"from": str(DAY.from_ns), "to": str(DAY.to_ns)}
+    page = text_of(reader.get("/requests", asked).content.decode())
+    assert "No request of this range is kept by itself; counts and times are on the latency page" in page
+    assert " 0 requests latency of these" in page, "the list and its exports have none of those that rollups count"
+    assert '<option value="small"' in reader.get("/latency", asked).content.decode()
+    assert "No answered request of this range is stored" in reader.get("/latency/explain", asked).content.decode()
+    page = text_of(reader.get("/latency", asked | {"tenant": "acme"}).content.decode())
+    assert "Rollups have no tenant: with this filter only stored requests are counted" in page
+
+
+def test_each_page_says_from_when_on_there_are_requests_and_rollups(old: Store, reader: Client) -> None:
+    first_ns = (NOW_S - 3 * DAY_S) * S
+    old.insert_requests([row(99, entry_start_ns=first_ns)], version=1)
+    ends = f"The ledger has requests from {minute(first_ns)} UTC on, and rollups from {minute(FROM_NS + 4 * HOUR_NS)} UTC on."
+    before = {"from": str(FROM_NS - 48 * HOUR_NS), "to": str(FROM_NS - 24 * HOUR_NS)}
+    for path in ("/", "/latency", "/requests"):
+        page = reader.get(path, before).content.decode()
+        assert f"Nothing is kept of this range. {ends}" in text_of(page), path
+        assert "the ledger is empty" not in page
+        assert f'href="{path}?from={instant(first_ns // 60 // S * 60 * S)}' in unquote(page)
+    across = {"from": str(first_ns - HOUR_NS), "to": str(first_ns + HOUR_NS)}
+    short = "Before the first request there are rollups alone, which ranges of more than 6 hours show."
+    assert f"{short} {ends}" in text_of(reader.get("/latency", across).content.decode())
+    recent = text_of(reader.get("/", {"from": str(first_ns), "to": "now"}).content.decode())
+    assert "The ledger has requests" not in recent
+    assert "1 in all" in recent
+
+
+def test_a_store_without_anything_is_empty(store: Store, monkeypatch: pytest.MonkeyPatch, reader: Client) -> None:
+    monkeypatch.setattr(answers, "store", lambda: store)
+    page = text_of(reader.get("/").content.decode())
+    assert "the ledger is empty" in page
+    assert "The ledger has" not in page
+
+
+def text_of(page: str) -> str:
+    """The words of a page."""
+    return re.sub(r" ([.,:;])", r"\1", " ".join(re.sub(r"<[^>]+>", " ", page).split()))
+
+
+REQUESTS_NS = (NOW_S // DAY_S - 5) * DAY_S * S
+KEPT = Kept(requests_ns=REQUESTS_NS, rollups_ns=(NOW_S // DAY_S - 90) * DAY_S * S)
+
+
 @pytest.mark.parametrize(
     ("age_days", "length_h", "filters", "step_s"),
     [
@@ -61,10 +136,25 @@ def test_pages_of_a_time_without_requests_have_the_steps_that_are_kept(caller: C
         (20, 24, {"tier": ("batch",), "model": ("small",)}, 43_200),
         (6, 24, {"tier": ("batch",), "model": ("small",)}, 3600),
         (4, 24, {}, 1),
-        (20, 6, {}, 1),
+        (20, 6, {}, 3600),
         (20, 24, {"tenant": ("acme",)}, 1),
+        (100, 24, {}, 1),
     ],
 )
 def test_steps_are_as_short_as_what_is_kept(age_days: int, length_h: int, filters: Any, step_s: int) -> None:
     from_ns = (NOW_S - age_days * DAY_S) * S
-    assert kept_step_s(Window(from_ns, from_ns + length_h * HOUR_NS), filters, NOW_S, KEPT_DAYS) == step_s
+    window = Window(from_ns, from_ns + length_h * HOUR_NS)
+    assert kept_step_s(window, filters, NOW_S, KEPT) == step_s
+    whole = rounded(window, filters, NOW_S, KEPT)
+    assert whole.from_ns <= window.from_ns
+    assert whole.to_ns >= window.to_ns
+    assert whole.from_ns % (step_s * S) == 0 or step_s == 1
+    if whole.to_ns <= REQUESTS_NS:
+        assert whole.to_ns % (step_s * S) == 0 or step_s == 1
+
+
+def test_the_end_of_a_range_that_has_requests_stays() -> None:
+    window = Window(REQUESTS_NS - 20 * HOUR_NS - 1, REQUESTS_NS + 77)
+    assert rounded(window, {}, NOW_S, KEPT) == Window(REQUESTS_NS - 21 * HOUR_NS, window.to_ns)
+    young = Kept(REQUESTS_NS + 1800 * S, REQUESTS_NS)
+    assert rounded(window, {}, NOW_S, young) == window, "the first hour of rollups is that of the first request"

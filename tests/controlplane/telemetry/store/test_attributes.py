@@ -64,7 +64,7 @@ def before_labels(rows: Sequence[LedgerRow], version: int) -> pa.Table:
         for one in rows
     ]
     table = request_table(whole, version)
-    since = ("labels_", "attempt_", "unmeasured")
+    since = ("labels_", "attempt_", "unmeasured", "policy_rule", "degraded")
     return table.drop_columns([name for name in table.column_names if name.startswith(since)])
 
 

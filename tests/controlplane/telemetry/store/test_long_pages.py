@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,7 +15,7 @@ from controlplane.telemetry.ledger.row import STAGES, LedgerRow
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.maintenance.rollups import together
 from controlplane.telemetry.store.read.figures import BANDS
-from controlplane.telemetry.store.read.histograms import BINS, MIDS, Histogram, bins_of
+from controlplane.telemetry.store.read.histograms import BINS, MIDS, Histograms, bins_of
 from controlplane.telemetry.store.write.arrow_columns import PARTS
 from controlplane.telemetry.store.write.withdraw import key_of
 from tests.support.telemetry.latency_figures import part
@@ -165,6 +166,23 @@ def test_short_pages_and_filters_that_rollups_lack_are_exact(store: Store) -> No
     assert store.rolled(DAY, {"tier": ()}) is not None
 
 
+def test_a_long_heatmap_counts_every_answer_within_half_a_percent_of_its_row(store: Store) -> None:
+    rows = traffic(600)
+    store.insert_requests(rows, version=1)
+    fill(store)
+    cells = store.heatmap(DAY, {}, 1800, store.rolled(DAY, step_ns=1800 * S))
+    exact = store.heatmap(DAY, {}, 1800)
+    by_step = [Counter[int](), Counter[int]()]
+    for counter, some in zip(by_step, (cells, exact), strict=True):
+        for cell in some:
+            counter[cell.start_ns] += cell.requests
+    assert by_step[0] == by_step[1]
+    e2e = np.array([one.e2e_ns for one in answered(rows)])
+    for edge in {cell.low_ns for cell in [*cells, *exact]}:
+        below = sum(cell.requests for cell in cells if cell.low_ns < edge)
+        assert (e2e < 0.995 * edge).sum() <= below <= (e2e < 1.005 * edge).sum()
+
+
 def test_health_by_value_is_of_rollups_too(store: Store) -> None:
     rows = traffic(400)
     store.insert_requests(rows, version=1)
@@ -202,9 +220,19 @@ def test_a_bin_is_within_half_a_percent_of_its_values(values: list[int]) -> None
 
 @given(st.lists(st.integers(0, 10**13), min_size=1, max_size=200))
 def test_quantiles_of_a_histogram_are_within_half_a_percent(values: list[int]) -> None:
-    histogram = Histogram.of(np.bincount(bins_of(np.array(values, np.uint64)), minlength=BINS).astype(np.float64))
-    assert histogram.quantiles([0.5, 0.95, 0.99]) == pytest.approx(np.quantile(values, [0.5, 0.95, 0.99]), rel=0.005)
-    assert histogram.means([(0, len(values))]) == pytest.approx([np.mean(values)], rel=0.005)
+    counts = np.bincount(bins_of(np.array(values, np.uint64)), minlength=BINS).astype(np.float64)
+    used = int(np.flatnonzero(counts)[0])
+    for first in (0, used):
+        histograms = Histograms.of(np.stack([counts, np.zeros(BINS), 3 * counts])[:, first:], first)
+        of_values, of_none, of_thrice = histograms.quantiles([0.5, 0.95, 0.99])
+        assert of_values == pytest.approx(np.quantile(values, [0.5, 0.95, 0.99]), rel=0.005)
+        assert of_thrice == pytest.approx(np.quantile(np.repeat(values, 3), [0.5, 0.95, 0.99]), rel=0.005)
+        assert np.isnan(of_none).all()
+        whole = histograms.means(np.array([[(0, len(values))]] * 3))
+        assert whole[[0, 2], 0] == pytest.approx(
+            [np.mean(values), np.sort(np.repeat(values, 3))[: len(values)].mean()], rel=0.005
+        )
+        assert np.isnan(whole[1, 0])
 
 
 def test_parts_have_all_the_time() -> None:

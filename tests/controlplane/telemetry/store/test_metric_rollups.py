@@ -2,7 +2,12 @@
 
 import math
 import time
+from typing import Any
 
+import pytest
+from django.test import Client
+
+from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
 from tests.support.telemetry.rollups import fill
 from tests.support.telemetry.samples import S
@@ -38,3 +43,52 @@ def test_gauges_are_rolled_up_and_late_samples_count(store: Store) -> None:
         ]
     metrics = store.rows("SELECT DISTINCT toString(metric) FROM metric_rollups ORDER BY metric")
     assert metrics == [(QUEUE,), ("weir_gateway_requests_in_flight",)]
+
+
+def test_a_long_chart_is_of_rollups_also_after_the_samples_are_gone(
+    store: Store, monkeypatch: pytest.MonkeyPatch, caller: Client, reader: Client
+) -> None:
+    now_ns = time.time_ns()
+    from_ns = (now_ns // (3600 * S) - 12) * 3600 * S
+    points = [(at, float(at // (300 * S) * 7 % 50)) for at in range(from_ns + 1, now_ns, 300 * S)]
+    write(store, QUEUE, points, model="large")
+    over = [(at, value) for at, value in points if at < from_ns + 3 * 3600 * S]
+    write(store, QUEUE, over, model="retired")
+    monkeypatch.setattr(answers, "store", lambda: store)
+    asked = {"metric": QUEUE, "from": str(from_ns), "to": "now"}
+    shown = points_of(caller, asked)
+    assert not shown["rolled_up"], "nothing is built yet"
+    while fill(store, now_ns):
+        pass
+    write(store, QUEUE, [(from_ns + 4 * 3600 * S + 5, 1000.0)], model="large")  # late, and not rolled up yet
+    points.append((from_ns + 4 * 3600 * S + 5, 1000.0))
+    wanted: dict[int, list[float]] = {}
+    for at, value in points:
+        wanted.setdefault(at // (900 * S) * 900 * S, []).append(value)
+    for samples_gone in (False, True):
+        if samples_gone:
+            assert fill(store, now_ns)
+            for table, named in (("samples", "time_ns"), ("series", "seen_ns")):
+                store.command(f"DELETE FROM {table} WHERE {named} < {from_ns + 8 * 3600 * S}")
+            store.command("DELETE FROM series WHERE labels['model'] = 'retired'")
+        shown = points_of(caller, asked)
+        assert (shown["rolled_up"], shown["step_s"]) == (True, 900)
+        assert [each["labels"]["model"] for each in shown["series"]] == ["large", "retired"]
+        assert [(each["start_ns"], each["highest"]) for each in shown["series"][0]["points"]] == [
+            (at, max(values)) for at, values in wanted.items()
+        ]
+        assert [each["value"] for each in shown["series"][0]["points"]] == pytest.approx(
+            [sum(values) / len(values) for values in wanted.values()]
+        )
+        newest = caller.get("/api/v1/series", asked).json()["series"]
+        assert [(each["samples"], each["ended"]) for each in newest] == [(len(points), False), (len(over), True)]
+        page = reader.get("/signals", asked).content.decode()
+        assert "rolled up by five minutes" in page
+    short = points_of(caller, asked | {"from": "now-1h"})
+    assert not short["rolled_up"]
+    assert not points_of(caller, asked | {"as": "rate"})["rolled_up"]
+
+
+def points_of(caller: Client, asked: dict[str, str]) -> dict[str, Any]:
+    answer: dict[str, Any] = caller.get("/api/v1/series/points", asked).json()
+    return answer

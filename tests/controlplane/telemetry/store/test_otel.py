@@ -3,7 +3,7 @@
 import pytest
 
 from controlplane.telemetry.core.query_types import Window
-from controlplane.telemetry.core.spans import Event, Span
+from controlplane.telemetry.core.spans import Event, Link, Span
 from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.dsn import parse_dsn
 from tests.support.telemetry.samples import NOON_NS, S, span
@@ -16,7 +16,8 @@ TABLES = (
     " SpanName LowCardinality(String), SpanKind LowCardinality(String), ServiceName LowCardinality(String),"
     " ResourceAttributes Map(LowCardinality(String), String), ScopeName String, ScopeVersion String,"
     " SpanAttributes Map(LowCardinality(String), String), Duration UInt64, StatusCode LowCardinality(String), StatusMessage String,"
-    " Events Nested (Timestamp DateTime64(9), Name LowCardinality(String), Attributes Map(LowCardinality(String), String)))"
+    " Events Nested (Timestamp DateTime64(9), Name LowCardinality(String), Attributes Map(LowCardinality(String), String)),"
+    " Links Nested (TraceId String, SpanId String, TraceState String, Attributes Map(LowCardinality(String), String)))"
     " ENGINE = MergeTree PARTITION BY toDate(Timestamp) ORDER BY (ServiceName, SpanName, toDateTime(Timestamp))",
     "CREATE TABLE otel_traces_trace_id_ts (TraceId String, Start DateTime, End DateTime) ENGINE = MergeTree ORDER BY (TraceId, Start)",
     "CREATE MATERIALIZED VIEW otel_traces_trace_id_ts_mv TO otel_traces_trace_id_ts AS"
@@ -26,11 +27,12 @@ ROOT = (
     f"(fromUnixTimestamp64Nano({NOON_NS + 5}), '{TRACE}', '00000000000000aa', '', 'llm_request', 'Server', 'vllm', 'scope',"
     " map('gen_ai.usage.input_tokens', '128', 'gen_ai.latency.e2e', '1.5', 'gen_ai.request.stream', 'true',"
     " 'gen_ai.response.finish_reasons', '[\"stop\"]', 'model', 'llama-3', 'odd', '[not json]', 'zip', '007'),"
-    f" 1500000000, 'Error', [fromUnixTimestamp64Nano({NOON_NS + 9})], ['first_token'], [map('n', '1')])"
+    f" 1500000000, 'Error', [fromUnixTimestamp64Nano({NOON_NS + 9})], ['first_token'], [map('n', '1')],"
+    f" 'out of memory', map('k8s.pod.name', 'vllm-0'), ['{TRACE}'], ['00000000000000cc'], [map('why', 'retry')])"
 )
 CHILD = (
     f"(fromUnixTimestamp64Nano({NOON_NS + 2 * S}), '{TRACE}', '00000000000000bb', '00000000000000aa', 'GET', 'SPAN_KIND_CLIENT',"
-    " 'vllm', '', map(), 7, 'STATUS_CODE_OK', [], [], [])"
+    " 'vllm', '', map(), 7, 'STATUS_CODE_OK', [], [], [], '', map(), [], [], [])"
 )
 
 
@@ -42,7 +44,8 @@ def both(dsn: str) -> Store:
         store.command(statement)
     store.command(
         "INSERT INTO otel_traces (Timestamp, TraceId, SpanId, ParentSpanId, SpanName, SpanKind, ServiceName, ScopeName, SpanAttributes,"
-        f" Duration, StatusCode, `Events.Timestamp`, `Events.Name`, `Events.Attributes`) VALUES {ROOT}, {CHILD}, {ROOT}"
+        " Duration, StatusCode, `Events.Timestamp`, `Events.Name`, `Events.Attributes`, StatusMessage, ResourceAttributes,"
+        f" `Links.TraceId`, `Links.SpanId`, `Links.Attributes`) VALUES {ROOT}, {CHILD}, {ROOT}"
     )
     return store
 
@@ -70,6 +73,9 @@ def test_a_trace_is_read_with_types_kinds_and_events(both: Store) -> None:
             "zip": "007",
         },
         events=(Event(NOON_NS + 9, "first_token", {"n": 1}),),
+        status_message="out of memory",
+        resource={"k8s.pod.name": "vllm-0"},
+        links=(Link(bytes.fromhex(TRACE), bytes(7) + b"\xcc", {"why": "retry"}),),
     )
     assert (child.kind, child.status_code, child.parent_id) == (3, 1, root.span_id)
 

@@ -2,6 +2,7 @@
 
 from itertools import count
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,7 +10,7 @@ from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger.row import Attempt
 from controlplane.telemetry.store import Store
-from tests.support.telemetry.samples import FEW, HOUR, NOON_NS, TEXT, U64, S, random_rows, row, spans
+from tests.support.telemetry.samples import FEW, HOUR, NOON_NS, TEXT, U64, S, random_rows, row, span, spans
 
 _numbers = count(1)
 
@@ -70,6 +71,22 @@ def test_a_trace_nobody_sent_is_empty(store: Store) -> None:
     assert store.request_rows("ab" * 16) == []
     assert store.spans_of([]) == {}
     assert store.newest() is None
+
+
+@pytest.mark.parametrize("most", [None, 2, 3, 8, 100])
+def test_of_a_long_trace_the_earliest_spans_are_read_each_once(store: Store, most: int | None) -> None:
+    trace_id, other = b"t" * 16, b"u" * 16
+    written = [span(number, trace_id=trace_id, start_ns=NOON_NS - number, end_ns=NOON_NS) for number in range(1, 9)]
+    store.insert_spans(written)
+    store.insert_spans([*written, span(9, trace_id=other)])  # sent twice
+    expected = [each.span_id for each in reversed(written)][:most]
+    for asked in ([trace_id.hex()], [trace_id.hex(), other.hex()]):
+        assert [each.span_id for each in store.spans_of(asked, most)[trace_id.hex()]] == expected
+
+
+def test_settings_that_a_server_does_not_have_are_left_out(store: Store) -> None:
+    assert store.settings_clause({"max_threads": 1, "no_such_setting": 0}) == " SETTINGS max_threads = 1"
+    assert store.settings_clause({"no_such_setting": 0}) == ""
 
 
 def test_newest_is_the_latest_end(store: Store) -> None:

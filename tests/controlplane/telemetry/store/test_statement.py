@@ -85,3 +85,18 @@ def test_an_unusable_dsn_is_refused_without_repeating_its_password(dsn: str) -> 
     with pytest.raises(StoreInputError) as refused:
         parse_dsn(dsn)
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("dsn", "says"),
+    [
+        ("", "WEIR_STORE_DSN is empty"),
+        ("http://u:secret@h/db", "WEIR_STORE_DSN is http://h, which is no store"),
+        ("clickhouse:///db", "WEIR_STORE_DSN is clickhouse://, which is no store"),
+        ("h/db", "WEIR_STORE_DSN has no scheme"),
+    ],
+)
+def test_an_unusable_dsn_is_refused_with_the_setting_its_value_and_the_remedy(dsn: str, says: str) -> None:
+    with pytest.raises(StoreInputError) as refused:
+        parse_dsn(dsn)
+    assert str(refused.value) == f"{says}: set it to clickhouse://user:password@host:port/database"

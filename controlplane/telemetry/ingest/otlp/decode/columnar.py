@@ -12,15 +12,19 @@ import numpy as np
 import pyarrow as pa
 
 from controlplane.telemetry.core.spans import Span
-from controlplane.telemetry.store.write.arrow_columns import SPAN_SCHEMA, attribute_text, span_table
+from controlplane.telemetry.store.write.arrow_columns import SPAN_SCHEMA, attribute_text, links_text, span_table
 
 from .. import rejoin
 from ..rejoin import Home, Homes, home_of, moved
+from .groups import Group
 from .kernel import columns
 from .kernel.text import gather, texts
 from .kernel.traces import group_by_trace
+from .links import links_of
 from .values import Known, Values
 
+GATEWAY = "weir.gateway"
+"""Scope of the gateway, which sends all its spans of a request at once, so that the request's own span is among them."""
 _ATTRIBUTE = rejoin.ATTRIBUTE.encode()
 _DOUBLE = Struct("<d").unpack_from
 
@@ -33,6 +37,7 @@ class Part(NamedTuple):
     last: int
     size: int  # on the wire, bytes
     earliest_ns: int  # start of its first span
+    rooted: bool = True  # whether its root, or all that a gateway sends of it, is among them
 
 
 class Spans(Protocol):
@@ -51,6 +56,9 @@ class Spans(Protocol):
 
     def of(self, part: Part) -> list[Span]:
         """One trace's spans as values. Spans may share their attributes, which must not be changed."""
+
+    def release(self) -> None:
+        """Let go of what can be made again from the columns."""
 
     def named_homes(self) -> dict[bytes, Home]:
         """The homes that lost traces in this body name, by their ids (see `rejoin`)."""
@@ -79,12 +87,15 @@ class Listed:
             if last == len(spans) or spans[last][0].trace_id != spans[first][0].trace_id:
                 own = spans[first:last]
                 size, earliest_ns = sum([size for _, size in own]), min([span.start_ns for span, _ in own])
-                parts.append(Part(own[0][0].trace_id, first, last, size, earliest_ns))
+                rooted = any(not span.parent_id or span.scope == GATEWAY for span, _ in own)
+                parts.append(Part(own[0][0].trace_id, first, last, size, earliest_ns, rooted))
                 first = last
         return parts
 
     def of(self, part: Part) -> list[Span]:
         return [span for span, _ in self._spans[part.first : part.last]]
+
+    def release(self) -> None: ...
 
     def named_homes(self) -> dict[bytes, Home]:
         homes: dict[bytes, Home] = {}
@@ -109,14 +120,13 @@ class Scanned:
     def __init__(
         self,
         data: bytes,
-        groups: Sequence[tuple[str, str]],
+        groups: Sequence[Group],
         ids: columns.Bytes,
         spans: columns.Numbers,
         pairs: columns.Numbers,
         events: columns.Numbers,
         event_pairs: columns.Numbers,
     ) -> None:
-        """`groups` are services and scopes."""
         self._data, self._bytes, self._groups = data, np.frombuffer(data, np.uint8), groups
         self._ids, self._spans, self._pairs, self._events, self._event_pairs = ids, spans, pairs, events, event_pairs
         self.size = int(spans[columns.SIZE].sum())
@@ -140,29 +150,35 @@ class Scanned:
                 pa.array(spans[columns.KIND].astype(np.uint8)),
                 pa.array(spans[columns.STATUS].astype(np.uint8)),
                 self._text(spans[columns.NAME_AT], spans[columns.NAME_END]),
-                pa.array([service for service, _ in self._groups], pa.string()).take(pa.array(group)),
-                pa.array([scope for _, scope in self._groups], pa.string()).take(pa.array(group)),
+                pa.array([each.service for each in self._groups], pa.string()).take(pa.array(group)),
+                pa.array([each.scope for each in self._groups], pa.string()).take(pa.array(group)),
                 self._maps(_offsets(spans[columns.PAIR_LAST], number), self._pairs),
                 *self._event_columns(number),
+                self._text(spans[columns.MESSAGE_AT], spans[columns.MESSAGE_END]),
+                pa.DictionaryArray.from_arrays(
+                    pa.array(group, pa.int32()), pa.array([each.resource_text for each in self._groups], pa.string())
+                ),
+                self._links(number),
             ],
             schema=SPAN_SCHEMA,
         )
 
     def parts(self) -> list[Part]:
         number = len(self)
+        whole = np.array([each.scope == GATEWAY for each in self._groups], np.bool_)
         table = np.full(1 << (2 * number - 1).bit_length(), -1, np.int64)
         order, offsets, sums = (
             np.empty(number, np.int64),
             np.empty(number + 1, np.int64),
-            np.empty((number, 2), np.int64),
+            np.empty((number, 3), np.int64),
         )
-        traces = group_by_trace(self._ids.view(np.uint64), self._spans, number, table, order, offsets, sums)
+        traces = group_by_trace(self._ids.view(np.uint64), self._spans, whole, number, table, order, offsets, sums)
         firsts = self._ids[order[offsets[:traces]], :16].tobytes()
         self._order = order.tolist()
         at = offsets[: traces + 1].tolist()
         return [
-            Part(firsts[16 * trace : 16 * trace + 16], at[trace], at[trace + 1], size, earliest_ns)
-            for trace, (size, earliest_ns) in enumerate(sums[:traces].tolist())
+            Part(firsts[16 * trace : 16 * trace + 16], at[trace], at[trace + 1], size, earliest_ns, bool(rooted))
+            for trace, (size, earliest_ns, rooted) in enumerate(sums[:traces].tolist())
         ]
 
     def of(self, part: Part) -> list[Span]:
@@ -179,6 +195,9 @@ class Scanned:
                 self._event_pairs[:, :where].ravel().tolist(),
             )
         return self._values.spans(part.trace_id, self._order[part.first : part.last])
+
+    def release(self) -> None:
+        self._values = None
 
     def named_homes(self) -> dict[bytes, Home]:
         pairs, homes = self._pairs, dict[bytes, Home]()
@@ -216,6 +235,13 @@ class Scanned:
                 offsets, self._maps(_offsets(events[:, columns.EVENT_PAIR_LAST], len(events)), self._event_pairs)
             ),
         )
+
+    def _links(self, number: int) -> pa.Array:
+        at, end = self._spans[columns.LINKS_AT], self._spans[columns.LINKS_END]
+        written = [""] * number
+        for row in np.flatnonzero(end > at).tolist():
+            written[row] = links_text(links_of(self._data[at[row] : end[row]]))
+        return pa.array(written, pa.string())
 
     def _text(self, starts: columns.Numbers, ends: columns.Numbers) -> pa.Array:
         offsets = np.empty(len(starts) + 1, np.int32)

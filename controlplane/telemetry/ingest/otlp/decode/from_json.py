@@ -11,8 +11,10 @@ from typing import TypeVar
 
 import msgspec
 
-from controlplane.telemetry.core.spans import AttrValue, Event, Span
+from controlplane.telemetry.core.spans import AttrValue, Event, Link, Span
 
+from .groups import Group, group
+from .links import SPAN_ID_BYTES, TRACE_ID_BYTES
 from .malformed import MalformedError
 from .span_faults import ANY, LATEST_NS, MAX_SPAN_BYTES, TOO_LARGE, Bounds, fault
 
@@ -58,6 +60,13 @@ class WireEvent(_Struct):
 
 class Status(_Struct):
     code: int | None = None
+    message: str | None = None
+
+
+class WireLink(_Struct):
+    trace_id: str | None = None
+    span_id: str | None = None
+    attributes: list[KeyValue] | None = None
 
 
 class WireSpan(_Struct):
@@ -71,6 +80,7 @@ class WireSpan(_Struct):
     attributes: list[KeyValue] | None = None
     events: list[WireEvent] | None = None
     status: Status | None = None
+    links: list[WireLink] | None = None
 
 
 class Scope(_Struct):
@@ -146,21 +156,18 @@ def _read(body: bytes, within: Bounds) -> Iterator[tuple[Span | str, int]]:
     if body.count(b"{") > MAX_OBJECTS:
         raise MalformedError(f"the body holds more than {MAX_OBJECTS} JSON objects: send smaller batches, or protobuf")
     for resource in _parse(_traces, body).resource_spans or ():
-        service = ""
-        for pair in (resource.resource and resource.resource.attributes) or ():
-            if pair.key == "service.name" and pair.value:
-                service = pair.value.string_value or ""
+        common = _attributes(resource.resource.attributes if resource.resource else None)
         for scope in resource.scope_spans or ():
-            name = (scope.scope and scope.scope.name) or ""
+            own = group(common, (scope.scope and scope.scope.name) or "")
             for span in scope.spans or ():
                 size = len(memoryview(span))
                 if size > MAX_SPAN_BYTES:
                     yield TOO_LARGE, size
                 else:
-                    yield _span(_parse(_one_span, span), service, name, within), size
+                    yield _span(_parse(_one_span, span), own, within), size
 
 
-def _span(span: WireSpan, service: str, scope: str, within: Bounds) -> Span | str:
+def _span(span: WireSpan, common: Group, within: Bounds) -> Span | str:
     trace_id, span_id, parent_id = _bytes(span.trace_id), _bytes(span.span_id), _bytes(span.parent_span_id)
     start_ns, end_ns = _uint64(span.start_time_unix_nano), _uint64(span.end_time_unix_nano)
     attributes = _attributes(span.attributes)  # also of a refused span: a wrong type in it makes the body malformed
@@ -170,6 +177,7 @@ def _span(span: WireSpan, service: str, scope: str, within: Bounds) -> Span | st
             for event in span.events or ()
         ]
     )
+    links = tuple([_link(link) for link in span.links or ()])
     if reason := fault(trace_id, span_id, parent_id, start_ns, end_ns, within):
         return reason
     kind, status = span.kind or 0, (span.status and span.status.code) or 0
@@ -182,11 +190,18 @@ def _span(span: WireSpan, service: str, scope: str, within: Bounds) -> Span | st
         start_ns,
         max(start_ns, end_ns),
         status if 0 <= status <= 2 else 0,
-        service,
-        scope,
+        common.service,
+        common.scope,
         attributes,
         events,
+        (span.status and span.status.message) or "",
+        common.resource,
+        tuple([link for link in links if len(link.trace_id) == TRACE_ID_BYTES and len(link.span_id) == SPAN_ID_BYTES]),
     )
+
+
+def _link(link: WireLink) -> Link:
+    return Link(_bytes(link.trace_id), _bytes(link.span_id), _attributes(link.attributes))
 
 
 def _attributes(pairs: list[KeyValue] | None) -> dict[str, AttrValue]:

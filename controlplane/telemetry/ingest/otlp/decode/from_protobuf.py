@@ -15,12 +15,14 @@ from controlplane.telemetry.core.spans import Event, Span
 from . import scan
 from .any_value import attributes
 from .columnar import Listed, Spans
+from .groups import Group, group
+from .links import links
 from .malformed import MalformedError
 from .span_faults import ANY, LATEST_NS, MAX_SPAN_BYTES, TOO_LARGE, Bounds, fault
 from .wire import count, fields
 
 _Message = TypeVar("_Message", bound=Message)
-_Place = tuple[int, int, str, str]
+_Place = tuple[int, int, Group]
 _NO_PARENT = bytes(8)
 _LISTED_AT_ONCE = 2_000
 
@@ -56,7 +58,7 @@ def read(body: bytes, shard: int = 0, shards: int = 1, within: Bounds = ANY) -> 
 
 
 def _check(body: bytes, places: Iterator[_Place], within: Bounds, rejected: Counter[str]) -> None:
-    for start, end, _, _ in places:
+    for start, end, _ in places:
         if end - start > MAX_SPAN_BYTES:
             rejected[TOO_LARGE] += 1
             continue
@@ -74,10 +76,10 @@ def _check(body: bytes, places: Iterator[_Place], within: Bounds, rejected: Coun
 
 def _listed(body: bytes, places: Iterator[_Place], shard: int, shards: int, within: Bounds) -> Iterator[Spans]:
     some: list[tuple[Span, int]] = []
-    for start, end, service, scope in places:
+    for start, end, common in places:
         if end - start > MAX_SPAN_BYTES:
             continue
-        span = span_of(_parse(WireSpan, body[start:end]), service, scope)
+        span = span_of(_parse(WireSpan, body[start:end]), common)
         if fault(span.trace_id, span.span_id, span.parent_id, span.start_ns, span.end_ns, within):
             continue
         if span.trace_id[15] % shards == shard:
@@ -89,42 +91,37 @@ def _listed(body: bytes, places: Iterator[_Place], shard: int, shards: int, with
         yield Listed(some)
 
 
-def _places(layout: scan.Layout, first: int, last: int, groups: list[tuple[str, str]]) -> Iterator[_Place]:
-    return ((start, end, *groups[group]) for start, end, group in layout.places[:, first:last].T.tolist())
+def _places(layout: scan.Layout, first: int, last: int, groups: list[Group]) -> Iterator[_Place]:
+    return ((start, end, groups[number]) for start, end, number in layout.places[:, first:last].T.tolist())
 
 
-def _groups(body: bytes, layout: scan.Layout) -> list[tuple[str, str]]:
-    """The service and scope of each group. Raises MalformedError."""
+def _groups(body: bytes, layout: scan.Layout) -> list[Group]:
+    """Raises MalformedError."""
     groups = []
     for resource_at, resource_end, scope_at, scope_end in layout.groups.tolist():
         if max(resource_end - resource_at, scope_end - scope_at) > MAX_SPAN_BYTES:
             raise _too_large()
-        groups.append((_service_in(body[resource_at:resource_end]), _scope_in(body[scope_at:scope_end])))
+        groups.append(_group_in(body[resource_at:resource_end], body[scope_at:scope_end]))
     return groups
 
 
 @lru_cache(256)
-def _service_in(resource: bytes) -> str:
-    return _service(_parse(Resource, resource))
-
-
-@lru_cache(256)
-def _scope_in(scope: bytes) -> str:
-    return str(_parse(InstrumentationScope, scope).name)
+def _group_in(resource: bytes, scope: bytes) -> Group:
+    return group(attributes(_parse(Resource, resource).attributes), str(_parse(InstrumentationScope, scope).name))
 
 
 def count_log_records(body: bytes) -> int:
     return count(body, 1, 2, 2)
 
 
-def walk(body: bytes) -> Iterator[tuple[int, int, str, str]]:
-    """Where each span lies in the body, with its service and scope. Raises MalformedError."""
+def walk(body: bytes) -> Iterator[_Place]:
+    """Where each span lies in the body, with its group. Raises MalformedError."""
     for resource in _inner(body, (0, len(body)), 1):
-        service = _service(_head(Resource, body, resource))
+        common = attributes(_head(Resource, body, resource).attributes)
         for scope in _inner(body, resource, 2):
-            name = _head(InstrumentationScope, body, scope).name
+            own = group(common, _head(InstrumentationScope, body, scope).name)
             for start, end in _inner(body, scope, 2):
-                yield start, end, service, name
+                yield start, end, own
 
 
 def _inner(body: bytes, outer: tuple[int, int], wanted: int) -> Iterator[tuple[int, int]]:
@@ -152,15 +149,7 @@ def _parse(kind: type[_Message], data: bytes) -> _Message:
         raise MalformedError(f"the body is not protobuf: a {kind.DESCRIPTOR.name} that cannot be read") from error
 
 
-def _service(resource: Resource) -> str:
-    service = ""
-    for pair in resource.attributes:
-        if pair.key == "service.name":
-            service = pair.value.string_value
-    return service
-
-
-def span_of(span: WireSpan, service: str, scope: str) -> Span:
+def span_of(span: WireSpan, common: Group) -> Span:
     """The parser's span as a value, valid or not."""
     trace_id, span_id, parent_id = span.trace_id, span.span_id, span.parent_span_id
     start_ns, end_ns = span.start_time_unix_nano, span.end_time_unix_nano
@@ -174,8 +163,8 @@ def span_of(span: WireSpan, service: str, scope: str) -> Span:
         start_ns,
         end_ns,
         status if 0 <= status <= 2 else 0,
-        service,
-        scope,
+        common.service,
+        common.scope,
         attributes(span.attributes),
         tuple(
             [
@@ -183,4 +172,7 @@ def span_of(span: WireSpan, service: str, scope: str) -> Span:
                 for event in span.events
             ]
         ),
+        span.status.message,
+        common.resource,
+        links(span),
     )

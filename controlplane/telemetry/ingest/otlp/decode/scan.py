@@ -7,9 +7,11 @@ from typing import NamedTuple
 import numpy as np
 
 from .columnar import Scanned
+from .groups import Group
 from .kernel import columns
 from .kernel.locate import locate
 from .kernel.read import read_spans
+from .links import links_of
 from .pairs import parsed
 from .span_faults import ANY, MAX_SPAN_BYTES, REASONS, Bounds
 
@@ -64,7 +66,7 @@ def scan(
     layout: Layout,
     first: int,
     last: int,
-    groups: Sequence[tuple[str, str]],
+    groups: Sequence[Group],
     shard: int = 0,
     shards: int = 1,
     within: Bounds = ANY,
@@ -108,4 +110,7 @@ def _read(
     for read in (pairs, event_pairs):
         for row in read[read[:, columns.TYPE] == columns.ODD].tolist():
             parsed(body[row[columns.PAIR_AT] : row[columns.PAIR_END]])
+    linked = spans[columns.LINKS_AT : columns.LINKS_END + 1, :written]
+    for links_at, links_end in linked[:, linked[1] > linked[0]].T.tolist():
+        links_of(body[links_at:links_end])
     return counts, ids[:written], spans[:, :written], pairs, events[: counts[columns.EVENTS]], event_pairs

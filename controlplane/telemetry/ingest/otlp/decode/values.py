@@ -2,6 +2,8 @@
 
 from controlplane.telemetry.core.spans import AttrValue, Event, Span
 
+from .groups import Group
+from .links import links_of
 from .pairs import Pairs
 
 _NO_PARENT = bytes(8)
@@ -37,7 +39,7 @@ class Known:
 
 
 class Values:
-    """A chunk's spans, from plain lists of the columns that `kernel.columns` names: 12 numbers per span (START to EVENT_LAST), 32 bytes of
+    """A chunk's spans, from plain lists of the columns that `kernel.columns` names: 16 numbers per span (START to LINKS_END), 32 bytes of
     ids per span, 5 numbers per event, and where each attribute's bytes begin and end."""
 
     def __init__(
@@ -46,12 +48,12 @@ class Values:
         data: bytes,
         rows: list[int],
         ids: bytes,
-        groups: list[tuple[str, str]],
+        groups: list[Group],
         events: list[int],
         pairs: list[int],
         event_pairs: list[int],
     ) -> None:
-        """`groups` are each span's service and scope."""
+        """`groups` are of each span."""
         self._known, self._data, self._rows, self._ids, self._groups = known, data, rows, ids, groups
         self._events, self._pairs, self._event_pairs = events, pairs, event_pairs
 
@@ -59,7 +61,7 @@ class Values:
         data, ids, rows, known = self._data, self._ids, self._rows, self._known
         spans: list[Span] = []
         for row in wanted:
-            at = 12 * row
+            at = 16 * row
             pair_first, pair_last, block_at, block_end = rows[at + 6], rows[at + 7], rows[at + 8], rows[at + 9]
             if pair_first == pair_last:
                 attributes = _NOTHING
@@ -75,7 +77,8 @@ class Values:
                     attributes = before
             id_at = 32 * row
             parent_id = ids[id_at + 24 : id_at + 32]
-            service, scope = self._groups[row]
+            group = self._groups[row]
+            message_at, message_end, links_at, links_end = rows[at + 12], rows[at + 13], rows[at + 14], rows[at + 15]
             spans.append(
                 Span(
                     trace_id,
@@ -86,10 +89,13 @@ class Values:
                     rows[at],
                     rows[at + 1],
                     rows[at + 3],
-                    service,
-                    scope,
+                    group.service,
+                    group.scope,
                     attributes,
                     self._events_of(rows[at + 10], rows[at + 11]),
+                    "" if message_at == message_end else known.name(data[message_at:message_end]),
+                    group.resource,
+                    () if links_at == links_end else links_of(data[links_at:links_end]),
                 )
             )
         return spans

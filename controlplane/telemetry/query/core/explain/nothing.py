@@ -8,7 +8,7 @@ def nothing(explanation: Explanation) -> str | None:
     if explanation.findings:
         return None
     if not explanation.chosen + explanation.rest:
-        return "No request was answered in this range."
+        return "No answered request of this range is stored."
     if not explanation.chosen:
         return "None of the requests is among the chosen."
     if not explanation.rest:

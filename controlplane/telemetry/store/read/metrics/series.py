@@ -56,19 +56,7 @@ class MetricReader(Connection):
 
     def series(self, metric: str, matchers: Sequence[Matcher] = ()) -> list[SeriesInfo]:
         """The metric's series, by labels. Raises StoreInputError where there are more than MAX_SERIES."""
-        if len(matchers) > MAX_MATCHERS:
-            raise StoreInputError(f"{len(matchers)} label matchers are too many; give at most {MAX_MATCHERS}")
-        conditions, parameters = ["metric = {metric:String}"], {"metric": metric}
-        for n, matcher in enumerate(matchers):
-            condition = _CONDITIONS.get(matcher.operator)
-            if condition is None:
-                raise StoreInputError(f"operator {matcher.operator!r} is unknown; use one of {', '.join(_CONDITIONS)}")
-            regular = matcher.operator in ("=~", "!~")
-            conditions.append(condition.format(n=n))
-            parameters |= {
-                f"label_{n}": matcher.label,
-                f"value_{n}": f"^(?:{matcher.value})$" if regular else matcher.value,
-            }
+        conditions, parameters = matching(metric, matchers)
         rows = self.rows(
             f"SELECT series, metric, labels, kind, unit, delta FROM series FINAL WHERE {' AND '.join(conditions)}"
             f" ORDER BY series LIMIT {MAX_SERIES + 1}",
@@ -150,3 +138,21 @@ class MetricReader(Connection):
         )
         newest = {series: (value, time_ns, bool(ended), count) for series, value, time_ns, ended, count in rows}
         return [Newest(info, *newest[series]) for series, info in infos.items() if series in newest]
+
+
+def matching(metric: str, matchers: Sequence[Matcher]) -> tuple[list[str], dict[str, object]]:
+    """Conditions on the columns `metric` and `labels`, and their parameters. Raises StoreInputError for matchers that are none."""
+    if len(matchers) > MAX_MATCHERS:
+        raise StoreInputError(f"{len(matchers)} label matchers are too many; give at most {MAX_MATCHERS}")
+    conditions, parameters = ["metric = {metric:String}"], dict[str, object](metric=metric)
+    for n, matcher in enumerate(matchers):
+        condition = _CONDITIONS.get(matcher.operator)
+        if condition is None:
+            raise StoreInputError(f"operator {matcher.operator!r} is unknown; use one of {', '.join(_CONDITIONS)}")
+        regular = matcher.operator in ("=~", "!~")
+        conditions.append(condition.format(n=n))
+        parameters |= {
+            f"label_{n}": matcher.label,
+            f"value_{n}": f"^(?:{matcher.value})$" if regular else matcher.value,
+        }
+    return conditions, parameters

@@ -13,6 +13,7 @@ from controlplane.telemetry.ingest.otlp.decode import export_request, scan
 from controlplane.telemetry.ingest.otlp.decode.columnar import Listed, Scanned
 from controlplane.telemetry.ingest.otlp.decode.export_request import MalformedError
 from controlplane.telemetry.ingest.otlp.decode.from_protobuf import span_of
+from controlplane.telemetry.ingest.otlp.decode.groups import group
 from controlplane.telemetry.ingest.otlp.decode.span_faults import fault
 from controlplane.telemetry.ingest.spool.frame import Kind
 from controlplane.telemetry.store.write.arrow_columns import span_table, table_spans
@@ -53,12 +54,26 @@ spans = st.builds(
     dropped_attributes_count=st.integers(0, 9),
     events=st.lists(st.builds(Span.Event, name=text, time_unix_nano=times, attributes=attributes), max_size=3),
     status=st.builds(Status, code=st.integers(0, 2), message=text),
+    links=st.lists(
+        st.builds(
+            Span.Link,
+            trace_id=st.binary(max_size=17) | st.binary(min_size=16, max_size=16),
+            span_id=st.binary(min_size=8, max_size=8),
+            trace_state=text,
+            attributes=attributes,
+            flags=st.integers(0, 2**32 - 1),
+        ),
+        max_size=2,
+    ),
 )
+COMMON = group({"service.name": "checkout", "k8s.pod.name": "checkout-1"}, "tests")
 
 
 def around(data: bytes) -> bytes:
     """A request with this one span in it."""
-    resource = Resource(attributes=[pair("service.name", "checkout")]).SerializeToString()
+    resource = Resource(
+        attributes=[pair("service.name", "checkout"), pair("k8s.pod.name", "checkout-1")]
+    ).SerializeToString()
     scope = InstrumentationScope(name="tests").SerializeToString()
     held = field(1, scope) + field(2, data)
     return field(1, field(1, resource) + field(2, held))
@@ -76,7 +91,7 @@ def by_hand(body: bytes) -> Scanned | None:
     layout = scan.layout_of(body)
     if layout is None:
         return None
-    return scan.scan(body, layout, 0, layout.places.shape[1], [("checkout", "tests")])
+    return scan.scan(body, layout, 0, layout.places.shape[1], [COMMON])
 
 
 def agrees(data: bytes, message: Span | None) -> bool:
@@ -89,7 +104,7 @@ def agrees(data: bytes, message: Span | None) -> bool:
         Kind.TRACES_PROTOBUF, body
     )  # Malformed where an attribute is: those are read when they are wanted
     assert message is not None
-    parsed = span_of(message, "checkout", "tests")
+    parsed = span_of(message, COMMON)
     reason = fault(parsed.trace_id, parsed.span_id, parsed.parent_id, parsed.start_ns, parsed.end_ns)
     assert rejected == ({reason: 1} if reason else {})
     expected = [] if reason else [parsed._replace(end_ns=max(parsed.start_ns, parsed.end_ns))]
@@ -133,7 +148,7 @@ def test_what_exporters_send_takes_the_fast_path(count: int) -> None:
 
 def test_what_the_kernel_leaves_is_read_by_the_parser_and_everything_else_is_not() -> None:
     made = request(6000, traces=60)
-    made.resource_spans[0].scope_spans[0].spans[5000].links.add(trace_id=b"l" * 16, span_id=b"l" * 8)
+    made.resource_spans[0].scope_spans[0].spans[5000].attributes.extend([pair("twice", 1), pair("twice", 2)])
     body = made.SerializeToString()
     parts = list(export_request.read(Kind.TRACES_PROTOBUF, body))
     assert {type(part) for part in parts} == {Scanned, Listed}

@@ -24,7 +24,20 @@ NAMED = f"00-{CALLER.hex()}-{CALL.hex()}-01"
 def span(name: str, span_id: int, parent_id: int = 0, trace_id: bytes = OWN, **attributes: str) -> Span:
     named: dict[str, AttrValue] = {f"triton.{key}": value for key, value in attributes.items()}
     parent = parent_id.to_bytes(8, "big") if parent_id else b""
-    return Span(trace_id, span_id.to_bytes(8, "big"), parent, name, SERVER, 1, 2, 0, "triton", "", named)
+    return Span(
+        trace_id,
+        span_id.to_bytes(8, "big"),
+        parent,
+        name,
+        SERVER,
+        1,
+        2,
+        0,
+        "triton",
+        "",
+        named,
+        resource={"service.name": "triton"},
+    )
 
 
 def triton_request(request_id: str, trace_id: bytes = OWN) -> list[Span]:

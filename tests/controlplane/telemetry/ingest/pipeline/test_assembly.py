@@ -12,6 +12,7 @@ from controlplane.telemetry.ingest.otlp.decode.columnar import Listed
 from controlplane.telemetry.ingest.otlp.rejoin import Home
 from controlplane.telemetry.ingest.pipeline.assembly import SLACK_S, Closing, Shared
 from controlplane.telemetry.ingest.pipeline.batch import Batch, version_of
+from controlplane.telemetry.ingest.pipeline.fleet_names import FleetNames
 from controlplane.telemetry.ingest.pipeline.sink import Sink
 from controlplane.telemetry.ingest.pipeline.status import Status
 from controlplane.telemetry.ingest.pipeline.store_port import StoreAdapter
@@ -213,15 +214,15 @@ def test_a_pipeline_that_is_alone_reads_no_spans_back(adapter: Callable[[], Inte
 def test_a_trace_that_cannot_be_closed_keeps_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     spans = whole()
     present = {key_of(the_row(spans))}
-    assert Closing([spans], present, {}, {}).withdrawn == []
-    assert Closing([spans[8:]], present, {}, {}).withdrawn == list(present)
-    assert Closing([], present, {}, {}).withdrawn == [], "the store has none of its spans"
+    assert Closing([spans], present, {}, FleetNames()).withdrawn == []
+    assert Closing([spans[8:]], present, {}, FleetNames()).withdrawn == list(present)
+    assert Closing([], present, {}, FleetNames()).withdrawn == [], "the store has none of its spans"
 
     def fail(_: list[Span]) -> list[LedgerRow]:
         raise ArithmeticError
 
     monkeypatch.setattr("controlplane.telemetry.ingest.pipeline.batch.close", fail)
-    assert Closing([spans], present, {}, {}).withdrawn == []
+    assert Closing([spans], present, {}, FleetNames()).withdrawn == []
 
 
 def test_only_shares_that_are_new_are_a_reason_to_close_again() -> None:

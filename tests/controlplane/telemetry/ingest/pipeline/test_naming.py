@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.telemetry.core.spans import SERVER, Span
+from controlplane.telemetry.core.spans import CLIENT, SERVER, AttrValue, Span
 from controlplane.telemetry.ingest.pipeline.batch import rows_of
-from controlplane.telemetry.ingest.pipeline.model_names import ModelNames, names_of
-from inference.core.snapshot import Model, Pool, Route, Snapshot
+from controlplane.telemetry.ingest.pipeline.fleet_names import FleetNames, NamesInForce, Place, names_of
+from inference.core.snapshot import Endpoint, Model, Pool, Route, Snapshot
 from inference.policy import snapshot_file
 from tests.support.telemetry.ledger_traces import gateway_trace, span
 
@@ -32,12 +32,12 @@ def tritons(model: str) -> list[Span]:
 
 
 def test_the_fleets_name_stands_for_tritons() -> None:
-    assert names_of(FLEET) == {"chat_large": "chat-large", "chat_small": "chat-small"}
+    assert names_of(FLEET).models == {"chat_large": "chat-large", "chat_small": "chat-small"}
 
 
 def test_a_name_that_serves_two_models_is_neithers() -> None:
     shared = fleet(("chat-large", ["large-eu"]), ("draft", ["large-eu"]), pools=POOLS)
-    assert names_of(shared) == {}
+    assert names_of(shared).models == {}
 
 
 def models(spans: list[Span]) -> list[str]:
@@ -57,10 +57,10 @@ def test_what_says_itself_which_model_it_asked_for_keeps_that_name() -> None:
 
 def test_the_snapshot_is_read_again_once_it_has_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = [100.0]
-    monkeypatch.setattr("controlplane.telemetry.ingest.pipeline.model_names.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr("controlplane.telemetry.ingest.pipeline.fleet_names.time.monotonic", lambda: now_s[0])
     path = tmp_path / "snapshot.json"
-    names = ModelNames(path)
-    assert names() == {}, "no fleet was published"
+    names = NamesInForce(path)
+    assert names() == FleetNames(), "no fleet was published"
     snapshot_file.write(path, FLEET)
     now_s[0] += 1
     assert names() == names_of(FLEET)
@@ -69,4 +69,56 @@ def test_the_snapshot_is_read_again_once_it_has_changed(tmp_path: Path, monkeypa
     assert names() == names_of(FLEET), "what cannot be read leaves the last names"
     snapshot_file.write(path, fleet(("chat", ["large-eu"]), pools=POOLS))
     now_s[0] += 1
-    assert names() == {"chat_large": "chat"}
+    assert names().models == {"chat_large": "chat"}
+
+
+VLLM = Pool(
+    "vllm-eu", "8b", "eu", "llama", "", (
+        Endpoint("vllm-0", url="http://10.0.0.7:8000/v1", metrics="http://10.0.0.7:8000/metrics"),
+        Endpoint("vllm-1", url="http://10.0.0.8:8000/v1"),
+    ), protocol="openai",
+)  # fmt: skip
+SERVED = fleet(("llama-3", ["vllm-eu"]), pools=[VLLM])
+
+
+@pytest.mark.parametrize(
+    ("resource", "replica"),
+    [
+        ({"k8s.pod.name": "vllm-1"}, "vllm-1"),
+        ({"k8s.pod.ip": "10.0.0.7"}, "vllm-0"),
+        ({"server.address": "10.0.0.8", "server.port": 8000}, "vllm-1"),
+        ({"weir.pool": "vllm-eu", "weir.replica": "vllm-7", "weir.model": "llama-3"}, "vllm-7"),
+        ({}, ""),
+    ],
+)
+def test_a_server_that_is_called_directly_is_known_by_its_resource(
+    resource: dict[str, AttrValue], replica: str
+) -> None:
+    engine = span("llm_request", 0, 100, kind=SERVER, service="vllm-eu")._replace(resource=resource)
+    [row] = rows_of([engine], names_of(SERVED)) or []
+    assert (row.model, row.pool, row.replica) == ("llama-3", "vllm-eu", replica)
+
+
+def test_a_server_is_known_by_the_address_that_its_caller_used() -> None:
+    call = span("POST", 0, 100, kind=CLIENT, server__address="10.0.0.7", server__port=8000)
+    engine = span("llm_request", 10, 90, call, kind=SERVER, service="vllm")
+    [row] = rows_of([call, engine], names_of(SERVED)) or []
+    assert (row.model, row.pool, row.replica, row.region) == ("llama-3", "vllm-eu", "vllm-0", "eu")
+
+
+def test_a_model_is_taken_from_the_nearest_span_around_the_request() -> None:
+    agent = span("invoke_agent", 0, 200, gen_ai__request__model="far")
+    chat = span("chat", 0, 150, agent, gen_ai__request__model="llama-3")
+    call = span("POST", 0, 100, chat, kind=CLIENT)
+    engine = span("llm_request", 10, 90, call, kind=SERVER)
+    [row] = rows_of([agent, chat, call, engine], FleetNames()) or []
+    assert (row.model, row.pool) == ("llama-3", "")
+
+
+def test_what_stands_for_several_replicas_or_models_names_none() -> None:
+    other = Pool(
+        "vllm-us", "8b", "us", "llama", "", (Endpoint("vllm-0", url="http://10.1.0.7:8000/v1"),), protocol="openai"
+    )
+    both = names_of(fleet(("llama-3", ["vllm-eu", "vllm-us"]), ("draft", ["vllm-us"]), pools=[VLLM, other]))
+    assert "vllm-0" not in both.places
+    assert both.places["10.1.0.7:8000"] == Place("vllm-us", "8b", "us", "", "vllm-0"), "the pool serves two models"

@@ -139,3 +139,45 @@ def test_strangers_are_hardly_ever_taken_for_known(tmp_path: Path) -> None:
     recent = ClosedTraces(tmp_path, "recent", 0, size=10_000)
     recent.add([trace_id(number) for number in range(8000)], 1)
     assert sum(recent.may_know([os.urandom(16) for _ in range(2000)], [10**18] * 2000)) < 60
+
+
+def part_of(trace: str, parent: bytes) -> tuple[Span, int]:
+    made, size = span(trace)
+    return made._replace(parent_id=parent), size
+
+
+def test_a_trace_without_its_root_waits_for_it() -> None:
+    traces = Traces(replace(LIMITS, root_s=7.0))
+    traces.add(Listed([part_of("a", b"p" * 8), part_of("b", b"p" * 8)]), at(0), 100.0)
+    assert due(traces, 101.0) == []
+    assert traces.next_due_s() == 107.0
+    traces.add(Listed([span("a")]), at(1), 104.0)
+    assert due(traces, 105.0) == ["a"], "its root has come, and it has been quiet"
+    assert due(traces, 107.0) == ["b"], "it did not come"
+
+
+def test_a_closed_trace_is_kept_for_late_spans() -> None:
+    traces = Traces(LIMITS)
+    traces.add(Listed([span("a"), span("b")]), at(0), 100.0)
+    for key, trace in traces.due(101.0):
+        traces.keep(key, trace, frozenset(), 101.0)
+    assert traces.checkpoint(at(1)) == at(1), "what is kept need not be read again"
+    traces.add(Listed([span("a")]), at(2), 105.0)
+    assert traces.checkpoint(at(3)) == at(2)
+    [(_, again)] = traces.due(106.0)
+    assert len(again.spans()) == 2 and again.requests == frozenset()
+    traces.due(132.0)
+    traces.add(Listed([span("b")]), at(4), 132.0)
+    [(_, late)] = traces.due(133.0)
+    assert len(late.spans()) == 1 and late.requests is None, "it was kept for 30 s"
+
+
+def test_what_is_kept_is_bounded_and_can_be_forgotten() -> None:
+    traces = Traces(replace(LIMITS, kept_bytes=20))
+    traces.add(Listed([span("a"), span("b"), span("c")]), at(0), 100.0)
+    for key, trace in sorted(traces.due(101.0), key=lambda pair: pair[0]):
+        traces.keep(key, trace, frozenset(), 101.0)
+    traces.due(101.0)
+    traces.forget([b"b".ljust(16)])
+    traces.add(Listed([span("a"), span("b"), span("c")]), at(1), 102.0)
+    assert {key.decode().strip(): len(trace.spans()) for key, trace in traces.due(103.0)} == {"a": 1, "b": 1, "c": 2}

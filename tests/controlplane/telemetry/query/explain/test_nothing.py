@@ -12,7 +12,7 @@ def side(requests: int, each_ns: int) -> Side:
 @pytest.mark.parametrize(
     ("chosen", "rest", "says"),
     [
-        (Side(), Side(), "No request was answered"),
+        (Side(), Side(), "No answered request"),
         (Side(), side(50, 10), "None"),
         (side(50, 10), Side(), "nothing to compare"),
         (side(50, 10), side(50, 10), "as long as"),

@@ -34,11 +34,15 @@ PLACE_ROWS = 3
     BLOCK_END,
     EVENT_FIRST,
     EVENT_LAST,
+    MESSAGE_AT,
+    MESSAGE_END,
+    LINKS_AT,
+    LINKS_END,
     SIZE,
     GROUP,
     TRACE,
-) = range(15)
-SPAN_ROWS = 15
+) = range(19)
+SPAN_ROWS = 19
 
 # Columns of `pairs`. VALUE is where text begins, or the integer or boolean itself, or where the 8 bytes of a double lie.
 PAIR_AT, PAIR_END, KEY_AT, KEY_END, TYPE, VALUE, VALUE_END = range(7)

@@ -23,6 +23,10 @@ from .columns import (
     GROUP,
     KIND,
     LATEST_NS,
+    LINKS_AT,
+    LINKS_END,
+    MESSAGE_AT,
+    MESSAGE_END,
     NAME_AT,
     NAME_END,
     ODD,
@@ -83,8 +87,8 @@ def _event(data: Bytes, at: int, end: int, events: Numbers, pairs: Numbers, coun
 
 
 @compiled
-def _status(data: Bytes, at: int, end: int) -> int:
-    """The status code, 0 where it is not one of OTLP's, or UNUSUAL."""
+def _status(data: Bytes, at: int, end: int, spans: Numbers, row: int) -> int:
+    """The status code, 0 where it is not one of OTLP's, or UNUSUAL. Writes where the message lies."""
     code: Any = 0
     while at < end:
         if data[at] == 0x18 and at + 1 < end and data[at + 1] < 0x80:
@@ -94,6 +98,7 @@ def _status(data: Bytes, at: int, end: int) -> int:
             at, stop = extent(data, at + 1, end)
             if at < 0 or not is_utf8(data, at, stop):
                 return UNUSUAL
+            spans[MESSAGE_AT, row], spans[MESSAGE_END, row] = at, stop
             at = stop
         else:
             return UNUSUAL
@@ -142,6 +147,7 @@ def read_spans(
         status, start_ns, end_ns = 0, 0, 0
         block_at, block_end, blocks = at, at, 0
         spans[SIZE, row], spans[GROUP, row] = end - at, places[PLACE_GROUP, place]
+        spans[MESSAGE_AT, row] = spans[MESSAGE_END, row] = spans[LINKS_AT, row] = spans[LINKS_END, row] = at
         while at < end:
             tag = data[at]
             if tag == 0x39 or tag == 0x41:
@@ -193,9 +199,15 @@ def read_spans(
                     if not _event(data, at, stop, events, event_pairs, counts):
                         return UNUSUAL
                 elif tag == 0x7A:
-                    status = _status(data, at, stop)
+                    status = _status(data, at, stop, spans, row)
                     if status == UNUSUAL:
                         return UNUSUAL
+                elif tag == 0x6A:  # a link: they lie side by side, and the parser reads them
+                    if spans[LINKS_END, row] == spans[LINKS_AT, row]:
+                        spans[LINKS_AT, row] = field
+                    elif spans[LINKS_END, row] != field:
+                        return UNUSUAL
+                    spans[LINKS_END, row] = stop
                 elif tag == 0x1A:  # the trace's state
                     if not is_utf8(data, at, stop):
                         return UNUSUAL
@@ -224,6 +236,8 @@ def read_spans(
         elif fault == 0 and start_ns < earliest_ns:
             fault = 7
         if fault:
+            if spans[LINKS_END, row] > spans[LINKS_AT, row]:
+                return UNUSUAL
             for pair in range(first_pair, counts[PAIRS]):
                 if pairs[pair, TYPE] == ODD:
                     return UNUSUAL

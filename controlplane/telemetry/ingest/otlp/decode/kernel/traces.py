@@ -6,17 +6,18 @@ import numpy as np
 
 from controlplane.telemetry.ingest.compiled import compiled
 
-from .columns import LATEST_NS, SIZE, START, TRACE, Numbers
+from .columns import GROUP, LATEST_NS, SIZE, START, TRACE, Numbers
 
 
 @compiled
 def group_by_trace(
-    ids: Any, spans: Numbers, number: int, table: Numbers, order: Numbers, offsets: Numbers, sums: Numbers
+    ids: Any, spans: Numbers, whole: Any, number: int, table: Numbers, order: Numbers, offsets: Numbers, sums: Numbers
 ) -> int:
     """Group spans by trace: `order[offsets[t]:offsets[t + 1]]` become the spans of trace t in their order. Returns the number of traces.
 
     `ids` has each span's ids as four 64-bit numbers. The size of `table` must be a power of two of at least twice `number`, all -1.
-    `sums[t]` becomes the trace's bytes and the start of its earliest span.
+    `sums[t]` becomes the trace's bytes, the start of its earliest span, and 1 where it has a root: a span without a parent, or of a group
+    that `whole` marks.
     """
     mask = len(table) - 1
     traces = 0
@@ -28,7 +29,7 @@ def group_by_trace(
                 table[slot] = row
                 spans[TRACE, row] = traces
                 offsets[traces] = 0
-                sums[traces, 0], sums[traces, 1] = 0, LATEST_NS
+                sums[traces, 0], sums[traces, 1], sums[traces, 2] = 0, LATEST_NS, 0
                 traces += 1
                 break
             if ids[known, 0] == ids[row, 0] and ids[known, 1] == ids[row, 1]:
@@ -39,6 +40,8 @@ def group_by_trace(
         offsets[trace] += 1
         sums[trace, 0] += spans[SIZE, row]
         sums[trace, 1] = min(sums[trace, 1], spans[START, row])
+        if ids[row, 3] == 0 or whole[spans[GROUP, row]]:
+            sums[trace, 2] = 1
     at = 0
     for trace in range(traces):
         size = offsets[trace]

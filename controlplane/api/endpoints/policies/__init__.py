@@ -1,0 +1,1 @@
+"""Policies over REST: their revisions, as code, pauses and overrides, and what was decided."""

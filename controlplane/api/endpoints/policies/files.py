@@ -1,0 +1,96 @@
+"""Policies as code over REST: checks files, and applies them."""
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Field, Query, Router, Schema, Status
+
+from controlplane.api.endpoints.openslo import BODY, LintProblemOut, files
+from controlplane.api.formats import Words
+from controlplane.policy import rights
+from controlplane.policy.revisions.apply import apply, check
+from controlplane.policy.revisions.core.apply_plan import Action, Goal, Step, sentence
+from controlplane.slo.openslo.core import report
+
+router = Router(tags=["policies as code"])
+
+
+class CheckedOut(Schema):
+    policies: int
+    problems: list[LintProblemOut]
+
+
+class PolicyStepOut(Schema):
+    action: Action = Field(
+        description="`continue` brings on a revision that is stored; `waits`: for another person's approval"
+    )
+    kind: str
+    name: str
+    source: str
+    note: str
+    changes: list[dict[str, Any]]
+
+
+class PoliciesAppliedOut(Schema):
+    applied: bool = Field(description="False for a dry run, and where problems or conflicts forbade it")
+    summary: str
+    steps: list[PolicyStepOut]
+    problems: list[LintProblemOut]
+
+
+class PolicyApplyParameters(Schema):
+    owner_label: Words = Field("api", max_length=100, description="Marks what these files own")
+    goal: Goal = Field("active", description="How far new revisions are brought at once")
+    note: Words = Field("", max_length=500, description="Why they were written")
+    prune: bool = Field(False, description="Retire policies that have the label and are in no file")
+    adopt: bool = Field(False, description="Take over what was written by hand or elsewhere")
+    again: bool = Field(False, description="Bring back a text that was rolled back")
+    dry_run: bool = False
+
+
+@router.post(
+    "/policy-files/check", response=CheckedOut, summary="What to correct in files of policies", openapi_extra=BODY
+)
+def check_files(request: HttpRequest) -> dict[str, Any]:
+    policies, problems = check(files(request))
+    return {"policies": len(policies), "problems": [report.as_json(problem) for problem in problems]}
+
+
+@router.post(
+    "/policy-files/apply",
+    response={200: PoliciesAppliedOut, 409: PoliciesAppliedOut},
+    summary="Make policies equal to files, all or none",
+    openapi_extra=BODY,
+)
+def apply_files(request: HttpRequest, parameters: Query[PolicyApplyParameters]) -> Status[dict[str, Any]]:
+    """Idempotent. 409 where a file has problems or a policy belongs to another owner; nothing is changed then."""
+    rights.require(request.user, rights.PROPOSE)
+    if parameters.goal == "active" or parameters.prune:
+        rights.require(request.user, rights.ACTIVATE)
+    result = apply(
+        files(request),
+        label=parameters.owner_label,
+        who=request.user.get_username(),
+        source="api",
+        goal=parameters.goal,
+        note=parameters.note,
+        prune=parameters.prune,
+        adopt=parameters.adopt,
+        again=parameters.again,
+        dry_run=parameters.dry_run,
+    )
+    answer = {
+        "applied": result.done,
+        "summary": sentence(result.steps, result.done),
+        "steps": [_step(step) for step in result.steps],
+        "problems": [report.as_json(problem) for problem in result.problems],
+    }
+    return Status(200 if result.possible else 409, answer)
+
+
+def _step(step: Step) -> dict[str, Any]:
+    columns = ("action", "kind", "name", "source", "note")
+    return {
+        **{name: getattr(step, name) for name in columns},
+        "changes": [change._asdict() for change in step.changes],
+    }

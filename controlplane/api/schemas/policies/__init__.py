@@ -1,0 +1,1 @@
+"""Shapes of what the endpoints of policies take and answer."""

@@ -1,0 +1,233 @@
+"""How policies stand, as rows of a page: counts, ladders, canaries and failovers."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from controlplane.core.formatting import PAGE
+from controlplane.policy.core.decision import Decision, TargetDecision
+from controlplane.policy.core.memory import CanaryMemory
+from controlplane.policy.core.observation import Gpus, Observation, PoolFacts
+from controlplane.policy.core.record import Record
+from controlplane.policy.core.spec import Canary, CanarySpec, Degradation, Policy
+
+ACTIONS = {
+    "none": ("●", "good", "as wanted"),
+    "up": ("▲", "note-up", "more replicas"),
+    "down": ("▼", "note-down", "fewer replicas"),
+    "hold": ("◼", "warn", "held"),
+    "raise_floor": ("▲", "note-up", "HPA's floor raised"),
+}
+UNKNOWN = ("○", "warn", "unknown")
+DISABLED = ("○", "muted", "disabled")
+OUTCOMES = {
+    "running": ("◐", "muted", "runs"),
+    "promoted": ("●", "good", "promoted"),
+    "rolled_back": ("✕", "bad", "rolled back"),
+}
+WAITS = ("◼", "warn", "waits for a person")
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Icon, colour class and words of a state."""
+
+    icon: str
+    tone: str
+    words: str
+
+
+def look_of(target: TargetDecision, facts: PoolFacts | None = None, *, is_stale: bool = False) -> Look:
+    """What was decided long ago is not known to hold."""
+    if facts is not None and (facts.disabled or facts.cluster_disabled):
+        return Look(*DISABLED)
+    if target.wanted is None or target.seen is None:
+        return Look(*UNKNOWN)
+    icon, tone, words = ACTIONS[target.action]
+    return Look("○", "muted", f"was {words}") if is_stale else Look(icon, tone, words)
+
+
+def target_rows(record: Record, *, is_stale: bool = False) -> list[dict[str, Any]]:
+    """What each pool has and wants, and why. Those that are not as wanted come first."""
+    rows = [
+        {
+            "target": target,
+            "look": look_of(target, record.observation.pools.get(name), is_stale=is_stale),
+            "facts": record.observation.pools.get(name),
+            "has": has(record.observation.pools.get(name)),
+            "rails": [rail for rail in target.rails if rail.before != rail.after],
+            "references": [each for each in record.references if each.target == name],
+        }
+        for name, target in record.decision.targets.items()
+    ]
+    return sorted(rows, key=lambda row: (row["look"].words in ("as wanted", "disabled"), row["target"].target))
+
+
+def has(facts: PoolFacts | None) -> str:
+    """Such as `2 ready, 1 starting`; empty where the cluster did not say."""
+    if facts is None or facts.ready is None:
+        return ""
+    others = ((facts.starting, "starting"), (facts.pending, "without a node"), (facts.draining, "draining"))
+    return ", ".join([f"{facts.ready} ready", *(f"{count} {word}" for count, word in others if count)])
+
+
+def ladder_rows(record: Record, policies: Iterable[Policy], *, is_stale: bool = False) -> list[dict[str, Any]]:
+    """Each tier of each ladder, from the tier that is degraded first: on which step it stands."""
+    rows = []
+    for policy in policies:
+        if not isinstance(policy, Degradation):
+            continue
+        spec = policy.spec
+        decided = record.decision.models.get(spec.model)
+        entered = {step.tier: step for step in decided.degradation} if decided else {}
+        for tier in spec.tiers:
+            step = entered.get(tier)
+            level = step.step if step else 0
+            facts = record.observation.models.get(spec.model)
+            rows.append(
+                {
+                    "model": spec.model,
+                    "policy": policy.metadata.name,
+                    "tier": tier,
+                    "known": decided is not None and not is_stale,
+                    "level": level,
+                    "of": len(spec.steps),
+                    "rungs": [{"name": each.name, "entered": number < level} for number, each in enumerate(spec.steps)],
+                    "step": step,
+                    "does": does(step) if step else "",
+                    "since_s": (record.decided_at_ms - step.since_ms) / 1000 if step else None,
+                    "cost": spec.steps[level - 1].cost if 0 < level <= len(spec.steps) else None,
+                    "facts": facts.tiers.get(tier) if facts else None,
+                }
+            )
+    return rows
+
+
+def does(step: Any) -> str:
+    """What a step does to requests, in words."""
+    parts = []
+    if step.pool:
+        parts.append(f"sent to {step.pool}")
+    if step.variant:
+        parts.append(f"sent to variant {step.variant}")
+    if step.max_output_tokens:
+        parts.append(f"at most {PAGE.count(step.max_output_tokens)} output tokens")
+    if step.partial:
+        parts.append("cut answers can be continued")
+    if step.cached_only:
+        parts.append("answered from the cache only")
+    if step.shed_retry_after_s:
+        parts.append(f"refused, to come back after {step.shed_retry_after_s} s")
+    return ", ".join(parts)
+
+
+def canary_rows(record: Record, policies: Iterable[Policy], *, is_stale: bool = False) -> list[dict[str, Any]]:
+    rows = []
+    for policy in policies:
+        if isinstance(policy, Canary) and (standing := record.decision.memory.canaries.get(policy.metadata.name)):
+            rows.append(_canary(policy.metadata.name, policy.spec, standing, record.observation, is_stale))
+    return rows
+
+
+def _canary(name: str, spec: CanarySpec, standing: CanaryMemory, seen: Observation, is_stale: bool) -> dict[str, Any]:
+    counts = seen.canaries.get(name)
+    served = sum(stratum.candidate.requests for stratum in counts.strata) if counts else None
+    return {
+        "name": name,
+        "spec": spec,
+        "memory": standing,
+        "look": _canary_look(standing.outcome, is_stale),
+        "percent": {"promoted": 100, "rolled_back": 0}.get(standing.outcome, standing.percent),
+        "counts": counts,
+        "served": served,
+        "share": None if served is None else min(1.0, served / spec.max_requests),
+        "quantile": f"p{spec.latency_quantile * 100:g}",
+        "look_at": standing.looks[-1] if standing.looks else None,
+    }
+
+
+def _canary_look(outcome: str, is_stale: bool) -> Look:
+    """One that has ended stays so, however long ago that was decided."""
+    if is_stale and outcome == "running":
+        return Look("○", "muted", "was running")
+    return Look(*OUTCOMES.get(outcome, WAITS))
+
+
+def failover_rows(decision: Decision) -> list[dict[str, Any]]:
+    """Traffic that is moved away from pools now."""
+    return [
+        {"model": model, "pool": pool, "to": ", ".join(f"{name} ({weight})" for name, weight in to.items())}
+        for model, decided in decision.models.items()
+        for pool, to in decided.moved.items()
+    ]
+
+
+def headline(record: Record, ladders: Sequence[Mapping[str, Any]], stale_s: float | None) -> dict[str, Any]:
+    """What matters most: a controller that does not decide, then alarms, unknown counts, and degraded tiers."""
+    targets, pools = record.decision.targets.values(), record.observation.pools
+    return {
+        "stale_s": stale_s,
+        "alarms": record.decision.alarms,
+        "unknown": [target.target for target in targets if look_of(target, pools.get(target.target)) == Look(*UNKNOWN)],
+        "degraded": [row for row in ladders if row["level"]],
+        "moving": [target for target in targets if target.action in ("up", "down")],
+        "policies": len(record.policies),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A source of what was seen, with its age. `problem` says why it is not known."""
+
+    source: str
+    says: str
+    age_s: float | None
+    problem: str = ""
+
+
+def ages(seen: Observation) -> list[Input]:
+    """Every source of an observation. Those that are not known come first, then the oldest."""
+    inputs = [
+        *(Input(f"gateway {each.url}", "arrivals, queues, requests in flight", _s(each.age_ms), each.problem) for each in seen.gateways),
+        *(Input(f"cluster {name}", _gpus(each.gpus), _s(each.age_ms), each.problem) for name, each in seen.clusters.items()),
+        *(Input(f"canary {name}", "requests of both pools in the ledger", _s(each.age_ms)) for name, each in seen.canaries.items()),
+        *(Input(f"use of {name}", "GPU-hours and cost of today", _s(each.age_ms)) for name, each in seen.spent.items()),
+        *(
+            Input(
+                f"plan of {name}",
+                f"by {each.forecaster or 'no forecaster'}, skill {PAGE.share(each.skill)}",
+                (seen.now_ms - each.made_at_ms) / 1000,
+            )
+            for name, each in seen.plans.items()
+        ),
+    ]  # fmt: skip
+    for model in seen.models.values():
+        inputs += [
+            Input(
+                f"objective {tier.objective or '–'} of {model.model}, {name}",
+                "burn rates and error budget",
+                _s(tier.age_ms),
+            )
+            for name, tier in model.tiers.items()
+        ]
+    for name, facts in seen.pools.items():
+        parts = (
+            ("traffic", facts.traffic_age_ms), ("servers", facts.servers_age_ms),
+            ("replicas", facts.cluster_age_ms), ("capacity", facts.capacity_age_ms),
+        )  # fmt: skip
+        inputs += [
+            Input(f"{what} of {name}", "", _s(age_ms), facts.problem if what == "replicas" else "")
+            for what, age_ms in parts
+        ]
+    return sorted(inputs, key=lambda each: (each.age_s is not None and not each.problem, -(each.age_s or 0.0)))
+
+
+def _s(age_ms: int | None) -> float | None:
+    return None if age_ms is None else age_ms / 1000
+
+
+def _gpus(gpus: Mapping[str, Gpus]) -> str:
+    return (
+        ", ".join(f"{each.free} of {each.allocatable} {name} free" for name, each in gpus.items())
+        or "counts of replicas"
+    )

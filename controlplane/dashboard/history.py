@@ -1,0 +1,83 @@
+"""Says what is kept of a page's range, and which of it is synthetic."""
+
+from typing import Any
+
+from controlplane.core.formatting import PAGE, minute
+from controlplane.dashboard import links
+from controlplane.planning.models import DemoHistory
+from controlplane.telemetry.core.query_types import Window
+from controlplane.telemetry.query import answers
+from controlplane.telemetry.query.core.parameters import query_string
+from controlplane.telemetry.query.core.question import Question
+from controlplane.telemetry.query.core.timerange import SECOND_NS
+from controlplane.telemetry.store.read.kept import DIMENSIONS, Kept
+
+MINUTE_NS = 60 * SECOND_NS
+
+
+def history_context(wanted: Question, shown: Question, *, lists: bool = False) -> dict[str, Any]:
+    """`history`: what there is of the range and from when on, where its first requests are not stored; None where all is as usual.
+
+    `shown` is `answers.rounded(wanted)`. `lists`: the page lists requests.
+    """
+    kept = answers.kept()
+    state = _state(wanted, shown, kept, lists=lists)
+    if not state:
+        return {"history": None}
+    whole, used = wanted.range.window, shown.range.window
+    return {
+        "history": {
+            "state": state,
+            "requests": _since(wanted, kept.requests_ns),
+            "rollups": _since(wanted, kept.rollups_ns) if kept.rollups_alone else None,
+            "made_up": kept.made_up,
+            "moved": used != whole,
+            "from": minute(used.from_ns),
+            "to": "" if wanted.range.live else minute(used.to_ns),
+            "lacks": [name for name, values in wanted.filters.items() if values and name not in DIMENSIONS],
+        }
+    }
+
+
+def _state(wanted: Question, shown: Question, kept: Kept, *, lists: bool) -> str:
+    """`rollups`: it is answered out of them. `lacks`: they lack a filter. `short`: only longer ranges are. `nothing`: of its time there is
+    nothing. `lists`: of its time there are rollups, which have no single requests."""
+    window, alone = wanted.range.window, kept.rollups_alone
+    if kept.requests_ns is None and kept.rollups_ns is None:
+        return ""
+    older = alone is not None and window.from_ns < alone.to_ns and window.to_ns > alone.from_ns
+    if older and lists:
+        return "lists"
+    if older and kept.lost(window):
+        return (
+            "lacks" if any(name not in DIMENSIONS for name, values in wanted.filters.items() if values) else "rollups"
+        )
+    if older:
+        return "short"
+    return "nothing" if kept.requests_ns is None or window.to_ns <= kept.requests_ns else ""
+
+
+def _since(wanted: Question, at_ns: int | None) -> dict[str, str] | None:
+    """When something begins, and the query of a range of the same length that begins there."""
+    if at_ns is None:
+        return None
+    from_ns = at_ns // MINUTE_NS * MINUTE_NS
+    begins = Window(from_ns, from_ns + max(MINUTE_NS, wanted.range.length_ns))
+    return {"at": minute(at_ns), "query": query_string(wanted.with_range(links.fixed(begins)).pairs())}
+
+
+def synthetic(from_s: int, to_s: int) -> dict[str, str] | None:
+    """Which part of a time is synthetic history; None where none is."""
+    rows = DemoHistory.objects.filter(from_s__lt=to_s, to_s__gt=from_s).order_by("from_s")
+    parts = [
+        f"{minute(row.from_s * SECOND_NS)} to {minute(row.to_s * SECOND_NS)} UTC"
+        f" ({PAGE.counted(row.requests, 'request') if row.complete else 'still being written, the newest first'})"
+        for row in rows
+    ]
+    return {"text": f"Made up, not measured: {', '.join(parts)}."} if parts else None
+
+
+def synthetic_context(shown: Question, *, exact: bool) -> dict[str, Any]:
+    """`synthetic` of a range whose figures may be of rollups; those of requests alone (`exact`) have nothing synthetic."""
+    window = shown.range.window
+    return {"synthetic": None if exact else synthetic(window.from_ns // SECOND_NS, -(-window.to_ns // SECOND_NS))}

@@ -1,0 +1,69 @@
+"""What the pages of policies share: their frame, freshness, and what the reader may do."""
+
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+
+from controlplane.dashboard import vendor
+from controlplane.dashboard.views.common import freshness_context, is_fragment
+from controlplane.policy import queries, rights
+from controlplane.policy.queries import Standing
+from controlplane.telemetry.query.core.question import Question, parse
+
+STALE_S = 30.0
+"""A controller decides every second. One that has not for so long does not run, or nobody leads."""
+
+
+def framed(
+    request: HttpRequest, title: str, content: str, context: Mapping[str, Any], status: int = 200
+) -> HttpResponse:
+    """The page, or its data alone for htmx. `content` is the template of the data."""
+    whole = {
+        **context,
+        "title": title,
+        "content": f"dashboard/policies/{content}",
+        "path": request.path,
+        "plotly": vendor.plotly() if context.get("charted") else None,
+        "may": {name: rights.may(request.user, right) for name, right in RIGHTS.items()},
+    }
+    name = "dashboard/policies/page.html"
+    return render(request, f"{name}#data" if is_fragment(request) else name, whole, status=status)
+
+
+RIGHTS = {
+    "propose": rights.PROPOSE,
+    "approve": rights.APPROVE,
+    "activate": rights.ACTIVATE,
+    "pause": rights.PAUSE,
+}
+
+
+def standing_context(standing: Standing | None, question: Question | None = None) -> dict[str, Any]:
+    """The newest decision, and how old it is."""
+    now_ns = time.time_ns()
+    at_ns = _ns(standing.at) if standing else None
+    shown = question or parse({}, now_ns)
+    return {
+        "standing": standing,
+        "question": shown,
+        "stale_s": stale_s(standing),
+        "active": queries.in_force(),
+        **freshness_context(shown, at_ns, now_ns),
+    }
+
+
+def stale_s(standing: Standing | None) -> float | None:
+    """For how long nothing has been decided; None where that is not too long."""
+    if standing is None:
+        return None
+    age_s = (timezone.now() - standing.at).total_seconds()
+    return age_s if age_s > STALE_S else None
+
+
+def _ns(at: datetime) -> int:
+    return int(at.timestamp() * 1e9)

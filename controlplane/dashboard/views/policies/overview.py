@@ -1,0 +1,104 @@
+"""Policies: where each pool and tier stands, what is paused, and what was used beside other autoscalers."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.utils import timezone
+from django.views.decorators.http import require_safe
+
+from controlplane.dashboard.core.standing import (
+    canary_rows,
+    failover_rows,
+    headline,
+    ladder_rows,
+    target_rows,
+)
+from controlplane.dashboard.views.common import page
+from controlplane.dashboard.views.policies.frame import framed, standing_context
+from controlplane.policy import queries
+from controlplane.policy.core.use import PoolUse, used
+from controlplane.policy.models import Action, PolicyRevision
+
+BACK = timedelta(hours=24)
+MOST_RECORDS = 1_500
+"""Of a day: one each minute."""
+OPEN_STATES = ("draft", "previewed", "shadow", "approved")
+
+
+@require_safe
+@page
+def policies(request: HttpRequest) -> HttpResponse:
+    """Every pool and tier that a policy is about, as the newest decision has them."""
+    standing = queries.standing()
+    context: dict[str, Any] = standing_context(standing)
+    now = timezone.now()
+    context |= {
+        "rows": policy_rows(PolicyRevision.objects.order_by("name", "-number")),
+        "pauses": queries.pauses(now),
+        "overrides": queries.overrides(now),
+        "actions": list(Action.objects.filter(ended_at__isnull=True).select_related("decision").order_by("started_at")),
+        "now": now,
+        "live": True,
+    }
+    if standing and standing.record:
+        record, active = standing.record, context["active"]
+        is_stale = context["stale_s"] is not None
+        ladders = ladder_rows(record, active, is_stale=is_stale)
+        context |= {
+            "targets": target_rows(record, is_stale=is_stale),
+            "ladders": ladders,
+            "canaries": canary_rows(record, active, is_stale=is_stale),
+            "failovers": failover_rows(record.decision),
+            "headline": headline(record, ladders, context["stale_s"]),
+            "uses": use_rows(used(queries.records(now - BACK, now, MOST_RECORDS), int(standing.at.timestamp() * 1000))),
+        }
+    return framed(request, "Policies", "_overview.html", context)
+
+
+def policy_rows(revisions: Iterable[PolicyRevision]) -> list[dict[str, Any]]:
+    """Each policy by its name, with the revision in force, that in shadow, and the newest one. Retired ones come last."""
+    by_name: dict[str, list[PolicyRevision]] = {}
+    for row in revisions:
+        by_name.setdefault(row.name, []).append(row)
+    rows = []
+    for name, numbered in by_name.items():
+        active = next((row for row in numbered if row.state == PolicyRevision.State.ACTIVE), None)
+        shadow = next((row for row in numbered if row.state == PolicyRevision.State.SHADOW), None)
+        newest = numbered[0]
+        rows.append(
+            {
+                "name": name,
+                "kind": newest.kind,
+                "team": newest.team,
+                "active": active,
+                "shadow": shadow,
+                "waiting": newest if newest.state in OPEN_STATES and newest != shadow else None,
+                "revisions": len(numbered),
+            }
+        )
+    return sorted(rows, key=lambda row: (row["active"] is None, row["name"]))
+
+
+def use_rows(uses: Iterable[PoolUse]) -> list[dict[str, Any]]:
+    """What each pool used, and how much less or more that is than each other autoscaler would have used."""
+    return [
+        {
+            "use": use,
+            "others": [
+                {
+                    "name": name,
+                    "replica_hours": other.replica_hours,
+                    "saved_hours": None
+                    if use.gpus_per_replica is None
+                    else (other.replica_hours - other.own_replica_hours) * use.gpus_per_replica,
+                    "saved_usd": None
+                    if use.usd_per_replica_hour is None
+                    else (other.replica_hours - other.own_replica_hours) * use.usd_per_replica_hour,
+                }
+                for name, other in sorted(use.others.items())
+            ],
+        }
+        for use in uses
+    ]

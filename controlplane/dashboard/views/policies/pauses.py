@@ -1,0 +1,114 @@
+"""Pauses and overrides: those in force, those that are over, and the forms for new ones. Each has an end."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_POST
+
+from controlplane.dashboard.core.standing import ladder_rows
+from controlplane.dashboard.views.common import page
+from controlplane.dashboard.views.policies.frame import framed, standing_context
+from controlplane.policy import queries, rights
+from controlplane.policy.models import Override, Pause
+from controlplane.policy.revisions import pausing
+from controlplane.telemetry.query.core.timerange import UNIT_S
+
+LENGTHS = ("30m", "1h", "2h", "4h", "8h", "1d", "3d", "7d")
+FIELDS = ("what", "scope", "target", "pool", "replicas", "model", "tier", "step", "length", "reason")
+MOST_OVER = 30
+
+
+@page
+def pauses(request: HttpRequest) -> HttpResponse:
+    """`?scope=`, `target`, `pool`, `model`, `tier` fill the forms in. POST makes a pause (`what=pause`) or an override."""
+    form = {name: request.GET.get(name, "") for name in FIELDS}
+    errors: dict[str, list[str]] = {}
+    if request.method == "POST":
+        rights.require(request.user, rights.PAUSE)
+        form = {name: request.POST.get(name, "").strip() for name in FIELDS}
+        try:
+            made = _made(form, request.user.get_username())
+        except ValidationError as error:
+            errors = error.message_dict if hasattr(error, "error_dict") else {"": list(error.messages)}
+        else:
+            messages.success(request, f"In force until {made.ends_at:%Y-%m-%d %H:%M} UTC: {made}.")
+            return HttpResponseRedirect(reverse("pauses"))
+    now = timezone.now()
+    standing = queries.standing()
+    context: dict[str, Any] = standing_context(standing)
+    record = standing.record if standing else None
+    ladders = ladder_rows(record, context["active"]) if record else []
+    context |= {
+        "now": now,
+        "pauses": queries.pauses(now),
+        "overrides": queries.overrides(now),
+        "over": over(now),
+        "form": form,
+        "errors": errors,
+        "lengths": LENGTHS,
+        "scopes": Pause.Scope.choices,
+        "pools": sorted(record.decision.targets) if record else [],
+        "models": sorted({row["model"] for row in ladders}),
+        "tiers": list(dict.fromkeys(row["tier"] for row in ladders)),
+        "names": [policy.metadata.name for policy in context["active"]],
+        "targets": [],
+    }
+    return framed(request, "Pauses and overrides", "_pauses.html", context, status=422 if errors else 200)
+
+
+def over(now: datetime) -> list[dict[str, Any]]:
+    """Those that are over, the newest first."""
+    ended = Q(ends_at__lte=now) | Q(ended_at__isnull=False)
+    rows: list[dict[str, Any]] = []
+    for table in (Pause, Override):
+        latest = table._default_manager.filter(ended).order_by("-pk")[:MOST_OVER]
+        rows += [{"row": row, "until": row.ended_at or row.ends_at} for row in latest]
+    return sorted(rows, key=lambda each: each["until"], reverse=True)[:MOST_OVER]
+
+
+@require_POST
+def end_pause(request: HttpRequest, what: str, number: int) -> HttpResponse:
+    """End a pause or an override now."""
+    rights.require(request.user, rights.PAUSE)
+    who = request.user.get_username()
+    if what == "pause":
+        pause = get_object_or_404(Pause, pk=number)
+        said, ended = str(pause), pausing.end(pause, who)
+    else:
+        override = get_object_or_404(Override, pk=number)
+        said, ended = str(override), pausing.end(override, who)
+    if ended:
+        messages.success(request, f"Ended: {said}. The next tick decides without it.")
+    return HttpResponseRedirect(reverse("pauses"))
+
+
+def _made(form: dict[str, str], who: str) -> Pause | Override:
+    """Raises ValidationError, by field."""
+    ends_at = timezone.now() + _length(form["length"])
+    if form["what"] == "override":
+        given: dict[str, Any] = {name: form[name] for name in ("pool", "model", "tier")}
+        given |= {name: _whole(name, form[name]) for name in ("replicas", "step")}
+        return pausing.override(ends_at=ends_at, reason=form["reason"], who=who, **given)
+    return pausing.pause(scope=form["scope"], target=form["target"], ends_at=ends_at, reason=form["reason"], who=who)
+
+
+def _whole(name: str, text: str) -> int | None:
+    if not text:
+        return None
+    if not text.isascii() or not text.isdecimal():
+        raise ValidationError({name: [f"{name}={text[:20]!r} is not a whole number: use 0 or more."]})
+    return int(text[:9])
+
+
+def _length(text: str) -> timedelta:
+    try:
+        return timedelta(seconds=int(text[:-1]) * UNIT_S[text[-1]])
+    except (ValueError, KeyError, IndexError, OverflowError):
+        raise ValidationError({"length": [f"length={text[:20]!r} is not a length: use 30m, 4h or 2d."]}) from None

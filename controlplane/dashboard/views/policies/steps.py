@@ -1,0 +1,77 @@
+"""Buttons on a policy's page: each takes its revision a step further, or rolls back."""
+
+from typing import Any
+
+from django.contrib import messages
+from django.core.exceptions import ValidationError
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.urls import reverse
+from django.views.decorators.http import require_POST
+
+from controlplane.planning.jobs import JobRefusedError
+from controlplane.policy import rights
+from controlplane.policy.models import PolicyRevision
+from controlplane.policy.revisions import previews, steps
+from controlplane.policy.revisions.core import lifecycle
+from controlplane.telemetry.query.core.parameters import query_string
+
+ROLL_BACK = "roll-back"
+WORDS = {
+    "preview": ("Preview", "Run it over recorded traffic, beside what is in force", "The preview has begun: its figures appear here."),
+    "shadow": ("Put in shadow", "It decides and records, and does nothing", "It is in shadow from the next tick on."),
+    "approve": ("Approve", "By another person than its author", "It is approved, and can be activated."),
+    "activate": ("Activate", "In force from the next tick on", "It is in force from the next tick on."),
+    "retire": ("Retire", "Take it out of force, or withdraw it", "It is retired."),
+}  # fmt: skip
+
+
+def buttons(request: HttpRequest, revision: PolicyRevision) -> list[dict[str, Any]]:
+    """The steps that this reader could take with the revision, and why those that wait for something cannot be taken."""
+    standing = steps.standing(revision)
+    shown = []
+    for step in lifecycle.STEPS:
+        if not rights.may(request.user, steps.right_for(step, revision)):
+            continue
+        reason = lifecycle.why_not(step, standing, request.user.get_username())
+        waits = step in ("activate", "approve") and revision.state in lifecycle.OPEN
+        if reason and not waits:
+            continue
+        words, means, _ = WORDS[step]
+        shown.append({"step": step, "words": words, "means": reason or means, "refused": bool(reason)})
+    if revision.state == PolicyRevision.State.ACTIVE and rights.may(request.user, rights.ACTIVATE):
+        earlier = steps.roll_back_to(revision.name)
+        if earlier is not None:
+            means = f"The text of revision {earlier.number} comes into force again, as a new revision"
+            shown.append(
+                {"step": ROLL_BACK, "words": f"Roll back to {earlier.number}", "means": means, "refused": False}
+            )
+    return shown
+
+
+@require_POST
+def take_step(request: HttpRequest, name: str, number: int, step: str) -> HttpResponse:
+    """Take a step with a revision, if this reader may, and say what came of it."""
+    revision = get_object_or_404(PolicyRevision, name=name, number=number)
+    who = request.user.get_username()
+    try:
+        if step == ROLL_BACK:
+            rights.require(request.user, rights.ACTIVATE)
+            revision = steps.roll_back(name, who)
+            said = f"Revision {revision.number} is in force from the next tick on, with the text of revision {revision.restores}."
+        elif step in WORDS:
+            rights.require(request.user, steps.right_for(step, revision))  # type: ignore[arg-type]
+            said = WORDS[step][2]
+            if step == "preview":
+                previews.start(revision, who)
+            else:
+                steps.TAKE[step](revision, who, "")  # type: ignore[index]
+        else:
+            raise Http404(f"{step[:40]!r} is no step of a revision")
+    except (ValidationError, JobRefusedError) as error:
+        said = "; ".join(error.messages) if isinstance(error, ValidationError) else str(error)
+        messages.error(request, f"Not done: {said}")
+    else:
+        messages.success(request, said)
+    path = reverse("policy", args=[name])
+    return HttpResponseRedirect(f"{path}?{query_string([('revision', str(revision.number))])}")

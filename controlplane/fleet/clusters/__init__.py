@@ -1,0 +1,1 @@
+"""Where replicas run: Kubernetes, or the processes of one machine."""

@@ -1,0 +1,1 @@
+"""Kubernetes. Only this package imports its client."""

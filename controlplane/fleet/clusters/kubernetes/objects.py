@@ -1,0 +1,201 @@
+"""Kubernetes' objects, of which only what Weir reads. Names are those of the API, versions are in `paths.py`."""
+
+# ruff: noqa: N815
+from datetime import datetime
+
+import msgspec
+
+Labels = dict[str, str]
+
+
+class Expression(msgspec.Struct, frozen=True):
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class Selector(msgspec.Struct, frozen=True):
+    matchLabels: Labels = {}
+    matchExpressions: tuple[Expression, ...] = ()
+
+
+class Field(msgspec.Struct, frozen=True):
+    """An entry of `managedFields`: who set which fields last."""
+
+    manager: str = ""
+    operation: str = ""
+    subresource: str = ""
+    fieldsV1: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class Owner(msgspec.Struct, frozen=True):
+    kind: str
+    name: str
+    controller: bool = False
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    name: str = ""
+    uid: str = ""
+    resourceVersion: str = ""
+    generation: int = 0
+    labels: Labels = {}
+    annotations: Labels = {}
+    creationTimestamp: datetime | None = None
+    deletionTimestamp: datetime | None = None
+    ownerReferences: tuple[Owner, ...] = ()
+
+
+class MetadataWithFields(Metadata, frozen=True):
+    managedFields: tuple[Field, ...] = ()
+
+
+class DeploymentSpec(msgspec.Struct, frozen=True):
+    selector: Selector = Selector()
+    replicas: int = 1
+    paused: bool = False
+
+
+class Deployment(msgspec.Struct, frozen=True):
+    metadata: MetadataWithFields
+    spec: DeploymentSpec = DeploymentSpec()
+
+
+class ContainerPort(msgspec.Struct, frozen=True):
+    containerPort: int
+    name: str = ""
+
+
+class Resources(msgspec.Struct, frozen=True):
+    requests: Labels = {}
+    limits: Labels = {}
+
+
+class Container(msgspec.Struct, frozen=True):
+    ports: tuple[ContainerPort, ...] = ()
+    resources: Resources = Resources()
+
+
+class PodSpec(msgspec.Struct, frozen=True):
+    nodeName: str = ""
+    containers: tuple[Container, ...] = ()
+
+
+class Condition(msgspec.Struct, frozen=True):
+    type: str
+    status: str
+    reason: str | None = ""
+    message: str | None = ""
+    lastTransitionTime: datetime | None = None
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerState(msgspec.Struct, frozen=True):
+    waiting: Waiting | None = None
+
+
+class ContainerStatus(msgspec.Struct, frozen=True):
+    state: ContainerState = ContainerState()
+
+
+class PodStatus(msgspec.Struct, frozen=True):
+    phase: str = ""
+    podIP: str = ""
+    conditions: tuple[Condition, ...] = ()
+    containerStatuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(msgspec.Struct, frozen=True):
+    metadata: Metadata
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+
+class Target(msgspec.Struct, frozen=True):
+    kind: str = ""
+    name: str = ""
+
+
+class AutoscalerSpec(msgspec.Struct, frozen=True):
+    scaleTargetRef: Target = Target()
+    minReplicas: int = 1
+    maxReplicas: int = 1
+
+
+class AutoscalerStatus(msgspec.Struct, frozen=True):
+    desiredReplicas: int | None = None
+
+
+class Autoscaler(msgspec.Struct, frozen=True):
+    metadata: MetadataWithFields
+    spec: AutoscalerSpec = AutoscalerSpec()
+    status: AutoscalerStatus = AutoscalerStatus()
+
+
+class EndpointPort(msgspec.Struct, frozen=True):
+    name: str | None = ""
+    port: int | None = None
+
+
+class EndpointConditions(msgspec.Struct, frozen=True):
+    ready: bool | None = None
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    addresses: tuple[str, ...] = ()
+    conditions: EndpointConditions = EndpointConditions()
+    targetRef: Target | None = None
+
+
+class EndpointSlice(msgspec.Struct, frozen=True):
+    metadata: Metadata
+    endpoints: tuple[Endpoint, ...] | None = ()
+    ports: tuple[EndpointPort, ...] | None = ()
+
+
+class BudgetSpec(msgspec.Struct, frozen=True):
+    selector: Selector | None = None
+
+
+class BudgetStatus(msgspec.Struct, frozen=True):
+    disruptionsAllowed: int = 0
+
+
+class DisruptionBudget(msgspec.Struct, frozen=True):
+    metadata: Metadata
+    spec: BudgetSpec = BudgetSpec()
+    status: BudgetStatus = BudgetStatus()
+
+
+class QuotaStatus(msgspec.Struct, frozen=True):
+    hard: Labels = {}
+    used: Labels = {}
+
+
+class Quota(msgspec.Struct, frozen=True):
+    metadata: Metadata
+    status: QuotaStatus = QuotaStatus()
+
+
+class NodeSpec(msgspec.Struct, frozen=True):
+    unschedulable: bool = False
+
+
+class NodeStatus(msgspec.Struct, frozen=True):
+    allocatable: Labels = {}
+    conditions: tuple[Condition, ...] = ()
+
+
+class Node(msgspec.Struct, frozen=True):
+    metadata: Metadata
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class ListMetadata(msgspec.Struct, frozen=True):
+    resourceVersion: str = ""
+    next: str = msgspec.field(name="continue", default="")

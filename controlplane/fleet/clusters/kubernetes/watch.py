@@ -1,0 +1,182 @@
+"""Keeps all objects of one kind up to date: lists them once, then watches what changes, and resumes where a watch ended.
+
+https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection-of-changes
+"""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+import msgspec
+import structlog
+
+from controlplane.fleet.clusters.errors import ClusterError, ForbiddenError, ThrottledError
+from controlplane.fleet.clusters.kubernetes.client import Api, ExpiredError, Lines, MissingError, error_of
+from controlplane.fleet.clusters.kubernetes.objects import ListMetadata, Metadata
+
+log = structlog.get_logger(__name__)
+K = TypeVar("K")
+
+WATCH_S = 15
+"""How long a watch lasts before it is resumed, s. A connection that died without a word is noticed as late as this."""
+SILENT_S = WATCH_S + 3.0
+PAGE = 500
+FIRST_RETRY_S, LAST_RETRY_S, REFUSED_RETRY_S = 0.2, 5.0, 30.0
+Clock = Callable[[], float]
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _Named(msgspec.Struct):
+    metadata: Metadata
+
+
+class Watched(Generic[K]):
+    """The objects of one kind in one namespace, by name, in a thread of its own.
+
+    `optional`: what the credentials do not allow or the server does not have counts as empty.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        path: str,
+        kind: type[K],
+        *,
+        query: Mapping[str, str] | None = None,
+        optional: bool = False,
+        clock: Clock = time.monotonic,
+    ) -> None:
+        self._api = api
+        self.path = path
+        self._query = dict(query or {})
+        self.optional = optional
+        self._clock = clock
+        self._items_type: Any = msgspec.defstruct(
+            f"List{kind.__name__}",
+            [("metadata", ListMetadata), ("items", list[kind] | None, None)],  # type: ignore[valid-type]
+        )
+        self._kind = kind
+        self._version = ""
+        self._lines: Lines | None = None
+        self._stopped = threading.Event()
+        self._lock = threading.Lock()
+        self.thread = threading.Thread(target=self._run, name=f"watch {path}", daemon=True)
+        self.objects: Mapping[str, K] = {}
+        """Replaced whole with every change, so that readers need no lock."""
+        self.changes = 0
+        self.confirmed_at: float | None = None
+        """By `clock`: when the server last confirmed that this is all."""
+        self.connected = False
+        self.refused = False
+        """The credentials do not allow it, or the server has no such kind."""
+        self.problem = ""
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        lines = self._lines
+        if lines is not None:
+            lines.cut()
+
+    def confirm(self, at: float) -> None:
+        """The server answered something else at `at`: what is watched is as new as that."""
+        with self._lock:
+            if self.connected:
+                self.confirmed_at = at
+
+    def _run(self) -> None:
+        wait_s = FIRST_RETRY_S
+        while not self._stopped.is_set():
+            try:
+                if not self._version:
+                    self._list()
+                began = self._clock()
+                self._watch()
+                wait_s, pause_s = FIRST_RETRY_S, 0.0 if self._clock() - began > 1 else FIRST_RETRY_S
+            except ExpiredError:
+                self._version, pause_s = "", wait_s
+            except (ForbiddenError, MissingError) as error:
+                self._disconnected(error, refused=True)
+                self._version, pause_s = "", REFUSED_RETRY_S if self.optional else LAST_RETRY_S
+            except ClusterError as error:
+                wait_s = FIRST_RETRY_S if self.connected else wait_s
+                self._disconnected(error)
+                pause_s = max(wait_s, error.retry_after_s) if isinstance(error, ThrottledError) else wait_s
+            except Exception as error:  # a thread that ended would leave its objects as they are, for ever
+                log.exception("cluster.watch_failed", path=self.path)
+                self._disconnected(error)
+                self._version, pause_s = "", LAST_RETRY_S
+            self._stopped.wait(pause_s * random.uniform(0.8, 1.2))  # noqa: S311  (so that kinds do not come back at once)
+            wait_s = min(wait_s * 2, LAST_RETRY_S) if pause_s else wait_s
+        self.connected = False
+
+    def _disconnected(self, error: Exception, *, refused: bool = False) -> None:
+        with self._lock:
+            self.connected, self.refused, self.problem = False, refused, str(error)
+
+    def _list(self) -> None:
+        items: dict[str, K] = {}
+        after, began = "", self._clock()
+        while True:
+            query = self._query | {"limit": str(PAGE)} | ({"continue": after} if after else {})
+            listed = self._api.request("GET", self.path, self._items_type, query=query)
+            items |= {item.metadata.name: item for item in listed.items or ()}
+            after = listed.metadata.next
+            if not after:
+                break
+        self._replace(items, listed.metadata.resourceVersion, began)
+        log.debug("cluster.listed", path=self.path, objects=len(items))
+
+    def _watch(self) -> None:
+        began = self._clock()
+        query = self._query | {
+            "watch": "1",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._version,
+            "timeoutSeconds": str(WATCH_S),
+        }
+        with self._api.lines(self.path, query, SILENT_S) as lines:
+            self._lines = lines
+            if self._stopped.is_set():  # `stop` had nothing to cut yet
+                return
+            with self._lock:
+                # An answer that has begun says nothing of events before it: it confirms once the next one, or a call, does.
+                self.connected, self.refused, self.problem = True, False, ""
+                self.confirmed_at = max(began, self.confirmed_at or began)
+            for line in lines:
+                self._apply(msgspec.json.decode(line, type=_Event))
+                if self._stopped.is_set():
+                    break
+        self._lines = None
+
+    def _apply(self, event: _Event) -> None:
+        if event.type == "ERROR":
+            status = msgspec.json.decode(event.object)
+            raise error_of(f"WATCH {self.path}", int(status.get("code", 500)), {}, bytes(event.object))
+        if event.type == "BOOKMARK":
+            metadata = msgspec.json.decode(event.object, type=_Named).metadata
+            self._replace(self.objects, metadata.resourceVersion, self._clock())
+            return
+        item: Any = msgspec.json.decode(event.object, type=self._kind)
+        objects = dict(self.objects)
+        if event.type == "DELETED":
+            objects.pop(item.metadata.name, None)
+        else:
+            objects[item.metadata.name] = item
+        self._replace(objects, item.metadata.resourceVersion, self._clock())
+
+    def _replace(self, objects: Mapping[str, K], version: str, at: float) -> None:
+        with self._lock:
+            if objects is not self.objects:
+                self.objects = objects
+                self.changes += 1
+            self._version = version
+            self.confirmed_at = at

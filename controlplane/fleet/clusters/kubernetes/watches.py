@@ -1,0 +1,113 @@
+"""Everything of a namespace that is watched, and how old it is."""
+
+import threading
+import time
+from typing import Any
+
+import msgspec
+import structlog
+
+from controlplane.fleet.clusters.errors import ClusterError
+from controlplane.fleet.clusters.kubernetes import paths
+from controlplane.fleet.clusters.kubernetes.client import Api
+from controlplane.fleet.clusters.kubernetes.objects import (
+    Autoscaler,
+    Deployment,
+    DisruptionBudget,
+    EndpointSlice,
+    ListMetadata,
+    Node,
+    Pod,
+    Quota,
+)
+from controlplane.fleet.clusters.kubernetes.watch import Clock, Watched
+
+log = structlog.get_logger(__name__)
+
+CONFIRM_EVERY_S = 2.0
+
+
+class _Page(msgspec.Struct):
+    metadata: ListMetadata
+
+
+class Watches:
+    """Watches every kind, and confirms every CONFIRM_EVERY_S that the server still answers: a quiet watch says nothing."""
+
+    def __init__(self, api: Api, namespace: str, clock: Clock = time.monotonic) -> None:
+        self._api = api
+        self._clock = clock
+        self.deployments = Watched(api, paths.deployments(namespace), Deployment, clock=clock)
+        self.pods = Watched(api, paths.pods(namespace), Pod, clock=clock)
+        self.autoscalers = Watched(api, paths.autoscalers(namespace), Autoscaler, clock=clock)
+        self.slices = Watched(api, paths.endpoint_slices(namespace), EndpointSlice, clock=clock)
+        self.disruption_limits = Watched(
+            api, paths.disruption_limits(namespace), DisruptionBudget, optional=True, clock=clock
+        )
+        self.quotas = Watched(api, paths.quotas(namespace), Quota, optional=True, clock=clock)
+        self.nodes = Watched(api, paths.NODES, Node, optional=True, clock=clock)
+        self.all: list[Watched[Any]] = [
+            self.deployments, self.pods, self.autoscalers, self.slices, self.disruption_limits, self.quotas, self.nodes,
+        ]  # fmt: skip
+        self._unconfirmed = ""
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._confirm, name=f"confirm {namespace}", daemon=True)
+
+    def start(self) -> None:
+        for watched in self.all:
+            watched.start()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends within a call's timeout."""
+        self._stopped.set()
+        for watched in self.all:
+            watched.stop()
+
+    def join(self, timeout_s: float) -> bool:
+        """Wait until every thread has ended, and say whether they have."""
+        until = self._clock() + timeout_s
+        for thread in (self._thread, *(watched.thread for watched in self.all)):
+            thread.join(max(0.0, until - self._clock()))
+        return not any(watched.thread.is_alive() for watched in self.all)
+
+    @property
+    def _counted(self) -> list[Watched[Any]]:
+        """Those without which the state is not known."""
+        return [watched for watched in self.all if not (watched.optional and watched.refused)]
+
+    @property
+    def connected(self) -> bool:
+        return not self._unconfirmed and all(watched.connected for watched in self._counted)
+
+    @property
+    def problem(self) -> str:
+        """The first thing that is wrong."""
+        return next((watched.problem for watched in self._counted if watched.problem), self._unconfirmed)
+
+    @property
+    def confirmed_at(self) -> float | None:
+        """By the clock: when the server last confirmed all of it. None while any of it has not been seen."""
+        times = [watched.confirmed_at for watched in self._counted]
+        known = [at for at in times if at is not None]
+        return min(known) if len(known) == len(times) else None
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Another one whenever anything has changed."""
+        return tuple(watched.changes for watched in self.all)
+
+    def _confirm(self) -> None:
+        """A list of a single object is read through to the store, so it fails where events would not come either."""
+        while not self._stopped.wait(CONFIRM_EVERY_S):
+            began = self._clock()
+            try:
+                self._api.request("GET", self.deployments.path, _Page, query={"limit": "1"})
+            except ClusterError as error:
+                if not self._unconfirmed:
+                    log.warning("cluster.not_confirmed", path=self.deployments.path, reason=str(error))
+                self._unconfirmed = str(error)
+            else:
+                self._unconfirmed = ""
+                for watched in self.all:
+                    watched.confirm(began)

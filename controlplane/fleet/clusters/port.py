@@ -1,0 +1,183 @@
+"""What Weir wants of a place where replicas run: a Kubernetes cluster, or the processes of one machine.
+
+All values are plain and frozen, so that they can go into a decision record. Times are ms since 1970. What is not known is None.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+Manifest = Mapping[str, Any]
+"""A Kubernetes object, as YAML or JSON reads it."""
+
+WEIR, HAND = "weir", "hand"
+GATEWAY = "gateway:"
+"""Begins the names under which a cluster shows, among its pools, the gateways that it runs: `gateway:WORKLOAD`."""
+
+
+class PoolBinding(msgspec.Struct, frozen=True):
+    """What a cluster has to know of a pool that it runs."""
+
+    pool: str
+    workload: str
+    """The name of its Deployment."""
+    protocol: Literal["triton", "openai"]
+
+
+class ReplicaSeen(msgspec.Struct, frozen=True):
+    """One replica of a pool, as its cluster has it."""
+
+    name: str
+    pool: str
+    address: str
+    """What `Replica.url` or `Replica.grpc` takes, by the pool's protocol; empty while it has none."""
+    created_ms: int
+    ready: bool = False
+    terminating: bool = False
+    ready_ms: int | None = None
+    """Since when it has been ready."""
+    http: str = ""
+    """host:port of a Triton's HTTP, for its health."""
+    metrics: str = ""
+    """host:port of its Prometheus page."""
+    node: str = ""
+    pending_reason: str = ""
+    """Why it is not running yet, as the cluster says it, such as "Unschedulable: 0/3 nodes …"; empty once it has a place."""
+    pending_since_ms: int | None = None
+    ends_ms: int | None = None
+    """When the cluster ends it by force; None while nobody has told it to end."""
+
+
+class AutoscalerSeen(msgspec.Struct, frozen=True):
+    """A HorizontalPodAutoscaler that sets the count of a pool."""
+
+    name: str
+    min_replicas: int
+    max_replicas: int
+    desired: int | None = None
+    owner_min_replicas: int | None = None
+    """The least that its owner has set, before Weir raised it."""
+
+
+class PoolSeen(msgspec.Struct, frozen=True):
+    """A pool, as its cluster has it."""
+
+    pool: str
+    wanted: int | None = None
+    """The count that was set; None where there is no workload."""
+    token: str = ""
+    """Names the state that was seen (Kubernetes: the Deployment's resourceVersion). `scale` takes it, and refuses an old one."""
+    replicas: tuple[ReplicaSeen, ...] = ()
+    owner_of_count: str = WEIR
+    """`weir`; `hpa:NAME` where a HorizontalPodAutoscaler sets the count; `hand` where somebody else has set it since Weir did."""
+    count_set_by: str = ""
+    """The field manager that set the count last, such as "kubectl-edit"; empty where that is not known."""
+    autoscaler: AutoscalerSeen | None = None
+    disruptions_allowed: int | None = None
+    """Of its PodDisruptionBudget: how many replicas may be evicted now; None where it has none."""
+    problem: str = ""
+    """Why this pool cannot be managed; empty where it can."""
+
+
+class GpusSeen(msgspec.Struct, frozen=True):
+    """GPUs of one resource, such as `nvidia.com/gpu`."""
+
+    allocatable: int
+    """As many as the namespace's quota allows, else as many as the nodes have."""
+    requested: int
+    """Of them in use; where nodes are counted, by pods of the namespace alone."""
+
+
+class ClusterSeen(msgspec.Struct, frozen=True):
+    """A cluster's state. It is never newer than `seen_ms`; what has not been seen yet has neither pools nor `seen_ms`."""
+
+    cluster: str
+    pools: Mapping[str, PoolSeen] = {}
+    seen_ms: int | None = None
+    """When the cluster last confirmed all of this; None: never."""
+    age_ms: int | None = None
+    problem: str = ""
+    """Why the state is not known, or is old; empty where it is current."""
+    gpus: Mapping[str, GpusSeen] = {}
+    gateways: tuple[str, ...] = ()
+    """URLs of all gateways that are ready."""
+    other_gateways: Mapping[str, int | None] = {}
+    """URLs of gateways that are there and not ready, and until when in ms each may be. They may have requests: a gateway that ends
+    finishes those that it has.
+    """
+    watching: bool = False
+    """Whether changes arrive by themselves at this moment."""
+
+
+class Scaled(msgspec.Struct, frozen=True):
+    """An accepted change of a pool's count."""
+
+    pool: str
+    before: int
+    after: int
+    token: str
+    """Names the state after the change; of a dry run, the state before it."""
+    dry_run: bool = False
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """What applying a manifest changes, or would change."""
+
+    kind: str
+    name: str
+    action: Literal["create", "change", "adopt", "refused", "none"]
+    """`adopt`: it exists and somebody else made it; applying makes Weir a manager of the fields of the manifest. `refused`: the
+    cluster does not take it, as `problem` says.
+    """
+    changes: tuple[tuple[str, Any, Any], ...] = ()
+    """Path, value before, value after. None is absent."""
+    taken_from: tuple[tuple[str, str], ...] = ()
+    """Path and manager of each field that somebody else manages and the manifest sets otherwise."""
+    problem: str = ""
+    stays: tuple[str, ...] = ()
+    """Containers of somebody else that the manifest does not name, and that stay in its pods."""
+
+
+class Cluster(Protocol):
+    """One cluster. Every method but `seen` may take as long as the timeout of a call, and raises ClusterError.
+
+    `generation` is that of the caller's lease. Once a cluster has had a write of a newer generation, writes of an older one
+    raise StaleLeaderError. `token` is `PoolSeen.token`; where the state has changed since, ConflictError.
+    """
+
+    name: str
+
+    def bind(self, pools: Sequence[PoolBinding]) -> None:
+        """Say which pools run here. Takes effect with the next `seen`."""
+
+    def seen(self) -> ClusterSeen:
+        """The latest state, which is kept up to date in the background. Never blocks, never raises."""
+
+    def claim(self, generation: int) -> None:
+        """Refuse older leaders from now on. Called by a new leader before it decides anything."""
+
+    def fences(self) -> Mapping[str, int]:
+        """What bears the generation of the leader that wrote to it last, by its name: older leaders are refused there. Asks the cluster."""
+
+    def scale(self, pool: str, replicas: int, *, token: str, generation: int, dry_run: bool = False) -> Scaled:
+        """Set how many replicas the pool should have, and become the owner of that count."""
+
+    def prefer_removal(self, pool: str, replicas: Sequence[str], *, generation: int) -> None:
+        """Name the replicas that go first when the pool shrinks; the next call replaces them. Replicas that are not ready go
+        before them all the same.
+        """
+
+    def raise_floor(self, pool: str, min_replicas: int, *, generation: int) -> None:
+        """Set the least that the pool's HorizontalPodAutoscaler may choose: never less than its owner has set. Its maximum stays."""
+
+    def publish(self, document: bytes, *, generation: int) -> None:
+        """Store the policy snapshot in the cluster, for gateways that read it there. Nothing is written where it is the same."""
+
+    def apply(self, manifests: Sequence[Manifest], *, dry_run: bool, adopt: bool = False) -> list[Difference]:
+        """Create or change objects. Fields that somebody else manages raise SecondOwnerError, unless `adopt`; a dry run
+        lists them instead.
+        """
+
+    def close(self) -> None:
+        """End everything that works in the background."""

@@ -1,0 +1,36 @@
+"""One replica's reading: what its server says, and what the gateway says of it."""
+
+from dataclasses import replace
+
+from controlplane.fleet.observe.core.gateway_report import ReplicaReport
+from controlplane.fleet.observe.core.reading import Reading, down
+from inference.core.routing.signals import read_signals
+
+UNKNOWN = Reading(
+    "degraded", error="the gateway says nothing of it: is the gateway up, and has it read the newest snapshot?"
+)
+"""Of a replica that the control plane cannot probe itself."""
+
+
+def of_metrics(page: bytes) -> Reading:
+    """A model server that answers with its Prometheus page is up."""
+    signals = read_signals(page, 0.0)
+    load = {"waiting": signals.waiting, "running": signals.running, "kv_use_ratio": signals.kv_use}
+    return Reading("up", figures={name: value for name, value in load.items() if value is not None})
+
+
+def with_report(reading: Reading | None, report: ReplicaReport | None) -> Reading:
+    """The server's own reading (None where it was not probed), with what the gateway found. A server that the gateway cannot use
+    is down whatever it says itself. Only the gateway knows whether a server with OpenAI's API has the model, and takes its
+    credential.
+    """
+    if report is None or report.state == "unknown":
+        return reading or UNKNOWN
+    about = report.about
+    if report.misfit:
+        return replace(down(report.misfit), about=about)
+    if reading is None:
+        reading = Reading("up") if report.state == "up" else down(report.reason or "the gateway does not reach it")
+    elif reading.state == "up" and report.state == "down":
+        reading = replace(reading, state="degraded", error=report.reason or "the gateway does not reach it")
+    return replace(reading, about=about)

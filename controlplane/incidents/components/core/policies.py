@@ -1,0 +1,63 @@
+"""Alerts of what keeps policies from being followed, as the controller has observed it."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from controlplane.fleet.core.stack import Observed, PoolEntry
+from controlplane.incidents.components.core.alert import Kind
+from controlplane.slo.core.windows import Severity
+
+POLICIES = "policies"
+"""The component that says that policies are followed at all."""
+PREFIX = "policy:"
+KINDS: Mapping[str, Kind] = {
+    "cluster": "cluster",
+    "metrics": "policy_metrics",
+    "gpus": "policy_gpus",
+    "pending": "policy_pending",
+    "owner": "policy_owner",
+    "canary": "policy_canary",
+    "snapshot": "policy_snapshot",
+    "fence": "policy_fence",
+}
+"""The kind of alert of each kind of fault; `policy` for the others."""
+
+
+class PolicyFault(NamedTuple):
+    """`component` is `policy:KIND:SUBJECT`, where the subject is a pool, a model, a cluster or a policy."""
+
+    component: str
+    name: str
+    kind: Kind
+    severity: Severity
+    owner: str
+    scope: Mapping[str, str]
+
+
+def faults(components: Mapping[str, Observed], pools: Sequence[PoolEntry], operated_by: str) -> list[PolicyFault]:
+    return [
+        _fault(name, observed, pools, operated_by)
+        for name, observed in sorted(components.items())
+        if name.startswith(PREFIX)
+    ]
+
+
+def _fault(component: str, observed: Observed, pools: Sequence[PoolEntry], operated_by: str) -> PolicyFault:
+    _, kind, subject = (*component.split(":", 2), "", "")[:3]
+    pool = next((entry for entry in pools if entry.name == subject), None)
+    of_model = next((entry for entry in pools if entry.model == subject), None)
+    served = pool or of_model
+    what, scope = ("cluster ", dict[str, str]()) if kind in ("cluster", "snapshot") else ("", {})
+    if pool is not None:
+        what = "pool "
+        scope = {"model": pool.model, "variant": pool.variant, "pool": pool.name, "region": pool.region}
+    elif of_model is not None:
+        what, scope = "model ", {"model": subject}
+    return PolicyFault(
+        component=component,
+        name=f"{what}{subject}",
+        kind=KINDS.get(kind, "policy"),
+        severity="page" if observed.figures.get("page", 1.0) else "ticket",
+        owner=served.owner if served is not None else operated_by,
+        scope=scope,
+    )

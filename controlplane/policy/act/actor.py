@@ -1,0 +1,150 @@
+"""A thread for each cluster takes its actions on: a cluster that hangs holds up no tick, and no other cluster."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import structlog
+from django.db import DatabaseError, close_old_connections
+
+from controlplane.fleet.clusters.errors import ClusterError, StaleLeaderError
+from controlplane.fleet.clusters.port import Cluster
+from controlplane.policy.act import journal
+from controlplane.policy.act.journal import Fence
+from controlplane.policy.act.snapshots import SnapshotWriter
+from controlplane.policy.act.stepper import Stepper
+from controlplane.policy.observe.core.signals import Traffic
+from controlplane.slo.evaluate.lease import LeaseLostError
+
+log = structlog.get_logger(__name__)
+
+CLAIM_AGAIN_S = 5.0
+MOST_STEPS = 8
+"""Of one action in one turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What may be done until the next tick: actions that go on, those that are given up and why, and those whose end is not known.
+
+    Without `acts` the policy snapshot is stored in the cluster, and nothing else is done there.
+    """
+
+    generation: int
+    fence: Fence
+    go_on: frozenset[int] = frozenset()
+    give_up: Mapping[int, str] | None = None
+    acts: bool = True
+
+
+class Actor(threading.Thread):
+    """Daemon thread of one cluster; `stop()` ends it after the step it is at."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        traffic: Callable[[], Traffic],
+        endpoints_version: Callable[[], int | None],
+        clock: Callable[[], int],
+    ) -> None:
+        super().__init__(name=f"actions-{cluster.name}", daemon=True)
+        self.cluster = cluster
+        self._traffic, self._endpoints_version, self._clock = traffic, endpoints_version, clock
+        self._turn: Turn | None = None
+        self._snapshot = SnapshotWriter(cluster, clock)
+        self._claimed = 0
+        self._former = (0, "")
+        self._claim_from_ms = 0
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+
+    @property
+    def snapshot_refused(self) -> str:
+        """Why the cluster does not take the policy snapshot; empty where it does, or where that may only take longer."""
+        return self._snapshot.refused
+
+    def refused_as_former(self, generation: int) -> str:
+        """Why the cluster takes this leader for a former one; empty where it does not."""
+        at, why = self._former
+        return why if at == generation else ""
+
+    def take(self, turn: Turn) -> None:
+        """Replace the turn that has not begun yet."""
+        self._turn = turn
+        self._wake.set()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._wake.set()
+
+    def run(self) -> None:
+        while not self._stopping.is_set():
+            self._wake.wait()
+            self._wake.clear()
+            turn, self._turn = self._turn, None
+            if turn is None:
+                continue
+            close_old_connections()
+            try:
+                self.act(turn)
+            except LeaseLostError as lost:
+                log.warning("actions.stopped", cluster=self.cluster.name, reason=str(lost))
+            except DatabaseError as error:
+                log.warning("actions.database_failed", cluster=self.cluster.name, reason=str(error))
+            except Exception:
+                log.exception("actions.failed", cluster=self.cluster.name)
+        close_old_connections()
+
+    def act(self, turn: Turn) -> None:
+        """Take every action on as far as it goes now, then store the snapshot where it has changed. Raises LeaseLostError and
+        DatabaseError.
+        """
+        try:
+            if turn.acts:
+                self._take_on(turn)
+            self._snapshot.write(turn.generation)
+        except StaleLeaderError as error:
+            if not self.refused_as_former(turn.generation):
+                log.warning("actions.stopped", cluster=self.cluster.name, reason=str(error))
+            self._former = (turn.generation, str(error))
+        else:
+            self._former = (0, "")
+
+    def _take_on(self, turn: Turn) -> None:
+        stepper = Stepper(
+            self.cluster, self._traffic, self._endpoints_version, turn.fence, turn.generation, self._clock
+        )
+        actions = [action for action in journal.open_actions() if action.cluster == self.cluster.name]
+        if not self._claim(turn.generation):  # before there is anything to do, so that nothing waits for it then
+            return
+        for action in actions:
+            if turn.give_up and action.pk in turn.give_up:
+                stepper.give_up(action, turn.give_up[action.pk])
+            elif action.pk in turn.go_on:
+                for _ in range(MOST_STEPS):
+                    if not stepper.advance(action):
+                        break
+        for action in journal.unsettled():
+            if action.cluster == self.cluster.name:
+                stepper.settle(action)
+
+    def _claim(self, generation: int) -> bool:
+        """A new leader makes itself known before it changes anything. False where the cluster does not answer."""
+        if self._claimed == generation:
+            return True
+        if self._clock() < self._claim_from_ms:
+            return False
+        began = time.monotonic()
+        try:
+            self.cluster.claim(generation)
+        except StaleLeaderError:
+            raise
+        except ClusterError as error:
+            wait_s = getattr(error, "retry_after_s", CLAIM_AGAIN_S)
+            self._claim_from_ms = self._clock() + int(wait_s * 1_000)
+            log.warning("cluster.not_claimed", cluster=self.cluster.name, reason=str(error), retry_s=wait_s)
+            return False
+        self._claimed = generation
+        log.info("cluster.claimed", cluster=self.cluster.name, generation=generation, took_s=time.monotonic() - began)
+        return True

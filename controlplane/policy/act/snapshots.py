@@ -1,0 +1,72 @@
+"""Stores the policy snapshot in a cluster, for gateways that mount it there."""
+
+import time
+from collections.abc import Callable
+
+import structlog
+
+from controlplane.fleet.clusters.errors import PermanentClusterError, RetryableClusterError, StaleLeaderError
+from controlplane.fleet.clusters.port import Cluster
+from controlplane.fleet.models import PublishedSnapshot
+from controlplane.policy.act.stepper import CALL_SECONDS
+
+log = structlog.get_logger(__name__)
+
+FIRST_RETRY_S, LONGEST_RETRY_S = 0.25, 15.0
+AGAIN_S = 60.0
+"""What a cluster has refused is tried again after this: a right may have been granted meanwhile. At once where the snapshot changes."""
+
+
+class SnapshotWriter:
+    """Of one cluster. `refused` is why the cluster does not take the snapshot; empty where it does, or was away."""
+
+    def __init__(self, cluster: Cluster, now_ms: Callable[[], int]) -> None:
+        self.refused = ""
+        self._cluster, self._now_ms = cluster, now_ms
+        self._stored: tuple[int, str] | None = None
+        self._tried: tuple[int, str] | None = None
+        self._from_ms = 0
+        self._attempts = 0
+
+    def write(self, generation: int) -> None:
+        """Store the document in force, unless this leader has stored it. Nothing in a cluster without gateways or pools. Raises
+        StaleLeaderError, DatabaseError.
+        """
+        seen = self._cluster.seen()
+        if not seen.pools and not seen.gateways:
+            self.refused = ""
+            return
+        etag = PublishedSnapshot.objects.values_list("etag", flat=True).first()
+        version = (generation, etag or "")
+        if not etag or version == self._stored:
+            return
+        is_news = bool(self.refused) and version != self._tried
+        if self._now_ms() < self._from_ms and not is_news:
+            return
+        etag, text = PublishedSnapshot.objects.values_list("etag", "text").get()
+        self._tried = (generation, etag)
+        self._store(text.encode(), generation)
+
+    def _store(self, document: bytes, generation: int) -> None:
+        name, began = self._cluster.name, time.monotonic()
+        try:
+            with CALL_SECONDS.labels("publish").time():
+                self._cluster.publish(document, generation=generation)
+        except StaleLeaderError:
+            raise
+        except RetryableClusterError as error:
+            wait_s = min(LONGEST_RETRY_S, max(error.retry_after_s, FIRST_RETRY_S * 2.0 ** min(self._attempts, 8)))
+            self._wait(wait_s)
+            self.refused = ""
+            log.warning("snapshot.postponed", cluster=name, reason=str(error), retry_s=wait_s)
+        except PermanentClusterError as error:
+            self._wait(AGAIN_S)
+            self.refused = str(error)
+            log.error("snapshot.refused", cluster=name, reason=str(error), retry_s=AGAIN_S)  # noqa: TRY400  (the reason is all)
+        else:
+            self._stored, self.refused, self._attempts, self._from_ms = self._tried, "", 0, 0
+            log.info("snapshot.stored", cluster=name, bytes=len(document), took_s=time.monotonic() - began)
+
+    def _wait(self, wait_s: float) -> None:
+        self._attempts += 1
+        self._from_ms = self._now_ms() + int(wait_s * 1_000)

@@ -1,0 +1,373 @@
+"""Policies in the admin: revisions are proposed here, and taken from state to state by buttons. Nothing here can be deleted."""
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied, ValidationError
+from django.db.models import Model
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.urls import URLPattern, path, reverse
+from django.views.decorators.http import require_POST
+from unfold.admin import ModelAdmin, TabularInline
+from unfold.widgets import UnfoldAdminTextareaWidget
+
+from controlplane.fleet.admin import ReadOnlyAdmin
+from controlplane.planning.jobs import JobRefusedError
+from controlplane.policy import rights
+from controlplane.policy.core.spec import Scaling
+from controlplane.policy.models import (
+    Action,
+    DecisionChange,
+    DecisionRecord,
+    Override,
+    Pause,
+    PolicyRevision,
+    RevisionEvent,
+)
+from controlplane.policy.revisions import pausing, previews, scaling_form, steps
+from controlplane.policy.revisions.core import lifecycle
+from controlplane.policy.revisions.read import PolicyTextError, read_text, try_policy_of
+from controlplane.policy.revisions.skeletons import SKELETONS, skeleton
+
+MONOSPACE = "font-family: ui-monospace, SFMono-Regular, Menlo, Consolas, monospace"
+WHO = [
+    "author", "source", "label", "note", "created_at", "approved_by", "approved_at", "activated_by", "activated_at",
+]  # fmt: skip
+BUTTONS = {
+    "preview": ("Preview", "Run it over recorded traffic, beside what is in force"),
+    "shadow": ("Put in shadow", "It decides and records, and does not act"),
+    "approve": ("Approve", "By another person than its author"),
+    "activate": ("Activate", "In force from the next tick on"),
+    "retire": ("Retire", "Take it out of force, or withdraw it"),
+}
+SAID = {
+    "preview": "The preview has begun: its figures appear here.",
+    "shadow": "It is in shadow from the next tick on.",
+    "approve": "It is approved, and can be activated.",
+    "activate": "It is in force from the next tick on.",
+    "retire": "It is retired.",
+}
+
+
+class RevisionForm(forms.ModelForm):  # type: ignore[type-arg]
+    """A text is checked as a whole, and each problem names its line."""
+
+    text = forms.CharField(
+        strip=False,
+        widget=UnfoldAdminTextareaWidget(
+            attrs={
+                "rows": 28,
+                "spellcheck": "false",
+                "class": "weir-policy-text",
+                "autocomplete": "off",
+                "style": MONOSPACE,
+            }
+        ),
+        help_text="YAML: kind, metadata and spec. Saving makes a draft, which decides nothing.",
+    )
+
+    class Meta:
+        model = PolicyRevision
+        fields = ["text", "note"]
+
+    class Media:
+        js = ["weir/policy_editor.js"]
+
+    def clean_text(self) -> str:
+        text = self.cleaned_data["text"].replace("\r\n", "\n")
+        try:
+            read_text(text)
+        except PolicyTextError as error:
+            raise ValidationError(
+                [
+                    f"Line {problem.mark.line}, column {problem.mark.column}: {problem.message}"
+                    for problem in error.problems
+                ]
+            ) from None
+        return str(text)
+
+
+class EventInline(TabularInline):
+    """Who took which step, and when."""
+
+    model = RevisionEvent
+    extra = 0
+    fields = readonly_fields = ["at", "who", "what", "note"]
+    can_delete = False
+
+    def has_add_permission(self, request: HttpRequest, obj: PolicyRevision | None = None) -> bool:
+        return False
+
+
+@admin.register(PolicyRevision)
+class PolicyRevisionAdmin(ModelAdmin):
+    form = RevisionForm
+    list_display = [
+        "name",
+        "number",
+        "kind",
+        "state",
+        "team",
+        "author",
+        "created_at",
+        "approved_by",
+        "activated_at",
+        "note",
+    ]
+    list_filter = ["state", "kind", "team"]
+    search_fields = ["name", "text", "author", "team"]
+    inlines = [EventInline]
+    fieldsets_of_new = [(None, {"fields": ["text", "note"]})]
+    fieldsets_of_stored = [
+        (None, {"fields": ["name", "kind", "number", "state", "team", "restores"]}),
+        ("Text", {"fields": ["text"]}),
+        ("Who", {"fields": WHO}),
+        ("Preview", {"fields": ["previewed_at", "preview"]}),
+    ]
+
+    def get_fieldsets(self, request: HttpRequest, obj: PolicyRevision | None = None) -> Any:
+        if obj is None and _as_fields(request):
+            return scaling_form.fieldsets()
+        return self.fieldsets_of_stored if obj else self.fieldsets_of_new
+
+    def get_form(
+        self, request: HttpRequest, obj: PolicyRevision | None = None, change: bool = False, **kwargs: Any
+    ) -> Any:
+        """The fields of a scaling policy are all declared by its form: none is the model's but the note."""
+        if obj is None and _as_fields(request):
+            return scaling_form.ScalingForm
+        return super().get_form(request, obj, change, **kwargs)
+
+    def get_inlines(self, request: HttpRequest, obj: PolicyRevision | None = None) -> Any:
+        return [EventInline] if obj else []
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return rights.may(request.user, rights.PROPOSE)
+
+    def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return False
+
+    def get_changeform_initial_data(self, request: HttpRequest) -> dict[str, Any]:
+        kind, before = request.GET.get("kind", ""), _chosen(request)
+        if _as_fields(request):
+            policy = try_policy_of(before) if before else None
+            if isinstance(policy, Scaling):
+                metadata = policy.metadata
+                named = {"name": metadata.name, "team": metadata.team, "description": metadata.description}
+                return scaling_form.values_of(policy.spec, named)
+            return scaling_form.values_of(None, {})
+        if before is not None:
+            return {"text": before.text}
+        return {"text": skeleton(kind if kind in SKELETONS else "Scaling")}
+
+    def add_view(
+        self, request: HttpRequest, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        before = _chosen(request)
+        kind = before.kind if before else request.GET.get("kind", "Scaling")
+        begun = f"from={before.pk}" if before else f"kind={kind if kind in SKELETONS else 'Scaling'}"
+        shown = {
+            "kinds": list(SKELETONS),
+            "as_fields": _as_fields(request),
+            "other_way": f"?{begun}" if _as_fields(request) else f"?{begun}&as=fields",
+            "has_fields": begun == "kind=Scaling" or (before is not None and before.kind == "Scaling"),
+            "loses_comments": bool(before and "#" in before.text),
+            **(extra_context or {}),
+        }
+        response: HttpResponse = super().add_view(request, form_url, shown)
+        return response
+
+    def save_model(self, request: HttpRequest, obj: PolicyRevision, form: Any, change: bool) -> None:
+        proposed = steps.propose(obj.text, who=request.user.get_username(), source="admin", note=obj.note)
+        obj.__dict__.update(proposed.revision.__dict__)
+        if proposed.created:
+            self.message_user(request, f"{obj} is a draft, and decides nothing yet.", messages.SUCCESS)
+        else:
+            self.message_user(request, f"{obj} has this text already: nothing was changed.", messages.WARNING)
+
+    def response_add(
+        self, request: HttpRequest, obj: PolicyRevision, post_url_continue: str | None = None
+    ) -> HttpResponse:
+        """To the draft's own page, where its steps are."""
+        return HttpResponseRedirect(reverse("admin:policy_policyrevision_change", args=[obj.pk]))
+
+    def change_view(
+        self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        revision = self.get_object(request, object_id)
+        shown = {**self._buttons(request, revision), **(extra_context or {})} if revision else extra_context
+        response: HttpResponse = super().change_view(request, object_id, form_url, shown)
+        return response
+
+    def get_urls(self) -> list[URLPattern]:
+        wrap = self.admin_site.admin_view
+        return [
+            path("<int:number>/step/<str:step>", wrap(require_POST(self.take_step)), name="policy_policyrevision_step"),
+            path("<int:number>/roll-back", wrap(require_POST(self.roll_back)), name="policy_policyrevision_roll_back"),
+            *super().get_urls(),
+        ]
+
+    def take_step(self, request: HttpRequest, number: int, step: str) -> HttpResponse:
+        """One of the buttons on a revision's page."""
+        revision = get_object_or_404(PolicyRevision, pk=number)
+        if step not in BUTTONS:
+            raise Http404(f"{step[:40]!r} is no step of a revision")
+        who, note = request.user.get_username(), request.POST.get("note", "")
+        try:
+            rights.require(request.user, steps.right_for(step, revision))  # type: ignore[arg-type]
+            if step == "preview":
+                previews.start(revision, who)
+            else:
+                steps.TAKE[step](revision, who, note)  # type: ignore[index]
+        except (ValidationError, JobRefusedError, PermissionDenied) as error:
+            return self._answer(request, revision, _sentence(error), messages.ERROR)
+        return self._answer(request, revision, f"{revision}: {SAID[step]}", messages.SUCCESS)
+
+    def roll_back(self, request: HttpRequest, number: int) -> HttpResponse:
+        """The button on the page of the revision in force, or of one that was."""
+        revision = get_object_or_404(PolicyRevision, pk=number)
+        to = revision.number if revision.state == PolicyRevision.State.RETIRED else None
+        try:
+            rights.require(request.user, rights.ACTIVATE)
+            made = steps.roll_back(revision.name, request.user.get_username(), to, request.POST.get("note", ""))
+        except (ValidationError, PermissionDenied) as error:
+            return self._answer(request, revision, _sentence(error), messages.ERROR)
+        said = f"{made} is in force from the next tick on, with the text of revision {made.restores}."
+        return self._answer(request, made, said, messages.SUCCESS)
+
+    def _buttons(self, request: HttpRequest, revision: PolicyRevision) -> dict[str, Any]:
+        standing = steps.standing(revision)
+        who = request.user.get_username()
+        buttons = []
+        for step, (words, means) in BUTTONS.items():
+            reason = lifecycle.why_not(step, standing, who)  # type: ignore[arg-type]
+            allowed = rights.may(request.user, steps.right_for(step, revision))  # type: ignore[arg-type]
+            if revision.state == PolicyRevision.State.RETIRED or (step == "retire" and reason):
+                continue
+            missing = "" if allowed else f"wants the right to {rights.WHAT[steps.right_for(step, revision)][0]}"  # type: ignore[arg-type]
+            buttons.append({"step": step, "words": words, "means": means, "refusal": missing or reason})
+        is_active = revision.state == PolicyRevision.State.ACTIVE
+        earlier = steps.roll_back_to(revision.name) if is_active else revision if _was_in_force(revision) else None
+        return {
+            "buttons": buttons,
+            "earlier": earlier if rights.may(request.user, rights.ACTIVATE) else None,
+            "may_propose": rights.may(request.user, rights.PROPOSE),
+            "needs_approval": standing.needs_approval,
+            "job": previews.newest_job(revision),
+        }
+
+    def _answer(self, request: HttpRequest, revision: PolicyRevision, sentence: str, level: int) -> HttpResponse:
+        self.message_user(request, sentence, level)
+        return HttpResponseRedirect(reverse("admin:policy_policyrevision_change", args=[revision.pk]))
+
+
+def _as_fields(request: HttpRequest) -> bool:
+    """Whether a new scaling policy is entered as fields. Others have lists of rules and steps, which are clearer as a text."""
+    return request.GET.get("as") == "fields"
+
+
+def _chosen(request: HttpRequest) -> PolicyRevision | None:
+    """The revision that a new one begins with."""
+    number = request.GET.get("from", "")
+    return PolicyRevision.objects.filter(pk=number).first() if number.isdecimal() else None
+
+
+def _was_in_force(revision: PolicyRevision) -> bool:
+    return (
+        revision.state == PolicyRevision.State.RETIRED
+        and revision.activated_at is not None
+        and PolicyRevision.objects.filter(name=revision.name, state=PolicyRevision.State.ACTIVE).exists()
+    )
+
+
+def _sentence(error: Exception) -> str:
+    text = " ".join(error.messages) if isinstance(error, ValidationError) else str(error)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+class PausingAdmin(ModelAdmin):
+    """Made here, and ended by an action. A record stays as it is."""
+
+    actions = ["end_now"]
+    readonly_fields = ["author", "ended_by", "ended_at"]
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return rights.may(request.user, rights.PAUSE)
+
+    def has_change_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: object = None) -> bool:
+        return False
+
+    def save_model(self, request: HttpRequest, obj: Any, form: Any, change: bool) -> None:
+        pausing.keep(obj, request.user.get_username())
+
+    def has_end_permission(self, request: HttpRequest) -> bool:
+        return rights.may(request.user, rights.PAUSE)
+
+    @admin.action(description="End now", permissions=["end"])
+    def end_now(self, request: HttpRequest, queryset: Any) -> None:
+        ended = sum(pausing.end(row, request.user.get_username()) for row in queryset)
+        self.message_user(
+            request, f"{ended} ended; the others were over already." if ended < len(queryset) else f"{ended} ended."
+        )
+
+
+@admin.register(Pause)
+class PauseAdmin(PausingAdmin):
+    list_display = ["scope", "target", "starts_at", "ends_at", "author", "reason", "ended_by", "ended_at"]
+    list_filter = ["scope"]
+    search_fields = ["target", "author", "reason"]
+    fields = ["scope", "target", "starts_at", "ends_at", "reason"]
+
+
+@admin.register(Override)
+class OverrideAdmin(PausingAdmin):
+    list_display = ["__str__", "tier", "starts_at", "ends_at", "author", "reason", "ended_by", "ended_at"]
+    search_fields = ["pool", "model", "author", "reason"]
+    fieldsets = [
+        ("A pool's replicas", {"fields": ["pool", "replicas"]}),
+        ("Or a step of a model's ladder", {"fields": ["model", "tier", "step"]}),
+        ("Until when, and why", {"fields": ["starts_at", "ends_at", "reason"]}),
+    ]
+
+
+class ChangeInline(TabularInline):
+    model = DecisionChange
+    extra = 0
+    fields = readonly_fields = [
+        "kind",
+        "subject",
+        "pool",
+        "model",
+        "tier",
+        "policy",
+        "shadow",
+        "before",
+        "after",
+        "reason",
+    ]
+    can_delete = False
+
+    def has_add_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return False
+
+
+@admin.register(DecisionRecord)
+class DecisionRecordAdmin(ReadOnlyAdmin):
+    list_display = ["at", "key", "changed", "version", "holder", "took_s"]
+    list_filter = ["changed"]
+    search_fields = ["key"]
+    inlines = [ChangeInline]
+
+
+@admin.register(Action)
+class ActionAdmin(ReadOnlyAdmin):
+    list_display = ["started_at", "pool", "kind", "before", "after", "step", "accepted_at", "ended_at", "outcome"]
+    list_filter = ["kind", "step", "pool"]

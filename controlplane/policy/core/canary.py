@@ -1,0 +1,120 @@
+"""Moves a canary on: from step to step, and to its end. What `sequential` concludes decides."""
+
+import math
+from typing import NamedTuple
+
+from msgspec import structs
+
+from controlplane.policy.core.decision import Alarm, Transition
+from controlplane.policy.core.memory import CanaryMemory, Look, Outcome
+from controlplane.policy.core.observation import CanaryCounts, fresh
+from controlplane.policy.core.sequential import LOOKS, CanaryTest, look
+from controlplane.policy.core.spec import CanarySpec
+
+FRESH_S = 60.0
+"""Counts that are older say nothing."""
+
+
+class Advanced(NamedTuple):
+    """What is remembered, percent of the requests by pool, what changed, and what people have to know of."""
+
+    memory: CanaryMemory
+    percent: dict[str, int]
+    transition: Transition | None
+    alarm: Alarm | None
+
+
+def test_of(spec: CanarySpec) -> CanaryTest:
+    return CanaryTest(
+        max_requests=spec.max_requests,
+        quantile=spec.latency_quantile,
+        tolerance=spec.latency_tolerance,
+        error_tolerance=spec.error_tolerance,
+        alpha=spec.alpha,
+        beta=spec.beta,
+    )
+
+
+def due_at(spec: CanarySpec, memory: CanaryMemory) -> int:
+    """The requests of the candidate from which on `advance` may conclude something: those of the next look, or of the next step."""
+    judged = memory.looks[-1].requests if memory.looks else 0
+    looks = (share * spec.max_requests for share in LOOKS if share * spec.max_requests > judged)
+    steps = (
+        entered * spec.max_requests / len(spec.steps) for entered in (len(memory.entered),) if entered < len(spec.steps)
+    )
+    return math.floor(min((*looks, *steps), default=spec.max_requests))
+
+
+def advance(
+    name: str, spec: CanarySpec, digest: str, counts: CanaryCounts | None, memory: CanaryMemory | None, now_ms: int
+) -> Advanced:
+    """Moves the canary of this name on. Without fresh counts of its own it stays where it is.
+
+    Each step lasts for an equal part of `max_requests` of the candidate, or until the candidate is shown to be as good. It is promoted
+    from the last step only, and rolled back from any.
+    """
+    if memory is None or memory.digest != digest:
+        begun = CanaryMemory(entered=((now_ms, spec.steps[0]),), digest=digest)
+        return _moved(name, spec, None, begun, f"{spec.candidate} begins with {spec.steps[0]} % of the requests")
+    usable = counts is not None and counts.since_ms == memory.entered[0][0] and fresh(counts.age_ms, FRESH_S)
+    if counts is None or not usable or memory.outcome != "running":
+        return _moved(name, spec, memory, memory, memory.reason)
+    effects = (counts.candidate_design_effect, counts.baseline_design_effect)
+    seen = look(test_of(spec), counts.strata, [each.requests for each in memory.looks], effects)
+    after = structs.replace(memory, looks=(*memory.looks, seen)) if seen else memory
+    current, last = len(memory.entered) - 1, len(spec.steps) - 1
+    served = sum(stratum.candidate.requests for stratum in counts.strata)
+    ready = min(served * len(spec.steps) // spec.max_requests, last) > current
+    if seen and (outcome := _outcome(spec, seen, is_last=current == last or served >= spec.max_requests)):
+        after = structs.replace(after, outcome=outcome, reason=_sentence(spec, seen), ended_ms=now_ms)
+        return _moved(name, spec, memory, after, after.reason)
+    if ready or (seen and seen.verdict == "equal"):
+        after = structs.replace(after, entered=(*after.entered, (now_ms, spec.steps[current + 1])))
+        reason = f"{served:,} requests of {spec.candidate} do not show that it is worse"
+        return _moved(name, spec, memory, after, reason)
+    return _moved(name, spec, memory, after, "")
+
+
+def _outcome(spec: CanarySpec, seen: Look, *, is_last: bool) -> Outcome | None:
+    match seen.verdict:
+        case "worse" | "undecided":
+            return "rolled_back" if spec.on_fail == "roll_back" else "held"
+        case "equal" if is_last:
+            return "promoted" if spec.on_equal == "promote" else "held"
+        case _:
+            return None
+
+
+def _moved(name: str, spec: CanarySpec, before: CanaryMemory | None, after: CanaryMemory, reason: str) -> Advanced:
+    percent = {"promoted": 100, "rolled_back": 0}.get(after.outcome, after.percent)
+    was, now = _words(before) if before else "not begun", _words(after)
+    failed = after.looks and after.looks[-1].verdict in ("worse", "undecided")
+    return Advanced(
+        after,
+        {spec.baseline: 100 - percent, spec.candidate: percent},
+        Transition("canary", name, was, now, reason) if was != now else None,
+        Alarm(f"canary:{name}", "canary", spec.model, after.reason) if failed and after.outcome != "running" else None,
+    )
+
+
+def _words(memory: CanaryMemory) -> str:
+    match memory.outcome:
+        case "running":
+            return f"{memory.percent} %"
+        case "held":
+            return f"held at {memory.percent} %"
+        case outcome:
+            return outcome.replace("_", " ")
+
+
+def _sentence(spec: CanarySpec, seen: Look) -> str:
+    done = {
+        ("equal", True): "is promoted",
+        ("equal", False): "is as good, and waits for a person",
+        ("worse", True): "is rolled back",
+        ("worse", False): "is worse, and waits for a person",
+    }
+    as_good = seen.verdict == "equal"
+    acts = spec.on_equal == "promote" if as_good else spec.on_fail == "roll_back"
+    verb = done["equal" if as_good else "worse", acts]
+    return f"{spec.candidate} {verb} after {seen.requests:,} requests: {seen.reason}"

@@ -1,0 +1,86 @@
+"""What decisions should have been, once it is known what came: their regret against perfect foresight.
+
+Perfect foresight knows all requests before they come. It needs no room for growth, so that each replica is filled to what it carries,
+and has at each moment the most that is needed until a replica that is created then could serve. It is the offline optimum of Lin, Wierman
+et al. ("Dynamic right-sizing for power-proportional data centers", IEEE/ACM ToN 2013) with a cold start in place of a switching cost,
+and the oracle of the simulator (`forecasting/simulate/policies/oracle.py`).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+
+import msgspec
+
+from controlplane.policy.core.record import Record
+from controlplane.policy.core.scaling import load_rps, measured_capacity
+from forecasting.capacity.carried import replicas_of
+
+NOT_LOAD = frozenset({"floor", "forecast", "override"})
+"""Sources of candidates that do not follow from the load."""
+SHORTEST_MS = 120_000
+"""Records are written at least each minute."""
+
+
+class Hindsight(msgspec.Struct, frozen=True):
+    """`needed` is what perfect foresight would have had. `regret` is what was wanted less that: replicas too many, or, below 0, too few."""
+
+    target: str
+    wanted: int
+    needed: int
+    until_ms: int
+
+    @property
+    def regret(self) -> int:
+        return self.wanted - self.needed
+
+
+def horizon_ms(record: Record, target: str) -> int:
+    """How far a decision about a target reaches: the P90 of the pool's cold start, and at least two minutes."""
+    facts = record.observation.pools.get(target)
+    return max(SHORTEST_MS, round((facts.cold_start_s or 0.0) * 1000) if facts else 0)
+
+
+def hindsight(record: Record, later: Sequence[Record], now_ms: int) -> list[Hindsight]:
+    """By target, from the records after it; without those whose time is not over, or of which nothing was recorded."""
+    judged = []
+    for name, target in record.decision.targets.items():
+        until_ms = record.decided_at_ms + horizon_ms(record, name)
+        within = [each for each in later if record.decided_at_ms < each.decided_at_ms <= until_ms]
+        counts = [count for each in within if (count := needed(each, name)) is not None]
+        if target.wanted is not None and counts and until_ms <= now_ms:
+            judged.append(Hindsight(name, target.wanted, max(*counts, needed(record, name) or 0), until_ms))
+    return judged
+
+
+def foreseen(records: Sequence[Record], target: str) -> list[int | None]:
+    """What perfect foresight would have had of a target at each of the records, which are by time. Of the newest ones not all is known
+    that comes yet. None where nothing is known of the load.
+    """
+    most: deque[tuple[int, int]] = deque()  # (when, count): later counts that are higher than all before them
+    counts: list[int | None] = []
+    for record in reversed(records):
+        at_ms, count = record.decided_at_ms, needed(record, target)
+        while most and most[0][0] > at_ms + horizon_ms(record, target):
+            most.popleft()
+        if count is not None:
+            while most and most[-1][1] <= count:
+                most.pop()
+            most.append((at_ms, count))
+        counts.append(None if count is None else most[0][1])
+    return counts[::-1]
+
+
+def needed(record: Record, target: str) -> int | None:
+    """The count that carries the load of that moment, and no less than the owner's floor; where no capacity is known, what the policy's
+    signals want.
+    """
+    decided, facts = record.decision.targets.get(target), record.observation.pools.get(target)
+    memory = record.decision.memory.targets.get(target)
+    if decided is None or facts is None:
+        return None
+    floor = max((each.count for each in decided.candidates if each.source == "floor"), default=0)
+    capacity = measured_capacity(facts)
+    if capacity is not None and memory is not None and memory.load is not None:
+        return max(floor, replicas_of(load_rps(facts, memory.load), capacity))
+    counts = [each.count for each in decided.candidates if each.source not in NOT_LOAD]
+    return max(floor, *counts) if counts else None

@@ -1,0 +1,131 @@
+"""How many requests arrive, from ticks that each see few: steady while nothing changes, and quick when something does."""
+
+import math
+from collections.abc import Callable
+
+from controlplane.policy.core.memory import LoadMemory
+
+Law = Callable[[LoadMemory | None, float | None, int], LoadMemory | None]
+"""What is known of the load after a tick: of what was known before, the requests/s of the tick or None, and the time in ms."""
+
+STEADY_S = 300.0
+"""The steady mean is over at most so long: the step of forecasts, so that both mean the same."""
+QUICK_S = 30.0
+"""Time constant of the quick mean. Its errors are those of a window of twice its constant."""
+SURE = 3.0
+"""The quick mean replaces the steady one where they differ by more than so many standard errors."""
+WINDOWS = (1, 2, 3, 5, 10)
+"""Numbers of the last ticks whose requests together may show a rise."""
+RECENT_S = 10.5
+"""Windows of several ticks are not longer."""
+BY_CHANCE_S = 7 * 86_400.0
+"""Requests that arrive independently, at a steady rate, look like a sudden rise at most once in so long."""
+DISPERSION, DISPERSION_S = 2.0, 30.0
+"""Variance of counted requests over their mean, before it was measured for longer than so many seconds. 1 is Poisson's; traffic of language
+models is burstier (ServeGen, arXiv 2505.09999).
+"""
+LEAST_DISPERSION = 1.02
+"""What is less cannot be told from Poisson's in five minutes."""
+
+
+def seen(before: LoadMemory | None, arrived_rps: float | None, now_ms: int) -> LoadMemory | None:
+    """What is known of the load after a tick that saw `arrived_rps`; unchanged where it saw nothing.
+
+    The steady mean starts anew where the last ticks had more requests than chance explains, and where the quick mean differs
+    from it by more, as in change detection by two windows (Bifet and Gavaldà 2007, "Learning from time-changing data with
+    adaptive windowing").
+    """
+    if arrived_rps is None:
+        return before
+    passed_s = 0.0 if before is None else (now_ms - before.at_ms) / 1_000
+    if before is None or passed_s > STEADY_S:
+        return LoadMemory(at_ms=now_ms, quick_rps=arrived_rps, steady_rps=arrived_rps, over_s=0.0)
+    if passed_s <= 0:
+        return before
+    dispersion, compared_s = _dispersion(before, arrived_rps, passed_s)
+    recent = _recent(before, arrived_rps, passed_s)
+    over_s = min(before.over_s + passed_s, STEADY_S)
+    quick = before.quick_rps + (arrived_rps - before.quick_rps) * (1 - math.exp(-passed_s / min(QUICK_S, over_s)))
+    steady = before.steady_rps + (arrived_rps - before.steady_rps) * min(1.0, passed_s / over_s)
+    risen = _risen(before, recent)
+    if risen is not None and risen > steady:
+        quick = steady = risen
+        over_s = passed_s
+    elif _differ(quick, steady, max(2 * QUICK_S, passed_s), over_s, max(DISPERSION, dispersion)):
+        # It has moved a part of the way only: what comes next is to count for more.
+        steady, over_s = quick, QUICK_S
+    return LoadMemory(
+        at_ms=now_ms,
+        quick_rps=quick,
+        steady_rps=steady,
+        over_s=over_s,
+        recent=recent,
+        dispersion=dispersion,
+        compared_s=compared_s,
+    )
+
+
+def _recent(before: LoadMemory, arrived_rps: float, passed_s: float) -> tuple[tuple[float, float], ...]:
+    """The ticks that windows are made of, the newest first."""
+    kept, together_s = [(passed_s, arrived_rps * passed_s)], passed_s
+    for seconds, requests in before.recent[: WINDOWS[-1] - 1]:
+        together_s += seconds
+        if together_s > RECENT_S:
+            break
+        kept.append((seconds, requests))
+    return tuple(kept)
+
+
+def _dispersion(before: LoadMemory, arrived_rps: float, passed_s: float) -> tuple[float, float]:
+    """Variance over mean of a tick's requests, by the differences of neighbours (von Neumann 1941): a rise counts as a single one.
+
+    Of two Poisson counts of one mean, the squared difference over the sum is 1 on average.
+    """
+    if not before.recent:
+        return before.dispersion, before.compared_s
+    seconds, requests = before.recent[0]
+    now, then = arrived_rps * passed_s, requests / seconds * passed_s
+    if now + then <= 0:
+        return before.dispersion, before.compared_s
+    compared_s = min(before.compared_s + passed_s, STEADY_S)
+    share = min(1.0, passed_s / (DISPERSION_S + compared_s))
+    return before.dispersion + ((now - then) ** 2 / (now + then) - before.dispersion) * share, compared_s
+
+
+def _risen(before: LoadMemory, recent: tuple[tuple[float, float], ...]) -> float | None:
+    """The requests/s of a window that has more than chance explains, less a standard error; of several windows the highest."""
+    dispersion = max(LEAST_DISPERSION, before.dispersion)
+    base_rps, base_s = max(before.steady_rps, 1 / STEADY_S), max(before.over_s, recent[0][0])
+    windows = [ticks for ticks in WINDOWS if ticks <= len(recent)]
+    bound = math.log(recent[0][0] / BY_CHANCE_S / len(windows))
+    risen = None
+    for ticks in windows:
+        seconds = sum(each for each, _ in recent[:ticks])
+        requests = sum(each for _, each in recent[:ticks])
+        # The steady mean has an error too, which is the larger the shorter it was measured.
+        spread = dispersion * (1 + seconds / base_s)
+        if _log_chance(requests, base_rps * seconds, spread) < bound:
+            least = (requests - math.sqrt(dispersion * requests)) / seconds
+            risen = least if risen is None else max(risen, least)
+    return risen
+
+
+def _log_chance(count: float, mean: float, dispersion: float) -> float:
+    """Logarithm of an upper bound of the chance that so many or more arrive: a negative binomial's, the law of counts whose variance is
+    `dispersion` > 1 times their mean. Its tail is bounded by a geometric series.
+    """
+    if count <= mean:
+        return 0.0
+    size = mean / (dispersion - 1)
+    share = 1 / dispersion  # size / (size + mean)
+    ratio = max(1 - share, (1 - share) * (count + size) / (count + 1))
+    if ratio >= 1:
+        return 0.0
+    first = math.lgamma(count + size) - math.lgamma(size) - math.lgamma(count + 1)
+    return first + size * math.log(share) + count * math.log(1 - share) - math.log1p(-ratio)
+
+
+def _differ(short: float, long: float, short_s: float, long_s: float, dispersion: float) -> bool:
+    """Whether two means of rates differ by more than SURE standard errors, if the longer one is right."""
+    variance = dispersion * max(long, 1 / STEADY_S)
+    return abs(short - long) > SURE * math.sqrt(variance * (1 / min(short_s, long_s) + 1 / long_s))

@@ -1,0 +1,108 @@
+"""What decisions must remember between ticks. It is part of each record."""
+
+from typing import Literal
+
+import msgspec
+
+Verdict = Literal["continue", "worse", "equal", "undecided"]
+Outcome = Literal["running", "promoted", "rolled_back", "held"]
+
+
+class Remembered(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Values that a record keeps."""
+
+
+class LoadMemory(Remembered, frozen=True, omit_defaults=True, kw_only=True):
+    """Requests/s that arrive, as ticks until `at_ms` have seen them: a quick mean, and a steady one over `over_s` seconds."""
+
+    at_ms: int
+    sudden_rps: float | None = None
+    """Of decider 1 alone: its quickest mean."""
+    quick_rps: float
+    steady_rps: float
+    over_s: float
+    recent: tuple[tuple[float, float], ...] = ()
+    """(seconds, requests) of the last ticks, the newest first."""
+    dispersion: float = 2.0
+    """Variance of the requests of a tick over their mean, as measured in `compared_s` seconds."""
+    compared_s: float = 0.0
+
+
+class TargetMemory(Remembered, frozen=True, omit_defaults=True):
+    """What is remembered of a pool, or of the API tier."""
+
+    seen: int | None = None
+    """The count in the cluster at the last tick that knew it."""
+    owned: bool = False
+    """Whether the count was Weir's before. A hand that set it earlier is no second owner."""
+    steps: tuple[tuple[int, int], ...] = ()
+    """(when in ms, replicas added or removed) as seen in the cluster, as far back as the rate's period and the cooldown reach."""
+    recommended: tuple[tuple[int, int], ...] = ()
+    """(when in ms, count) of the stabilisation window, without those that a later, higher one covers."""
+    load: LoadMemory | None = None
+    capped_at: int | None = None
+    """The highest count until `capped_until_ms`, after replicas that got no node were taken back."""
+    capped_until_ms: int = 0
+
+
+class LadderMemory(Remembered, frozen=True, omit_defaults=True):
+    """Where a tier of a model stands: `level` steps are entered, 0 is none."""
+
+    level: int = 0
+    since_ms: int = 0
+
+
+class FailoverMemory(Remembered, frozen=True, omit_defaults=True):
+    active: bool = False
+    since_ms: int = 0
+    well_since_ms: int | None = None
+    """Since when the condition has not held. None: it holds, or is unknown."""
+
+
+class Chances(Remembered, frozen=True):
+    """The chances of counts at least as extreme as those seen, each if the hypothesis of its name holds. `slower` and `failing_more` are
+    so by the tolerance.
+    """
+
+    not_slower: float
+    slower: float
+    not_failing_more: float
+    failing_more: float
+
+
+class Look(Remembered, frozen=True):
+    """What was concluded after so many requests of the candidate. `alpha` and `beta` are the chances below which this look rejects."""
+
+    requests: int
+    alpha: float
+    beta: float
+    chances: Chances
+    verdict: Verdict
+    reason: str
+
+
+class CanaryMemory(Remembered, frozen=True, omit_defaults=True):
+    """Where a canary stands."""
+
+    entered: tuple[tuple[int, int], ...]
+    """(when in ms, percent of the candidate) of each step that was entered."""
+    digest: str
+    """Of the policy's text: an edited canary begins anew."""
+    outcome: Outcome = "running"
+    reason: str = ""
+    ended_ms: int | None = None
+    looks: tuple[Look, ...] = ()
+
+    @property
+    def percent(self) -> int:
+        return self.entered[-1][1]
+
+
+class Memory(Remembered, frozen=True, omit_defaults=True):
+    targets: dict[str, TargetMemory] = {}
+    ladders: dict[str, dict[str, LadderMemory]] = {}
+    """By model, then by tier."""
+    failovers: dict[str, dict[str, FailoverMemory]] = {}
+    """By model, then by name of the failover."""
+    canaries: dict[str, CanaryMemory] = {}
+    """By name of the policy."""

@@ -1,0 +1,258 @@
+"""What a tick has seen, as plain values. Unknown is None, never 0. Times are integer ms since 1970, ages are at `now_ms`."""
+
+from typing import Literal
+
+import msgspec
+
+CLUSTER_STALE_AFTER_S = 60.0
+"""Watches that are older than this are not trusted. They renew themselves every few seconds."""
+
+
+class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Values that a record keeps."""
+
+
+class PoolFacts(Facts, frozen=True, omit_defaults=True):
+    """What is scaled, as it stands: a pool, or the API tier of a cluster (its name is `gateway:NAME` then)."""
+
+    pool: str
+    model: str = ""
+    variant: str = ""
+    region: str = ""
+    cluster: str = ""
+    gpu: str = ""
+    gpus_per_replica: int | None = None
+    usd_per_replica_hour: float | None = None
+
+    arrived_rps: float | None = None
+    input_tokens: float | None = None
+    """Mean per request, as is `output_tokens`."""
+    output_tokens: float | None = None
+    waiting: float | None = None
+    queue_delay_s: float | None = None
+    """Mean wait for a place of the requests that got one."""
+    running: float | None = None
+    in_flight: float | None = None
+    """Sent to a replica and not answered yet, over all gateways."""
+    kv_use: float | None = None
+    gpu_use: float | None = None
+    cpu_use: float | None = None
+
+    wanted: int | None = None
+    """The count in the cluster: Kubernetes' `spec.replicas`."""
+    ready: int | None = None
+    starting: int | None = None
+    """Created and not ready, without those that are `pending`."""
+    draining: int | None = None
+    pending: int | None = None
+    """Those that have no node."""
+    pending_since_ms: int | None = None
+    """Since when the first of them has waited."""
+    pending_reason: str = ""
+
+    capacity_rps: float | None = None
+    """Of a replica, at the objective, with the tokens per request of now."""
+    capacity_source: str = ""
+    capacity_is_lower_bound: bool = False
+    """No higher load was measured yet."""
+    capacity_replicas: int = 1
+    """The replicas of the pool when that was measured: a smaller pool has less room for bursts."""
+    batching_factor: float | None = None
+    """The mean number of requests that a replica works on at that load."""
+    slots: int | None = None
+    """The most requests that a replica can work on at a time."""
+    cold_start_s: float | None = None
+    """P90."""
+    objective: str = ""
+
+    owner_of_count: str = "weir"
+    """`weir`, `hpa:NAME` or `hand`."""
+    hpa_min: int | None = None
+    hpa_max: int | None = None
+    hpa_floor: int | None = None
+    """The least that the HPA's owner has set, before Weir raised it."""
+    problem: str = ""
+    """Why the cluster does not manage it, as a sentence."""
+
+    traffic_age_ms: int | None = None
+    """Of what gateways count. None: never seen."""
+    servers_age_ms: int | None = None
+    """Of what model servers say: running, waiting, KV and GPU use."""
+    cluster_age_ms: int | None = None
+    """Of the counts of replicas."""
+    capacity_age_ms: int | None = None
+    reachable: bool | None = None
+    """Whether gateways get answers from any of its replicas."""
+    disabled: bool = False
+    """Its owner has switched it off: gateways do not know it."""
+    cluster_disabled: bool = False
+    """The owner of its cluster has: it is neither watched nor changed, and its replicas go on."""
+
+
+class TierFacts(Facts, frozen=True, omit_defaults=True):
+    """How a model's objectives stand for the requests of a tier."""
+
+    tier: str
+    objective: str = ""
+    burn_rate_fast: float | None = None
+    """Over the shortest pair of burn windows."""
+    burn_rate_slow: float | None = None
+    budget_left: float | None = None
+    """Share of the error budget, negative where more than all is used."""
+    attainment: float | None = None
+    arrived_rps: float | None = None
+    shed_share: float | None = None
+    age_ms: int | None = None
+
+
+class ModelFacts(Facts, frozen=True, omit_defaults=True):
+    model: str
+    pools: tuple[str, ...] = ()
+    """Those of its routes and fallbacks, without disabled ones."""
+    tiers: dict[str, TierFacts] = {}
+    disabled: bool = False
+    """All its pools are."""
+
+
+class GatewayFacts(Facts, frozen=True, omit_defaults=True):
+    """A gateway whose signals are read."""
+
+    url: str
+    age_ms: int | None = None
+    problem: str = ""
+
+
+class Gpus(Facts, frozen=True, omit_defaults=True):
+    """GPUs of a type in a cluster: of its nodes, of these the requested, and what decisions of this tick have taken."""
+
+    allocatable: int
+    requested: int
+    reserved: int = 0
+
+    @property
+    def free(self) -> int:
+        return max(0, self.allocatable - self.requested - self.reserved)
+
+
+class ClusterFacts(Facts, frozen=True, omit_defaults=True):
+    cluster: str
+    age_ms: int | None = None
+    problem: str = ""
+    gpus: dict[str, Gpus] = {}
+
+    @property
+    def up(self) -> bool:
+        return not self.problem and fresh(self.age_ms, CLUSTER_STALE_AFTER_S)
+
+
+class Spent(Facts, frozen=True, omit_defaults=True):
+    """What a pool has used since 00:00 UTC."""
+
+    gpu_hours_today: float
+    usd_today: float | None = None
+    age_ms: int | None = None
+
+
+class PoolPlan(Facts, frozen=True, omit_defaults=True):
+    """The part of a pool's warm plan that matters now, in steps of `step_ms` from `start_ms`."""
+
+    pool: str
+    made_at_ms: int
+    """Until when demand was known to its forecasts."""
+    start_ms: int
+    step_ms: int
+    horizon_ms: int
+    """P90 of the cold start, with a margin."""
+    warm: tuple[int, ...]
+    """Replicas that must be ready."""
+    started: tuple[int, ...]
+    """Replicas that must have been created."""
+    kept: tuple[int, ...] = ()
+    """Replicas that are not worth removing: the demand may be a little higher than it is planned for."""
+    forecaster: str = ""
+    skill: float | None = None
+    """1 − its pinball loss / that of last value, in the backtest."""
+    level: float | None = None
+    """The quantile of the demand that is planned for."""
+    reason: str = ""
+
+
+class Pause(Facts, frozen=True, omit_defaults=True):
+    """Until `until_ms` nothing is done for a policy, a model, a pool, or at all."""
+
+    until_ms: int
+    scope: Literal["all", "policy", "model", "pool"] = "all"
+    target: str = ""
+    """The name of it."""
+    by: str = ""
+    reason: str = ""
+
+
+class Override(Facts, frozen=True, omit_defaults=True):
+    """A person's count for a pool, or level for a tier of a model, until `until_ms`."""
+
+    until_ms: int
+    target: str = ""
+    """What is scaled."""
+    replicas: int | None = None
+    model: str = ""
+    tier: str = ""
+    """Empty: all tiers of the ladder."""
+    level: int | None = None
+    """The step of the ladder, from 1; 0 is none."""
+    by: str = ""
+    reason: str = ""
+
+
+class Arm(Facts, frozen=True, omit_defaults=True):
+    """Requests of one pool of a canary. Of the answered ones `slow` took longer than the baseline's quantile, `too_slow` longer than
+    `1 + latency_tolerance` times it.
+    """
+
+    requests: int = 0
+    failed: int = 0
+    answered: int = 0
+    slow: int = 0
+    too_slow: int = 0
+
+
+class Stratum(Facts, frozen=True, omit_defaults=True):
+    """The requests of the time in which the candidate had one weight. What is slow is what the baseline's quantile of that time says."""
+
+    candidate: Arm
+    baseline: Arm
+
+
+class CanaryCounts(Facts, frozen=True, omit_defaults=True):
+    """What the ledger has of a canary's two pools from `since_ms` to `until_ms`. Later requests may not have ended yet."""
+
+    since_ms: int
+    until_ms: int
+    strata: tuple[Stratum, ...]
+    candidate_design_effect: float = 1.0
+    """By how much requests resemble others of their minute."""
+    baseline_design_effect: float = 1.0
+    candidate_ms: float | None = None
+    """The quantile of the candidate's latency in the last stratum."""
+    baseline_ms: float | None = None
+    age_ms: int | None = None
+
+
+class Observation(Facts, frozen=True, omit_defaults=True):
+    now_ms: int
+    pools: dict[str, PoolFacts] = {}
+    models: dict[str, ModelFacts] = {}
+    gateways: tuple[GatewayFacts, ...] = ()
+    clusters: dict[str, ClusterFacts] = {}
+    spent: dict[str, Spent] = {}
+    """By pool."""
+    plans: dict[str, PoolPlan] = {}
+    canaries: dict[str, CanaryCounts] = {}
+    """By name of the policy."""
+    pauses: tuple[Pause, ...] = ()
+    overrides: tuple[Override, ...] = ()
+
+
+def fresh(age_ms: int | None, within_s: float) -> bool:
+    """Whether something of this age may be trusted."""
+    return age_ms is not None and age_ms <= within_s * 1_000

@@ -1,0 +1,69 @@
+"""The variables of conditions, from what was seen of pools. Unknown stays None."""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+
+from controlplane.policy.core.conditions import Value
+from controlplane.policy.core.observation import ClusterFacts, PoolFacts, fresh
+
+SUMS = ("arrived_rps", "waiting", "running", "in_flight", "ready", "starting", "pending", "wanted")
+WORST = ("queue_delay_s", "kv_use", "gpu_use")
+OF_SERVERS = ("running", "kv_use", "gpu_use", "cpu_use")
+OF_CLUSTER = ("ready", "starting", "pending", "wanted", "draining")
+
+
+def hold_values(facts: PoolFacts, cluster: ClusterFacts | None, now_ms: int) -> dict[str, Value]:
+    """Of `hold_when`. Its rails have checked the ages before."""
+    values: dict[str, Value] = {name: _number(getattr(facts, name)) for name in (*SUMS, *WORST, "draining", "cpu_use")}
+    values |= {"saturation": saturation([facts]), "cluster_up": None if cluster is None else cluster.up}
+    return values | clock(now_ms)
+
+
+def pool_values(pools: Sequence[PoolFacts], stale_after_s: float) -> dict[str, Value]:
+    """Sums and worst values over pools. A pool whose value is missing or old makes it unknown."""
+
+    def of(name: str, together: Callable[[Iterable[float]], float]) -> float | None:
+        numbers = [_number(getattr(pool, name)) if _is_fresh(pool, name, stale_after_s) else None for pool in pools]
+        known = [number for number in numbers if number is not None]
+        return together(known) if pools and len(known) == len(pools) else None
+
+    values: dict[str, Value] = {name: of(name, sum) for name in SUMS}
+    values.update((name, of(name, max)) for name in WORST)
+    trusted = all(
+        _is_fresh(pool, "arrived_rps", stale_after_s) and _is_fresh(pool, "ready", stale_after_s) for pool in pools
+    )
+    return values | {"saturation": saturation(pools) if trusted else None}
+
+
+def saturation(pools: Sequence[PoolFacts]) -> float | None:
+    """Requests/s that arrive / what the ready replicas carry; or requests in flight and waiting / slots where the capacity is not
+    known. None where neither is. Without a ready replica it is 1 as soon as anything arrives.
+    """
+    load = places = 0.0
+    for pool in pools:
+        if pool.ready is None:
+            return None
+        if pool.arrived_rps is not None and pool.capacity_rps:
+            load, places = load + pool.arrived_rps / pool.capacity_rps, places + pool.ready
+        elif pool.in_flight is not None and pool.waiting is not None and pool.slots:
+            load, places = load + (pool.in_flight + pool.waiting) / pool.slots, places + pool.ready
+        else:
+            return None
+    if places == 0:
+        return float(load > 0)
+    return load / places
+
+
+def clock(now_ms: int) -> dict[str, Value]:
+    at = datetime.fromtimestamp(now_ms / 1_000, UTC)
+    return {"hour_utc": at.hour + at.minute / 60 + at.second / 3_600, "weekday_utc": float(at.isoweekday())}
+
+
+def _is_fresh(pool: PoolFacts, name: str, stale_after_s: float) -> bool:
+    if name in OF_SERVERS:
+        return fresh(pool.servers_age_ms, stale_after_s)
+    return fresh(pool.cluster_age_ms if name in OF_CLUSTER else pool.traffic_age_ms, stale_after_s)
+
+
+def _number(value: float | int | None) -> float | None:
+    return None if value is None else float(value)

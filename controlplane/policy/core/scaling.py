@@ -1,0 +1,155 @@
+"""How many replicas are wanted: the highest of what the load, the forecast and the floor ask for (docs/scaling.md)."""
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from controlplane.policy.core import load
+from controlplane.policy.core.decision import Candidate, Proposed
+from controlplane.policy.core.memory import LoadMemory, TargetMemory
+from controlplane.policy.core.observation import PoolFacts, PoolPlan
+from controlplane.policy.core.spec import ScalingSpec
+from controlplane.policy.core.words import replicas, seconds
+from forecasting.capacity.assumptions import ReplicaCapacity
+from forecasting.capacity.carried import replicas_of
+from forecasting.capacity.warm_plan import KEPT_FOR
+
+DRAINED_WITHIN_S = 60.0
+"""A backlog is to be gone so soon after the replicas that are added for it are there, or within a cold start where that is longer."""
+OVERTAKEN = 1.1
+"""A load that needs more than the forecast's replicas and is so many times what they carry has overtaken it (HPA's tolerance)."""
+SLACK = 1e-9
+
+
+class _Needed(NamedTuple):
+    """A count, and the one that it must not fall below while it is larger: the scale-down has a dead band."""
+
+    candidate: Candidate
+    kept: int
+
+
+def candidates(
+    spec: ScalingSpec,
+    facts: PoolFacts,
+    plan: PoolPlan | None,
+    memory: TargetMemory,
+    now_ms: int,
+    law: load.Law = load.seen,
+) -> Proposed:
+    """The candidates, and the highest of them after the scale-down was slowed. Rails come afterwards."""
+    seen = law(memory.load, facts.arrived_rps, now_ms)
+    forecast = _forecast(plan, now_ms) if plan is not None and spec.forecast == "auto" else None
+    floor = max(spec.min, spec.warm_floor)
+    needed = [_Needed(Candidate(floor, "floor", f"{spec.min} at least, {spec.warm_floor} warm"), floor)]
+    needed += _by_load(spec, facts, seen, forecast)
+    needed += _by_signals(spec, facts)
+    if forecast is not None:
+        needed.append(forecast)
+    highest = max((each.candidate for each in needed), key=lambda candidate: candidate.count)
+    since_ms = now_ms - round(spec.scale_down.stabilisation_s * 1_000)
+    kept = max(each.kept for each in needed)
+    recommended = (*(past for past in memory.recommended if past[0] > since_ms and past[1] > kept), (now_ms, kept))
+    wanted, reason = highest.count, f"{highest.source}: {highest.reason}"
+    if facts.wanted is not None and wanted < facts.wanted:
+        slowed = min(facts.wanted, max(count for _, count in recommended))
+        if slowed > wanted:
+            wanted = slowed
+            reason = (
+                f"{replicas(slowed)} would have been needed within the last {seconds(spec.scale_down.stabilisation_s)}"
+            )
+    after = msgspec.structs.replace(memory, recommended=recommended, load=seen)
+    return Proposed(tuple(each.candidate for each in needed), wanted, reason, after)
+
+
+def _forecast(plan: PoolPlan, now_ms: int) -> _Needed | None:
+    """What must be created by now to be warm in time; None where the forecast does not reach so far, or is no better than last value."""
+    if not (plan.skill is not None and plan.skill > 0):
+        return None
+    first = (now_ms - plan.start_ms) // plan.step_ms
+    last = (now_ms + plan.horizon_ms - plan.start_ms) // plan.step_ms
+    if first < 0 or last >= len(plan.warm):
+        return None
+    count = max(plan.warm[first : last + 1])
+    return _Needed(
+        Candidate(count, "forecast", f"{plan.forecaster} at P{100 * (plan.level or 0):g}. {plan.reason}"),
+        max(plan.kept[first : last + 1], default=count),
+    )
+
+
+def _by_load(
+    spec: ScalingSpec, facts: PoolFacts, seen: LoadMemory | None, forecast: _Needed | None
+) -> Iterator[_Needed]:
+    """What the requests that arrive need, and the backlog, at a share of what a replica carries.
+
+    The rest of a replica is room for growth within a cold start. A forecast that counts has that room in its quantile; but one
+    that the load has overtaken has none.
+    """
+    capacity = _capacity(spec, facts)
+    if seen is None or capacity is None:
+        return
+    needed_rps = load_rps(facts, seen)
+    share = spec.reactive.utilisation
+    if forecast is not None and replicas_of(needed_rps / OVERTAKEN, capacity) <= forecast.candidate.count:
+        share = 1.0
+    count = replicas_of(needed_rps / share, capacity)
+    waiting = f" and {facts.waiting:.3g} waiting" if facts.waiting else ""
+    carried_rps = capacity.requests_per_s * share
+    reason = f"{seen.steady_rps:.3g} requests/s{waiting}, at {carried_rps:.3g} requests/s a replica"
+    yield _Needed(Candidate(count, "reactive", reason), replicas_of(KEPT_FOR * needed_rps / share, capacity))
+
+
+def _capacity(spec: ScalingSpec, facts: PoolFacts) -> ReplicaCapacity | None:
+    if spec.reactive.replica_rps:
+        return ReplicaCapacity(spec.reactive.replica_rps, "entered")
+    return measured_capacity(facts)
+
+
+def measured_capacity(facts: PoolFacts) -> ReplicaCapacity | None:
+    """What a replica carries, as planning knows it; None where it does not."""
+    if not facts.capacity_rps:
+        return None
+    return ReplicaCapacity(
+        facts.capacity_rps,
+        "ledger",
+        batching_factor=facts.batching_factor,
+        slots=facts.slots,
+        measured_replicas=facts.capacity_replicas,
+    )
+
+
+def load_rps(facts: PoolFacts, seen: LoadMemory) -> float:
+    """The requests/s that arrive, and the backlog, which is to be gone within a cold start or a minute."""
+    return seen.steady_rps + (facts.waiting or 0.0) / max(DRAINED_WITHIN_S, facts.cold_start_s or 0.0)
+
+
+def _by_signals(spec: ScalingSpec, facts: PoolFacts) -> Iterator[_Needed]:
+    """What each signal needs that the policy names. Replicas that start are counted: more are not added for the same load."""
+    wanted = spec.reactive
+    for name, total, each in (
+        ("waiting", facts.waiting, wanted.waiting_per_replica),
+        ("in flight", facts.in_flight, wanted.in_flight_per_replica),
+    ):
+        if total is not None and each:
+            reason = f"{total:.3g} requests {name}, at {each:g} a replica"
+            yield _signal(math.ceil(total / each - SLACK), math.ceil(KEPT_FOR * total / each - SLACK), reason)
+    for name, use, most in (
+        ("KV cache", facts.kv_use, wanted.kv_use),
+        ("GPU", facts.gpu_use, wanted.gpu_use),
+        ("CPU", facts.cpu_use, wanted.cpu_use),
+    ):
+        if use is not None and most and facts.ready:
+            work = facts.ready * use / most
+            reason = f"{use:.0%} of the {name} of {replicas(facts.ready)} in use, at {most:.0%}"
+            yield _signal(math.ceil(work - SLACK), math.ceil(KEPT_FOR * work - SLACK), reason)
+    if facts.queue_delay_s is not None and wanted.queue_delay_s and facts.queue_delay_s > wanted.queue_delay_s:
+        # How much more is needed does not follow from a delay: a step at a time, while none is on its way.
+        present = (facts.ready or 0) + (facts.starting or 0)
+        added = 0 if facts.starting or facts.pending else max(1, math.ceil(present * (KEPT_FOR - 1)))
+        reason = f"a wait of {facts.queue_delay_s:.3g} s, and {wanted.queue_delay_s:g} s is accepted"
+        yield _signal(present + added, present + added, reason)
+
+
+def _signal(count: int, kept: int, reason: str) -> _Needed:
+    return _Needed(Candidate(count, "reactive", reason), kept)

@@ -1,0 +1,272 @@
+"""What owners write: the fields of the four kinds of policies. Durations and sizes have their unit in the name.
+
+Kinds and limits that concern a single field are here; what concerns several is in `document.py`.
+"""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+Name = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$")]
+ModelName = Annotated[str, Meta(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9]([A-Za-z0-9._:/-]*[A-Za-z0-9])?$")]
+"""What clients ask for, such as `meta-llama/Llama-3.1-8B`."""
+Text = Annotated[str, Meta(max_length=1_000)]
+Condition = Annotated[str, Meta(max_length=2_000)]
+"""An expression in CEL, checked by `conditions.py`. Empty never holds."""
+
+Count = Annotated[int, Meta(ge=0, le=10_000)]
+AtLeastOne = Annotated[int, Meta(ge=1, le=10_000)]
+Seconds = Annotated[float, Meta(ge=0, le=604_800)]
+Milliseconds = Annotated[int, Meta(ge=1, le=86_400_000)]
+Share = Annotated[float, Meta(gt=0, le=1)]
+Positive = Annotated[float, Meta(gt=0, le=1e12)]
+Tokens = Annotated[int, Meta(ge=1, le=100_000_000)]
+Weight = Annotated[int, Meta(ge=0, le=10_000)]
+Probability = Annotated[float, Meta(gt=0, lt=0.5)]
+
+
+class Spec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A part of a policy."""
+
+
+class Reactive(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a replica may carry. A signal that is left out counts for nothing, except `utilisation`."""
+
+    utilisation: Share = 0.8
+    """The share of a replica's measured capacity that is planned with."""
+    replica_rps: Positive | None = None
+    """Requests/s that a replica carries, where its capacity is not measured, as for the API tier."""
+    queue_delay_s: Positive | None = None
+    """The longest mean wait for a place that is accepted."""
+    waiting_per_replica: Positive | None = None
+    in_flight_per_replica: Positive | None = None
+    kv_use: Share | None = None
+    gpu_use: Share | None = None
+    cpu_use: Share | None = None
+
+
+class ScaleUp(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    max_step: AtLeastOne | None = None
+    """The most replicas added by a decision."""
+
+
+class ScaleDown(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    stabilisation_s: Seconds = 300.0
+    """Only the highest count of so many seconds is gone down to."""
+    cooldown_s: Seconds = 60.0
+    """No step down so soon after any other step."""
+    max_step: AtLeastOne = 1
+    """The most replicas removed by a decision."""
+
+
+class Rate(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The most replicas added and removed in any `period_s`. None sets no limit."""
+
+    period_s: Annotated[float, Meta(ge=1, le=86_400)] = 600.0
+    max_up: AtLeastOne | None = None
+    max_down: AtLeastOne | None = None
+
+
+class Budget(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Days are those of UTC. None sets no limit."""
+
+    gpus: Count | None = None
+    gpu_hours_per_day: Positive | None = None
+    usd_per_day: Positive | None = None
+
+
+class ScalingSpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How many replicas a pool has, or the API tier (`gateway` names its workload)."""
+
+    max: AtLeastOne
+    min: Count = 1
+    pool: Name | None = None
+    gateway: Name | None = None
+    warm_floor: Count = 0
+    """Replicas that are always warm. Unlike `min` it gives way to a budget."""
+    objective: Name | None = None
+    """The slug of the objective at which a replica's capacity is measured."""
+    reactive: Reactive = Reactive()
+    forecast: Literal["auto", "off"] = "auto"
+    scale_up: ScaleUp = ScaleUp()
+    scale_down: ScaleDown = ScaleDown()
+    rate: Rate = Rate()
+    budget: Budget = Budget()
+    cluster_adds_nodes: bool = False
+    """An autoscaler adds nodes for pods that wait: free GPUs of the nodes that stand set no limit then."""
+    pending_deadline_s: Annotated[float, Meta(ge=10, le=86_400)] = 900.0
+    """How long replicas may wait for a node before the step is taken back."""
+    drain_deadline_s: Annotated[float, Meta(ge=1, le=86_400)] = 300.0
+    """How long a replica that is to be removed may take to end its requests."""
+    stale_after_s: Annotated[float, Meta(ge=1, le=3_600)] = 30.0
+    """Metrics older than this are unknown."""
+    other_owner: Literal["stop", "adopt", "cooperate"] = "stop"
+    """What is done where an HPA or a hand sets the same count."""
+    hold_when: Condition = ""
+
+    @property
+    def target(self) -> str:
+        """The key of what is scaled: a pool's name, or `gateway:NAME`."""
+        return self.pool if self.pool is not None else f"gateway:{self.gateway}"
+
+
+class When(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The requests that a rule is for. What is left out matches all."""
+
+    tiers: tuple[Name, ...] = ()
+    regions: tuple[Name, ...] = ()
+    tenants: tuple[Name, ...] = ()
+    min_prompt_tokens: Tokens | None = None
+    max_prompt_tokens: Tokens | None = None
+
+
+class RoutingRule(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The first rule that matches a request decides. Without `routes` the model's own are kept."""
+
+    name: Name
+    when: When = When()
+    routes: dict[Name, Weight] = {}
+    fallbacks: tuple[Name, ...] = ()
+    cache: Literal["as_model", "deterministic", "always", "never"] = "as_model"
+    deadline_ms: Milliseconds | None = None
+    priority: Annotated[int, Meta(ge=1, le=100)] | None = None
+    """1 is served first; None is the tier's."""
+    max_output_tokens: Tokens | None = None
+
+
+class Failover(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Sends what `pools` would get to `to`, while the condition holds. Without `when`: while none of `pools` can serve."""
+
+    name: Name
+    pools: tuple[Name, ...]
+    to: dict[Name, Weight]
+    when: Condition = ""
+    min_stay_s: Seconds = 60.0
+    """How long the pools must be well before they get traffic again, and the least that a failover lasts."""
+
+
+class RoutingSpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    model: ModelName
+    rules: tuple[RoutingRule, ...] = ()
+    failover: tuple[Failover, ...] = ()
+
+
+class Shed(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    retry_after_s: Annotated[int, Meta(ge=1, le=3_600)] = 10
+
+
+class Cost(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a step costs, as measured."""
+
+    requests_share: Annotated[float, Meta(ge=0, le=1)] | None = None
+    """The share of the tier's requests whose answers change."""
+    note: Text = ""
+
+
+class Step(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A step of a ladder: what it does to a tier's requests, and when it is entered and left. A step does what those
+    below it do as well, unless it says otherwise.
+    """
+
+    name: Name
+    enter: Condition
+    exit: Condition
+    pool: Name | None = None
+    """Requests go to this pool while it has a replica."""
+    variant: Name | None = None
+    """The same, to whichever pool of a variant, such as a smaller one."""
+    max_output_tokens: Tokens | None = None
+    partial: bool = False
+    """An answer that is cut at the cap ends with `length`, and the client can have it continued."""
+    cached_only: bool = False
+    shed: Shed | None = None
+    min_stay_s: Seconds = 60.0
+    cost: Cost = Cost()
+
+
+class DegradationSpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The ladder of a model. `tiers` are in the order in which they are degraded: the least important first."""
+
+    model: ModelName
+    tiers: tuple[Name, ...]
+    steps: tuple[Step, ...]
+    stale_after_s: Annotated[float, Meta(ge=1, le=3_600)] = 120.0
+
+
+class CanarySpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Part of a model's requests goes to the candidate while it is compared with the baseline."""
+
+    model: ModelName
+    baseline: Name
+    candidate: Name
+    steps: tuple[Annotated[int, Meta(ge=1, le=99)], ...] = (5, 25, 50)
+    """Percent of the requests that the candidate gets, step by step."""
+    latency_quantile: Annotated[float, Meta(ge=0.5, lt=1)] = 0.95
+    latency_tolerance: Annotated[float, Meta(gt=0, le=10)] = 0.2
+    """How much slower the candidate may be, as a share of the baseline's latency."""
+    error_tolerance: Annotated[float, Meta(gt=0, lt=1)] = 0.01
+    """How much higher the candidate's share of failed requests may be."""
+    alpha: Probability = 0.05
+    """The highest probability to roll back a candidate that is equal."""
+    beta: Probability = 0.1
+    """The highest probability to promote a candidate that is worse by the tolerance."""
+    max_requests: Annotated[int, Meta(ge=100, le=100_000_000)] = 20_000
+    """Requests to the candidate after which the analysis ends."""
+    on_fail: Literal["roll_back", "hold"] = "roll_back"
+    on_equal: Literal["promote", "hold"] = "promote"
+
+
+class Metadata(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    name: Name
+    team: str = ""
+    """The team that owns the policy."""
+    description: Text = ""
+
+
+class _Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind", kw_only=True):
+    api_version: Literal["weir/v1"] = msgspec.field(name="apiVersion")
+    metadata: Metadata
+
+
+class Scaling(_Envelope, tag="Scaling", frozen=True, forbid_unknown_fields=True, kw_only=True):
+    spec: ScalingSpec
+
+
+class Routing(_Envelope, tag="Routing", frozen=True, forbid_unknown_fields=True, kw_only=True):
+    spec: RoutingSpec
+
+
+class Degradation(_Envelope, tag="Degradation", frozen=True, forbid_unknown_fields=True, kw_only=True):
+    spec: DegradationSpec
+
+
+class Canary(_Envelope, tag="Canary", frozen=True, forbid_unknown_fields=True, kw_only=True):
+    spec: CanarySpec
+
+
+Policy = Scaling | Routing | Degradation | Canary
+KINDS: dict[str, type[Scaling] | type[Routing] | type[Degradation] | type[Canary]] = {
+    "Scaling": Scaling,
+    "Routing": Routing,
+    "Degradation": Degradation,
+    "Canary": Canary,
+}
+
+
+class InForce(msgspec.Struct, frozen=True):
+    """A policy that `decide` is to follow: the revision of it, and the digest of its text."""
+
+    id: int
+    revision: int
+    digest: str
+    policy: Policy
+
+    @property
+    def name(self) -> str:
+        return self.policy.metadata.name
+
+    @property
+    def reference(self) -> str:
+        """How records and pages name it, such as `chat-large@3`."""
+        return f"{self.name}@{self.revision}"

@@ -1,0 +1,254 @@
+"""The tick: observe, decide, record, act. Pure decisions are made by `core.decide`; everything here carries them in and out."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import structlog
+from django.db import transaction
+
+from controlplane.fleet import publish
+from controlplane.fleet.clusters.errors import StaleLeaderError
+from controlplane.fleet.clusters.port import Cluster
+from controlplane.fleet.models import Pool
+from controlplane.observability.tracing import span
+from controlplane.policy import plan_actions
+from controlplane.policy.act import discovery, journal
+from controlplane.policy.act.actor import Actor, Turn
+from controlplane.policy.act.core.overlay import is_empty, overlay
+from controlplane.policy.act.journal import Fence
+from controlplane.policy.core.decision import Decision
+from controlplane.policy.core.observation import Observation
+from controlplane.policy.core.record import record_of
+from controlplane.policy.faults import Fault, of_leader, of_tick, report
+from controlplane.policy.follow import follow
+from controlplane.policy.in_force import Policies, PolicyReader
+from controlplane.policy.models import DecisionRecord, Memory
+from controlplane.policy.observe.core.signals import Traffic
+from controlplane.policy.observe.gather import Background, gather
+from controlplane.policy.observe.spent import Meter
+from controlplane.policy.references import References
+from controlplane.policy.remember import Line
+from inference.core.policy.rules import NO_OVERLAY, Overlay
+
+log = structlog.get_logger(__name__)
+
+OVERLAY_S = 300.0
+"""How long gateways obey an overlay that nobody renews. Then they go back to what owners entered."""
+RENEW_S = OVERLAY_S / 3
+
+
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """This process while it leads. `fence` raises LeaseLostError in a transaction once another one does."""
+
+    holder: str
+    generation: int
+    fence: Fence
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """What a tick saw and concluded. No decision where no policy is in force."""
+
+    observation: Observation | None = None
+    decision: Decision | None = None
+    record: DecisionRecord | None = None
+    policies: Policies = field(default_factory=Policies)
+    failing: Mapping[str, str] = field(default_factory=dict)
+    """By reference, why an active policy cannot be followed, although it can be read."""
+    faults: tuple[Fault, ...] = ()
+    took_s: float = 0.0
+
+
+class Engine:
+    """One per process. `background` is what is read beside the ticks, `clusters` those of the fleet by name.
+
+    Without `threads` a tick ends once its actions are as far as they go.
+    """
+
+    def __init__(
+        self,
+        background: Callable[[], Background],
+        clusters: Callable[[], Mapping[str, Cluster]],
+        *,
+        clock: Callable[[], int] = lambda: int(time.time() * 1_000),
+        threads: bool = True,
+    ) -> None:
+        self._background, self._clusters, self._clock, self._threads = background, clusters, clock, threads
+        self._policies = PolicyReader()
+        self._actors: dict[str, Actor] = {}
+        self._traffic = Traffic()
+        self._generation = 0
+        self._began_s = 0.0  # of the tick
+        self._begin()
+
+    def _begin(self) -> None:
+        """Forget what another leader may have changed."""
+        self._meter = Meter()
+        self._references = References()
+        self._active: Line | None = None
+        self._shadow: Line | None = None
+        self._overlay: tuple[Overlay, int] | None = None
+        self._overlay_refused = ""
+        self._heard_ms: int | None = None
+
+    def tick(self, leader: Leader, now_ms: int) -> Ticked:
+        """One tick. Raises LeaseLostError, DatabaseError."""
+        began = self._began_s = time.monotonic()
+        if leader.generation != self._generation:
+            self._generation = leader.generation
+            self._begin()
+        clusters = self._clusters()
+        seen = {name: cluster.seen() for name, cluster in clusters.items()}
+        policies = self._policies.read()
+        with span("policy tick", policies=len(policies.active)):
+            discovery.discover(seen.values(), leader.fence)
+            known = self._background()
+            self._traffic = traffic = replace(known.traffic, since_ms=self._heard_ms)
+            known = replace(known, traffic=traffic, clusters=seen, spent=self._meter.spent(now_ms))
+            observation = gather(now_ms, policies.all, known)
+            ticked = self._decide(leader, observation, policies, clusters)
+            self._heard_ms = traffic.rounds[-1].at_ms if traffic.rounds else None
+            refused = {name: why for name, actor in self._actors.items() if (why := actor.snapshot_refused)}
+            unreadable = {**policies.unreadable, **ticked.failing}
+            faults = (
+                *of_leader(leader.generation, self._refused_as_former(leader.generation)),
+                *of_tick(ticked.decision, seen, refused, unreadable, self._lines(), journal.at(now_ms)),
+            )
+            self._close(leader, observation, faults)
+        return replace(ticked, faults=faults, took_s=time.monotonic() - began)
+
+    def _took_s(self) -> float:
+        return time.monotonic() - self._began_s
+
+    def stop(self) -> None:
+        for actor in self._actors.values():
+            actor.stop()
+
+    def _decide(
+        self, leader: Leader, observation: Observation, policies: Policies, clusters: Mapping[str, Cluster]
+    ) -> Ticked:
+        """What acts, then what is in shadow."""
+        self._active = line = self._active or Line.load(Memory.ACTIVE)
+        has_state = line.memory != type(line.memory)()
+        if not policies.active and not has_state and not journal.any_open():
+            self._act(Turn(leader.generation, leader.fence, acts=False), clusters)
+            self._shadowed(leader, observation, policies)
+            return Ticked(observation, None, None, policies)
+        followed = follow(observation, policies.active, line.memory)
+        decision, active = followed.decision, followed.policies
+        references = self._references.of(observation, active)
+        record = record_of(observation, active, line.memory, decision, references)
+        with transaction.atomic():
+            leader.fence()
+            seen = [cluster.seen() for cluster in clusters.values()]
+            plan_actions.end_lost(observation.now_ms, leader.generation, leader.fence)
+            steps = plan_actions.reconcile(decision, observation, line.memory.targets, seen)
+            row = None
+            if steps.begin or steps.returned or line.is_new(decision) or line.is_due(observation.now_ms):
+                begins = {each.target for each in steps.begin}
+                row = line.write_record(record, leader.holder, leader.generation, begins, took_s=self._took_s())
+            line.write_memory(decision, observation.now_ms, leader.generation, at_once=row is not None)
+            begun = [] if row is None else plan_actions.begin(steps, row, active, observation, leader.generation)
+        self._overlaid(decision, row, leader, observation.now_ms)
+        turn = Turn(leader.generation, leader.fence, steps.go_on | {action.pk for action in begun}, steps.give_up)
+        self._act(turn, clusters)
+        self._shadowed(leader, observation, policies)
+        return Ticked(observation, decision, row, policies, followed.failing)
+
+    def _shadowed(self, leader: Leader, observation: Observation, policies: Policies) -> None:
+        """Decide and record as if the revisions in shadow were active; nothing is done."""
+        if not policies.shadow:
+            self._shadow = None
+            return
+        self._shadow = line = self._shadow or Line.load(Memory.SHADOW)
+        followed = follow(observation, policies.shadow, line.memory)
+        decision = followed.decision
+        record = record_of(observation, followed.policies, line.memory, decision)
+        new = line.is_new(decision)
+        with transaction.atomic():
+            leader.fence()
+            if new or line.is_due(observation.now_ms):
+                line.write_record(
+                    record, leader.holder, leader.generation, shadows=policies.in_shadow, took_s=self._took_s()
+                )
+            line.write_memory(decision, observation.now_ms, leader.generation, at_once=new)
+
+    def _overlaid(self, decision: Decision, row: DecisionRecord | None, leader: Leader, now_ms: int) -> None:
+        """Have gateways obey the decision, and renew what they obey before it expires."""
+        moved = {model for model, each in decision.models.items() if each.moved}
+        bare = overlay(decision.models, _routes() if moved else {})
+        if self._overlay is not None:
+            before, at_ms = self._overlay
+            same = before == bare
+            if same and (is_empty(bare) or now_ms - at_ms < RENEW_S * 1_000):
+                return
+        key = row.key if row is not None else ""
+        expires_ms = 0 if is_empty(bare) else now_ms + int(OVERLAY_S * 1_000)
+        value = NO_OVERLAY if is_empty(bare) else _stamped(bare, key, expires_ms)
+        try:
+            publish.publish_overlay(value, leader.generation)
+        except StaleLeaderError as error:  # if another leads by now, the end of the tick is refused too
+            self._overlay_refused = str(error)
+            return
+        self._overlay, self._overlay_refused = (bare, now_ms), ""
+
+    def _act(self, turn: Turn, clusters: Mapping[str, Cluster]) -> None:
+        for name in self._actors.keys() - clusters.keys():
+            self._actors.pop(name).stop()
+        for name, cluster in clusters.items():
+            actor = self._actors.get(name)
+            if actor is None or actor.cluster is not cluster:
+                if actor is not None:
+                    actor.stop()
+                actor = self._actors[name] = Actor(cluster, lambda: self._traffic, _endpoints_version, self._clock)
+                if self._threads:
+                    actor.start()
+            if self._threads:
+                actor.take(turn)
+            else:
+                actor.act(turn)
+
+    def _close(self, leader: Leader, observation: Observation, faults: tuple[Fault, ...]) -> None:
+        """Write what was used and what is wrong."""
+        self._meter.add(observation.pools, observation.now_ms)
+        with transaction.atomic():
+            leader.fence()
+            self._meter.write(observation.now_ms)
+            report(faults, journal.at(observation.now_ms))
+
+    def _refused_as_former(self, generation: int) -> dict[str, str]:
+        """By place, why it takes this leader for a former one."""
+        why = {"policy snapshot": self._overlay_refused}
+        why |= {name: actor.refused_as_former(generation) for name, actor in self._actors.items()}
+        return {place: text for place, text in why.items() if text}
+
+    def _lines(self) -> list[Line]:
+        return [line for line in (self._active, self._shadow) if line is not None]
+
+
+def _stamped(value: Overlay, decision: str, expires_ms: int) -> Overlay:
+    return Overlay(
+        decision=decision,
+        expires_ms=expires_ms,
+        routes=value.routes,
+        instead=value.instead,
+        degradation=value.degradation,
+        canary=value.canary,
+    )
+
+
+def _routes() -> dict[str, dict[str, int]]:
+    """What owners entered: weights by model and pool."""
+    routes: dict[str, dict[str, int]] = {}
+    rows = Pool.objects.filter(enabled=True).values_list("variant__model__name", "name", "weight")
+    for model, pool, weight in rows:
+        routes.setdefault(model, {})[pool] = weight
+    return routes
+
+
+def _endpoints_version() -> int | None:
+    """The version of endpoints that has everything that is committed by now."""
+    publish.publish()
+    return publish.endpoints_version() or None

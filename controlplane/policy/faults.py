@@ -1,0 +1,175 @@
+"""Faults of policies and clusters, as observations of the fleet: pages and incidents are made of them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from controlplane.fleet.clusters.port import GATEWAY, ClusterSeen
+from controlplane.fleet.models import Cluster, Observation, Pool
+from controlplane.policy.core.decision import Decision
+from controlplane.policy.models import Action
+from controlplane.policy.remember import Line
+
+FRESH = timedelta(seconds=5)
+"""An observation that has not changed is written again after this."""
+KEPT = timedelta(hours=1)
+"""How long the end of a fault stays visible: its incident resolves meanwhile."""
+LASTS = timedelta(minutes=15)
+"""How long a failed action is a fault, unless a later one of its pool goes well."""
+AWAY_MS = 15_000
+PREFIX = "policy:"
+LEADER = "leading controller"
+"""The subject of a fault of the process that holds the lease."""
+PAGE = "page"
+"""The figure that is 1 where the fault is a page, and 0 where it is a ticket."""
+MOST_COMPONENT, MOST_ERROR = 255, 500
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`kind` names its paragraph in docs/components.md, `subject` is a pool, a model or a cluster."""
+
+    kind: str
+    subject: str
+    text: str
+    severity: str = "page"
+
+    @property
+    def component(self) -> str:
+        return f"{PREFIX}{self.kind}:{self.subject}"[:MOST_COMPONENT]
+
+
+def of_tick(
+    decision: Decision | None,
+    clusters: Mapping[str, ClusterSeen],
+    refused: Mapping[str, str],
+    unreadable: Mapping[str, str],
+    lines: Iterable[Line],
+    now: datetime,
+) -> Iterator[Fault]:
+    """All that people have to know of. What a decision says counts before what the others say of the same subject.
+
+    `refused` is by cluster why it does not take the policy snapshot, `unreadable` by policy why it cannot be followed.
+    """
+    alarms = decision.alarms if decision is not None else ()
+    said = {(alarm.kind, alarm.subject) for alarm in alarms}
+    for alarm in alarms:
+        yield Fault(alarm.kind, alarm.subject, alarm.text, alarm.severity)
+    for name, seen in sorted(clusters.items()):
+        if seen.problem and ("cluster", name) not in said and (seen.age_ms is None or seen.age_ms > AWAY_MS):
+            yield Fault("cluster", name, f"{name} cannot be read: {seen.problem}. Its replicas stay as they are.")
+    for name, why in sorted(refused.items()):
+        text = f"{name} does not take the policy snapshot: {why} Gateways that mount it there keep the one they have."
+        yield Fault("snapshot", name, text, "ticket")
+    for reference, why in sorted(unreadable.items()):
+        yield Fault("unreadable", reference, f"{reference} cannot be followed: {why}")
+    for line in lines:
+        if line.problem:
+            yield Fault("memory", line.name, f"What ticks remembered was begun anew: {line.problem}", "ticket")
+    yield from of_actions(now)
+
+
+def of_leader(generation: int, refused: Mapping[str, str]) -> Iterator[Fault]:
+    """`refused` is by place why it takes the leader, which holds the lease, for a former one. A single fault for all."""
+    if not refused:
+        return
+    first = next(iter(refused.values()))
+    text = (
+        f"It holds the lease with generation {generation}, and a higher one has written to {' and '.join(sorted(refused))}. "
+        "Nothing is changed there. Weir's database was set back, or another Weir acts there. Run `manage.py leader`, which shows "
+        f"all generations, then `manage.py leader --raise` if no other Weir acts there. First refusal: {first}"
+    )
+    yield Fault("fence", LEADER, text)
+
+
+def of_actions(now: datetime) -> Iterator[Fault]:
+    """The last action of a pool, where the cluster refused it, or its replicas did not get empty in time. None of a pool that has left
+    the cluster since, or whose cluster was disabled.
+    """
+    latest: dict[str, Action] = {}
+    since = now - LASTS
+    for action in Action.objects.filter(ended_at__gte=since).order_by("ended_at", "pk"):
+        latest[action.pool] = action
+    if not latest:
+        return
+    here = set(Pool.objects.filter(name__in=latest, cluster__enabled=True).values_list("name", "cluster__name"))
+    enabled = set(Cluster.objects.filter(enabled=True).values_list("name", flat=True))
+    latest = {
+        pool: action
+        for pool, action in latest.items()
+        if (pool, action.cluster) in here or (pool.startswith(GATEWAY) and action.cluster in enabled)
+    }
+    for pool, action in sorted(latest.items()):
+        if action.step == Action.Step.FAILED:
+            yield Fault(
+                "action", pool, f"{pool} could not be changed from {action.before} to {action.after}: {action.outcome}"
+            )
+        elif (
+            action.step == Action.Step.ABANDONED
+            and action.endpoints_version
+            and (action.ended_at or now) >= action.deadline_at
+        ):
+            yield Fault(
+                "drain",
+                pool,
+                f"{pool} was not changed from {action.before} to {action.after}. {action.outcome}",
+                "ticket",
+            )
+
+
+def report(faults: Iterable[Fault], now: datetime) -> None:
+    """Bring the observations up to date, within the caller's fence. A fault that is over is seen up for as long as KEPT."""
+    current = {fault.component: fault for fault in faults}
+    rows = {row.component: row for row in Observation.objects.filter(component__startswith=PREFIX)}
+    changed = []
+    for name, row in rows.items():
+        ended_s = row.figures.get("ended_s")
+        if name not in current and ended_s is not None and now.timestamp() - ended_s > KEPT.total_seconds():
+            row.delete()
+        elif name not in current and (ended_s is None or now - row.observed_at >= FRESH):
+            changed.append(_over(row, now))
+    for fault in current.values():
+        before = rows.get(fault.component)
+        if before is None or now - before.observed_at >= FRESH or not _lasts(before, fault):
+            changed.append(_down(fault, before, now))
+    if changed:
+        Observation.objects.bulk_create(
+            changed,
+            update_conflicts=True,
+            unique_fields=["component"],
+            update_fields=["kind", "state", "figures", "observed_at", "up_at", "down_since", "error"],
+        )
+
+
+def _lasts(row: Observation, fault: Fault) -> bool:
+    return row.state == Observation.State.DOWN and row.figures.get(PAGE) == _page(fault)
+
+
+def _page(fault: Fault) -> float:
+    return float(fault.severity == "page")
+
+
+def _down(fault: Fault, before: Observation | None, now: datetime) -> Observation:
+    """A fault that begins was up until now: it pages after as long as anything else that goes down."""
+    lasts = before is not None and before.state == Observation.State.DOWN
+    return Observation(
+        component=fault.component,
+        kind=Observation.Kind.CLUSTER if fault.kind == "cluster" else Observation.Kind.POLICY,
+        state=Observation.State.DOWN,
+        figures={PAGE: _page(fault)},
+        error=fault.text[:MOST_ERROR],
+        observed_at=now,
+        up_at=before.up_at if before is not None and lasts else now,
+        down_since=before.down_since if before is not None and lasts else now,
+    )
+
+
+def _over(row: Observation, now: datetime) -> Observation:
+    return Observation(
+        component=row.component,
+        kind=row.kind,
+        state=Observation.State.UP,
+        figures={PAGE: row.figures.get(PAGE, 1.0), "ended_s": row.figures.get("ended_s", now.timestamp())},
+        observed_at=now,
+        up_at=now,
+    )

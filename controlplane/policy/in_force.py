@@ -1,0 +1,88 @@
+"""The policies that ticks follow: active revisions, and what they would be with the revisions in shadow."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from controlplane.policy.core import document
+from controlplane.policy.core.decide import subject_of
+from controlplane.policy.core.spec import InForce
+from controlplane.policy.models import PolicyRevision
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Policies:
+    """`shadow` are the active ones, with those in shadow instead of what is active under their name or about the same as they are.
+    `unreadable` says why a revision cannot be followed, by reference."""
+
+    active: tuple[InForce, ...] = ()
+    shadow: tuple[InForce, ...] = ()
+    in_shadow: frozenset[str] = frozenset()
+    """References of those in shadow."""
+    unreadable: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def all(self) -> tuple[InForce, ...]:
+        """Each revision once. Documents have mappings, so they cannot be hashed."""
+        return tuple({each.id: each for each in (*self.active, *self.shadow)}.values())
+
+
+class PolicyReader:
+    """Texts never change: each is read once."""
+
+    def __init__(self) -> None:
+        self._read: dict[int, InForce | str] = {}
+
+    def read(self) -> Policies:
+        """In one query where nothing is new. Raises DatabaseError."""
+        states = PolicyRevision.State
+        rows = list(
+            PolicyRevision.objects.filter(state__in=(states.ACTIVE, states.SHADOW)).values_list(
+                "pk", "name", "number", "state"
+            )
+        )
+        new = [pk for pk, *_ in rows if pk not in self._read]
+        for row in PolicyRevision.objects.filter(pk__in=new) if new else ():
+            self._read[row.pk] = in_force(row)
+        for pk in self._read.keys() - {row[0] for row in rows}:
+            del self._read[pk]
+        active: dict[str, InForce] = {}
+        shadow: dict[str, InForce] = {}
+        unreadable: dict[str, str] = {}
+        for pk, name, number, state in rows:
+            value = self._read.get(pk)
+            if isinstance(value, InForce):
+                (active if state == states.ACTIVE else shadow)[name] = value
+            elif value is not None:
+                unreadable[f"{name}@{number}"] = value
+        return Policies(
+            tuple(active.values()),
+            (*_others(active, shadow), *shadow.values()) if shadow else (),
+            frozenset(each.reference for each in shadow.values()),
+            unreadable,
+        )
+
+
+def _others(active: Mapping[str, InForce], shadow: Mapping[str, InForce]) -> Iterator[InForce]:
+    """The active ones that those in shadow would leave in force. Of two about the same, one would only be said not to be followed."""
+    about = {_about(each) for each in shadow.values()}
+    return (each for name, each in active.items() if name not in shadow and _about(each) not in about)
+
+
+def _about(each: InForce) -> tuple[type, str]:
+    return type(each.policy), subject_of(each.policy)
+
+
+def in_force(row: PolicyRevision) -> InForce | str:
+    """The value, or why its text cannot be followed: an older release may have taken it."""
+    try:
+        policy, problems = document.read_single(row.text, f"{row.name}@{row.number}")
+    except Exception as error:
+        log.exception("policy.unreadable", policy=row.name, revision=row.number)
+        return f"{type(error).__name__}: {error}"
+    if policy is None:
+        return "; ".join(map(str, problems)) or "it has no policy"
+    return InForce(row.pk, row.number, document.digest_of(policy), policy)

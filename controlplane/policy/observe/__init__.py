@@ -1,0 +1,1 @@
+"""What a tick sees: gateways' signals, clusters, objectives, capacities and plans, each with its age."""

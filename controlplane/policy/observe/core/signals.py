@@ -1,0 +1,341 @@
+"""What a gateway says of its traffic at `/signals`, and what follows from several answers of several gateways.
+
+Totals run since the gateway started. Times are ms since 1970, on the reader's clock.
+"""
+
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from operator import add
+from typing import NamedTuple
+
+from inference.core.policy.signals import GatewaySignals, ModelSignals, PoolSignals, ReplicaSignals
+
+SHORT_S, LONG_S = 3.0, 30.0
+"""How far back a wait is averaged, and tokens and tiers. Requests/s are those since the tick before: the scaling law has its own means."""
+MS_PER_S = 1_000
+
+
+class Rates(NamedTuple):
+    """Growth of a pool's totals, per second."""
+
+    arrived: float = 0.0
+    answered: float = 0.0
+    input_tokens: float = 0.0
+    output_tokens: float = 0.0
+    queue_wait_s: float = 0.0
+    queue_waits: float = 0.0
+
+
+class TierRates(NamedTuple):
+    """Growth of the totals of a model's tier, per second."""
+
+    arrived: float = 0.0
+    shed: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The latest answer of one gateway, how its totals grew since the one before, and why it does not answer now."""
+
+    url: str
+    at_ms: int | None = None
+    signals: GatewaySignals | None = None
+    pools: Mapping[str, Rates] | None = None
+    """None before its second answer."""
+    tiers: Mapping[tuple[str, str], TierRates] | None = None
+    requests_per_s: float | None = None
+    cpu_use: float | None = None
+    """Of a core for each of its workers."""
+    problem: str = ""
+    ready: bool = True
+    """Whether it gets requests. One that does not may still have some."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether what it said is its load now. One that is ready counts on while it is silent; one that ends does not."""
+        return self.ready or not self.problem
+
+    def age_ms(self, now_ms: int) -> int | None:
+        return None if self.at_ms is None else max(0, now_ms - self.at_ms)
+
+    def failed(self, problem: str) -> "Heard":
+        return replace(self, problem=problem)
+
+    def answered(self, at_ms: int, signals: GatewaySignals) -> "Heard":
+        before = self.signals
+        if before is None or self.at_ms is None or at_ms <= self.at_ms:
+            return Heard(self.url, at_ms, signals)
+        growth = _Growth(restarted=before.started_ms != signals.started_ms, s=(at_ms - self.at_ms) / MS_PER_S)
+        return Heard(
+            self.url,
+            at_ms,
+            signals,
+            growth.of_pools(before, signals),
+            growth.of_tiers(before, signals),
+            growth.per_s(before.requests, signals.requests),
+            growth.per_s(before.cpu_s, signals.cpu_s) / max(1, signals.workers),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Growth:
+    """Of totals within `s` seconds. A gateway that was started again counts from 0."""
+
+    restarted: bool
+    s: float
+
+    def per_s(self, was: float, now: float) -> float:
+        return (now if self.restarted or now < was else now - was) / self.s
+
+    def of_pools(self, before: GatewaySignals, after: GatewaySignals) -> dict[str, Rates]:
+        nothing = PoolSignals()
+        pools = {}
+        for name, pool in after.pools.items():
+            was = before.pools.get(name, nothing)
+            pools[name] = Rates(
+                self.per_s(was.arrived, pool.arrived),
+                self.per_s(was.answered, pool.answered),
+                self.per_s(was.input_tokens, pool.input_tokens),
+                self.per_s(was.output_tokens, pool.output_tokens),
+                self.per_s(was.queue_wait_s_sum, pool.queue_wait_s_sum),
+                self.per_s(was.queue_wait_count, pool.queue_wait_count),
+            )
+        return pools
+
+    def of_tiers(self, before: GatewaySignals, after: GatewaySignals) -> dict[tuple[str, str], TierRates]:
+        nothing = ModelSignals()
+        return {
+            (model, name): TierRates(
+                self.per_s(was.arrived, tier.arrived),
+                self.per_s(was.shed, tier.shed),
+            )
+            for model, tiers in after.models.items()
+            for name, tier in tiers.items()
+            for was in (before.models.get(model, {}).get(name, nothing),)
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """The rates of all gateways together at one moment. A gateway that is silent counts with its last rates."""
+
+    at_ms: int
+    pools: Mapping[str, Rates]
+    tiers: Mapping[tuple[str, str], TierRates]
+    requests_per_s: Mapping[str, float] = field(default_factory=dict)
+    """By gateway."""
+
+    @classmethod
+    def of(cls, at_ms: int, heard: Iterable[Heard]) -> "Round":
+        pools: dict[str, Rates] = {}
+        tiers: dict[tuple[str, str], TierRates] = {}
+        requests_per_s: dict[str, float] = {}
+        for each in heard:
+            if each.requests_per_s is not None:
+                requests_per_s[each.url] = each.requests_per_s
+            for name, rates in (each.pools or {}).items():
+                pools[name] = Rates(*map(add, rates, pools[name])) if name in pools else rates
+            for key, of_tier in (each.tiers or {}).items():
+                tiers[key] = TierRates(*map(add, of_tier, tiers[key])) if key in tiers else of_tier
+        return cls(at_ms, pools, tiers, requests_per_s)
+
+
+@dataclass(frozen=True, slots=True)
+class PoolTraffic:
+    """Of a pool, over all gateways. None is unknown."""
+
+    arrived_rps: float | None = None
+    input_tokens: float | None = None
+    output_tokens: float | None = None
+    waiting: float | None = None
+    queue_delay_s: float | None = None
+    running: float | None = None
+    in_flight: float | None = None
+    kv_use: float | None = None
+    cpu_use: float | None = None
+    traffic_age_ms: int | None = None
+    servers_age_ms: int | None = None
+    reachable: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """All gateways that are known now, by URL, and the rounds of the last LONG_S, the newest last. Those that are not ready are among
+    them once they have answered: replicas are not empty while such a gateway has requests there.
+    """
+
+    gateways: Mapping[str, Heard] = field(default_factory=dict)
+    rounds: tuple[Round, ...] = ()
+    since_ms: int | None = None
+    """The last round that the tick before saw."""
+
+    def next(self, at_ms: int, answers: Mapping[str, GatewaySignals | str], unready: Container[str] = ()) -> "Traffic":
+        """With the answers of another round, by URL: signals, or why there are none. Other gateways are gone."""
+        gateways = {}
+        for url, answer in answers.items():
+            before = self.gateways.get(url, Heard(url))
+            heard = before.failed(answer) if isinstance(answer, str) else before.answered(at_ms, answer)
+            if url not in unready or heard.signals is not None:
+                gateways[url] = replace(heard, ready=url not in unready)
+        kept = [each for each in self.rounds if each.at_ms > at_ms - LONG_S * MS_PER_S]
+        if any(each.pools is not None for each in gateways.values()):
+            kept.append(Round.of(at_ms, (each for each in gateways.values() if each.counts)))
+        return Traffic(gateways, tuple(kept))
+
+    def age_ms(self, now_ms: int) -> int | None:
+        """Of the oldest of the ready gateways' latest answers: a gateway that has fallen silent has traffic that nobody counts. None
+        where there is no such gateway, or one that has never answered.
+        """
+        ages = [heard.age_ms(now_ms) for heard in self.gateways.values() if heard.ready]
+        known = [age for age in ages if age is not None]
+        return max(known) if known and len(known) == len(ages) else None
+
+    def in_flight_at(self, pool: str, replica: str) -> float | None:
+        """Requests that all gateways together have at a replica. None where a gateway has never answered."""
+        total = 0.0
+        for heard in self.gateways.values():
+            if heard.signals is None:
+                return None
+            at = heard.signals.pools.get(pool, PoolSignals()).replicas.get(replica)
+            total += at.in_flight if at is not None else 0.0
+        return total
+
+    def warming_in(self, pool: str) -> set[str]:
+        """The replicas of a pool that no gateway sends users' requests to yet, because they are being warmed up."""
+        warming: set[str] = set()
+        used: set[str] = set()
+        for heard in self.gateways.values():
+            if heard.signals is not None and pool in heard.signals.pools:
+                for name, replica in heard.signals.pools[pool].replicas.items():
+                    if replica.warming and not replica.draining:
+                        warming.add(name)
+                    elif replica.up:
+                        used.add(name)
+        return warming - used
+
+    def obeys(self, endpoints_version: int, since_ms: int) -> bool:
+        """Whether every gateway has said since then that it obeys these endpoints, or later ones."""
+        return bool(self.gateways) and all(
+            heard.signals is not None
+            and heard.at_ms is not None
+            and heard.at_ms >= since_ms
+            and heard.signals.snapshot.endpoints_version >= endpoints_version
+            for heard in self.gateways.values()
+        )
+
+    def of_gateways(self, urls: Container[str], now_ms: int) -> PoolTraffic:
+        """What the API tier of a cluster does: `urls` are its gateways."""
+        own = Traffic({url: heard for url, heard in self.gateways.items() if url in urls and heard.counts})
+        unknown = any(heard.requests_per_s is None for heard in own.gateways.values())
+        signals = [heard.signals for heard in own.gateways.values() if heard.signals is not None]
+        return PoolTraffic(
+            arrived_rps=None
+            if unknown or not own.gateways
+            else self.mean_since(lambda each: sum(each.requests_per_s.get(url, 0.0) for url in own.gateways)),
+            in_flight=sum(pool.in_flight for each in signals for pool in each.pools.values()),
+            cpu_use=_mean([heard.cpu_use for heard in own.gateways.values() if heard.ready]),
+            traffic_age_ms=own.age_ms(now_ms),
+            servers_age_ms=own.age_ms(now_ms),
+        )
+
+    def mean_since(self, rate: Callable[[Round], float]) -> float | None:
+        """The mean of a rate over the rounds since the tick before, each for as long as it stands for; without a round, the last one's.
+        A tick that takes longer than a round would leave out what arrived in between. None where there was no round at all.
+        """
+        since_ms = self.since_ms
+        new = [
+            (each, each.at_ms - before.at_ms)
+            for before, each in pairwise(self.rounds)
+            if since_ms is not None and each.at_ms > since_ms
+        ]
+        if len(new) > 1:
+            return sum(rate(each) * ms for each, ms in new) / sum(ms for _, ms in new)
+        return rate(self.rounds[-1]) if self.rounds else None
+
+    def tiers_of(self, model: str) -> set[str]:
+        return {
+            tier
+            for heard in self.gateways.values()
+            if heard.signals is not None
+            for tier in heard.signals.models.get(model, {})
+        }
+
+
+def pool_traffic(traffic: Traffic, pool: str, now_ms: int) -> PoolTraffic:
+    """What all gateways together say of a pool. Nothing is known before each gateway has answered."""
+    age_ms = traffic.age_ms(now_ms)
+    if age_ms is None:
+        return PoolTraffic()
+    none = Rates()
+    rounds = [(each.at_ms, each.pools.get(pool, none)) for each in traffic.rounds]
+    latest = [
+        heard.signals.pools.get(pool, PoolSignals())
+        for heard in traffic.gateways.values()
+        if heard.signals is not None and heard.counts
+    ]
+    answered = sum(rates.answered for _, rates in rounds)
+    replicas = _servers(latest)
+    ages_s = [each.age_s for each in replicas if each.age_s is not None]
+    waiting = sum(each.waiting for each in latest)
+    return PoolTraffic(
+        arrived_rps=traffic.mean_since(lambda each: each.pools.get(pool, none).arrived),
+        input_tokens=sum(rates.input_tokens for _, rates in rounds) / answered if answered > 0 else None,
+        output_tokens=sum(rates.output_tokens for _, rates in rounds) / answered if answered > 0 else None,
+        waiting=waiting + sum(each.waiting or 0.0 for each in replicas),
+        queue_delay_s=_queue_delay_s(
+            [rates for at_ms, rates in rounds if at_ms > rounds[-1][0] - SHORT_S * MS_PER_S], waiting
+        ),
+        running=_sum([each.running for each in replicas]),
+        in_flight=sum(each.in_flight for each in latest),
+        kv_use=_mean([each.kv_use for each in replicas]),
+        traffic_age_ms=age_ms,
+        servers_age_ms=int(max(ages_s) * MS_PER_S) + age_ms if ages_s else None,
+        reachable=_reachable(replicas),
+    )
+
+
+def _servers(latest: Iterable[PoolSignals]) -> list[ReplicaSignals]:
+    """Each replica as the gateway says that has looked last."""
+    newest: dict[str, ReplicaSignals] = {}
+    for pool in latest:
+        for name, replica in pool.replicas.items():
+            before = newest.get(name)
+            if before is None or _age(replica) < _age(before):
+                newest[name] = replica
+    return list(newest.values())
+
+
+def _age(replica: ReplicaSignals) -> float:
+    return float("inf") if replica.age_s is None else replica.age_s
+
+
+def _queue_delay_s(rounds: Sequence[Rates], waiting: float) -> float | None:
+    """The mean wait of those that got a place within SHORT_S. Where requests wait and none got any, at least SHORT_S."""
+    waits = sum(rates.queue_waits for rates in rounds)
+    if waits > 0:
+        return sum(rates.queue_wait_s for rates in rounds) / waits
+    return None if not rounds else SHORT_S if waiting > 0 else 0.0
+
+
+def _reachable(replicas: list[ReplicaSignals]) -> bool | None:
+    return any(each.up for each in replicas) if replicas else None
+
+
+def _sum(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def tier_traffic(traffic: Traffic, model: str, tier: str) -> tuple[float | None, float | None]:
+    """Requests/s of a tier within LONG_S, and the share of them that was shed."""
+    none = TierRates()
+    rounds = [(each.at_ms, each.tiers.get((model, tier), none)) for each in traffic.rounds]
+    arrived = sum(rates.arrived for _, rates in rounds)
+    shed = sum(rates.shed for _, rates in rounds) / arrived if arrived > 0 else None
+    return (arrived / len(rounds) if rounds else None), shed

@@ -1,0 +1,267 @@
+"""Puts together what a tick sees. Nothing here waits for anybody: what is slow is read in the background, and has an age."""
+
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from controlplane.fleet.clusters.port import HAND, WEIR, ClusterSeen, PoolSeen
+from controlplane.fleet.models import Fallback, Pool, Replica
+from controlplane.policy.core.observation import (
+    CanaryCounts,
+    ClusterFacts,
+    GatewayFacts,
+    Gpus,
+    ModelFacts,
+    Observation,
+    PoolFacts,
+    Spent,
+    TierFacts,
+)
+from controlplane.policy.core.spec import InForce, Scaling
+from controlplane.policy.observe import objectives, people
+from controlplane.policy.observe.core.capacities import capacity_now
+from controlplane.policy.observe.core.signals import PoolTraffic, Traffic, pool_traffic, tier_traffic
+from controlplane.policy.observe.objectives import TierBurn
+from controlplane.policy.observe.planned import Planned, PoolKnown
+
+MS_PER_S = 1_000
+GATEWAY = "gateway:"
+"""Begins the names of API tiers among the pools."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRow:
+    """What the fleet says of a pool."""
+
+    name: str
+    model: str
+    variant: str
+    region: str
+    cluster: str
+    cluster_enabled: bool
+    enabled: bool
+    draining: int
+
+
+@dataclass(frozen=True, slots=True)
+class Background:
+    """What is read beside the ticks."""
+
+    traffic: Traffic = field(default_factory=Traffic)
+    planned: Planned = field(default_factory=Planned)
+    clusters: Mapping[str, ClusterSeen] = field(default_factory=dict)
+    spent: Mapping[str, Spent] = field(default_factory=dict)
+    canaries: Mapping[str, CanaryCounts] = field(default_factory=dict)
+
+
+def gather(now_ms: int, policies: Sequence[InForce], known: Background) -> Observation:
+    """The observation of now, of the pools and models that `policies` are about. Raises DatabaseError."""
+    now = datetime.fromtimestamp(now_ms / MS_PER_S, UTC)
+    scaled = [policy.policy.spec for policy in policies if isinstance(policy.policy, Scaling)]
+    of_models = {
+        spec.model for policy in policies if not isinstance(policy.policy, Scaling) for spec in (policy.policy.spec,)
+    }
+    rows = _pool_rows()
+    wanted = {spec.target for spec in scaled} | {name for name, row in rows.items() if row.model in of_models}
+    of_models |= {rows[name].model for name in wanted if name in rows}
+    burns = objectives.read()
+    pools = {name: _pool(name, rows.get(name), known, now_ms) for name in sorted(wanted)}
+    return Observation(
+        now_ms=now_ms,
+        pools=pools,
+        models=_models(of_models, rows, burns, known.traffic, now_ms),
+        gateways=tuple(
+            GatewayFacts(url, heard.age_ms(now_ms), heard.problem)
+            for url, heard in sorted(known.traffic.gateways.items())
+            if heard.ready
+        ),
+        clusters={
+            name: _cluster(seen, {facts.gpu for facts in pools.values() if facts.cluster == name and facts.gpu}, now_ms)
+            for name, seen in sorted(known.clusters.items())
+        },
+        spent={name: known.spent[name] for name in sorted(wanted) if name in known.spent},
+        plans={
+            name: each.warm
+            for name in sorted(wanted)
+            if (each := known.planned.pools.get(name)) is not None and each.warm is not None
+        },
+        canaries=dict(known.canaries),
+        pauses=tuple(people.pauses(now)),
+        overrides=tuple(people.overrides(now)),
+    )
+
+
+def _pool_rows() -> dict[str, PoolRow]:
+    draining = Counter(Replica.objects.filter(draining=True).values_list("pool__name", flat=True))
+    rows = Pool.objects.values_list(
+        "name", "variant__model__name", "variant__name", "region__name", "cluster__name", "cluster__enabled", "enabled"
+    )
+    return {
+        name: PoolRow(name, model, variant, region, cluster or "", bool(cluster_enabled), enabled, draining[name])
+        for name, model, variant, region, cluster, cluster_enabled, enabled in rows
+    }
+
+
+def _pool(name: str, row: PoolRow | None, known: Background, now_ms: int) -> PoolFacts:
+    if name.startswith(GATEWAY):
+        cluster, seen = next(
+            ((cluster, each.pools[name]) for cluster, each in sorted(known.clusters.items()) if name in each.pools),
+            ("", None),
+        )
+        urls = {replica.address.removesuffix("/v1") for replica in seen.replicas} if seen is not None else set()
+        facts = PoolFacts(name, cluster=cluster, **_traffic(known.traffic.of_gateways(urls, now_ms)))
+        return _counted(facts, seen, known.clusters.get(cluster), 0, now_ms)
+    if row is None:
+        return PoolFacts(name, problem="the fleet has no pool of this name: enter it, or correct the policy")
+    planned = known.planned.pools.get(name, PoolKnown())
+    traffic = pool_traffic(known.traffic, name, now_ms)
+    capacity = planned.capacity
+    facts = PoolFacts(
+        name,
+        model=row.model,
+        variant=row.variant,
+        region=row.region,
+        cluster=row.cluster,
+        gpu=planned.gpu,
+        gpus_per_replica=planned.gpus_per_replica,
+        usd_per_replica_hour=planned.usd_per_replica_hour,
+        capacity_rps=None if capacity is None else capacity_now(capacity, traffic.input_tokens, traffic.output_tokens),
+        capacity_source=capacity.source if capacity else "",
+        capacity_is_lower_bound=capacity.lower_bound if capacity else False,
+        capacity_replicas=capacity.measured_replicas if capacity else 1,
+        batching_factor=capacity.batching_factor if capacity else None,
+        slots=capacity.slots if capacity else None,
+        cold_start_s=planned.cold_start_s,
+        objective=planned.objective,
+        disabled=not row.enabled,
+        cluster_disabled=bool(row.cluster) and not row.cluster_enabled,
+        capacity_age_ms=known.planned.age_ms(now_ms),
+        **_traffic(traffic),
+    )
+    if not row.cluster:
+        return _with(facts, problem="no cluster runs it: choose the pool's cluster in the admin")
+    its = known.clusters.get(row.cluster)
+    warming = known.traffic.warming_in(name)
+    return _counted(facts, its.pools.get(name) if its else None, its, row.draining, now_ms, warming)
+
+
+def _traffic(traffic: PoolTraffic) -> dict[str, Any]:
+    return {name: getattr(traffic, name) for name in PoolTraffic.__slots__}
+
+
+def _counted(
+    facts: PoolFacts,
+    seen: PoolSeen | None,
+    cluster: ClusterSeen | None,
+    draining: int,
+    now_ms: int,
+    warming: Container[str] = (),
+) -> PoolFacts:
+    """With the counts of replicas, as the cluster has them. Those that gateways are warming up count as starting."""
+    if cluster is None or seen is None or cluster.seen_ms is None:
+        return facts
+    here = [replica for replica in seen.replicas if not replica.terminating]
+    ending = len(seen.replicas) - len(here)
+    pending = [replica for replica in here if replica.pending_reason and not replica.ready]
+    since = [replica.pending_since_ms for replica in pending if replica.pending_since_ms is not None]
+    ready = sum(replica.ready and replica.name not in warming for replica in here)
+    leaving = max(0, min(draining - ending, ready))
+    return _with(
+        facts,
+        wanted=seen.wanted,
+        ready=ready - leaving,
+        starting=len(here) - ready - len(pending),
+        draining=ending + leaving,
+        pending=len(pending),
+        pending_since_ms=min(since, default=None),
+        pending_reason=pending[0].pending_reason if pending else "",
+        owner_of_count=_owner(seen),
+        hpa_min=seen.autoscaler.min_replicas if seen.autoscaler else None,
+        hpa_max=seen.autoscaler.max_replicas if seen.autoscaler else None,
+        hpa_floor=seen.autoscaler.owner_min_replicas if seen.autoscaler else None,
+        problem=seen.problem,
+        cluster_age_ms=max(0, now_ms - cluster.seen_ms),
+    )
+
+
+def _owner(seen: PoolSeen) -> str:
+    """Weir owns a count once it has set it. Until then a hand does, which is no second owner."""
+    by_another = seen.owner_of_count == WEIR and seen.count_set_by not in ("", WEIR)
+    return HAND if by_another else seen.owner_of_count
+
+
+def _with(facts: PoolFacts, **changes: object) -> PoolFacts:
+    return msgspec.structs.replace(facts, **changes)
+
+
+def _cluster(seen: ClusterSeen, gpu_types: Iterable[str], now_ms: int) -> ClusterFacts:
+    """A cluster counts GPUs by resource, and pools name types. Where it has one resource, that is the type of all its pools."""
+    types = sorted(gpu_types)
+    gpus = {name: each for name, each in seen.gpus.items() if name in types}
+    if len(seen.gpus) == 1:
+        only = next(iter(seen.gpus.values()))
+        gpus |= dict.fromkeys(types, only)
+    return ClusterFacts(
+        cluster=seen.cluster,
+        age_ms=None if seen.seen_ms is None else max(0, now_ms - seen.seen_ms),
+        problem=seen.problem if seen.seen_ms is None else "",
+        gpus={name: Gpus(each.allocatable, each.requested) for name, each in sorted(gpus.items())},
+    )
+
+
+def _models(
+    names: Iterable[str],
+    rows: Mapping[str, PoolRow],
+    burns: Mapping[tuple[str, str], TierBurn],
+    traffic: Traffic,
+    now_ms: int,
+) -> dict[str, ModelFacts]:
+    """Of the models that the fleet has."""
+    pools: dict[str, list[str]] = {}
+    for name in sorted(rows):
+        own = pools.setdefault(rows[name].model, [])
+        if rows[name].enabled:
+            own.append(name)
+    fallbacks = Fallback.objects.order_by("position", "pool__name").values_list("model__name", "pool__name")
+    for model, pool in fallbacks:
+        if rows[pool].enabled and pool not in pools.setdefault(model, []):
+            pools[model].append(pool)
+    everywhere = {tier for model, tier in burns if tier and not model}
+    tiers: dict[str, set[str]] = {}
+    for model, tier in burns:
+        if model and tier:
+            tiers.setdefault(model, set()).add(tier)
+    facts = {}
+    for model in sorted(names):
+        if model not in pools:
+            continue
+        known = traffic.tiers_of(model) | everywhere | tiers.get(model, set())
+        facts[model] = ModelFacts(
+            model=model,
+            pools=tuple(pools[model]),
+            disabled=not pools[model],
+            tiers={tier: _tier(model, tier, burns, traffic, now_ms) for tier in sorted(known)},
+        )
+    return facts
+
+
+def _tier(model: str, tier: str, burns: Mapping[tuple[str, str], TierBurn], traffic: Traffic, now_ms: int) -> TierFacts:
+    burn = objectives.of(burns, model, tier)
+    arrived_rps, shed_share = tier_traffic(traffic, model, tier)
+    if burn is None:
+        return TierFacts(tier=tier, arrived_rps=arrived_rps, shed_share=shed_share)
+    return TierFacts(
+        tier=tier,
+        objective=burn.objective,
+        burn_rate_fast=burn.fast,
+        burn_rate_slow=burn.slow,
+        budget_left=burn.budget_left,
+        attainment=burn.attainment,
+        arrived_rps=arrived_rps,
+        shed_share=shed_share,
+        age_ms=max(0, now_ms - int(burn.at.timestamp() * MS_PER_S)),
+    )

@@ -1,0 +1,97 @@
+"""What planning knows of pools: capacity, cold start, price and warm plan. Read in the background, because it takes longer than a tick."""
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import structlog
+from django.db import close_old_connections
+
+from controlplane.planning import inputs
+from controlplane.planning.models import MeasuredPool
+from controlplane.policy.core.observation import PoolPlan
+from controlplane.policy.core.plans import pool_plan
+from forecasting.capacity.assumptions import HOUR_S, ReplicaCapacity
+from forecasting.capacity.warm_plan import warm_plans
+
+log = structlog.get_logger(__name__)
+
+EVERY_S = 30.0
+MS_PER_S = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class PoolKnown:
+    """What planning knows of a pool. None is unknown."""
+
+    gpu: str = ""
+    gpus_per_replica: int = 1
+    usd_per_replica_hour: float | None = None
+    capacity: ReplicaCapacity | None = None
+    cold_start_s: float | None = None
+    objective: str = ""
+    warm: PoolPlan | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    at_ms: int | None = None
+    pools: Mapping[str, PoolKnown] = field(default_factory=dict)
+    problem: str = ""
+
+    def age_ms(self, now_ms: int) -> int | None:
+        return None if self.at_ms is None else max(0, now_ms - self.at_ms)
+
+
+def read(now_s: float) -> Planned:
+    """All pools. Raises DatabaseError, and ValueError where a row was written without a form."""
+    start_s = int(now_s) // HOUR_S * HOUR_S
+    plan = inputs.plan_inputs(start_s, 1)
+    longest_s = max((pool.cold_start.p90_s for pool in plan.pools), default=0.0)
+    reach_s = int(now_s + longest_s + plan.margin_s)
+    plan = inputs.plan_inputs(start_s, (reach_s - start_s) // HOUR_S + 2, reach_s=reach_s)
+    objectives = dict(MeasuredPool.objects.values_list("pool__name", "objective"))
+    warm = {each.pool: each for each in warm_plans(plan)} if plan.demands else {}
+    pools = {}
+    for pool in plan.pools:
+        usd = plan.usd_per_gpu_hour.get(pool.gpu)
+        pools[pool.pool] = PoolKnown(
+            gpu=pool.gpu,
+            gpus_per_replica=pool.gpus_per_replica,
+            usd_per_replica_hour=None if usd is None else usd * pool.gpus_per_replica,
+            capacity=pool.capacities.get(pool.gpu),
+            cold_start_s=pool.cold_start.p90_s,
+            objective=objectives.get(pool.pool, ""),
+            warm=pool_plan(warm[pool.pool], plan, now_s) if pool.pool in warm else None,
+        )
+    return Planned(int(now_s * MS_PER_S), pools)
+
+
+class PlannedReader(threading.Thread):
+    """Daemon thread. `planned()` is the newest that could be read."""
+
+    def __init__(self, every_s: float = EVERY_S) -> None:
+        super().__init__(name="planned", daemon=True)
+        self._every_s = every_s
+        self._planned = Planned()
+        self._stopping = threading.Event()
+
+    def planned(self) -> Planned:
+        return self._planned
+
+    def run(self) -> None:
+        while not self._stopping.is_set():
+            close_old_connections()
+            try:
+                self._planned = read(time.time())
+            except Exception as error:
+                log.exception("plan.unreadable")
+                self._planned = Planned(
+                    self._planned.at_ms, self._planned.pools, f"{type(error).__name__}: {error}"[:300]
+                )
+            self._stopping.wait(self._every_s)
+        close_old_connections()
+
+    def stop(self) -> None:
+        self._stopping.set()

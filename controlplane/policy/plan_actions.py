@@ -1,0 +1,168 @@
+"""Which actions a decision begins, lets go on, and ends."""
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from controlplane.fleet.clusters.port import ClusterSeen
+from controlplane.fleet.models import Cluster, Pool
+from controlplane.policy.act import journal
+from controlplane.policy.act.journal import Fence
+from controlplane.policy.act.stepper import NOTICED_AFTER_S
+from controlplane.policy.core.decision import Decision, TargetDecision
+from controlplane.policy.core.observation import Observation
+from controlplane.policy.core.spec import InForce, Scaling
+from controlplane.policy.models import Action, DecisionRecord
+from controlplane.policy.observe.gather import GATEWAY
+
+KINDS = {"up": Action.Kind.UP, "down": Action.Kind.DOWN, "raise_floor": Action.Kind.FLOOR}
+DRAIN_DEADLINE_S = 300.0
+
+
+class Returned(NamedTuple):
+    """An autoscaler's floor that no policy is about any more, and that its owner has lower."""
+
+    cluster: str
+    pool: str
+    floor: int
+    own: int
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Decisions that begin an action, and floors that are given back; actions that go on and that are given up, by primary key.
+    Others wait while a rail holds.
+    """
+
+    begin: tuple[TargetDecision, ...] = ()
+    returned: tuple[Returned, ...] = ()
+    go_on: frozenset[int] = frozenset()
+    give_up: Mapping[int, str] = field(default_factory=dict)
+
+
+def end_lost(now_ms: int, generation: int, fence: Fence) -> None:
+    """End the actions whose cluster or pool has left the fleet since. Raises LeaseLostError."""
+    actions = [*journal.open_actions(), *journal.unsettled()]
+    if not actions:
+        return
+    enabled = dict(Cluster.objects.values_list("name", "enabled"))
+    homes = dict(Pool.objects.filter(name__in={action.pool for action in actions}).values_list("name", "cluster__name"))
+    for action in actions:
+        if why := _lost(action, enabled, homes):
+            journal.lose(action, why, now_ms, generation, fence)
+
+
+def _lost(action: Action, enabled: Mapping[str, bool], homes: Mapping[str, str | None]) -> str:
+    """Why no thread takes the action on any more; empty where its cluster's does. API tiers are no pools of the fleet."""
+    if action.cluster not in enabled:
+        return f"Cluster {action.cluster} is no longer in the fleet"
+    if not enabled[action.cluster]:
+        return f"Cluster {action.cluster} was disabled"
+    if action.pool.startswith(GATEWAY) or homes.get(action.pool) == action.cluster:
+        return ""
+    if action.pool not in homes:
+        return f"Pool {action.pool} is no longer in the fleet"
+    return f"Pool {action.pool} no longer runs in cluster {action.cluster}"
+
+
+def reconcile(
+    decision: Decision,
+    observation: Observation,
+    before: Container[str] = (),
+    clusters: Iterable[ClusterSeen] = (),
+) -> Steps:
+    """Holds the open actions against the decision. `before` are the targets that the tick before this had."""
+    still_open = {action.pool: action for action in journal.open_actions()}
+    accepted = {action.pool: action for action in journal.unsettled()}
+    begin, go_on, give_up = [], set(), {}
+    for name, action in still_open.items():
+        target = decision.targets.get(name)
+        if target is None and action.kind == Action.Kind.FLOOR and action.after < action.before:
+            go_on.add(action.pk)
+        elif target is None:
+            give_up[action.pk] = "No active policy scales the pool any more."
+        elif agrees(action, target) or target.seen == action.after:  # the cluster has it: that is still to be written
+            go_on.add(action.pk)
+        elif target.action != "hold":
+            give_up[action.pk] = f"It is no longer wanted: {target.reason}"
+    for name, target in decision.targets.items():
+        if target.action not in KINDS or target.wanted is None or target.seen is None or name in still_open:
+            continue
+        facts = observation.pools.get(name)
+        if facts is None or not facts.cluster or _accepted(accepted.get(name), target, observation.now_ms):
+            continue
+        begin.append(target)
+    returned = [each for each in _left(clusters, before) if each.pool not in decision.targets]
+    return Steps(tuple(begin), tuple(returned), frozenset(go_on), give_up)
+
+
+def _left(clusters: Iterable[ClusterSeen], pools: Container[str]) -> Iterator[Returned]:
+    for cluster in clusters:
+        for name, seen in cluster.pools.items():
+            scaler = seen.autoscaler if name in pools else None
+            own = scaler.owner_min_replicas if scaler is not None else None
+            if scaler is not None and own is not None and own < scaler.min_replicas:
+                yield Returned(cluster.cluster, name, scaler.min_replicas, own)
+
+
+def agrees(action: Action, target: TargetDecision) -> bool:
+    """Whether the decision still wants at least what the action brings."""
+    if target.wanted is None or KINDS.get(target.action) != action.kind:
+        return False
+    if action.kind == Action.Kind.DOWN:
+        return target.wanted <= action.after
+    return target.wanted >= action.after
+
+
+def _accepted(last: Action | None, target: TargetDecision, now_ms: int) -> bool:
+    """Whether the cluster has accepted this already, and its watch has not shown it yet."""
+    if last is None or last.accepted_at is None or last.after != target.wanted:
+        return False
+    return now_ms / 1_000 - last.accepted_at.timestamp() < NOTICED_AFTER_S
+
+
+def begin(
+    steps: Steps, record: DecisionRecord, policies: Sequence[InForce], observation: Observation, generation: int
+) -> list[Action]:
+    """Write the actions that begin, within the caller's transaction."""
+    deadlines = _deadlines(policies)
+    floors = [
+        journal.plan(
+            record,
+            Action.Kind.FLOOR,
+            each.cluster,
+            each.pool,
+            each.floor,
+            each.own,
+            observation.now_ms,
+            generation,
+            0.0,
+        )
+        for each in steps.returned
+    ]
+    return floors + [
+        journal.plan(
+            record,
+            KINDS[target.action],
+            observation.pools[target.target].cluster,
+            target.target,
+            before=_before(target, observation),
+            after=target.wanted or 0,
+            now_ms=observation.now_ms,
+            generation=generation,
+            drain_deadline_s=deadlines.get(target.target, DRAIN_DEADLINE_S),
+        )
+        for target in steps.begin
+    ]
+
+
+def _before(target: TargetDecision, observation: Observation) -> int:
+    return target.seen if target.seen is not None else observation.pools[target.target].wanted or 0
+
+
+def _deadlines(policies: Iterable[InForce]) -> dict[str, float]:
+    return {
+        policy.policy.spec.target: policy.policy.spec.drain_deadline_s
+        for policy in policies
+        if isinstance(policy.policy, Scaling)
+    }

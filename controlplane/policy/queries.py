@@ -1,0 +1,99 @@
+"""Reads what ticks decided, for pages."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+
+from django.db.models import Q
+
+from controlplane.fleet.models import Observation
+from controlplane.policy.core import document
+from controlplane.policy.core.record import Record, RecordError, decode
+from controlplane.policy.core.spec import Policy
+from controlplane.policy.models import DecisionChange, DecisionRecord, Override, Pause, PolicyRevision
+
+TICKS = "policies"
+"""The component that each tick says it is up by."""
+MOST_RECORDS = 300
+"""A chart has no more points than these."""
+MOST_CHANGES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The newest decision that acts. `at` is the last tick's time, `unreadable` why its record cannot be read."""
+
+    row: DecisionRecord
+    at: datetime
+    record: Record | None
+    unreadable: str = ""
+
+
+def standing() -> Standing | None:
+    """How policies stand now; None where no tick has decided yet."""
+    row = DecisionRecord.objects.filter(shadow=False).order_by("-at", "-pk").first()
+    if row is None:
+        return None
+    ticked = Observation.objects.filter(component=TICKS).values_list("observed_at", flat=True).first()
+    at = max(filter(None, (row.at, ticked)))
+    try:
+        return Standing(row, at, decode(row.record))
+    except RecordError as error:
+        return Standing(row, at, None, str(error))
+
+
+def records(from_at: datetime, to_at: datetime, most: int = MOST_RECORDS) -> list[Record]:
+    """Records of decisions that act, by time, evenly thinned to at most so many. Those that cannot be read are left out."""
+    keys = list(
+        DecisionRecord.objects.filter(shadow=False, at__gte=from_at, at__lt=to_at)
+        .order_by("at", "pk")
+        .values_list("pk", flat=True)
+    )
+    return list(_decoded(keys[:: -(-len(keys) // most)] if keys else ()))
+
+
+def _decoded(keys: Sequence[int]) -> Iterator[Record]:
+    for row in DecisionRecord.objects.filter(pk__in=keys).order_by("at", "pk").iterator(chunk_size=50):
+        try:
+            yield decode(row.record)
+        except RecordError:
+            continue
+
+
+def changes(from_at: datetime, to_at: datetime, condition: Q) -> list[DecisionChange]:
+    """What was changed or held in a time, the newest first, at most MOST_CHANGES."""
+    rows = DecisionChange.objects.filter(condition, at__gte=from_at, at__lt=to_at).select_related("decision")
+    return list(rows.defer("decision__packed").order_by("-at", "-pk")[:MOST_CHANGES])
+
+
+def pauses(now: datetime) -> list[Pause]:
+    """Those in force or to come."""
+    return list(Pause.objects.filter(ends_at__gt=now, ended_at__isnull=True).order_by("ends_at"))
+
+
+def overrides(now: datetime) -> list[Override]:
+    """Those in force or to come."""
+    return list(Override.objects.filter(ends_at__gt=now, ended_at__isnull=True).order_by("ends_at"))
+
+
+@lru_cache(maxsize=500)
+def _read(text: str) -> Policy | None:
+    return document.read_single(text, "text")[0]
+
+
+def policy_of(row: PolicyRevision) -> Policy | None:
+    """The policy of a revision; None where its text cannot be read by this release."""
+    return _read(row.text)
+
+
+def in_force(state: str = PolicyRevision.State.ACTIVE) -> list[Policy]:
+    """The policies of the active revisions, or of those in shadow, by name."""
+    rows = PolicyRevision.objects.filter(state=state).order_by("name")
+    return [policy for row in rows if (policy := policy_of(row)) is not None]
+
+
+def policies_of(record: Record) -> dict[int, Policy]:
+    """The policies that a record was decided by, by the id of their revision."""
+    rows = PolicyRevision.objects.filter(pk__in=[each.id for each in record.policies])
+    return {row.pk: policy for row in rows if (policy := policy_of(row)) is not None}

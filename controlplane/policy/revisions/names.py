@@ -1,0 +1,62 @@
+"""The names of the fleet that policies use, and whose a policy is."""
+
+from django.db import models
+
+from controlplane.fleet.models import LLMModel, Pool, Region, Team, Tenant, Tier, Variant
+from controlplane.policy.core.checks import Fleet
+from controlplane.policy.core.spec import Policy, Scaling
+from controlplane.slo.models import StoredObjective
+
+
+def fleet(policy: Policy) -> Fleet:
+    """What this policy may name. Workloads of the API tier are in clusters and not in the fleet: whether one is there, ticks see."""
+    gateway = policy.spec.gateway if isinstance(policy, Scaling) else None
+    return Fleet(
+        models=_names(LLMModel),
+        pools=_names(Pool),
+        gateways={gateway} if gateway is not None else (),
+        variants=_names(Variant),
+        tiers=_names(Tier),
+        regions=_names(Region),
+        tenants=_names(Tenant),
+        objectives=set(StoredObjective.objects.values_list("slug", flat=True)),
+        teams=_names(Team),
+    )
+
+
+def target(policy: Policy) -> str:
+    """What at most one policy of its kind may be in force for: `pool:NAME`, `gateway:NAME` or `model:NAME`."""
+    if isinstance(policy, Scaling):
+        return f"pool:{policy.spec.pool}" if policy.spec.pool is not None else policy.spec.target
+    return f"model:{policy.spec.model}"
+
+
+def scope(policy: Policy) -> dict[str, str]:
+    """The requests that it touches, by dimension; empty: all, as of the API tier."""
+    if not isinstance(policy, Scaling):
+        return {"model": policy.spec.model}
+    model = Pool.objects.filter(name=policy.spec.pool).values_list("variant__model__name", flat=True).first()
+    return {"model": model, "pool": policy.spec.pool} if model and policy.spec.pool else {}
+
+
+def owner(policy: Policy) -> str:
+    """The team that the policy's target belongs to in the fleet; empty where it has none, as the API tier has."""
+    if isinstance(policy, Scaling):
+        pools = Pool.objects.filter(name=policy.spec.pool)
+        return pools.values_list("variant__model__team__name", flat=True).first() or ""
+    return LLMModel.objects.filter(name=policy.spec.model).values_list("team__name", flat=True).first() or ""
+
+
+def needs_approval(policy: Policy | None, team: str) -> bool:
+    """Whether the policy's team or its target's wants another person's approval; of the API tier, whether any team does.
+
+    None is a policy that cannot be read.
+    """
+    strict = Team.objects.filter(requires_approval=True)
+    if policy is None or (isinstance(policy, Scaling) and policy.spec.pool is None):
+        return strict.exists()
+    return strict.filter(name__in={team, owner(policy)} - {""}).exists()
+
+
+def _names(table: type[models.Model]) -> set[str]:
+    return set(table._default_manager.values_list("name", flat=True))

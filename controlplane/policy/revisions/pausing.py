@@ -1,0 +1,82 @@
+"""Makes, changes and ends pauses and overrides. All have an end; their records stay.
+
+Rights are the callers' matter: `controlplane.policy.rights`.
+"""
+
+from datetime import datetime
+from typing import Any, TypeVar
+
+import structlog
+from django.core.exceptions import ValidationError
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from controlplane.policy.core.spec import Degradation
+from controlplane.policy.models import Override, Pause, PolicyRevision
+from controlplane.policy.revisions.read import policy_of
+
+log = structlog.get_logger(__name__)
+Kept = TypeVar("Kept", Pause, Override)
+
+
+def pause(
+    *, scope: str, target: str = "", ends_at: datetime, reason: str, who: str, starts_at: datetime | None = None
+) -> Pause:
+    """From now on unless `starts_at` is given. Raises ValidationError, by field."""
+    return keep(
+        Pause(scope=scope, target=target, ends_at=ends_at, reason=reason, starts_at=starts_at or timezone.now()), who
+    )
+
+
+def override(*, ends_at: datetime, reason: str, who: str, starts_at: datetime | None = None, **what: Any) -> Override:
+    """`what`: pool and replicas, or model, tier and step. Raises ValidationError, by field."""
+    return keep(Override(ends_at=ends_at, reason=reason, starts_at=starts_at or timezone.now(), **what), who)
+
+
+def keep(row: Kept, who: str) -> Kept:
+    """Save a new one under its author's name. Raises ValidationError, by field."""
+    row.author = who[:150]
+    row.reason = row.reason.strip()
+    row.full_clean()
+    row.save()
+    log.info(f"{row._meta.model_name}.made", number=row.pk, target=str(row), ends_at=row.ends_at.isoformat(), by=who)
+    return row
+
+
+@transaction.atomic
+def end(row: Kept, who: str) -> bool:
+    """End it now, or before it begins. False where it was over already."""
+    now = timezone.now()
+    open_ones = type(row)._default_manager.filter(pk=row.pk, ended_at__isnull=True, ends_at__gt=now)
+    ended = bool(open_ones.update(ended_at=now, ended_by=who[:150]))
+    row.refresh_from_db()
+    if ended:
+        log.info(f"{row._meta.model_name}.ended", number=row.pk, target=str(row), by=who)
+    return ended
+
+
+def in_force(table: type[Kept], *, over: bool = False) -> QuerySet[Kept]:
+    """Those in force or to come, the newest first; with `over` the past ones too."""
+    rows: QuerySet[Kept] = table._default_manager.order_by("-pk")
+    return rows if over else rows.filter(ended_at__isnull=True, ends_at__gt=timezone.now())
+
+
+def check_step(row: Override) -> None:
+    """Raises ValidationError where the ladder in force has no such step or tier."""
+    active = PolicyRevision.objects.filter(kind=PolicyRevision.Kind.DEGRADATION, state=PolicyRevision.State.ACTIVE)
+    ladders = [policy.spec for policy in map(policy_of, active) if isinstance(policy, Degradation)]
+    ladder = next((ladder for ladder in ladders if ladder.model == row.model), None)
+    if ladder is None:
+        raise ValidationError(
+            {"model": f"model={row.model!r} has no ladder in force: activate a policy of kind Degradation first"}
+        )
+    if row.step is not None and row.step > len(ladder.steps):
+        raise ValidationError(
+            {"step": f"step={row.step} is beyond the ladder of {row.model!r}: choose 0 to {len(ladder.steps)}"}
+        )
+    if row.tier and row.tier not in ladder.tiers:
+        listed = ", ".join(ladder.tiers)
+        raise ValidationError(
+            {"tier": f"tier={row.tier!r} is not on the ladder of {row.model!r}: use one of {listed}, or leave it empty"}
+        )

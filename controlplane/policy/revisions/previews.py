@@ -1,0 +1,43 @@
+"""Starts previews of revisions: a job of the worker runs the revision over recorded traffic, and stores what it measured."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.core.exceptions import ValidationError
+
+from controlplane.planning import jobs
+from controlplane.planning.models import PlanJob
+from controlplane.policy.models import PolicyRevision
+from controlplane.policy.revisions import steps
+from controlplane.policy.revisions.core import lifecycle
+
+KIND = "policy_preview"
+
+
+def start(revision: PolicyRevision, who: str) -> PlanJob:
+    """Queue its preview, or return the one that is open. Raises ValidationError."""
+    if reason := lifecycle.why_not("preview", steps.standing(revision), who):
+        raise ValidationError({"state": f"state={revision.state!r}: {reason}"})
+    return jobs.start(KIND, request_of(revision), author=who)
+
+
+def newest_job(revision: PolicyRevision) -> PlanJob | None:
+    """The newest preview of it, whether it has ended or not; None where there was none."""
+    return PlanJob.objects.filter(kind=KIND, request=request_of(revision)).order_by("-pk").first()
+
+
+def request_of(revision: PolicyRevision) -> dict[str, int]:
+    return {"revision": revision.pk}
+
+
+@jobs.kind(KIND)
+def run(request: Mapping[str, Any], progress: jobs.Progress) -> dict[str, Any]:
+    """The job: measure, and store it with the revision. Raises PolicyRevision.DoesNotExist, and the errors of the store."""
+    from controlplane.policy.preview import (
+        preview,  # the simulator takes seconds to import, and only the worker needs it
+    )
+
+    revision = PolicyRevision.objects.get(pk=request["revision"])
+    result = preview(revision, lambda share, note: progress.report(round(100 * share), 100, note))
+    steps.previewed(revision.pk, result, progress.job.author)
+    return {"note": result.get("error") or result.get("note", "")}

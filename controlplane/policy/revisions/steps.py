@@ -1,0 +1,272 @@
+"""Proposes revisions of policies, and takes them from state to state. Each step is recorded with who took it.
+
+Rights are the callers' matter: `controlplane.policy.rights`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime
+from typing import NamedTuple
+
+import structlog
+from django.core.exceptions import ValidationError
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from controlplane.fleet import changes, publish
+from controlplane.policy import rights
+from controlplane.policy.core import checks
+from controlplane.policy.core.spec import Policy, Routing
+from controlplane.policy.core.structure import dotted
+from controlplane.policy.models import PolicyRevision, RevisionEvent
+from controlplane.policy.revisions import names
+from controlplane.policy.revisions.core import lifecycle
+from controlplane.policy.revisions.core.lifecycle import OPEN, Standing
+from controlplane.policy.revisions.core.route_rules import route_rules
+from controlplane.policy.revisions.read import PolicyTextError, policy_of, read_text, try_policy_of
+
+log = structlog.get_logger(__name__)
+STATE, WHAT = PolicyRevision.State, RevisionEvent.What
+RIGHTS: dict[lifecycle.Step, str] = {
+    "preview": rights.PROPOSE,
+    "shadow": rights.PROPOSE,
+    "approve": rights.APPROVE,
+    "activate": rights.ACTIVATE,
+    "retire": rights.PROPOSE,
+}
+
+
+def right_for(step: lifecycle.Step, revision: PolicyRevision) -> str:
+    """The right that a step wants. Who may propose may withdraw; what is in force ends with the right that began it."""
+    if step == "retire" and revision.state == STATE.ACTIVE:
+        return rights.ACTIVATE
+    return RIGHTS[step]
+
+
+class Proposed(NamedTuple):
+    revision: PolicyRevision
+    created: bool  # False where the newest revision has this text already
+
+
+def propose(text: str, *, who: str, source: str, note: str = "", label: str | None = None) -> Proposed:
+    """A draft with this text, unless the policy's newest revision has the same and is not retired.
+
+    `label`: of the repository that the text is from; None keeps that of the revision before.
+
+    Raises PolicyTextError.
+    """
+    read = read_text(text)
+    policy = read.policy
+    with _one_at_a_time(), transaction.atomic():
+        newest = _locked(policy.metadata.name).first()
+        if newest is not None and newest.kind != read.kind:
+            message = f"metadata.name={read.name!r} is a policy of kind {newest.kind} already: choose another name"
+            raise PolicyTextError([read.problem(("metadata", "name"), message, "kind")])
+        if newest is not None and newest.text == read.text and newest.state != STATE.RETIRED:
+            return Proposed(newest, False)
+        made = PolicyRevision.objects.create(
+            name=policy.metadata.name,
+            kind=read.kind,
+            number=newest.number + 1 if newest else 1,
+            text=read.text,
+            team=policy.metadata.team or names.owner(policy),
+            author=who[:150],
+            source=source,
+            note=note.strip()[:500],
+            label=(newest.label if newest else "") if label is None else label,
+        )
+        _record(made, WHAT.PROPOSED, who, note)
+        return Proposed(made, True)
+
+
+def standing(revision: PolicyRevision) -> Standing:
+    """What decides which steps it may take."""
+    active = (
+        PolicyRevision.objects.filter(name=revision.name, state=STATE.ACTIVE).values_list("number", flat=True).first()
+    )
+    needed = revision.state in OPEN and names.needs_approval(try_policy_of(revision), revision.team)
+    return Standing(revision.state, revision.number, revision.author, needed, active)  # type: ignore[arg-type]
+
+
+def shadow(revision: PolicyRevision, who: str, note: str = "") -> PolicyRevision:
+    """Let it decide and record beside what is in force, without acting. Another revision in shadow goes back. Raises ValidationError."""
+    with _one_at_a_time(), transaction.atomic():
+        revision = _checked(revision, "shadow", who)
+        for other in _locked(revision.name).filter(state=STATE.SHADOW):
+            other.state = STATE.PREVIEWED if other.previewed_at else STATE.DRAFT
+            other.save(update_fields=["state"])
+            _record(other, WHAT.SHADOW_ENDED, who, f"revision {revision.number} took its place")
+        revision.state, revision.shadow_since = STATE.SHADOW, timezone.now()
+        revision.save(update_fields=["state", "shadow_since"])
+        return _record(revision, WHAT.SHADOW, who, note)
+
+
+def approve(revision: PolicyRevision, who: str, note: str = "") -> PolicyRevision:
+    """Raises ValidationError where `who` is its author, or where it has no preview."""
+    with _one_at_a_time(), transaction.atomic():
+        revision = _checked(revision, "approve", who)
+        revision.state, revision.approved_by, revision.approved_at = STATE.APPROVED, who[:150], timezone.now()
+        revision.save(update_fields=["state", "approved_by", "approved_at"])
+        return _record(revision, WHAT.APPROVED, who, note)
+
+
+def activate(revision: PolicyRevision, who: str, note: str = "") -> PolicyRevision:
+    """Bring it into force from the next tick on. What was in force, and older proposals, are retired. Raises ValidationError."""
+    with _one_at_a_time(), transaction.atomic():
+        return _bring_into_force(_checked(revision, "activate", who), who, note)
+
+
+def retire(revision: PolicyRevision, who: str, note: str = "") -> PolicyRevision:
+    """Take it out of force, or withdraw a proposal. Raises ValidationError."""
+    with _one_at_a_time(), transaction.atomic():
+        row = _checked(revision, "retire", who)
+        was_active = row.state == STATE.ACTIVE
+        if was_active and row.kind == PolicyRevision.Kind.ROUTING:
+            publish.publish_rules(row.name, ())
+        _retire(row, who, note)
+        if was_active and row.retired_at is not None:
+            _say(row, try_policy_of(row), f"taken out of force by {who}{_text(note)}", row.retired_at)
+        return row
+
+
+TAKE: Mapping[lifecycle.Step, Callable[[PolicyRevision, str, str], PolicyRevision]] = {
+    "shadow": shadow,
+    "approve": approve,
+    "activate": activate,
+    "retire": retire,
+}
+"""The steps that a person takes at once, with who takes it and a note. A preview is a job (`previews`)."""
+
+
+def previewed(number: int, result: dict[str, object], who: str) -> None:
+    """Store what a preview measured. A draft becomes previewed. `number` is the row's."""
+    with transaction.atomic():
+        revision = PolicyRevision.objects.select_for_update().get(pk=number)
+        revision.preview, revision.previewed_at = result, timezone.now()
+        if revision.state == STATE.DRAFT:
+            revision.state = STATE.PREVIEWED
+        revision.save(update_fields=["preview", "previewed_at", "state"])
+        _record(revision, WHAT.PREVIEWED, who)
+
+
+def roll_back_to(name: str) -> PolicyRevision | None:
+    """The revision that a roll-back brings back: what was in force before the present text; None where there is none."""
+    active = PolicyRevision.objects.filter(name=name, state=STATE.ACTIVE).first()
+    if active is None:
+        return None
+    earlier = PolicyRevision.objects.filter(
+        name=name, activated_at__isnull=False, number__lt=active.restores or active.number
+    )
+    return earlier.exclude(text_sha256=active.text_sha256).order_by("-number").first()
+
+
+def roll_back(name: str, who: str, number: int | None = None, note: str = "") -> PolicyRevision:
+    """A new revision with the text of an earlier one, in force at once: it was approved when it was new.
+
+    `number`: a revision that was in force; else what was in force before. Raises ValidationError.
+    """
+    with _one_at_a_time(), transaction.atomic():
+        rows = _locked(name)
+        if not rows.filter(state=STATE.ACTIVE).exists():
+            raise ValidationError({"name": f"name={name!r} has no revision in force to roll back from: activate one"})
+        earlier = roll_back_to(name) if number is None else rows.filter(number=number).first()
+        if earlier is None:
+            missing = (
+                f"number={number} is no revision of {name!r}" if number else f"name={name!r} had no other text in force"
+            )
+            raise ValidationError({"number" if number else "name": f"{missing}: choose a revision that was in force"})
+        if earlier.activated_at is None or earlier.state == STATE.ACTIVE:
+            why = "is in force" if earlier.activated_at else "was never in force"
+            raise ValidationError(
+                {"number": f"number={earlier.number} {why}: choose a revision that was in force before"}
+            )
+        made = PolicyRevision.objects.create(
+            name=name,
+            kind=earlier.kind,
+            number=rows.order_by("-number")[0].number + 1,
+            text=earlier.text,
+            team=earlier.team,
+            author=who[:150],
+            source=earlier.source,
+            label=earlier.label,
+            note=(note.strip() or f"Rolls back to revision {earlier.number}")[:500],
+            restores=earlier.restores or earlier.number,
+            preview=earlier.preview,
+            previewed_at=earlier.previewed_at,
+            approved_by=earlier.approved_by,
+            approved_at=earlier.approved_at,
+        )
+        _record(made, WHAT.PROPOSED, who, made.note)
+        return _bring_into_force(made, who, note)
+
+
+def _bring_into_force(revision: PolicyRevision, who: str, note: str) -> PolicyRevision:
+    policy = policy_of(revision)
+    for path, message in checks.unknown_names(policy, names.fleet(policy)):
+        raise ValidationError({dotted(path): message})
+    for other in PolicyRevision.objects.filter(kind=revision.kind, state=STATE.ACTIVE).exclude(name=revision.name):
+        theirs = try_policy_of(other)
+        if theirs is not None and names.target(theirs) == names.target(policy):
+            raise ValidationError(
+                {
+                    "spec": f"{names.target(policy)} has a {revision.kind} policy in force, {other.name!r}: retire that one first"
+                }
+            )
+    if isinstance(policy, Routing):
+        publish.publish_rules(revision.name, route_rules(policy))
+    for row in _locked(revision.name).filter(number__lt=revision.number).exclude(state=STATE.RETIRED):
+        _retire(row, who, f"revision {revision.number} took its place")
+    revision.state, revision.activated_by, revision.activated_at = STATE.ACTIVE, who[:150], timezone.now()
+    revision.save(update_fields=["state", "activated_by", "activated_at"])
+    _say(revision, policy, f"in force by {who}{_text(note or revision.note)}", revision.activated_at)
+    return _record(revision, WHAT.ACTIVATED, who, note)
+
+
+def _retire(revision: PolicyRevision, who: str, note: str) -> PolicyRevision:
+    revision.state, revision.retired_by, revision.retired_at = STATE.RETIRED, who[:150], timezone.now()
+    revision.save(update_fields=["state", "retired_by", "retired_at"])
+    return _record(revision, WHAT.RETIRED, who, note)
+
+
+def _checked(revision: PolicyRevision, step: lifecycle.Step, who: str) -> PolicyRevision:
+    """The row as it is now, locked. Raises ValidationError where the step cannot be taken."""
+    now = _locked(revision.name).get(pk=revision.pk)
+    if reason := lifecycle.why_not(step, standing(now), who):
+        raise ValidationError({"state": f"state={now.state!r}: {reason}"})
+    return now
+
+
+def _record(revision: PolicyRevision, what: RevisionEvent.What, who: str, note: str = "") -> PolicyRevision:
+    RevisionEvent.objects.create(revision=revision, what=what, who=who[:150], note=note.strip()[:500])
+    log.info("policy.revision_changed", policy=revision.name, revision=revision.number, step=str(what), by=who)
+    return revision
+
+
+def _say(revision: PolicyRevision, policy: Policy | None, what: str, at: datetime) -> None:
+    """Have it recorded as a change, which charts and incidents show. What comes with a set-up has changed nothing."""
+    if revision.source != "bootstrap":
+        summary = f"policy {revision.name}, revision {revision.number} ({revision.kind}): {what}"[:1_000]
+        identity = f"policy/{revision.name}/{revision.number}/{revision.state}"
+        changes.say(identity, summary, "policies", at, revision.team, names.scope(policy) if policy else {})
+
+
+def _text(note: str) -> str:
+    return f": {note.strip()}" if note.strip() else ""
+
+
+def _locked(name: str) -> QuerySet[PolicyRevision]:
+    """The policy's revisions, the newest first, so that two steps of a policy follow each other."""
+    rows: QuerySet[PolicyRevision] = PolicyRevision.objects.select_for_update().filter(name=name).order_by("-number")
+    return rows
+
+
+@contextmanager
+def _one_at_a_time() -> Iterator[None]:
+    """Two people who take steps at the same moment: one of them has to look again."""
+    try:
+        yield
+    except IntegrityError:
+        raise ValidationError(
+            {"state": "somebody else changed this policy at the same moment: look at it again"}
+        ) from None

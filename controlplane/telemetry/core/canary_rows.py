@@ -1,0 +1,28 @@
+"""Plain values of the requests of two pools that are compared."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryRow:
+    """Requests of a pool that began in one minute, and in one of the times that are compared (`stratum`).
+
+    `slow` of the answered ones took longer than the baseline's quantile of that stratum, `too_slow` longer than `1 + tolerance` times it.
+    """
+
+    stratum: int
+    pool: str
+    minute: int
+    requests: int
+    failed: int
+    answered: int
+    slow: int
+    too_slow: int
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryReading:
+    """`quantiles_ms` are of the answered requests, by (stratum, pool)."""
+
+    rows: tuple[CanaryRow, ...]
+    quantiles_ms: dict[tuple[int, str], float]

@@ -1,0 +1,1 @@
+"""The local cluster: replicas that start and stop while everything else runs."""

@@ -1,0 +1,1 @@
+"""Generated traffic, so that a newcomer's pages show data at once."""

@@ -1,0 +1,71 @@
+"""Reads the Prometheus pages of model servers, for the load that they report."""
+
+import asyncio
+import random
+import ssl
+from collections.abc import Awaitable, Callable
+
+from inference.backends.resolver import Resolver
+from inference.core.address import parse_url
+from inference.core.backend_errors import BackendError
+from inference.core.routing.load import ReplicaLoad
+from inference.core.routing.signals import Signals, read_signals
+from inference.wires.http.client import HttpClient, NotConnectedError, request_of
+from inference.wires.http.response import LostError, NotHttpError, Origin, TooLongError
+
+LARGEST_PAGE = 4 << 20
+"""Bytes; more is not read."""
+_CONNECT_S = 5.0
+_LONGEST_PAUSE_S = 10.0
+
+
+class MetricsPages:
+    """One HTTP client for the pages of all servers. With `link_local` their names may point at such addresses."""
+
+    def __init__(self, *, link_local: bool = False) -> None:
+        self._client = HttpClient(Resolver(link_local=link_local), _CONNECT_S)
+        self._context: ssl.SSLContext | None = None
+
+    async def signals(self, url: str, timeout_s: float) -> Signals:
+        """What the page at `url` says of the server's load; nothing is known where it cannot be read in time."""
+        at_s = asyncio.get_running_loop().time()
+        try:
+            async with asyncio.timeout(timeout_s):
+                status, page = await self._get(url)
+        except (NotConnectedError, LostError, NotHttpError, TooLongError, TimeoutError, ValueError):
+            return Signals(at_s)
+        return read_signals(page, at_s) if status == 200 else Signals(at_s)
+
+    async def _get(self, url: str) -> tuple[int, bytes]:
+        parts = parse_url(url, link_local=True)  # the resolver looks at what its name points at
+        if parts.scheme == "https" and self._context is None:
+            self._context = ssl.create_default_context()
+        origin = Origin(parts.host, parts.port, self._context if parts.scheme == "https" else None)
+        response = await self._client.call(origin, request_of("GET", parts, {"Accept": "text/plain"}))
+        try:
+            return response.status, await response.read_all(LARGEST_PAGE)
+        finally:
+            response.release()
+
+    def close(self) -> None:
+        self._client.close()
+
+
+async def follow_load(
+    load: ReplicaLoad, read: Callable[[float], Awaitable[Signals]], interval_s: float, timeout_s: float
+) -> None:
+    """Read what a replica's server says of its load, again and again; seldom where it says nothing."""
+    silent = 0
+    await asyncio.sleep(random.random() * interval_s)  # noqa: S311  (so that gateways do not read all at once)
+    while True:
+        own, pending = load.own, load.pending
+        try:
+            signals = await read(timeout_s)
+        except (BackendError, TimeoutError):
+            signals = None
+        if signals is not None and signals.known:
+            load.sampled(signals, own, pending)
+            silent = 0
+        else:
+            silent += 1
+        await asyncio.sleep(min(max(interval_s, _LONGEST_PAUSE_S), interval_s * 2.0 ** min(silent, 20)))

@@ -1,0 +1,64 @@
+"""Finds out which server answers at a URL, from routes that cost it nothing."""
+
+from typing import NamedTuple, Protocol
+
+from inference.backends.port import Detected
+from inference.core.backend_errors import FailedError
+from inference.core.question import GENERATION, OPERATIONS, Operation
+from inference.core.servers import identify, refusals
+
+
+class Get(Protocol):
+    """Reads a path of the server: below its root, or below the base of its API."""
+
+    async def __call__(self, path: str, *, of_api: bool = False) -> tuple[int, bytes]: ...
+
+
+class Detection(NamedTuple):
+    """`takes_priority` and `lower_first` are what SGLang says of how it orders requests, `operations` what it says its model is
+    for: it does not stop a chat from reaching a model that embeds (python/sglang/srt/managers/tokenizer_manager.py).
+    """
+
+    detected: Detected
+    takes_priority: bool = False
+    lower_first: bool = False
+    operations: frozenset[Operation] = OPERATIONS
+
+
+async def detect(get: Get, url: str, model: str) -> Detection:
+    """What the server at `url` is, for a pool that wants `model` of it. Raises BackendError."""
+    status, body = await get("/models", of_api=True)
+    listing = identify.read_listing(body, model) if status == 200 else None
+    if listing is None:
+        said = refusals.read(status, body).detail if status != 200 else "the answer is no list of models"
+        raise FailedError(f"{url}/models: {said}. Check the URL, which ends in /v1, and the credential", str(status))
+    kind, version, context_length = listing.kind, "", listing.context_length
+    takes_priority = lower_first = False
+    operations = OPERATIONS
+    if kind in ("vllm", "trtllm"):
+        version = str((await _object(get, "/version")).get("version", ""))
+    elif kind == "sglang":
+        info = await _object(get, "/get_server_info")
+        version = str(info.get("version", ""))
+        takes_priority = info.get("enable_priority_scheduling") is True
+        lower_first = info.get("schedule_low_priority_values_first") is True
+        facts = await _object(get, "/model_info") or await _object(get, "/get_model_info")  # as it was called before
+        generates = facts.get("is_generation")
+        if isinstance(generates, bool):
+            operations = GENERATION if generates else OPERATIONS - GENERATION
+    elif kind == "llamacpp":
+        props = await _object(get, "/props")
+        version = str(props.get("build_info", ""))
+        context_length = context_length or identify.llamacpp_context_length(props)
+    elif kind == "dynamo" and not identify.is_dynamo(await _object(get, "/health")):
+        kind = "other"
+    detected = Detected(
+        kind, version[:100], listing.models, context_length, "", identify.misfit(url, model, listing.models)
+    )
+    return Detection(detected, takes_priority, lower_first, operations)
+
+
+async def _object(get: Get, path: str) -> dict[str, object]:
+    """The JSON object there; an empty one where there is none, because detection goes on without it."""
+    status, body = await get(path)
+    return identify.read_object(body) if status == 200 else {}

@@ -1,0 +1,122 @@
+"""The HTTP connections to one server."""
+
+import ssl
+from typing import NamedTuple
+
+from inference.backends.resolver import Resolver
+from inference.core.address import Url, parse_url
+from inference.core.backend_errors import BackendError, FailedError, RefusedError, UnreachableError
+from inference.wires.http.client import HttpClient, NotConnectedError, request_of
+from inference.wires.http.response import LostError, NotHttpError, Origin, Response, TooLongError
+
+_LONGEST_BODY = 64 << 20
+
+Headers = dict[str, str]
+
+
+class Trust(NamedTuple):
+    """How the certificates of a pool's servers are checked; None is as the system does."""
+
+    context: ssl.SSLContext | None = None
+    server_name: str = ""
+
+
+class HttpLink:
+    """Connections are opened as calls need them, and kept for the next. Redirects are not followed: credentials would go to
+    another server. Names may point at link-local addresses if `link_local`.
+    """
+
+    full = False  # each call has a connection of its own
+
+    def __init__(self, target: str, connect_timeout_s: float, *, link_local: bool = False) -> None:
+        self.target = target
+        self.url = parse_url(target, link_local=True)  # which was checked with the snapshot
+        self.arrivals = 0
+        self._in_flight = 0
+        self._closing = False
+        self._client = HttpClient(Resolver(link_local=link_local), connect_timeout_s)
+        self._context: ssl.SSLContext | None = None
+
+    def ping(self) -> None:
+        """HTTP has none."""
+
+    def disconnect(self) -> None:
+        """Does nothing: a slow probe says nothing of the connections of other calls, which have time limits of their own."""
+
+    def close(self) -> None:
+        """No more calls; those in flight go on."""
+        self._closing = True
+        self._close_if_idle()
+
+    async def post(self, url: Url, body: bytes, headers: Headers, trust: Trust) -> Response:
+        """Send a request, and wait for the answer's head. The caller passes the answer to `release` once it is done with it.
+
+        Raises UnreachableError, RefusedError if a kept connection was closed meanwhile, FailedError.
+        """
+        return await self._call("POST", url, headers, body, trust)
+
+    async def get(self, url: Url, headers: Headers, trust: Trust, most: int = _LONGEST_BODY) -> tuple[int, bytes]:
+        """Status and body of an answer, of at most `most` bytes. Raises as `post` does."""
+        response = await self._call("GET", url, headers, None, trust)
+        try:
+            return response.status, await read_all(response, most)
+        finally:
+            self.release(response)
+
+    def release(self, response: Response) -> None:
+        """The answer is not needed any more: a connection whose answer was not read to its end is closed."""
+        response.release()
+        self._in_flight -= 1
+        self._close_if_idle()
+
+    async def _call(self, method: str, url: Url, headers: Headers, body: bytes | None, trust: Trust) -> Response:
+        try:
+            request = request_of(method, url, headers, body)
+        except ValueError as error:
+            raise FailedError(str(error), "misconfigured") from None
+        context = (trust.context or self._system_context()) if url.scheme == "https" else None
+        self._in_flight += 1
+        response: Response | None = None
+        try:
+            response = await self._client.call(Origin(url.host, url.port, context, trust.server_name), request)
+        except (NotConnectedError, LostError, NotHttpError) as error:
+            raise error_of(error) from None
+        finally:
+            if response is None:
+                self._in_flight -= 1
+                self._close_if_idle()
+        self.arrivals += 1
+        return response
+
+    def _system_context(self) -> ssl.SSLContext:
+        if self._context is None:
+            self._context = ssl.create_default_context()
+        return self._context
+
+    @property
+    def idle(self) -> bool:
+        """Whether no call is under way."""
+        return not self._in_flight
+
+    def _close_if_idle(self) -> None:
+        if self._closing and not self._in_flight:
+            self._client.close()
+
+
+async def read_all(response: Response, most: int = _LONGEST_BODY) -> bytes:
+    """The answer's body. Raises FailedError if it is longer than `most` bytes, UnreachableError if it breaks off."""
+    try:
+        return await response.read_all(most)
+    except (LostError, NotHttpError, TooLongError) as error:
+        raise error_of(error) from None
+
+
+def error_of(error: Exception) -> BackendError:
+    """What a failed exchange means."""
+    if isinstance(error, NotHttpError):
+        return FailedError(str(error), "bad_response")
+    if isinstance(error, TooLongError):
+        return FailedError(str(error), "answer_too_long")
+    if isinstance(error, LostError) and error.refused:  # the server closed it just then, as it does with idle ones
+        return RefusedError(str(error))
+    return UnreachableError(str(error))

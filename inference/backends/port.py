@@ -1,0 +1,154 @@
+"""What the gateway wants of a model server: one protocol, and an adapter per kind of server behind it."""
+
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple, Protocol
+
+from inference.core.capabilities import Capabilities
+from inference.core.events import Event, ToolCallDelta, Usage
+from inference.core.question import Prompt, Question
+from inference.core.routing.signals import Signals
+from inference.core.snapshot import Endpoint, Pool
+
+__all__ = [
+    "Backend",
+    "CallInfo",
+    "Connector",
+    "Detected",
+    "Embeddings",
+    "Event",
+    "Link",
+    "Signals",
+    "Stream",
+    "ToolCallDelta",
+    "Usage",
+]
+
+
+class CallInfo(NamedTuple):
+    """What a call needs besides the question.
+
+    `max_tokens` is the limit on output tokens for servers that need one; `question.max_tokens` is None where the client
+    has set none. `prompt` is the rendered prompt, where the backend's `needs_prompt` says so. `prompt_is_counted` where
+    `prompt_tokens` is no estimate.
+    """
+
+    prompt_tokens: int  # -1 where they are not known
+    max_tokens: int
+    priority: int  # 1 is served first
+    traceparent: bytes
+    request_id: str
+    deadline_s: float  # of the whole answer, on the event loop's clock
+    prompt: Prompt = ""
+    prompt_is_counted: bool = False
+
+
+class Stream(Protocol):
+    """A call under way."""
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it has not been sent, because the server is at its limit of calls."""
+
+    async def sent(self) -> None:
+        """Wait until it has been sent. Raises UnreachableError."""
+
+    async def next(self) -> Sequence[Event]:
+        """The events that have come, at least one; none at the end of the answer. Raises BackendError once those that came
+        before it have been given.
+
+        Nothing is read after an event that completes the answer: all choices have their finish reason, and there was a
+        `usage`. An adapter that must read its connection to the end does so before it gives that event. An end before each
+        choice has its finish reason is a failure of the server.
+        """
+
+    def cancel(self) -> None:
+        """Make the server stop now. Harmless once the call has ended."""
+
+
+class Embeddings(NamedTuple):
+    """One vector per input, each as little-endian 32-bit floats."""
+
+    vectors: tuple[bytes, ...]
+    usage: Usage
+
+
+class Detected(NamedTuple):
+    """What a replica is. `misfit` says why the gateway cannot serve it, with the remedy; empty where it can."""
+
+    kind: str
+    version: str = ""
+    models: tuple[str, ...] = ()
+    context_length: int = 0  # tokens; 0 where it is not known
+    signature: str = ""
+    misfit: str = ""
+
+
+class Link(Protocol):
+    """The connection to one server, which several backends may share. `target` is its address."""
+
+    target: str
+
+    @property
+    def full(self) -> bool:
+        """Whether the server is at its limit of calls, so that another call would wait."""
+
+    @property
+    def arrivals(self) -> int:
+        """How often something has arrived from the server. From a server that hangs, nothing does."""
+
+    def ping(self) -> None:
+        """Provoke a sign of life, where the protocol can; it counts in `arrivals`."""
+
+    def disconnect(self) -> None:
+        """Drop connections at once; calls in flight fail as UnreachableError. The next call connects again."""
+
+    def close(self) -> None:
+        """No more calls; those in flight go on."""
+
+
+class Backend(Protocol):
+    """One model on one server."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it does with each parameter: a fixed table per kind of server and signature."""
+
+    @property
+    def needs_prompt(self) -> bool:
+        """Whether it takes a rendered prompt, so that the gateway applies the model's template."""
+
+    @property
+    def link(self) -> Link: ...
+
+    async def generate(self, question: Question, call: CallInfo) -> Stream:
+        """Start generating. Raises BackendError."""
+
+    async def embed(self, question: Question, call: CallInfo) -> Embeddings:
+        """Raises BackendError."""
+
+    async def count(self, question: Question, timeout_s: float) -> int | None:
+        """The prompt's tokens as the server counts them; None if it has no route for that. Raises BackendError,
+        TimeoutError.
+        """
+
+    async def ready(self, timeout_s: float) -> bool:
+        """Whether the model is loaded and answers. Raises BackendError, and TimeoutError if there was no answer in time."""
+
+    async def signals(self, timeout_s: float) -> Signals:
+        """What it reports of its load. Raises BackendError, TimeoutError."""
+
+    async def detect(self, timeout_s: float) -> Detected:
+        """What it is. Raises BackendError, TimeoutError."""
+
+
+class Connector(Protocol):
+    """Makes the backends of one protocol of pools."""
+
+    def link_key(self, pool: Pool, endpoint: Endpoint) -> Hashable:
+        """The address, and what else decides how it is connected to. Replicas with the same one share a link."""
+
+    def connect(self, pool: Pool, endpoint: Endpoint, timeout_s: float) -> Link:
+        """A link that connects with its first call, within `timeout_s`."""
+
+    def backend(self, link: Link, pool: Pool, endpoint: Endpoint) -> Backend:
+        """The pool's model at `endpoint`, over `link`."""

@@ -1,0 +1,47 @@
+"""A call of a model under way."""
+
+from collections.abc import Sequence
+
+from inference.backends.port import Event
+from inference.backends.triton import errors
+from inference.backends.triton.answer import Answer
+from inference.core.backend_errors import BackendError
+from inference.wires.grpc import Call, GrpcError
+
+
+class TritonStream:
+    """Ends with the event that completes the answer, or before it if the model does."""
+
+    __slots__ = ("_answer", "_call", "_failure")
+
+    def __init__(self, call: Call, answer: Answer) -> None:
+        self._call = call
+        self._answer = answer
+        self._failure: BackendError | None = None  # after what came before it
+
+    @property
+    def waiting(self) -> bool:
+        return self._call.waiting
+
+    async def sent(self) -> None:
+        await self._call.sent()
+
+    async def next(self) -> Sequence[Event]:
+        answer, events = self._answer, list[Event]()
+        if self._failure is not None:
+            raise self._failure
+        try:
+            while not events and not answer.done and (messages := await self._call.read_all()):
+                answer.read(messages, events)
+        except GrpcError as error:
+            raise errors.of_status(error) from None
+        except BackendError as error:
+            self._failure = error
+            if not events:
+                raise
+        if answer.cut:
+            self._call.cancel()  # a stop word has ended the answer before the server did
+        return events
+
+    def cancel(self) -> None:
+        self._call.cancel()

@@ -1,0 +1,88 @@
+"""Prompts of a wanted length that no cache has seen."""
+
+import random
+import secrets
+from collections.abc import Sequence
+
+_WORDS: Sequence[str] = (
+    *(
+        "river",
+        "water",
+        "stone",
+        "light",
+        "house",
+        "field",
+        "wind",
+        "cloud",
+        "road",
+        "bridge",
+        "tree",
+        "leaf",
+        "garden",
+        "table",
+    ),
+    *(
+        "paper",
+        "letter",
+        "morning",
+        "evening",
+        "winter",
+        "summer",
+        "small",
+        "large",
+        "quiet",
+        "early",
+        "green",
+        "blue",
+        "long",
+    ),
+    *(
+        "short",
+        "warm",
+        "cold",
+        "open",
+        "close",
+        "carry",
+        "follow",
+        "build",
+        "write",
+        "read",
+        "answer",
+        "measure",
+        "count",
+        "turn",
+    ),
+)
+_USUAL_TOKENS_PER_WORD = 1.3
+
+
+class Prompts:
+    """Learns from the counts that the server reports how many words make a token: first from a short prompt and a longer one."""
+
+    def __init__(self, lengths: Sequence[tuple[int, int]]) -> None:
+        self._lengths = lengths
+        self._random = random.Random(secrets.randbits(64))  # noqa: S311  (no secret)
+        self._seen: dict[int, int] = {}  # tokens by words
+
+    def next(self) -> tuple[str, int, int]:
+        """A prompt, its words, and how many output tokens are wanted."""
+        inputs, outputs = self._random.choice(self._lengths)
+        words = self._words(inputs)
+        return self.text(words), words, outputs
+
+    def text(self, words: int) -> str:
+        """The first word is unique, so that no server has its beginning in a prefix cache."""
+        return " ".join((secrets.token_hex(4), *self._random.choices(_WORDS, k=max(0, words - 1))))
+
+    def learn(self, words: int, tokens: int) -> None:
+        """The server counted so many; -1 where it does not say."""
+        if tokens > 0 and len(self._seen) < 2:
+            self._seen[words] = tokens
+
+    def _words(self, tokens: int) -> int:
+        if len(self._seen) == 2:
+            (fewer, low), (more, high) = sorted(self._seen.items())
+            per_word = max(0.5, (high - low) / (more - fewer))
+            return max(1, round(fewer + (tokens - low) / per_word))
+        words = max(1, round(tokens / _USUAL_TOKENS_PER_WORD))
+        return words if not self._seen else max(1, words // 2)

@@ -1,0 +1,65 @@
+"""The errors of all model servers, whatever they speak. `inference.core.errors` shows them among the others."""
+
+from inference.core.errors import GatewayError, PermanentError, RetryableError
+
+LONGEST_MESSAGE = 500
+"""Characters of what a server says: it goes into logs and spans."""
+
+
+class BackendError(GatewayError):
+    """A call failed. `message` is what the server said. `error_type` is the attempt's `error.type`: a word of ours, a gRPC
+    status in lower case, or an HTTP status.
+    """
+
+    def __init__(self, message: str, error_type: str) -> None:
+        self.message = message[:LONGEST_MESSAGE]
+        self.error_type = error_type
+        super().__init__(f"{error_type}: {self.message}")
+
+
+class UnreachableError(BackendError, RetryableError):
+    """There is no connection, or it was lost. The server's health is unknown."""
+
+    def __init__(self, message: str, error_type: str = "unreachable") -> None:
+        super().__init__(message, error_type)
+
+
+class RefusedError(UnreachableError):
+    """The server did not begin this call, and lives: it takes no more calls at once, or closes this connection."""
+
+    def __init__(self, message: str, error_type: str = "refused") -> None:
+        super().__init__(message, error_type)
+
+
+class BusyError(BackendError, RetryableError):
+    """The server has no room: its queue is full, or its model is being loaded. This is load, and no failure."""
+
+    def __init__(self, message: str, error_type: str = "unavailable", retry_after_s: float = 1.0) -> None:
+        super().__init__(message, error_type)
+        self.retry_after_s = retry_after_s
+
+
+class FailedError(BackendError, PermanentError):
+    """The server failed at this call. It counts against its health."""
+
+
+class InvalidError(BackendError, PermanentError):
+    """The server says that the client's request is wrong. `message` goes to the client: the adapter has made sure that it
+    holds no traceback, path or address. `param` and `code` are empty where the server names none.
+    """
+
+    def __init__(self, message: str, status: int = 400, param: str = "", code: str = "") -> None:
+        super().__init__(message, str(status))
+        self.status = status
+        self.param = param
+        self.code = code
+
+
+class UnservedError(InvalidError):
+    """The server does not do this with its model: it has no such route, or says that the model is not for it. What the
+    server said is for spans alone.
+    """
+
+    def __init__(self, message: str, error_type: str) -> None:
+        super().__init__(message, param="model")
+        self.error_type = error_type

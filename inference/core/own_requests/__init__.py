@@ -1,0 +1,1 @@
+"""Requests that are no users': warm-ups of new replicas, and benchmarks."""

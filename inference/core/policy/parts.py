@@ -1,0 +1,158 @@
+"""The parts of the policy snapshot that owners enter."""
+
+from typing import Literal
+
+import msgspec
+
+from inference.core.policy.rules import Amount, AtLeastOne, Count, Priority, Route
+from inference.core.tensor_mapping import TensorMapping
+
+Protocol = Literal["triton", "openai"]
+Signature = Literal["weir", "auto", "vllm", "trtllm_ensemble", "trtllm_bls", "trtllm_llmapi", "mapping"]
+Server = Literal["auto", "vllm", "sglang", "llamacpp", "trtllm", "dynamo", "other"]
+ToolParser = Literal["", "hermes", "llama3_json", "mistral"]
+ReasoningParser = Literal["", "think"]
+ReasoningField = Literal["reasoning_content", "reasoning"]
+
+
+class Endpoint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One replica of a pool: `grpc` is host:port of Triton's gRPC service, `url` the base of OpenAI's API, such as
+    `http://10.0.0.7:8000/v1`. `metrics` is the URL of its Prometheus page; empty for none.
+    """
+
+    replica: str
+    grpc: str = ""
+    url: str = ""
+    metrics: str = ""
+    draining: bool = False  # it gets no new request, and finishes those it has
+
+
+class Tls(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How the servers of a pool are trusted. `enabled` is for gRPC: a URL's scheme says it for the others. `ca` names a PEM
+    file beside the credentials; empty trusts what the system trusts. `server_name` is the name in their certificate, where
+    it is not the address.
+    """
+
+    enabled: bool = False
+    ca: str = ""
+    server_name: str = ""
+
+
+class WarmUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What each gateway sends to a new replica before the replica gets users' requests: `requests` of them, one after the
+    other, have to succeed; 0 sends none. After `within_s` from its readiness it gets requests all the same.
+    """
+
+    requests: int = 0
+    prompt: str = "Say yes."
+    max_tokens: int = 8
+    within_s: int = 60
+
+
+WARM_UP_BOUNDS = {"requests": (0, 100), "max_tokens": (1, 1024), "within_s": (1, 3600)}
+"""The least and the most of each number of a warm-up."""
+
+
+class Pool(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The replicas of a variant in one region. `model_name` is what its servers call the model. `credential` names the
+    secret that its servers want; the gateway has the secret (`inference/backends/credentials.py`).
+    """
+
+    name: str
+    variant: str
+    region: str
+    model_name: str
+    model_version: str
+    endpoints: tuple[Endpoint, ...] = ()  # apart from the pool in the document
+    max_concurrency: AtLeastOne = 64  # requests in flight over all replicas, per gateway process
+    replica_concurrency: Count = 0  # requests in flight at one replica, per gateway process; 0 is no limit
+    max_queue: Count = 256  # requests that wait for a place; more get 429
+    protocol: Protocol = "triton"
+    signature: Signature = "weir"  # of a Triton: the tensors of its model
+    mapping: TensorMapping | None = None  # for the signature `mapping`
+    server: Server = "auto"  # behind OpenAI's API
+    credential: str = ""
+    tls: Tls = Tls()
+    max_output_default: Count = 0  # output tokens where the client names none; 0 leaves it to the server
+    warm_up: WarmUp = WarmUp()
+
+
+class CacheRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`deterministic` caches answers at temperature 0 or with a seed, `always` all answers, `never` none.
+
+    With `scope` `tenant` each tenant has answers of its own. With `all` they are shared, which lets a tenant learn by
+    timing what others have sent.
+    """
+
+    mode: Literal["deterministic", "always", "never"] = "deterministic"
+    ttl_s: Count = 3600
+    coalesce: bool = True  # identical requests in flight at the same time share one inference
+    scope: Literal["tenant", "all"] = "tenant"
+
+
+class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What clients ask for. `prompt_version` is part of the cache key: change it to start with an empty cache."""
+
+    name: str
+    routes: tuple[Route, ...]
+    tokenizer: str = "tekken"  # one of TOKENIZERS, or a folder under WEIR_TOKENIZERS_DIR
+    max_prompt_tokens: Count = 32_768
+    max_output_tokens: Count = 4_096
+    prompt_version: str = "1"
+    cache: CacheRule = CacheRule()
+    usd_per_1k_prompt_tokens: Amount = 0.0
+    usd_per_1k_output_tokens: Amount = 0.0
+    template: Literal["auto", "chatml"] = "auto"  # `auto` takes the tokenizer's, and ChatML where it has none
+    tool_parser: ToolParser = ""  # for servers that answer plain text; empty leaves tool calls to the server
+    reasoning_parser: ReasoningParser = ""  # the same for reasoning
+    reasoning_field: ReasoningField = "reasoning_content"  # what clients get reasoning as
+    fallbacks: tuple[str, ...] = ()  # pools that serve, in this order, while no pool of the routes can
+    hedge_ms: Count = 0  # a second replica is tried after so long without a token; 0 tries none
+    max_context_tokens: Count = 0  # prompt and answer together; 0 is what the server says
+
+
+class Tier(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`priority` 1 is served first, in the gateway's queue within the tier's share and in Triton's. Limits are those of each
+    tenant, over all gateways; 0 means no limit.
+    """
+
+    name: str
+    priority: Priority = 2
+    requests_per_minute: Count = 0
+    tokens_per_minute: Count = 0  # prompt and output
+    weight: AtLeastOne = 1  # its share while requests of several tiers wait, beside tiers of the same priority
+    max_in_flight: Count = 0
+    reserved_percent: Count = 0  # of a pool's places, which worse tiers leave free for it
+
+
+class Key(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An API key with limits of its own, below those of its tenant's tier. 0 means no limit."""
+
+    sha256: str  # hex
+    requests_per_minute: Count = 0
+    tokens_per_minute: Count = 0
+    max_in_flight: Count = 0
+
+
+class Tenant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`key_sha256` are hex digests of the API keys without limits of their own, `keys` are the others. The keys themselves
+    are never stored.
+    """
+
+    name: str
+    tier: str
+    key_sha256: tuple[str, ...]
+    keys: tuple[Key, ...] = ()
+
+
+class StageTimeouts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How long each stage may take, ms. The gateway ends a stage that takes longer with an error that names it. It skips
+    the cache instead.
+    """
+
+    cache_ms: Count = 25
+    tokenizer_ms: Count = 500
+    queue_ms: Count = 10_000
+    first_token_ms: Count = 60_000
+    model_ms: Count = 300_000
+    egress_ms: Count = 30_000

@@ -1,0 +1,1 @@
+"""Lays messages out as the text that a model was trained on."""

@@ -1,0 +1,54 @@
+"""Names the tensors of a model on Triton that has none of the known signatures, as an owner enters them."""
+
+from typing import Annotated, Literal
+
+import msgspec
+
+
+class InputTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A tensor that a model takes. `value` is what it carries; `constant` is the JSON value of it where that is the same
+    for all requests. The tensor has `dims` dimensions.
+    """
+
+    name: str
+    datatype: Literal["BYTES", "BOOL", "INT32", "INT64", "UINT32", "UINT64", "FP32"]
+    value: Literal[
+        "prompt", "prompt_tokens", "max_tokens", "temperature", "top_p", "top_k", "seed", "stop",
+        "presence_penalty", "frequency_penalty", "stream", "constant",
+    ]  # fmt: skip
+    dims: Annotated[int, msgspec.Meta(ge=0, le=8)] = 1
+    constant: str = ""
+
+
+class OutputTensor(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A tensor that a model answers with. `text` is new text, `text_so_far` the whole text until then."""
+
+    name: str
+    datatype: Literal["BYTES", "BOOL", "INT32", "INT64", "UINT32", "UINT64", "FP32"]
+    value: Literal["text", "text_so_far", "finish_reason", "prompt_tokens", "output_tokens"]
+
+
+class TensorMapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The tensors of a model on Triton that has none of the known signatures."""
+
+    inputs: tuple[InputTensor, ...]
+    outputs: tuple[OutputTensor, ...]
+
+
+def check_mapping(mapping: TensorMapping) -> None:
+    """Raises ValueError with what is missing or wrong, and the remedy."""
+    if not any(tensor.value == "prompt" for tensor in mapping.inputs):
+        raise ValueError("mapping has no input with the value 'prompt': name the tensor that takes the text")
+    if not any(tensor.value in ("text", "text_so_far") for tensor in mapping.outputs):
+        raise ValueError(
+            "mapping has no output with the value 'text' or 'text_so_far': name the tensor with the answer"
+        )
+    for tensor in mapping.inputs:
+        if tensor.value != "constant":
+            continue
+        try:
+            msgspec.json.decode(tensor.constant)
+        except msgspec.DecodeError:
+            raise ValueError(
+                f'mapping: constant {tensor.constant!r} of tensor {tensor.name!r} is not JSON: write a value such as 40, true or "text"'
+            ) from None

@@ -1,0 +1,236 @@
+"""One call of a replica: from its sending over its first event to the end of its answer."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from inference.backends.fleet import Replica
+from inference.backends.port import CallInfo, Embeddings, Event, Stream
+from inference.core.backend_errors import BackendError, BusyError, InvalidError, RefusedError, UnreachableError
+from inference.core.events import ABORTED
+from inference.core.openai import errors
+from inference.core.routing.need import Need
+from inference.observability.context import span_id
+from inference.observability.spans import ADMIT, INFER, Mark, now_ns
+from inference.request.coalesce import Flight
+from inference.request.parsed_stream import parsed
+from inference.request.work import Work
+from inference.tokenizers.model_text import Prepared
+
+OVERTAKEN = "overtaken"
+"""`error.type` of an attempt whose hedge was faster."""
+_MAX_ANSWER_CHARS = 4 << 20  # of one answer, which is kept in memory: some 30 times the longest that a model gives
+
+
+class Attempt:
+    """Call `open`, then `follow`, and `close` in any case. Errors count against the replica as what they are: a server that
+    cannot be reached is down, a failure counts for ejection, and having no room is load.
+    """
+
+    __slots__ = (
+        "_budgeted",
+        "_call",
+        "_embeddings",
+        "_failed",
+        "_first",
+        "_held_up",
+        "_room",
+        "_start_s",
+        "_stream",
+        "_timeout_ms",
+        "flight",
+        "mark",
+        "replica",
+        "work",
+    )
+
+    def __init__(
+        self, work: Work, flight: Flight, replica: Replica, number: int, need: Need, *, budgeted: bool
+    ) -> None:
+        self.work, self.flight, self.replica = work, flight, replica
+        self._budgeted = budgeted  # it has a place in the pool's retry budget
+        self._call = work.pool.begin(replica, need)
+        self._stream: Stream | None = None
+        self._first: Sequence[Event] = ()
+        self._embeddings: Embeddings | None = None
+        self._failed = False
+        self._held_up = False  # by clients that do not read, which says nothing of the replica's speed
+        self._room = _MAX_ANSWER_CHARS
+        self._start_s = 0.0
+        self._timeout_ms = work.timeouts.first_token_ms
+        self.mark = Mark(INFER, now_ns(), replica.name, replica.pool, number)
+        self.mark.id = span_id()
+
+    def show(self) -> None:
+        """It is what the request waits for: its stage begins, and the request's replica is its."""
+        flight, replica = self.flight, self.replica
+        flight.marks.append(self.mark)
+        flight.replica, flight.cold_start, flight.pool = replica.name, replica.served == 0, self.work.pool.pool
+        replica.served += 1
+
+    def overtake(self) -> None:
+        """It began beside the attempt that the request waited for, and was faster. From its beginning on, the time is its."""
+        marks = self.flight.marks
+        while len(marks) > 1 and marks[-1].start_ns > self.mark.start_ns:
+            marks.pop()
+        marks[-1].retried = True
+        self.show()
+
+    async def open(self, prepared: Prepared, *, may_wait: bool = True) -> None:
+        """Send the request and wait for its first event. Raises BackendError, ApiError."""
+        work, mark, loop = self.work, self.mark, asyncio.get_running_loop()
+        traceparent = b"00-%s-%s-%s" % (work.trace_id.hex().encode(), mark.id.hex().encode(), work.flags)
+        stage = "model"
+        self._start_s = loop.time()
+        try:
+            async with asyncio.timeout_at(self._start_s + self._timeout_ms / 1000) as timeout:
+                call = CallInfo(
+                    self.flight.prompt_tokens,
+                    work.model.max_output_tokens,
+                    work.claim.priority,
+                    traceparent,
+                    work.trace_id.hex(),
+                    self._start_s + work.timeouts.model_ms / 1000,
+                    prepared.prompt,
+                    prepared.source != "estimate",
+                )
+                backend = self.replica.backend
+                if work.question.operation == "embeddings":
+                    self._embeddings = await backend.embed(prepared.question, call)
+                    self._began()
+                    return
+                stream = await backend.generate(prepared.question, call)
+                stream = self._stream = parsed(stream, backend, work.model, work.question, prepared.prompt)
+                if stream.waiting:
+                    if not may_wait:
+                        raise RefusedError("the server takes no more calls at once")
+                    # The servers of all replicas are at their limit of calls, so this time counts as queue again.
+                    mark.stage, stage, self._timeout_ms = ADMIT, "queue", work.timeouts.queue_ms
+                    timeout.reschedule(self._start_s + self._timeout_ms / 1000)
+                    await stream.sent()
+                    mark = self.mark = mark.again(INFER, now_ns())
+                    self.flight.marks.append(mark)
+                    stage, self._timeout_ms, self._start_s = "model", work.timeouts.first_token_ms, loop.time()
+                    timeout.reschedule(self._start_s + self._timeout_ms / 1000)
+                self._first = await stream.next()
+            self._began()
+        except TimeoutError:
+            raise self._timed_out(stage) from None
+        except BackendError as error:
+            self._blame(error)
+            raise
+        except asyncio.CancelledError:
+            mark.error = mark.error or "cancelled"
+            raise
+
+    async def follow(self, choices: int) -> None:
+        """Pass the events on to the flight, until it has landed. Raises BackendError, ApiError."""
+        flight = self.flight
+        if self._embeddings is not None:
+            flight.embed(*self._embeddings)
+            flight.land()
+            return
+        self._timeout_ms = self.work.timeouts.model_ms
+        try:
+            size = self._pass_on(self._first)
+            if self._first and not self._is_whole(choices):
+                async with asyncio.timeout_at(self._start_s + self._timeout_ms / 1000):
+                    await self._follow(choices, size)
+            if len(flight.ended) < choices:
+                self.mark.error = "no_finish_reason"
+                raise self._model_failed("it ended its answer without saying why")
+            flight.land()
+        except TimeoutError:
+            raise self._timed_out("model") from None
+        except BackendError as error:
+            self._blame(error)
+            raise
+        except asyncio.CancelledError:
+            self.mark.error = "cancelled"
+            raise
+
+    async def _follow(self, choices: int, size: int) -> None:
+        """Pass on what comes after the first events, which had `size` characters."""
+        flight, stream = self.flight, self._stream
+        assert stream is not None
+        while True:
+            flight.wake()
+            if flight.blocked:
+                self._held_up = True
+                await flight.wait_for_readers(size)
+            events = await stream.next()
+            size = self._pass_on(events)
+            if not events or self._is_whole(choices):
+                return
+
+    def _pass_on(self, events: Sequence[Event]) -> int:
+        """Give events to the flight, and return how many characters they bring. Raises BackendError, ApiError."""
+        size = self.flight.add(events)
+        self._room -= size
+        if self._room < 0:
+            self.mark.error = "answer_too_long"
+            raise self._model_failed(f"its answer is longer than {_MAX_ANSWER_CHARS} characters")
+        if self.flight.aborted:
+            raise RefusedError("the server ended the request before its answer was complete", ABORTED)
+        return size
+
+    def _is_whole(self, choices: int) -> bool:
+        return self.flight.usage is not None and len(self.flight.ended) == choices
+
+    def close(self, error: str = "") -> None:
+        """It has ended, or another attempt has taken its place: then `error` is its `error.type`, if it has none."""
+        flight, won = self.flight, self.flight.done and not error
+        if error and self.mark.error in ("", "cancelled"):
+            self.mark.error = error
+        self._settle_budget()
+        self._call.ended(time.monotonic(), flight.output_tokens if won and not self._held_up else 0)
+        if self.replica.leaving:
+            self.replica.changed()  # it takes this request's place along
+        self.mark.end_ns = flight.end_ns if won else now_ns()
+        if won:
+            if not self._failed:
+                self.replica.call_answered()
+        elif self._stream is not None:
+            self._stream.cancel()
+
+    def _began(self) -> None:
+        """The server has begun to answer."""
+        if self._first:
+            self.mark.first_token_ns = now_ns()
+        if self._first or self._embeddings is not None:
+            self._call.first_token(time.monotonic())
+        self._settle_budget()
+
+    def _settle_budget(self) -> None:
+        if self._budgeted:
+            self._budgeted = False
+            self.work.pool.retries.give_back()
+
+    def _blame(self, error: BackendError) -> None:
+        self.mark.error = error.error_type
+        replica = self.replica
+        match error:
+            case InvalidError():
+                replica.call_answered()
+                return
+            case RefusedError():
+                replica.probe_soon()
+            case UnreachableError():
+                replica.failed(error.message)
+            case BusyError():
+                replica.call_busy()
+            case _:
+                replica.call_failed(error.message)
+        self._failed = True
+
+    def _timed_out(self, stage: str) -> errors.ApiError:
+        self.mark.error = "timeout"
+        if stage == "model":
+            self._failed = True
+            self.replica.call_failed("timeout")
+        return errors.stage_timeout(stage, self._timeout_ms)
+
+    def _model_failed(self, reason: str) -> errors.ApiError:
+        self._failed = True
+        self.replica.call_failed(reason)
+        return errors.model_failed(reason)

@@ -1,0 +1,88 @@
+"""Counts a prompt's tokens, and makes what the model's server takes: the text of the prompt, or messages without control
+tokens of clients.
+"""
+
+import msgspec
+
+from inference.backends.fleet import PoolState
+from inference.core.backend_errors import BackendError
+from inference.core.openai import errors
+from inference.core.question import Question
+from inference.core.routing.need import ANYTHING
+from inference.core.snapshot import Model
+from inference.core.tools.forced import forced, is_forced
+from inference.core.tools.formats import FORMATS
+from inference.tokenizers.model_text import (
+    MessagesError,
+    ModelText,
+    Prepared,
+    TextFailedError,
+    TextMissingError,
+    TextUnavailableError,
+)
+
+_ESTIMATE_FACTOR = 4
+"""By so much the tokens of a prompt can exceed their estimate: a token has at least a byte, and 4 are estimated."""
+
+
+async def prepare(question: Question, model: Model, text: ModelText, pool: PoolState, timeout_ms: int) -> Prepared:
+    """Raises ApiError."""
+    param = question.prompt_param
+    wants_prompt = any(replica.backend.needs_prompt for replica in pool.replicas)
+    if wants_prompt and question.tools and question.tool_choice != "none":
+        question = _with_tools(question, model, pool)
+    try:
+        prepared = await text.prepare(
+            question, wants_prompt=wants_prompt, enough=model.max_prompt_tokens, timeout_s=timeout_ms / 1000
+        )
+    except MessagesError as error:
+        raise errors.invalid(f"`{param}`: {error}.", param) from None
+    except TextUnavailableError as error:
+        message = f"The model {model.name!r} cannot be served now: its tokenizer is not in use. Try again in a moment."
+        raise errors.unavailable(message, error.retry_after_s, "tokenizer", detail=str(error)) from None
+    except TextMissingError:
+        raise errors.refused_model(model.name) from None
+    except TextFailedError as error:
+        raise errors.model_failed(f"its tokenizer failed at this request: {error}") from None
+    except TimeoutError:
+        raise errors.stage_timeout("tokenizer", timeout_ms) from None
+    if prepared.source == "estimate" and model.tokenizer == "server":
+        prepared = await _counted(prepared, model, pool, timeout_ms)
+    most = model.max_prompt_tokens * (_ESTIMATE_FACTOR if prepared.source == "estimate" else 1)
+    if prepared.tokens > most:
+        raise errors.context_length(prepared.tokens, model.max_prompt_tokens, param)
+    whole = prepared.tokens + (question.max_tokens or 0)
+    if prepared.source != "estimate" and 0 < model.max_context_tokens < whole:
+        raise errors.context_exceeded(prepared.tokens, question.max_tokens or 0, model.max_context_tokens, param)
+    return prepared
+
+
+def _with_tools(question: Question, model: Model, pool: PoolState) -> Question:
+    """For a server that knows no tools: what lets the gateway read calls out of its text. Raises ApiError."""
+    if is_forced(question):
+        capabilities = pool.capabilities
+        if capabilities.parameters.get("response_format", "refused") == "refused":
+            raise errors.not_offered("tool_choice", capabilities.server)
+        try:
+            return forced(question)
+        except ValueError as error:
+            raise errors.invalid(f"`tool_choice`: {error}.", "tool_choice") from None
+    if not model.tool_parser:
+        raise errors.unsupported("tools", "its owner has to enter the model's tool parser in the fleet")
+    if FORMATS[model.tool_parser].needs_special_tokens and question.skip_special_tokens is None:
+        return msgspec.structs.replace(question, skip_special_tokens=False)
+    return question
+
+
+async def _counted(prepared: Prepared, model: Model, pool: PoolState, timeout_ms: int) -> Prepared:
+    """With the server's count, where the estimate leaves open whether the prompt is too long: a count is a call of its own."""
+    if prepared.tokens * _ESTIMATE_FACTOR <= model.max_prompt_tokens:
+        return prepared
+    replica = pool.choose(ANYTHING, ())
+    if replica is None:
+        return prepared
+    try:
+        tokens = await replica.backend.count(prepared.question, timeout_ms / 1000)
+    except (BackendError, TimeoutError):
+        return prepared  # the server itself refuses what is too long
+    return prepared if tokens is None else prepared._replace(tokens=tokens, source="server")

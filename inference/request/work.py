@@ -1,0 +1,27 @@
+"""What one inference has to do."""
+
+from typing import NamedTuple
+
+from inference.backends.fleet import PoolState
+from inference.core.fair_queue import Claim
+from inference.core.policy.plan import Plan
+from inference.core.question import Question
+from inference.core.snapshot import Model, StageTimeouts
+from inference.tokenizers.model_text import ModelText
+
+
+class Work(NamedTuple):
+    """`fallbacks` are the pools that are tried, in this order, where `pool` cannot serve."""
+
+    question: Question
+    model: Model
+    pool: PoolState
+    fallbacks: tuple[PoolState, ...]
+    text: ModelText
+    timeouts: StageTimeouts
+    claim: Claim  # its cost is that of the answer alone, as far as it is known
+    trace_id: bytes
+    flags: bytes
+    plan: Plan
+    limited: bool = True  # the client has set a limit on output tokens; else that of `question` is the pool's default
+    most: int = 0  # output tokens, by policy; 0 is no limit

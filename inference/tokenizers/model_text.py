@@ -1,0 +1,101 @@
+"""What a request's prompt needs before a model gets it: its number of tokens, its text where the server does not make it,
+and messages without control tokens of clients where the server does.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+
+import msgspec
+
+from inference.core.errors import PermanentError, RetryableError
+from inference.core.question import Prompt, Question
+from inference.core.templates import chatml, conversation
+from inference.core.templates.control import GENERIC
+from inference.core.templates.errors import ForgedTokenError
+from inference.tokenizers.tekken import Tekken
+
+if TYPE_CHECKING:
+    from inference.tokenizers.library import TokenizerFolder
+
+Source = Literal["exact", "server", "estimate"]
+"""Where a number of tokens is from: the model's own tokenizer, the server's count route, or bytes / 4."""
+BYTES_PER_TOKEN = 4
+"""As llm-d estimates (`pkg/epp/framework/plugins/requestcontrol/dataproducer/tokenizer/README.md`)."""
+
+
+class MessagesError(PermanentError, ValueError):
+    """The messages cannot be laid out for the model. The message is for the client."""
+
+
+class TextMissingError(PermanentError):
+    """The files of the model's tokenizer cannot be used."""
+
+
+class TextUnavailableError(RetryableError):
+    """The model's tokenizer is being loaded."""
+
+
+class TextFailedError(PermanentError):
+    """The model's tokenizer or template did not survive this request."""
+
+
+class Prepared(NamedTuple):
+    """`question` is for servers that lay messages out themselves: no text of a client in it is a control token. `prompt` is
+    the text for the others, or token ids; empty where it was not wanted.
+    """
+
+    question: Question
+    prompt: Prompt
+    tokens: int
+    source: Source
+
+
+class ModelText(Protocol):
+    async def prepare(self, question: Question, *, wants_prompt: bool, enough: int, timeout_s: float) -> Prepared:
+        """Counting may stop past `enough` tokens. Raises MessagesError, TextUnavailableError,
+        TextFailedError, TimeoutError.
+        """
+
+
+class PlainText:
+    """For a model without files of its own: laid out as ChatML, counted by `tekken`, or by its bytes if that is None."""
+
+    def __init__(self, tekken: Tekken | None) -> None:
+        self._tekken = tekken
+
+    def folders(self) -> "list[TokenizerFolder]":
+        return []
+
+    async def prepare(self, question: Question, *, wants_prompt: bool, enough: int, timeout_s: float) -> Prepared:
+        if wants_prompt and question.tools and question.tool_choice != "none":
+            raise MessagesError("`tools` need a chat template: name the folder of the model's tokenizer in the fleet")
+        try:
+            clean = conversation.neutralised(question, GENERIC)
+        except ForgedTokenError as error:
+            raise MessagesError(str(error)) from None
+        prompts = _prompts(clean)
+        prompt: Prompt = prompts[0] if wants_prompt and prompts else ""
+        if self._tekken is None:
+            tools = len(msgspec.json.encode(clean.tools)) if clean.tools else 0
+            size = sum(
+                len(text.encode("utf-8", "replace")) if isinstance(text, str) else BYTES_PER_TOKEN * len(text)
+                for text in prompts
+            )
+            return Prepared(clean, prompt, -(-(size + tools) // BYTES_PER_TOKEN), "estimate")
+        tokens = 0
+        for text in prompts:
+            if isinstance(text, str):
+                short = self._tekken.count_short(text)
+                if short is None:
+                    async with asyncio.timeout(timeout_s):
+                        short = await self._tekken.count(text, enough)
+                tokens += short
+            else:
+                tokens += len(text)
+        return Prepared(clean, prompt, tokens, "exact" if wants_prompt else "estimate")
+
+
+def _prompts(question: Question) -> tuple[Prompt, ...]:
+    if question.operation == "chat":
+        return (chatml.render(question.messages),)
+    return question.prompt or question.input

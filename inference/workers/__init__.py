@@ -1,0 +1,1 @@
+"""Several gateway processes on one port: one supervises the others, restarts them, and adds their metrics up."""

@@ -1,0 +1,5 @@
+"""`make bench ONLY=routing`."""
+
+from tests.bench.routing.compare import run
+
+__all__ = ["run"]

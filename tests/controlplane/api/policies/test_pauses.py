@@ -1,0 +1,106 @@
+"""Pauses and overrides over REST."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from controlplane.policy.models import Override, Pause
+from controlplane.policy.revisions import steps
+from tests.support.policy.people_and_texts import author, ladder, logged_in, operator, small_fleet
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def oto() -> Client:
+    small_fleet()
+    return logged_in(operator("oto"))
+
+
+def post(client: Client, path: str, **body: Any) -> tuple[int, Any]:
+    body = {"ends_at": (timezone.now() + timedelta(hours=1)).isoformat(), "reason": "A test of load", **body}
+    response = client.post(f"/api/v1/{path}", body, content_type="application/json")
+    return response.status_code, response.json()
+
+
+def test_a_pause_is_made_listed_and_ended(oto: Client) -> None:
+    status, made = post(oto, "pauses", scope="pool", target="chat-eu")
+    assert (status, made["author"], made["target"], made["ended_at"]) == (201, "oto", "chat-eu", None)
+    assert [row["number"] for row in oto.get("/api/v1/pauses").json()["pauses"]] == [made["number"]]
+    ended = oto.delete(f"/api/v1/pauses/{made['number']}").json()
+    assert (ended["ended_by"], ended["ends_at"]) == ("oto", made["ends_at"])
+    assert oto.get("/api/v1/pauses").json()["pauses"] == []
+    assert len(oto.get("/api/v1/pauses", {"over": "true"}).json()["pauses"]) == 1
+    assert oto.delete(f"/api/v1/pauses/{made['number']}").json() == ended  # a second end changes nothing
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "words"),
+    [
+        ({"scope": "pool", "target": "chat-mars"}, "target", "target='chat-mars' is no pool: use one of chat-eu"),
+        ({"scope": "model"}, "target", "target is missing: name the model"),
+        ({"scope": "all", "target": "chat"}, "target", "leave it empty"),
+        ({"scope": "policy", "target": "none"}, "target", "is no policy: use one of none yet"),
+        ({"scope": "all", "ends_at": "2026-01-01T00:00:00Z"}, "ends_at", "is over already: choose a later end"),
+        ({"scope": "all", "ends_at": "2199-01-01T00:00:00Z"}, "ends_at", "is more than 31 days away"),
+        ({"scope": "all", "reason": " "}, "reason", "reason"),
+    ],
+)
+def test_a_pause_that_cannot_be_is_refused_by_field(oto: Client, body: dict[str, Any], field: str, words: str) -> None:
+    status, answer = post(oto, "pauses", **body)
+    assert (status in (409, 422), answer["field"]) == (True, field)
+    assert words in answer["detail"]
+    assert not Pause.objects.exists()
+
+
+def test_an_override_is_of_a_pool_or_of_a_ladder(oto: Client) -> None:
+    status, made = post(oto, "overrides", pool="chat-eu", replicas=3)
+    assert (status, made["replicas"], made["step"]) == (201, 3, None)
+    steps.activate(steps.propose(ladder(), who="ann", source="api").revision, "ann")
+    status, made = post(oto, "overrides", model="chat", tier="batch", step=0)
+    assert (status, made["model"], made["step"]) == (201, "chat", 0)
+    assert oto.delete(f"/api/v1/overrides/{made['number']}").json()["ended_by"] == "oto"
+    assert [row["pool"] for row in oto.get("/api/v1/overrides").json()["overrides"]] == ["chat-eu"]
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "words"),
+    [
+        ({}, "pool", "give either a pool"),
+        ({"pool": "chat-eu", "replicas": 1, "model": "chat", "step": 1}, "pool", "give either a pool"),
+        ({"pool": "chat-eu"}, "replicas", "replicas is missing"),
+        ({"pool": "chat-eu", "replicas": 1, "step": 1}, "step", "belongs to a model"),
+        ({"model": "chat"}, "step", "step is missing"),
+        ({"model": "chat", "step": 1, "replicas": 1}, "replicas", "belong to a pool"),
+        ({"model": "chat", "step": 3}, "step", "choose 0 to 2"),
+        ({"model": "chat", "step": 1, "tier": "premium"}, "tier", "is not on the ladder"),
+        ({"model": "chat", "step": 1, "tier": "gold"}, "tier", "is no tier"),
+        ({"pool": "chat-eu", "replicas": 10001}, "replicas", "10000"),
+    ],
+)
+def test_an_override_that_cannot_be_is_refused_by_field(
+    oto: Client, body: dict[str, Any], field: str, words: str
+) -> None:
+    steps.activate(steps.propose(ladder(), who="ann", source="api").revision, "ann")
+    status, answer = post(oto, "overrides", **body)
+    assert (status in (409, 422), answer["field"]) == (True, field)
+    assert words in answer["detail"]
+    assert not Override.objects.exists()
+
+
+def test_a_ladder_without_a_policy_has_no_step(oto: Client) -> None:
+    status, answer = post(oto, "overrides", model="chat", step=1)
+    assert (status, answer["field"]) == (409, "model")
+    assert "activate a policy of kind Degradation first" in answer["detail"]
+
+
+def test_pausing_wants_its_own_right(oto: Client) -> None:
+    ann = logged_in(author("ann"))
+    number = post(oto, "pauses", scope="all")[1]["number"]
+    assert post(ann, "pauses", scope="all")[0] == 403
+    assert post(ann, "overrides", pool="chat-eu", replicas=1)[0] == 403
+    assert ann.delete(f"/api/v1/pauses/{number}").status_code == 403
+    assert ann.get(f"/api/v1/pauses/{number}").status_code == 200

@@ -1,0 +1,237 @@
+"""Pages of policies and decisions: what they say, and what they say when something is missing."""
+
+import re
+from datetime import timedelta
+from html import unescape
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from controlplane.fleet.models import Observation, Pool
+from controlplane.policy.models import DecisionRecord, Pause, PolicyRevision
+from controlplane.slo.core.objective import Objective
+from controlplane.slo.core.sli import Latency
+from controlplane.slo.save import save_objective
+from tests.support.policy import decided
+from tests.support.policy.people_and_texts import small_fleet
+from tests.support.web.served import Filled
+
+pytestmark = pytest.mark.django_db(transaction=True)
+CLIMBED = 24
+"""Steps after which both lower tiers are degraded."""
+
+
+def text(response: object) -> str:
+    """The words of a page."""
+    html = re.sub(r"<script.*?</script>", "", response.content.decode(), flags=re.S)  # type: ignore[attr-defined]
+    words = " ".join(unescape(re.sub(r"<[^>]+>", " ", html)).replace("\u202f", " ").split())
+    return re.sub(r" ([.,:;])", r"\1", words)
+
+
+def test_where_things_stand_says_what_each_pool_has_and_wants_and_on_which_step_each_tier_is(
+    teammate: Client, served: Filled
+) -> None:
+    decided.store(CLIMBED)
+    page = text(teammate.get("/policies"))
+    assert "◆ Degraded: chat-large for batch (step 2 of 2, shed), chat-large for standard (step 2 of 2, shed)" in page
+    assert "chat-large-local 5 ready 5" in page
+    assert "refused, to come back after 20 s" in page
+    assert "try-fp8 ◐ runs" in page and "candidate gets" in page
+    assert "scale-chat-large-local Scaling ● revision 1 ◐ revision 2" in page
+    assert "hpa" in page and "GPU-h" in page
+
+
+def test_without_policies_the_page_says_how_to_begin(teammate: Client, served: Filled) -> None:
+    assert "There is no policy." in text(teammate.get("/policies"))
+    assert "No policy has decided anything yet." in text(teammate.get("/decisions"))
+
+
+def test_a_controller_that_does_not_decide_is_said_first_and_nothing_is_shown_as_good(
+    teammate: Client, served: Filled
+) -> None:
+    decided.store(6, timezone.now() - timedelta(minutes=20))
+    page = text(teammate.get("/policies"))
+    assert "○ Nothing has been decided for 20 min" in page
+    assert "Every pool has what it wants" not in page
+    assert "○ was " in page
+    assert "● as wanted" not in page
+    assert "● not degraded" not in page
+    assert "try-fp8 ○ was running" in page and "candidate got" in page
+    page = text(teammate.get("/policies/try-fp8"))
+    assert "○ was running chat-large-fp8 got " in page
+
+
+def test_a_record_that_cannot_be_read_is_said(teammate: Client, served: Filled) -> None:
+    row = decided.store(2)[-1]
+    DecisionRecord.objects.filter(pk=row.pk).update(packed=DecisionRecord.pack(b"{}"))
+    assert "○ The newest decision cannot be read: not a record of a decision" in text(teammate.get("/policies"))
+    assert "○ The record cannot be read" in text(teammate.get(f"/decisions/{row.key}"))
+
+
+def test_decisions_are_listed_under_the_latency_and_lead_to_their_records(teammate: Client, served: Filled) -> None:
+    decided.store(CLIMBED)
+    response = teammate.get("/decisions")
+    page = text(response)
+    assert "Ladder chat-large batch 1 → 2" in page
+    assert "Replicas (shadow, not done) chat-large-local" in page
+    figure = response.context["figure"]
+    linked = [trace for trace in figure["data"] if "customdata" in trace]
+    assert {trace["name"] for trace in linked} == {"scale", "hold", "ladder", "canary"}
+    assert all(href.startswith("/decisions/") for trace in linked for href, _ in trace["customdata"])
+    assert any(trace["name"] == "E2E p95" and any(trace["y"]) for trace in figure["data"])
+
+
+@pytest.mark.parametrize(
+    ("query", "present", "absent"),
+    [
+        ("kind=ladder", "Ladder chat-large", "Replicas"),
+        ("pool=chat-small-local", "chat-small-local", "Ladder chat-large"),
+        ("shadow=without", "Replicas chat-large-local", "(shadow, not done)"),
+        ("policy=try-fp8", "Canary chat-large", "Ladder chat-large"),
+        ("tier=batch", "Ladder chat-large batch", "chat-large standard"),
+    ],
+)
+def test_filters_choose_decisions(teammate: Client, served: Filled, query: str, present: str, absent: str) -> None:
+    decided.store(CLIMBED)
+    rows = (
+        text(teammate.get(f"/decisions?{query}"))
+        .partition("because policy")[2]
+        .partition("Model, pool, page or trace id")[0]
+    )
+    assert present in rows
+    assert absent not in rows
+
+
+def test_a_wrong_value_is_answered_with_the_remedy(teammate: Client, served: Filled) -> None:
+    assert teammate.get("/decisions?kind=guess").status_code == 400
+    assert teammate.get("/decisions/0123456789abcdef").status_code == 404
+    assert teammate.get("/policies/nothing").status_code == 404
+
+
+def test_a_record_is_explained_from_what_was_seen_to_what_became_of_it(teammate: Client, served: Filled) -> None:
+    rows = decided.store(40)
+    row = next(row for row in rows if row.changes.filter(pool=decided.LARGE, kind="scale").exists())
+    page = text(teammate.get(f"/decisions/{row.key}"))
+    for part in (
+        "Seen",
+        "Candidates",
+        "reactive",
+        "Rails",
+        "Decided",
+        "Others",
+        "hpa",
+        "Hindsight",
+        "What became of it",
+    ):
+        assert part in page
+    assert "The cluster accepted" in page
+    assert "gateway http://127.0.0.1:8080" in page
+    again = text(teammate.get(f"/decisions/{row.key}/replay"))
+    assert "the same decision, byte for byte" in again
+
+
+def test_a_policy_shows_its_revisions_its_difference_and_what_its_shadow_would_have_done(
+    teammate: Client, served: Filled
+) -> None:
+    decided.store(40)
+    page = text(teammate.get("/policies/scale-chat-large-local"))
+    assert "● Revision 1 is in force" in page
+    assert "+ utilisation: 0.5" in page
+    assert "In shadow since" in page
+    assert "to 8 at most" in page
+    assert "Not measured yet" in page
+    assert "max: 5" in text(teammate.get("/policies/scale-chat-large-local?revision=1"))
+    assert teammate.get("/policies/scale-chat-large-local?revision=9").status_code == 404
+
+
+def test_a_shadow_is_compared_with_what_is_in_force_about_the_same_whatever_its_name(
+    teammate: Client, served: Filled
+) -> None:
+    decided.store(40)
+    row = PolicyRevision.objects.get(name="scale-chat-large-local", number=2)
+    PolicyRevision.objects.filter(pk=row.pk).update(
+        name="other", text=row.text.replace("scale-chat-large-local", "other")
+    )
+    page = text(teammate.get("/policies/other"))
+    assert "; scale-chat-large-local, which is in force about the same, made" in page
+    PolicyRevision.objects.filter(name="scale-chat-large-local").update(state="retired")
+    page = text(teammate.get("/policies/other"))
+    assert "Nothing is in force about the same." in page and "revision –" not in page
+
+
+def test_a_preview_stands_beside_what_is_in_force(teammate: Client, served: Filled) -> None:
+    decided.store(3)
+    own = {"attainment": 0.9973, "gpu_hours": 812.0, "usd": None, "flaps": 3, "most_replicas": 8}
+    measured = {
+        "revision": own,
+        "current": own | {"gpu_hours": 930.0},
+        "current_revision": 1,
+        "requests": 120_000,
+        "days": 13.5,
+        "objective": "chat-fast",
+    }
+    PolicyRevision.objects.filter(name="scale-chat-large-local", number=2).update(preview=measured)
+    page = text(teammate.get("/policies/scale-chat-large-local"))
+    assert "revision 2 in force (1) objective attained 99.73 % 99.73 % GPU-hours 812 930" in page
+    assert "120 000 requests of 13.5 days, judged by chat-fast." in page
+    PolicyRevision.objects.filter(number=2).update(preview={"error": "there is no recorded traffic"})
+    assert "It could not be measured: there is no recorded traffic" in text(
+        teammate.get("/policies/scale-chat-large-local")
+    )
+
+
+def test_a_live_page_is_as_old_as_the_last_tick(teammate: Client, served: Filled) -> None:
+    decided.store(4, timezone.now() - timedelta(minutes=10))
+    Observation.objects.filter(component="policies").update(observed_at=timezone.now())
+    assert "Nothing has been decided" not in text(teammate.get("/policies"))
+
+
+def test_a_pause_is_made_with_an_end_and_ended_again(owner: Client, teammate: Client, served: Filled) -> None:
+    decided.store(3)
+    made = owner.post(
+        "/pauses",
+        {"what": "pause", "scope": "policy", "target": "ladder-chat-large", "length": "2h", "reason": "A drill"},
+        follow=True,
+    )
+    assert "◼ 1 pause in force or to come" in text(made)
+    assert "A drill" in text(teammate.get("/pauses"))
+    assert "◼ Paused until" in text(teammate.get("/policies/ladder-chat-large"))
+    number = Pause.objects.get().pk
+    assert teammate.post(f"/pauses/pause/{number}/end").status_code == 403
+    assert "Nothing is paused or overridden" in text(owner.post(f"/pauses/pause/{number}/end", follow=True))
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"reason": " "}, "reason"),
+        ({"length": "soon"}, "length='soon' is not a length: use 30m, 4h or 2d."),
+        ({"what": "override", "pool": "chat-large-local", "replicas": "many"}, "replicas='many' is not a whole number"),
+    ],
+)
+def test_a_wrong_pause_names_the_field_and_keeps_what_was_typed(
+    owner: Client, served: Filled, changed: dict[str, str], says: str
+) -> None:
+    form = {"what": "pause", "scope": "all", "target": "", "length": "2h", "reason": "A drill"} | changed
+    response = owner.post("/pauses", form)
+    assert response.status_code == 422
+    assert says in text(response)
+    assert not Pause.objects.exists()
+
+
+def test_a_shadow_is_brought_into_force_and_rolled_back_by_buttons(
+    owner: Client, teammate: Client, served: Filled
+) -> None:
+    small_fleet()
+    Pool.objects.filter(name="chat-eu").update(name=decided.LARGE)
+    save_objective(Objective("chat-fast", "Chat is fast", Latency("e2e", 1.0), 0.9, {}), who="olga")
+    decided.store(3)
+    path = "/policies/scale-chat-large-local"
+    assert "Activate" in text(owner.get(path))
+    assert "Activate" not in text(teammate.get(path))
+    assert teammate.post(f"{path}/2/activate").status_code == 403
+    assert "● Revision 2 is in force" in text(owner.post(f"{path}/2/activate", follow=True))
+    back = text(owner.post(f"{path}/2/roll-back", follow=True))
+    assert "Revision 3 is in force from the next tick on, with the text of revision 1" in back
+    assert "Not done: state='retired'" in text(owner.post(f"{path}/1/activate", follow=True))

@@ -1,0 +1,36 @@
+"""How a pool stands on the pages of policies."""
+
+from typing import Any
+
+import pytest
+
+from controlplane.dashboard.core.standing import headline, target_rows
+from controlplane.policy.core.decide import decide
+from controlplane.policy.core.memory import Memory
+from controlplane.policy.core.record import Record, record_of
+from tests.support.policy.cases import POOL, pool, scaling, seen
+
+
+def record(**facts: Any) -> Record:
+    observation, policies = seen(pool(**facts)), [scaling()]
+    return record_of(observation, policies, Memory(), decide(observation, policies, Memory()))
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ({}, "as wanted"),
+        ({"traffic_age_ms": None}, "held"),
+        ({"wanted": None}, "unknown"),
+        ({"disabled": True}, "disabled"),
+        ({"disabled": True, "wanted": None, "cluster_age_ms": None}, "disabled"),
+    ],
+)
+def test_a_disabled_pool_is_neither_held_nor_unknown(facts: dict[str, Any], words: str) -> None:
+    decided = record(**facts)
+    (row,) = target_rows(decided)
+    assert row["look"].words == words
+    assert headline(decided, (), None)["unknown"] == ([POOL] if words == "unknown" else [])
+    if words == "disabled":
+        assert "is disabled in the admin" in row["target"].reason
+        assert decided.decision.alarms == ()

@@ -1,0 +1,206 @@
+"""What is made of Kubernetes' objects and answers, without a cluster."""
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.fleet.clusters.errors import (
+    ClusterError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    ThrottledError,
+    UnreachableError,
+)
+from controlplane.fleet.clusters.kubernetes import view
+from controlplane.fleet.clusters.kubernetes.client import (
+    ExpiredError,
+    FieldConflictError,
+    MissingError,
+    UnauthorizedError,
+    error_of,
+)
+from controlplane.fleet.clusters.kubernetes.objects import (
+    Autoscaler,
+    Deployment,
+    Expression,
+    Node,
+    Pod,
+    Quota,
+    Selector,
+)
+from controlplane.fleet.clusters.kubernetes.view import Token
+from controlplane.fleet.clusters.port import GpusSeen, PoolBinding, PoolSeen, ReplicaSeen
+
+
+@given(st.uuids().map(str), st.integers(0, 10**9), st.integers(0, 10**6), st.integers(0, 10**4), st.text())
+def test_a_token_is_read_as_it_was_written(uid: str, version: int, fence: int, replicas: int, manager: str) -> None:
+    token = Token(uid, str(version), fence, replicas, manager)
+    assert Token.parse(str(token)) == token
+
+
+@pytest.mark.parametrize(
+    ("selector", "picks"),
+    [
+        (None, False),
+        (Selector(), True),
+        (Selector({"app": "chat"}), True),
+        (Selector({"app": "chat", "tier": "x"}), False),
+        (Selector({}, (Expression("app", "In", ("chat", "other")),)), True),
+        (Selector({}, (Expression("app", "NotIn", ("chat",)),)), False),
+        (Selector({}, (Expression("tier", "NotIn", ("x",)),)), True),
+        (Selector({}, (Expression("app", "Exists"),)), True),
+        (Selector({}, (Expression("tier", "DoesNotExist"),)), True),
+        (Selector({"app": "chat"}, (Expression("app", "Gt", ("1",)),)), False),
+    ],
+)
+def test_a_selector_picks_as_kubernetes_does(selector: Selector | None, picks: bool) -> None:
+    assert view.matches(selector, {"app": "chat"}) is picks
+
+
+def deployment(**metadata: object) -> Deployment:
+    return msgspec.convert({"metadata": {"name": "chat", "uid": "u", **metadata}, "spec": {"replicas": 2}}, Deployment)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"metadata": {"name": "chat", "deletionTimestamp": "2026-01-01T00:00:00Z"}}, "is being deleted"),
+        ({"metadata": {"name": "chat"}, "spec": {"paused": True}}, "is paused: resume its rollout"),
+        ({"metadata": {"name": "chat"}}, ""),
+    ],
+)
+def test_a_workload_that_cannot_be_managed_says_why(change: dict[str, object], problem: str) -> None:
+    seen = view.pool_seen(PoolBinding("chat", "chat", "openai"), msgspec.convert(change, Deployment), (), (), (), {})
+    assert problem in seen.problem and bool(problem) == bool(seen.problem)
+
+
+def test_an_annotation_that_is_no_generation_counts_as_none() -> None:
+    assert view.fence_of(deployment(annotations={"weir.dev/leader-generation": "x"}).metadata.annotations) == 0
+    assert view.fence_of(deployment(annotations={"weir.dev/leader-generation": "7"}).metadata.annotations) == 7
+
+
+def pod(ports: list[dict[str, object]], ip: str = "10.0.0.1", **status: object) -> Pod:
+    spec = {"nodeName": "gpu-0", "containers": [{"ports": ports, "resources": {"limits": {"nvidia.com/gpu": "2"}}}]}
+    conditions = [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]
+    return msgspec.convert(
+        {"metadata": {"name": "chat-1"}, "spec": spec, "status": {"podIP": ip, "conditions": conditions, **status}}, Pod
+    )
+
+
+@pytest.mark.parametrize(
+    ("protocol", "ports", "service", "address"),
+    [
+        ("openai", [], {}, "http://10.0.0.1:8000/v1"),
+        ("openai", [{"containerPort": 9000}], {}, "http://10.0.0.1:9000/v1"),
+        ("openai", [{"containerPort": 9000}, {"containerPort": 9001, "name": "http"}], {}, "http://10.0.0.1:9001/v1"),
+        ("openai", [{"containerPort": 9001, "name": "http"}], {"http": 9002}, "http://10.0.0.1:9002/v1"),
+        ("triton", [], {}, "10.0.0.1:8001"),
+        ("triton", [{"containerPort": 7001, "name": "grpc"}], {}, "10.0.0.1:7001"),
+    ],
+)
+def test_a_replica_is_reached_at_the_port_that_is_named(
+    protocol: str, ports: list[dict[str, object]], service: dict[str, int], address: str
+) -> None:
+    binding = msgspec.convert({"pool": "chat", "workload": "chat", "protocol": protocol}, PoolBinding)
+    assert view.replica_seen(binding, pod(ports), service).address == address
+
+
+def test_an_address_of_ipv6_is_a_url_too_and_a_replica_without_any_is_not_ready() -> None:
+    binding = PoolBinding("chat", "chat", "openai")
+    assert view.replica_seen(binding, pod([], "fd00::1"), {}).address == "http://[fd00::1]:8000/v1"
+    bare = view.replica_seen(binding, pod([], ""), {})
+    assert (bare.address, bare.ready, bare.ready_ms) == ("", False, None)
+
+
+def test_a_container_that_does_not_start_says_why() -> None:
+    waiting = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
+    seen = view.replica_seen(PoolBinding("chat", "chat", "openai"), pod([], containerStatuses=[waiting]), {})
+    assert seen.pending_reason == "ImagePullBackOff: no such image"
+    creating = {"state": {"waiting": {"reason": "ContainerCreating"}}}
+    seen = view.replica_seen(PoolBinding("chat", "chat", "openai"), pod([], containerStatuses=[creating]), {})
+    assert seen.pending_reason == "" and seen.pending_since_ms is None
+
+
+def test_gpus_that_nobody_can_use_do_not_count() -> None:
+    def node(**more: object) -> Node:
+        ready = [{"type": "Ready", "status": more.pop("ready", "True")}]
+        status = {"allocatable": {"nvidia.com/gpu": "4", "cpu": "8"}, "conditions": ready}
+        return msgspec.convert({"metadata": {"name": "n"}, "status": status, "spec": more}, Node)
+
+    nodes = [node(), node(unschedulable=True), node(ready="Unknown")]
+    assert view.gpus_seen((), nodes, [pod([])]) == {"nvidia.com/gpu": GpusSeen(4, 2)}
+    quota = msgspec.convert(
+        {
+            "metadata": {"name": "q"},
+            "status": {"hard": {"requests.nvidia.com/gpu": "3"}, "used": {"requests.nvidia.com/gpu": "2"}},
+        },
+        Quota,
+    )
+    assert view.gpus_seen([quota], nodes, [pod([])]) == {"nvidia.com/gpu": GpusSeen(3, 2)}
+    assert view.gpus_seen((), (), [pod([])]) == {}
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [
+        (401, UnauthorizedError), (403, ForbiddenError), (404, MissingError), (409, ConflictError), (410, ExpiredError),
+        (422, InvalidError), (400, InvalidError), (429, ThrottledError), (500, UnreachableError), (503, UnreachableError),
+    ],
+)  # fmt: skip
+def test_a_status_is_an_error_of_its_family(code: int, kind: type[ClusterError]) -> None:
+    error = error_of("GET /x", code, {}, b'{"message": "no", "reason": "Because"}')
+    assert type(error) is kind and "GET /x" in str(error) and "Because: no" in str(error)
+    assert type(error_of("GET /x", code, {}, b"<html>of a proxy</html>")) is kind
+
+
+@pytest.mark.parametrize(
+    ("headers", "body", "seconds"),
+    [
+        ({"Retry-After": "7"}, b"{}", 7.0),
+        ({"Retry-After": "3600"}, b"{}", 30.0),
+        ({"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT"}, b"{}", 1.0),
+        ({}, b'{"details": {"retryAfterSeconds": 3}}', 3.0),
+        ({}, b"{}", 1.0),
+    ],
+)
+def test_how_long_to_wait_is_what_the_server_says_within_bounds(
+    headers: dict[str, str], body: bytes, seconds: float
+) -> None:
+    error = error_of("PATCH /x", 429, headers, body)
+    assert isinstance(error, ThrottledError) and error.retry_after_s == seconds
+
+
+def test_a_field_of_somebody_else_is_no_ordinary_conflict() -> None:
+    body = (
+        b'{"message": "conflict", "details": {"causes": [{"reason": "FieldManagerConflict", '
+        b'"message": "conflict with \\"helm\\"", "field": ".spec.x"}]}}'
+    )
+    error = error_of("PATCH /x", 409, {}, body)
+    assert isinstance(error, FieldConflictError) and error.fields == ((".spec.x", 'conflict with "helm"'),)
+
+
+def test_a_gateway_that_ends_is_known_until_it_has_to_be_gone() -> None:
+    tier = PoolSeen(
+        "gateway:api",
+        replicas=(
+            ReplicaSeen("ready", "gateway:api", "http://10.0.0.1:8080/v1", created_ms=1, ready=True),
+            ReplicaSeen("ends", "gateway:api", "http://10.0.0.2:8080/v1", 1, ready=True, terminating=True, ends_ms=9),
+            ReplicaSeen("fails", "gateway:api", "http://10.0.0.3:8080/v1", created_ms=1),
+            ReplicaSeen("crashes", "gateway:api", "http://10.0.0.4:8080/v1", created_ms=1, pending_reason="CrashLoop"),
+            ReplicaSeen("waits", "gateway:api", "", created_ms=1, pending_reason="Unschedulable"),
+        ),
+    )
+    ready, others = view.gateways_seen([tier], ("http://10.0.0.9:8080",))
+    assert ready == ("http://10.0.0.1:8080", "http://10.0.0.9:8080")
+    assert others == {"http://10.0.0.2:8080": 9, "http://10.0.0.3:8080": None}
+
+
+@pytest.mark.parametrize(("managers", "own"), [(["weir"], 2), (["weir", "argo"], 6), (["kubectl-edit"], 6), ([], 6)])
+def test_who_sets_a_floor_after_weir_is_its_owner(managers: list[str], own: int) -> None:
+    fields = [{"manager": name, "fieldsV1": {"f:spec": {"f:minReplicas": {}}}} for name in managers]
+    metadata = {"name": "cpu", "annotations": {"weir.dev/owner-min-replicas": "2"}, "managedFields": fields}
+    raw = msgspec.json.encode({"metadata": metadata, "spec": {"minReplicas": 6, "maxReplicas": 9}})
+    scaler = msgspec.json.decode(raw, type=Autoscaler)
+    assert view.own_floor(scaler) == own

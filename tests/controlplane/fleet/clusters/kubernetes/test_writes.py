@@ -1,0 +1,174 @@
+"""What Weir changes in a real cluster, and which of its changes are refused."""
+
+import pytest
+from kubernetes import client
+
+from controlplane.fleet.clusters.errors import ConflictError, InvalidError, StaleLeaderError
+from controlplane.fleet.clusters.kubernetes.cluster import MOST_BYTES, SNAPSHOT, SNAPSHOT_KEY
+from controlplane.fleet.clusters.kubernetes.fence import LEASE
+from controlplane.fleet.clusters.kubernetes.paths import DELETION_COST, FENCE
+from tests.support.cluster.namespace import Namespace
+from tests.support.cluster.objects import autoscaler, deployment
+from tests.support.cluster.opened import opened, wait_for
+
+
+def test_a_count_is_set_and_a_second_one_needs_no_new_look(cluster: Namespace) -> None:
+    cluster.create(deployment("chat", 1))
+    with opened(cluster.kubeconfig, cluster.name, "chat") as near:
+        token = wait_for(near, "chat", lambda pool: pool.wanted == 1).token
+        first = near.scale("chat", 3, token=token, generation=1)
+        second = near.scale("chat", 2, token=first.token, generation=1)
+        assert (first.before, first.after, second.before, second.after) == (1, 3, 3, 2)
+        wait_for(near, "chat", lambda pool: pool.wanted == 2)
+    assert cluster.count("chat") == 2
+
+
+def test_a_dry_run_changes_nothing_and_says_what_it_would(cluster: Namespace) -> None:
+    cluster.create(deployment("chat", 1))
+    with opened(cluster.kubeconfig, cluster.name, "chat") as near:
+        token = wait_for(near, "chat", lambda pool: pool.wanted == 1).token
+        would = near.scale("chat", 5, token=token, generation=1, dry_run=True)
+        assert (would.before, would.after, would.dry_run) == (1, 5, True)
+    made = cluster.apps.read_namespaced_deployment("chat", cluster.name)
+    assert made.spec.replicas == 1 and FENCE not in (made.metadata.annotations or {})
+
+
+def test_a_count_that_somebody_changed_since_is_not_written_over(cluster: Namespace) -> None:
+    cluster.create(deployment("chat", 1))
+    with opened(cluster.kubeconfig, cluster.name, "chat") as near:
+        token = wait_for(near, "chat", lambda pool: pool.wanted == 1).token
+        cluster.set_count("chat", 4)
+        with pytest.raises(ConflictError, match="has changed since"):
+            near.scale("chat", 2, token=token, generation=1)
+    assert cluster.count("chat") == 4
+
+
+def test_a_change_of_status_alone_is_no_conflict(hollow: Namespace) -> None:
+    hollow.create(deployment("chat", 1, gated=True))
+    with opened(hollow.kubeconfig, hollow.name, "chat") as near:
+        before = wait_for(near, "chat", lambda pool: len(pool.replicas) == 1 and bool(pool.replicas[0].address))
+        hollow.open_gate(before.replicas[0].name)
+        after = wait_for(near, "chat", lambda pool: pool.replicas[0].ready and pool.token != before.token)
+        assert after.token != before.token
+        assert near.scale("chat", 2, token=before.token, generation=1).after == 2
+
+
+def test_a_count_that_weir_has_taken_on_and_never_changed_is_no_hands(cluster: Namespace) -> None:
+    cluster.create(deployment("chat", 2))
+    with opened(cluster.kubeconfig, cluster.name, "chat") as near:
+        wait_for(near, "chat", lambda pool: pool.wanted == 2)
+        near.claim(1)
+        pool = wait_for(near, "chat", lambda pool: pool.token.split("/")[2] == "1")
+        assert (pool.owner_of_count, pool.wanted) == ("weir", 2)
+        cluster.set_count("chat", 3)
+        wait_for(near, "chat", lambda pool: pool.owner_of_count == "hand")
+        near.claim(2)  # another leader does not take it back
+        pool = wait_for(near, "chat", lambda pool: pool.token.split("/")[2] == "2")
+        assert (pool.owner_of_count, pool.wanted) == ("hand", 3)
+
+
+def test_an_older_leader_is_refused_whatever_it_has_seen(cluster: Namespace) -> None:
+    cluster.create(deployment("chat", 1), autoscaler("cpu", "chat", 1, 9))
+    with (
+        opened(cluster.kubeconfig, cluster.name, "chat") as old,
+        opened(cluster.kubeconfig, cluster.name, "chat") as new,
+    ):
+        seen_by_old = wait_for(old, "chat", lambda pool: pool.wanted == 1 and pool.autoscaler is not None).token
+        old.claim(1)
+        new.claim(2)
+        with pytest.raises(StaleLeaderError):  # it has not seen that another leads
+            old.scale("chat", 5, token=seen_by_old, generation=1)
+        fresh = wait_for(old, "chat", lambda pool: pool.token.split("/")[2] == "2").token
+        with pytest.raises(StaleLeaderError, match="generation 2, and this process has 1"):  # it has
+            old.scale("chat", 5, token=fresh, generation=1)
+        with pytest.raises(StaleLeaderError):
+            old.claim(1)
+        new.publish(b"{}", generation=2)
+        with pytest.raises(StaleLeaderError):
+            old.publish(b"[]", generation=1)
+        wait_for(new, "chat", lambda pool: pool.autoscaler is not None)
+        new.raise_floor("chat", 3, generation=2)
+        with pytest.raises(StaleLeaderError):
+            old.raise_floor("chat", 5, generation=1)
+        assert new.scale("chat", 2, token=fresh, generation=2).after == 2
+    lease = client.CoordinationV1Api(cluster.api).read_namespaced_lease(LEASE, cluster.name).spec
+    assert lease.lease_transitions == 2 and lease.holder_identity
+
+
+def test_replicas_that_were_named_go_first_and_a_newer_leaders_choice_counts(hollow: Namespace) -> None:
+    hollow.create(deployment("chat", 4))
+    with opened(hollow.kubeconfig, hollow.name, "chat") as near:
+        pool = wait_for(near, "chat", lambda pool: sum(replica.ready for replica in pool.replicas) == 4)
+        names = [replica.name for replica in pool.replicas]
+        near.prefer_removal("chat", [names[0], names[1]], generation=1)
+        near.prefer_removal("chat", [names[2]], generation=2)
+        with pytest.raises(StaleLeaderError):  # the pod that the newer leader has chosen
+            near.prefer_removal("chat", [names[2]], generation=1)
+        near.scale("chat", 3, token=pool.token, generation=2)
+        hollow.has_pods("chat", 3)
+        assert {pod.metadata.name for pod in hollow.pods("chat")} == set(names) - {names[2]}
+
+
+def test_replicas_that_are_no_longer_named_keep_no_cost(hollow: Namespace) -> None:
+    hollow.create(deployment("chat", 2))
+    with opened(hollow.kubeconfig, hollow.name, "chat") as near:
+        pool = wait_for(near, "chat", lambda pool: sum(replica.ready for replica in pool.replicas) == 2)
+        near.prefer_removal("chat", [pool.replicas[0].name], generation=1)
+        assert costs(hollow) == ["-1001"]
+        near.prefer_removal("chat", [pool.replicas[1].name], generation=1)
+        assert costs(hollow) == ["-1001"]
+        near.prefer_removal("chat", [], generation=1)
+        assert costs(hollow) == []
+
+
+def costs(hollow: Namespace) -> list[str]:
+    every = [(pod.metadata.annotations or {}).get(DELETION_COST) for pod in hollow.pods("chat")]
+    return [cost for cost in every if cost is not None]
+
+
+def test_a_floor_is_raised_never_below_the_owners_and_never_above_the_maximum(cluster: Namespace) -> None:
+    cluster.create(deployment("chat", 2), autoscaler("cpu", "chat", 2, 6))
+    with opened(cluster.kubeconfig, cluster.name, "chat") as near:
+        wait_for(near, "chat", lambda pool: pool.autoscaler is not None)
+        near.raise_floor("chat", 5, generation=1)
+        pool = wait_for(near, "chat", lambda pool: pool.autoscaler is not None and pool.autoscaler.min_replicas == 5)
+        assert pool.autoscaler and pool.autoscaler.owner_min_replicas == 2
+        with pytest.raises(InvalidError, match="above the 6 that HorizontalPodAutoscaler “cpu” allows"):
+            near.raise_floor("chat", 7, generation=1)
+        near.raise_floor("chat", 1, generation=1)
+        pool = wait_for(near, "chat", lambda pool: pool.autoscaler is not None and pool.autoscaler.min_replicas == 2)
+
+
+def test_the_snapshot_is_published_once_per_text(cluster: Namespace) -> None:
+    with opened(cluster.kubeconfig, cluster.name) as near:
+        near.publish(b'{"version": 1}', generation=1)
+        first = cluster.core.read_namespaced_config_map(SNAPSHOT, cluster.name)
+        near.publish(b'{"version": 1}', generation=1)
+        same = cluster.core.read_namespaced_config_map(SNAPSHOT, cluster.name)
+        near.publish(b'{"version": 2}', generation=1)
+        second = cluster.core.read_namespaced_config_map(SNAPSHOT, cluster.name)
+        with pytest.raises(InvalidError, match="read it over HTTP"):
+            near.publish(b" " * (MOST_BYTES + 1), generation=1)
+    assert first.metadata.resource_version == same.metadata.resource_version != second.metadata.resource_version
+    assert second.data == {SNAPSHOT_KEY: '{"version": 2}'}
+
+
+def test_what_cannot_be_is_refused_with_its_remedy(cluster: Namespace) -> None:
+    cluster.create(deployment("chat", 1))
+    with opened(cluster.kubeconfig, cluster.name, "chat") as near:
+        token = wait_for(near, "chat", lambda pool: pool.wanted == 1).token
+        with pytest.raises(InvalidError, match="-1 replicas"):
+            near.scale("chat", -1, token=token, generation=1)
+        with pytest.raises(InvalidError, match="no token of a pool"):
+            near.scale("chat", 1, token="1", generation=1)
+        with pytest.raises(InvalidError, match="not in cluster near"):
+            near.scale("other", 1, token=token, generation=1)
+        with pytest.raises(InvalidError, match="only the leader writes"):
+            near.scale("chat", 1, token=token, generation=0)
+        with pytest.raises(InvalidError, match="has no replica “nobody”"):
+            near.prefer_removal("chat", ["nobody"], generation=1)
+        with pytest.raises(InvalidError, match="has no HorizontalPodAutoscaler"):
+            near.raise_floor("chat", 1, generation=1)
+        cluster.apps.delete_namespaced_deployment("chat", cluster.name)
+        with pytest.raises((InvalidError, ConflictError)):
+            near.scale("chat", 2, token=token, generation=1)

@@ -1,0 +1,66 @@
+"""What keeps policies from being followed pages the owner of what they are about."""
+
+from datetime import UTC, datetime, timedelta
+
+from controlplane.fleet.core.stack import Observed, PoolEntry, ReplicaEntry
+from controlplane.incidents.components.core.alert import ComponentAlert
+from controlplane.incidents.components.core.judge import Limits, Observations, alerts
+
+NOW = datetime(2026, 11, 21, 21, 50, tzinfo=UTC)
+LARGE = PoolEntry("large", "chat", "large-8b", "eu", replicas=(ReplicaEntry("a"),), owner="chat-team")
+
+
+def _fault(component: str, since_s: float, page: float = 1.0) -> Observed:
+    since = NOW - timedelta(seconds=since_s)
+    return Observed(
+        component, "down", NOW, {"page": page}, "The traffic was never seen.", up_at=since, down_since=since
+    )
+
+
+def _judged(*observed: Observed) -> dict[str, ComponentAlert]:
+    components = {each.component: each for each in observed}
+    seen = Observations((LARGE,), components, (), (), NOW - timedelta(hours=1), "platform")
+    return {alert.component: alert for alert in alerts(seen, (), NOW, Limits())}
+
+
+def test_a_fault_of_a_pool_pages_its_owner() -> None:
+    alert = _judged(_fault("policy:metrics:large", 20))["policy:metrics:large"]
+    assert (alert.state, alert.severity, alert.owner, alert.kind) == ("firing", "page", "chat-team", "policy_metrics")
+    assert (alert.name, alert.scope["pool"]) == ("pool large", "large")
+
+
+def test_a_fault_of_a_cluster_pages_its_operators() -> None:
+    alert = _judged(_fault("policy:cluster:east", 20))["policy:cluster:east"]
+    assert (alert.state, alert.owner, alert.kind, alert.name) == ("firing", "platform", "cluster", "cluster east")
+
+
+def test_a_fault_of_a_model_is_its_owners() -> None:
+    alert = _judged(_fault("policy:canary:chat", 70, page=0.0))["policy:canary:chat"]
+    assert (alert.state, alert.severity, alert.owner, alert.scope) == (
+        "firing",
+        "ticket",
+        "chat-team",
+        {"model": "chat"},
+    )
+
+
+def test_a_fault_that_has_just_begun_waits() -> None:
+    assert _judged(_fault("policy:metrics:large", 2))["policy:metrics:large"].state == "unknown"
+
+
+def test_a_fault_that_is_over_is_quiet() -> None:
+    over = Observed("policy:metrics:large", "up", NOW, {"page": 1.0}, up_at=NOW)
+    assert _judged(over)["policy:metrics:large"].state == "quiet"
+
+
+def test_policies_that_stop_being_followed_page() -> None:
+    at = NOW - timedelta(seconds=60)
+    assert _judged(Observed("policies", "up", at, up_at=at))["policies"].state == "firing"
+    assert _judged(Observed("policies", "up", NOW, up_at=NOW))["policies"].state == "quiet"
+    assert "policies" not in _judged()
+
+
+def test_ticks_that_fail_say_why_in_the_incident() -> None:
+    at = NOW - timedelta(seconds=60)
+    why = "the last tick failed: TypeError: unhashable type: 'dict'"
+    assert _judged(Observed("policies", "up", at, error=why, up_at=at))["policies"].error == why

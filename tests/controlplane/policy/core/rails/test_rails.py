@@ -1,0 +1,162 @@
+"""Each rail by itself: what it does to a count, and that it says why."""
+
+from typing import Any
+
+import pytest
+
+from controlplane.policy.core.memory import TargetMemory
+from controlplane.policy.core.observation import ClusterFacts, Override, Pause, PoolFacts
+from controlplane.policy.core.rails import rails
+from controlplane.policy.core.rails.case import Case, Verdict
+from controlplane.policy.core.rails.rails import RAILS
+from controlplane.policy.core.spec import Scaling
+from tests.support.policy.cases import NOW_MS, pool, scaling
+
+OVERRIDE = Override(NOW_MS + 60_000, "chat-eu", 7)
+
+
+def case(facts: PoolFacts | None = None, *, spec: dict[str, Any] | None = None, **others: Any) -> Case:
+    document = scaling(**(spec or {})).policy
+    assert isinstance(document, Scaling)
+    memory = others.pop("memory", TargetMemory())
+    return Case(NOW_MS, document.spec, facts or pool(), memory, **others)
+
+
+def judged(verdict: Verdict | None) -> tuple[int, str]:
+    assert verdict is not None
+    assert verdict.reason
+    return verdict.replicas, verdict.alarm.kind if verdict.alarm else ""
+
+
+@pytest.mark.parametrize("facts", [{"cluster_age_ms": None}, {"cluster_age_ms": 61_000}, {"wanted": None}])
+def test_counts_that_are_missing_or_old_end_the_decision(facts: dict[str, Any]) -> None:
+    verdict = rails.cluster(case(pool(**facts)), 9)
+    assert verdict is not None
+    assert (verdict.hold, verdict.alarm and verdict.alarm.severity) == ("all", "page")
+
+
+def test_a_cluster_that_is_away_holds_its_own() -> None:
+    away = ClusterFacts("eu", 500, "connection refused")
+    verdict = rails.cluster(case(cluster=away), 9)
+    assert judged(verdict) == (4, "cluster")
+    assert verdict and verdict.alarm and verdict.alarm.key == "cluster:eu"
+    assert verdict.reason == "eu cannot be read: connection refused. The count stays as it is."
+
+
+def test_a_pool_that_its_cluster_does_not_manage_is_left_alone() -> None:
+    assert judged(rails.cluster(case(pool(problem="no Deployment chat-eu")), 9)) == (4, "unmanaged")
+
+
+@pytest.mark.parametrize("facts", [{"traffic_age_ms": None}, {"traffic_age_ms": 30_001}, {"arrived_rps": None}])
+@pytest.mark.parametrize("count", [1, 9])
+def test_traffic_that_is_missing_or_old_holds(facts: dict[str, Any], count: int) -> None:
+    assert judged(rails.metrics(case(pool(**facts)), count)) == (4, "metrics")
+
+
+def test_the_first_reading_after_a_start_holds_and_pages_nobody() -> None:
+    verdict = rails.metrics(case(pool(arrived_rps=None)), 1)
+    assert verdict is not None
+    assert "a rate takes two readings" in verdict.reason
+    assert verdict.alarm and verdict.alarm.severity == "ticket"
+
+
+def test_a_signal_of_servers_that_is_old_holds_a_step_down_alone() -> None:
+    spec = {"reactive": {"kv_use": 0.8}}
+    old = pool(kv_use=0.2, servers_age_ms=31_000)
+    assert judged(rails.metrics(case(old, spec=spec), 3)) == (4, "metrics")
+    assert rails.metrics(case(old, spec=spec), 5) is None
+    assert rails.metrics(case(pool(kv_use=0.2), spec=spec), 3) is None
+
+
+def test_a_persons_count_needs_no_traffic() -> None:
+    assert rails.metrics(case(pool(traffic_age_ms=None), override=OVERRIDE), 7) is None
+
+
+def test_an_owners_condition_holds_and_so_does_an_unknown_one() -> None:
+    spec = {"hold_when": "kv_use > 0.9"}
+    assert rails.hold_when(case(pool(kv_use=0.5), spec=spec), 6) is None
+    assert judged(rails.hold_when(case(pool(kv_use=0.95), spec=spec), 6)) == (4, "")
+    assert judged(rails.hold_when(case(pool(), spec=spec), 6)) == (4, "condition")
+
+
+def test_a_step_is_limited_both_ways() -> None:
+    spec = {"scale_up": {"max_step": 2}, "scale_down": {"max_step": 1}}
+    assert judged(rails.step_up(case(spec=spec), 9)) == (6, "")
+    assert rails.step_up(case(spec=spec), 6) is None
+    assert rails.step_up(case(), 9) is None
+    assert judged(rails.step_down(case(spec=spec), 0)) == (3, "")
+    assert rails.step_down(case(spec=spec), 3) is None
+
+
+def test_no_step_down_follows_another_step_at_once() -> None:
+    recent = case(memory=TargetMemory(steps=((NOW_MS - 59_999, 2),)))
+    assert judged(rails.cooldown(recent, 3)) == (4, "")
+    assert rails.cooldown(recent, 5) is None
+    assert rails.cooldown(case(memory=TargetMemory(steps=((NOW_MS - 60_000, 2),))), 3) is None
+
+
+def test_the_rate_counts_the_steps_of_its_period() -> None:
+    spec = {"rate": {"period_s": 100, "max_up": 3, "max_down": 2}}
+    memory = TargetMemory(steps=((NOW_MS - 100_000, 9), (NOW_MS - 90_000, 2), (NOW_MS - 80_000, -1)))
+    assert judged(rails.rate(case(spec=spec, memory=memory), 9)) == (5, "")
+    assert judged(rails.rate(case(spec=spec, memory=memory), 1)) == (3, "")
+    assert rails.rate(case(spec=spec, memory=memory), 5) is None
+
+
+def test_a_count_stays_between_min_and_max() -> None:
+    assert judged(rails.maximum(case(), 11)) == (10, "")
+    assert judged(rails.minimum(case(spec={"min": 2}), 1)) == (2, "")
+    assert rails.maximum(case(), 10) is None
+    assert rails.minimum(case(), 1) is None
+
+
+@pytest.mark.parametrize(
+    ("facts", "left"), [({"in_flight": 17.0}, 3), ({"in_flight": 17.0, "slots": None}, 1), ({"in_flight": None}, 4)]
+)
+def test_replicas_stay_for_what_is_in_flight(facts: dict[str, Any], left: int) -> None:
+    assert judged(rails.in_flight(case(pool(**facts)), 0)) == (left, "")
+
+
+def test_more_in_flight_than_places_asks_for_no_replica() -> None:
+    assert judged(rails.in_flight(case(pool(in_flight=500.0)), 2)) == (4, "")
+    assert rails.in_flight(case(pool(in_flight=500.0)), 5) is None
+    assert rails.in_flight(case(pool(in_flight=0.0)), 0) is None
+
+
+def test_replicas_that_get_no_node_in_time_are_taken_back() -> None:
+    waiting = pool(wanted=6, pending=2, pending_since_ms=NOW_MS - 900_000, pending_reason="0/3 nodes are available")
+    verdict = rails.pending(case(waiting), 8)
+    assert judged(verdict) == (4, "pending")
+    assert verdict
+    assert verdict.cap == (4, NOW_MS + 900_000)
+    assert "2 replicas of chat-eu got no node within 15 min: 0/3 nodes are available." in verdict.reason
+    early = pool(wanted=6, pending=2, pending_since_ms=NOW_MS - 899_999)
+    assert rails.pending(case(early), 8) is None
+
+
+def test_what_was_taken_back_is_not_wanted_again_at_once() -> None:
+    capped = TargetMemory(capped_at=4, capped_until_ms=NOW_MS + 1)
+    assert judged(rails.pending(case(memory=capped), 6)) == (4, "pending")
+    assert rails.pending(case(memory=capped), 3) is None
+    assert rails.pending(case(memory=TargetMemory(capped_at=4, capped_until_ms=NOW_MS)), 6) is None
+
+
+def test_a_pause_changes_nothing_until_its_end() -> None:
+    paused = case(pause=Pause(NOW_MS + 600_000, "pool", "chat-eu", "ada", "a new kernel"))
+    verdict = rails.pause(paused, 9)
+    assert judged(verdict) == (4, "")
+    assert verdict and verdict.reason == "paused by ada for another 10 min: a new kernel"
+    assert rails.pause(case(), 9) is None
+
+
+@pytest.mark.parametrize("name", ["step_up", "step_down", "cooldown", "rate", "hold_when", "metrics"])
+def test_a_persons_count_is_not_slowed(name: str) -> None:
+    spec = {
+        "scale_up": {"max_step": 1},
+        "rate": {"max_up": 1, "max_down": 1},
+        "hold_when": "ready > 0.0",
+    }
+    rail = next(rail for rail in RAILS if rail.name == name)
+    memory = TargetMemory(steps=((NOW_MS - 1, 1), (NOW_MS - 1, -1)))
+    for count in (1, 9):
+        assert rail.apply(case(spec=spec, memory=memory, override=OVERRIDE), count) is None

@@ -1,0 +1,94 @@
+"""Rails of GPUs, GPU-hours and money."""
+
+from typing import Any
+
+import pytest
+
+from controlplane.policy.core.memory import TargetMemory
+from controlplane.policy.core.observation import ClusterFacts, Gpus, Override, PoolFacts, Spent
+from controlplane.policy.core.rails import spending
+from controlplane.policy.core.rails.case import Case, Verdict
+from controlplane.policy.core.spec import Scaling
+from tests.support.policy.cases import NOW_MS, pool, scaling
+
+
+def case(facts: PoolFacts | None = None, *, spec: dict[str, Any] | None = None, **others: Any) -> Case:
+    document = scaling(**(spec or {})).policy
+    assert isinstance(document, Scaling)
+    return Case(NOW_MS, document.spec, facts or pool(), TargetMemory(), **others)
+
+
+def judged(verdict: Verdict | None) -> tuple[int, str]:
+    assert verdict is not None
+    assert verdict.reason
+    return verdict.replicas, verdict.alarm.kind if verdict.alarm else ""
+
+
+def cluster(allocatable: int, requested: int) -> ClusterFacts:
+    return ClusterFacts("eu", 500, gpus={"h100": Gpus(allocatable, requested)})
+
+
+def test_past_the_gpu_hours_of_a_day_a_pool_has_its_minimum() -> None:
+    spec = {"budget": {"gpu_hours_per_day": 100}, "min": 2}
+    assert judged(spending.gpu_hours(case(spec=spec, spent=Spent(100.0, age_ms=1_000)), 4)) == (2, "budget")
+    assert spending.gpu_hours(case(spec=spec, spent=Spent(99.9, age_ms=1_000)), 9) is None
+    assert spending.gpu_hours(case(spec=spec, spent=Spent(200.0, age_ms=1_000)), 2) is None
+
+
+def test_past_the_money_of_a_day_a_pool_has_its_minimum() -> None:
+    spec = {"budget": {"usd_per_day": 50}}
+    verdict = spending.usd(case(spec=spec, spent=Spent(10.0, 50.5, 1_000)), 4)
+    assert judged(verdict) == (1, "budget")
+    assert verdict
+    assert verdict.reason == "chat-eu has used 50.5 USD today (UTC), and its budget is 50. It may keep 1 replica."
+
+
+def test_a_budget_lets_a_persons_count_add_nothing_and_takes_nothing_from_it() -> None:
+    others: dict[str, Any] = {"spent": Spent(1.0, 60.0, 1_000), "override": Override(NOW_MS + 1, "chat-eu", 3)}
+    spec = {"budget": {"usd_per_day": 50}}
+    assert judged(spending.usd(case(spec=spec, **others), 6)) == (4, "budget")
+    assert spending.usd(case(spec=spec, **others), 3) is None
+
+
+@pytest.mark.parametrize("spent", [None, Spent(1.0, 1.0), Spent(1.0, 1.0, 1_800_001), Spent(1.0, None, 1_000)])
+def test_without_knowing_what_is_spent_nothing_is_added(spent: Spent | None) -> None:
+    spec = {"budget": {"usd_per_day": 50}}
+    assert judged(spending.usd(case(spec=spec, spent=spent), 6)) == (4, "budget")
+    assert spending.usd(case(spec=spec, spent=spent), 3) is None
+
+
+def test_a_pool_has_no_more_gpus_than_its_policy_allows() -> None:
+    assert judged(spending.gpus(case(spec={"budget": {"gpus": 7}}), 9)) == (3, "")
+    assert spending.gpus(case(spec={"budget": {"gpus": 7}}), 3) is None
+    unknown = pool(gpus_per_replica=None)
+    assert judged(spending.gpus(case(unknown, spec={"budget": {"gpus": 7}}), 9)) == (4, "")
+
+
+def test_no_more_is_wanted_than_the_cluster_has_free_gpus_for() -> None:
+    verdict = spending.quota(case(cluster=cluster(16, 11)), 9)
+    assert judged(verdict) == (6, "gpus")
+    assert verdict
+    assert verdict.reason == "eu has 5 free GPUs of type h100, and 5 replicas more of chat-eu would need 10."
+    assert spending.quota(case(cluster=cluster(16, 11)), 6) is None
+    assert judged(spending.quota(case(cluster=cluster(8, 8)), 5)) == (4, "gpus")
+
+
+def test_gpus_of_this_tick_and_of_replicas_on_their_way_are_not_free() -> None:
+    assert judged(spending.quota(case(cluster=cluster(16, 8), reserved_gpus=4), 9)) == (6, "gpus")
+    coming = pool(wanted=6, ready=4)
+    assert judged(spending.quota(case(coming, cluster=cluster(16, 8)), 9)) == (8, "gpus")
+
+
+@pytest.mark.parametrize(
+    ("facts", "spec", "seen"),
+    [
+        ({}, {"cluster_adds_nodes": True}, cluster(8, 8)),
+        ({"gpus_per_replica": None}, {}, cluster(8, 8)),
+        ({"gpu": "l40s"}, {}, cluster(8, 8)),
+        ({}, {}, None),
+    ],
+)
+def test_free_gpus_that_are_not_known_or_can_grow_set_no_limit(
+    facts: dict[str, Any], spec: dict[str, Any], seen: ClusterFacts | None
+) -> None:
+    assert spending.quota(case(pool(**facts), spec=spec, cluster=seen), 9) is None

@@ -1,0 +1,108 @@
+"""Moves canaries on, from counts that grow."""
+
+from dataclasses import dataclass, field
+
+import pytest
+from msgspec import structs
+
+from controlplane.policy.core.canary import Advanced, advance
+from controlplane.policy.core.memory import CanaryMemory
+from controlplane.policy.core.observation import Arm, CanaryCounts, Stratum
+from controlplane.policy.core.spec import CanarySpec
+
+SPEC = CanarySpec(model="chat", baseline="old", candidate="new", steps=(5, 25, 50), max_requests=4_000)
+EQUAL, SLOWER = 0.05, 0.12
+
+
+@dataclass
+class Canary:
+    """A canary whose candidate serves the given requests, of which the shares are slow."""
+
+    spec: CanarySpec = SPEC
+    memory: CanaryMemory | None = None
+    seen: list[str] = field(default_factory=list)
+    now_ms: int = 1_000
+
+    def serve(self, requests: int, *, slow: float = EQUAL, too_slow: float = 0.02, age_ms: int | None = 0) -> Advanced:
+        self.now_ms += 1_000
+        counts = CanaryCounts(
+            since_ms=self.memory.entered[0][0] if self.memory else 0,
+            until_ms=self.now_ms,
+            strata=(
+                Stratum(
+                    candidate=Arm(requests, 0, requests, round(requests * slow), round(requests * too_slow)),
+                    baseline=Arm(requests * 3, 0, requests * 3, round(requests * 0.15), round(requests * 0.06)),
+                ),
+            ),
+            age_ms=age_ms,
+        )
+        advanced = advance("try-new", self.spec, "digest", counts, self.memory, self.now_ms)
+        self.memory = advanced.memory
+        if advanced.transition:
+            self.seen.append(advanced.transition.after)
+        return advanced
+
+
+def test_an_equal_candidate_goes_from_step_to_step_and_is_promoted() -> None:
+    canary = Canary()
+    advanced = [canary.serve(requests) for requests in range(0, 4_001, 50)][-1]
+    assert canary.seen == ["5 %", "25 %", "50 %", "promoted"]
+    assert advanced.percent == {"old": 0, "new": 100}
+    assert advanced.alarm is None
+
+
+def test_a_slower_candidate_is_rolled_back_and_the_sentence_says_why() -> None:
+    canary = Canary()
+    advanced = [canary.serve(requests, slow=SLOWER, too_slow=EQUAL) for requests in range(0, 4_001, 50)][-1]
+    assert canary.seen[-1] == "rolled back"
+    assert advanced.percent == {"old": 100, "new": 0}
+    assert advanced.alarm is not None
+    assert advanced.alarm.text.startswith("new is rolled back after ")
+    assert "its p95 is higher than the baseline's" in advanced.alarm.text
+
+
+def test_a_candidate_that_cannot_be_judged_is_rolled_back_when_its_requests_are_used_up() -> None:
+    canary = Canary()
+    advanced = [canary.serve(requests, too_slow=EQUAL) for requests in range(0, 4_001, 50)][-1]
+    assert advanced.percent == {"old": 100, "new": 0}
+    assert advanced.memory.reason == (
+        "new is rolled back after 4,000 requests: 4,000 requests do not show that its p95 is not 20% higher"
+    )
+
+
+@pytest.mark.parametrize("age_ms", [None, 61_000])
+def test_without_fresh_counts_it_stays_where_it_is(age_ms: int | None) -> None:
+    canary = Canary()
+    canary.serve(0)
+    advanced = canary.serve(4_000, slow=SLOWER, age_ms=age_ms)
+    assert canary.seen == ["5 %"]
+    assert advanced.percent == {"old": 95, "new": 5}
+
+
+def test_an_owner_may_keep_the_last_word() -> None:
+    worse = Canary(structs.replace(SPEC, on_fail="hold"))
+    held = [worse.serve(requests, slow=SLOWER, too_slow=EQUAL) for requests in range(0, 4_001, 50)][-1]
+    assert held.memory.outcome == "held"
+    assert held.percent == {"old": 95, "new": 5}
+    assert held.alarm is not None
+    equal = Canary(structs.replace(SPEC, on_equal="hold"))
+    held = [equal.serve(requests) for requests in range(0, 4_001, 50)][-1]
+    assert held.percent == {"old": 50, "new": 50}
+    assert held.alarm is None
+
+
+def test_an_edited_canary_begins_anew() -> None:
+    canary = Canary()
+    for requests in range(0, 4_001, 50):
+        canary.serve(requests)
+    advanced = advance("try-new", SPEC, "another digest", None, canary.memory, canary.now_ms)
+    assert advanced.percent == {"old": 95, "new": 5}
+    assert advanced.memory.looks == ()
+
+
+def test_what_was_counted_before_it_began_is_not_used() -> None:
+    canary = Canary()
+    canary.serve(0)
+    assert canary.memory is not None
+    stale = CanaryCounts(since_ms=0, until_ms=5_000, strata=(Stratum(Arm(4_000, 4_000), Arm(4_000)),), age_ms=0)
+    assert advance("try-new", SPEC, "digest", stale, canary.memory, 9_000).memory == canary.memory

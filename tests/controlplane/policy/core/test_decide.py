@@ -1,0 +1,217 @@
+"""A whole tick: counts behind their rails, ladders, failovers and canaries, and what is remembered."""
+
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from controlplane.policy.core.decide import decide
+from controlplane.policy.core.decision import Decision, TargetDecision
+from controlplane.policy.core.memory import Memory, TargetMemory
+from controlplane.policy.core.observation import (
+    ClusterFacts,
+    Gpus,
+    ModelFacts,
+    Observation,
+    Override,
+    Pause,
+    PoolFacts,
+    TierFacts,
+)
+from controlplane.policy.core.spec import InForce
+from tests.support.policy.cases import NOW_MS, POOL, policy, pool, scaling, seen
+
+SHED = {"name": "shed", "enter": "queue_delay_s > 2.0", "exit": "queue_delay_s < 1.0", "shed": {}, "min_stay_s": 0}
+LADDER = {"model": "chat", "tiers": ["batch"], "steps": [SHED]}
+FAILOVER = {"model": "chat", "failover": [{"name": "down", "pools": [POOL], "to": {"far": 1}}]}
+UNTIL_MS = NOW_MS + 60_000
+
+
+def set_to(count: int, target: str = POOL) -> Override:
+    return Override(UNTIL_MS, target, count, by="ada")
+
+
+def target(observation: Observation, spec: InForce, memory: Memory | None = None) -> TargetDecision:
+    return decide(observation, [spec], memory or Memory()).targets[POOL]
+
+
+def test_no_policy_no_action() -> None:
+    decision = decide(seen(pool(arrived_rps=900.0)), [], Memory({POOL: TargetMemory(seen=3)}))
+    assert decision == Decision(decision.version)
+
+
+def test_load_adds_replicas_and_says_from_what() -> None:
+    decided = target(seen(pool(arrived_rps=75.0)), scaling())
+    assert decided.action == "up"
+    assert decided.policy == "scale@1"
+    assert decided.wanted is not None
+    assert decided.wanted > 4
+    assert {candidate.source for candidate in decided.candidates} >= {"floor", "reactive"}
+
+
+def test_a_target_that_was_never_seen_is_held_and_reported() -> None:
+    decision = decide(seen(), [scaling()], Memory())
+    decided = decision.targets[POOL]
+    assert (decided.action, decided.seen, decided.wanted) == ("hold", None, None)
+    assert [alarm.kind for alarm in decision.alarms] == ["cluster"]
+
+
+def test_while_held_a_count_is_still_brought_up_to_its_minimum() -> None:
+    blind = seen(pool(traffic_age_ms=None))
+    assert target(blind, scaling(min=2)).action == "hold"
+    decided = target(blind, scaling(min=6))
+    assert (decided.action, decided.wanted) == ("up", 6)
+    assert [(rail.name, rail.before, rail.after) for rail in decided.rails][-1] == ("min", 4, 6)
+
+
+def test_steps_are_those_that_the_cluster_has_made() -> None:
+    memory = Memory({POOL: TargetMemory(seen=6, owned=True, steps=((NOW_MS - 700_000, 1), (NOW_MS - 9_000, 2)))})
+    after = decide(seen(pool()), [scaling()], memory).memory.targets[POOL]
+    assert (after.seen, after.steps) == (4, ((NOW_MS - 9_000, 2), (NOW_MS, -2)))
+
+
+def test_a_step_that_the_cluster_has_not_made_yet_is_decided_again() -> None:
+    memory = Memory()
+    for tick in range(3):
+        observation = seen(pool(in_flight=0.0), now_ms=NOW_MS + tick * 1_000, overrides=(set_to(3),))
+        decision = decide(observation, [scaling()], memory)
+        assert (decision.targets[POOL].action, decision.targets[POOL].wanted) == ("down", 3)
+        memory = decision.memory
+
+
+def test_a_persons_count_is_the_only_candidate_and_rails_still_hold_it() -> None:
+    decided = target(seen(pool(), overrides=(set_to(40),)), scaling())
+    assert [(candidate.source, candidate.count) for candidate in decided.candidates] == [("override", 40)]
+    assert decided.candidates[0].reason == "set by ada for another 60 s"
+    assert decided.wanted == 10
+    ended = structs.replace(set_to(40), until_ms=NOW_MS)
+    assert target(seen(pool(), overrides=(ended,)), scaling()).candidates[0].source != "override"
+
+
+@pytest.mark.parametrize(
+    "pause",
+    [
+        Pause(UNTIL_MS),
+        Pause(UNTIL_MS, "policy", "scale"),
+        Pause(UNTIL_MS, "model", "chat"),
+        Pause(UNTIL_MS, "pool", POOL),
+    ],
+)
+def test_a_pause_of_what_it_is_about_holds_a_count(pause: Pause) -> None:
+    decided = target(seen(pool(arrived_rps=75.0), pauses=(pause,)), scaling())
+    assert (decided.action, decided.wanted, decided.rails[-1].name) == ("hold", 4, "pause")
+    assert decided.rails[-1].before > 4
+
+
+@pytest.mark.parametrize("pause", [Pause(NOW_MS), Pause(UNTIL_MS, "pool", "other"), Pause(UNTIL_MS, "policy", "x")])
+def test_a_pause_of_something_else_or_that_ended_holds_nothing(pause: Pause) -> None:
+    assert target(seen(pool(arrived_rps=75.0), pauses=(pause,)), scaling()).action == "up"
+
+
+def test_gpus_that_a_pool_takes_are_not_free_for_the_next() -> None:
+    gpus = {"eu": ClusterFacts("eu", 500, gpus={"h100": Gpus(24, 16)})}
+    pools = [structs.replace(pool(), pool=name) for name in ("a", "b")]
+    policies = [policy("Scaling", {"pool": name, "max": 9}, name) for name in ("a", "b")]
+    decision = decide(seen(*pools, clusters=gpus, overrides=(set_to(7, "a"), set_to(7, "b"))), policies, Memory())
+    assert [decision.targets[name].wanted for name in ("a", "b")] == [7, 5]
+    assert [alarm.key for alarm in decision.alarms] == ["gpus:b"]
+
+
+def test_replicas_without_a_node_are_taken_back_and_tried_again_later() -> None:
+    waiting = {"wanted": 6, "pending": 2, "pending_since_ms": NOW_MS - 900_000, "in_flight": 0.0}
+    decision = decide(seen(pool(**waiting), overrides=(set_to(6),)), [scaling()], Memory())
+    assert (decision.targets[POOL].action, decision.targets[POOL].wanted) == ("down", 4)
+    later = seen(pool(in_flight=0.0), now_ms=NOW_MS + 10_000, overrides=(set_to(6),))
+    held = decide(later, [scaling()], decision.memory)
+    assert (held.targets[POOL].action, held.targets[POOL].wanted) == ("hold", 4)
+    assert [alarm.key for alarm in held.alarms] == ["pending:chat-eu"]
+    until_ms = NOW_MS + 2_000_000
+    much_later = seen(pool(), now_ms=until_ms - 1, overrides=(Override(until_ms, POOL, 6),))
+    assert decide(much_later, [scaling()], held.memory).targets[POOL].action == "up"
+
+
+def test_of_two_policies_of_a_pool_the_first_is_followed_and_people_know() -> None:
+    policies = [policy("Scaling", {"pool": POOL, "max": most}, name) for name, most in (("z", 5), ("a", 3))]
+    decision = decide(seen(pool()), policies, Memory())
+    assert decision.targets[POOL].policy == "a@1"
+    assert [alarm.text for alarm in decision.alarms] == [
+        "z is not followed, because a is about chat-eu too: retire either."
+    ]
+
+
+def model(**tiers: TierFacts) -> dict[str, ModelFacts]:
+    return {"chat": ModelFacts("chat", (POOL,), tiers)}
+
+
+def test_a_ladder_a_failover_and_a_canary_lie_over_the_same_model() -> None:
+    policies = [
+        policy("Degradation", LADDER, "ladder"),
+        policy("Routing", FAILOVER, "route"),
+        policy("Canary", {"model": "chat", "baseline": POOL, "candidate": "new"}, "canary"),
+    ]
+    observation = seen(pool(queue_delay_s=3.0, reachable=False), models=model())
+    decided = decide(observation, policies, Memory()).models["chat"]
+    assert decided.moved == {POOL: {"far": 1}}
+    assert decided.canary == {POOL: 95, "new": 5}
+    assert [(step.tier, step.step) for step in decided.degradation] == [("batch", 1)]
+    assert decided.policies == ("canary@1", "ladder@1", "route@1")
+    assert {(each.kind, each.policy) for each in decided.transitions} == {
+        ("canary", "canary@1"),
+        ("ladder", "ladder@1"),
+        ("failover", "route@1"),
+    }
+
+
+def test_a_retired_ladder_is_at_zero_at_once() -> None:
+    observation = seen(pool(queue_delay_s=3.0), models=model())
+    degraded = decide(observation, [policy("Degradation", LADDER)], Memory())
+    assert degraded.memory.ladders["chat"]["batch"].level == 1
+    assert decide(observation, [], degraded.memory).memory == Memory()
+
+
+@pytest.mark.parametrize(("most", "level"), [(4, 1), (9, 0)])
+def test_a_step_may_wait_until_no_pool_can_grow(most: int, level: int) -> None:
+    step = {**SHED, "enter": "at_most && queue_delay_s > 2.0"}
+    ladder = policy("Degradation", {**LADDER, "steps": [step]}, "ladder")
+    grow = policy("Scaling", {"pool": POOL, "max": most}, "grow")
+    observation = seen(pool(queue_delay_s=3.0), models=model(), overrides=(set_to(5),))
+    memory = decide(observation, [ladder, grow], Memory()).memory
+    assert [each.level for each in memory.ladders.get("chat", {}).values()] == [1] * level
+
+
+def test_old_signals_of_a_models_pools_are_unknown_to_its_ladder() -> None:
+    old: dict[str, Any] = {"queue_delay_s": 3.0, "traffic_age_ms": 120_001}
+    decision = decide(seen(pool(**old), models=model()), [policy("Degradation", LADDER)], Memory())
+    assert decision.models["chat"].degradation == ()
+    assert "unknown without queue_delay_s" in decision.models["chat"].transitions[0].reason
+
+
+def test_the_load_of_another_models_pool_degrades_nothing() -> None:
+    facts = {"chat": ModelFacts("chat", (POOL, "small"))}
+    small = structs.replace(pool(queue_delay_s=9.0), pool="small", model="chat-small")
+    decision = decide(seen(pool(), small, models=facts), [policy("Degradation", LADDER)], Memory())
+    assert decision.models["chat"].degradation == ()
+    assert decision.models["chat"].transitions == ()
+
+
+def test_the_order_of_policies_does_not_matter() -> None:
+    policies = [scaling(), policy("Degradation", LADDER, "b"), policy("Routing", FAILOVER, "a")]
+    observation = seen(pool(queue_delay_s=3.0, reachable=False), models=model())
+    first = decide(observation, policies, Memory())
+    assert decide(observation, policies[::-1], Memory()) == first
+
+
+def test_the_api_tier_is_scaled_too() -> None:
+    api = PoolFacts(
+        "gateway:api",
+        cluster="eu",
+        arrived_rps=900.0,
+        wanted=2,
+        ready=2,
+        in_flight=3.0,
+        cluster_age_ms=9,
+        traffic_age_ms=9,
+    )
+    spec = policy("Scaling", {"gateway": "api", "max": 9, "reactive": {"replica_rps": 200}})
+    decided = decide(seen(api), [spec], Memory()).targets["gateway:api"]
+    assert (decided.action, decided.seen) == ("up", 2)

@@ -1,0 +1,63 @@
+"""Perfect foresight over what was recorded."""
+
+from collections.abc import Iterator, Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+from pytest import approx
+
+from controlplane.policy.core.decide import decide
+from controlplane.policy.core.hindsight import foreseen, hindsight, needed
+from controlplane.policy.core.memory import Memory
+from controlplane.policy.core.record import Record, Reference, record_of
+from controlplane.policy.core.use import FORESIGHT, used
+from tests.support.policy.cases import NOW_MS, POOL, pool, scaling, seen
+
+MINUTE_MS = 60_000
+
+
+def records(rates: Sequence[float | None], cold_start_s: float = 180.0, minimum: int = 1) -> Iterator[Record]:
+    """One a minute, of a pool whose replicas carry 10 requests/s. Each begins without a memory: the load is that of its minute."""
+    policies = [scaling(min=minimum)]
+    for number, rate in enumerate(rates):
+        facts = pool(arrived_rps=rate, cold_start_s=cold_start_s)
+        observation = seen(facts, now_ms=NOW_MS + number * MINUTE_MS)
+        decision = decide(observation, policies, Memory())
+        yield record_of(observation, policies, Memory(), decision, (Reference(POOL, "hpa", 6),))
+
+
+def test_it_fills_replicas_and_has_them_ready_in_time() -> None:
+    rising = list(records([20, 20, 20, 20, 75, 20, 20]))
+    assert [needed(each, POOL) for each in rising] == [2, 2, 2, 2, 8, 2, 2]
+    assert foreseen(rising, POOL) == [2, 8, 8, 8, 8, 2, 2], "ordered a cold start ahead, and given up at once"
+
+
+def test_a_floor_holds_for_it_and_what_is_unknown_is_nothing() -> None:
+    assert foreseen(list(records([5, None, 45], minimum=3)), POOL) == [5, None, 5]
+    assert foreseen(list(records([5], minimum=3)), POOL) == [3]
+
+
+@given(st.lists(st.integers(1, 300), min_size=1, max_size=30), st.sampled_from([60.0, 180.0, 900.0]))
+def test_it_is_the_most_of_all_that_comes_within_a_cold_start(rates: list[int], cold_start_s: float) -> None:
+    counted = list(records(rates, cold_start_s))
+    ahead = max(2, round(cold_start_s / 60))
+    counts = [-(-rate // 10) for rate in rates]
+    assert foreseen(counted, POOL) == [max(counts[first : first + ahead + 1]) for first in range(len(counts))]
+
+
+def test_a_regret_is_known_when_its_time_is_over() -> None:
+    first, *later = records([20, 20, 75, 20, 20])
+    assert first.decision.targets[POOL].wanted == 3
+    assert hindsight(first, later, NOW_MS + 100_000) == []
+    (judged,) = hindsight(first, later, NOW_MS + 181_000)
+    assert (judged.wanted, judged.needed, judged.regret) == (3, 8, -5)
+
+
+def test_others_are_beside_what_was_used_in_the_same_time() -> None:
+    (use,) = used(list(records([20] * 30 + [None] * 30)), NOW_MS + 60 * MINUTE_MS)
+    assert use.replica_hours == approx(4)
+    assert (use.others["hpa"].replica_hours, use.others["hpa"].own_replica_hours) == approx((6, 4))
+    best = use.others[FORESIGHT]
+    assert (best.replica_hours, best.own_replica_hours) == approx((1, 2)), (
+        "half of the time nothing was known of the load"
+    )

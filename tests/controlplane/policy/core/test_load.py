@@ -1,0 +1,110 @@
+"""The load as ticks see it: steady against chance, quick against change."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.policy.core import load
+from controlplane.policy.core.load import STEADY_S, seen
+from controlplane.policy.core.memory import LoadMemory
+
+
+def after(rates: "np.typing.ArrayLike", tick_ms: int = 1_000) -> list[LoadMemory]:
+    memory, states = None, []
+    for tick, rate in enumerate(np.asarray(rates, dtype=float).tolist()):
+        memory = seen(memory, rate, tick * tick_ms)
+        assert memory is not None
+        states.append(memory)
+    return states
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_chance_is_averaged_over_minutes(seed: int) -> None:
+    counts = np.random.default_rng(seed).poisson(10, 3_600)
+    rates = [state.steady_rps for state in after(counts)[600:]]
+    assert np.std(rates) < 0.5, "of a second's counts it is 3.2"
+    assert np.mean(rates) == pytest.approx(10, abs=0.3)
+
+
+def rises(states: list[LoadMemory]) -> int:
+    """How often the last ticks were taken for a rise: the steady mean began anew with that tick."""
+    return sum(state.over_s == 1.0 for state in states[60:])
+
+
+@pytest.mark.parametrize(
+    ("before", "later", "within_s"),
+    [(10, 60, 1), (5, 25, 2), (200, 300, 2), (10, 20, 10), (100, 110, 60), (20, 10, 60)],
+)
+def test_a_change_is_noticed_the_sooner_the_larger_it_is(before: int, later: int, within_s: int) -> None:
+    chance = np.random.default_rng(before)
+    states = after([*chance.poisson(before, 400), *chance.poisson(later, 400)])
+    middle = (before + later) / 2
+    passed = [(state.steady_rps - middle) * (later - before) > 0 for state in states[400:]]
+    assert passed.index(True) < within_s
+    assert states[-1].steady_rps == pytest.approx(later, rel=0.15)
+
+
+TICKS = 8_000
+
+
+def poisson(chance: np.random.Generator, rps: float) -> "np.typing.NDArray[np.float64]":
+    return chance.poisson(rps, TICKS).astype(float)
+
+
+def uneven(chance: np.random.Generator, rps: float) -> "np.typing.NDArray[np.float64]":
+    """Independent intervals with a coefficient of variation of 1.5 (ServeGen, arXiv 2505.09999)."""
+    arrivals = chance.gamma(1 / 2.25, 2.25 / rps, int(rps * TICKS * 1.2) + 1_000).cumsum()
+    return np.histogram(arrivals, np.arange(TICKS + 1))[0].astype(float)
+
+
+def fives(chance: np.random.Generator, rps: float) -> "np.typing.NDArray[np.float64]":
+    """Requests that come five at a time."""
+    return 5.0 * chance.poisson(rps / 5, TICKS)
+
+
+@pytest.mark.parametrize("arrivals", [poisson, uneven, fives])
+def test_chance_looks_like_a_rise_no_more_often_than_is_said(
+    arrivals: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once an hour, which can be counted, in place of once a week. Three standard errors above it are allowed."""
+    monkeypatch.setattr(load, "BY_CHANCE_S", 3_600.0)
+    by_rate = [rises(after(arrivals(np.random.default_rng(7), rps))) for rps in (0.2, 1.0, 5.0, 20.0, 200.0)]
+    said = len(by_rate) * TICKS / 3_600
+    assert sum(by_rate) <= said + 3 * said**0.5, by_rate
+
+
+def test_one_clump_of_requests_is_no_rise_where_clumps_are_usual() -> None:
+    clumps = np.where(np.arange(600) % 20 == 0, 25.0, 4.0)
+    assert rises(after([*clumps, 25.0])) == 0
+    calm = after([*np.random.default_rng(3).poisson(5, 600), 25.0])
+    assert calm[-1].over_s == 1.0
+    assert 15 < calm[-1].steady_rps < 25, "what is surely there, not all that a tick had by chance"
+
+
+def test_a_load_that_is_new_is_averaged_at_first() -> None:
+    assert after([5, 9, 14, 8, 12])[-1].steady_rps == pytest.approx(10.75), "without the first, which covers no time"
+
+
+def test_nothing_seen_changes_nothing_and_is_no_zero() -> None:
+    before = after([10] * 100)[-1]
+    assert seen(before, None, before.at_ms + 1_000) is before
+    assert seen(None, None, 0) is None
+
+
+def test_what_was_seen_long_ago_is_forgotten() -> None:
+    before = after([10] * 100)[-1]
+    later = seen(before, 50.0, before.at_ms + round(STEADY_S * 1_000) + 1)
+    assert later is not None
+    assert later.steady_rps == 50.0
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=200), st.integers(100, 60_000))
+def test_it_lies_between_the_least_and_the_most_that_was_seen(rates: list[float], tick_ms: int) -> None:
+    for state in after(rates, tick_ms):
+        for value in (state.quick_rps, state.steady_rps):
+            assert min(rates) - 1e-6 <= value <= max(rates) * (1 + 1e-9) + 1e-6
+        assert 0 <= state.over_s <= STEADY_S

@@ -1,0 +1,173 @@
+"""The scaling law: what asks for how many replicas, and how slowly they are given up."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.policy.core.decision import Proposed
+from controlplane.policy.core.memory import TargetMemory
+from controlplane.policy.core.observation import PoolFacts, PoolPlan
+from controlplane.policy.core.scaling import candidates
+from controlplane.policy.core.spec import Reactive, ScaleDown, ScalingSpec
+
+NOW_MS = 1_795_392_000_000
+STEP_MS = 300_000
+
+
+def spec(**changes: Any) -> ScalingSpec:
+    return ScalingSpec(**({"max": 100, "pool": "chat"} | changes))
+
+
+def facts(**changes: Any) -> PoolFacts:
+    seen: dict[str, Any] = {
+        "arrived_rps": 16.0,
+        "waiting": 0.0,
+        "wanted": 4,
+        "ready": 4,
+        "starting": 0,
+        "capacity_rps": 5.0,
+        "cold_start_s": 120.0,
+    }
+    return PoolFacts("chat", **(seen | changes))
+
+
+def plan(*warm: int, skill: float | None = 0.4, kept: tuple[int, ...] = ()) -> PoolPlan:
+    return PoolPlan("chat", NOW_MS, NOW_MS, STEP_MS, 600_000, warm, warm, kept or warm, "profile_day", skill, 0.9)
+
+
+def propose(
+    policy: ScalingSpec | None = None,
+    pool: PoolFacts | None = None,
+    forecast: PoolPlan | None = None,
+    memory: TargetMemory | None = None,
+    now_ms: int = NOW_MS,
+) -> Proposed:
+    return candidates(policy or spec(), pool or facts(), forecast, memory or TargetMemory(), now_ms)
+
+
+def counts(proposed: Proposed) -> dict[str, int]:
+    return {each.source: each.count for each in proposed.candidates}
+
+
+def test_the_load_is_carried_at_the_planned_share_of_what_a_replica_carries() -> None:
+    proposed = propose()
+    assert counts(proposed) == {"floor": 1, "reactive": 4}  # 16 / (5 × 0.8)
+    assert proposed.candidates[1].reason == "16 requests/s, at 4 requests/s a replica"
+    assert counts(propose(spec(reactive=Reactive(utilisation=0.5))))["reactive"] == 7
+
+
+def test_a_backlog_is_worked_off_within_a_cold_start() -> None:
+    assert counts(propose(pool=facts(waiting=480.0)))["reactive"] == 5  # 16 + 480 / 120 = 20
+    assert counts(propose(pool=facts(waiting=480.0, cold_start_s=None)))["reactive"] == 6  # within a minute
+
+
+def test_a_small_pool_needs_more_for_the_same_load_per_replica() -> None:
+    large = {"capacity_replicas": 20, "batching_factor": 12.0, "slots": 16}
+    alone = counts(propose(pool=facts(**large)))["reactive"]
+    assert alone > counts(propose())["reactive"]
+    many = counts(propose(pool=facts(arrived_rps=100.0, **large)))["reactive"]
+    assert many == counts(propose(pool=facts(arrived_rps=100.0)))["reactive"]
+
+
+def test_what_is_not_known_asks_for_nothing() -> None:
+    assert counts(propose(pool=facts(capacity_rps=None))) == {"floor": 1}
+    assert counts(propose(pool=facts(arrived_rps=None))) == {"floor": 1}
+    wanting = spec(reactive=Reactive(kv_use=0.8, gpu_use=0.8, cpu_use=0.5, queue_delay_s=1.0, waiting_per_replica=2))
+    assert counts(propose(wanting, facts(arrived_rps=None, waiting=None))) == {"floor": 1}
+
+
+@pytest.mark.parametrize(
+    ("reactive", "seen", "count"),
+    [
+        (Reactive(in_flight_per_replica=8), {"in_flight": 65.0}, 9),
+        (Reactive(waiting_per_replica=2), {"waiting": 21.0}, 11),
+        (Reactive(kv_use=0.8), {"kv_use": 0.95}, 5),
+        (Reactive(gpu_use=0.5), {"gpu_use": 0.9}, 8),
+        (Reactive(cpu_use=0.6), {"cpu_use": 0.9}, 6),
+        (Reactive(queue_delay_s=0.5), {"queue_delay_s": 0.6}, 5),
+        (Reactive(queue_delay_s=0.5), {"queue_delay_s": 0.6, "starting": 2}, 6),
+        (Reactive(queue_delay_s=0.5), {"queue_delay_s": 0.4}, 1),
+        (Reactive(replica_rps=2.0), {"arrived_rps": 16.0}, 10),
+    ],
+)
+def test_signals_that_a_policy_names_ask_for_replicas(reactive: Reactive, seen: dict[str, Any], count: int) -> None:
+    pool = facts(**({"arrived_rps": None} | seen))
+    assert propose(spec(reactive=reactive), msgspec.structs.replace(pool, wanted=1)).wanted == count
+
+
+def test_the_forecast_asks_for_the_most_until_a_replica_created_now_is_warm() -> None:
+    assert counts(propose(forecast=plan(4, 5, 9, 20, 20)))["forecast"] == 9
+    assert counts(propose(forecast=plan(4, 5, 9, 20, 20), now_ms=NOW_MS + STEP_MS))["forecast"] == 20
+
+
+@pytest.mark.parametrize(
+    ("forecast", "policy"),
+    [
+        (plan(9, 9, 9, skill=0.0), spec()),
+        (plan(9, 9, 9, skill=None), spec()),
+        (plan(9, 9), spec()),  # it does not reach until a replica would be warm
+        (plan(9, 9, 9), spec(forecast="off")),
+    ],
+)
+def test_a_forecast_that_has_not_earned_its_use_counts_for_nothing(forecast: PoolPlan, policy: ScalingSpec) -> None:
+    proposed = propose(policy, forecast=forecast)
+    assert "forecast" not in counts(proposed)
+    assert counts(proposed)["reactive"] == 4
+
+
+def test_with_a_forecast_a_replica_is_filled_until_the_load_overtakes_it() -> None:
+    assert counts(propose(forecast=plan(4, 4, 4)))["reactive"] == 4  # 16 / 5
+    assert counts(propose(forecast=plan(3, 3, 3)))["reactive"] == 4  # 7 % more than three carry
+    assert counts(propose(pool=facts(arrived_rps=21.0), forecast=plan(3, 3, 3)))["reactive"] == 6  # 21 / 4
+
+
+def test_the_floor_holds_without_traffic() -> None:
+    quiet = facts(arrived_rps=0.0, wanted=2)
+    assert propose(spec(min=2), quiet).wanted == 2
+    assert propose(spec(min=0, warm_floor=3), quiet).wanted == 3
+    assert propose(spec(min=0), quiet, memory=TargetMemory()).wanted == 0
+
+
+def test_a_step_down_waits_until_the_highest_count_of_the_window_has_passed() -> None:
+    policy = spec(scale_down=ScaleDown(stabilisation_s=300))
+    memory = propose(policy, facts(arrived_rps=40.0, wanted=10)).memory
+    for second in range(60, 600, 60):
+        memory = msgspec.structs.replace(memory, load=None)
+        proposed = propose(policy, facts(arrived_rps=8.0, wanted=10), memory=memory, now_ms=NOW_MS + second * 1_000)
+        memory = proposed.memory
+        assert proposed.wanted == (10 if second < 300 else 3), second
+        if second < 300:
+            assert proposed.reason == "10 replicas would have been needed within the last 5 min"
+
+
+def test_a_replica_is_kept_while_a_little_more_load_would_need_it() -> None:
+    policy = spec(scale_down=ScaleDown(stabilisation_s=0))
+    assert propose(policy, facts(arrived_rps=15.5, wanted=5)).wanted == 5  # 1.1 × 15.5 / 4 = 4.3
+    assert propose(policy, facts(arrived_rps=14.5, wanted=5)).wanted == 4
+    falling = plan(4, 4, 4, kept=(5, 5, 5))
+    assert propose(policy, facts(arrived_rps=5.0, wanted=6), falling).wanted == 5
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 500), st.integers(0, 60), st.booleans()), min_size=1, max_size=60),
+    st.sampled_from([0.0, 60.0, 300.0]),
+)
+def test_it_never_wants_less_than_its_highest_candidate_nor_gives_up_more_than_it_has(
+    ticks: list[tuple[float, int, bool]], stabilisation_s: float
+) -> None:
+    policy = spec(min=1, scale_down=ScaleDown(stabilisation_s=stabilisation_s))
+    memory, wanted = TargetMemory(), 1
+    for tick, (rate, warm, known) in enumerate(ticks):
+        pool = facts(arrived_rps=rate if known else None, wanted=wanted, ready=wanted)
+        now_ms = NOW_MS + tick * 1_000
+        proposed = propose(policy, pool, plan(warm, warm, warm, warm), memory, now_ms)
+        highest = max(each.count for each in proposed.candidates)
+        assert highest <= proposed.wanted <= max(highest, wanted)
+        times = [at_ms for at_ms, _ in proposed.memory.recommended]
+        kept = [count for _, count in proposed.memory.recommended]
+        assert times == sorted(times)
+        assert kept == sorted(kept, reverse=True)
+        memory, wanted = proposed.memory, proposed.wanted

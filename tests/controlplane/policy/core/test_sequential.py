@@ -1,0 +1,111 @@
+"""Measured: 1,000 simulated pairs of pools hold the error rates that the test states."""
+
+from math import comb
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.policy.core.observation import Arm, Stratum
+from controlplane.policy.core.sequential import (
+    CanaryTest,
+    at_least,
+    at_most,
+    design_effect,
+    look,
+    requests_needed,
+)
+from tests.support.canary_pairs import Pair, arm, judged
+
+PAIRS = 1_000
+SPREAD = 0.5
+"""Standard deviation of the logarithm of a request's latency."""
+FAILING = 0.005
+WEIGHTS = (0.1, 0.3, 0.5)
+
+
+def sized(alpha: float = 0.05, beta: float = 0.05) -> CanaryTest:
+    """As many requests as the baseline's spread needs."""
+    rng = np.random.default_rng(0)
+    latency, failed = rng.lognormal(0, SPREAD, 100_000), rng.random(100_000) < FAILING
+    test = CanaryTest(max_requests=1, alpha=alpha, beta=beta)
+    needed = requests_needed(test, arm(latency, failed, float(np.quantile(latency, 0.95)), test), 0.3)
+    assert needed is not None
+    return CanaryTest(max_requests=needed, alpha=alpha, beta=beta)
+
+
+def verdicts(test: CanaryTest, pair: Pair, seed: int) -> list[tuple[str, int]]:
+    return [judged(test, pair, WEIGHTS, np.random.default_rng((seed, index))) for index in range(PAIRS)]
+
+
+def test_a_candidate_that_is_20_percent_slower_at_p95_is_rolled_back_within_the_stated_requests() -> None:
+    test = sized()
+    outcomes = verdicts(test, Pair(slower=1.2, spread=SPREAD), seed=1)
+    assert all(requests <= test.max_requests for _, requests in outcomes)
+    assert sum(verdict == "equal" for verdict, _ in outcomes) <= test.beta * PAIRS
+    assert np.median([requests for _, requests in outcomes]) < test.max_requests / 4
+
+
+def test_an_equal_candidate_is_promoted() -> None:
+    test = sized()
+    outcomes = verdicts(test, Pair(spread=SPREAD), seed=2)
+    assert sum(verdict != "equal" for verdict, _ in outcomes) <= test.alpha * PAIRS
+
+
+def test_a_candidate_that_fails_more_often_by_the_tolerance_is_rolled_back() -> None:
+    test = sized()
+    outcomes = verdicts(test, Pair(spread=SPREAD, failing=FAILING + 0.01), seed=3)
+    assert sum(verdict == "equal" for verdict, _ in outcomes) <= test.beta * PAIRS
+
+
+def test_a_candidate_that_answers_nothing_is_rolled_back_at_the_first_look() -> None:
+    test = CanaryTest(max_requests=1_000)
+    strata = (Stratum(candidate=Arm(50, 50), baseline=Arm(950, 2, 948, 47, 20)),)
+    seen = look(test, strata, ())
+    assert seen is not None
+    assert seen.verdict == "worse"
+    assert "fails more often" in seen.reason
+
+
+def test_bursts_in_which_requests_are_slow_together_do_not_look_like_a_slower_candidate() -> None:
+    test = CanaryTest(max_requests=3_000)
+    outcomes = [
+        judged(test, Pair(spread=SPREAD, bursts=0.1), (0.3,), np.random.default_rng((4, index)))
+        for index in range(PAIRS // 2)
+    ]
+    assert sum(verdict == "worse" for verdict, _ in outcomes) <= test.alpha * PAIRS / 2
+
+
+@given(st.integers(1, 40), st.integers(1, 60), st.data())
+def test_the_chance_of_exceedances_is_that_of_drawing_without_replacement(n: int, m: int, data: st.DataObject) -> None:
+    """At least x of n exceed the threshold that k of m exceed: of the x + k largest of all, x or more are of the n."""
+    k = data.draw(st.integers(0, m - 1))
+    x = data.draw(st.integers(0, n))
+    drawn = x + k
+    exact = sum(comb(n, i) * comb(m, drawn - i) for i in range(x, min(n, drawn) + 1)) / comb(n + m, drawn)
+    assert at_least(x, n, k + 1, m - k) == pytest.approx(exact, rel=1e-9, abs=1e-12)
+    assert at_most(x - 1, n, k + 1, m - k) + at_least(x, n, k + 1, m - k) == pytest.approx(1)
+
+
+def test_between_two_looks_nothing_is_judged() -> None:
+    test = CanaryTest(max_requests=1_000)
+    worse = (Stratum(candidate=Arm(60, 0, 60, 60, 60), baseline=Arm(940, 0, 940, 47, 20)),)
+    first = look(test, worse, ())
+    assert first is not None
+    assert look(test, worse, (first.requests,)) is None
+
+
+def test_a_pool_without_requests_shows_nothing() -> None:
+    test = CanaryTest(max_requests=100)
+    seen = look(test, (Stratum(candidate=Arm(100, 0, 100, 0, 0), baseline=Arm()),), ())
+    assert seen is not None
+    assert seen.verdict == "undecided"
+    assert requests_needed(test, Arm(), 0.1) is None
+
+
+def test_independent_requests_have_no_design_effect_and_bursts_have_a_large_one() -> None:
+    rng = np.random.default_rng(5)
+    assert design_effect([(100, int(rng.binomial(100, 0.05))) for _ in range(400)]) < 1.3
+    assert design_effect([(100, 50 if minute % 10 == 0 else 0) for minute in range(400)]) > 20
+    assert design_effect([]) == 1.0

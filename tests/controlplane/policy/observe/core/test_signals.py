@@ -1,0 +1,157 @@
+"""Rates and sums of several gateways' answers."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from controlplane.policy.observe.core.signals import Traffic, pool_traffic, tier_traffic
+from inference.core.policy.signals import GatewaySignals, ModelSignals, Obeyed, PoolSignals, ReplicaSignals
+
+A, B = "http://a", "http://b"
+
+
+def _signals(arrived: int, started_ms: int = 1, version: int = 1, **pool: Any) -> GatewaySignals:
+    return GatewaySignals(
+        at_ms=0,
+        started_ms=started_ms,
+        gateway="",
+        region="",
+        requests=arrived,
+        cpu_s=0.0,
+        snapshot=Obeyed(1, version, 0),
+        pools={"large": PoolSignals(arrived=arrived, answered=arrived, **pool)},
+        models={"chat": {"batch": ModelSignals(arrived=arrived, shed=arrived // 2)}},
+    )
+
+
+def _heard(*rounds: dict[str, GatewaySignals | str]) -> Traffic:
+    traffic = Traffic()
+    for number, answers in enumerate(rounds, 1):
+        traffic = traffic.next(number * 1_000, answers)
+    return traffic
+
+
+def test_nothing_is_known_before_every_gateway_has_answered() -> None:
+    traffic = _heard({A: _signals(10), B: "no answer"}, {A: _signals(20), B: "no answer"})
+    assert pool_traffic(traffic, "large", 2_000).traffic_age_ms is None
+    assert pool_traffic(Traffic(), "large", 0).arrived_rps is None
+
+
+def test_gateways_add_up() -> None:
+    traffic = _heard({A: _signals(10), B: _signals(100)}, {A: _signals(14), B: _signals(106)})
+    seen = pool_traffic(traffic, "large", 2_500)
+    assert (seen.arrived_rps, seen.traffic_age_ms) == (10.0, 500)
+
+
+def test_a_gateway_that_falls_silent_counts_on_with_its_age() -> None:
+    rounds = [{A: _signals(10 * n), B: _signals(5 * n) if n < 3 else "no answer"} for n in range(1, 6)]
+    seen = pool_traffic(_heard(*rounds), "large", 5_000)
+    assert (seen.arrived_rps, seen.traffic_age_ms) == (15.0, 3_000), "never read as idle"
+
+
+def test_a_gateway_that_is_gone_is_not_waited_for() -> None:
+    rounds: list[dict[str, GatewaySignals | str]] = [{A: _signals(10 * n), B: _signals(5 * n)} for n in range(1, 3)]
+    rounds.append({A: _signals(30)})
+    seen = pool_traffic(_heard(*rounds), "large", 3_000)
+    assert (seen.arrived_rps, seen.traffic_age_ms) == (10.0, 0)
+
+
+def test_what_arrived_while_a_tick_took_longer_than_a_round_counts_over_that_time() -> None:
+    traffic = Traffic()
+    for at_ms, arrived in ((0, 0), (1_000, 10), (2_000, 100), (4_000, 110), (5_000, 110)):
+        traffic = traffic.next(at_ms, {A: _signals(arrived)})
+    since = {None: 0.0, 5_000: 0.0, 4_000: 0.0, 2_000: 10 / 3, 1_000: 25.0}
+    for since_ms, rps in since.items():
+        seen = replace(traffic, since_ms=since_ms)
+        assert pool_traffic(seen, "large", 5_000).arrived_rps == pytest.approx(rps)
+        assert seen.of_gateways({A}, 5_000).arrived_rps == pytest.approx(rps)
+
+
+@pytest.mark.parametrize("started_ms", [1, 2])
+def test_a_gateway_that_starts_again_counts_from_0(started_ms: int) -> None:
+    traffic = _heard({A: _signals(100)}, {A: _signals(4, started_ms)})
+    assert pool_traffic(traffic, "large", 2_000).arrived_rps == 4.0
+
+
+def test_the_wait_is_that_of_the_requests_that_got_a_place() -> None:
+    traffic = _heard(
+        {A: _signals(0)}, {A: _signals(10, queue_wait_s_sum=5.0, queue_wait_count=10)}, {A: _signals(10, waiting=3)}
+    )
+    assert pool_traffic(traffic, "large", 3_000).waiting == 3
+    waits = _heard({A: _signals(0)}, {A: _signals(10, queue_wait_s_sum=5.0, queue_wait_count=10)})
+    assert pool_traffic(waits, "large", 2_000).queue_delay_s == pytest.approx(0.5)
+    stuck = _heard({A: _signals(0)}, {A: _signals(0, waiting=3)})
+    assert pool_traffic(stuck, "large", 2_000).queue_delay_s == 3.0, "at least as long as nobody got a place"
+
+
+def test_a_replica_is_empty_only_where_every_gateway_says_so() -> None:
+    busy: dict[str, Any] = {"replicas": {"r": ReplicaSignals(in_flight=2, up=True)}}
+    traffic = _heard({A: _signals(0, **busy), B: _signals(0)})
+    assert traffic.in_flight_at("large", "r") == 2
+    assert _heard({A: _signals(0), B: "no answer"}).in_flight_at("large", "r") is None
+
+
+def _busy(in_flight: int, arrived: int = 0, **more: Any) -> GatewaySignals:
+    return _signals(arrived, replicas={"r": ReplicaSignals(in_flight=in_flight, up=True)}, in_flight=in_flight, **more)
+
+
+def test_a_replica_is_not_empty_while_a_gateway_that_ends_has_requests_there() -> None:
+    """A gateway that ends gets no new requests, finishes those it has, and closes its port before they have all ended."""
+    traffic = Traffic().next(1_000, {A: _busy(0), B: _busy(2)})
+    traffic = traffic.next(2_000, {A: _busy(0), B: _busy(1)}, unready={B})
+    assert traffic.in_flight_at("large", "r") == 1
+    silent = traffic.next(3_000, {A: _busy(0), B: "no answer"}, unready={B})
+    assert silent.in_flight_at("large", "r") == 1, "it may still have them"
+    assert not silent.obeys(1, 2_500), "it has not said so"
+    assert silent.age_ms(3_000) == 0, "it holds up no decision"
+    assert pool_traffic(silent, "large", 3_000).in_flight == 0, "and is no load that grows"
+    gone = silent.next(4_000, {A: _busy(0)})
+    assert (gone.in_flight_at("large", "r"), gone.obeys(1, 3_500)) == (0, True)
+
+
+def test_a_gateway_that_has_never_been_heard_and_is_not_ready_counts_for_nothing() -> None:
+    traffic = Traffic().next(1_000, {A: _busy(0), B: "no answer"}, unready={B})
+    assert (traffic.in_flight_at("large", "r"), traffic.obeys(1, 500), set(traffic.gateways)) == (0, True, {A})
+
+
+def test_the_load_of_a_gateway_that_ends_counts_while_it_answers() -> None:
+    rounds = [{A: _busy(0, 10 * n), B: _busy(0, 5 * n)} for n in range(1, 4)]
+    traffic = Traffic()
+    for at_s, answers in enumerate(rounds, 1):
+        traffic = traffic.next(1_000 * at_s, answers, unready={B})
+    assert pool_traffic(traffic, "large", 3_000).arrived_rps == 15.0
+    silent = traffic.next(4_000, {A: _busy(0, 40), B: "no answer"}, unready={B})
+    assert pool_traffic(silent, "large", 4_000).arrived_rps == 10.0
+
+
+def test_a_replica_is_cold_only_where_no_gateway_uses_it() -> None:
+    cold: dict[str, Any] = {"replicas": {"r": ReplicaSignals(up=True, warming=True)}}
+    warm: dict[str, Any] = {"replicas": {"r": ReplicaSignals(up=True)}}
+    leaving: dict[str, Any] = {"replicas": {"r": ReplicaSignals(up=True, warming=True, draining=True)}}
+    assert _heard({A: _signals(0, **cold), B: _signals(0)}).warming_in("large") == {"r"}
+    assert _heard({A: _signals(0, **cold), B: _signals(0, **warm)}).warming_in("large") == set()
+    assert _heard({A: _signals(0, **leaving)}).warming_in("large") == set()
+    assert _heard({A: _signals(0, **cold)}).warming_in("small") == set()
+
+
+def test_endpoints_are_obeyed_once_every_gateway_has_said_so_since() -> None:
+    traffic = _heard({A: _signals(0, version=7), B: _signals(0, version=6)})
+    assert not traffic.obeys(7, 0)
+    assert traffic.obeys(6, 1_000)
+    assert not traffic.obeys(6, 1_001), "what it said before does not count"
+    assert not Traffic().obeys(0, 0), "no gateway is no answer"
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_the_cpu_of_a_gateway_is_of_a_core_for_each_of_its_workers(workers: int) -> None:
+    cpu_s = {1: 0.0, 2: 0.6 * workers}
+    rounds = [structs.replace(_signals(0), cpu_s=cpu_s[n], workers=workers) for n in (1, 2)]
+    traffic = _heard(*({A: each} for each in rounds))
+    assert traffic.of_gateways({A}, 2_000).cpu_use == pytest.approx(0.6)
+
+
+def test_tiers_have_rates_and_shares() -> None:
+    rps, shed = tier_traffic(_heard({A: _signals(0)}, {A: _signals(10)}), "chat", "batch")
+    assert (rps, shed) == (10.0, 0.5)

@@ -1,0 +1,114 @@
+"""A canary from the ledger to its end."""
+
+import random
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from controlplane.policy.canaries import SETTLED_MS, WHOLE_EVERY_MS, Counter
+from controlplane.policy.core.canary import advance, due_at
+from controlplane.policy.core.memory import CanaryMemory, Chances, Look
+from controlplane.policy.core.spec import Canary, CanarySpec, InForce, Metadata
+from controlplane.telemetry.core.canary_rows import CanaryReading
+from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.telemetry.store import Store
+from tests.support.telemetry.samples import NOON_NS, row
+
+SPEC = CanarySpec(model="small", baseline="old", candidate="new", steps=(50,), max_requests=1_000)
+POLICY = InForce(1, 1, "digest", Canary(api_version="weir/v1", metadata=Metadata(name="try-new"), spec=SPEC))
+BEGAN_MS = NOON_NS // 1_000_000
+LOOK = partial(Look, alpha=0.01, beta=0.01, chances=Chances(1, 1, 1, 1), verdict="continue", reason="")
+RUNNING = {"try-new": CanaryMemory(entered=((BEGAN_MS, 50),), digest="digest")}
+
+
+def served(pool: str, requests: int, slower: float, seed: int) -> list[LedgerRow]:
+    """Requests of ten minutes."""
+    rng = random.Random(seed)
+    return [
+        row(
+            seed * 10_000 + number,
+            pool=pool,
+            entry_start_ns=NOON_NS + number * 600_000_000_000 // requests,
+            stages={"model": int(rng.lognormvariate(0, 0.3) * slower * 100e6)},
+        )
+        for number in range(requests)
+    ]
+
+
+def test_a_candidate_that_is_slower_in_the_ledger_is_rolled_back(store: Store) -> None:
+    store.insert_requests(served("old", 600, 1.0, 1) + served("new", 600, 1.4, 2), version=1)
+    now_ms = BEGAN_MS + 600_000 + SETTLED_MS
+    seen = Counter(store).counts([POLICY], RUNNING, now_ms)["try-new"]
+    assert (seen.strata[0].candidate.requests, seen.strata[0].baseline.requests) == (600, 600)
+    assert seen.candidate_ms is not None
+    assert seen.baseline_ms is not None
+    assert seen.candidate_ms > seen.baseline_ms
+    after = advance("try-new", SPEC, "digest", seen, RUNNING["try-new"], now_ms)
+    assert after.percent == {"old": 100, "new": 0}
+
+
+def test_requests_that_may_not_have_ended_are_left_out(store: Store) -> None:
+    store.insert_requests(served("old", 60, 1.0, 1) + served("new", 60, 1.0, 2), version=1)
+    seen = Counter(store).counts([POLICY], RUNNING, BEGAN_MS + 300_000 + SETTLED_MS)["try-new"]
+    assert seen.strata[0].candidate.requests == 30
+
+
+def test_only_canaries_that_run_are_counted(store: Store) -> None:
+    ended = {"try-new": msgspec.structs.replace(RUNNING["try-new"], outcome="promoted")}
+    edited = {"try-new": msgspec.structs.replace(RUNNING["try-new"], digest="another")}
+    assert Counter(store).counts([POLICY], {}, BEGAN_MS) == {}
+    assert Counter(store).counts([POLICY], ended, BEGAN_MS) == {}
+    assert Counter(store).counts([POLICY], edited, BEGAN_MS) == {}
+
+
+class Read:
+    """A store that keeps what it is asked for."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.whole: list[int] = []
+        self.new: list[tuple[int, int]] = []
+
+    def canary(self, *arguments: Any) -> CanaryReading:
+        self.whole.append(arguments[4] // 1_000_000 - BEGAN_MS)
+        return self._store.canary(*arguments)
+
+    def canary_requests(self, model: str, pool: str, from_ns: int, to_ns: int) -> int:
+        self.new.append((from_ns // 1_000_000 - BEGAN_MS, to_ns // 1_000_000 - BEGAN_MS))
+        return self._store.canary_requests(model, pool, from_ns, to_ns)
+
+
+def test_a_whole_time_is_counted_again_when_something_may_be_concluded(store: Store) -> None:
+    """One request a second to each pool; the first look of 1,000 is at 50, the second at 100."""
+    store.insert_requests(served("old", 600, 1.0, 1) + served("new", 600, 1.0, 2), version=1)
+    read = Read(store)
+    counter = Counter(read)  # type: ignore[arg-type]
+    ages_ms = range(0, 60_001, 5_000)
+    seen = [counter.counts([POLICY], RUNNING, BEGAN_MS + SETTLED_MS + age_ms)["try-new"] for age_ms in ages_ms]
+    assert read.whole == [0, 50_000], "at first, and when 50 requests were served"
+    assert read.new == [(age_ms - 5_000, age_ms) for age_ms in ages_ms[1:]], "each request is counted once"
+    assert seen[-1].strata[0].candidate.requests == 50
+    assert advance("try-new", SPEC, "digest", seen[-1], RUNNING["try-new"], BEGAN_MS).memory.looks[0].requests == 50
+
+
+def test_a_whole_time_is_counted_again_each_minute_and_with_a_new_weight(store: Store) -> None:
+    store.insert_requests(served("old", 60, 1.0, 1) + served("new", 60, 1.0, 2), version=1)
+    read = Read(store)
+    counter = Counter(read)  # type: ignore[arg-type]
+    now_ms = BEGAN_MS + SETTLED_MS
+    counter.counts([POLICY], RUNNING, now_ms)
+    counter.counts([POLICY], RUNNING, now_ms + WHOLE_EVERY_MS)
+    entered = {"try-new": msgspec.structs.replace(RUNNING["try-new"], entered=((BEGAN_MS, 50), (now_ms, 75)))}
+    counter.counts([POLICY], entered, now_ms + WHOLE_EVERY_MS + 1)
+    assert read.whole == [0, WHOLE_EVERY_MS, WHOLE_EVERY_MS + 1]
+
+
+def test_it_is_due_at_the_next_look_or_step() -> None:
+    spec = msgspec.structs.replace(SPEC, steps=(5, 50))
+    begun = CanaryMemory(entered=((0, 5),), digest="digest")
+    assert due_at(spec, begun) == 50
+    judged = msgspec.structs.replace(begun, looks=(LOOK(350),))
+    assert due_at(spec, judged) == 500, "both"
+    assert due_at(msgspec.structs.replace(spec, steps=(5, 25, 50)), judged) == 333, "the step"
+    assert due_at(spec, msgspec.structs.replace(begun, looks=(LOOK(1_000),), entered=((0, 5), (1, 50)))) == 1_000

@@ -1,0 +1,73 @@
+"""Revisions are kept for good, and what has an end ends."""
+
+from datetime import timedelta
+
+import pytest
+from django.contrib.auth.models import User
+from django.db import IntegrityError, transaction
+from django.utils import timezone
+
+from controlplane.fleet.models import Team
+from controlplane.policy.models import Override, Pause, PolicyRevision
+from controlplane.policy.models.revision import ImmutableError
+
+pytestmark = pytest.mark.django_db
+
+
+def _revision(number: int = 1, state: str = PolicyRevision.State.DRAFT) -> PolicyRevision:
+    return PolicyRevision.objects.create(
+        name="chat",
+        kind="Scaling",
+        number=number,
+        text=f"spec: {{max: {number}}}",
+        state=state,
+        author="ada",
+        team="chat",
+    )
+
+
+def test_the_text_of_a_revision_never_changes() -> None:
+    _revision()
+    row = PolicyRevision.objects.get()
+    row.text = "spec: {max: 9}"
+    with pytest.raises(ImmutableError, match=r"text of chat, revision 1 cannot change"):
+        row.save()
+
+
+def test_its_state_does() -> None:
+    _revision()
+    row = PolicyRevision.objects.get()
+    row.state = PolicyRevision.State.ACTIVE
+    row.save()
+    assert PolicyRevision.objects.get().state == "active"
+
+
+def test_no_delete_takes_it_along() -> None:
+    User.objects.create_user("ada")
+    Team.objects.create(name="chat")
+    row = _revision()
+    User.objects.all().delete()
+    Team.objects.all().delete()
+    for delete in (row.delete, PolicyRevision.objects.all().delete):
+        with pytest.raises(ImmutableError):
+            delete()
+    assert PolicyRevision.objects.get().author == "ada"
+
+
+def test_a_policy_has_one_active_revision() -> None:
+    _revision(1, PolicyRevision.State.ACTIVE)
+    with pytest.raises(IntegrityError), transaction.atomic():
+        _revision(2, PolicyRevision.State.ACTIVE)
+
+
+def test_a_pause_ends_after_its_start() -> None:
+    now = timezone.now()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Pause.objects.create(author="ada", reason="x", starts_at=now, ends_at=now - timedelta(seconds=1))
+
+
+@pytest.mark.parametrize("fields", [{"pool": "p", "replicas": 2, "step": 1}, {"replicas": 2}, {"pool": "p"}])
+def test_an_override_is_of_a_pool_or_of_a_ladder(fields: dict[str, object]) -> None:
+    now = timezone.now()
+    with pytest.raises(IntegrityError), transaction.atomic():
+        Override.objects.create(author="ada", reason="x", starts_at=now, ends_at=now + timedelta(hours=1), **fields)

@@ -1,0 +1,72 @@
+"""`manage.py policy replay`: stored decisions are made again."""
+
+from io import StringIO
+
+import pytest
+from django.core.management import call_command
+from django.utils import timezone
+from msgspec import structs
+
+from controlplane.policy.core.decide import decide
+from controlplane.policy.core.document import write
+from controlplane.policy.core.memory import Memory
+from controlplane.policy.core.record import Record, encode, record_of
+from controlplane.policy.core.spec import InForce
+from controlplane.policy.models import DecisionRecord, PolicyRevision
+from tests.support.policy.cases import pool, scaling, seen
+
+pytestmark = pytest.mark.django_db
+
+
+def decided(policy: InForce) -> Record:
+    observation = seen(pool(arrived_rps=75.0))
+    return record_of(observation, [policy], Memory(), decide(observation, [policy], Memory()))
+
+
+def stored(record: Record) -> DecisionRecord:
+    return DecisionRecord.objects.create(
+        at=timezone.now(), version=record.version, holder="a", generation=1, packed=DecisionRecord.pack(encode(record))
+    )
+
+
+@pytest.fixture
+def policy() -> InForce:
+    policy = scaling()
+    row = PolicyRevision.objects.create(
+        name=policy.name, kind="Scaling", number=1, text=write(policy.policy), author="ada"
+    )
+    return structs.replace(policy, id=row.pk)
+
+
+def replayed(*arguments: str) -> tuple[int, str]:
+    out = StringIO()
+    try:
+        call_command("policy", "replay", *arguments, stdout=out)
+    except SystemExit as end:
+        return int(end.code or 0), out.getvalue()
+    return 0, out.getvalue()
+
+
+def test_a_stored_decision_is_made_again(policy: InForce) -> None:
+    row = stored(decided(policy))
+    assert replayed() == (0, "1 of 1 decisions are made again, byte for byte.\n")
+    assert replayed(row.key)[0] == 0
+
+
+def test_a_decision_that_is_not_made_again_is_named(policy: InForce) -> None:
+    record = decided(policy)
+    targets = {name: structs.replace(each, wanted=1) for name, each in record.decision.targets.items()}
+    row = stored(structs.replace(record, decision=structs.replace(record.decision, targets=targets)))
+    lost = stored(decided(structs.replace(policy, id=policy.id + 1)))
+    code, text = replayed()
+    assert code == 1
+    assert f"{row.key} of " in text
+    assert "it gives another decision" in text
+    assert f"{lost.key} of " in text
+    assert "the policies scale@1 are missing" in text
+    assert "0 of 2 decisions" in text
+
+
+def test_an_unknown_key_is_wrong_usage() -> None:
+    with pytest.raises(Exception, match="no decision has the key nope"):
+        call_command("policy", "replay", "nope", stdout=StringIO())

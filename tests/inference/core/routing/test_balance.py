@@ -1,0 +1,194 @@
+"""The choice of a replica."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference.core.routing.balance import Balancer
+from inference.core.routing.health import Health
+from inference.core.routing.need import Need
+from inference.core.routing.prefix import read_prompt
+from tests.inference.core.routing.candidates import NEED, Replica, down, eject, says, up
+
+STALE_S = 1.0
+
+
+def chosen(replicas: list[Replica], need: Need = NEED, now_s: float = 0.0, tried: tuple[Replica, ...] = ()) -> Replica:
+    replica = Balancer(STALE_S).choose(replicas, need, tried, now_s)
+    assert replica is not None
+    return replica
+
+
+def serve(replica: Replica, balancer: Balancer, begin_s: float, first_s: float, end_s: float, tokens: int) -> None:
+    call = balancer.begin(replica, NEED, begin_s)
+    call.first_token(first_s)
+    call.ended(end_s, tokens)
+
+
+def test_without_anything_else_the_fewest_in_flight_count() -> None:
+    few, many = up(1), up(5)
+    assert all(chosen(order) is few for order in ([few, many], [many, few]))
+
+
+def test_equals_take_turns() -> None:
+    replicas, balancer = [up(0), up(0), up(0)], Balancer(STALE_S)
+    order = [balancer.choose(replicas, NEED, (), 0.0) for _ in range(6)]
+    assert order[:3] == order[3:]
+    assert len(set(map(id, order))) == 3
+
+
+def test_a_replica_that_is_down_leaving_or_was_tried_is_not_chosen() -> None:
+    well, leaving = up(9), up(0)
+    leaving.leaving = True
+    assert chosen([down(), leaving, well]) is well
+    assert Balancer(STALE_S).choose([down(), leaving, well], NEED, (well,), 0.0) is None
+    assert chosen([down(), leaving]) is leaving, "of a request from before"
+
+
+def test_a_replica_that_warms_up_is_chosen_only_where_there_is_no_other() -> None:
+    warm, cold, lost = up(50), up(0), down()
+    cold.warming.begin(2, kept_back=True)
+    assert all(chosen(order) is warm for order in ([warm, cold, lost], [cold, warm]))
+    assert chosen([lost, cold]) is cold
+    assert chosen([warm, cold], tried=(warm,)) is cold, "a request that the other has failed is not refused for this"
+    assert chosen([eject(warm, 0.0), cold]) is cold
+    cold.warming.request_answered()
+    warm = up(50)
+    assert chosen([warm, cold]) is warm
+    cold.warming.request_answered()
+    assert chosen([warm, cold]) is cold
+
+
+def test_an_unknown_replica_is_chosen_only_when_none_is_up() -> None:
+    unknown, busy = Replica(), up(9)
+    assert chosen([unknown, busy]) is busy
+    assert chosen([unknown, down()]) is unknown
+
+
+def test_a_replica_without_room_comes_after_the_others() -> None:
+    full, overloaded, loaded = up(1), up(1), up(9)
+    full.full = True
+    overloaded.health.call_busy(0.0)
+    assert chosen([full, overloaded, loaded]) is loaded
+    assert chosen([full, down()]) is full, "waiting there is better than no answer"
+
+
+def test_a_replica_that_was_busy_gets_one_call_at_a_time() -> None:
+    replicas, balancer, now_s = [up(0), up(0)], Balancer(STALE_S), 0.11
+    replicas[0].health.call_busy(0.0)
+    for _ in range(8):
+        replica = balancer.choose(replicas, NEED, (), now_s)
+        assert replica is not None
+        balancer.begin(replica, NEED, now_s)
+    assert [replica.load.own for replica in replicas] == [1, 7]
+
+
+def test_what_other_gateways_have_sent_counts() -> None:
+    loaded, idle = says(up(0), 0.0, 3, 20), says(up(4), 0.0, 0, 4)
+    assert chosen([loaded, idle]) is idle
+
+
+def test_own_requests_are_not_counted_twice() -> None:
+    ours, theirs = up(8), up(0)
+    says(ours, 0.0, 0, 8)
+    says(theirs, 0.0, 0, 10)
+    assert chosen([ours, theirs]) is ours
+
+
+def test_requests_since_the_signals_count() -> None:
+    replicas, balancer = [says(up(0), 0.0, 0, 0), says(up(0), 0.0, 0, 0)], Balancer(STALE_S)
+    for _ in range(20):
+        replica = balancer.choose(replicas, NEED, (), 0.5)
+        assert replica is not None
+        balancer.begin(replica, NEED, 0.5)
+    assert [replica.load.own for replica in replicas] == [10, 10]
+
+
+@given(st.floats(0, 50), st.floats(0, 50))
+def test_signals_that_are_stale_are_unknown_and_not_zero(waiting: float, running: float) -> None:
+    stale, known = says(up(1), 0.0, waiting, running), says(up(0), 1.5, 2, 30)
+    # Not known to be idle, it counts as loaded as the others, and has one more.
+    assert chosen([stale, known], now_s=1.6) is known
+
+
+def test_a_replica_that_was_faster_gets_more() -> None:
+    fast, slow, balancer = up(0), up(0), Balancer(STALE_S)
+    for _ in range(5):
+        serve(fast, balancer, 0.0, 0.1, 1.0, 50)
+        serve(slow, balancer, 0.0, 0.4, 4.0, 50)
+    shares = {id(fast): 0, id(slow): 0}
+    for _ in range(100):
+        replica = balancer.choose([fast, slow], NEED, (), 4.0)
+        assert replica is not None
+        balancer.begin(replica, NEED, 4.0)
+        shares[id(replica)] += 1
+    assert shares[id(fast)] > 2 * shares[id(slow)] > 0
+
+
+def test_a_replica_that_was_slow_is_tried_again() -> None:
+    fast, slow, balancer = up(0), up(0), Balancer(STALE_S)
+    serve(slow, balancer, 0.0, 4.0, 40.0, 50)
+    serve(fast, balancer, 39.0, 39.1, 40.0, 50)
+    fast.load.own = 20
+    assert balancer.choose([fast, slow], NEED, (), 40.0) is fast
+    serve(fast, balancer, 139.0, 139.1, 140.0, 50)
+    assert balancer.choose([fast, slow], NEED, (), 140.0) is slow
+
+
+def need_of(text: bytes) -> Need:
+    return Need(len(text) / 4, *read_prompt("m", "t", (text,)), 100)
+
+
+def test_a_replica_that_has_the_prefix_is_preferred_until_its_load_costs_more() -> None:
+    replicas, balancer = [up(0, home) for home in range(1, 5)], Balancer(STALE_S)
+    system = b"You are a patient assistant. " * 600
+    first = balancer.choose(replicas, need_of(system + b"one"), (), 0.0)
+    assert first is not None
+    call = balancer.begin(first, need_of(system + b"one"), 0.0)
+    call.first_token(0.5)
+    again = need_of(system + b"two")
+    assert balancer.choose(replicas, again, (), 0.5) is first
+    first.load.own = 100
+    assert balancer.choose(replicas, again, (), 0.5) is not first
+
+
+def test_gateways_that_know_nothing_of_each_other_prefer_the_same_replica() -> None:
+    systems = [bytes([number]) * 4000 for number in range(40)]
+    homes = []
+    for text in systems:
+        picks = {
+            chosen([up(0, home) for home in (11, 22, 33)], need_of(text + question)).home
+            for question in (b"a", b"b", b"c")
+        }
+        assert len(picks) == 1
+        homes.append(picks.pop())
+    assert all(homes.count(home) >= 5 for home in (11, 22, 33)), "and they spread"
+
+
+@given(st.integers(1, 500), st.floats(0.05, 1), st.integers(1, 3))
+def test_a_replica_that_fails_everything_is_tried_once_in_a_while(load: int, gap_s: float, replicas: int) -> None:
+    """This holds however busy the others are, and however fast requests come."""
+    failing, others, balancer = up(0), [up(load) for _ in range(replicas)], Balancer(STALE_S)
+    now_s, tried = 1000.0, 0
+    while now_s < 1100:
+        if balancer.choose([failing, *others], NEED, (), now_s) is failing:
+            failing.health.call_failed(now_s)
+            tried += 1
+        now_s += gap_s
+    # As many as its debt takes to reach the others' load, and then one each time it halves.
+    assert tried <= load.bit_length() + 1 + 100 / Health.DEBT_HALVES_S
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.booleans(), st.integers(0, 60)), max_size=40))
+def test_what_is_counted_of_calls_comes_back_to_nothing(calls: list[tuple[int, bool, int]]) -> None:
+    replicas, balancer, begun = [up(), up(), up()], Balancer(STALE_S), []
+    for number, answered, tokens in calls:
+        call = balancer.begin(replicas[number], NEED, 1.0)
+        if answered:
+            call.first_token(2.0)
+        begun.append((call, tokens if answered else 0))
+    for call, tokens in begun:
+        call.ended(3.0, tokens)
+    for replica in replicas:
+        load = replica.load
+        assert (load.own, load.pending) == (0, 0)
+        assert abs(load.pending_tokens) < 1e-6

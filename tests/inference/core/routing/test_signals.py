@@ -1,0 +1,70 @@
+"""How busy a model server says it is."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from inference.core.routing.signals import NAMES, Signals, read_signals
+
+PAGES = {
+    "vllm": """# HELP vllm:num_requests_running Number of requests in model execution batches.
+# TYPE vllm:num_requests_running gauge
+vllm:num_requests_running{engine="0",model_name="tiny"} 7.0
+vllm:num_requests_running{engine="1",model_name="tiny"} 5.0
+# TYPE vllm:num_requests_waiting gauge
+vllm:num_requests_waiting{engine="0",model_name="tiny"} 2.0
+vllm:num_requests_waiting{engine="1",model_name="tiny"} 1.0
+vllm:num_requests_waiting_by_reason{engine="0",model_name="tiny",reason="capacity"} 2.0
+vllm:kv_cache_usage_perc{engine="0",model_name="tiny"} 0.5
+vllm:kv_cache_usage_perc{engine="1",model_name="tiny"} 0.25
+""",
+    "sglang": """sglang:num_running_reqs{model_name="a b}c"} 12
+sglang:num_queue_reqs{model_name="a b}c"} 3
+sglang:token_usage{model_name="a b}c"} 0.375
+""",
+    "trtllm": """trtllm_num_requests_running{engine_type="pytorch"} 1.2e1
+trtllm_num_requests_waiting{engine_type="pytorch"} 3 1764000000000
+trtllm_kv_cache_utilization{engine_type="pytorch"} 0.375
+""",
+    "llamacpp": "llamacpp:requests_processing 12\nllamacpp:requests_deferred 3\n",
+    "tgi": "tgi_batch_current_size 12\ntgi_queue_size 3\n",
+    "triton_trtllm": """nv_inference_request_success{model="ensemble",version="1"} 99
+nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="waiting",version="1"} 3
+nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="context",version="1"} 1
+nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="scheduled",version="1"} 12
+nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="max",version="1"} 512
+nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="fraction",model="tensorrt_llm",version="1"} 0.375
+nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="used",model="tensorrt_llm",version="1"} 40
+""",
+}
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_every_kind_of_server_is_read_by_its_own_names(kind: str) -> None:
+    kv_use = 0.375 if NAMES[kind].kv_use else None
+    assert read_signals(PAGES[kind].encode(), 4.5) == Signals(4.5, 3.0, 12.0, kv_use)
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "-1", "x", ""])
+def test_what_is_missing_or_no_number_is_unknown_and_not_zero(value: str) -> None:
+    page = f"vllm:num_requests_waiting {value}\nvllm:num_requests_running 4\n"
+    assert read_signals(page.encode(), 0.0) == Signals(0.0, None, 4.0)
+
+
+@given(st.binary(max_size=200))
+def test_any_other_page_is_unknown(page: bytes) -> None:
+    assert not read_signals(page, 0.0).known
+
+
+@given(
+    st.floats(0, 1e6), st.floats(0, 1e6), st.text(st.characters(codec="utf-8", exclude_characters='"\\\n'), max_size=20)
+)
+def test_labels_do_not_matter(waiting: float, running: float, label: str) -> None:
+    page = f'vllm:num_requests_waiting{{m="{label}"}} {waiting!r}\nvllm:num_requests_running{{m="{label}"}} {running!r}'
+    signals = read_signals(page.encode(), 0.0)
+    assert signals.waiting is not None
+    assert signals.running is not None
+    assert math.isclose(signals.waiting, waiting)
+    assert math.isclose(signals.running, running)

@@ -1,0 +1,36 @@
+"""What servers of several kinds have in common follows them when they change."""
+
+from inference.core.capabilities import ANYTHING, Capabilities, Offers
+from inference.core.question import GENERATION, OPERATIONS
+
+ONE = Capabilities("one", {"seed": "forwarded", "n": "forwarded", "stop": "gateway"})
+SAME = Capabilities("one", {"seed": "forwarded", "n": "forwarded", "stop": "gateway"})
+TWO = Capabilities("two", {"seed": "dropped", "stop": "forwarded"})
+
+
+def test_alike_servers_have_in_common_what_each_has() -> None:
+    offers = Offers()
+    assert offers.in_common([]) is ANYTHING
+    assert offers.in_common([ONE]) is ONE
+    assert offers.in_common([ONE, SAME, ONE]) == ONE
+
+
+def test_servers_of_two_kinds_do_what_the_stricter_one_does() -> None:
+    offers = Offers()
+    both = offers.in_common([ONE, TWO])
+    assert both == Capabilities("one or two", {"seed": "dropped", "n": "refused", "stop": "gateway"})
+    assert offers.in_common([ONE, TWO]) is both
+
+
+def test_servers_whose_models_are_for_different_things_are_for_what_all_are() -> None:
+    three = TWO._replace(operations=GENERATION)
+    assert Offers().in_common([ONE, three]).operations == GENERATION
+    assert ANYTHING.operations == OPERATIONS
+
+
+def test_it_follows_servers_that_come_and_go() -> None:
+    offers = Offers()
+    assert offers.in_common([ONE, TWO]).parameters["n"] == "refused"
+    assert offers.in_common([ONE]) is ONE
+    three = Capabilities("three", {"seed": "forwarded", "n": "dropped", "stop": "forwarded"})
+    assert offers.in_common([ONE, three]).parameters == {"seed": "forwarded", "n": "dropped", "stop": "gateway"}

@@ -1,0 +1,337 @@
+"""Retries, hedges and fallbacks."""
+
+import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+import pytest
+from structlog.testing import capture_logs
+
+from inference.backends.fleet import PoolState
+from inference.core.backend_errors import (
+    BackendError,
+    BusyError,
+    FailedError,
+    InvalidError,
+    RefusedError,
+    UnreachableError,
+    UnservedError,
+)
+from inference.core.capabilities import Handling
+from inference.core.events import ABORTED, Event
+from inference.core.openai.errors import ApiError
+from inference.core.question import Message, Question
+from inference.core.snapshot import Model, Route
+from inference.request.coalesce import Flight
+from inference.request.generate import generate
+from inference.request.route import for_pool
+from tests.support.gateway.scripted import DONE, ScriptedBackend, a_flight, a_pool, some_work
+from tests.support.wait import eventually_async
+
+GOOD = (Event("ab"), DONE)
+BUSY, FAILED, LOST = BusyError("full"), FailedError("it broke at /srv/x.py", "500"), UnreachableError("connection lost")
+HEDGED = {"hedge_ms": 10}
+MODEL = Model("m", (Route("p"),))
+
+
+def text(flight: Flight) -> str:
+    assert flight.error is None
+    return flight.answer().choices[0].text
+
+
+def attempts(flight: Flight) -> list[tuple[str, str, bool]]:
+    """Replica, `error.type` and whether another followed, of each attempt in the trace."""
+    return [(mark.replica, mark.error, mark.retried) for mark in flight.marks if mark.replica]
+
+
+def idle(*pools: PoolState) -> bool:
+    return all(
+        (replica.load.own, replica.load.pending, pool.in_flight, pool.retries.under_way) == (0, 0, 0, 0)
+        for pool in pools
+        for replica in pool.replicas
+    )
+
+
+@contextmanager
+def first_preferred(pool: PoolState) -> Iterator[None]:
+    """The other replicas of the pool seem loaded."""
+    for replica in pool.replicas[1:]:
+        replica.load.own += 50
+    yield
+    for replica in pool.replicas[1:]:
+        replica.load.own -= 50
+
+
+@pytest.mark.parametrize("error", [BUSY, FAILED, LOST, RefusedError("goes away")])
+async def test_what_failed_before_the_first_event_is_tried_elsewhere(error: BackendError) -> None:
+    pool = a_pool(ScriptedBackend(error), ScriptedBackend(GOOD))
+    flight = a_flight()
+    with first_preferred(pool):
+        await generate(some_work(pool), flight)
+    assert text(flight) == "ab"
+    assert attempts(flight) == [("r0", error.error_type, True), ("r1", "", False)]
+    assert idle(pool)
+
+
+@pytest.mark.parametrize("error", [BUSY, FAILED, LOST, RefusedError("goes away")])
+async def test_what_failed_after_a_token_is_not_tried_again(error: BackendError) -> None:
+    backends = [ScriptedBackend((Event("a"), error)) for _ in range(2)]
+    pool, flight = a_pool(*backends), a_flight()
+    await generate(some_work(pool), flight)
+    assert flight.error is not None
+    assert flight.error.status == (502 if error is FAILED else 503)
+    assert b"srv" not in flight.error.body()
+    assert sum(len(backend.calls) for backend in backends) == 1
+    assert all(stream.cancelled for backend in backends for stream in backend.streams)
+    assert idle(pool)
+
+
+async def test_an_answer_that_was_aborted_without_text_is_tried_elsewhere() -> None:
+    pool, flight = a_pool(ScriptedBackend((Event(finish_reason=ABORTED, tokens=0),), GOOD)), a_flight()
+    await generate(some_work(pool), flight)
+    assert text(flight) == "ab"
+    assert attempts(flight) == [("r0", "abort", True), ("r0", "", False)], "the only replica lives, so it is used again"
+
+
+@pytest.mark.parametrize(
+    ("error", "param"),
+    [
+        (InvalidError("`stop` is too long", param="stop"), "stop"),
+        (UnservedError("HTTP 404: Not Found", "404"), "model"),
+    ],
+)
+async def test_a_client_s_own_mistake_is_not_tried_again_and_blames_no_replica(error: InvalidError, param: str) -> None:
+    backends = [ScriptedBackend(error) for _ in range(2)]
+    pool = a_pool(*backends)
+    for _ in range(10):
+        flight = a_flight()
+        await generate(some_work(pool), flight)
+        assert flight.error is not None
+        assert (flight.error.status, flight.error.param) == (400, param)
+    assert sum(len(backend.calls) for backend in backends) == 10
+    assert all(replica.health.debt(0) == 0 for replica in pool.replicas)
+
+
+@pytest.mark.parametrize(("error", "ejected"), [(FAILED, True), (BUSY, False)])
+async def test_a_server_that_fails_is_ejected_and_one_that_is_busy_is_not(error: BackendError, ejected: bool) -> None:
+    pool = a_pool(ScriptedBackend(error))
+    for _ in range(5):
+        await generate(some_work(pool), a_flight())
+    health, now_s = pool.replicas[0].health, time.monotonic()
+    assert (health.state, health.ejected(now_s), health.debt(now_s) > 0) == ("up", ejected, ejected)
+
+
+async def test_retries_stop_at_the_budget() -> None:
+    """A pool where everything fails gets few more calls than requests."""
+    first, again, begun = asyncio.Event(), asyncio.Event(), 0
+
+    async def wait() -> None:
+        nonlocal begun
+        begun += 1
+        await (first if begun <= 50 else again).wait()
+
+    pool = a_pool(*(ScriptedBackend((wait, FAILED)) for _ in range(4)))
+    flights = [a_flight() for _ in range(50)]
+    under_way = [asyncio.ensure_future(generate(some_work(pool), flight)) for flight in flights]
+    await eventually_async(lambda: begun == 50)
+    first.set()
+    await eventually_async(lambda: pool.retries.denied == 40)
+    assert begun == 60, "a fifth of 50 is tried again at once"
+    again.set()
+    await asyncio.gather(*under_way)
+    assert all(flight.error is not None and flight.error.status == 502 for flight in flights)
+    assert idle(pool)
+
+
+async def test_a_replica_that_leaves_gets_nothing_new() -> None:
+    leaving = ScriptedBackend(GOOD)
+    pool = a_pool(ScriptedBackend(LOST), leaving, ScriptedBackend(GOOD))
+    pool.replicas[1].stop()
+    for _ in range(3):
+        flight = a_flight()
+        await generate(some_work(pool), flight)
+        assert text(flight) == "ab"
+    assert not leaving.calls
+
+
+async def test_a_slow_request_is_sent_to_a_second_replica_and_the_slower_one_is_cancelled() -> None:
+    slow = [ScriptedBackend((asyncio.Event().wait,), GOOD), ScriptedBackend(GOOD)]
+    pool, flight = a_pool(*slow), a_flight()
+    with first_preferred(pool):
+        await generate(some_work(pool, model=HEDGED, temperature=0.0), flight)
+    assert text(flight) == "ab"
+    assert attempts(flight) == [("r0", "overtaken", True), ("r1", "", False)]
+    assert flight.replica == "r1"
+    assert slow[0].streams[0].cancelled
+    assert not slow[1].streams[0].cancelled
+    assert pool.tally.hedges == 1
+    assert idle(pool)
+
+
+async def test_a_hedge_that_is_slower_or_fails_is_in_the_trace_beside_the_attempt() -> None:
+    for second, error in (((asyncio.Event().wait,), "overtaken"), ((BUSY,), "unavailable")):
+        gate = asyncio.Event()
+        backends = [ScriptedBackend((gate.wait, *GOOD)), ScriptedBackend(second)]
+        pool, flight = a_pool(*backends), a_flight()
+        with first_preferred(pool):
+            under_way = asyncio.ensure_future(generate(some_work(pool, model=HEDGED, temperature=0.0), flight))
+            await eventually_async(lambda: bool(backends[1].streams))  # noqa: B023
+            gate.set()
+            await under_way
+        assert text(flight) == "ab"
+        assert attempts(flight) == [("r0", "", False)]
+        shown, hedge = flight.marks[-1], flight.marks[-1].beside
+        assert hedge is not None
+        assert (hedge.replica, hedge.attempt, hedge.error, hedge.retried) == ("r1", 2, error, False)
+        assert shown.start_ns < hedge.start_ns < hedge.end_ns <= shown.end_ns
+        assert backends[1].streams[0].cancelled
+        assert idle(pool)
+
+
+async def test_a_request_that_left_ends_its_hedge_too() -> None:
+    backends = [ScriptedBackend((asyncio.Event().wait,)) for _ in range(2)]
+    pool, flight = a_pool(*backends), a_flight()
+    under_way = asyncio.ensure_future(generate(some_work(pool, model=HEDGED, seed=4), flight))
+    await eventually_async(lambda: all(backend.streams for backend in backends))
+    under_way.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await under_way
+    assert all(backend.streams[0].cancelled for backend in backends)
+    hedge = flight.marks[-1].beside
+    assert (flight.marks[-1].error, hedge and hedge.error) == ("cancelled", "cancelled")
+    assert idle(pool)
+
+
+async def test_only_short_deterministic_requests_are_hedged() -> None:
+    gate = asyncio.Event()
+    backends = [ScriptedBackend((gate.wait, *GOOD)) for _ in range(2)]
+    pool = a_pool(*backends)
+    works = [some_work(pool, model=HEDGED), some_work(pool, model=HEDGED, temperature=0.0, max_tokens=1000)]
+    flights = [a_flight() for _ in works]
+    under_way = [asyncio.ensure_future(generate(*given)) for given in zip(works, flights, strict=True)]
+    asyncio.get_running_loop().call_later(0.05, gate.set)  # several times the hedge's delay
+    await asyncio.gather(*under_way)
+    assert [flight.attempts for flight in flights] == [1, 1]
+
+
+async def test_fallback_pools_serve_in_their_order() -> None:
+    first, empty, last = (
+        a_pool(ScriptedBackend(FAILED), name="first"),
+        a_pool(name="empty"),
+        a_pool(ScriptedBackend(GOOD), name="last"),
+    )
+    flight = a_flight()
+    await generate(some_work(first, empty, last), flight)
+    assert text(flight) == "ab"
+    assert flight.pool is last.pool
+    assert (first.tally.fallbacks, empty.tally.fallbacks, last.tally.fallbacks) == (0, 0, 1)
+    assert idle(first, last)
+
+
+async def test_requests_that_a_new_snapshot_overtakes_go_on_counting() -> None:
+    gate = asyncio.Event()
+    slow = [ScriptedBackend((gate.wait, *GOOD)), ScriptedBackend((gate.wait, *GOOD))]
+    first, last = a_pool(ScriptedBackend(FAILED), name="first"), a_pool(*slow, name="last")
+    under_way = asyncio.ensure_future(generate(some_work(first, last, model=HEDGED, temperature=0.0), a_flight()))
+    newer = PoolState(last.pool, 1.0, lambda _: None)
+    newer.inherit(last)
+    await eventually_async(lambda: all(backend.streams for backend in slow))
+    gate.set()
+    await under_way
+    assert (newer.tally.fallbacks, newer.tally.hedges) == (1, 1)
+
+
+async def test_without_a_fallback_that_can_the_first_pool_s_error_is_the_answer() -> None:
+    first, second = a_pool(ScriptedBackend(BUSY), name="first"), a_pool(ScriptedBackend(FAILED), name="second")
+    unable = ScriptedBackend(GOOD)
+    unable.capabilities = unable.capabilities._replace(parameters={})
+    flight = a_flight()
+    await generate(some_work(first, second, a_pool(unable, name="unable")), flight)
+    assert flight.error is not None
+    assert (flight.error.status, flight.error.code) == (503, "service_unavailable")
+    assert not unable.calls
+
+
+def that_can(handling: Handling, name: str, server: str) -> ScriptedBackend:
+    """A backend that handles this parameter so."""
+    backend = ScriptedBackend(GOOD, server=server)
+    parameters = {**backend.capabilities.parameters, name: handling}
+    backend.capabilities = backend.capabilities._replace(parameters=parameters)
+    return backend
+
+
+async def test_a_fallback_answers_within_its_own_limit_and_says_what_it_drops() -> None:
+    drops, model = that_can("dropped", "top_k", "other"), {"max_output_tokens": 60}
+    first = a_pool(ScriptedBackend(FAILED), name="first", max_output_default=9)
+    second = a_pool(drops, name="second", max_output_default=100)
+    asked = Question(operation="chat", messages=(Message("user", "Hello"),), top_k=3)
+    question, dropped = for_pool(asked, Model("m", (Route("first"),), **model), first)
+    assert (question.max_tokens, dropped) == (9, [])
+    work = some_work(first, second, model=model)._replace(question=question, limited=False)
+    flight = a_flight()
+    await generate(work, flight)
+    assert text(flight) == "ab"
+    assert drops.questions[0] == msgspec.structs.replace(asked, top_k=None, max_tokens=60)
+    assert flight.dropped == ["top_k"]
+
+
+async def test_a_fallback_that_fails_leaves_nothing_to_say() -> None:
+    failing = that_can("dropped", "top_k", "other")
+    failing._answers = (FAILED,)
+    first, flight = a_pool(ScriptedBackend(BUSY), name="first"), a_flight()
+    await generate(some_work(first, a_pool(failing, name="second"), top_k=3), flight)
+    assert (len(failing.calls), flight.dropped) == (1, [])
+
+
+def test_a_pool_of_several_kinds_of_servers_offers_what_all_of_them_can() -> None:
+    """So that any of them may answer a retry or a hedge."""
+    pool = a_pool(
+        that_can("refused", "suffix", "A"), that_can("dropped", "top_k", "B"), that_can("translated", "top_k", "A")
+    )
+    given = pool.capabilities
+    handled = [given.parameters[name] for name in ("suffix", "top_k", "stop")]
+    assert (given.server, handled) == ("A or B", ["refused", "dropped", "forwarded"])
+    with pytest.raises(ApiError, match="A or B"):
+        for_pool(Question(operation="text_completion", prompt=("x",), suffix="y"), MODEL, pool)
+    pool.replicas[0].health.failed()
+    assert pool.capabilities.parameters["suffix"] == "forwarded", "a server that is away decides nothing"
+
+
+async def test_a_request_that_servers_fail_is_logged_once() -> None:
+    for answers, served in (((FAILED, FAILED, FAILED), False), ((FAILED, FAILED, GOOD), True)):
+        with capture_logs() as logs:
+            await generate(some_work(a_pool(*map(ScriptedBackend, answers))), a_flight())
+        [line] = [line for line in logs if line["event"] == "model.failed"]
+        assert (line["answered"], line["pool"], line["reason"]) == (served, "p", str(FAILED))
+        assert len(line["replicas"]) <= 3
+    for error in (BUSY, LOST, InvalidError("no")):
+        with capture_logs() as logs:
+            await generate(some_work(a_pool(ScriptedBackend(error))), a_flight())
+        assert not [line for line in logs if line["event"] == "model.failed"]
+
+
+async def test_no_fallback_answers_for_a_client_s_mistake_or_after_a_token() -> None:
+    for answer in (InvalidError("no"), (Event("a"), LOST)):
+        other, flight = ScriptedBackend(GOOD), a_flight()
+        await generate(some_work(a_pool(ScriptedBackend(answer)), a_pool(other)), flight)
+        assert flight.error is not None
+        assert not other.calls
+
+
+async def test_an_answer_without_end_is_ended() -> None:
+    endless = ScriptedBackend([Event("x" * (1 << 20))] * 5)
+    flight = a_flight()
+    await generate(some_work(a_pool(endless)), flight)
+    assert isinstance(flight.error, ApiError)
+    assert flight.error.detail == "its answer is longer than 4194304 characters"
+    assert "longer" not in flight.error.body().decode()
+    assert endless.streams[0].cancelled
+
+
+async def test_an_answer_without_a_finish_reason_is_a_failure() -> None:
+    flight = a_flight()
+    await generate(some_work(a_pool(ScriptedBackend((Event("a"), None)))), flight)
+    assert flight.error is not None
+    assert (flight.error.status, attempts(flight)) == (502, [("r0", "no_finish_reason", False)])

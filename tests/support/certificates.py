@@ -1,0 +1,45 @@
+"""Certificates for servers on this machine, made on the spot."""
+
+import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+
+class Certificate(NamedTuple):
+    """PEM texts. The certificate is its own authority."""
+
+    chain: bytes
+    key: bytes
+
+    def write(self, folder: Path) -> Path:
+        """The chain as a file, for a client to trust."""
+        path = folder / "authority.pem"
+        path.write_bytes(self.chain)
+        return path
+
+
+def certificate(*names: str) -> Certificate:
+    """A certificate for these host names, valid for a day."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, names[0])])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(minutes=5))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return Certificate(made.public_bytes(pem), private)

@@ -1,0 +1,1 @@
+"""Servers that gRPC clients are held to."""

@@ -1,0 +1,95 @@
+"""A small fleet for policies, people with one right each, and texts."""
+
+from django.contrib.auth.models import Group, User
+from django.test import Client
+
+from controlplane.fleet.models import LLMModel, Pool, Region, Team, Tenant, Tier, Variant
+from controlplane.policy.rights import APPROVERS, AUTHORS, OPERATORS
+
+
+def small_fleet(*, requires_approval: bool = False) -> Team:
+    """Model `chat` of team `serving`, in pools `chat-eu` and `chat-us`, and a pool `chat-mini` of a smaller variant."""
+    team = Team.objects.create(name="serving", requires_approval=requires_approval)
+    model = LLMModel.objects.create(name="chat", team=team)
+    for pool, variant in (("chat-eu", "chat-fp16"), ("chat-us", "chat-fp16"), ("chat-mini", "chat-int8")):
+        region, _ = Region.objects.get_or_create(name="us" if pool == "chat-us" else "eu")
+        row, _ = Variant.objects.get_or_create(name=variant, model=model)
+        Pool.objects.create(name=pool, variant=row, region=region, model_name="chat")
+    for priority, name in enumerate(("premium", "standard", "batch"), start=1):
+        tier = Tier.objects.create(name=name, priority=priority)
+        Tenant.objects.create(name=f"{name}-shop", tier=tier)
+    return team
+
+
+def person(name: str, *groups: str, staff: bool = True) -> User:
+    user = User.objects.create_user(name, is_staff=staff)
+    user.groups.set(Group.objects.filter(name__in=groups))
+    return user
+
+
+def author(name: str = "ann") -> User:
+    return person(name, AUTHORS)
+
+
+def approver(name: str = "abe") -> User:
+    return person(name, APPROVERS)
+
+
+def operator(name: str = "oto") -> User:
+    return person(name, OPERATORS)
+
+
+def logged_in(user: User) -> Client:
+    client = Client()
+    client.force_login(user)
+    return client
+
+
+def scaling(most: int = 4, name: str = "chat-replicas", pool: str = "chat-eu", more: str = "") -> str:
+    return f"""\
+apiVersion: weir/v1
+kind: Scaling
+metadata:
+  name: {name}
+spec:
+  pool: {pool}
+  min: 1
+  max: {most}   # what the region has room for
+{more}"""
+
+
+def routing(name: str = "chat-routes") -> str:
+    return f"""\
+apiVersion: weir/v1
+kind: Routing
+metadata:
+  name: {name}
+spec:
+  model: chat
+  rules:
+    - name: long
+      when: {{min_prompt_tokens: 8192, tiers: [premium]}}
+      routes: {{chat-us: 100}}
+      fallbacks: [chat-eu]
+"""
+
+
+def ladder(name: str = "chat-ladder") -> str:
+    return f"""\
+apiVersion: weir/v1
+kind: Degradation
+metadata:
+  name: {name}
+spec:
+  model: chat
+  tiers: [batch, standard]
+  steps:
+    - name: shorter
+      enter: queue_delay_s > 2.0
+      exit: queue_delay_s < 0.5
+      max_output_tokens: 128
+    - name: shed
+      enter: queue_delay_s > 5.0
+      exit: queue_delay_s < 1.0
+      shed: {{retry_after_s: 10}}
+"""

@@ -1,0 +1,117 @@
+"""Records of decisions by the present decider, as a fixture for later releases: `python -m tests.support.policy.recorded`.
+
+A release that decides otherwise gets a new version (`controlplane.policy.core.decide`), keeps the former decider, and adds a file.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from controlplane.policy.core.decide import VERSION, decide
+from controlplane.policy.core.document import write
+from controlplane.policy.core.memory import Memory
+from controlplane.policy.core.observation import (
+    Arm,
+    CanaryCounts,
+    ClusterFacts,
+    Gpus,
+    ModelFacts,
+    Observation,
+    Override,
+    Pause,
+    PoolPlan,
+    Spent,
+    Stratum,
+    TierFacts,
+)
+from controlplane.policy.core.record import encode, record_of
+from deploy.local.process import ROOT
+from tests.support.policy.cases import NOW_MS, POOL, policy, pool, scaling
+
+FOLDER = ROOT / "tests/controlplane/policy/core/records"
+LADDER = [
+    {
+        "name": "shorter",
+        "enter": "queue_delay_s > 1.0 || burn_rate_fast > 14.4",
+        "exit": "queue_delay_s < 0.5 && burn_rate_fast < 1.0",
+        "max_output_tokens": 256,
+        "min_stay_s": 5,
+    },
+    {"name": "shed", "enter": "at_most && waiting > 50.0", "exit": "waiting < 5.0", "shed": {}, "min_stay_s": 5},
+]
+POLICIES = [
+    scaling(
+        max=12,
+        warm_floor=2,
+        reactive={"kv_use": 0.9, "queue_delay_s": 2},
+        budget={"gpus": 20, "usd_per_day": 500},
+        hold_when="kv_use > 0.99",
+    ),
+    policy("Degradation", {"model": "chat", "tiers": ["batch", "standard"], "steps": LADDER}, "ladder", 2),
+    policy("Routing", {"model": "chat", "failover": [{"name": "down", "pools": [POOL], "to": {"far": 1}}]}, "route", 3),
+    policy("Canary", {"model": "chat", "baseline": POOL, "candidate": "new"}, "canary", 4),
+]
+PLAN = PoolPlan(
+    POOL, NOW_MS, NOW_MS, 300_000, 600_000, (3, 4, 6), (4, 6, 6), (4, 5, 6), "seasonal", 0.3, 0.9, "600 s ahead"
+)
+TICKS: list[tuple[int, dict[str, Any]]] = [
+    (0, {}),
+    (5, {"arrived_rps": 90.0, "waiting": 40.0, "queue_delay_s": 3.0, "kv_use": 0.95}),
+    (5, {"arrived_rps": 90.0, "waiting": 80.0, "wanted": 9, "pending": 2, "pending_since_ms": NOW_MS}),
+    (900, {"arrived_rps": 70.0, "wanted": 9, "pending": 2, "pending_since_ms": NOW_MS, "kv_use": 0.995}),
+    (30, {"arrived_rps": 5.0, "traffic_age_ms": 45_000}),
+    (30, {"arrived_rps": 5.0, "reachable": False, "servers_age_ms": None}),
+    (30, {"arrived_rps": 5.0, "cluster_age_ms": 90_000, "owner_of_count": "hand"}),
+    (30, {"arrived_rps": 5.0, "owner_of_count": "hpa:chat", "hpa_min": 1, "hpa_max": 5}),
+    (400, {"arrived_rps": 0.0, "in_flight": 3.0, "kv_use": 0.1}),
+    (400, {"arrived_rps": 0.0, "in_flight": 0.0, "kv_use": 0.1}),
+]
+
+
+def counts(since_ms: int, now_ms: int, number: int) -> CanaryCounts:
+    """The candidate is half as slow again."""
+    requests = 2_000 * number
+    candidate = Arm(requests, 5, requests - 5, requests // 10, requests // 18)
+    baseline = Arm(19 * requests, 90, 19 * requests - 90, 19 * requests // 20, 19 * requests // 60)
+    return CanaryCounts(since_ms, now_ms, (Stratum(candidate, baseline),), age_ms=2_000)
+
+
+def observations() -> Iterator[Observation]:
+    now_ms, begun_ms = NOW_MS, NOW_MS
+    for number, (after_s, facts) in enumerate(TICKS):
+        now_ms += after_s * 1_000
+        tiers = {
+            "batch": TierFacts("batch", burn_rate_fast=3.0 * number, age_ms=4_000),
+            "premium": TierFacts("premium", burn_rate_fast=2.0, budget_left=0.4, age_ms=None if number == 2 else 4_000),
+        }
+        yield Observation(
+            now_ms,
+            {POOL: pool(**{"kv_use": 0.5, **facts}), "far": structs.replace(pool(), pool="far", region="us")},
+            {"chat": ModelFacts("chat", (POOL, "far"), tiers)},
+            clusters={"eu": ClusterFacts("eu", 500, gpus={"h100": Gpus(24, 12)})},
+            spent={POOL: Spent(100.0 + number, 499.0 + number / 2, 60_000)},
+            plans={POOL: PLAN},
+            canaries={"canary": counts(begun_ms, now_ms, number)} if number else {},
+            pauses=(Pause(now_ms + 60_000, "pool", POOL, "ada"),) if number == 8 else (),
+            overrides=(Override(now_ms + 60_000, POOL, 3, by="ada"),) if number == 9 else (),
+        )
+
+
+def generate() -> bytes:
+    """The policies by id of their revision, and the records."""
+    memory, records = Memory(), []
+    for observation in observations():
+        decision = decide(observation, POLICIES, memory)
+        records.append(msgspec.Raw(encode(record_of(observation, POLICIES, memory, decision))))
+        memory = decision.memory
+    texts = {str(each.id): write(each.policy) for each in POLICIES}
+    return msgspec.json.format(msgspec.json.encode({"policies": texts, "records": records}), indent=1) + b"\n"
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    path = FOLDER / f"decider_{VERSION}.json"
+    path.write_bytes(generate())
+    print(path)

@@ -1,0 +1,1 @@
+"""Stand-ins for model servers, which hold the gateway to what the real ones take."""

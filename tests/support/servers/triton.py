@@ -1,0 +1,60 @@
+"""Starts a real Triton with the stand-ins of `triton_models`."""
+
+import asyncio
+import dataclasses
+import urllib.request
+from pathlib import Path
+
+from deploy.local.ports import free_ports
+from deploy.local.triton import Triton, installation, triton
+from tests.support.wait import WITHIN_S, eventually_async
+
+MODELS = Path(__file__).with_name("triton_models")
+REPOSITORY = MODELS / "repository"
+
+
+def triton_of_standins(folder: Path, *models: str) -> Triton:
+    """A Triton with these models of the repository. `folder` becomes its backend directory: the vLLM backend is one in Python,
+    as the published one is. Configurations are completed by the models, as theirs are.
+    """
+    backends = folder / "backends"
+    backends.mkdir(exist_ok=True)
+    for name, target in (
+        ("python", installation().server / "backends" / "python"),
+        ("vllm", MODELS / "backends" / "vllm"),
+    ):
+        if not (backends / name).exists():
+            (backends / name).symlink_to(target)
+    grpc, http, metrics = free_ports(3)
+    server = triton((grpc, http, metrics), name="standins", models=models, repository=REPOSITORY)
+    argv = [
+        f"--backend-directory={backends}" if word.startswith("--backend-directory=") else word
+        for word in server.command.argv
+        if word != "--disable-auto-complete-config"
+    ]
+    return dataclasses.replace(server, command=dataclasses.replace(server.command, argv=tuple(argv)))
+
+
+def requests_of(server: Triton, model: str, what: str) -> float:
+    """Requests that the stand-in for `model` has "begun", or seen "cancelled"."""
+    with urllib.request.urlopen(f"http://{server.metrics}/metrics", timeout=60) as page:
+        for line in page.read().decode().splitlines():
+            if line.startswith(f"weir_standin_{what}_total") and f'model="{model}"' in line:
+                return float(line.rpartition(" ")[2])
+    return 0.0
+
+
+async def wait_for_more(
+    server: Triton, model: str, what: str, before: float, more: int = 1, within_s: float = WITHIN_S
+) -> None:
+    """Until the stand-in for `model` has `more` requests than `before` (see `requests_of`). Fails the test after `within_s`."""
+    seen = before
+
+    async def has_more() -> bool:
+        nonlocal seen
+        seen = await asyncio.to_thread(requests_of, server, model, what)
+        return seen >= before + more
+
+    await eventually_async(
+        has_more, lambda: f"{model} has {what} {seen - before:g} more requests, not {more}", within_s
+    )

@@ -1,0 +1,42 @@
+"""Models that none of the known signatures fits."""
+
+import json
+from typing import Any
+
+import numpy as np
+
+from tests.support.servers.triton_models import common
+
+
+class MappedModel:
+    """Answers with the text so far, and ends with an empty final response and no reason."""
+
+    def initialize(self, args: dict[str, str]) -> None:
+        self.config = json.loads(args["model_config"])
+        self.counts = common.Counts(args["model_name"])
+
+    def execute(self, requests: list[Any]) -> None:
+        for request in requests:
+            common.run_in_thread(self._stream, request, common.Sender(request))
+
+    def _stream(self, request: Any, sender: Any) -> None:
+        tensors = common.Tensors(request, self.config)
+        script = common.Script(tensors.one("QUESTION"), tensors.raw)
+        text = ""
+        for number, token in enumerate(script.tokens[: tensors.one("LIMIT")]):
+            if number == script.wait_after:
+                common.wait_until_cancelled(sender)
+            if sender.is_cancelled():
+                self.counts.cancelled.increment(1)
+                break
+            text += token
+            answer = common.pb_utils.Tensor("ANSWER", np.asarray([[text.encode()]], dtype=np.object_))
+            sender.send(common.response([answer, common.numbers("COUNT", [[1]], np.int32)]))
+        sender.send(flags=common.FINAL)
+
+
+class ForeignModel:
+    """A model of numbers."""
+
+    def execute(self, requests: list[Any]) -> list[Any]:
+        return [common.response([common.numbers("OUTPUT0", np.zeros((1, 16)), np.float32)]) for _ in requests]
