@@ -168,10 +168,10 @@ class Channel:
     async def _reach_address(self, address: str, security: ssl.SSLContext | None) -> Connection:
         scheme = b"http" if security is None else b"https"
         name = None if self.tls is None else self.tls.server_name or self._host
-        connection: Connection | None = None
+        connection = Connection(self.target, scheme, self._keepalive, self._lost)
         try:
-            transport, connection = await asyncio.get_running_loop().create_connection(
-                lambda: Connection(self.target, scheme, self._keepalive, self._lost),
+            transport, _ = await asyncio.get_running_loop().create_connection(
+                lambda: connection,
                 address,
                 self._port,
                 ssl=security,
@@ -182,8 +182,8 @@ class Channel:
                 raise UnreachableError("the server does not offer HTTP/2 over TLS (ALPN h2)")
             await connection.ready
         except BaseException:
-            if connection is not None:
-                connection.abort()
+            connection.abort()
+            connection.connection_lost(None)  # uvloop does not say so itself where connecting was cancelled
             raise
         return connection
 

@@ -1,19 +1,23 @@
 """What a channel does beyond calls: TLS, pings that keep a connection honest, and names that move."""
 
 import asyncio
+import gc
 import socket
 import ssl
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import grpc
 import pytest
+import uvloop
 
 from inference.core import http2 as h2
 from inference.wires.grpc import Call, Channel, GrpcError, Keepalive, Status, Tls, UnreachableError
 from inference.wires.grpc import channel as channel_module
+from inference.wires.grpc.connection import Connection
 from inference.wires.grpc.keepalive import Watch
 from tests.support.certificates import Certificate, certificate
 from tests.support.grpc.interop import TestService
@@ -98,6 +102,11 @@ class SilentServer:
         self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(EOFError, ConnectionError):  # the channel may leave at any moment
+            await self._answer(reader, writer)
+        writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readexactly(len(h2.PREFACE))
         writer.write(h2.settings([]))
         while head := await reader.read(h2.HEAD_BYTES):
@@ -112,7 +121,6 @@ class SilentServer:
                     writer.write(h2.frame(h2.GOAWAY, 0, 0, calm))
                 elif not self.dead:
                     writer.write(h2.frame(h2.PING, h2.ACK, 0, payload))
-        writer.close()
 
 
 async def failure_of(call: Call) -> GrpcError | UnreachableError:
@@ -120,6 +128,36 @@ async def failure_of(call: Call) -> GrpcError | UnreachableError:
         async with asyncio.timeout(60):
             await call.read()
     return caught.value
+
+
+def test_a_channel_that_is_closed_while_it_connects_leaves_nothing_behind() -> None:
+    """Whichever turn of the event loop that is in: nothing is written to what is closed, and no timer goes on."""
+    failures: list[str] = []
+
+    async def closed_after(turns: int, target: str) -> int:
+        channel = Channel(target, 10)
+        call = asyncio.create_task(channel.call(DUPLEX, b""))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        made = not call.cancel()
+        channel.close()
+        channel.disconnect()
+        await asyncio.wait([call])
+        return made
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: failures.append(context["message"]))
+        async with SilentServer() as server:
+            made = [await closed_after(turns, server.target) for turns in range(60)]
+        assert any(made) and not all(made)
+        async with asyncio.timeout(60):
+            while [found for found in gc.get_objects() if isinstance(found, Connection)]:
+                await asyncio.sleep(0)
+                gc.collect()
+
+    uvloop.run(run())
+    assert not failures
 
 
 async def test_a_connection_whose_pings_are_not_answered_is_given_up() -> None:
