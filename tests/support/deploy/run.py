@@ -18,7 +18,7 @@ from deploy.local.triton import SHARED_MEMORY
 from tests.support.wait import eventually
 
 START_S = 400.0  # also on a machine that has other things to do
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 
 class Run:
