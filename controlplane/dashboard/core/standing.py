@@ -54,6 +54,7 @@ def target_rows(record: Record, *, is_stale: bool = False) -> list[dict[str, Any
             "target": target,
             "look": look_of(target, record.observation.pools.get(name), is_stale=is_stale),
             "facts": record.observation.pools.get(name),
+            "steady_rps": steady_rps(record, name),
             "has": has(record.observation.pools.get(name)),
             "rails": [rail for rail in target.rails if rail.before != rail.after],
             "references": [each for each in record.references if each.target == name],
@@ -61,6 +62,15 @@ def target_rows(record: Record, *, is_stale: bool = False) -> list[dict[str, Any
         for name, target in record.decision.targets.items()
     ]
     return sorted(rows, key=lambda row: (row["look"].words in ("as wanted", "disabled"), row["target"].target))
+
+
+def steady_rps(record: Record, target: str) -> float | None:
+    """The requests/s that arrive, as they were known before the decision: a tick alone sees few. None where nothing is known."""
+    memory = record.memory.targets.get(target)
+    if memory is not None and memory.load is not None:
+        return memory.load.steady_rps
+    facts = record.observation.pools.get(target)
+    return None if facts is None else facts.arrived_rps
 
 
 def has(facts: PoolFacts | None) -> str:

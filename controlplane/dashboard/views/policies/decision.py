@@ -8,7 +8,7 @@ from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from controlplane.dashboard.core.standing import ages, canary_rows, does, failover_rows, has, look_of
+from controlplane.dashboard.core.standing import ages, canary_rows, does, failover_rows, has, look_of, steady_rps
 from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.policies.frame import framed
 from controlplane.policy import queries
@@ -54,6 +54,7 @@ def record_context(record: Record, row: DecisionRecord) -> dict[str, Any]:
                 "target": target,
                 "look": look_of(target, pools.get(name)),
                 "facts": pools.get(name),
+                "steady_rps": steady_rps(record, name),
                 "has": has(pools.get(name)),
                 "plan": record.observation.plans.get(name),
                 "references": [each for each in record.references if each.target == name],

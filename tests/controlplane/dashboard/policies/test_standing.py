@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.dashboard.core.standing import headline, target_rows
 from controlplane.policy.core.decide import decide
-from controlplane.policy.core.memory import Memory
+from controlplane.policy.core.memory import LoadMemory, Memory, TargetMemory
 from controlplane.policy.core.record import Record, record_of
 from tests.support.policy.cases import POOL, pool, scaling, seen
 
@@ -34,3 +34,12 @@ def test_a_disabled_pool_is_neither_held_nor_unknown(facts: dict[str, Any], word
     if words == "disabled":
         assert "is disabled in the admin" in row["target"].reason
         assert decided.decision.alarms == ()
+
+
+def test_what_arrives_is_the_steady_rate_and_not_that_of_one_tick() -> None:
+    observation, policies = seen(pool(arrived_rps=7.0)), [scaling()]
+    load = LoadMemory(at_ms=observation.now_ms - 1000, quick_rps=3.0, steady_rps=2.5, over_s=200.0)
+    memory = Memory(targets={POOL: TargetMemory(load=load)})
+    (row,) = target_rows(record_of(observation, policies, memory, decide(observation, policies, memory)))
+    assert row["steady_rps"] == 2.5
+    assert target_rows(record(arrived_rps=7.0))[0]["steady_rps"] == 7.0
