@@ -1,5 +1,6 @@
 """Measures what a replica carries, as a job: raises the load until the objective is lost, and enters the capacity."""
 
+import contextlib
 import dataclasses
 import time
 from collections.abc import Mapping, Sequence
@@ -12,11 +13,12 @@ from django.utils import timezone
 
 from controlplane.planning import jobs
 from controlplane.planning.benchmark.replica import Replica
-from controlplane.planning.benchmark.wanted import Wanted, request_of, wanted_of
+from controlplane.planning.benchmark.wanted import Wanted, request_of, users_traffic, wanted_of
 from controlplane.planning.core import judging
 from controlplane.planning.core.judging import StepFigures
 from controlplane.planning.jobs import OPEN, JobRefusedError, Progress
 from controlplane.planning.models import GpuType, PlanJob, PoolCapacity, ReplicaCapacityEntry
+from controlplane.telemetry.store import StoreError, StoreUnavailableError
 from forecasting.capacity.benchmark import Conclusion, conclusion, is_quick, next_rate, step_length, steps_left
 from inference.core.own_requests.benchmark import Alone, Load, Sample, Setup
 
@@ -89,9 +91,21 @@ class _Run:
             first_rps = max(1.0, wanted.slots / 2) / alone_s
             grace_s = min(LONGEST_GRACE_S, max(self._threshold_s, 3 * alone_s))
             while (rate := next_rate([step.to_step() for step in self._steps], self._first(first_rps))) is not None:
+                self._make_way()
                 if not self._step(replica, rate, grace_s):
                     return False
         return True
+
+    def _make_way(self) -> None:
+        """Users' requests may reach the replica after the start. Where the ledger does not answer, the answer of the start holds."""
+        if self._wanted.request.despite_traffic:
+            return
+        with contextlib.suppress(StoreUnavailableError, StoreError):
+            if traffic := users_traffic(self._wanted.pool.name, self._wanted.endpoint.replica):
+                raise BenchmarkFailedError(
+                    f"replica={self._wanted.endpoint.replica!r}: {traffic}, so the benchmark has ended and nothing is entered. "
+                    "Choose a replica without traffic, or confirm it: despite_traffic"
+                )
 
     def conclude(self, complete: bool) -> Conclusion:
         result = conclusion([step.to_step() for step in self._steps], self._target, complete)

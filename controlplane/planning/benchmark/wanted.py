@@ -51,7 +51,9 @@ class BenchmarkRequest(msgspec.Struct, frozen=True, omit_defaults=True, forbid_u
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A benchmark that can begin. `pool` has the replica as its only endpoint; `users_rps` is what users send to it just now."""
+    """A benchmark that can begin. `pool` has the replica as its only endpoint; `users_traffic` is what users sent to it, as a sentence
+    without its end, empty for nothing.
+    """
 
     request: BenchmarkRequest
     pool: Pool
@@ -117,7 +119,7 @@ def wanted_of(given: Mapping[str, Any], check_traffic: bool = True) -> Wanted:
         raise JobRefusedError(
             f"pool={pool.name!r} has no latency objective (TTFT, ITL or E2E): give ttft_ms or e2e_ms, or make an objective"
         )
-    traffic = _users_traffic(pool.name, endpoint.replica)
+    traffic = _traffic(pool.name, endpoint.replica)
     if check_traffic and traffic and not request.despite_traffic:
         raise JobRefusedError(
             f"replica={endpoint.replica!r}: {traffic}, which a benchmark would slow down, and which would lower its figure. "
@@ -213,18 +215,21 @@ def _lengths(request: BenchmarkRequest, pool: str) -> tuple[tuple[int, int], ...
     return measured
 
 
-def _users_traffic(pool: str, replica: str) -> str:
-    """What users send to the replica just now, as a sentence without its end; empty for nothing."""
+def users_traffic(pool: str, replica: str) -> str:
+    """What users sent to the replica within TRAFFIC_S, as a sentence without its end; empty for nothing. Raises the store's errors."""
     now_ns = time.time_ns()
-    try:
-        page = answers.store().requests(
-            Window(now_ns - TRAFFIC_S * NS_PER_S, now_ns), {"pool": (pool,), "replica": (replica,)}, "newest", 1000
-        )
-    except (StoreUnavailableError, StoreError):
-        return "It is not known whether it takes users' traffic, because the ledger does not answer"
+    page = answers.store().requests(
+        Window(now_ns - TRAFFIC_S * NS_PER_S, now_ns), {"pool": (pool,), "replica": (replica,)}, "newest", 1000
+    )
     count = sum(row.cache_outcome not in _NO_REPLICA for row in page.rows)
     if not count:
         return ""
-    return (
-        f"It has answered {count}{' or more' if page.next_cursor else ''} requests of users in the last {TRAFFIC_S} s"
-    )
+    many = f"{count} or more requests" if page.next_cursor else "1 request" if count == 1 else f"{count} requests"
+    return f"It has answered {many} of users in the last {TRAFFIC_S} s"
+
+
+def _traffic(pool: str, replica: str) -> str:
+    try:
+        return users_traffic(pool, replica)
+    except (StoreUnavailableError, StoreError):
+        return "It is not known whether it takes users' traffic, because the ledger does not answer"

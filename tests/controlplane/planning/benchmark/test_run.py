@@ -137,6 +137,29 @@ def test_where_users_send_requests_it_must_be_confirmed(pool: Pool, quick: Store
     assert wanted_of(WANTED | {"despite_traffic": True}).users_traffic
 
 
+@pytest.mark.parametrize("confirmed", [False, True])
+def test_it_ends_where_users_requests_come_meanwhile(server: Managed, quick: Store, confirmed: bool) -> None:
+    job = started(despite_traffic=confirmed)
+    worker = threading.Thread(target=jobs.run_queued)
+    worker.start()
+    try:
+        eventually(lambda: PlanJob.objects.get(pk=job.pk).result.get("steps"))
+        user = row(1, entry_start_ns=time.time_ns(), pool="chat-eu", replica="r0", cache_outcome="miss")
+        quick.insert_requests([user], version=1)
+    finally:
+        worker.join(60)
+    job.refresh_from_db()
+    if confirmed:
+        assert job.state == "done"
+    else:
+        assert job.state == "failed"
+        assert (
+            "replica='r0': It has answered 1 request of users in the last 120 s, so the benchmark has ended"
+            in job.error
+        )
+        assert not ReplicaCapacityEntry.objects.exists()
+
+
 def test_the_pool_s_objectives_and_the_ledger_s_mix_count_where_nothing_is_entered(pool: Pool, quick: Store) -> None:
     objective = StoredObjective()
     objective.take(Objective("first", "First token", Latency("ttft", 300), 0.9, {"model": "chat", "tier": "premium"}))
