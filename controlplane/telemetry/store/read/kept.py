@@ -63,12 +63,19 @@ class KeptReader(Connection):
         """Read from the indexes of the parts, at most every KNOWN_FOR_S."""
         read_s, kept = self._kept
         if kept.requests_ns is None or kept.rollups_ns is None or time.monotonic() - read_s > KNOWN_FOR_S:
-            builds = "FROM rollup_builds FINAL WHERE kind = 'rollups' AND step_s = 3600"
-            [(count, oldest, built, first, touches)] = self.rows(
-                "SELECT count(), min(entry_start_ns), (SELECT count() FROM rollup_builds WHERE kind = 'rollups' AND step_s = 3600),"
-                f" (SELECT min(start_s) {builds}), (SELECT argMin(touches, start_s) {builds}) FROM requests"
+            of = {
+                name: values
+                for name, *values in self.rows(
+                    "SELECT 'requests', count(), min(entry_start_ns), 0 FROM requests UNION ALL"
+                    " SELECT 'rollups', count(), min(start_s), argMin(touches, start_s)"
+                    " FROM rollup_builds FINAL WHERE kind = 'rollups' AND step_s = 3600"
+                )
+            }
+            requests, oldest_ns, _ = of["requests"]
+            builds, oldest_s, touches = of["rollups"]
+            kept = Kept(
+                oldest_ns if requests else None, oldest_s * 10**9 if builds else None, bool(builds and not touches)
             )
-            kept = Kept(oldest if count else None, first * 10**9 if built else None, bool(built) and not touches)
             self._kept = time.monotonic(), kept
         return kept
 
