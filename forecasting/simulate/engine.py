@@ -115,7 +115,7 @@ def _choose(s: State) -> int:
     best = s.ready[at]
     least = s.replicas[best].in_flight
     for _ in range(pool.ready):
-        if least == 0 or (pool.in_turn and _has_room(s, least)):
+        if least == 0:
             break
         at = at + 1 if at + 1 < pool.ready else 0
         in_flight = s.replicas[s.ready[at]].in_flight
@@ -139,22 +139,23 @@ def _enqueue(s: State, r: int, i: int) -> None:
 
 
 @compiled
-def _pull(s: State, r: int) -> None:
-    """Send requests that wait in the pool to the replica, as many as it may have in flight."""
+def _pull(s: State, r: int) -> bool:
+    """Send requests that wait in the pool to the replica, as many as it may have in flight. Returns whether there were any."""
     pool, replica = s.pool[0], s.replicas[r]
-    while pool.queued > 0 and _has_room(s, replica.in_flight):
-        for _ in range(min(pool.taken_at_once, pool.queued)):
-            i = pool.head
-            pool.head = s.requests[i].link
-            pool.queued -= 1
-            _enqueue(s, r, i)
+    before = replica.in_flight
+    while replica.status == READY and pool.queued > 0 and _has_room(s, replica.in_flight):
+        i = pool.head
+        pool.head = s.requests[i].link
+        pool.queued -= 1
+        _enqueue(s, r, i)
+    return bool(replica.in_flight > before)
 
 
 @compiled
 def _has_room(s: State, in_flight: int) -> bool:
     """Whether a replica with so many in flight takes more."""
     pool = s.pool[0]
-    return bool(pool.max_in_flight == 0 or in_flight + pool.taken_at_once <= pool.max_in_flight)
+    return bool(pool.max_in_flight == 0 or in_flight < pool.max_in_flight)
 
 
 @compiled
@@ -193,22 +194,23 @@ def _take_prompts(s: State, r: int, now_s: float) -> int:
 
 @compiled
 def _begin(s: State, r: int, now_s: float) -> None:
-    """Begin the replica's next pass: prefill, else decode, else nothing."""
+    """Begin the replica's next pass: prefill, else decode, else nothing.
+
+    The next pass has begun before what waits in the pool learns of the room, and reaches a replica that has others.
+    """
     pool, replica = s.pool[0], s.replicas[r]
     was_busy = replica.doing != IDLE
-    while True:
-        if replica.status == READY:
-            _pull(s, r)
-        tokens = _take_prompts(s, r, now_s)
-        if replica.in_flight > 0 or pool.queued == 0 or replica.status != READY:
-            break  # else all that it took had given up
+    tokens = _take_prompts(s, r, now_s)
+    while replica.reading == 0 and replica.running == 0 and _pull(s, r):
+        tokens = _take_prompts(s, r, now_s)  # all that it took may have given up
+    has_more = _pull(s, r)
     if replica.reading > 0:
         replica.doing = PREFILL
         pool.running += replica.reading
         schedule(s, r, now_s + pool.prefill_s + pool.prefill_token_s * tokens)
     elif replica.running > 0:
         replica.doing = DECODE
-        replica.pass_steps = (s.finish[r, 0] >> _REQUEST_BITS) - replica.steps
+        replica.pass_steps = 1 if has_more else (s.finish[r, 0] >> _REQUEST_BITS) - replica.steps
         replica.began_s = now_s
         replica.step_s = pool.step_s + pool.step_sequence_s * replica.running
         schedule(s, r, now_s + replica.pass_steps * replica.step_s)

@@ -31,8 +31,7 @@ class Pool:
     and `max_replicas` bound every policy; `start_replicas` are ready at the start (`min_replicas` where None). A replica has at
     most `max_in_flight` requests, others wait in the pool until it has room. A request that finds `max_waiting` others waiting is
     shed, and gives up if it was not begun within `give_up_s`. 0 is no limit. A request goes to the ready replica with the
-    fewest in flight, or `in_turn` to the next, as behind a plain load balancer. Where batches are taken whole, as by Triton's
-    dynamic batcher, a replica gets no more unless `taken_at_once` of them have room.
+    fewest in flight.
     """
 
     profile: ReplicaProfile
@@ -43,8 +42,6 @@ class Pool:
     max_in_flight: int = 0
     max_waiting: int = 0
     give_up_s: float = 0.0
-    in_turn: bool = False
-    taken_at_once: int = 1
 
     def __post_init__(self) -> None:
         if not self.cold_start_s or not all(isfinite(value) and value >= 0 for value in self.cold_start_s):
@@ -55,10 +52,6 @@ class Pool:
             raise ReplayError(
                 f"min_replicas is {self.min_replicas} and max_replicas is {self.max_replicas}: "
                 f"give a minimum of 0 or more and a maximum that is not below it, from 1 to {MAX_REPLICAS:,}"
-            )
-        if self.taken_at_once < 1 or 0 < self.max_in_flight < self.taken_at_once:
-            raise ReplayError(
-                f"taken_at_once is {self.taken_at_once}: give 1 or more, and no more than max_in_flight, {self.max_in_flight}"
             )
         for name in ("max_in_flight", "max_waiting", "give_up_s"):
             if not getattr(self, name) >= 0:
@@ -126,8 +119,6 @@ def _start(arrivals: Arrivals, pool: Pool, replicas: int) -> State:
         max_in_flight=pool.max_in_flight,
         max_waiting=pool.max_waiting,
         give_up_s=pool.give_up_s,
-        in_turn=pool.in_turn,
-        taken_at_once=pool.taken_at_once,
     )
     scale(state, replicas)
     state.pool["starts"] = 0

@@ -70,8 +70,6 @@ class Totals(NamedTuple):
     max_kv_tokens: int
     max_in_flight: int
     max_waiting: int
-    in_turn: int
-    taken_at_once: int
     prefill_s: float
     prefill_token_s: float
     step_s: float
@@ -121,14 +119,11 @@ def new_state(
     max_in_flight: int = 0,
     max_waiting: int = 0,
     give_up_s: float = 0.0,
-    in_turn: bool = False,
-    taken_at_once: int = 1,
 ) -> State:
     """A pool without replicas at time 0. `cold_start_s` are measured cold starts, which new replicas take in turn.
 
     A replica has at most `max_in_flight` requests, others wait in the pool; a request that finds `max_waiting` others waiting is
-    shed; it gives up if it was not begun within `give_up_s`. 0 is no limit. Replicas get requests `in_turn`, or those with the fewest,
-    and only if they had room for `taken_at_once` of them.
+    shed; it gives up if it was not begun within `give_up_s`. 0 is no limit.
     """
     requests = np.zeros(len(arrivals), dtype=REQUEST)
     for name in ("arrival_s", "input_tokens", "output_tokens"):
@@ -146,8 +141,6 @@ def new_state(
         "max_in_flight": max_in_flight,
         "max_waiting": max_waiting,
         "give_up_s": give_up_s,
-        "in_turn": in_turn,
-        "taken_at_once": taken_at_once,
         **{name: getattr(profile, name) for name in ("prefill_s", "prefill_token_s", "step_s", "step_sequence_s")},
     }
     for name, value in limits.items():

@@ -1,4 +1,4 @@
-"""A measured run of the local stack, gateway and Triton, and what the simulator says of the same requests.
+"""A measured run of the local stack, the gateway and the replicas of `make run`, and what the simulator says of the same requests.
 
 The times of a replica are measured with little load: single requests, then a few at a time. Then requests come at random at two
 higher rates, and the simulator replays exactly these arrivals and lengths.
@@ -16,11 +16,13 @@ from pathlib import Path
 from statistics import fmean, median
 
 import aiohttp
+import msgspec
 import numpy as np
 
+from deploy.local.fleet import CONFIG
 from deploy.local.ports import free_ports
 from deploy.local.process import Managed
-from deploy.local.triton import load, triton
+from deploy.local.triton import Triton, load, triton
 from forecasting.simulate.arrivals import Arrivals
 from forecasting.simulate.outcome import Objective
 from forecasting.simulate.policies.fixed import Fixed
@@ -28,17 +30,15 @@ from forecasting.simulate.profile import ReplicaProfile, fit_line
 from forecasting.simulate.replay import Pool, replay
 from tests.bench.figures import Figure, say
 from tests.bench.processes import BenchError
-from tests.support.gateway.process import KEY, SMALL, Gateway, gateway_command, small_only
+from tests.support.gateway.process import KEY, SMALL, Gateway, a_snapshot, gateway_command
 from tests.support.gateway.triton_client import triton_metric
 
-TIME_SCALE = 8.0
-"""A step takes 70 ms and more, so that the machine's own share of it is small."""
-INSTANCES, SEQUENCES = 2, 16
-"""As in config.pbtxt; the simulator sees each instance as a replica."""
-TAKEN_AT_ONCE = 4
-"""An instance takes no more out of Triton's queue unless a whole batch has room (docs/models.md)."""
+TIME_SCALE = 4.0
+"""A step takes 35 ms and more, so that the machine's own share of it is small."""
+REPLICAS, SEQUENCES = 2, 2
+"""Those with which `make run` starts; what they have no place for waits in the gateway."""
 LOADS = (0.6, 0.85)
-RUN_S = 90.0
+RUN_S = 120.0
 WORDS = (40, 400)
 TOKENS = (10, 60)
 AIM = "15 %"
@@ -101,16 +101,26 @@ class Client:
 def run() -> Iterator[Figure]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-bench-replay-")))
-        grpc, http, metrics = free_ports(3)
-        server = triton((grpc, http, metrics), models=("chat_small",))
-        _start(stack, Managed(server.command, folder / "triton.log"))
-        load(server, "chat_small", time_scale=str(TIME_SCALE))
-        command, port, path = gateway_command(folder, small_only(server))
+        servers = [_server(stack, folder, number) for number in range(REPLICAS)]
+        snapshot = a_snapshot(*(server.grpc for server in servers))
+        pool = msgspec.structs.replace(snapshot.pools[0], replica_concurrency=SEQUENCES)
+        snapshot = msgspec.structs.replace(snapshot, models=snapshot.models[:1], pools=(pool,))
+        command, port, path = gateway_command(folder, snapshot)
         log = folder / "gateway.log"
         gateway = Gateway(port, path, _start(stack, Managed(command, log)), log)
         yield from asyncio.run(
-            _measure(gateway, lambda: triton_metric(server, "weir_model_active_sequences", "chat_small"))
+            _measure(
+                gateway,
+                lambda: sum(triton_metric(server, "weir_model_active_sequences", "chat_small") for server in servers),
+            )
         )
+
+
+def _server(stack: ExitStack, folder: Path, number: int) -> Triton:
+    server = triton(tuple(free_ports(3)), models=("chat_small",), config=CONFIG)
+    _start(stack, Managed(server.command, folder / f"triton-{number}.log"))
+    load(server, "chat_small", time_scale=str(TIME_SCALE))
+    return server
 
 
 def _start(stack: ExitStack, part: Managed) -> Managed:
@@ -136,7 +146,7 @@ async def _measure(gateway: Gateway, active: Callable[[], float]) -> list[Figure
 
 
 async def _calibrate(client: Client) -> ReplicaProfile:
-    """Prefill of single prompts, and steps of 1 to 8 sequences per instance."""
+    """Prefill of single prompts, and steps of one sequence and of as many as a replica has."""
     await client.send(10, 5)
     alone = [
         min([await client.send(words, 12) for _ in range(2)], key=lambda timed: timed.ttft_s)  # the less disturbed
@@ -146,13 +156,11 @@ async def _calibrate(client: Client) -> ReplicaProfile:
         np.array([float(timed.prompt_tokens) for timed in alone]), np.array([timed.ttft_s for timed in alone])
     )
     batches, steps_s = [1.0] * len(alone), [timed.step_s for timed in alone]
-    for count in (4, 8, 16):
-        for _ in range(2):
-            together = await asyncio.gather(*(client.send(20, 40) for _ in range(count)))
-            batches += [count / INSTANCES] * count
-            steps_s += [timed.step_s for timed in together if len(timed.token_s) > 2] + [np.nan] * sum(
-                len(timed.token_s) <= 2 for timed in together
-            )
+    for _ in range(6):
+        together = await asyncio.gather(*(client.send(20, 40) for _ in range(REPLICAS * SEQUENCES)))
+        whole = [timed.step_s for timed in together if len(timed.token_s) > 2]
+        batches += [SEQUENCES] * len(whole)
+        steps_s += whole
     step_s = fit_line(np.array(batches), np.array(steps_s))
     return ReplicaProfile(*prefill_s, *step_s, max_sequences=SEQUENCES)
 
@@ -160,11 +168,11 @@ async def _calibrate(client: Client) -> ReplicaProfile:
 async def _under_load(
     client: Client, active: Callable[[], float], profile: ReplicaProfile, at: float, rng: np.random.Generator
 ) -> tuple[list[Timed], float]:
-    """Requests at random, at the share `at` of what the instances carry. Returns them with the mean of sequences in use."""
+    """Requests at random, at the share `at` of what the replicas carry. Returns them with the mean of sequences in use."""
     busy_s = float(profile.busy_s(np.array([fmean(WORDS)]), np.array([fmean(TOKENS)]))[0])
-    rate_rps = at * INSTANCES / busy_s
+    rate_rps = at * REPLICAS / busy_s
     count = int(rate_rps * RUN_S)
-    say(f"replay: {count} requests at {rate_rps:.1f}/s, {at:.0%} of what the instances carry")
+    say(f"replay: {count} requests at {rate_rps:.1f}/s, {at:.0%} of what the replicas carry")
     due_s = np.cumsum(rng.exponential(1 / rate_rps, count))
     words = rng.integers(*WORDS, count)
     tokens = rng.integers(*TOKENS, count)
@@ -197,18 +205,16 @@ def _compare(sent: Sequence[Timed], used: float, profile: ReplicaProfile, at: fl
     end_s = max(timed.token_s[-1] for timed in sent) - first_s
     pool = Pool(
         profile,
-        min_replicas=INSTANCES,
-        max_replicas=INSTANCES,
+        min_replicas=REPLICAS,
+        max_replicas=REPLICAS,
         max_in_flight=SEQUENCES,
-        in_turn=True,
-        taken_at_once=TAKEN_AT_ONCE,
     )
-    said = replay(arrivals, pool, Fixed(INSTANCES, tick_s=end_s), Objective(0.95, ttft_s=1.0), duration_s=end_s)
+    said = replay(arrivals, pool, Fixed(REPLICAS, tick_s=end_s), Objective(0.95, ttft_s=1.0), duration_s=end_s)
     prefill_s = float(np.mean(profile.prefill_s + profile.prefill_token_s * arrivals.input_tokens))
     ttft_s = np.array([timed.ttft_s for timed in sent])
     e2e_s = np.array([timed.e2e_s for timed in sent])
     pairs = {
-        "utilisation": (said.utilisation, used / (INSTANCES * SEQUENCES)),
+        "utilisation": (said.utilisation, used / (REPLICAS * SEQUENCES)),
         "queueing": (said.ttft.mean_s - prefill_s, float(np.mean(ttft_s)) - prefill_s),
         "p95": (said.e2e.p95_s, float(np.quantile(e2e_s, 0.95))),
         "ttft_p95": (said.ttft.p95_s, float(np.quantile(ttft_s, 0.95))),
