@@ -57,6 +57,14 @@ def _state(wanted: Question, shown: Question, kept: Kept, *, lists: bool) -> str
     return "nothing" if kept.requests_ns is None or window.to_ns <= kept.requests_ns else ""
 
 
+def stored_since(window: Window) -> str:
+    """From when on the range's requests are stored, where that is not its whole time; empty where it is, or nothing is stored."""
+    first_ns = answers.kept().requests_ns
+    if first_ns is None or first_ns <= window.from_ns or answers.kept().rollups_alone is None:
+        return ""
+    return minute(first_ns)
+
+
 def _since(wanted: Question, at_ns: int | None) -> dict[str, str] | None:
     """When something begins, and the query of a range of the same length that begins there."""
     if at_ns is None:

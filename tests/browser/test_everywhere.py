@@ -101,6 +101,21 @@ def test_axe_finds_nothing(page: Page, path: str, context: object) -> None:
     accessible(page)
 
 
+def test_the_cards_of_processes_hold_their_figures(page: Page) -> None:
+    page.goto("/")
+    page.wait_for_load_state("networkidle")
+    assert page.locator(".component").count() >= 5
+    for cells, text in ((".component dt", "rejected connections"), (".component dd", "1,234 /min")):  # as long as any
+        page.locator(cells).evaluate_all("(all, text) => all.forEach(cell => { cell.textContent = text })", text)
+    wide = """cards => cards.filter(card => {
+        const padding = 2 * parseFloat(getComputedStyle(card).paddingLeft)
+        return card.querySelector('dl').offsetWidth > card.clientWidth - padding + 1
+    }).map(card => card.innerText)"""
+    for width in range(390, 1500, 30):
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.locator(".component").evaluate_all(wide) == [], width
+
+
 @pytest.mark.parametrize(
     "path",
     [

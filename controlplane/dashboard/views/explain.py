@@ -9,6 +9,7 @@ from django.urls import reverse
 
 from controlplane.core.formatting import PAGE, clock
 from controlplane.dashboard import links
+from controlplane.dashboard.history import stored_since
 from controlplane.dashboard.views.common import page, question_of
 from controlplane.serving_stack import pools_served
 from controlplane.telemetry.core.query_types import Region
@@ -35,6 +36,7 @@ def latency_explain(request: HttpRequest) -> HttpResponse:
     region, explanation = answers.explanation(question, slow, MOST_FINDINGS)
     causes = causes_of(question, slow, pools_served())
     context = explain_context(question, slow, region, explanation, view) | causes_context(question, causes, view)
+    context["stored_since"] = stored_since(region.window or question.range.window)
     return render(request, "dashboard/_explain.html", context)
 
 

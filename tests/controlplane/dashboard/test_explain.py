@@ -6,6 +6,8 @@ import re
 import pytest
 from django.test import Client
 
+from controlplane.telemetry.query import answers
+from controlplane.telemetry.store.read.kept import Kept
 from tests.support.web.served import Filled
 
 
@@ -30,6 +32,19 @@ def test_it_says_in_a_sentence_what_the_slow_ones_share_and_where_their_time_wen
     assert "Most in queue" in said, said
     assert 'class="fill-queue"' in found
     assert re.search(r"\d+ requests · the same as .*pool chat-large-local", said)
+
+
+def test_it_says_from_when_on_it_has_requests_where_the_rest_of_the_range_is_rollups(
+    reader: Client, served: Filled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    day_ns = 86_400 * 10**9
+    week = {"from": str(served.to_ns - 7 * day_ns), "to": str(served.to_ns)}
+    assert "of the time before" not in words(panel(reader, **week))
+    monkeypatch.setattr(answers, "kept", lambda: Kept(served.from_ns, served.from_ns - 9 * day_ns))
+    assert re.search(
+        r"Of requests since \d{4}-\d\d-\d\d \d\d:\d\d UTC: of the time before", words(panel(reader, **week))
+    )
+    assert "of the time before" not in words(panel(reader, **served.range))
 
 
 def test_each_finding_leads_to_the_filtered_page_and_to_traces_that_exist(reader: Client, served: Filled) -> None:
