@@ -32,6 +32,7 @@ async def test_an_outsider_is_closed_with_a_code_that_says_so() -> None:
     assert (answer["type"], answer["code"]) == ("websocket.close", NOT_LOGGED_IN)
 
 
+@pytest.mark.django_db  # closes connections that other tests have left in the thread that it runs in
 @pytest.mark.parametrize("origin", [b"https://evil.example", b"null"])
 async def test_a_page_of_another_host_cannot_open_a_socket(origin: bytes, redis_url: str, settings: Settings) -> None:
     layer = settings.CHANNEL_LAYERS["default"]
