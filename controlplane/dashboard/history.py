@@ -42,10 +42,10 @@ def history_context(wanted: Question, shown: Question, *, lists: bool = False) -
 def _state(wanted: Question, shown: Question, kept: Kept, *, lists: bool) -> str:
     """`rollups`: it is answered out of them. `lacks`: they lack a filter. `short`: only longer ranges are. `nothing`: of its time there is
     nothing. `lists`: of its time there are rollups, which have no single requests."""
-    window, alone = wanted.range.window, kept.rollups_alone
+    window = wanted.range.window
     if kept.requests_ns is None and kept.rollups_ns is None:
         return ""
-    older = alone is not None and window.from_ns < alone.to_ns and window.to_ns > alone.from_ns
+    older = kept.has_older(window)
     if older and lists:
         return "lists"
     if older and kept.lost(window):
@@ -58,11 +58,9 @@ def _state(wanted: Question, shown: Question, kept: Kept, *, lists: bool) -> str
 
 
 def stored_since(window: Window) -> str:
-    """From when on the range's requests are stored, where that is not its whole time; empty where it is, or nothing is stored."""
-    first_ns = answers.kept().requests_ns
-    if first_ns is None or first_ns <= window.from_ns or answers.kept().rollups_alone is None:
-        return ""
-    return minute(first_ns)
+    """From when on requests are stored, where the range has older time of which there are rollups alone; empty elsewhere."""
+    kept = answers.kept()
+    return minute(kept.requests_ns) if kept.requests_ns is not None and kept.has_older(window) else ""
 
 
 def _since(wanted: Question, at_ns: int | None) -> dict[str, str] | None:

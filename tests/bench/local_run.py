@@ -16,7 +16,6 @@ from pathlib import Path
 from statistics import fmean, median
 
 import aiohttp
-import msgspec
 import numpy as np
 
 from deploy.local.fleet import CONFIG
@@ -30,7 +29,7 @@ from forecasting.simulate.profile import ReplicaProfile, fit_line
 from forecasting.simulate.replay import Pool, replay
 from tests.bench.figures import Figure, say
 from tests.bench.processes import BenchError
-from tests.support.gateway.process import KEY, SMALL, Gateway, a_snapshot, gateway_command
+from tests.support.gateway.process import KEY, SMALL, Gateway, gateway_command, small_only, with_pool
 from tests.support.gateway.triton_client import triton_metric
 
 TIME_SCALE = 4.0
@@ -102,9 +101,7 @@ def run() -> Iterator[Figure]:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="weir-bench-replay-")))
         servers = [_server(stack, folder, number) for number in range(REPLICAS)]
-        snapshot = a_snapshot(*(server.grpc for server in servers))
-        pool = msgspec.structs.replace(snapshot.pools[0], replica_concurrency=SEQUENCES)
-        snapshot = msgspec.structs.replace(snapshot, models=snapshot.models[:1], pools=(pool,))
+        snapshot = with_pool(small_only(*servers), SMALL, replica_concurrency=SEQUENCES)
         command, port, path = gateway_command(folder, snapshot)
         log = folder / "gateway.log"
         gateway = Gateway(port, path, _start(stack, Managed(command, log)), log)

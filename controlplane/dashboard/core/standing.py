@@ -49,19 +49,22 @@ def look_of(target: TargetDecision, facts: PoolFacts | None = None, *, is_stale:
 
 def target_rows(record: Record, *, is_stale: bool = False) -> list[dict[str, Any]]:
     """What each pool has and wants, and why. Those that are not as wanted come first."""
-    rows = [
-        {
-            "target": target,
-            "look": look_of(target, record.observation.pools.get(name), is_stale=is_stale),
-            "facts": record.observation.pools.get(name),
-            "steady_rps": steady_rps(record, name),
-            "has": has(record.observation.pools.get(name)),
-            "rails": [rail for rail in target.rails if rail.before != rail.after],
-            "references": [each for each in record.references if each.target == name],
-        }
-        for name, target in record.decision.targets.items()
-    ]
+    rows = [target_row(record, name, is_stale=is_stale) for name in record.decision.targets]
     return sorted(rows, key=lambda row: (row["look"].words in ("as wanted", "disabled"), row["target"].target))
+
+
+def target_row(record: Record, name: str, *, is_stale: bool = False) -> dict[str, Any]:
+    """What one target has and wants. `rails` are those that changed the count."""
+    target, facts = record.decision.targets[name], record.observation.pools.get(name)
+    return {
+        "target": target,
+        "look": look_of(target, facts, is_stale=is_stale),
+        "facts": facts,
+        "steady_rps": steady_rps(record, name),
+        "has": has(facts),
+        "rails": [rail for rail in target.rails if rail.before != rail.after],
+        "references": [each for each in record.references if each.target == name],
+    }
 
 
 def steady_rps(record: Record, target: str) -> float | None:

@@ -119,7 +119,10 @@ def wanted_of(given: Mapping[str, Any], check_traffic: bool = True) -> Wanted:
         raise JobRefusedError(
             f"pool={pool.name!r} has no latency objective (TTFT, ITL or E2E): give ttft_ms or e2e_ms, or make an objective"
         )
-    traffic = _traffic(pool.name, endpoint.replica)
+    try:
+        traffic = users_traffic(pool.name, endpoint.replica)
+    except (StoreUnavailableError, StoreError):
+        traffic = "It is not known whether it takes users' traffic, because the ledger does not answer"
     if check_traffic and traffic and not request.despite_traffic:
         raise JobRefusedError(
             f"replica={endpoint.replica!r}: {traffic}, which a benchmark would slow down, and which would lower its figure. "
@@ -226,10 +229,3 @@ def users_traffic(pool: str, replica: str) -> str:
         return ""
     many = f"{count} or more requests" if page.next_cursor else "1 request" if count == 1 else f"{count} requests"
     return f"It has answered {many} of users in the last {TRAFFIC_S} s"
-
-
-def _traffic(pool: str, replica: str) -> str:
-    try:
-        return users_traffic(pool, replica)
-    except (StoreUnavailableError, StoreError):
-        return "It is not known whether it takes users' traffic, because the ledger does not answer"

@@ -56,8 +56,9 @@ def a_snapshot(*endpoints: str, **changes: Any) -> Snapshot:
     return msgspec.structs.replace(given, **changes)
 
 
-def small_only(triton: Triton) -> Snapshot:
-    both = a_snapshot(triton.grpc)
+def small_only(*tritons: Triton) -> Snapshot:
+    """As `a_snapshot`, with the small model alone."""
+    both = a_snapshot(*(triton.grpc for triton in tritons))
     return msgspec.structs.replace(both, models=both.models[:1], pools=both.pools[:1])
 
 

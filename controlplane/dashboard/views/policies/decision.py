@@ -8,7 +8,7 @@ from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from controlplane.dashboard.core.standing import ages, canary_rows, does, failover_rows, has, look_of, steady_rps
+from controlplane.dashboard.core.standing import ages, canary_rows, does, failover_rows, target_row
 from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.policies.frame import framed
 from controlplane.policy import queries
@@ -45,22 +45,12 @@ def decision(request: HttpRequest, key: str) -> HttpResponse:
 def record_context(record: Record, row: DecisionRecord) -> dict[str, Any]:
     later = queries.records(row.at, row.at + _reach(record))
     judged = {each.target: each for each in hindsight(record, later, int(timezone.now().timestamp() * 1000))}
-    pools = record.observation.pools
     policies = queries.policies_of(record)
     return {
         "record": record,
         "targets": [
-            {
-                "target": target,
-                "look": look_of(target, pools.get(name)),
-                "facts": pools.get(name),
-                "steady_rps": steady_rps(record, name),
-                "has": has(pools.get(name)),
-                "plan": record.observation.plans.get(name),
-                "references": [each for each in record.references if each.target == name],
-                "hindsight": judged.get(name),
-            }
-            for name, target in record.decision.targets.items()
+            target_row(record, name) | {"plan": record.observation.plans.get(name), "hindsight": judged.get(name)}
+            for name in record.decision.targets
         ],
         "models": [
             {"decided": each, "steps": [{"step": step, "does": does(step)} for step in each.degradation]}

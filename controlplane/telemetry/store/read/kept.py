@@ -43,13 +43,17 @@ class Kept:
         end_ns = _down(self.requests_ns, HOUR_S)
         return Window(self.rollups_ns, end_ns) if self.rollups_ns < end_ns else None
 
+    def has_older(self, window: Window) -> bool:
+        """Whether of a part of the window there are rollups and no requests any more."""
+        alone = self.rollups_alone
+        return alone is not None and window.from_ns < alone.to_ns and window.to_ns > alone.from_ns
+
     def lost(self, window: Window) -> bool:
         """Whether a window has to be read from rollups because its requests, or the first of them, are no longer there.
 
         One of up to LONG_NS that has requests is of these alone, so that its steps may be short.
         """
-        alone = self.rollups_alone
-        if alone is None or window.from_ns >= alone.to_ns or window.to_ns <= alone.from_ns:
+        if not self.has_older(window):
             return False
         return window.to_ns - window.from_ns > LONG_NS or self.requests_ns is None or window.to_ns <= self.requests_ns
 
@@ -63,7 +67,7 @@ class KeptReader(Connection):
         """Read from the indexes of the parts, at most every KNOWN_FOR_S."""
         read_s, kept = self._kept
         if kept.requests_ns is None or kept.rollups_ns is None or time.monotonic() - read_s > KNOWN_FOR_S:
-            of = {
+            by_table = {
                 name: values
                 for name, *values in self.rows(
                     "SELECT 'requests', count(), min(entry_start_ns), 0 FROM requests UNION ALL"
@@ -71,8 +75,8 @@ class KeptReader(Connection):
                     " FROM rollup_builds FINAL WHERE kind = 'rollups' AND step_s = 3600"
                 )
             }
-            requests, oldest_ns, _ = of["requests"]
-            builds, oldest_s, touches = of["rollups"]
+            requests, oldest_ns, _ = by_table["requests"]
+            builds, oldest_s, touches = by_table["rollups"]
             kept = Kept(
                 oldest_ns if requests else None, oldest_s * 10**9 if builds else None, bool(builds and not touches)
             )
