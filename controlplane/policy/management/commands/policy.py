@@ -1,33 +1,31 @@
 """`manage.py policy check|apply|diff|export|replay`: policies as code, and decisions made again."""
 
 import getpass
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from controlplane.policy.models import DecisionRecord
 from controlplane.policy.replay import replayed
 from controlplane.policy.revisions.apply import Applied, apply, check, export
 from controlplane.policy.revisions.core.apply_plan import SIGNS, Step, sentence
+from controlplane.slo.openslo.command import FORMATS, FilesCommand
 from controlplane.slo.openslo.core import report
-from controlplane.slo.openslo.core.problem import Problem
 from controlplane.slo.openslo.core.writing import joined
-from controlplane.slo.openslo.files import FilesError, texts
+from controlplane.slo.openslo.files import texts
 
 DEFAULT_LABEL = "policies"
 
 
-class Command(BaseCommand):
+class Command(FilesCommand):
     help = "Policies as files. Exit codes: 0 fine, 1 problems or (diff) something would change, 2 wrong usage."
 
     def add_arguments(self, parser: CommandParser) -> None:
         commands = parser.add_subparsers(dest="command", required=True, metavar="check|apply|diff|export|replay")
         checked = commands.add_parser("check", help="list what to correct, with lines")
         checked.add_argument("paths", nargs="+", metavar="FILE|DIR")
-        checked.add_argument("--format", choices=["text", "json", "github"], default="text")
+        checked.add_argument("--format", choices=FORMATS, default="text")
         for name, words in (
             ("apply", "make the database's policies equal to the files, all or none"),
             ("diff", "show what apply would do; exits 1 if anything"),
@@ -51,24 +49,9 @@ class Command(BaseCommand):
         again.add_argument("keys", nargs="*", metavar="KEY", help="of decisions, as in their URLs; none: the latest")
         again.add_argument("--last", type=int, default=1_000, metavar="N", help="how many of the latest")
 
-    def handle(self, **options: Any) -> None:
-        try:
-            code = getattr(self, f"_{options['command']}")(options)
-        except FilesError as error:
-            raise CommandError(str(error), returncode=2) from None
-        if code:
-            sys.exit(code)
-
     def _check(self, options: dict[str, Any]) -> int:
         policies, problems = check(texts(options["paths"]))
-        if options["format"] == "json":
-            self.stdout.write(json.dumps([report.as_json(problem) for problem in problems], indent=2))
-        elif options["format"] == "github":
-            for problem in problems:
-                self.stdout.write(report.as_github(problem))
-        else:
-            self._problems(problems)
-            self.stdout.write(f"{len(policies)} policies: {report.counted(problems)}")
+        self.write_report(problems, options["format"], f"{len(policies)} policies")
         return 1 if problems else 0
 
     def _apply(self, options: dict[str, Any]) -> int:
@@ -92,7 +75,7 @@ class Command(BaseCommand):
             again=options["again"],
             dry_run=dry_run,
         )
-        self._problems(applied.problems)
+        self.write_problems(applied.problems)
         for step in applied.steps:
             self._step(step)
         if applied.problems:
@@ -102,10 +85,6 @@ class Command(BaseCommand):
         else:
             self.stdout.write(sentence(applied.steps, applied.done))
         return applied
-
-    def _problems(self, problems: list[Problem]) -> None:
-        for problem in problems:
-            self.stdout.write(problem.text(), self.style.ERROR)
 
     def _step(self, step: Step) -> None:
         note = f" ({step.note})" if step.note else ""

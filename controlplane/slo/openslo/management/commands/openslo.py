@@ -1,25 +1,23 @@
 """`manage.py openslo lint|apply|diff|import|export`: objectives as code."""
 
 import getpass
-import json
-import sys
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.openslo.apply import Applied, apply, known_documents
+from controlplane.slo.openslo.command import FORMATS, FilesCommand
 from controlplane.slo.openslo.core import report
 from controlplane.slo.openslo.core.lint import lint
-from controlplane.slo.openslo.core.problem import Problem
 from controlplane.slo.openslo.export import export_all, export_one
-from controlplane.slo.openslo.files import FilesError, texts
+from controlplane.slo.openslo.files import texts
 
 DEFAULT_LABEL = "openslo"
 
 
-class Command(BaseCommand):
+class Command(FilesCommand):
     help = (
         "Objectives as OpenSLO v1 files. Exit codes: 0 fine, 1 errors or (diff) something would change, 2 wrong usage."
     )
@@ -28,7 +26,7 @@ class Command(BaseCommand):
         commands = parser.add_subparsers(dest="command", required=True, metavar="lint|apply|diff|import|export")
         checked = commands.add_parser("lint", help="list what to correct, with lines")
         checked.add_argument("paths", nargs="+", metavar="FILE|DIR")
-        checked.add_argument("--format", choices=["text", "json", "github"], default="text")
+        checked.add_argument("--format", choices=FORMATS, default="text")
         checked.add_argument("--strict", action="store_true", help="warnings fail too")
         checked.add_argument("--alone", action="store_true", help="do not look for references in the database")
         for name, words in (
@@ -55,30 +53,11 @@ class Command(BaseCommand):
         )
         exported.add_argument("--to", type=Path, metavar="DIR", help="a file for each, instead of one text")
 
-    def handle(self, **options: Any) -> None:
-        try:
-            code = getattr(self, f"_{options['command']}")(options)
-        except FilesError as error:
-            raise CommandError(str(error), returncode=2) from None
-        if code:
-            sys.exit(code)
-
     def _lint(self, options: dict[str, Any]) -> int:
         known = [] if options["alone"] else known_documents()
         linted = lint(texts(options["paths"]), known)
-        if options["format"] == "json":
-            self.stdout.write(json.dumps([report.as_json(problem) for problem in linted.problems], indent=2))
-        elif options["format"] == "github":
-            for problem in linted.problems:
-                self.stdout.write(report.as_github(problem))
-        else:
-            self._problems(linted.problems)
-            self.stdout.write(f"{len(linted.documents)} documents: {report.counted(linted.problems)}")
+        self.write_report(linted.problems, options["format"], f"{len(linted.documents)} documents")
         return 1 if linted.errors or (options["strict"] and linted.problems) else 0
-
-    def _problems(self, problems: list[Problem]) -> None:
-        for problem in problems:
-            self.stdout.write(problem.text(), self.style.ERROR if problem.severity == "error" else self.style.WARNING)
 
     def _apply(self, options: dict[str, Any]) -> int:
         applied = self._applied(options, options["owner_label"], options["dry_run"])
@@ -101,7 +80,7 @@ class Command(BaseCommand):
             adopt=options["adopt"],
             dry_run=dry_run,
         )
-        self._problems(applied.problems if applied.errors else [])
+        self.write_problems(applied.problems if applied.errors else [])
         for line in report.lines(applied.steps):
             self.stdout.write(line)
         if applied.errors:
