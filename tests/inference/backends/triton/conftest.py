@@ -33,7 +33,10 @@ def started_standins(start_once: Start, tmp_path_factory: pytest.TempPathFactory
 
 @pytest.fixture
 def standins(started_standins: tuple[Triton, Managed]) -> Triton:
-    """Started again where a test has ended it: Triton 2.51's python backend sometimes crashes on a cancellation (SIGSEGV)."""
+    """Started again where a test has ended it. Triton 2.51 can crash where a stream is cancelled and another begins at once
+    (SIGSEGV in ModelStreamInferHandler::Process; mended after it by triton-inference-server/server#7840 and #8078), so a test
+    waits until the model has seen a cancellation before it asks again.
+    """
     server, process = started_standins
     if not process.alive:
         process.start().wait_ready()

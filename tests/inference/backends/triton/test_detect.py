@@ -78,14 +78,12 @@ async def test_an_answer_of_a_model_that_takes_no_limit_is_cut(connect: Connect,
     await model.backend.detect(10)
     assert model.backend.capabilities.parameters["max_tokens"] == "gateway"
     for limit in ({"max_tokens": 3}, {"max_tokens": 3, "stop": ("two three four",)}):
-        whole = await model.answer("say: one two three four five", **limit)
+        before = requests_of(standins, "mapped", "cancelled")
+        whole = await model.answer("!wait=3 say: one two three four five", **limit)
         assert (whole.texts, whole.reasons, whole.usage.output_tokens) == (["one two three"], ["length"], 3)
+        await wait_for_more(standins, "mapped", "cancelled", before)  # a next request at once can crash Triton 2.51
     whole = await model.answer("say: one two three", max_tokens=4)
     assert (whole.texts, whole.reasons, whole.usage.output_tokens) == (["one two three"], ["stop"], 3)
-    before = requests_of(standins, "mapped", "cancelled")
-    whole = await model.answer("!wait say: one two three four", max_tokens=1)
-    assert (whole.texts, whole.reasons) == (["one"], ["length"])
-    await wait_for_more(standins, "mapped", "cancelled", before)
 
 
 async def test_a_mapping_with_the_wrong_type_is_a_misfit(connect: Connect) -> None:

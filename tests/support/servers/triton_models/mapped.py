@@ -1,6 +1,7 @@
 """Models that none of the known signatures fits."""
 
 import json
+import time
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ class MappedModel:
             text += token
             answer = common.pb_utils.Tensor("ANSWER", np.asarray([[text.encode()]], dtype=np.object_))
             sender.send(common.response([answer, common.numbers("COUNT", [[1]], np.int32)]))
+            time.sleep(common.STEP_S)
         sender.send(flags=common.FINAL)
 
 
