@@ -80,7 +80,7 @@ async def test_a_stage_over_its_timeout_is_named(serve: Serve, tune: Tune, strea
     first.cancel()
 
 
-async def test_the_clients_own_deadline_is_answered_before_it_passes(serve: Serve, tune: Tune) -> None:
+async def test_the_clients_own_deadline_is_kept(serve: Serve, tune: Tune) -> None:
     gateway = serve(a_snapshot(tune(time_scale="100").grpc))
     for stream in (True, False):
         with pytest.raises(openai.InternalServerError) as caught:

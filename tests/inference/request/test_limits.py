@@ -60,7 +60,7 @@ async def test_tokens_are_charged_whichever_way_a_request_ends(
     double.gate.clear()
     double.mute = mute
     double.error = grpc.StatusCode.INTERNAL if way == "error" else None
-    request = ask(gateway, timeout=0.3 if way == "deadline" else 60)
+    request = ask(gateway, timeout=1 if way == "deadline" else 60)
     await eventually_async(lambda: double.inferences.total() == 1)
     if way == "disconnect":
         request.cancel()

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
+from httpx import Request
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
@@ -32,6 +33,13 @@ KEY, OTHER_KEY = "weir-test-alice", "weir-test-bob"
 SMALL, LARGE = "chat-small", "chat-large"
 _PATIENT = Timeout(600, connect=WITHIN_S)
 """As the client's own, but for the 5 s within which it wants its connection: a busy machine may not have run the test by then."""
+
+
+async def _wait(request: Request) -> None:
+    """Wait for the answer however long it takes. A `timeout` of a client is for the gateway, which gets it as a header."""
+    request.extensions["timeout"] = _PATIENT.as_dict()
+
+
 # Shared by all clients, because loading the certificates takes 23 ms of CPU.
 _TLS = ssl.create_default_context()
 
@@ -102,8 +110,10 @@ class Gateway:
         return f"http://{LOOPBACK}:{self.port}/v1"
 
     def client(self, key: str = KEY, *, http2: bool = False, **options: Any) -> AsyncOpenAI:
-        """A client with connections of its own; over HTTP/2 with one, whose protocol it knows beforehand."""
-        connections = DefaultAsyncHttpxClient(verify=_TLS, http1=not http2, http2=http2)
+        """A client with connections of its own; over HTTP/2 with one, whose protocol it knows beforehand. It never gives up by itself."""
+        connections = DefaultAsyncHttpxClient(
+            verify=_TLS, http1=not http2, http2=http2, event_hooks={"request": [_wait]}
+        )
         return AsyncOpenAI(
             base_url=self.base_url,
             api_key=key,
