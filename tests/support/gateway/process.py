@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 from aiohttp import web
-from httpx import Request
+from httpx2 import Request
 from openai import AsyncOpenAI, DefaultAsyncHttpxClient, Timeout
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
