@@ -1,6 +1,7 @@
 """A proxy in front of an API server, with the faults that a test names. It notes every request that it gets."""
 
 import http.client
+import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterator
@@ -115,8 +116,9 @@ class Proxy:
         """Every watch ends in the middle."""
         with self._lock:
             for connection in self._watching:
-                with suppress(OSError, AttributeError):
-                    connection.sock.shutdown(2)
+                with suppress(OSError, AttributeError, TypeError):
+                    # Not `SSLSocket.shutdown`, which also takes TLS off it: what has come would be read as it is.
+                    socket.socket.shutdown(connection.sock, socket.SHUT_RDWR)
 
     def close(self) -> None:
         self._ended.set()

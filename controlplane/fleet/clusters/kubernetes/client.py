@@ -238,9 +238,12 @@ class Lines:
             yield from filter(None, lines)
 
     def cut(self) -> None:
-        """End the answer from another thread, which only the socket itself allows."""
-        with suppress(OSError, AttributeError):
-            self._response.connection.sock.shutdown(socket.SHUT_RDWR)  # type: ignore[union-attr]
+        """End the answer from another thread, which only the socket itself allows.
+
+        `ssl.SSLSocket.shutdown` would also take TLS off it, and what has come would be read as it is.
+        """
+        with suppress(OSError, AttributeError, TypeError):
+            socket.socket.shutdown(self._response.connection.sock, socket.SHUT_RDWR)  # type: ignore[union-attr]
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 import structlog
 
-from controlplane.fleet.clusters.errors import ClusterError, ForbiddenError, ThrottledError
+from controlplane.fleet.clusters.errors import ClusterError, ForbiddenError, ThrottledError, UnreachableError
 from controlplane.fleet.clusters.kubernetes.client import Api, ExpiredError, Lines, MissingError, error_of
 from controlplane.fleet.clusters.kubernetes.objects import ListMetadata, Metadata
 
@@ -152,7 +152,11 @@ class Watched(Generic[K]):
                 self.connected, self.refused, self.problem = True, False, ""
                 self.confirmed_at = max(began, self.confirmed_at or began)
             for line in lines:
-                self._apply(msgspec.json.decode(line, type=_Event))
+                try:
+                    self._apply(msgspec.json.decode(line, type=_Event))
+                except msgspec.DecodeError as error:
+                    self._version = ""  # list anew: what it said is not known
+                    raise UnreachableError(f"WATCH {self.path}: an event cannot be read ({error}).") from error
                 if self._stopped.is_set():
                     break
         self._lines = None
