@@ -6,6 +6,8 @@ from deploy.local.triton import Triton
 from inference.backends.port import Detected
 from inference.core.backend_errors import FailedError
 from inference.core.tensor_mapping import InputTensor, TensorMapping
+from inference.wires.grpc import Call
+from inference.wires.grpc.connection import Connection
 from tests.support.servers.triton import requests_of, wait_for_more
 from tests.support.servers.triton_calls import MAPPING, Connect
 
@@ -100,6 +102,14 @@ async def test_whether_the_llm_api_repeats_its_text_is_found_out(connect: Connec
         assert await model.backend.ready(10)
         whole = await model.answer("say: ha ha haha ha")
         assert whole.texts == ["ha ha haha ha"], repeats
+
+
+async def test_finding_it_out_cancels_nothing(connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its last event comes before the call's end, and users' requests follow at once."""
+    cancelled: list[Call] = []
+    monkeypatch.setattr(Connection, "cancel", lambda _, call: cancelled.append(call))
+    await connect("llmapi_decoupled").backend.detect(10)
+    assert not cancelled
 
 
 async def test_waiting_for_a_request_that_never_comes_fails_with_what_is_missing(standins: Triton) -> None:

@@ -21,7 +21,7 @@ STEP_S = 0.002
 _NAMES = {"TYPE_STRING": "BYTES"}
 
 
-_SENDING = threading.Lock()
+_SENDING = threading.Lock()  # what Triton is told, one thing at a time
 
 
 class Sender:
@@ -160,16 +160,29 @@ def wait_until_cancelled(sender: Any) -> None:
         time.sleep(STEP_S)
 
 
+class Counter:
+    """Requests of a model begin side by side, and Triton 2.51 crashes where two threads increment one metric at once (SIGSEGV in
+    the python backend's Metric::LoadFromSharedMemory).
+    """
+
+    def __init__(self, metric: Any) -> None:
+        self._metric = metric
+
+    def increment(self) -> None:
+        with _SENDING:
+            self._metric.increment(1)
+
+
 class Counts:
     """Requests on Triton's metrics page, by model: `weir_standin_begun_total` and `weir_standin_cancelled_total`."""
 
     def __init__(self, model: str) -> None:
         self._families = []  # Triton needs them as long as their metrics
 
-        def counter(name: str, description: str) -> Any:
+        def counter(name: str, description: str) -> Counter:
             family = pb_utils.MetricFamily(name=name, description=description, kind=pb_utils.MetricFamily.COUNTER)
             self._families.append(family)
-            return family.Metric(labels={"model": model})
+            return Counter(family.Metric(labels={"model": model}))
 
         self.begun = counter("weir_standin_begun_total", "Requests that the model has begun")
         self.cancelled = counter("weir_standin_cancelled_total", "Requests that were cancelled")

@@ -32,7 +32,7 @@ class LlmApiModel:
         return None
 
     def _read(self, request: Any) -> tuple[common.Tensors, common.Script, list[str], str]:
-        self.counts.begun.increment(1)
+        self.counts.begun.increment()
         tensors = common.Tensors(request, self.config)
         tensors.check("sampling_param_temperature", 0, 100, above=True)
         tensors.check("sampling_param_top_p", 0, 1, above=True)
@@ -70,7 +70,7 @@ class LlmApiModel:
                 if number == script.wait_after:
                     common.wait_until_cancelled(sender)
                 if sender.is_cancelled():
-                    self.counts.cancelled.increment(1)
+                    self.counts.cancelled.increment()
                     stopped = common.error("Request cancelled by client", common.pb_utils.TritonError.CANCELLED)
                     sender.send(common.response([], stopped), common.FINAL)
                     return

@@ -28,7 +28,7 @@ class MappedModel:
             if number == script.wait_after:
                 common.wait_until_cancelled(sender)
             if sender.is_cancelled():
-                self.counts.cancelled.increment(1)
+                self.counts.cancelled.increment()
                 break
             text += token
             answer = common.pb_utils.Tensor("ANSWER", np.asarray([[text.encode()]], dtype=np.object_))

@@ -77,7 +77,7 @@ class EnsembleModel(_Base):
 
     def _infer(self, request: Any, sender: Any) -> None:
         try:
-            self.counts.begun.increment(1)
+            self.counts.begun.increment()
             tensors = common.Tensors(request, self.config)
             check(tensors)
             if not tensors.one("stream"):
@@ -108,7 +108,7 @@ class EnsembleModel(_Base):
             sender.send(common.response([], common.error(f"Encountered error for requestId 1: {error}")), common.FINAL)
 
     def _stop(self, sender: Any) -> None:
-        self.counts.cancelled.increment(1)
+        self.counts.cancelled.increment()
         sender.send(common.response([], common.error("cancelled", common.pb_utils.TritonError.CANCELLED)), common.FINAL)
 
 
@@ -120,7 +120,7 @@ class BlsModel(_Base):
         for request in requests:
             sender = common.Sender(request)
             try:
-                self.counts.begun.increment(1)
+                self.counts.begun.increment()
                 tensors = common.Tensors(request, self.config)
                 check(tensors)
                 if "num_return_sequences" in tensors.given:

@@ -68,7 +68,7 @@ class TritonPythonModel:
             sender.send(common.response([common.texts("text_output", ["N/A"])], failed), common.FINAL)
 
     def _generate(self, request: Any, sender: Any) -> None:
-        self.counts.begun.increment(1)
+        self.counts.begun.increment()
         tensors = common.Tensors(request, self.config)
         if "embedding_request" in tensors.given:
             raise common.BadTensorError("embedding_request is reserved")
@@ -87,7 +87,7 @@ class TritonPythonModel:
             if number == script.wait_after:
                 common.wait_until_cancelled(sender)
             if sender.is_cancelled():
-                self.counts.cancelled.increment(1)
+                self.counts.cancelled.increment()
                 gone = common.error("Request was cancelled", pb_utils.TritonError.CANCELLED)
                 sender.send(common.response([], gone), common.FINAL)
                 return
