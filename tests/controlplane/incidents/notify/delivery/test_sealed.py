@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -177,6 +178,10 @@ def test_migrating_encrypts_what_is_there_and_back(home: Path) -> None:
 
 
 def _file() -> bytes:
+    """Read by another process: closing the file here would drop the locks of SQLite's connections in this process, and then
+    another process takes itself for the last one and deletes the write-ahead log under them
+    (https://www.sqlite.org/howtocorrupt.html, 2.2).
+    """
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return Path(connection.settings_dict["NAME"]).read_bytes()
+    return subprocess.run(["cat", connection.settings_dict["NAME"]], stdout=subprocess.PIPE, check=True).stdout
