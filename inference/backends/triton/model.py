@@ -186,9 +186,8 @@ class TritonModel:
             async with asyncio.timeout(_LOOK_S):
                 while events := await stream.next():
                     texts += [event.text for event in events]
-        except BaseException:
-            stream.cancel()  # never at its end: Triton 2.51 can crash where a call begins just after a cancellation
-            raise
+        finally:
+            stream.cancel()
         texts = [text for text in texts if text]
         if len(texts) < _TRIAL_TEXTS:
             return None

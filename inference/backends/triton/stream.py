@@ -44,4 +44,6 @@ class TritonStream:
         return events
 
     def cancel(self) -> None:
-        self._call.cancel()
+        """An answer that is done ends by itself: Triton 2.51 can crash where a call begins just after a cancellation."""
+        if not self._answer.done:
+            self._call.cancel()
