@@ -228,6 +228,7 @@ async def test_coalesced_requests_share_stages_and_name_their_leader(gateway: Ga
     ids = await asyncio.gather(*(ask(gateway, messages, model=LARGE, max_tokens=100) for _ in range(4)))
     traces = [parts(await receiver.trace(trace_id)) for trace_id in ids]
     (leader,) = (root for root, _ in traces if root.attributes["weir.cache.outcome"] != "coalesced")
+    assert leader.attributes["weir.cache.outcome"] in ("miss", "skipped"), "skipped: Redis was late"
     followers = [(root, stages) for root, stages in traces if root.attributes["weir.cache.outcome"] == "coalesced"]
     assert len(followers) == 3
     for root, stages in followers:
