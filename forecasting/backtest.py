@@ -11,7 +11,7 @@ from forecasting.candidates.history import Candidate, History, Ints, targets
 from forecasting.series import F64
 
 WINDOW_S = 14 * DAY_S
-MOST_ORIGINS = 1000
+MAX_ORIGINS = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,11 +38,11 @@ def leads_of(steps: int) -> Ints:
 
 
 def origins_of(history: History, steps: int) -> Ints:
-    """At most MOST_ORIGINS, the first after a quarter of the history. They fall on all times of the day."""
+    """At most MAX_ORIGINS, the first after a quarter of the history. They fall on all times of the day."""
     step_s = history.series.step_s
     window = max(WINDOW_S // step_s, 4 * steps)
     first = max(1, history.steps // 4, history.steps - window)
-    stride = max(1, ceil((history.steps - first) / MOST_ORIGINS))
+    stride = max(1, ceil((history.steps - first) / MAX_ORIGINS))
     while stride > 1 and gcd(stride, max(1, DAY_S // step_s)) > 1:
         stride += 1
     return np.arange(first, history.steps, stride, dtype=np.int64)

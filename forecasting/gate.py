@@ -15,8 +15,8 @@ EARNS = 0.05
 """The skill that a candidate needs to be used."""
 REPLACES = 0.03
 """The share of the incumbent's loss that a challenger saves at least, so that candidates do not alternate."""
-FEWEST_ORIGINS = 50
-LEAST_SHARE = 0.5
+MIN_ORIGINS = 50
+MIN_SHARE = 0.5
 """The share of the backtest that a candidate has to have forecast: a good day or two proves little."""
 BLOCKS = 8
 SURE = 1.5
@@ -86,7 +86,7 @@ def winner(ranked: Sequence[Score], incumbent: str | None, span_steps: int, step
     """
     by_name = {score.candidate: score for score in ranked}
     baseline = by_name[BASELINE]
-    if baseline.origins < FEWEST_ORIGINS or span_steps < 2 * steps:
+    if baseline.origins < MIN_ORIGINS or span_steps < 2 * steps:
         return baseline, "Last value is used: the history is too short to compare forecasts at this horizon."
     if not baseline.loss:
         return baseline, "Last value is used: it made no error, because demand did not change."
@@ -126,7 +126,7 @@ def _score(name: str, backtest: Backtest, losses: dict[str, F64]) -> Score:
     own, other = losses[name], losses[BASELINE]
     both = ~np.isnan(own) & ~np.isnan(other)
     rows = np.flatnonzero(both.any(axis=1))
-    if len(rows) < max(FEWEST_ORIGINS, LEAST_SHARE * int((~np.isnan(other)).any(axis=1).sum())):
+    if len(rows) < max(MIN_ORIGINS, MIN_SHARE * int((~np.isnan(other)).any(axis=1).sum())):
         return Score(name, origins=len(rows), note="It knew too little to be compared.")
     own, other = np.where(both, own, 0.0), np.where(both, other, 0.0)
     loss, baseline = float(own.sum() / both.sum()), float(other.sum() / both.sum())

@@ -10,7 +10,7 @@ from forecasting.candidates.history import Ints
 from forecasting.forecast import LEVELS
 from forecasting.series import F64
 
-FEWEST_ERRORS = 20
+MIN_ERRORS = 20
 """Errors at a lead that make a band of their own."""
 _HALF_LIFE = 1 / 3
 """The age at which an error weighs half of the newest, as a share of the backtest."""
@@ -67,7 +67,7 @@ def calibrated(expected: F64, actual: F64, origins: Ints, leads: Ints, adapted: 
     absolute or relative to the forecast, whichever loses less.
     """
     errors = actual - expected
-    enough = (~np.isnan(errors)).sum(axis=0) >= FEWEST_ERRORS
+    enough = (~np.isnan(errors)).sum(axis=0) >= MIN_ERRORS
     if not enough.any():
         return Band.guess()
     floor = 0.1 * float(np.nanmean(actual))
@@ -129,7 +129,7 @@ def _shift(errors: F64, origins: Ints, lead: int) -> F64:
     `step · (exceeded - expected)`. Nothing moves while too few errors are independent: it would follow chance.
     """
     shift, used = np.zeros(len(LEVELS)), np.full((len(errors), len(LEVELS)), np.nan)
-    if _weights(errors, origins, lead)[1] < FEWEST_ERRORS:
+    if _weights(errors, origins, lead)[1] < MIN_ERRORS:
         return shift
     step, seen = _ADAPTS / len(errors), 0
     furthest = np.minimum(_LEVELS, 1 - _LEVELS)
@@ -139,6 +139,6 @@ def _shift(errors: F64, origins: Ints, lead: int) -> F64:
         exceeded = np.where(np.isnan(new) | np.isnan(bounds), 1 - _LEVELS, new > bounds)
         shift = np.clip(shift + step * (exceeded - (1 - _LEVELS)).sum(axis=0), -furthest, furthest)
         seen = known
-        if len(rows) and (~np.isnan(errors[:known])).sum() >= FEWEST_ERRORS:
+        if len(rows) and (~np.isnan(errors[:known])).sum() >= MIN_ERRORS:
             used[rows] = _quantiles(errors[:known], origins[:known], lead, _LEVELS + shift)
     return shift

@@ -18,8 +18,8 @@ from forecasting.series import Series, resampled, usable
 
 HORIZONS_S = (30 * 60, 2 * 3600, DAY_S, WEEK_S)
 """Half an hour, two hours, a day and a week."""
-MOST_FORECAST_STEPS = 200
-MOST_STEPS = 10_080
+MAX_FORECAST_STEPS = 200
+MAX_STEPS = 10_080
 """How much history is read: five weeks of 5-minute steps, or 60 weeks of hours."""
 FIT_FRESH_S = DAY_S
 """How long after its refresh a choice can still forecast its whole horizon."""
@@ -100,11 +100,9 @@ def predict(series: Series, choice: Choice, calendar: Calendar | None = None) ->
 
 
 def step_of(step_s: int, horizon_s: int) -> int:
-    """The step of a forecast: that of the series, or a multiple of it that leaves MOST_FORECAST_STEPS at most."""
+    """The step of a forecast: that of the series, or a multiple of it that leaves MAX_FORECAST_STEPS at most."""
     multiples = (1, 2, 3, 6, 12, 24, 36, 72, 144, 288)
-    return next(
-        (step_s * m for m in multiples if horizon_s <= MOST_FORECAST_STEPS * step_s * m), step_s * multiples[-1]
-    )
+    return next((step_s * m for m in multiples if horizon_s <= MAX_FORECAST_STEPS * step_s * m), step_s * multiples[-1])
 
 
 def usual(series: Series, calendar: Calendar) -> Series:
@@ -119,7 +117,7 @@ def usual(series: Series, calendar: Calendar) -> Series:
 
 
 def _history(series: Series, step_s: int, horizon_s: int, calendar: Calendar) -> History:
-    return History(resampled(series, step_s).last(MOST_STEPS), calendar, ahead=max(1, -(-horizon_s // step_s)))
+    return History(resampled(series, step_s).last(MAX_STEPS), calendar, ahead=max(1, -(-horizon_s // step_s)))
 
 
 def _candidates(curves: Sequence[Curve]) -> dict[str, Candidate]:

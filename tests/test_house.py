@@ -7,11 +7,11 @@ from pathlib import PurePath
 
 from deploy.local.process import ROOT
 
-MOST_LINES = 400
-MOST_MODULES = 20
-MOST_LOOSE_MODULES = 7
-LONGEST_LIST_OF_A_CONTRACT = 10
-MOST_COLUMNS_OF_TEMPLATES = 160
+MAX_LINES = 400
+MAX_MODULES = 20
+MAX_LOOSE_MODULES = 7
+MAX_LIST_OF_A_CONTRACT = 10
+MAX_COLUMNS_OF_TEMPLATES = 160
 
 
 def files(pattern: str = "*.py") -> list[PurePath]:
@@ -29,7 +29,7 @@ def test_no_file_is_too_long() -> None:
     lines = {
         str(path): len((ROOT / path).read_text().splitlines()) for path in files() if "migrations" not in path.parts
     }
-    assert {path: count for path, count in lines.items() if count > MOST_LINES} == {}
+    assert {path: count for path, count in lines.items() if count > MAX_LINES} == {}
 
 
 def test_no_line_of_a_template_is_too_long() -> None:
@@ -39,7 +39,7 @@ def test_no_line_of_a_template_is_too_long() -> None:
         f"{path}:{number}: {len(line)} columns"
         for path in templates
         for number, line in enumerate((ROOT / path).read_text().splitlines(), 1)
-        if len(line) > MOST_COLUMNS_OF_TEMPLATES
+        if len(line) > MAX_COLUMNS_OF_TEMPLATES
     ] == []
 
 
@@ -48,15 +48,15 @@ def test_no_folder_has_too_many_modules() -> None:
     for path in files():
         if path.name != "__init__.py" and "migrations" not in path.parts:
             modules[str(path.parent)] = modules.get(str(path.parent), 0) + 1
-    assert {folder: count for folder, count in modules.items() if count > MOST_MODULES} == {}
-    assert modules["controlplane"] <= MOST_LOOSE_MODULES
+    assert {folder: count for folder, count in modules.items() if count > MAX_MODULES} == {}
+    assert modules["controlplane"] <= MAX_LOOSE_MODULES
 
 
 def test_no_contract_lists_many_modules() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
     for contract in settings["tool"]["importlinter"]["contracts"]:
         sources = contract.get("source_modules", contract.get("allowed_importers", []))
-        assert len(sources) <= LONGEST_LIST_OF_A_CONTRACT, contract["name"]
+        assert len(sources) <= MAX_LIST_OF_A_CONTRACT, contract["name"]
 
 
 def test_tests_import_helpers_from_support_alone() -> None:

@@ -8,19 +8,19 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSche
 from pydantic_core import PydanticCustomError
 
 from controlplane.fleet.validators import NAME as _SLUG_OF
-from controlplane.incidents.decide.core.silences import LONGEST as LONGEST_MATCHER
+from controlplane.incidents.decide.core.silences import LONGEST as MAX_MATCHER_CHARS
 from controlplane.incidents.decide.core.silences import PATTERN as _MATCHER
 from controlplane.planning.quarter import PATTERN as _QUARTER
 from controlplane.slo.core.sli import MEASURES
 from controlplane.telemetry.ledger.row import STAGES
 from controlplane.telemetry.query.core import timerange
-from controlplane.telemetry.query.core.metric_question import LONGEST_MATCH
+from controlplane.telemetry.query.core.metric_question import MAX_MATCH_CHARS
 from controlplane.telemetry.query.core.parameters import ATTRIBUTE, MATCH, NAME, TEXT
 from controlplane.telemetry.query.core.timerange import INSTANT as _INSTANT
 from controlplane.telemetry.query.core.timerange import MOMENT as _MOMENT
 
 TIME = "`now`, `now-15m` (units s, m, h, d, w), ISO 8601 (UTC unless it says otherwise), or seconds, ms, µs or ns since the epoch."
-LARGEST_NUMBER = 2**63 - 1
+MAX_NUMBER = 2**63 - 1
 
 _SLUG = f"^{_SLUG_OF.pattern}$"
 _MEASURED = f"^({'|'.join((*MEASURES, *STAGES))})$"
@@ -51,11 +51,11 @@ Instant = Annotated[str, Field(pattern=_INSTANT)]
 Name = Annotated[str, Field(pattern=NAME.pattern)]
 Text = Annotated[str, Field(pattern=TEXT.pattern)]
 Attribute = Annotated[str, Field(pattern=ATTRIBUTE.pattern)]
-Match = Annotated[str, Field(max_length=LONGEST_MATCH, pattern=MATCH.pattern)]
-Matcher = Annotated[str, Field(max_length=LONGEST_MATCHER, pattern=_MATCHER)]
+Match = Annotated[str, Field(max_length=MAX_MATCH_CHARS, pattern=MATCH.pattern)]
+Matcher = Annotated[str, Field(max_length=MAX_MATCHER_CHARS, pattern=_MATCHER)]
 TraceId = Annotated[str, Field(pattern=_TRACE_ID)]
 Cursor = Annotated[str, Field(min_length=1, max_length=400, pattern=_CURSOR)]
-Number = Annotated[int, Field(ge=0, le=LARGEST_NUMBER)]
+Number = Annotated[int, Field(ge=0, le=MAX_NUMBER)]
 Slug = Annotated[str, Field(max_length=100, pattern=_SLUG)]
 Measured = Annotated[str, Field(pattern=_MEASURED)]
 Words = Annotated[str, Field(pattern=_WORDS)]

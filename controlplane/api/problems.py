@@ -21,7 +21,7 @@ from controlplane.telemetry.query.core.errors import BadParameterError, BadQuest
 from controlplane.telemetry.store import StoreInputError, StoreUnavailableError
 
 log = structlog.get_logger(__name__)
-LONGEST_VALUE = 80
+MAX_VALUE_CHARS = 80
 
 
 def problem(
@@ -136,4 +136,4 @@ def _reason(error: dict[str, Any]) -> tuple[str, str]:
 
 def _value(error: dict[str, Any]) -> str:
     given = error.get("input", "")
-    return "" if error["type"] == "missing" else str(given)[:LONGEST_VALUE]
+    return "" if error["type"] == "missing" else str(given)[:MAX_VALUE_CHARS]

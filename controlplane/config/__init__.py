@@ -90,7 +90,7 @@ class Config(BaseSettings):
     )
     rollup_retention_days: int = Field(
         396,
-        ge=bounds.LEAST_ROLLUP_DAYS,
+        ge=bounds.MIN_ROLLUP_DAYS,
         le=bounds.MAX_RETENTION_DAYS,
         description="How long rollups and demand are kept, days: long pages and forecasts read them.",
     )

@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Callable
 from urllib.parse import urlsplit
 
-SHORTEST_SECRET = 32
+MIN_SECRET_CHARS = 32
 """Characters; 32 of them hold 160 bits or more in any spelling that people use."""
 
 MAX_PORT = 65_535
@@ -12,10 +12,10 @@ MAX_PORT = 65_535
 MAX_RETENTION_DAYS = 3660
 """Ten years with their leap days: the most that the settings and the store accept."""
 
-LONGEST_TEAM = 100
+MAX_TEAM_CHARS = 100
 """Characters, as the fleet's teams."""
 
-LEAST_ROLLUP_DAYS = 35
+MIN_ROLLUP_DAYS = 35
 """Five weeks: less is too short for forecasts by the day of the week."""
 
 
@@ -70,8 +70,8 @@ def host_port(text: str) -> str:
 
 
 def team_name(text: str) -> str:
-    if not 0 < len(text.strip()) <= LONGEST_TEAM:
-        raise ValueError(f"name a team in 1 to {LONGEST_TEAM} characters, such as serving")
+    if not 0 < len(text.strip()) <= MAX_TEAM_CHARS:
+        raise ValueError(f"name a team in 1 to {MAX_TEAM_CHARS} characters, such as serving")
     return text.strip()
 
 
@@ -91,6 +91,6 @@ def networks(texts: list[str]) -> list[str]:
 
 
 def long_secret(text: str) -> str:
-    if len(text) < SHORTEST_SECRET:
-        raise ValueError(f"use {SHORTEST_SECRET} characters or more, such as `openssl rand -base64 32` prints")
+    if len(text) < MIN_SECRET_CHARS:
+        raise ValueError(f"use {MIN_SECRET_CHARS} characters or more, such as `openssl rand -base64 32` prints")
     return text

@@ -16,7 +16,7 @@ from django.conf import settings
 from django.core.checks import ERROR, WARNING, CheckMessage, Tags, register
 
 from controlplane.config import Config
-from controlplane.config.bounds import SHORTEST_SECRET
+from controlplane.config.bounds import MIN_SECRET_CHARS
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,16 +122,16 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "weir.W044",
         ("snapshot_token",),
-        lambda c: not c.snapshot_token or len(c.snapshot_token) >= SHORTEST_SECRET,
-        f"WEIR_SNAPSHOT_TOKEN has fewer than {SHORTEST_SECRET} characters: it could be guessed.",
+        lambda c: not c.snapshot_token or len(c.snapshot_token) >= MIN_SECRET_CHARS,
+        f"WEIR_SNAPSHOT_TOKEN has fewer than {MIN_SECRET_CHARS} characters: it could be guessed.",
         "Use `openssl rand -base64 32`.",
         WARNING,
     ),
     Rule(
         "weir.W016",
         ("metrics_token",),
-        lambda c: not c.metrics_token or len(c.metrics_token) >= SHORTEST_SECRET,
-        f"WEIR_METRICS_TOKEN has fewer than {SHORTEST_SECRET} characters: it could be guessed.",
+        lambda c: not c.metrics_token or len(c.metrics_token) >= MIN_SECRET_CHARS,
+        f"WEIR_METRICS_TOKEN has fewer than {MIN_SECRET_CHARS} characters: it could be guessed.",
         "Use `openssl rand -base64 32`.",
         WARNING,
     ),

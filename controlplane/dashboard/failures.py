@@ -7,7 +7,7 @@ from controlplane.dashboard import links
 from controlplane.telemetry.core.query_types import Failure
 from controlplane.telemetry.query.core.question import Question
 
-MOST_REASONS = 4
+MAX_REASONS = 4
 
 
 def words(failure: Failure) -> str:
@@ -19,7 +19,7 @@ def words(failure: Failure) -> str:
 
 def failures_context(question: Question, requests: int, errors: int, failures: Sequence[Failure]) -> dict[str, Any]:
     """`failures`: the most frequent first. None of them are known where requests are no longer stored."""
-    shown = failures[:MOST_REASONS]
+    shown = failures[:MAX_REASONS]
     return {
         "count": errors,
         "share": errors / requests if requests else None,

@@ -74,7 +74,7 @@ DELIVERY_LOOKS = {
     "dropped": Look("○", "muted", "not needed"),
 }
 VIA = {"pagerduty": "PagerDuty"}
-LEAST_SHARE = 0.005  # of the burn: smaller stages are left out of bar and table
+MIN_SHARE = 0.005  # of the burn: smaller stages are left out of bar and table
 
 
 def summed(incidents: Sequence[Incident], now: datetime) -> dict[str, Any]:
@@ -181,7 +181,7 @@ def objective_href(slug: str) -> str:
 
 
 def stages(attribution: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [stage for stage in attribution.get("stages") or [] if stage["share"] >= LEAST_SHARE]
+    return [stage for stage in attribution.get("stages") or [] if stage["share"] >= MIN_SHARE]
 
 
 def bar(attribution: Mapping[str, Any]) -> dict[str, Any]:

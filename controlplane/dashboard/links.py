@@ -6,7 +6,7 @@ from controlplane.core.formatting import instant, relative
 from controlplane.telemetry.core.query_types import Failure, Window
 from controlplane.telemetry.query.core.parameters import query_string
 from controlplane.telemetry.query.core.question import Question
-from controlplane.telemetry.query.core.timerange import LONGEST_NS, SECOND_NS, TimeRange
+from controlplane.telemetry.query.core.timerange import MAX_NS, SECOND_NS, TimeRange
 
 FAILED = ("error", "rejected")
 PRESETS = ("5m", "15m", "1h", "6h", "24h", "7d")
@@ -29,7 +29,7 @@ def back(question: Question, length: str) -> Question:
 def wider(question: Question) -> Question | None:
     """Twice as long around the same middle; None where that is longer than may be asked."""
     length = question.range.length_ns
-    if 2 * length > LONGEST_NS:
+    if 2 * length > MAX_NS:
         return None
     window = Window(max(10**18, question.range.window.from_ns - length // 2), question.range.window.to_ns + length // 2)
     if question.range.live:

@@ -22,7 +22,7 @@ from inference.core.metrics_access import may_read_metrics
 
 log = structlog.get_logger(__name__)
 PATH = "/internal/snapshot"
-LONGEST_WAIT_S = 25.0
+MAX_WAIT_S = 25.0
 LOOK_S = 0.1
 """How often the database is looked at while a gateway waits."""
 WATCHERS = Gauge("weir_web_snapshot_watchers", "Gateways that wait for another policy snapshot.")
@@ -160,8 +160,8 @@ class SnapshotApplication:
             wait_s = float(given)
         except ValueError:
             wait_s = -1.0
-        if not 0 <= wait_s <= LONGEST_WAIT_S:
-            return _error(400, f"wait_s={given!r} is not a time: send seconds from 0 to {LONGEST_WAIT_S:g}.")
+        if not 0 <= wait_s <= MAX_WAIT_S:
+            return _error(400, f"wait_s={given!r} is not a time: send seconds from 0 to {MAX_WAIT_S:g}.")
         etag = headers.get(b"if-none-match", b"").decode("latin-1").removeprefix("W/").strip('" ')
         return await self._wait(receive, etag, wait_s, b"gzip" in headers.get(b"accept-encoding", b""))
 

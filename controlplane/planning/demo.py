@@ -17,7 +17,7 @@ from controlplane.telemetry.store.maintenance.demo import STEP_S, STRETCH_S
 
 log = structlog.get_logger(__name__)
 
-MOST_WEEKS = 52
+MAX_WEEKS = 52
 TIER_SHARES = (0.5, 0.35, 0.15)
 """Of a model's requests, by the tiers' precedence; further tiers have the last share."""
 INPUT_TOKENS, OUTPUT_TOKENS = (420.0, 180.0, 900.0), (60.0, 40.0, 150.0)
@@ -87,8 +87,8 @@ def fill(weeks: int, requests_per_s: float, seed: int, progress: Callable[[int, 
 
 def check(weeks: int, requests_per_s: float) -> None:
     """Raises DemoRefusedError where `fill` would not begin."""
-    if not 1 <= weeks <= MOST_WEEKS:
-        raise DemoRefusedError(f"weeks={weeks} is out of range: use 1 to {MOST_WEEKS}")
+    if not 1 <= weeks <= MAX_WEEKS:
+        raise DemoRefusedError(f"weeks={weeks} is out of range: use 1 to {MAX_WEEKS}")
     if not 0.01 <= requests_per_s <= 100:
         raise DemoRefusedError(f"requests_per_s={requests_per_s:g} is out of range: use 0.01 to 100")
     if DemoHistory.objects.filter(complete=True).exists():

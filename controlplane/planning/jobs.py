@@ -22,7 +22,7 @@ log = structlog.get_logger(__name__)
 
 LOST = timedelta(seconds=60)
 """After so long without a report its worker counts as ended. A job must report more often."""
-MOST_ATTEMPTS = 3
+MAX_ATTEMPTS = 3
 """A job whose workers end so often is not begun again: it may be what ends them."""
 AT_ONCE = 2
 """Jobs of one worker at a time. Its other threads keep observing, publishing and sending."""
@@ -140,7 +140,7 @@ def claim(holder: str) -> PlanJob | None:
         return None
     free = Q(state=STATE.QUEUED) | Q(state=STATE.RUNNING, seen_at__lte=lost)
     for job in PlanJob.objects.filter(free).order_by("created_at", "pk"):
-        if job.attempt >= MOST_ATTEMPTS:
+        if job.attempt >= MAX_ATTEMPTS:
             text = f"Its worker ended {job.attempt} times while it ran: see the worker's log."
             PlanJob.objects.filter(free, pk=job.pk).update(state=STATE.FAILED, error=text, ended_at=timezone.now())
             log.error("job.given_up", job=job.pk, kind=job.kind, attempts=job.attempt)

@@ -9,7 +9,7 @@ from controlplane.planning import demand
 from controlplane.planning.models import ForecastRecord, StoredForecast
 from forecasting.series import Series
 
-MOST_STEPS = 1000
+MAX_STEPS = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,8 +55,8 @@ class ForecastThen:
 
 
 def record_of(row: StoredForecast, from_s: int, to_s: int) -> ForecastThen:
-    """The record of a series at its horizon, from `from_s` to `to_s` in at most MOST_STEPS steps. Raises the store's errors."""
-    step_s = row.step_s * max(1, -(-(to_s - from_s) // (MOST_STEPS * row.step_s)))
+    """The record of a series at its horizon, from `from_s` to `to_s` in at most MAX_STEPS steps. Raises the store's errors."""
+    step_s = row.step_s * max(1, -(-(to_s - from_s) // (MAX_STEPS * row.step_s)))
     start_s, end_s = from_s // step_s * step_s, max(from_s, to_s) // step_s * step_s
     came = demand.read(row.model, row.tier, row.region, row.measure, start_s, end_s, step_s)
     return forecast_then(row, came.wanted, came.shed, came.from_cache)

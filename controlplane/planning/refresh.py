@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 KIND = "refresh"
 ONLY_DUE = {"only_due": True}
 """The request of a scheduled job. A job without it compares the candidates of every series anew."""
-LEAST_RENEWED_S = 3600
+MIN_RENEWED_S = 3600
 LOST_AFTER = timedelta(days=2)
 """A forecast that was not renewed for so long is removed: its traffic has ended."""
 CHANGES_KEPT = timedelta(days=365)
@@ -113,7 +113,7 @@ def tidy() -> None:
 def renewed_s(horizon_s: int) -> float:
     """How often a forecast of this horizon is renewed, s."""
     every_s: float = settings.CONFIG.forecast_every_s
-    return min(max(every_s, horizon_s / 24), max(every_s, LEAST_RENEWED_S))
+    return min(max(every_s, horizon_s / 24), max(every_s, MIN_RENEWED_S))
 
 
 def _due(known: list[Demand], compare_before: datetime) -> Iterator[Due]:

@@ -22,7 +22,7 @@ LEADER = "leading controller"
 """The subject of a fault of the process that holds the lease."""
 PAGE = "page"
 """The figure that is 1 where the fault is a page, and 0 where it is a ticket."""
-MOST_COMPONENT, MOST_ERROR = 255, 500
+MAX_COMPONENT, MAX_ERROR = 255, 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Fault:
 
     @property
     def component(self) -> str:
-        return f"{PREFIX}{self.kind}:{self.subject}"[:MOST_COMPONENT]
+        return f"{PREFIX}{self.kind}:{self.subject}"[:MAX_COMPONENT]
 
 
 def of_tick(
@@ -157,7 +157,7 @@ def _down(fault: Fault, before: Observation | None, now: datetime) -> Observatio
         kind=Observation.Kind.CLUSTER if fault.kind == "cluster" else Observation.Kind.POLICY,
         state=Observation.State.DOWN,
         figures={PAGE: _page(fault)},
-        error=fault.text[:MOST_ERROR],
+        error=fault.text[:MAX_ERROR],
         observed_at=now,
         up_at=before.up_at if before is not None and lasts else now,
         down_since=before.down_since if before is not None and lasts else now,

@@ -28,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 COMPONENT = "policies"
 BEAT_S = 5.0
-MOST_ERROR = 500
+MAX_ERROR = 500
 
 TOOK = Histogram(
     "weir_policy_tick_seconds",
@@ -147,7 +147,7 @@ class PolicyLoop(threading.Thread):
 
 def note_failure(error: Exception) -> None:
     """Let the incident say why ticks fail, which is of them all: each sees every policy."""
-    text = f"the last tick failed: {type(error).__name__}: {error}"[:MOST_ERROR]
+    text = f"the last tick failed: {type(error).__name__}: {error}"[:MAX_ERROR]
     with suppress(DatabaseError):
         Observation.objects.filter(component=COMPONENT).update(error=text)
 

@@ -15,9 +15,9 @@ from controlplane.policy.models import DecisionChange, DecisionRecord, Override,
 
 TICKS = "policies"
 """The component that each tick says it is up by."""
-MOST_RECORDS = 300
+MAX_RECORDS = 300
 """A chart has no more points than these."""
-MOST_CHANGES = 1_000
+MAX_CHANGES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ def standing() -> Standing | None:
         return Standing(row, at, None, str(error))
 
 
-def records(from_at: datetime, to_at: datetime, most: int = MOST_RECORDS) -> list[Record]:
+def records(from_at: datetime, to_at: datetime, most: int = MAX_RECORDS) -> list[Record]:
     """Records of decisions that act, by time, evenly thinned to at most so many. Those that cannot be read are left out."""
     keys = list(
         DecisionRecord.objects.filter(shadow=False, at__gte=from_at, at__lt=to_at)
@@ -62,9 +62,9 @@ def _decoded(keys: Sequence[int]) -> Iterator[Record]:
 
 
 def changes(from_at: datetime, to_at: datetime, condition: Q) -> list[DecisionChange]:
-    """What was changed or held in a time, the newest first, at most MOST_CHANGES."""
+    """What was changed or held in a time, the newest first, at most MAX_CHANGES."""
     rows = DecisionChange.objects.filter(condition, at__gte=from_at, at__lt=to_at).select_related("decision")
-    return list(rows.defer("decision__packed").order_by("-at", "-pk")[:MOST_CHANGES])
+    return list(rows.defer("decision__packed").order_by("-at", "-pk")[:MAX_CHANGES])
 
 
 def pauses(now: datetime) -> list[Pause]:

@@ -15,7 +15,7 @@ HEARTBEAT_S = 60.0
 """A record is written at least so often, to show that ticks go on."""
 MEMORY_S = 5.0
 """What a tick remembers is written at least so often; at once where it decided something new."""
-MOST_REASON = 500
+MAX_REASON = 500
 ACTS = ("up", "down", "raise_floor")
 KINDS = DecisionChange.Kind
 
@@ -133,7 +133,7 @@ def _of_alarm(alarm: Alarm, decision: Decision, now: datetime) -> DecisionChange
         subject=subject[:200],
         pool=subject[:100] if subject in decision.targets else "",
         model=subject[:200] if subject in decision.models else "",
-        reason=alarm.text[:MOST_REASON],
+        reason=alarm.text[:MAX_REASON],
     )
 
 
@@ -155,7 +155,7 @@ def _of_target(target: TargetDecision, now: datetime) -> DecisionChange | None:
         revision=revision,
         before=target.seen,
         after=target.wanted,
-        reason=target.reason[:MOST_REASON],
+        reason=target.reason[:MAX_REASON],
     )
 
 
@@ -179,7 +179,7 @@ def _of_model(model: ModelDecision, memory: Memory, now: datetime) -> Iterator[D
             revision=revision,
             before=level,
             after=after,
-            reason=f"{transition.name}: {transition.before} → {transition.after}: {transition.reason}"[:MOST_REASON],
+            reason=f"{transition.name}: {transition.before} → {transition.after}: {transition.reason}"[:MAX_REASON],
         )
 
 

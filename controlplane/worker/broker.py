@@ -21,7 +21,7 @@ warnings.filterwarnings("ignore", category=CPendingDeprecationWarning, module=__
 log = structlog.get_logger(__name__)
 
 UNUSED = {"without_gossip": True, "without_mingle": True, "without_heartbeat": True}
-LONGEST_WAIT_S = 5
+MAX_WAIT_S = 5
 """Between two attempts to connect."""
 
 
@@ -42,7 +42,7 @@ class Consumer(CeleryConsumer):  # type: ignore[misc]
 
     def ensure_connected(self, conn: Any) -> Any:
         """Blocks until there is a connection or the worker is stopped."""
-        connection = conn.ensure_connection(self._failed, None, interval_max=LONGEST_WAIT_S, callback=maybe_shutdown)
+        connection = conn.ensure_connection(self._failed, None, interval_max=MAX_WAIT_S, callback=maybe_shutdown)
         self.first_connection_attempt = False
         if self.lost_at_s is not None:
             log.info("broker.reconnected", broker=conn.as_uri(), away_s=round(time.monotonic() - self.lost_at_s, 1))

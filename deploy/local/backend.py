@@ -14,7 +14,7 @@ from inference.core.address import Url, parse_base_url
 CREDENTIAL = "backend"
 """The pools' name of the secret in WEIR_BACKEND_API_KEY."""
 TIMEOUT_S = 10.0
-MOST_BYTES = 4 << 20
+MAX_BYTES = 4 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def _get(base: Url, path: str, api_key: str, url: str) -> tuple[int, bytes]:
     try:
         connection.request("GET", path, headers={"Authorization": f"Bearer {api_key}"} if api_key else {})
         response = connection.getresponse()
-        return response.status, response.read(MOST_BYTES)
+        return response.status, response.read(MAX_BYTES)
     except TimeoutError:
         raise CannotRunError(
             f"{url} does not answer within {TIMEOUT_S:g} s: is the model server up, and the address right?"

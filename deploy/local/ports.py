@@ -7,7 +7,7 @@ from pathlib import Path
 
 LOOPBACK = "127.0.0.1"
 OUTGOING = Path("/proc/sys/net/ipv4/ip_local_port_range")
-LEAST_PORT, MOST_PORTS = 1_024, 12_000
+MIN_PORT, MAX_PORTS = 1_024, 12_000
 
 _given: deque[int] = deque(maxlen=1_000)
 _random = random.SystemRandom()  # processes that begin alike, as those of tests do, must not choose alike
@@ -18,10 +18,10 @@ def free_ports(count: int) -> list[int]:
 
     They are below those that the kernel gives to outgoing connections: so none of these takes a port between this call and its use.
     """
-    end = max(_first_outgoing(), LEAST_PORT + MOST_PORTS)
+    end = max(_first_outgoing(), MIN_PORT + MAX_PORTS)
     ports: list[int] = []
     while len(ports) < count:
-        port = _random.randrange(max(end - MOST_PORTS, LEAST_PORT), end)
+        port = _random.randrange(max(end - MAX_PORTS, MIN_PORT), end)
         if port not in _given and is_free(port):
             _given.append(port)
             ports.append(port)

@@ -17,7 +17,7 @@ from deploy.local.process import Command, Managed
 from deploy.local.watch import Patience, Probe, Watch
 
 TICK_S = 0.05
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 30.0
+FIRST_PAUSE_S, MAX_PAUSE_S = 0.5, 30.0
 STEADY_S = 60.0  # a part that ran for so long starts with the first pause again
 ATTEMPTS = 3  # starts of a part that was never ready: then more starts will not help
 GRACE_S = 10.0
@@ -216,7 +216,7 @@ class Supervisor:
             raise CannotRunError(
                 f"{supervised.part.name} {how} instead of starting; the end of {supervised.log.path}:\n{supervised.process.log_tail()}"
             )
-        pause_s = min(FIRST_PAUSE_S * 2 ** (supervised.failures - 1), LONGEST_PAUSE_S)
+        pause_s = min(FIRST_PAUSE_S * 2 ** (supervised.failures - 1), MAX_PAUSE_S)
         self._say(f"{supervised.part.name} {how}: starting it again in {pause_s:g} s")
         supervised.not_before = now + pause_s
         self._enter(supervised, State.WAITING)

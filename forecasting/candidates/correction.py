@@ -12,7 +12,7 @@ _OUTLIER = 3.0
 """A jump of the error counts as at most so many times the one that only 1 % exceed."""
 _FEWEST = 20
 """Errors that a fit needs: with fewer, nothing is corrected."""
-_LONGEST_MEMORY = 0.999
+_MAX_MEMORY = 0.999
 
 
 def corrected(values: F64, usual: F64, base: F64, origins: Ints, leads: Ints) -> F64:
@@ -65,9 +65,9 @@ def _stable(weights: F64) -> F64:
     companion = np.eye(LAGS, k=-1)
     companion[0] = weights
     radius = float(np.abs(np.linalg.eigvals(companion)).max())
-    if radius <= _LONGEST_MEMORY:
+    if radius <= _MAX_MEMORY:
         return weights
-    shrunk: F64 = weights * (_LONGEST_MEMORY / radius) ** np.arange(1, LAGS + 1)
+    shrunk: F64 = weights * (_MAX_MEMORY / radius) ** np.arange(1, LAGS + 1)
     return shrunk
 
 

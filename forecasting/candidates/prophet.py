@@ -13,9 +13,9 @@ from forecasting.candidates.curves import Curve
 from forecasting.series import F64, Series, resampled
 
 FIT_STEP_S = HOUR_S // 2
-MOST_STEPS = 28 * DAY_S // FIT_STEP_S
+MAX_STEPS = 28 * DAY_S // FIT_STEP_S
 """A fit takes the last four weeks in half hours: its time grows with the steps, and its peaks are no sharper with more."""
-FEWEST_DAYS = 2
+MIN_DAYS = 2
 _HARMONICS_OF_A_DAY = 10
 _HARMONICS_OF_A_WEEK = 3
 _WEEKS_OF_A_TREND = 3
@@ -33,10 +33,10 @@ class FitError(RuntimeError):
 def curve(series: Series, calendar: Calendar, ahead_s: int, timeout_s: float) -> Curve:
     """Fits the series and looks `ahead_s` beyond its end. Raises FitError, after `timeout_s` at the latest."""
     step_s = FIT_STEP_S if FIT_STEP_S % series.step_s == 0 else series.step_s * max(1, FIT_STEP_S // series.step_s)
-    known = resampled(series, step_s).last(MOST_STEPS)
+    known = resampled(series, step_s).last(MAX_STEPS)
     days = int((~np.isnan(known.values)).sum()) * step_s / DAY_S
-    if days < FEWEST_DAYS:
-        raise FitError(f"Prophet needs {FEWEST_DAYS} days of demand, and there are {days:.1f}.")
+    if days < MIN_DAYS:
+        raise FitError(f"Prophet needs {MIN_DAYS} days of demand, and there are {days:.1f}.")
     whole = Series(known.start_s, step_s, np.full(len(known) + -(-ahead_s // step_s), np.nan))
     frame = _frame(whole, calendar)
     shown = _shown(calendar, whole, known)

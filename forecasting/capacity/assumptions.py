@@ -8,7 +8,7 @@ from typing import Literal
 from forecasting.forecast import Forecast
 
 HOUR_S = 3600
-MOST_HOURS = 24 * 100
+MAX_HOURS = 24 * 100
 """The longest plan: a quarter."""
 Source = Literal["ledger", "benchmark", "entered", "assumed"]
 """Where a figure is from: measured in traffic, measured by a benchmark, or entered by a person."""
@@ -179,7 +179,7 @@ class PlanInputs:
         require("level", self.level, 0, 1)
         require("growth_per_week", self.growth_per_week, -0.5, 0.5)
         if self.hours is not None:
-            require("hours", self.hours, 1, MOST_HOURS)
+            require("hours", self.hours, 1, MAX_HOURS)
         require("margin_s", self.margin_s)
         for gpu, usd in self.usd_per_gpu_hour.items():
             require(f"usd_per_gpu_hour of {gpu}", usd)

@@ -5,18 +5,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from forecasting.capacity.assumptions import require
-from forecasting.capacity.replica_capacity import FEWEST_BAD
+from forecasting.capacity.replica_capacity import MIN_BAD
 
 TOLERANCE = 0.05
 """The search ends once the lowest load that lost the objective is at most so much above the highest that kept it."""
 QUICK_PART = 4
 """While no load has lost the objective, a step has only a part of the requests: 1 in so many."""
-FEWEST_QUICK = 20
-LEAST_WINDOW_S, WINDOW_THRESHOLDS = 10.0, 8.0
+MIN_QUICK = 20
+MIN_WINDOW_S, WINDOW_THRESHOLDS = 10.0, 8.0
 """A queue that grows must have time to do so: a step is at least so long, and so many times the longest threshold."""
 HALVINGS = 6
 """So often a first load that loses the objective is halved."""
-MOST_RPS = 5_000.0
+MAX_RPS = 5_000.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +52,14 @@ class Conclusion:
 
 
 def step_length(requests_per_s: float, target: float, threshold_s: float, quick: bool) -> StepLength:
-    """So many requests that FEWEST_BAD bad ones were to be expected at the target (0..1), and so many that the step lasts long enough.
+    """So many requests that MIN_BAD bad ones were to be expected at the target (0..1), and so many that the step lasts long enough.
 
     A quick step has a part of them: it only finds the region that full steps then judge.
     """
     require("requests_per_s", requests_per_s, above=True)
     part = QUICK_PART if quick else 1
-    needed = max(FEWEST_QUICK, math.ceil(FEWEST_BAD / max(1 - target, 1e-6) / part))
-    window_s = max(LEAST_WINDOW_S, WINDOW_THRESHOLDS * threshold_s) / (2 if quick else 1)
+    needed = max(MIN_QUICK, math.ceil(MIN_BAD / max(1 - target, 1e-6) / part))
+    window_s = max(MIN_WINDOW_S, WINDOW_THRESHOLDS * threshold_s) / (2 if quick else 1)
     return StepLength(
         warm_in=math.ceil(requests_per_s * min(max(1.0, threshold_s), window_s / 2)),
         judged=max(needed, math.ceil(requests_per_s * window_s)),
@@ -72,7 +72,7 @@ def is_quick(steps: Sequence[BenchmarkStep], requests_per_s: float) -> bool:
     return all(step.kept and step.requests_per_s != requests_per_s for step in steps)
 
 
-def next_rate(steps: Sequence[BenchmarkStep], first_rps: float, most_rps: float = MOST_RPS) -> float | None:
+def next_rate(steps: Sequence[BenchmarkStep], first_rps: float, most_rps: float = MAX_RPS) -> float | None:
     """The load of the next step in requests/s; None once the capacity is known as well as it will be.
 
     Loads double until one loses the objective, or halve until one keeps it; then the middle (geometric) of the bracket is tried, until

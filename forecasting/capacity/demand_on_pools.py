@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from forecasting.capacity.assumptions import HOUR_S, MOST_HOURS, Demand, PlanInputs, PoolAssumptions, ReplicaCapacity
+from forecasting.capacity.assumptions import HOUR_S, MAX_HOURS, Demand, PlanInputs, PoolAssumptions, ReplicaCapacity
 from forecasting.capacity.scenario import Scenario
 from forecasting.forecast import Forecast
 from forecasting.series import F64
@@ -55,7 +55,7 @@ def grid_of(inputs: PlanInputs) -> Grid:
     starts = [forecast.start_s for forecast in forecasts]
     start_s = (min(starts, default=0) if inputs.start_s is None else inputs.start_s) // HOUR_S * HOUR_S
     end_s = max((forecast.end_s for forecast in forecasts), default=start_s)
-    hours = inputs.hours or min(max(1, -(-(end_s - start_s) // HOUR_S)), MOST_HOURS)
+    hours = inputs.hours or min(max(1, -(-(end_s - start_s) // HOUR_S)), MAX_HOURS)
     step_s = math.gcd(HOUR_S, *(forecast.step_s for forecast in forecasts))
     return Grid(start_s, max(step_s, FINEST_STEP_S), hours)
 

@@ -12,10 +12,10 @@ from forecasting.series import F64
 
 BIN_RATIO = 1.1
 """Loads within 10 % of each other are judged together."""
-FEWEST_WINDOWS = 3
-FEWEST_BAD = 5
+MIN_WINDOWS = 3
+MIN_BAD = 5
 """A load counts as judged once so many bad requests would have been seen at the target: fewer may be chance."""
-FEWEST_STARTS = 5
+MIN_STARTS = 5
 ASSUMED_COLD_START_S = 300.0
 """Where a cold start was neither measured nor entered: minutes to get a node and load weights."""
 
@@ -66,13 +66,13 @@ def measured_capacity(windows: LoadWindows, target: float, slots: int | None = N
     )
     bins = np.full(len(windows), -(10**6))
     bins[used] = np.floor(np.log(load[used]) / math.log(BIN_RATIO)).astype(int)
-    needed = math.ceil(FEWEST_BAD / max(1 - target, 1e-6))
+    needed = math.ceil(MIN_BAD / max(1 - target, 1e-6))
     blocks = _blocks(windows, bins, sorted(set(bins[used].tolist())))
-    judged = [block for block in blocks if block.judged >= needed and block.windows >= FEWEST_WINDOWS]
+    judged = [block for block in blocks if block.judged >= needed and block.windows >= MIN_WINDOWS]
     if not judged:
         return Measured(
             None,
-            f"Too little was measured: at no load did {FEWEST_WINDOWS} windows of {windows.window_s} s have {needed} judged requests.",
+            f"Too little was measured: at no load did {MIN_WINDOWS} windows of {windows.window_s} s have {needed} judged requests.",
         )
     kept = [block for block in judged if block.good >= target * block.judged]
     if not kept:
@@ -169,10 +169,10 @@ def chosen_capacity(
 def cold_start(starts_s: Sequence[float], entered_s: float | None) -> ColdStart:
     """P90 of measured starts (from creation to first good answer, s), else what was entered, else ASSUMED_COLD_START_S."""
     measured = [start_s for start_s in starts_s if math.isfinite(start_s) and start_s >= 0]
-    if len(measured) >= FEWEST_STARTS:
+    if len(measured) >= MIN_STARTS:
         p90_s = float(np.quantile(measured, 0.9, method="higher"))
         return ColdStart(p90_s, "ledger", len(measured), f"P90 of {len(measured)} starts.")
-    seen = f"{len(measured)} starts were measured, and {FEWEST_STARTS} are needed."
+    seen = f"{len(measured)} starts were measured, and {MIN_STARTS} are needed."
     if entered_s is not None:
         return ColdStart(entered_s, "entered", len(measured), f"{entered_s:g} s was entered. {seen}")
     return ColdStart(

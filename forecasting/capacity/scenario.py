@@ -5,8 +5,8 @@ from datetime import UTC, date, datetime
 
 from forecasting.capacity.assumptions import CapacityError, require
 
-MOST_SCENARIOS = 8
-MOST_FACTOR = 1000
+MAX_SCENARIOS = 8
+MAX_FACTOR = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class Scenario:
     level: float | None = None
 
     def __post_init__(self) -> None:
-        require("peak", self.peak, 0, MOST_FACTOR)
-        require("inputs", self.inputs, 0, MOST_FACTOR, above=True)
-        require("outputs", self.outputs, 0, MOST_FACTOR, above=True)
+        require("peak", self.peak, 0, MAX_FACTOR)
+        require("inputs", self.inputs, 0, MAX_FACTOR, above=True)
+        require("outputs", self.outputs, 0, MAX_FACTOR, above=True)
         require("hit_rate", self.hit_rate, -100, 100)
         if self.level is not None:
             require("level", self.level, 0, 1)

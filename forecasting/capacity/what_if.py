@@ -9,7 +9,7 @@ from forecasting.capacity.assumptions import CapacityError, PlanInputs
 from forecasting.capacity.demand_on_pools import Wanted, grid_of, wanted_of
 from forecasting.capacity.plan import BINDINGS, Binding, Plan
 from forecasting.capacity.replicas import level_of, make_plan
-from forecasting.capacity.scenario import MOST_SCENARIOS, Scenario
+from forecasting.capacity.scenario import MAX_SCENARIOS, Scenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,9 @@ class WhatIf:
 
 
 def compare(inputs: PlanInputs, scenarios: Sequence[Scenario]) -> tuple[WhatIf, ...]:
-    """Each scenario's plan, in order. Raises CapacityError for more than MOST_SCENARIOS."""
-    if len(scenarios) > MOST_SCENARIOS:
-        raise CapacityError(f"scenario is given {len(scenarios)} times: compare at most {MOST_SCENARIOS}")
+    """Each scenario's plan, in order. Raises CapacityError for more than MAX_SCENARIOS."""
+    if len(scenarios) > MAX_SCENARIOS:
+        raise CapacityError(f"scenario is given {len(scenarios)} times: compare at most {MAX_SCENARIOS}")
     grid = grid_of(inputs)
     levels = {level_of(inputs, scenario) for scenario in scenarios}
     wanted = {level: wanted_of(inputs, level, grid) for level in levels}

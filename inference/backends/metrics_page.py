@@ -13,10 +13,10 @@ from inference.core.routing.signals import Signals, read_signals
 from inference.wires.http.client import HttpClient, NotConnectedError, request_of
 from inference.wires.http.response import LostError, NotHttpError, Origin, TooLongError
 
-LARGEST_PAGE = 4 << 20
+MAX_PAGE = 4 << 20
 """Bytes; more is not read."""
 _CONNECT_S = 5.0
-_LONGEST_PAUSE_S = 10.0
+_MAX_PAUSE_S = 10.0
 
 
 class MetricsPages:
@@ -43,7 +43,7 @@ class MetricsPages:
         origin = Origin(parts.host, parts.port, self._context if parts.scheme == "https" else None)
         response = await self._client.call(origin, request_of("GET", parts, {"Accept": "text/plain"}))
         try:
-            return response.status, await response.read_all(LARGEST_PAGE)
+            return response.status, await response.read_all(MAX_PAGE)
         finally:
             response.release()
 
@@ -68,4 +68,4 @@ async def follow_load(
             silent = 0
         else:
             silent += 1
-        await asyncio.sleep(min(max(interval_s, _LONGEST_PAUSE_S), interval_s * 2.0 ** min(silent, 20)))
+        await asyncio.sleep(min(max(interval_s, _MAX_PAUSE_S), interval_s * 2.0 ** min(silent, 20)))

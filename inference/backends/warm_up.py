@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from inference.backends.fleet import Replica
 
 _log = structlog.get_logger()
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
+_FIRST_PAUSE_S, _MAX_PAUSE_S = 0.1, 2.0
 _NO_SUCH_ROUTE = ("404", "405", "501")
 _PRIORITY = 2  # after users' requests of the first priority
 
@@ -105,7 +105,7 @@ class WarmUps:
                 continue
             self.failed += 1
             await asyncio.sleep(min(pause_s, max(0.0, warming.until_s - time.monotonic())))
-            pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s)
+            pause_s = min(_MAX_PAUSE_S, 2 * pause_s)
 
     def _answered(self, replica: "Replica") -> None:
         warming = replica.warming

@@ -17,7 +17,7 @@ from inference.benchmark.sender import CannotMeasureError, Sender
 from inference.config import ConfigError, load
 from inference.core.own_requests.benchmark import Command, Failed, Report, Setup, Stop
 
-_LONGEST_LINE = 1 << 24
+_MAX_LINE_BYTES = 1 << 24
 _CONNECT_S = 5.0
 _encode = msgspec.json.Encoder().encode
 _command = msgspec.json.Decoder(Command)
@@ -30,7 +30,7 @@ def _say(report: Report) -> None:
 
 async def _serve() -> int:
     """Until the input ends. Returns the exit status."""
-    reader = asyncio.StreamReader(_LONGEST_LINE)
+    reader = asyncio.StreamReader(_MAX_LINE_BYTES)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     setup = msgspec.json.decode(await reader.readline(), type=Setup)
     work = asyncio.create_task(_work(setup, reader))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 
 _HOST = re.compile(r"\[[0-9a-fA-F:.]+\]|[A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
-_MOST_PORT = 65_535
+_MAX_PORT = 65_535
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -17,7 +17,7 @@ def parse_address(text: str) -> tuple[str, int]:
     labels = host.rstrip(".").split(".")
     if not _HOST.fullmatch(host) or not (host.startswith("[") or all(0 < len(label) < 64 for label in labels)):
         raise ValueError(f"{text!r} is not an address: write host:port, such as 10.0.0.7:8001 or [::1]:8001")
-    if not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) <= _MOST_PORT):
+    if not (port.isascii() and port.isdigit() and len(port) <= 5 and 0 < int(port) <= _MAX_PORT):
         raise ValueError(f"{text!r} has no port from 1 to 65535: write host:port, such as 10.0.0.7:8001")
     return host.strip("[]"), int(port)
 

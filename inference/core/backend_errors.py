@@ -2,7 +2,7 @@
 
 from inference.core.errors import GatewayError, PermanentError, RetryableError
 
-LONGEST_MESSAGE = 500
+MAX_MESSAGE_CHARS = 500
 """Characters of what a server says: it goes into logs and spans."""
 
 
@@ -12,7 +12,7 @@ class BackendError(GatewayError):
     """
 
     def __init__(self, message: str, error_type: str) -> None:
-        self.message = message[:LONGEST_MESSAGE]
+        self.message = message[:MAX_MESSAGE_CHARS]
         self.error_type = error_type
         super().__init__(f"{error_type}: {self.message}")
 

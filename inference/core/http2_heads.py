@@ -8,8 +8,8 @@ from functools import lru_cache
 from inference.core import http2
 from inference.core.openai import errors
 
-MOST_FIELDS = 128
-MOST_HEAD_BYTES = 64 << 10  # as RFC 9113, 6.5.2 counts them: 32 more for each field
+MAX_FIELDS = 128
+MAX_HEAD_BYTES = 64 << 10  # as RFC 9113, 6.5.2 counts them: 32 more for each field
 _FIELD_EXTRA_BYTES = 32
 _NAME = re.compile(rb"[a-z0-9!#$%&'*+.^_`|~-]+")
 _BAD_VALUE = re.compile(rb"[\0\r\n]|\A[ \t]|[ \t]\Z")
@@ -42,8 +42,8 @@ def read_request(fields: Fields) -> RequestHead:
     for name, value in fields:
         count += 1
         size += len(name) + len(value) + _FIELD_EXTRA_BYTES
-        if count > MOST_FIELDS or size > MOST_HEAD_BYTES:
-            raise errors.headers_too_large(MOST_HEAD_BYTES, MOST_FIELDS)
+        if count > MAX_FIELDS or size > MAX_HEAD_BYTES:
+            raise errors.headers_too_large(MAX_HEAD_BYTES, MAX_FIELDS)
         if name[:1] == b":":
             if name not in _PSEUDO or name in pseudo or headers:
                 raise _malformed(f"The pseudo-header {_shown(name)} is unknown, sent twice, or after other headers.")

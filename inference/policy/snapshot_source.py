@@ -16,7 +16,7 @@ WAIT_S = 25
 """How long `web` may wait for a change before it says that there is none: less than proxies wait for an answer."""
 _ANSWER_S = 10.0  # beyond that
 _CONNECT_S = 3.0
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 3.0
+_FIRST_PAUSE_S, _MAX_PAUSE_S = 0.1, 3.0
 
 
 class Source(Protocol):
@@ -89,7 +89,7 @@ class HttpSource:
                     continue
                 self._watch.refuse(f"no snapshot from {self._url}: {reason}", count=False)
                 await asyncio.sleep(pause_s * (0.5 + random.random()))  # noqa: S311  (so that gateways do not ask all at once)
-                pause_s = min(_LONGEST_PAUSE_S, 2 * pause_s)
+                pause_s = min(_MAX_PAUSE_S, 2 * pause_s)
 
     async def _fetch(self, session: aiohttp.ClientSession) -> str:
         """Ask once. Returns why there is no document; empty if there is one, or no change."""

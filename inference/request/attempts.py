@@ -18,7 +18,7 @@ from inference.core.errors import RetryableError
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
 from inference.core.routing.need import Need, need_of
-from inference.core.routing.retry import MOST_ATTEMPTS, hedge_after_s
+from inference.core.routing.retry import MAX_ATTEMPTS, hedge_after_s
 from inference.request.attempt import OVERTAKEN, Attempt
 from inference.request.coalesce import Flight
 from inference.request.work import Work
@@ -45,7 +45,7 @@ async def infer(work: Work, flight: Flight, prepared: Prepared) -> None:
     again: Replica | None = None  # it refused the last call, but it lives: used when there is no other
     failure: BackendError | None = None
     failed: list[str] = []  # replicas whose server failed, as against one that is away or has no room
-    for _ in range(MOST_ATTEMPTS):
+    for _ in range(MAX_ATTEMPTS):
         replica = pool.choose(need, tried) or again
         if replica is None:
             break

@@ -31,7 +31,7 @@ from tests.bench.processes import BenchError
 
 DAYS = 14
 REQUESTS_14_D = 10_000_000
-FEWEST_REQUESTS = 1_000_000
+MIN_REQUESTS = 1_000_000
 LENGTHS = Lengths.around(500, 200)
 OBJECTIVE = Objective(0.95, ttft_s=0.5, itl_s=0.05)
 COLD_START_S = (90.0, 120.0, 180.0)
@@ -90,7 +90,7 @@ def _requests() -> Iterator[tuple[str, Arrivals]]:
             at, read, written = (np.array(column) for column in columns)
             order = np.argsort(at, kind="stable")
             at = at[order] - at.min()
-            times = ceil(FEWEST_REQUESTS / len(at))
+            times = ceil(MIN_REQUESTS / len(at))
             starts_s = np.repeat(np.arange(times) * (at[-1] + 1), len(at))
             yield (
                 path.name.split(".")[0],

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterator
 
 WITHIN_S = 120.0
 """Nothing takes as long, unless the machine is busy with other tests. A test of the time itself gives its own."""
-SHORTEST_PAUSE_S, LONGEST_PAUSE_S = 0.01, 0.05
+MIN_PAUSE_S, MAX_PAUSE_S = 0.01, 0.05
 
 What = str | Callable[[], object]
 """What is waited for, for the message of a test that fails; or a function that says why it may not have come."""
@@ -33,9 +33,9 @@ async def eventually_async(
 
 def _pauses(holds: object, what: What, within_s: float) -> Iterator[float]:
     """How long to wait before each next look. Fails after the look that follows the end of `within_s`."""
-    until, pause_s, is_last = time.monotonic() + within_s, SHORTEST_PAUSE_S, False
+    until, pause_s, is_last = time.monotonic() + within_s, MIN_PAUSE_S, False
     while not is_last:
         is_last = time.monotonic() >= until
         yield pause_s
-        pause_s = min(pause_s * 1.5, LONGEST_PAUSE_S)
+        pause_s = min(pause_s * 1.5, MAX_PAUSE_S)
     raise AssertionError(f"not within {within_s:g} s: {(what() if callable(what) else what) or holds}")

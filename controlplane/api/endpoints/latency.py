@@ -14,7 +14,7 @@ from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.timerange import SECOND_NS
 
 router = Router(tags=["latency"])
-MOST_POINTS = 2000
+MAX_POINTS = 2000
 
 
 @router.get("", response=LatencyOut, summary="Quantiles and shares by stage")
@@ -38,10 +38,10 @@ def latency(request: HttpRequest, parameters: Query[LatencyParameters]) -> dict[
 def series(request: HttpRequest, parameters: Query[SeriesParameters]) -> dict[str, Any]:
     question = answers.rounded(question_of(request))
     step = parameters.step_s * SECOND_NS if parameters.step_s else answers.step_ns(question)
-    if question.range.length_ns // step > MOST_POINTS:
-        longer = -(-question.range.length_ns // SECOND_NS // MOST_POINTS)
+    if question.range.length_ns // step > MAX_POINTS:
+        longer = -(-question.range.length_ns // SECOND_NS // MAX_POINTS)
         raise BadQuestionError(
-            "step_s", str(parameters.step_s), f"makes more than {MOST_POINTS} points", f"Use {longer} or more"
+            "step_s", str(parameters.step_s), f"makes more than {MAX_POINTS} points", f"Use {longer} or more"
         )
     rolled = answers.rolled(question, step)
     return {

@@ -17,7 +17,7 @@ from controlplane.telemetry.query.core.errors import BadParameterError
 
 router = Router(tags=["objectives as code"])
 YAML = "application/yaml"
-MOST_FILES = 1000
+MAX_FILES = 1000
 RIGHTS = ("slo.add_storedobjective", "slo.change_storedobjective", "slo.delete_storedobjective")
 BODY: dict[str, Any] = {
     "requestBody": {
@@ -156,6 +156,6 @@ def files(request: HttpRequest) -> dict[str, str]:
         raise BadParameterError("files", text[:80], "is missing", 'Send {"files": {"slos.yaml": "…"}}') from None
     if not isinstance(texts, dict) or not all(isinstance(file, str) for file in texts.values()):
         raise BadParameterError("files", str(texts)[:80], "is not texts by name", 'Send {"files": {"slos.yaml": "…"}}')
-    if len(texts) > MOST_FILES:
-        raise BadParameterError("files", f"{len(texts)} files", "are too many", f"Send at most {MOST_FILES} at once")
+    if len(texts) > MAX_FILES:
+        raise BadParameterError("files", f"{len(texts)} files", "are too many", f"Send at most {MAX_FILES} at once")
     return texts

@@ -24,8 +24,8 @@ from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.timerange import SECOND_NS, parse
 
 router = Router(tags=["objectives"])
-MOST_COMPARED = 5
-MOST_EPISODES = 1000
+MAX_COMPARED = 5
+MAX_EPISODES = 1000
 
 
 class Previewed(Given):
@@ -34,7 +34,7 @@ class Previewed(Given):
     objective: schemas.ObjectiveDraft
     compare: dict[Name, schemas.ObjectiveDifference] = Field(
         {},
-        max_length=MOST_COMPARED,
+        max_length=MAX_COMPARED,
         description="By name: fields that differ, such as `windows`, replayed beside it",
     )
     from_: Instant = Field("now-30d", alias="from", description=TIME)
@@ -133,8 +133,8 @@ def variant_json(variant: Variant) -> dict[str, Any]:
             }
             for scope, replay in variant.by_scope
         ],
-        "episodes": [{"scope": dict(scope), **episode_json(replay)} for scope, replay in episodes[:MOST_EPISODES]],
-        "episodes_left_out": max(0, len(episodes) - MOST_EPISODES),
+        "episodes": [{"scope": dict(scope), **episode_json(replay)} for scope, replay in episodes[:MAX_EPISODES]],
+        "episodes_left_out": max(0, len(episodes) - MAX_EPISODES),
     }
 
 

@@ -27,7 +27,7 @@ from controlplane.telemetry.query.core.metric_question import Signal
 from controlplane.telemetry.query.core.timerange import SECOND_NS
 
 router = Router(tags=["metrics"])
-MOST_SERIES = 50
+MAX_SERIES = 50
 
 
 @router.get("/targets", response=TargetsOut, summary="Targets that are scraped: up, down or stale, and since when")
@@ -73,8 +73,8 @@ def series(request: HttpRequest, parameters: Query[SignalParameters]) -> dict[st
 def points(request: HttpRequest, parameters: Query[PointParameters]) -> dict[str, Any]:
     signal, _ = _named(request)
     newest = signals.newest(signal)
-    if len(newest) > MOST_SERIES:
-        reason = f"has {len(newest)} series in this range, more than {MOST_SERIES}"
+    if len(newest) > MAX_SERIES:
+        reason = f"has {len(newest)} series in this range, more than {MAX_SERIES}"
         raise BadQuestionError("metric", signal.metric, reason, "Narrow them with match=label=value")
     if not newest:
         nothing = {

@@ -5,16 +5,16 @@ from ninja import Field, Schema
 from controlplane.api.formats import TIME, Instant
 from controlplane.api.schemas.filters import RequestFilters
 from controlplane.telemetry.query.core.question import Quantile
-from controlplane.telemetry.query.core.slow import DEFAULT_ABOVE, LONGEST_MS
+from controlplane.telemetry.query.core.slow import DEFAULT_ABOVE, MAX_MS
 
 
 class ExplainParameters(RequestFilters):
     """Which of them are the slow ones: `above` a quantile, or `slower_than_ms`, or a region of the chart."""
 
     above: Quantile = Field(DEFAULT_ABOVE, description="Those above this quantile of E2E")
-    slower_than_ms: float | None = Field(None, ge=0, le=LONGEST_MS, description="Those with at least this E2E")
-    e2e_from_ms: float | None = Field(None, ge=0, le=LONGEST_MS, description="Region: E2E of at least")
-    e2e_to_ms: float | None = Field(None, ge=0, le=LONGEST_MS, description="Region: E2E below")
+    slower_than_ms: float | None = Field(None, ge=0, le=MAX_MS, description="Those with at least this E2E")
+    e2e_from_ms: float | None = Field(None, ge=0, le=MAX_MS, description="Region: E2E of at least")
+    e2e_to_ms: float | None = Field(None, ge=0, le=MAX_MS, description="Region: E2E below")
     region_from: Instant | None = Field(None, description="Region: entered at or after. " + TIME)
     region_to: Instant | None = Field(None, description="Region: entered before")
     limit: int = Field(10, ge=1, le=50, description="At most so many findings")

@@ -3,7 +3,7 @@
 from ninja import Field, Schema
 
 from controlplane.api.formats import TIME, Attribute, Instant, Name
-from controlplane.telemetry.query.core.question import DEFAULT_FROM, DEFAULT_TO, MOST_ATTRIBUTES, MOST_VALUES
+from controlplane.telemetry.query.core.question import DEFAULT_FROM, DEFAULT_TO, MAX_ATTRIBUTES, MAX_VALUES
 
 
 class RequestFilters(Schema):
@@ -11,22 +11,22 @@ class RequestFilters(Schema):
 
     from_: Instant = Field(DEFAULT_FROM, alias="from", description=TIME)
     to: Instant = Field(DEFAULT_TO, description=TIME)
-    model: list[Name] = Field([], max_length=MOST_VALUES)
-    variant: list[Name] = Field([], max_length=MOST_VALUES)
-    pool: list[Name] = Field([], max_length=MOST_VALUES)
-    replica: list[Name] = Field([], max_length=MOST_VALUES)
-    region: list[Name] = Field([], max_length=MOST_VALUES)
-    tier: list[Name] = Field([], max_length=MOST_VALUES)
-    tenant: list[Name] = Field([], max_length=MOST_VALUES)
-    cache: list[Name] = Field([], max_length=MOST_VALUES, description="hit, miss, coalesced, bypass or skipped")
+    model: list[Name] = Field([], max_length=MAX_VALUES)
+    variant: list[Name] = Field([], max_length=MAX_VALUES)
+    pool: list[Name] = Field([], max_length=MAX_VALUES)
+    replica: list[Name] = Field([], max_length=MAX_VALUES)
+    region: list[Name] = Field([], max_length=MAX_VALUES)
+    tier: list[Name] = Field([], max_length=MAX_VALUES)
+    tenant: list[Name] = Field([], max_length=MAX_VALUES)
+    cache: list[Name] = Field([], max_length=MAX_VALUES, description="hit, miss, coalesced, bypass or skipped")
     prompt_bucket: list[Name] = Field(
-        [], max_length=MOST_VALUES, description="Prompt length in tokens, such as 512-1023"
+        [], max_length=MAX_VALUES, description="Prompt length in tokens, such as 512-1023"
     )
-    status: list[Name] = Field([], max_length=MOST_VALUES, description="ok, error, cancelled or rejected")
-    operation: list[Name] = Field([], max_length=MOST_VALUES)
-    service: list[Name] = Field([], max_length=MOST_VALUES)
+    status: list[Name] = Field([], max_length=MAX_VALUES, description="ok, error, cancelled or rejected")
+    operation: list[Name] = Field([], max_length=MAX_VALUES)
+    service: list[Name] = Field([], max_length=MAX_VALUES)
     attribute: list[Attribute] = Field(
         [],
-        max_length=MOST_ATTRIBUTES,
+        max_length=MAX_ATTRIBUTES,
         description="key=value of an attribute that some span of the request has, such as user.id=42; all given must hold",
     )

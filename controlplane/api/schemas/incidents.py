@@ -85,11 +85,11 @@ class IncidentDetailOut(IncidentOut):
 
 
 class NoteIn(Given):
-    note: Words = Field("", max_length=actions.LONGEST_NOTE)
+    note: Words = Field("", max_length=actions.MAX_NOTE_CHARS)
 
 
 class TextIn(Given):
-    note: Words = Field(min_length=1, max_length=actions.LONGEST_NOTE)
+    note: Words = Field(min_length=1, max_length=actions.MAX_NOTE_CHARS)
 
 
 class DoneOut(Schema):

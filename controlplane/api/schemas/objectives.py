@@ -17,9 +17,9 @@ from controlplane.api.formats import (
     WallTime,
     Words,
 )
-from controlplane.slo.core.maintenance_windows import LONGEST_S
+from controlplane.slo.core.maintenance_windows import MAX_S
 from controlplane.slo.core.windows import Severity
-from controlplane.telemetry.query.core.parameters import LONGEST_NAME
+from controlplane.telemetry.query.core.parameters import MAX_NAME_CHARS
 
 Dimension = Literal["model", "variant", "pool", "region", "tier", "tenant", "prompt_bucket"]
 Scope = dict[Dimension, Name]
@@ -80,7 +80,7 @@ class ObjectiveFields(Given):
     method: MethodIn | None = None
     windows: list[WindowIn] | None = Field(None, max_length=20, description="The SRE workbook's by default.")
     minimum: MinimumIn | None = None
-    owner: Words | None = Field(None, max_length=LONGEST_NAME, description="A team's name.")
+    owner: Words | None = Field(None, max_length=MAX_NAME_CHARS, description="A team's name.")
     runbook: Link | None = None
     labels: Labels | None = None
     description: Words | None = Field(None, max_length=1050)
@@ -199,7 +199,7 @@ class MaintenanceIn(Given):
     name: Name
     start: WallTime = Field(description="Wall time, such as 2026-11-22T02:00:00; of a recurring one, the first.")
     zone: Name = Field("UTC", max_length=64)
-    duration_s: Annotated[int, Field(ge=60, le=LONGEST_S), AS_WHOLE]
+    duration_s: Annotated[int, Field(ge=60, le=MAX_S), AS_WHOLE]
     rule: Words = Field("", max_length=300, description="RFC 5545, such as FREQ=WEEKLY;BYDAY=SU; empty is once.")
     scope: Scope = Field({}, description="Of requests; empty is all traffic.")
     objectives: list[Slug] = Field([], max_length=1000, description="Slugs; none is all.")

@@ -6,9 +6,9 @@ from ninja import Field, Schema
 
 from controlplane.api.formats import Name, QuarterName, ScenarioText
 from forecasting.capacity.plan import Binding
-from forecasting.capacity.scenario import MOST_SCENARIOS
+from forecasting.capacity.scenario import MAX_SCENARIOS
 
-MOST_PLAN_HOURS = 24 * 28
+MAX_PLAN_HOURS = 24 * 28
 SourceName = Literal["ledger", "benchmark", "entered", "assumed"]
 
 
@@ -19,7 +19,7 @@ class LevelParameters(Schema):
 
 
 class HourParameters(LevelParameters):
-    hours: int = Field(24, ge=1, le=MOST_PLAN_HOURS, description="How many, from the present one on")
+    hours: int = Field(24, ge=1, le=MAX_PLAN_HOURS, description="How many, from the present one on")
 
 
 class PlanParameters(HourParameters):
@@ -30,7 +30,7 @@ class PlanParameters(HourParameters):
 class WhatIfParameters(HourParameters):
     scenario: list[ScenarioText] = Field(
         [],
-        max_length=MOST_SCENARIOS - 1,
+        max_length=MAX_SCENARIOS - 1,
         description="`peak=2;inputs=1.2;outputs=1.3;hit_rate=-10;gpu=NAME;lost=REGION;launch=MODEL:REQUESTS_PER_S:2026-12-03;level=0.95`, "
         "any of these; `lost` and `launch` may be repeated",
     )

@@ -8,14 +8,14 @@ from ninja import Field, Schema
 from controlplane.api.formats import Given, Number, Slug, Text
 from controlplane.api.listing import MOST
 from controlplane.planning.benchmark.wanted import (
-    LEAST_LIMIT_S,
-    LEAST_TARGET,
     LIMIT_S,
-    MOST_LIMIT_S,
-    MOST_SLOTS,
-    MOST_TARGET,
-    MOST_THRESHOLD_MS,
-    MOST_TOKENS,
+    MAX_LIMIT_S,
+    MAX_SLOTS,
+    MAX_TARGET,
+    MAX_THRESHOLD_MS,
+    MAX_TOKENS,
+    MIN_LIMIT_S,
+    MIN_TARGET,
     TARGET,
 )
 
@@ -32,26 +32,26 @@ class BenchmarkIn(Given):
     replica: Text = Field("", max_length=200, description="Empty: the pool's first")
     gpu: Text = Field("", max_length=63, description="The replica's GPU type; empty: the pool's")
     input_tokens: float | None = Field(
-        None, ge=1, le=MOST_TOKENS, description="Of each request; without both, the mix that the ledger measured"
+        None, ge=1, le=MAX_TOKENS, description="Of each request; without both, the mix that the ledger measured"
     )
-    output_tokens: float | None = Field(None, ge=1, le=MOST_TOKENS)
+    output_tokens: float | None = Field(None, ge=1, le=MAX_TOKENS)
     ttft_ms: float | None = Field(
-        None, ge=1, le=MOST_THRESHOLD_MS, description="Without both thresholds, the pool's latency objectives count"
+        None, ge=1, le=MAX_THRESHOLD_MS, description="Without both thresholds, the pool's latency objectives count"
     )
-    e2e_ms: float | None = Field(None, ge=1, le=MOST_THRESHOLD_MS)
+    e2e_ms: float | None = Field(None, ge=1, le=MAX_THRESHOLD_MS)
     target: float | None = Field(
         None,
-        ge=LEAST_TARGET,
-        le=MOST_TARGET,
+        ge=MIN_TARGET,
+        le=MAX_TARGET,
         description=f"Share of requests within the thresholds; without it {TARGET:g}",
     )
     slots: int | None = Field(
         None,
         ge=1,
-        le=MOST_SLOTS,
+        le=MAX_SLOTS,
         description="Requests at the replica at a time; without it, as many as gateways send it",
     )
-    limit_s: int = Field(LIMIT_S, ge=LEAST_LIMIT_S, le=MOST_LIMIT_S, description="It never takes longer")
+    limit_s: int = Field(LIMIT_S, ge=MIN_LIMIT_S, le=MAX_LIMIT_S, description="It never takes longer")
     despite_traffic: bool = Field(False, description="Also where users send requests to the replica just now")
 
 

@@ -5,9 +5,9 @@ from typing import Literal
 from ninja import Field, Schema
 
 from controlplane.api.formats import TIME, Instant, Match, Name
-from controlplane.telemetry.query.core.metric_question import MOST_MATCHES, Shown
+from controlplane.telemetry.query.core.metric_question import MAX_MATCHES, Shown
 from controlplane.telemetry.query.core.question import DEFAULT_FROM, DEFAULT_TO
-from controlplane.telemetry.query.exemplars import MOST as MOST_EXEMPLARS
+from controlplane.telemetry.query.exemplars import MOST as MAX_EXEMPLARS
 
 
 class TargetParameters(Schema):
@@ -23,7 +23,7 @@ class SignalParameters(TargetParameters):
     metric: Name = Field(description="Its name, as it was sent")
     match: list[Match] = Field(
         [],
-        max_length=MOST_MATCHES,
+        max_length=MAX_MATCHES,
         description="`label=value`, `label!=value`, `label=~expression` or `label!~expression`",
     )
 
@@ -122,7 +122,7 @@ class PointsOut(Schema):
     )
     series: list[SignalPointsOut]
     exemplars: list[ExemplarOut] = Field(
-        description=f"At most {MOST_EXEMPLARS}, spread over the range: of each part of it the highest values; the newest first"
+        description=f"At most {MAX_EXEMPLARS}, spread over the range: of each part of it the highest values; the newest first"
     )
     exemplar_count: int = Field(description="How many there are in the range")
 

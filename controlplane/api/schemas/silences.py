@@ -6,7 +6,7 @@ from ninja import Field, Schema
 
 from controlplane.api.formats import Given, Matcher, Moment, Number, Text
 from controlplane.api.listing import MOST
-from controlplane.incidents.models.silence import MOST_MATCHERS
+from controlplane.incidents.models.silence import MAX_MATCHERS
 
 
 class SilenceParameters(Schema):
@@ -18,7 +18,7 @@ class SilenceParameters(Schema):
 class SilenceIn(Given):
     matchers: list[Matcher] = Field(
         min_length=1,
-        max_length=MOST_MATCHERS,
+        max_length=MAX_MATCHERS,
         description="NAME=VALUE or NAME!=VALUE, all of which must match; `*` stands for anything",
     )
     starts_at: Moment | None = Field(None, description="Now, if left out")

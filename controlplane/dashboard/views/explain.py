@@ -20,10 +20,10 @@ from controlplane.telemetry.query.core.explain.causes import RULES
 from controlplane.telemetry.query.core.question import DIMENSIONS, Question
 from controlplane.telemetry.query.core.slow import Slow, parse_slow
 
-MOST_FINDINGS = 6
-MOST_CAUSES = 4
-MOST_STAGES = 3
-LEAST_SHARE = 0.05  # of the difference: a stage below it is not worth a word
+MAX_FINDINGS = 6
+MAX_CAUSES = 4
+MAX_STAGES = 3
+MIN_SHARE = 0.05  # of the difference: a stage below it is not worth a word
 NAMES = {"prompt_bucket": "prompt tokens"}
 
 
@@ -33,7 +33,7 @@ def latency_explain(request: HttpRequest) -> HttpResponse:
     question, now_ns = question_of(request)
     slow = parse_slow(dict(request.GET.lists()), now_ns, question.quantile)
     view = {"view": "heatmap"} if request.GET.get("view") == "heatmap" else {}
-    region, explanation = answers.explanation(question, slow, MOST_FINDINGS)
+    region, explanation = answers.explanation(question, slow, MAX_FINDINGS)
     causes = causes_of(question, slow, pools_served())
     context = explain_context(question, slow, region, explanation, view) | causes_context(question, causes, view)
     context["stored_since"] = stored_since(region.window or question.range.window)
@@ -51,7 +51,7 @@ def causes_context(question: Question, causes: Causes, view: Mapping[str, str]) 
                 "href": links.latency(question.with_filter("pool", each.pool), **view),
                 "do_href": f"{reverse('causes')}#{each.cause.name}",
             }
-            for each in causes.named[:MOST_CAUSES]
+            for each in causes.named[:MAX_CAUSES]
         ],
         "causes_pools": causes.pools,
         "unmeasured": causes.unmeasured,
@@ -77,7 +77,7 @@ def explain_context(
         "explanation": explanation,
         "slower": explanation.difference_ns >= 0,
         "difference_ns": round(abs(explanation.difference_ns)),
-        "stages": [stage for stage in explanation.stages[:MOST_STAGES] if stage.share >= LEAST_SHARE],
+        "stages": [stage for stage in explanation.stages[:MAX_STAGES] if stage.share >= MIN_SHARE],
         "findings": [finding(question, each, view) for each in explanation.findings],
         "nothing": nothing(explanation),
     }

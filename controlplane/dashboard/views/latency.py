@@ -42,7 +42,7 @@ GROUPS: tuple[Dimension, ...] = (
     "model", "pool", "replica", "tier", "cache", "prompt_bucket", "tenant", "region", "status",
 )  # fmt: skip
 GROUP_ROWS = 12
-MOST_CELLS = 500
+MAX_CELLS = 500
 VIEWS = ("stages", "heatmap")
 
 
@@ -103,8 +103,8 @@ def latency_table(request: HttpRequest) -> HttpResponse:
     step = answers.step_ns(question)
     if choice(dict(request.GET.lists()), "view", VIEWS, VIEWS[0]) == "heatmap":
         cells = answers.heatmap(question, step, answers.rolled(question, step))[::-1]
-        linked = [{"cell": cell, "href": cell_href(question, cell, step)} for cell in cells[:MOST_CELLS]]
-        left_out = max(0, len(cells) - MOST_CELLS)
+        linked = [{"cell": cell, "href": cell_href(question, cell, step)} for cell in cells[:MAX_CELLS]]
+        left_out = max(0, len(cells) - MAX_CELLS)
         return render(request, "dashboard/_heatmap_table.html", {"rows": linked, "left_out": left_out})
     points = answers.series(question, step)
     shown = legend(points)

@@ -24,8 +24,8 @@ from controlplane.telemetry.query.core.parameters import choice, query_string
 from controlplane.telemetry.query.core.question import Question, parse
 
 OVER = {"1h": 3_600, "6h": 21_600, "24h": 86_400, "7d": 604_800}
-MOST_SEGMENTS = 14
-MOST_TRACES = 8
+MAX_SEGMENTS = 14
+MAX_TRACES = 8
 
 
 @page
@@ -60,7 +60,7 @@ def burned(shown: ObjectiveStatus, judged: Cut, over: str) -> dict[str, Any]:
     filters = cast(Filters, {name: (value,) for name, value in shown.scope.items()})
     dimensions = [name for name in questions.SIDES if name not in shown.scope]
     total, split = answers.store().burned_splits(window, filters, judged, dimensions)
-    explanation = explain(total, split, MOST_SEGMENTS)
+    explanation = explain(total, split, MAX_SEGMENTS)
     about = parse({"from": [f"now-{over}"], **{name: [value] for name, value in shown.scope.items()}}, now_ns)
     return {
         "bad": total.chosen.requests,
@@ -69,7 +69,7 @@ def burned(shown: ObjectiveStatus, judged: Cut, over: str) -> dict[str, Any]:
         "segments": segments(total, split, about),
         "traces": [
             {"id": trace, "href": links.trace(trace)}
-            for trace in answers.store().burned_traces(window, filters, judged, MOST_TRACES)
+            for trace in answers.store().burned_traces(window, filters, judged, MAX_TRACES)
         ]
         if total.chosen.requests
         else [],
@@ -103,7 +103,7 @@ def segments(total: Split, split: dict[str, dict[str, Split]], about: Question) 
                     "href": links.latency(about.with_filter(cast(Dimension, dimension), value)),
                 }
             )
-    return sorted(rows, key=lambda row: (-float(str(row["excess"])), -int(str(row["bad"]))))[:MOST_SEGMENTS]
+    return sorted(rows, key=lambda row: (-float(str(row["excess"])), -int(str(row["bad"]))))[:MAX_SEGMENTS]
 
 
 def bad(about: Question, judged: Cut) -> Question:

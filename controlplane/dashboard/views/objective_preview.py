@@ -35,7 +35,7 @@ from controlplane.telemetry.query.core.timerange import SECOND_NS, TimeRange, pa
 DEFAULT_FROM, DEFAULT_TO = "now-30d", "now"
 RANGES = ("24h", "7d", "30d", "90d")
 OWN = ("saved", "from", "to")
-MOST_ROWS = 100
+MAX_ROWS = 100
 EDITED = ("target", "threshold_ms", "windows", "minimum_total", "minimum_bad")
 """Fields that the page itself can change; others come from the admin's form."""
 
@@ -159,8 +159,8 @@ def replay_context(variants: list[Variant], time_range: TimeRange, key: str) -> 
         "recorded_late": recorded is None or recorded > from_s,
         "history": history(variants[0].objective, recorded, to_s),
         "figure": replay_figure(variants, max(from_s, recorded or from_s), to_s, key),
-        "episodes": [row for variant in variants for row in rows(variant)][:MOST_ROWS],
-        "left_out": max(0, sum(len(variant.episodes) for variant in variants) - MOST_ROWS),
+        "episodes": [row for variant in variants for row in rows(variant)][:MAX_ROWS],
+        "left_out": max(0, sum(len(variant.episodes) for variant in variants) - MAX_ROWS),
         "several": len(variants) > 1,
         "split": bool(variants[0].objective.split_by),
     }

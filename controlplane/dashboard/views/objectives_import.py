@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods
 from controlplane.slo.openslo.apply import Applied, apply
 from controlplane.slo.openslo.core import report
 from controlplane.slo.openslo.core.problem import Problem
-from controlplane.slo.openslo.core.reading import MOST_BYTES
+from controlplane.slo.openslo.core.reading import MAX_BYTES
 from controlplane.slo.openslo.core.writing import joined
 
 RIGHTS = ("slo.add_storedobjective", "slo.change_storedobjective", "slo.delete_storedobjective")
@@ -22,7 +22,7 @@ LOOKS = {
     "prune": ("−", "bad"),
     "conflict": ("!", "bad"),
 }
-MOST_LINES = 5_000
+MAX_LINES = 5_000
 
 
 @require_http_methods(["GET", "POST"])
@@ -58,9 +58,9 @@ def sent(request: HttpRequest) -> tuple[str, str]:
         return request.POST.get("text", "").replace("\r\n", "\n"), ""
     texts = []
     for file in files:
-        data = file.read(MOST_BYTES + 1)
-        if len(data) > MOST_BYTES:
-            return "", f"{file.name} is larger than {MOST_BYTES // 1024} KiB: split it into several files"
+        data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            return "", f"{file.name} is larger than {MAX_BYTES // 1024} KiB: split it into several files"
         try:
             texts.append(data.decode("utf-8-sig").replace("\r\n", "\n"))
         except UnicodeDecodeError:
@@ -102,5 +102,5 @@ def lines(text: str, problems: list[Problem]) -> list[dict[str, Any]]:
             "problems": by_line.get(number, []),
             "severity": min((problem.severity for problem in by_line.get(number, [])), default=""),
         }
-        for number, line in enumerate(text.split("\n")[:MOST_LINES], 1)
+        for number, line in enumerate(text.split("\n")[:MAX_LINES], 1)
     ]

@@ -32,7 +32,7 @@ from controlplane.telemetry.store import StoreUnavailableError
 from controlplane.telemetry.store.read.kept import Kept
 
 POINTS = 30
-MOST_INCIDENTS = 5
+MAX_INCIDENTS = 5
 STATE_LOOKS = {
     "up": ("●", "good"),
     "degraded": ("◐", "warn"),
@@ -96,7 +96,7 @@ def incidents_context() -> dict[str, Any]:
     now = timezone.now()
     open_ones = Incident.objects.exclude(status=Incident.Status.RESOLVED).filter(withheld__in=SHOULD_NOTIFY)
     incidents = list(open_ones.order_by("severity", "-opened_at"))
-    shown = incidents[:MOST_INCIDENTS]
+    shown = incidents[:MAX_INCIDENTS]
     holds = standings(shown, now)
     return {
         "open_incidents": [one_incident(incident, now, holds[incident.pk]) for incident in shown],

@@ -26,7 +26,7 @@ from controlplane.telemetry.query.core.slow import ms_as_ns
 
 ORDERS = {"slowest": "slowest first", "newest": "newest first"}
 PAGE_ROWS = 50
-MOST_ROWS = 200
+MAX_ROWS = 200
 
 
 @page
@@ -34,7 +34,7 @@ def requests(request: HttpRequest) -> HttpResponse:
     question, now_ns = question_of(request)
     parameters = dict(request.GET.lists())
     order = cast(Order, choice(parameters, "order", tuple(ORDERS), "slowest"))
-    limit = whole_number(parameters, "limit", PAGE_ROWS, 1, MOST_ROWS)
+    limit = whole_number(parameters, "limit", PAGE_ROWS, 1, MAX_ROWS)
     cursor = request.GET.get("cursor") or None
     bounds = [(name, text) for name in ("min_ms", "max_ms") if (text := single(parameters, name, ""))]
     ns = {name: ms_as_ns(name, text) for name, text in bounds}

@@ -23,10 +23,10 @@ from controlplane.telemetry.query.core.parameters import query_string
 from controlplane.telemetry.query.core.timerange import TimeRange
 from controlplane.telemetry.store.read.metrics.exemplars import ExemplarsFound
 
-MOST_LINES = 8
+MAX_LINES = 8
 """Four colours, solid and dashed: more cannot be distinguished."""
-MOST_ROWS = 100
-MOST_EVENTS = 50
+MAX_ROWS = 100
+MAX_EVENTS = 50
 LOOKS = {"up": ("●", "good"), "down": ("✕", "bad"), "stale": ("▲", "warn")}
 SHOWN = {"value": "value", "rate": "per second"}
 
@@ -47,7 +47,7 @@ def signals(request: HttpRequest) -> HttpResponse:
     }
     if signal.metric:
         newest = metrics.newest(signal)
-        drawn = metrics.drawn(signal, [each.info for each in newest[:MOST_LINES]]) if newest else None
+        drawn = metrics.drawn(signal, [each.info for each in newest[:MAX_LINES]]) if newest else None
         linked = exemplars.exemplars_of(signal) if drawn else ExemplarsFound()
         context |= metric_context(request.path, signal, newest, drawn, linked, now_ns)
         if context["figure"]:
@@ -102,8 +102,8 @@ def targets_context(targets: Sequence[TargetState], events: Sequence[TargetEvent
         "up": sum(row["state"] == "up" for row in rows),
         "down": sum(row["state"] == "down" for row in rows),
         "stale": sum(row["state"] == "stale" for row in rows),
-        "events": [{"event": each, "look": LOOKS["up" if each.up else "down"]} for each in events[:MOST_EVENTS]],
-        "events_left_out": max(0, len(events) - MOST_EVENTS),
+        "events": [{"event": each, "look": LOOKS["up" if each.up else "down"]} for each in events[:MAX_EVENTS]],
+        "events_left_out": max(0, len(events) - MAX_EVENTS),
     }
 
 
@@ -133,7 +133,7 @@ def metric_context(
     names = varying([each.info for each in newest])
     shown = drawn.shown if drawn else signal.shown or "value"
     unit = unit_of(newest[0].info) if newest else ""
-    labels = [label(each.info, names) for each in newest[:MOST_LINES]]
+    labels = [label(each.info, names) for each in newest[:MAX_LINES]]
     return {
         "names": names,
         "kind": newest[0].info.kind if newest else "",
@@ -145,18 +145,18 @@ def metric_context(
                 "labels": [each.info.labels.get(name, "") for name in names],
                 "value": PAGE.figure(each.value, unit),
                 "age_s": max(0.0, (now_ns - each.time_ns) / 1e9),
-                "number": number % 4 + 1 if number < MOST_LINES else 0,
+                "number": number % 4 + 1 if number < MAX_LINES else 0,
                 "dashed": number >= 4,
                 "resets": sum(step.resets for step in drawn.lines[number].steps if step)
-                if drawn and number < MOST_LINES
+                if drawn and number < MAX_LINES
                 else 0,
                 "query": query_string(signal.with_series(each.info).pairs()),
             }
-            for number, each in enumerate(newest[:MOST_ROWS])
+            for number, each in enumerate(newest[:MAX_ROWS])
         ],
         "series_count": len(newest),
-        "left_out": max(0, len(newest) - MOST_ROWS),
-        "undrawn": max(0, len(newest) - MOST_LINES),
+        "left_out": max(0, len(newest) - MAX_ROWS),
+        "undrawn": max(0, len(newest) - MAX_LINES),
         "matches": [
             {
                 "text": metric_question.matcher_text(matcher),

@@ -19,7 +19,7 @@ from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.timerange import UNIT_S
 
 LENGTHS = ("30m", "1h", "2h", "4h", "8h", "1d", "3d", "7d")
-MOST_OVER = 50
+MAX_OVER = 50
 
 
 def silences(request: HttpRequest) -> HttpResponse:
@@ -44,7 +44,7 @@ def silences(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "active": _rows(SilenceRecord.objects.filter(starts_at__lte=now, ends_at__gt=now), now),
         "coming": _rows(SilenceRecord.objects.filter(starts_at__gt=now), now),
-        "over": _rows(SilenceRecord.objects.filter(ends_at__lte=now)[:MOST_OVER], now),
+        "over": _rows(SilenceRecord.objects.filter(ends_at__lte=now)[:MAX_OVER], now),
         "form": form,
         "next": request.GET.get("next", request.POST.get("next", "")),
         "errors": errors,

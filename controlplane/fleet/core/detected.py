@@ -21,7 +21,7 @@ SIGNATURES = {
     "trtllm_llmapi": "TensorRT-LLM LLM API",
     "mapping": "tensors of the mapping",
 }
-MOST_MODELS = 3
+MAX_MODELS = 3
 
 
 def describe(about: Mapping[str, Any]) -> str:
@@ -33,8 +33,8 @@ def describe(about: Mapping[str, Any]) -> str:
     if signature := about.get("signature"):
         parts.append(SIGNATURES.get(signature, signature))
     if models := about.get("models"):
-        more = len(models) - MOST_MODELS
-        parts.append(f"with {', '.join(models[:MOST_MODELS])}{f' and {more} more' if more > 0 else ''}")
+        more = len(models) - MAX_MODELS
+        parts.append(f"with {', '.join(models[:MAX_MODELS])}{f' and {more} more' if more > 0 else ''}")
     if context := about.get("context_length"):
         parts.append(f"{context:,} tokens of context")
     if warming := about.get("warming"):

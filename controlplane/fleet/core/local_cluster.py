@@ -10,7 +10,7 @@ Error = Literal["conflict", "stale_leader", "invalid", "not_found", "unauthorize
 
 POOLS_PATH = "/v1/pools"
 LEADER_PATH = "/v1/leader"
-MOST_REPLICAS = 64
+MAX_REPLICAS = 64
 """Of one pool: what a request may ask for."""
 
 ReplicaState = Literal["pending", "starting", "ready", "ending"]

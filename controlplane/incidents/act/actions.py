@@ -13,7 +13,7 @@ from controlplane.incidents.decide.core.steps import RULES
 from controlplane.incidents.models import Entry, Incident
 from controlplane.incidents.notify import live, notices
 
-LONGEST_NOTE = 10_000  # characters
+MAX_NOTE_CHARS = 10_000  # characters
 UNDO_FOR = timedelta(minutes=5)
 BY_ITSELF = "weir"
 """`resolved_by` of an incident that no person resolved."""
@@ -115,4 +115,4 @@ def _changed(key: str, change: Callable[[Incident], bool]) -> bool:
 
 
 def _enter(incident: Incident, kind: Entry.Kind, by: str, at: datetime, text: str, via: str) -> None:
-    incident.entries.create(kind=kind, by=by[:200], at=at, text=text[:LONGEST_NOTE], via=via[:50])
+    incident.entries.create(kind=kind, by=by[:200], at=at, text=text[:MAX_NOTE_CHARS], via=via[:50])

@@ -23,7 +23,7 @@ from controlplane.incidents.notify.delivery.models import HookEvent, HookSecret
 
 log = structlog.get_logger(__name__)
 
-LARGEST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 TOO_OLD = timedelta(days=7)
 """PagerDuty retries for hours. An older event changes nothing; the ids of events are kept for longer (`send/prune.py`)."""
 VIA = "pagerduty"
@@ -41,8 +41,8 @@ WRITTEN_AS_NOTE = {
 @require_POST
 def pagerduty(request: HttpRequest) -> HttpResponse:
     """Answers 202 to every signed event, also to one that changes nothing: PagerDuty sends again what gets another answer."""
-    if int(request.headers.get("Content-Length") or 0) > LARGEST_BYTES:
-        return HttpResponse(f"more than {LARGEST_BYTES} bytes\n", status=413, content_type="text/plain")
+    if int(request.headers.get("Content-Length") or 0) > MAX_BYTES:
+        return HttpResponse(f"more than {MAX_BYTES} bytes\n", status=413, content_type="text/plain")
     body = request.body
     secrets, why_not = _secrets()
     if not is_signed(body, request.headers.get("X-PagerDuty-Signature", ""), secrets):

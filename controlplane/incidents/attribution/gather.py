@@ -28,11 +28,11 @@ AWAY = "the store does not answer"
 NOT_IN_LEDGER = "the ledger has no bad request in this scope"
 LATE_DEADLINE_S = 2.0
 NO_REQUESTS = "it is judged from a server's metrics, which do not have single requests"
-MOST_LATE = 5  # filled in, or measured again, per tick
+MAX_LATE = 5  # filled in, or measured again, per tick
 FRESH_NS = 30 * 10**9  # the present is measured again after this
 CHANGES_BEFORE = timedelta(minutes=30)
 CHANGES_AFTER = timedelta(minutes=1)  # the first bad minute is known to the minute
-MOST_CHANGES = 5
+MAX_CHANGES = 5
 
 _workers = ThreadPoolExecutor(4, thread_name_prefix="attribution")
 
@@ -98,17 +98,17 @@ def late(rows: Sequence[Incident], judged: Mapping[str, Alert]) -> dict[str, Fou
         for row in rows
         if row.alert_key in judged and row.attribution_missing in (NO_TIME, AWAY)
     ]
-    attributed = gather(alerts[:MOST_LATE], LATE_DEADLINE_S)
+    attributed = gather(alerts[:MAX_LATE], LATE_DEADLINE_S)
     return {key: result for key, result in attributed.items() if result.attribution}
 
 
 def present(rows: Sequence[Incident], judged: Mapping[str, Alert], now_ns: int) -> dict[str, float]:
-    """Present values by alert key, of the MOST_LATE incidents that were measured longest ago; none is measured again within FRESH_NS."""
+    """Present values by alert key, of the MAX_LATE incidents that were measured longest ago; none is measured again within FRESH_NS."""
     measured_ns = {row.alert_key: row.burning.get("value_at_ns") or row.opened_with["at_ns"] for row in rows}
     old = [row for row in rows if row.attribution and now_ns - measured_ns[row.alert_key] >= FRESH_NS]
     old.sort(key=lambda row: measured_ns[row.alert_key])
     until = time.monotonic() + LATE_DEADLINE_S
-    due = [judged[row.alert_key] for row in old if row.alert_key in judged][:MOST_LATE]
+    due = [judged[row.alert_key] for row in old if row.alert_key in judged][:MAX_LATE]
     running = {alert.key: _workers.submit(value, answers.store(), alert) for alert in due}
     values = {}
     for key, future in running.items():
@@ -150,4 +150,4 @@ def _changes(began: datetime | None, scope: Mapping[str, str]) -> list[dict[str,
         for record in records.order_by("-at", "-id")
         if all(scope.get(name, value) == value for name, value in record.scope.items())
     ]
-    return changes[:MOST_CHANGES]
+    return changes[:MAX_CHANGES]

@@ -19,12 +19,12 @@ from controlplane.telemetry.query.core.timerange import TimeRange
 from controlplane.telemetry.store import Store
 
 SECOND_NS = 10**9
-SHORTEST_STEP_S = 60
+MIN_STEP_S = 60
 PRESENT_S = 300  # the shortest window by which objectives are judged
-MOST_STEPS = 360
+MAX_STEPS = 360
 AROUND = 1 / 4  # of the window: how much of the time before it the chart shows
-MOST_FINDINGS = 6
-MOST_CAUSES = 3
+MAX_FINDINGS = 6
+MAX_CAUSES = 3
 HOLDS_NEARLY_ALL = 0.9
 SIDES: tuple[Dimension, ...] = (
     "model", "pool", "variant", "region", "replica", "tier", "tenant", "prompt_bucket", "cache",
@@ -40,7 +40,7 @@ def attribution_of(store: Store, alert: Alert) -> dict[str, Any] | None:
     length_s = alert_record.looked_back_s(alert)
     to_ns = alert.at_ns + SECOND_NS
     looked = Window(to_ns - length_s * SECOND_NS, to_ns)
-    step_s = max(SHORTEST_STEP_S, -(-length_s // MOST_STEPS // 60) * 60)
+    step_s = max(MIN_STEP_S, -(-length_s // MAX_STEPS // 60) * 60)
     wide = Window(looked.from_ns - int(length_s * AROUND) * SECOND_NS, to_ns)
     steps = store.burned_series(wide, filters(alert), judged, step_s)
     inside = [step for step in steps if step.start_ns + step_s * SECOND_NS > looked.from_ns]
@@ -50,7 +50,7 @@ def attribution_of(store: Store, alert: Alert) -> dict[str, Any] | None:
     total, split = store.burned_splits(looked, filters(alert), judged, dimensions)
     if not total.chosen.requests:
         return None
-    explanation = explain(total, split, MOST_FINDINGS)
+    explanation = explain(total, split, MAX_FINDINGS)
     unit = NS_PER_MS if isinstance(alert.objective.indicator, Latency) else 1
     value = store.burned_value(window, filters(alert), judged, alert_record.quantile(alert.objective))
     return {
@@ -112,7 +112,7 @@ def causes(alert: Alert, serving: Mapping[str, Serving]) -> list[dict[str, Any]]
             "summary": known_cause.cause.summary,
             "cost_ms": known_cause.cost_ms,
         }
-        for known_cause in causes_of(question, Slow(), serving).named[:MOST_CAUSES]
+        for known_cause in causes_of(question, Slow(), serving).named[:MAX_CAUSES]
     ]
 
 

@@ -18,7 +18,7 @@ from controlplane.incidents.notify.delivery.core import reach
 from controlplane.slo.core.alert import State
 from controlplane.slo.core.windows import Severity
 
-LONGEST_SHORT = timedelta(days=1)
+MAX_SHORT = timedelta(days=1)
 """No short window of a burn rate is longer. For so long after its end, a component's incident may explain an alert."""
 
 
@@ -91,9 +91,7 @@ def breakdowns(now: datetime) -> list[Breakdown]:
     """Of components whose incident sent a page: those that are open, and those that resolved lately."""
     query = Incident.objects.exclude(component="").filter(queued_as=Incident.Severity.PAGE)
     open_ones = query.exclude(status=Incident.Status.RESOLVED)
-    over = query.filter(
-        status=Incident.Status.RESOLVED, signal=Incident.Signal.QUIET, quiet_since__gt=now - LONGEST_SHORT
-    )
+    over = query.filter(status=Incident.Status.RESOLVED, signal=Incident.Signal.QUIET, quiet_since__gt=now - MAX_SHORT)
     return [Breakdown(row.alert_key, tuple(row.explains)) for row in open_ones if row.explains] + [
         Breakdown(row.alert_key, tuple(row.explains), row.quiet_since) for row in over if row.explains
     ]

@@ -8,7 +8,7 @@ from django.db import models
 from controlplane.incidents.decide.core.silences import Matcher, Silence, matcher
 
 LONGEST = timedelta(days=92)
-MOST_MATCHERS = 20
+MAX_MATCHERS = 20
 
 
 def validate_matchers(value: object) -> None:
@@ -50,8 +50,8 @@ class SilenceRecord(models.Model):
         if self.starts_at and self.ends_at and self.ends_at - self.starts_at > LONGEST:
             longest = f"A silence lasts at most {LONGEST.days} days: change the objective instead."
             raise ValidationError({"ends_at": [longest]})
-        if isinstance(self.matchers, list) and len(self.matchers) > MOST_MATCHERS:
-            raise ValidationError({"matchers": [f"Give at most {MOST_MATCHERS} matchers."]})
+        if isinstance(self.matchers, list) and len(self.matchers) > MAX_MATCHERS:
+            raise ValidationError({"matchers": [f"Give at most {MAX_MATCHERS} matchers."]})
 
     def value(self) -> Silence:
         matchers: tuple[Matcher, ...] = tuple(matcher(text) for text in self.matchers)

@@ -24,7 +24,7 @@ from controlplane.incidents.notify.delivery.core import route
 from controlplane.slo.core.windows import Severity
 from controlplane.telemetry.query.core.question import UNKNOWN
 
-MOST_TRACES = 3
+MAX_TRACES = 3
 AROUND_NS = 600 * 10**9
 
 
@@ -152,7 +152,7 @@ def links(incident: Incident, known: page_text.Facts) -> tuple[Link, ...]:
 
 
 def traces(incident: Incident) -> list[str]:
-    return list((incident.attribution or {}).get("traces") or [])[:MOST_TRACES]
+    return list((incident.attribution or {}).get("traces") or [])[:MAX_TRACES]
 
 
 def page_url(incident: Incident) -> str:

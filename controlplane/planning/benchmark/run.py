@@ -28,7 +28,7 @@ KIND = "benchmark"
 ALONE, WARM = 6, 3
 """Requests that are sent one after the other at first, and how many of them only warm the replica up."""
 TIMEOUT_S = 120.0
-LONGEST_GRACE_S = 60.0
+MAX_GRACE_S = 60.0
 
 
 class BenchmarkFailedError(ValueError):
@@ -89,7 +89,7 @@ class _Run:
             self._kind = replica.kind
             alone_s = self._alone(replica)
             first_rps = max(1.0, wanted.slots / 2) / alone_s
-            grace_s = min(LONGEST_GRACE_S, max(self._threshold_s, 3 * alone_s))
+            grace_s = min(MAX_GRACE_S, max(self._threshold_s, 3 * alone_s))
             while (rate := next_rate([step.to_step() for step in self._steps], self._first(first_rps))) is not None:
                 self._make_way()
                 if not self._step(replica, rate, grace_s):

@@ -21,9 +21,9 @@ from controlplane.telemetry.store import StoreError, StoreUnavailableError
 from inference.core import snapshot
 from inference.core.snapshot import Endpoint, Pool
 
-LIMIT_S, LEAST_LIMIT_S, MOST_LIMIT_S = 900, 30, 3600
-TARGET, LEAST_TARGET, MOST_TARGET = 0.95, 0.5, 0.999
-MOST_TOKENS, MOST_SLOTS, MOST_THRESHOLD_MS = 1_000_000, 100_000, 600_000
+LIMIT_S, MIN_LIMIT_S, MAX_LIMIT_S = 900, 30, 3600
+TARGET, MIN_TARGET, MAX_TARGET = 0.95, 0.5, 0.999
+MAX_TOKENS, MAX_SLOTS, MAX_THRESHOLD_MS = 1_000_000, 100_000, 600_000
 MIX_DAYS, MIX_REQUESTS = 7, 500
 TRAFFIC_S = 120
 """A replica that has answered a user's request in so many seconds takes users' traffic."""
@@ -76,13 +76,13 @@ def request_of(given: Mapping[str, Any]) -> BenchmarkRequest:
     except msgspec.ValidationError as error:
         raise JobRefusedError(f"{error}: use the fields of the API's document") from None
     for name, least, most, remedy in (
-        ("input_tokens", 1, MOST_TOKENS, "give the mean of a request"),
-        ("output_tokens", 1, MOST_TOKENS, "give the mean of a request"),
-        ("ttft_ms", 1, MOST_THRESHOLD_MS, "give the longest good time in ms"),
-        ("e2e_ms", 1, MOST_THRESHOLD_MS, "give the longest good time in ms"),
-        ("target", LEAST_TARGET, MOST_TARGET, "give the share of good requests, such as 0.95"),
-        ("slots", 1, MOST_SLOTS, "give how many requests the replica works on at a time"),
-        ("limit_s", LEAST_LIMIT_S, MOST_LIMIT_S, "give how long it may take, in s"),
+        ("input_tokens", 1, MAX_TOKENS, "give the mean of a request"),
+        ("output_tokens", 1, MAX_TOKENS, "give the mean of a request"),
+        ("ttft_ms", 1, MAX_THRESHOLD_MS, "give the longest good time in ms"),
+        ("e2e_ms", 1, MAX_THRESHOLD_MS, "give the longest good time in ms"),
+        ("target", MIN_TARGET, MAX_TARGET, "give the share of good requests, such as 0.95"),
+        ("slots", 1, MAX_SLOTS, "give how many requests the replica works on at a time"),
+        ("limit_s", MIN_LIMIT_S, MAX_LIMIT_S, "give how long it may take, in s"),
     ):
         value = getattr(request, name)
         if value is not None and not least <= value <= most:

@@ -5,7 +5,7 @@ from django.core.validators import MaxValueValidator, MinValueValidator
 from django.db import models
 
 from controlplane.fleet.models import Region
-from controlplane.telemetry.core.dimension_values import LONGEST_VALUE
+from controlplane.telemetry.core.dimension_values import MAX_VALUE_CHARS
 from forecasting import calendar
 
 
@@ -30,9 +30,9 @@ class PlannedEvent(models.Model):
         validators=[MinValueValidator(0.01), MaxValueValidator(1000.0)],
         help_text="What demand is multiplied by while it lasts: 2 doubles it. Empty: learnt from earlier events of the same name.",
     )
-    model = models.CharField(max_length=LONGEST_VALUE, blank=True, help_text="Such as chat-large. Empty: all.")
-    tier = models.CharField(max_length=LONGEST_VALUE, blank=True, help_text="Empty: all.")
-    region = models.CharField(max_length=LONGEST_VALUE, blank=True, help_text="Empty: all.")
+    model = models.CharField(max_length=MAX_VALUE_CHARS, blank=True, help_text="Such as chat-large. Empty: all.")
+    tier = models.CharField(max_length=MAX_VALUE_CHARS, blank=True, help_text="Empty: all.")
+    region = models.CharField(max_length=MAX_VALUE_CHARS, blank=True, help_text="Empty: all.")
     enabled = models.BooleanField(default=True)
     author = models.CharField(max_length=150, editable=False)
     created_at = models.DateTimeField(auto_now_add=True)

@@ -8,7 +8,7 @@ from controlplane.fleet.models import Pool, Region
 from controlplane.fleet.validators import validate_name
 
 _ABOVE_0 = MinValueValidator(1e-6)
-_LONGEST_START_S = 86_400
+_MAX_START_S = 86_400
 
 
 class PlanSettings(models.Model):
@@ -24,7 +24,7 @@ class PlanSettings(models.Model):
     margin_s = models.PositiveIntegerField(
         "margin, s",
         default=60,
-        validators=[MaxValueValidator(_LONGEST_START_S)],
+        validators=[MaxValueValidator(_MAX_START_S)],
         help_text="How much earlier than its P90 cold start a replica is started.",
     )
     budget_usd_per_month = models.FloatField(
@@ -95,7 +95,7 @@ class PoolCapacity(models.Model):
         "cold start, s",
         null=True,
         blank=True,
-        validators=[MinValueValidator(0.0), MaxValueValidator(_LONGEST_START_S)],
+        validators=[MinValueValidator(0.0), MaxValueValidator(_MAX_START_S)],
         help_text="From a replica's creation to its first good answer, P90. Used while too few starts were measured.",
     )
     warm_floor = models.PositiveIntegerField(

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 from django.db import models
 
-from controlplane.telemetry.core.dimension_values import LONGEST_VALUE
+from controlplane.telemetry.core.dimension_values import MAX_VALUE_CHARS
 from forecasting.forecast import Forecast
 from forecasting.series import F64
 
@@ -24,9 +24,9 @@ class Measure(models.TextChoices):
 class DemandSeries(models.Model):
     """A measure of the demand of one model, tier and region. A dimension that the ledger does not know is empty."""
 
-    model = models.CharField(max_length=LONGEST_VALUE, blank=True)
-    tier = models.CharField(max_length=LONGEST_VALUE, blank=True)
-    region = models.CharField(max_length=LONGEST_VALUE, blank=True)
+    model = models.CharField(max_length=MAX_VALUE_CHARS, blank=True)
+    tier = models.CharField(max_length=MAX_VALUE_CHARS, blank=True)
+    region = models.CharField(max_length=MAX_VALUE_CHARS, blank=True)
     measure = models.CharField(max_length=20, choices=Measure.choices)
     horizon_s = models.PositiveIntegerField("horizon, s", help_text="How far ahead the forecast reaches.")
 

@@ -4,7 +4,7 @@ import msgspec
 from django.db import models
 
 from controlplane.fleet.models import Pool
-from controlplane.telemetry.core.dimension_values import LONGEST_VALUE
+from controlplane.telemetry.core.dimension_values import MAX_VALUE_CHARS
 from forecasting.capacity.assumptions import ReplicaCapacity
 
 
@@ -34,9 +34,9 @@ class MeasuredPool(models.Model):
 class MeasuredHitRate(models.Model):
     """The share of a demand's requests that the cache, or another request in flight, answered."""
 
-    model = models.CharField(max_length=LONGEST_VALUE, blank=True)
-    tier = models.CharField(max_length=LONGEST_VALUE, blank=True)
-    region = models.CharField(max_length=LONGEST_VALUE, blank=True)
+    model = models.CharField(max_length=MAX_VALUE_CHARS, blank=True)
+    tier = models.CharField(max_length=MAX_VALUE_CHARS, blank=True)
+    region = models.CharField(max_length=MAX_VALUE_CHARS, blank=True)
     hit_rate = models.FloatField(help_text="0 to 1.")
     measured_at = models.DateTimeField()
 

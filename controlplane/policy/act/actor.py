@@ -20,7 +20,7 @@ from controlplane.slo.evaluate.lease import LeaseLostError
 log = structlog.get_logger(__name__)
 
 CLAIM_AGAIN_S = 5.0
-MOST_STEPS = 8
+MAX_STEPS = 8
 """Of one action in one turn."""
 
 
@@ -122,7 +122,7 @@ class Actor(threading.Thread):
             if turn.give_up and action.pk in turn.give_up:
                 stepper.give_up(action, turn.give_up[action.pk])
             elif action.pk in turn.go_on:
-                for _ in range(MOST_STEPS):
+                for _ in range(MAX_STEPS):
                     if not stepper.advance(action):
                         break
         for action in journal.unsettled():

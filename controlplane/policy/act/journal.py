@@ -17,7 +17,7 @@ log = structlog.get_logger(__name__)
 Fence = Callable[[], None]
 """Called first in each transaction that only the leader may write. Raises LeaseLostError."""
 KEEPS_DRAINING = (Action.Step.DRAINING, Action.Step.DRAINED, Action.Step.PREFERRED, Action.Step.ACCEPTED)
-MOST_OUTCOME = 500
+MAX_OUTCOME = 500
 
 
 def at(now_ms: int) -> datetime:
@@ -98,7 +98,7 @@ def postpone(action: Action, now_ms: int, after_s: float, why: str, fence: Fence
         fence()
         action.attempts += 1
         action.retry_at = at(now_ms) + timedelta(seconds=after_s)
-        action.outcome = why[:MOST_OUTCOME]
+        action.outcome = why[:MAX_OUTCOME]
         Action.objects.filter(pk=action.pk, step=action.step).update(
             attempts=action.attempts, retry_at=action.retry_at, outcome=action.outcome
         )
@@ -106,7 +106,7 @@ def postpone(action: Action, now_ms: int, after_s: float, why: str, fence: Fence
 
 def end(action: Action, step: str, outcome: str, now_ms: int, generation: int, fence: Fence) -> bool:
     """The action is over."""
-    outcome = outcome[:MOST_OUTCOME]
+    outcome = outcome[:MAX_OUTCOME]
     ended = action.ended_at or at(now_ms)
     return move(action, step, now_ms, generation, fence, ended_at=ended, outcome=outcome)
 
@@ -125,7 +125,7 @@ def lose(action: Action, why: str, now_ms: int, generation: int, fence: Fence) -
         "step_at": at(now_ms),
         "generation": generation,
         "outcome": f"{why}: the cluster had accepted it, and what became of it there is not known.{_stay_out(names)}"[
-            :MOST_OUTCOME
+            :MAX_OUTCOME
         ],
     }
     with transaction.atomic():

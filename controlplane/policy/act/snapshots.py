@@ -12,7 +12,7 @@ from controlplane.policy.act.stepper import CALL_SECONDS
 
 log = structlog.get_logger(__name__)
 
-FIRST_RETRY_S, LONGEST_RETRY_S = 0.25, 15.0
+FIRST_RETRY_S, MAX_RETRY_S = 0.25, 15.0
 AGAIN_S = 60.0
 """What a cluster has refused is tried again after this: a right may have been granted meanwhile. At once where the snapshot changes."""
 
@@ -55,7 +55,7 @@ class SnapshotWriter:
         except StaleLeaderError:
             raise
         except RetryableClusterError as error:
-            wait_s = min(LONGEST_RETRY_S, max(error.retry_after_s, FIRST_RETRY_S * 2.0 ** min(self._attempts, 8)))
+            wait_s = min(MAX_RETRY_S, max(error.retry_after_s, FIRST_RETRY_S * 2.0 ** min(self._attempts, 8)))
             self._wait(wait_s)
             self.refused = ""
             log.warning("snapshot.postponed", cluster=name, reason=str(error), retry_s=wait_s)

@@ -17,7 +17,7 @@ from forecasting.capacity.carried import replicas_of
 
 NOT_LOAD = frozenset({"floor", "forecast", "override"})
 """Sources of candidates that do not follow from the load."""
-SHORTEST_MS = 120_000
+MIN_MS = 120_000
 """Records are written at least each minute."""
 
 
@@ -37,7 +37,7 @@ class Hindsight(msgspec.Struct, frozen=True):
 def horizon_ms(record: Record, target: str) -> int:
     """How far a decision about a target reaches: the P90 of the pool's cold start, and at least two minutes."""
     facts = record.observation.pools.get(target)
-    return max(SHORTEST_MS, round((facts.cold_start_s or 0.0) * 1000) if facts else 0)
+    return max(MIN_MS, round((facts.cold_start_s or 0.0) * 1000) if facts else 0)
 
 
 def hindsight(record: Record, later: Sequence[Record], now_ms: int) -> list[Hindsight]:

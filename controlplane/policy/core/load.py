@@ -24,7 +24,7 @@ DISPERSION, DISPERSION_S = 2.0, 30.0
 """Variance of counted requests over their mean, before it was measured for longer than so many seconds. 1 is Poisson's; traffic of language
 models is burstier (ServeGen, arXiv 2505.09999).
 """
-LEAST_DISPERSION = 1.02
+MIN_DISPERSION = 1.02
 """What is less cannot be told from Poisson's in five minutes."""
 
 
@@ -94,7 +94,7 @@ def _dispersion(before: LoadMemory, arrived_rps: float, passed_s: float) -> tupl
 
 def _risen(before: LoadMemory, recent: tuple[tuple[float, float], ...]) -> float | None:
     """The requests/s of a window that has more than chance explains, less a standard error; of several windows the highest."""
-    dispersion = max(LEAST_DISPERSION, before.dispersion)
+    dispersion = max(MIN_DISPERSION, before.dispersion)
     base_rps, base_s = max(before.steady_rps, 1 / STEADY_S), max(before.over_s, recent[0][0])
     windows = [ticks for ticks in WINDOWS if ticks <= len(recent)]
     bound = math.log(recent[0][0] / BY_CHANCE_S / len(windows))

@@ -8,7 +8,7 @@ from controlplane.policy.core.hindsight import foreseen
 from controlplane.policy.core.record import Record
 
 HOUR_MS = 3_600_000
-LONGEST_GAP_MS = 300_000
+MAX_GAP_MS = 300_000
 """Between records further apart nobody knows what was there: that time counts for nobody."""
 
 
@@ -49,7 +49,7 @@ def used(records: Sequence[Record], until_ms: int) -> list[PoolUse]:
     best = {pool: foreseen(records, pool) for pool in {name for each in records for name in each.decision.targets}}
     for number, (record, end_ms) in enumerate(zip(records, ends, strict=True)):
         lasted_ms = end_ms - record.decided_at_ms
-        if not 0 < lasted_ms <= LONGEST_GAP_MS:
+        if not 0 < lasted_ms <= MAX_GAP_MS:
             continue
         hours = lasted_ms / HOUR_MS
         for pool, facts in record.observation.pools.items():

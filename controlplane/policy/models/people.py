@@ -11,7 +11,7 @@ from controlplane.fleet.models import LLMModel, Pool, Tier
 from controlplane.policy.models.revision import PolicyRevision
 
 LONGEST = timedelta(days=31)
-MOST_REPLICAS = 10_000
+MAX_REPLICAS = 10_000
 
 
 class WithAnEnd(models.Model):
@@ -133,8 +133,8 @@ class Override(WithAnEnd):
         _known("pool", self.pool, "pool", Pool.objects.values_list("name", flat=True))
         if self.replicas is None:
             raise ValidationError({"replicas": f"replicas is missing: say how many pool {self.pool!r} is to have"})
-        if self.replicas > MOST_REPLICAS:
-            raise ValidationError({"replicas": f"replicas={self.replicas} is more than {MOST_REPLICAS}: choose fewer"})
+        if self.replicas > MAX_REPLICAS:
+            raise ValidationError({"replicas": f"replicas={self.replicas} is more than {MAX_REPLICAS}: choose fewer"})
         if self.step is not None or self.tier:
             raise ValidationError({"step": "a ladder's step belongs to a model: leave step and tier empty for a pool"})
 

@@ -15,7 +15,7 @@ from inference.core.policy.signals import GatewaySignals
 log = structlog.get_logger(__name__)
 
 TIMEOUT_S = 0.9
-MOST_BYTES = 8 << 20
+MAX_BYTES = 8 << 20
 
 
 class Gateways(threading.Thread):
@@ -73,9 +73,9 @@ class Gateways(threading.Thread):
         """The answer, or why there is none."""
         try:
             async with session.get(f"{url}/signals", allow_redirects=False) as response:
-                body = await response.content.read(MOST_BYTES)
-                while not response.content.at_eof() and len(body) < MOST_BYTES:
-                    body += await response.content.read(MOST_BYTES - len(body))
+                body = await response.content.read(MAX_BYTES)
+                while not response.content.at_eof() and len(body) < MAX_BYTES:
+                    body += await response.content.read(MAX_BYTES - len(body))
                 if response.status != 200:
                     return f"{url}/signals answers {response.status}"
                 return msgspec.json.decode(body, type=GatewaySignals)

@@ -11,7 +11,7 @@ from controlplane.policy.core.observation import PoolFacts
 from controlplane.policy.models import Spent
 
 WRITE_EVERY_S = 60.0
-LONGEST_GAP_S = 300.0
+MAX_GAP_S = 300.0
 """Replicas are taken to have stayed for so long while nobody looked; beyond it, nothing is known."""
 MS_PER_S = 1_000
 HOUR_S = 3_600
@@ -42,7 +42,7 @@ class Meter:
             total = self._sums.get(name)
             if total is None or total.day != day:
                 total = self._sums[name] = self._stored(name, day, now_ms)
-            hours = min(now_ms - total.at_ms, LONGEST_GAP_S * MS_PER_S) / MS_PER_S / HOUR_S
+            hours = min(now_ms - total.at_ms, MAX_GAP_S * MS_PER_S) / MS_PER_S / HOUR_S
             replicas = facts.ready + (facts.starting or 0) + (facts.draining or 0)
             total.replica_hours += replicas * hours
             total.gpu_hours += replicas * hours * (facts.gpus_per_replica or 0)

@@ -13,7 +13,7 @@ from controlplane.policy.preview import recorded
 from controlplane.policy.preview.common import DAY_S, PREVIEWED_S, CannotPreviewError, Report, followed, in_force
 from controlplane.policy.preview.core.tier import TierWalk, between
 
-LONGEST_MS = 300_000
+MAX_MS = 300_000
 Seen = list[tuple[int, PoolFacts]]
 RECORDED = (
     "Rates and CPU are those that were recorded with each decision, a minute apart or less: a shorter peak between two is not seen. "
@@ -46,7 +46,7 @@ def preview_gateways(revision: PolicyRevision, policy: Scaling, report: Report) 
         seen = _counted(target)
         sides = {side: _without_cpu(each) for side, each in sides.items()}
     times = [at_ms for at_ms, _ in seen]
-    lasted = between(times, LONGEST_MS)
+    lasted = between(times, MAX_MS)
     figures = {}
     for side, each in sides.items():
         assert isinstance(each.policy, Scaling)

@@ -33,9 +33,9 @@ from forecasting.simulate.outcome import Objective, Outcome
 from forecasting.simulate.profile import ReplicaProfile
 from forecasting.simulate.replay import Pool, replay
 
-FEWEST_S = DAY_S
+MIN_S = DAY_S
 """Less recorded traffic than a day would say little of a policy."""
-MOST_REQUESTS = 5_000_000
+MAX_REQUESTS = 5_000_000
 """A preview replays so many at most, the newest: some minutes of work."""
 BURSTINESS = 1.5
 """Coefficient of variation of the intervals between requests (ServeGen, arXiv 2505.09999)."""
@@ -174,7 +174,7 @@ def _traffic(
             f"no request that {pool.pool!r} would answer was recorded in the last 14 days: send some first"
         )
     recorded_s = np.isfinite(rates.values).sum() * rates.step_s
-    if recorded_s < FEWEST_S:
+    if recorded_s < MIN_S:
         raise CannotPreviewError(
             f"only {recorded_s / 3_600:.3g} hours of traffic of {pool.pool!r} were recorded: preview it once there is a day of it"
         )
@@ -206,7 +206,7 @@ def _tokens(demands: Sequence[Demand]) -> tuple[float, float]:
     return (prompts / requests, answers / requests) if requests else (0.0, 0.0)
 
 
-def first_replayed(rates: Series, most: int = MOST_REQUESTS) -> int:
+def first_replayed(rates: Series, most: int = MAX_REQUESTS) -> int:
     """The first step that is replayed: 14 days back, or later where those have more requests than `most`. It is no gap."""
     steps = min(PREVIEWED_S // rates.step_s, len(rates))
     counts = np.cumsum(np.nan_to_num(rates.values[::-1][:steps]) * rates.step_s)

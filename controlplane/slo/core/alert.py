@@ -10,7 +10,7 @@ from controlplane.slo.core.burn import Verdict
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.windows import Severity
 
-LONGEST_KEY = 700
+MAX_KEY_CHARS = 700
 State = Literal["firing", "quiet", "unknown"]
 
 
@@ -40,9 +40,9 @@ def slug_of(key: str) -> str:
 
 
 def alert_key(slug: str, scope: Mapping[str, str]) -> str:
-    """At most LONGEST_KEY characters: the end of a longer key is replaced by a digest."""
+    """At most MAX_KEY_CHARS characters: the end of a longer key is replaced by a digest."""
     key = "/".join((slug, *(f"{name}={scope[name]}" for name in sorted(scope))))
-    if len(key) <= LONGEST_KEY:
+    if len(key) <= MAX_KEY_CHARS:
         return key
     digest = blake2b(key.encode(errors="surrogatepass"), digest_size=8).hexdigest()
-    return f"{key[: LONGEST_KEY - 18]}…#{digest}"
+    return f"{key[: MAX_KEY_CHARS - 18]}…#{digest}"

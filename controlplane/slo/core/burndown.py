@@ -10,7 +10,7 @@ from controlplane.slo.core.objective import Objective, Rolling
 from controlplane.slo.core.period import SECOND_NS, Span, period_at
 
 HOUR_S = 3_600
-MOST_POINTS = 800
+MAX_POINTS = 800
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +44,14 @@ def needed(objective: Objective, now_ns: int) -> tuple[int, int]:
 
 
 def burndown(objective: Objective, hours: Hours, now_ns: int) -> list[Point]:
-    """A point for each hour, or for several hours where there would be more than MOST_POINTS."""
+    """A point for each hour, or for several hours where there would be more than MAX_POINTS."""
     first, last = needed(objective, now_ns)
     begin = range_of(objective, now_ns).from_ns // SECOND_NS // HOUR_S
     counts = np.array([hours.counts.get(hour, (0, 0)) for hour in range(first, last)], np.int64).reshape(-1, 2)
     summed = np.concatenate([np.zeros((1, 2), np.int64), counts.cumsum(axis=0)])
     rolls = objective.period.period_s // HOUR_S if isinstance(objective.period, Rolling) else None
     allowed_share = error_budget(objective.target)
-    width = max(1, -(-(last - begin) // MOST_POINTS))
+    width = max(1, -(-(last - begin) // MAX_POINTS))
     points = []
     for start in range(begin, last, width):
         end = min(start + width, last)

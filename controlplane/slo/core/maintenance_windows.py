@@ -16,7 +16,7 @@ from dateutil.rrule import rrulestr
 from controlplane.slo.core.objective import DIMENSIONS
 from controlplane.slo.core.period import SECOND_NS, Span, wall_ns, zone
 
-LONGEST_S = 31 * 86_400
+MAX_S = 31 * 86_400
 FREQUENCIES = ("HOURLY", "DAILY", "WEEKLY", "MONTHLY", "YEARLY")
 DAY_NS = 86_400 * SECOND_NS
 
@@ -38,10 +38,8 @@ class MaintenanceWindow:
 
     def __post_init__(self) -> None:
         zone(self.zone)
-        if not 60 <= self.duration_s <= LONGEST_S:
-            raise ValueError(
-                f"duration_s={self.duration_s} is out of range: use 60 (a minute) to {LONGEST_S} (31 days)"
-            )
+        if not 60 <= self.duration_s <= MAX_S:
+            raise ValueError(f"duration_s={self.duration_s} is out of range: use 60 (a minute) to {MAX_S} (31 days)")
         for dimension in self.scope:
             if dimension not in DIMENSIONS:
                 raise ValueError(f"scope={dimension!r} is not a dimension: use {', '.join(DIMENSIONS)}")

@@ -8,7 +8,7 @@ from typing import Literal
 from controlplane.slo.core.burn import MinimumEvents, error_budget
 from controlplane.slo.core.sli import Indicator
 from controlplane.slo.core.windows import DAY_S, WORKBOOK, BurnWindow
-from controlplane.telemetry.core.dimension_values import LONGEST_VALUE
+from controlplane.telemetry.core.dimension_values import MAX_VALUE_CHARS
 
 SLICES_S = (10, 20, 30, 60, 120, 300, 600, 900, 1200, 1800, 3600)
 """Lengths that slices may have, s: whole steps of the finest grid that divide an hour."""
@@ -79,9 +79,9 @@ class Objective:
             if dimension not in DIMENSIONS:
                 raise ValueError(f"scope or split_by names {dimension!r}: use one of {', '.join(DIMENSIONS)}")
         for dimension, value in self.scope.items():
-            if not isinstance(value, str) or len(value) > LONGEST_VALUE:
+            if not isinstance(value, str) or len(value) > MAX_VALUE_CHARS:
                 raise ValueError(
-                    f"scope={dimension}: {str(value)[:50]!r} is not a text of at most {LONGEST_VALUE} characters: give one"
+                    f"scope={dimension}: {str(value)[:50]!r} is not a text of at most {MAX_VALUE_CHARS} characters: give one"
                 )
         if twice := set(self.scope) & set(self.split_by):
             raise ValueError(f"split_by={', '.join(sorted(twice))} is in scope too: it has one value there")

@@ -14,8 +14,8 @@ SECOND_NS = 1_000_000_000
 _APPROXIMATE_S = {"day": 86_400, "week": 7 * 86_400, "month": 2_629_746, "quarter": 7_889_238, "year": 31_556_952}
 _MONTHS = {"month": 1, "quarter": 3, "year": 12}
 _DAYS = {"day": 1, "week": 7}
-_LONGEST_S = {"day": DAY_S, "week": 7 * DAY_S, "month": 31 * DAY_S, "quarter": 92 * DAY_S, "year": 366 * DAY_S}
-LONGEST_PERIOD_S = 395 * DAY_S
+_MAX_S = {"day": DAY_S, "week": 7 * DAY_S, "month": 31 * DAY_S, "quarter": 92 * DAY_S, "year": 366 * DAY_S}
+MAX_PERIOD_S = 395 * DAY_S
 """Counts are kept for 13 months."""
 
 
@@ -58,7 +58,7 @@ def period_at(period: Rolling | Calendar, at_ns: int) -> Span:
 
 def longest_s(period: Rolling | Calendar) -> int:
     """The length of the longest period, s: months have 31 days. Changes of clocks are not included."""
-    return period.period_s if isinstance(period, Rolling) else period.count * _LONGEST_S[period.unit]
+    return period.period_s if isinstance(period, Rolling) else period.count * _MAX_S[period.unit]
 
 
 def horizon_s(objective: Objective) -> int:
@@ -69,11 +69,11 @@ def horizon_s(objective: Objective) -> int:
 
 def check(objective: Objective) -> None:
     """Raises ValueError where periods or windows cannot be judged; it names the field, the value and the remedy."""
-    if isinstance(objective.period, Calendar) and objective.period.unit not in _LONGEST_S:
-        raise ValueError(f"calendar_unit={objective.period.unit!r} is unknown: use {', '.join(_LONGEST_S)}")
+    if isinstance(objective.period, Calendar) and objective.period.unit not in _MAX_S:
+        raise ValueError(f"calendar_unit={objective.period.unit!r} is unknown: use {', '.join(_MAX_S)}")
     length_s = longest_s(objective.period)
     period_at(objective.period, 0)
-    if length_s > LONGEST_PERIOD_S:
+    if length_s > MAX_PERIOD_S:
         field = "period_s" if isinstance(objective.period, Rolling) else "calendar_count"
         value = length_s if isinstance(objective.period, Rolling) else objective.period.count
         raise ValueError(f"{field}={value} is too long a period: use at most 13 months, for which counts are kept")

@@ -18,7 +18,7 @@ from controlplane.slo.core.counts import Counts
 from controlplane.slo.core.evaluation import Counted, Evaluation, evaluate, unjudged
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Objective, Rolling, Timeslices
-from controlplane.slo.core.period import LONGEST_PERIOD_S, SECOND_NS, Span, period_at
+from controlplane.slo.core.period import MAX_PERIOD_S, SECOND_NS, Span, period_at
 from controlplane.slo.core.sli import Histogram
 from controlplane.slo.core.tallies import Series, Sums, Tallies
 from controlplane.slo.core.windows import DAY_S, HOUR_S, MINUTE_S, MINUTES_S, lengths_s
@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 
 TAIL_S = 300
 """How far back a tick reads, s. Requests count when they began, and most are in the ledger within this time."""
-MOST_SPLITS = 200
+MAX_SPLITS = 200
 """The most values of its split that an objective is judged for. Its page says when there are more."""
 
 
@@ -148,9 +148,7 @@ class Evaluator:
         changed = set(maintenance) ^ set(self._maintenance)
         self._maintenance = maintenance
         self._kept.forget({name for known in taken.values() for name in known.parts})
-        self._forget(
-            [span for window in changed for span in window.occurrences(_reach(now_s, LONGEST_PERIOD_S))], now_s
-        )
+        self._forget([span for window in changed for span in window.occurrences(_reach(now_s, MAX_PERIOD_S))], now_s)
 
     def _known_as(self, objective: Objective, now_s: int) -> KnownObjective:
         """What is known already, where it is still valid: changes of names or targets do not change the counts."""
@@ -221,18 +219,18 @@ class Evaluator:
         return series_of(known, self._admitted(known, by_split), from_s)
 
     def _admitted(self, known: KnownObjective, by_split: Mapping[Split, Block]) -> Mapping[Split, Block]:
-        """Without values whose requests are not counted, and without values beyond MOST_SPLITS."""
+        """Without values whose requests are not counted, and without values beyond MAX_SPLITS."""
         if not known.objective.split_by:
             return by_split
         name = known.definition
         new = [split for split, block in by_split.items() if (name, split) not in self._tallies.rows and block[1].any()]
-        room = MOST_SPLITS - sum(series[0] == name for series in self._tallies.rows) if new else 0
+        room = MAX_SPLITS - sum(series[0] == name for series in self._tallies.rows) if new else 0
         if len(new) > room:
             for part in known.parts:
                 self._tallies.forget_empty(part)
-            room = MOST_SPLITS - sum(series[0] == name for series in self._tallies.rows)
+            room = MAX_SPLITS - sum(series[0] == name for series in self._tallies.rows)
         if new:
-            too_many = f"it has more than {MOST_SPLITS} values: the later ones are not judged"
+            too_many = f"it has more than {MAX_SPLITS} values: the later ones are not judged"
             known.note = too_many if len(new) > room else ""
         admitted = set(new[: max(room, 0)])
         return {

@@ -14,8 +14,8 @@ from controlplane.slo.evaluate.known_objective import KnownObjective
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
 
-MOST_QUERIES = 40
-LONGEST_S = 4.0
+MAX_QUERIES = 40
+MAX_S = 4.0
 """A search for failing objectives ends after so many queries, or seconds. Those not separated by then fail until the next tick."""
 
 
@@ -106,8 +106,8 @@ class LedgerQuery:
 class _Search:
     def __init__(self) -> None:
         self.queries = 0
-        self._until = time.monotonic() + LONGEST_S
+        self._until = time.monotonic() + MAX_S
 
     @property
     def is_over(self) -> bool:
-        return self.queries >= MOST_QUERIES or time.monotonic() > self._until
+        return self.queries >= MAX_QUERIES or time.monotonic() > self._until

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 import structlog
 from django.db import DataError, transaction
 
-from controlplane.slo.core.alert import LONGEST_KEY
+from controlplane.slo.core.alert import MAX_KEY_CHARS
 from controlplane.slo.core.evaluation import Evaluation
 from controlplane.slo.models import ObjectiveState, StoredObjective, Tick
 
@@ -66,7 +66,7 @@ def _put_each(rows: Sequence[ObjectiveState], before: Mapping[str, ObjectiveStat
         except (DataError, ValueError) as error:
             log.warning("state.refused", key=row.key[:200], error=str(error))
             why = f"the result cannot be written: {error}"
-            key = row.key.replace("\0", "␀")[:LONGEST_KEY]
+            key = row.key.replace("\0", "␀")[:MAX_KEY_CHARS]
             _upsert([_unknown(key, row.objective_id, {}, why.replace("\0", "␀"), before.get(key), now)])
             others.add(key)
     return others

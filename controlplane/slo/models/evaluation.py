@@ -2,7 +2,7 @@
 
 from django.db import models
 
-from controlplane.slo.core.alert import LONGEST_KEY
+from controlplane.slo.core.alert import MAX_KEY_CHARS
 from controlplane.slo.models.objective import StoredObjective
 
 
@@ -15,7 +15,7 @@ class ObjectiveState(models.Model):
         UNKNOWN = "unknown", "Unknown"
 
     objective = models.ForeignKey(StoredObjective, on_delete=models.CASCADE, related_name="states")
-    key = models.CharField(max_length=LONGEST_KEY, unique=True, help_text="The alert's key.")
+    key = models.CharField(max_length=MAX_KEY_CHARS, unique=True, help_text="The alert's key.")
     scope = models.JSONField(default=dict)
     at = models.DateTimeField()
     state = models.CharField(max_length=10, choices=State.choices)

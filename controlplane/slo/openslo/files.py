@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from controlplane.slo.openslo.core.reading import MOST_BYTES
+from controlplane.slo.openslo.core.reading import MAX_BYTES
 
 SUFFIXES = (".yaml", ".yml")
-MOST_FILES = 10_000
+MAX_FILES = 10_000
 
 
 class FilesError(Exception):
@@ -18,8 +18,8 @@ def texts(paths: Iterable[str]) -> dict[str, str]:
     by_path: dict[str, str] = {}
     for path in paths:
         for file in _files(Path(path)):
-            if len(by_path) >= MOST_FILES:
-                raise FilesError(f"{path} has more than {MOST_FILES} files: name a smaller folder")
+            if len(by_path) >= MAX_FILES:
+                raise FilesError(f"{path} has more than {MAX_FILES} files: name a smaller folder")
             by_path[str(file)] = _text(file)
     return by_path
 
@@ -43,7 +43,7 @@ def _files(path: Path) -> Iterator[Path]:
 def _text(file: Path) -> str:
     try:
         with file.open("rb") as opened:
-            return opened.read(MOST_BYTES + 4).decode("utf-8-sig")
+            return opened.read(MAX_BYTES + 4).decode("utf-8-sig")
     except OSError as error:
         raise FilesError(f"{file} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError as error:

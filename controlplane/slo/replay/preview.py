@@ -11,7 +11,7 @@ from controlplane.slo.replay.core.variant import Variant
 from controlplane.slo.replay.recorded import histories, step_of
 from controlplane.telemetry.store import Store
 
-MOST_SPLITS = 50
+MAX_SPLITS = 50
 """How many values of a split are replayed: those with the most events."""
 
 
@@ -30,6 +30,6 @@ def preview(
         if key not in known:
             known[key] = histories(store, objective, maintenance, from_s, to_s)
         largest = sorted(known[key].items(), key=lambda item: -int(item[1].total.sum()))
-        replays = {split: replay(history, objective) for split, history in largest[:MOST_SPLITS]}
-        variants.append(Variant(name, objective, replays, max(0, len(largest) - MOST_SPLITS)))
+        replays = {split: replay(history, objective) for split, history in largest[:MAX_SPLITS]}
+        variants.append(Variant(name, objective, replays, max(0, len(largest) - MAX_SPLITS)))
     return variants

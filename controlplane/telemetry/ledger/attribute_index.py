@@ -13,16 +13,16 @@ from controlplane.telemetry.core.spans import AttrValue, Span
 
 MAX_HASHES = 1_000
 """Of one request. A request is not found by the attributes after these."""
-LONGEST_TEXT = 256
+MAX_TEXT_CHARS = 256
 """Characters. Longer values are left out, because nobody types one."""
-LONGEST_LABEL = 64
+MAX_LABEL_CHARS = 64
 """Characters."""
-_MOST_KEYS, _MOST_KNOWN = 1_000, 4_096
+_MAX_KEYS, _MAX_KNOWN = 1_000, 4_096
 _NONE = 2**64
 
 _IDENTIFIES = re.compile(r"^-?\d{4,}$|\d{5}|[0-9a-fA-F]{8}")
 """Whole numbers from 1,000 on; texts with a long run of digits or of hexadecimal ones."""
-_MOST_DIGITS = 16
+_MAX_DIGITS = 16
 """Decimal digits in a label. A timestamp has more digits."""
 
 _known: dict[str, dict[str | int, int]] = {}
@@ -41,16 +41,16 @@ def written(key: str, value: AttrValue) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     text = value if isinstance(value, str) else str(value)
-    return text if len(text) <= LONGEST_TEXT else None
+    return text if len(text) <= MAX_TEXT_CHARS else None
 
 
 def is_label(key: str, value: str) -> bool:
     """Whether requests are taken to share this value, written as text: `weir.tier=gold`, but not `user.id=olga`."""
-    if key.endswith((".id", "_id", "Id", "ID")) or len(value) > LONGEST_LABEL:
+    if key.endswith((".id", "_id", "Id", "ID")) or len(value) > MAX_LABEL_CHARS:
         return False
     if _IDENTIFIES.search(value) is not None:
         return False
-    return len(value) <= _MOST_DIGITS or sum(map(str.isdecimal, value)) <= _MOST_DIGITS
+    return len(value) <= _MAX_DIGITS or sum(map(str.isdecimal, value)) <= _MAX_DIGITS
 
 
 def index_of(spans: Iterable[Span]) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -87,14 +87,14 @@ def _hash(known: dict[str | int, int], key: str, value: str | int) -> int:
             hashed = attribute_hash(key, text)
             if not is_label(key, text):
                 hashed = ~hashed
-        if len(known) >= _MOST_KNOWN:
+        if len(known) >= _MAX_KNOWN:
             known.clear()
         known[value] = hashed
     return hashed
 
 
 def _new(key: str) -> dict[str | int, int]:
-    if len(_known) >= _MOST_KEYS:
+    if len(_known) >= _MAX_KEYS:
         _known.clear()
     known: dict[str | int, int] = {}
     _known[key] = known

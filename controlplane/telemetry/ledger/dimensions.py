@@ -19,7 +19,7 @@ _PROMPT_TOKENS = ("gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")
 _OUTPUT_TOKENS = ("gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")
 _ADDRESS = (("server.address", "server.port"), ("net.peer.name", "net.peer.port"), ("net.host.name", "net.host.port"))
 _HOST = ("k8s.pod.name", "service.instance.id", "k8s.pod.ip", "host.ip", "server.address", "host.name")
-_MOST_AROUND = 16  # spans
+_MAX_AROUND = 16  # spans
 _HTTP_STATUS = ("http.response.status_code", "http.status_code")
 
 
@@ -71,7 +71,7 @@ def model(sources: list[Attributes], request: Request, server: Node) -> str:
     if named or request.entry.reading.entry is Entry.GATEWAY:
         return named
     around = request.entry.parent
-    for _ in range(_MOST_AROUND):
+    for _ in range(_MAX_AROUND):
         if around is None:
             break
         if named := text(around.span.attributes, *MODEL):

@@ -14,7 +14,7 @@ import structlog
 
 log = structlog.get_logger(__name__)
 
-_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.2, 5.0
+_FIRST_WAIT_S, _MAX_WAIT_S = 0.2, 5.0
 _STEADY_S = 30.0  # a child that ran this long is started again at once
 _LINE_BYTES = 2**20
 _OFTEN, _OFTEN_S = 3, 60.0
@@ -68,7 +68,7 @@ class Child:
                 began = time.monotonic()
                 code = await self._live()
                 self._ended.append(time.monotonic())
-                wait_s = _FIRST_WAIT_S if time.monotonic() - began > _STEADY_S else min(_LONGEST_WAIT_S, wait_s * 2)
+                wait_s = _FIRST_WAIT_S if time.monotonic() - began > _STEADY_S else min(_MAX_WAIT_S, wait_s * 2)
                 log.error("child.died", child=self.name, code=code, restart_in_s=wait_s)
                 await asyncio.sleep(wait_s)
                 self.restarts += 1

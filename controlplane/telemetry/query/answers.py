@@ -44,7 +44,7 @@ R = TypeVar("R")
 
 AT_ONCE = 8
 """Queries that run at the same time, over all pages of this process."""
-MOST_EXPORTED = 2_000_000
+MAX_EXPORTED = 2_000_000
 """Rows of one export: about half a gigabyte of CSV. A larger export is refused, not cut off."""
 
 
@@ -174,11 +174,11 @@ def requests(
 
 
 def export(question: Question, form: Format) -> Iterator[bytes]:
-    """All rows as parts of one file. Raises BadQuestionError above MOST_EXPORTED rows."""
+    """All rows as parts of one file. Raises BadQuestionError above MAX_EXPORTED rows."""
     window, filters = question.range.window, question.filters
     count = store().count(window, filters)
-    if count > MOST_EXPORTED:
-        reason = f"has {count:,} requests, more than the {MOST_EXPORTED:,} of one export"
+    if count > MAX_EXPORTED:
+        reason = f"has {count:,} requests, more than the {MAX_EXPORTED:,} of one export"
         raise BadQuestionError("from", question.range.from_text, reason, "Ask for a shorter range, or filter")
     return store().export(window, filters, form)
 

@@ -39,8 +39,8 @@ from deploy.local.cluster.replicas import (
 )
 from deploy.local.ports import LOOPBACK
 
-LONGEST_WAIT_S = 60.0
-MOST_BYTES = 64 << 10
+MAX_WAIT_S = 60.0
+MAX_BYTES = 64 << 10
 SILENT_S = 75.0  # a connection without a request for so long is closed
 
 _OF_A_POOL = re.compile(re.escape(POOLS_PATH) + r"/([^/]+)/(scale|removal)")
@@ -96,7 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
             return
         query = parse_qs(url.query)
         try:
-            wait_s = min(max(float(query.get("wait_s", ["0"])[0]), 0.0), LONGEST_WAIT_S)
+            wait_s = min(max(float(query.get("wait_s", ["0"])[0]), 0.0), MAX_WAIT_S)
         except ValueError:
             self._refuse("invalid", f"wait_s is {query['wait_s'][0]!r}: give seconds, such as 25")
             return
@@ -108,9 +108,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         path, length = urlsplit(self.path).path, self.headers.get("Content-Length", "")
         match = _OF_A_POOL.fullmatch(path)
-        if not length.isdecimal() or int(length) > MOST_BYTES:
+        if not length.isdecimal() or int(length) > MAX_BYTES:
             self.close_connection = True  # the body is not read
-            self._refuse("invalid", f"Content-Length is {length!r}: send at most {MOST_BYTES} bytes, and say how many")
+            self._refuse("invalid", f"Content-Length is {length!r}: send at most {MAX_BYTES} bytes, and say how many")
             return
         body = self.rfile.read(int(length))
         try:

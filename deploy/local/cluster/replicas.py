@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from controlplane.fleet.core.local_cluster import (
-    MOST_REPLICAS,
+    MAX_REPLICAS,
     LocalPool,
     LocalReplica,
     LocalState,
@@ -167,8 +167,8 @@ class LocalCluster:
 
     def scale(self, name: str, request: ScaleRequest) -> ScaleAnswer:
         """Raises ConflictError, StaleLeaderError, UnknownPoolError, InvalidRequestError."""
-        if not 0 <= request.replicas <= MOST_REPLICAS:
-            raise InvalidRequestError(f"replicas is {request.replicas}: it must be from 0 to {MOST_REPLICAS}")
+        if not 0 <= request.replicas <= MAX_REPLICAS:
+            raise InvalidRequestError(f"replicas is {request.replicas}: it must be from 0 to {MAX_REPLICAS}")
         with self._changed:
             pool = self._pool(name)
             self._fence(request.generation, dry_run=request.dry_run)

@@ -12,7 +12,7 @@ from deploy.local.traffic.client import Outcome, Settings, connected
 from deploy.local.traffic.questions import TENANTS, questions
 
 SAID_EVERY_S = 10.0
-MOST_IN_FLIGHT = 500
+MAX_IN_FLIGHT = 500
 TIERS = {"gateway-key-premium": "premium", "gateway-key": "standard", "gateway-key-batch": "batch"}
 
 
@@ -35,7 +35,7 @@ async def burst(
         say_at_s, due_s = next(next_said), begun_s
         while (due_s := due_s + chance.expovariate(rate_rps)) < begun_s + duration_s:
             await asyncio.sleep(max(0.0, due_s - time.monotonic()))
-            if sum(not task.done() for task in tasks[-MOST_IN_FLIGHT:]) < MOST_IN_FLIGHT:
+            if sum(not task.done() for task in tasks[-MAX_IN_FLIGHT:]) < MAX_IN_FLIGHT:
                 tasks.append(asyncio.create_task(client.send(next(wanted))))
             if due_s > say_at_s:
                 say_at_s = next(next_said)

@@ -21,7 +21,7 @@ from forecasting.simulate.profile import ReplicaProfile
 DEFAULT_TTFT_S, DEFAULT_ITL_S = 0.5, 0.05
 DEFAULT_PREFILL_TOKENS = 8192
 """vLLM's max_num_batched_tokens, where the profile has no limit."""
-MOST_BATCH = 1024
+MAX_BATCH = 1024
 PROPHET_WINDOW = 50
 """Steps: two and a half hours of 180 s."""
 MIN_POINTS = 5
@@ -149,7 +149,7 @@ class Dynamo:
         profile = self.profile
         most_tokens = profile.max_prefill_tokens or DEFAULT_PREFILL_TOKENS
         context = input_tokens + output_tokens / 2
-        in_cache = int(profile.kv_tokens / context) if profile.kv_tokens else MOST_BATCH
+        in_cache = int(profile.kv_tokens / context) if profile.kv_tokens else MAX_BATCH
         balanced = int(most_tokens - input_tokens / output_tokens)  # prompts come in as fast as answers leave
         most = max(1, min(in_cache, profile.max_sequences, most_tokens - 1, balanced))
         batch = np.arange(1, most + 1)

@@ -9,7 +9,7 @@ from inference.core.backend_errors import BackendError, FailedError, RefusedErro
 from inference.wires.http.client import HttpClient, NotConnectedError, request_of
 from inference.wires.http.response import LostError, NotHttpError, Origin, Response, TooLongError
 
-_LONGEST_BODY = 64 << 20
+_MAX_BODY_BYTES = 64 << 20
 
 Headers = dict[str, str]
 
@@ -55,7 +55,7 @@ class HttpLink:
         """
         return await self._call("POST", url, headers, body, trust)
 
-    async def get(self, url: Url, headers: Headers, trust: Trust, most: int = _LONGEST_BODY) -> tuple[int, bytes]:
+    async def get(self, url: Url, headers: Headers, trust: Trust, most: int = _MAX_BODY_BYTES) -> tuple[int, bytes]:
         """Status and body of an answer, of at most `most` bytes. Raises as `post` does."""
         response = await self._call("GET", url, headers, None, trust)
         try:
@@ -103,7 +103,7 @@ class HttpLink:
             self._client.close()
 
 
-async def read_all(response: Response, most: int = _LONGEST_BODY) -> bytes:
+async def read_all(response: Response, most: int = _MAX_BODY_BYTES) -> bytes:
     """The answer's body. Raises FailedError if it is longer than `most` bytes, UnreachableError if it breaks off."""
     try:
         return await response.read_all(most)

@@ -7,7 +7,7 @@ import struct
 import msgspec
 
 from inference.backends.credentials import CredentialError, Credentials
-from inference.backends.metrics_page import LARGEST_PAGE
+from inference.backends.metrics_page import MAX_PAGE
 from inference.backends.openai.detect import Detection, detect
 from inference.backends.openai.link import Headers, HttpLink, Trust, read_all
 from inference.backends.openai.stream import HttpStream
@@ -31,8 +31,8 @@ from inference.core.servers.refusals import Refusal
 from inference.core.snapshot import Pool
 from inference.wires.http.response import Response
 
-_LONGEST_ERROR = 64 << 10
-_LONGEST_RETRY_S = 60.0
+_MAX_ERROR_BYTES = 64 << 10
+_MAX_RETRY_S = 60.0
 _LIMITS = ("max_tokens", "max_completion_tokens")
 _PATHS = {"chat": "/chat/completions", "text_completion": "/completions", "embeddings": "/embeddings"}
 
@@ -177,7 +177,7 @@ class OpenAIModel:
         # The secret is for the server, and not for whoever has a page of its metrics.
         headers = self._headers() if url[:3] == self._base[:3] else {}  # scheme, host and port
         async with asyncio.timeout(timeout_s):
-            status, page = await self.link.get(url, headers, self._trust, LARGEST_PAGE)
+            status, page = await self.link.get(url, headers, self._trust, MAX_PAGE)
         return read_signals(page, at_s) if status == 200 else Signals(at_s)
 
     async def detect(self, timeout_s: float) -> Detected:
@@ -221,7 +221,7 @@ class OpenAIModel:
             return response
         status, retry_after = response.status, response.headers.get(b"retry-after", b"").decode("latin-1")
         try:
-            said = await read_all(response, _LONGEST_ERROR)
+            said = await read_all(response, _MAX_ERROR_BYTES)
         except BackendError:
             said = b""
         finally:
@@ -238,7 +238,7 @@ class OpenAIModel:
             return InvalidError(refusal.message, 413 if status == 413 else 400, refusal.param or "", refusal.code)
         if refusal.kind == "busy":
             wait_s = float(retry_after) if retry_after.isascii() and retry_after.isdigit() else 1.0
-            return BusyError(refusal.detail, str(status), min(wait_s, _LONGEST_RETRY_S))
+            return BusyError(refusal.detail, str(status), min(wait_s, _MAX_RETRY_S))
         if status in (401, 403):
             return FailedError(_wrong_credential(self._pool, self.link.target, status), str(status))
         if (

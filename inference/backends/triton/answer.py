@@ -20,7 +20,7 @@ from inference.core.events import ABORTED
 _utf8 = codecs.getincrementaldecoder("utf-8")
 _UNFINISHED = (b"", b"None")  # vLLM's backend writes Python's None while a choice goes on
 _STOPPED_BY_SERVER = ("cancelled", "timeout")  # finish reasons of TensorRT-LLM's LLM API
-_MOST_TEMPLATES = 4  # of one answer: where responses differ in more than their text, none is of use
+_MAX_TEMPLATES = 4  # of one answer: where responses differ in more than their text, none is of use
 _BYTES_A_TOKEN = 4  # of text whose tokens nobody has counted
 
 
@@ -97,7 +97,7 @@ class Answer:
         self._cuts_length = plan.cuts_length
         self._stop_words = request.question.stop if plan.signature.cuts_stop_words else ()
         self._usual: _Usual | None = None  # once there was a token
-        self._templates = _MOST_TEMPLATES  # that may still be made
+        self._templates = _MAX_TEMPLATES  # that may still be made
         self.done = self.cut = False
 
     def read(self, messages: Iterable[bytes], events: list[Event]) -> None:

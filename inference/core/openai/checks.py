@@ -15,11 +15,11 @@ import msgspec
 from inference.core.openai import errors
 from inference.core.openai.schema import ChatRequest, CompletionRequest, EmbeddingRequest, Message, Part, decode
 
-MOST_CHOICES = 128
+MAX_CHOICES = 128
 """Of one request: `n` for each prompt."""
-_MOST_STOPS = 32
-_MOST_INPUTS = 2048
-_LONGEST_URL = 8_192  # characters, where it is no data
+_MAX_STOPS = 32
+_MAX_INPUTS = 2048
+_MAX_URL_CHARS = 8_192  # characters, where it is no data
 _MAX_SEED = (1 << 63) - 1
 
 _chat = msgspec.json.Decoder(ChatRequest)
@@ -55,7 +55,7 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
     ("top_p", 0, 1),
     ("presence_penalty", -2, 2),
     ("frequency_penalty", -2, 2),
-    ("n", 1, MOST_CHOICES),
+    ("n", 1, MAX_CHOICES),
     ("top_k", -1, 1 << 31),
     ("min_p", 0, 1),
     ("repetition_penalty", 0.01, 10),
@@ -121,8 +121,8 @@ def decode_completion(body: bytes) -> CompletionRequest:
     if request.logprobs is not None:
         _within("logprobs", request.logprobs, 0, 20)
     choices = (request.n or 1) * len(prompts_of(request.prompt, "prompt"))
-    if choices > MOST_CHOICES:
-        message = f"`prompt` and `n` ask for {choices} choices, at most {MOST_CHOICES} are given: send fewer."
+    if choices > MAX_CHOICES:
+        message = f"`prompt` and `n` ask for {choices} choices, at most {MAX_CHOICES} are given: send fewer."
         raise errors.invalid(message, "prompt")
     return request
 
@@ -130,8 +130,8 @@ def decode_completion(body: bytes) -> CompletionRequest:
 def decode_embedding(body: bytes) -> EmbeddingRequest:
     request = decode(_embedding, body)
     inputs = prompts_of(request.input, "input")
-    if len(inputs) > _MOST_INPUTS:
-        raise errors.invalid(f"{len(inputs)} inputs, at most {_MOST_INPUTS} are taken: send fewer.", "input")
+    if len(inputs) > _MAX_INPUTS:
+        raise errors.invalid(f"{len(inputs)} inputs, at most {_MAX_INPUTS} are taken: send fewer.", "input")
     if not all(inputs):
         raise errors.invalid("`input` has an empty text: leave it out.", "input")
     if request.dimensions is not None:
@@ -206,8 +206,8 @@ _GUIDES = ("guided_json", "guided_regex", "guided_choice", "guided_grammar")
 
 def _check_stops(given: str | list[str]) -> None:
     stops = [given] if isinstance(given, str) else given
-    if len(stops) > _MOST_STOPS:
-        raise errors.invalid(f"`stop` has {len(stops)} texts, at most {_MOST_STOPS} are taken.", "stop")
+    if len(stops) > _MAX_STOPS:
+        raise errors.invalid(f"`stop` has {len(stops)} texts, at most {_MAX_STOPS} are taken.", "stop")
     if not all(stops):
         raise errors.invalid("`stop` has an empty text, which every answer has: leave it out.", "stop")
 
@@ -300,8 +300,8 @@ def check_image(where: str, url: str) -> None:
         if not _data_image.fullmatch(url):
             raise errors.invalid(f"`{where}` must be data:image/…;base64,… with base64.", where)
         return
-    if len(url) > _LONGEST_URL:
-        raise errors.invalid(f"`{where}` is longer than {_LONGEST_URL} characters.", where)
+    if len(url) > _MAX_URL_CHARS:
+        raise errors.invalid(f"`{where}` is longer than {_MAX_URL_CHARS} characters.", where)
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""

@@ -7,7 +7,7 @@ import msgspec
 from inference.core.errors import GatewayError, PermanentError, RetryableError
 from inference.core.rate_limit import SHED_REASONS, Limit
 
-_LONGEST_TEXT = 500  # characters
+_MAX_TEXT_CHARS = 500  # characters
 
 
 @dataclass(slots=True)
@@ -32,9 +32,9 @@ class ApiError(GatewayError):
 
     def body(self) -> bytes:
         error: dict[str, object] = {
-            "message": self.message[:_LONGEST_TEXT],  # it may repeat what the client sent, which may be megabytes
+            "message": self.message[:_MAX_TEXT_CHARS],  # it may repeat what the client sent, which may be megabytes
             "type": self.type,
-            "param": self.param[:_LONGEST_TEXT] if self.param else self.param,
+            "param": self.param[:_MAX_TEXT_CHARS] if self.param else self.param,
             "code": self.code,
         }
         if self.reason:

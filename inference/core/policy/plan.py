@@ -12,7 +12,7 @@ from inference.core.policy.rules import CacheMode, Degradation, Overlay, Route, 
 from inference.core.question import Question
 
 _BYTES_PER_TOKEN = 4
-_LONGEST_RETRY_S = 3600.0
+_MAX_RETRY_S = 3600.0
 
 
 class Step(NamedTuple):
@@ -202,7 +202,7 @@ def _step(steps: Sequence[Degradation], overlay: Overlay, variants: Mapping[str,
             pools = tuple(pool for name in named for pool in overlay.instead.get(name, (name,)))
         most = step.max_output_tokens if step.max_output_tokens > 0 else most
         if step.cached_only or step.shed:
-            retry_after_s = min(max(step.retry_after_s, 1.0), _LONGEST_RETRY_S)
+            retry_after_s = min(max(step.retry_after_s, 1.0), _MAX_RETRY_S)
     degradation = ordered[-1]
     name = degradation.name
     return Step(

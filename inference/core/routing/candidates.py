@@ -8,7 +8,7 @@ from inference.core.routing.load import ReplicaLoad
 from inference.core.routing.prefix import PrefixLru
 from inference.core.routing.warming import Warming
 
-MOST_EJECTED = 0.1
+MAX_EJECTED = 0.1
 """Of a pool's replicas; always one. Envoy's `max_ejection_percent`."""
 PANIC_BELOW = 0.5
 """While fewer of a pool's replicas are left, no ejection counts. Envoy's panic threshold."""
@@ -53,7 +53,7 @@ def usable(replicas: Sequence[Replica], now_s: float) -> list[Replica]:
     out = [replica for replica in there if _kept_out(replica, now_s)]
     if not out:
         return there
-    most = max(1, int(MOST_EJECTED * len(replicas)))
+    most = max(1, int(MAX_EJECTED * len(replicas)))
     if len(out) > most:
         out = sorted(out, key=lambda replica: -replica.health.ejected_until_s)[:most]
     if len(there) - len(out) < PANIC_BELOW * len(replicas):

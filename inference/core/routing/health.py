@@ -37,10 +37,10 @@ class Health:
     SLOWEST_PROBE_S = 2.0
     SLOW_PROBES = 3  # in a row without an answer: then it is down
     DEBT_HALVES_S = 5.0
-    MOST_DEBT = 1024.0  # requests; forgotten after 55 s at most
+    MAX_DEBT = 1024.0  # requests; forgotten after 55 s at most
     EJECTING_DEBT = 30.0  # after five failures it is 31, less what has faded meanwhile
-    EJECTION_S, LONGEST_EJECTION_S, EJECTION_FORGOTTEN_S = 30.0, 300.0, 10.0
-    FIRST_BUSY_S, LONGEST_BUSY_S = 0.1, 2.0
+    EJECTION_S, MAX_EJECTION_S, EJECTION_FORGOTTEN_S = 30.0, 300.0, 10.0
+    FIRST_BUSY_S, MAX_BUSY_S = 0.1, 2.0
 
     def __init__(self) -> None:
         self.state = "unknown"
@@ -82,14 +82,14 @@ class Health:
 
     def call_failed(self, now_s: float) -> bool:
         """Returns whether this ejects it."""
-        self._debt, self._debt_at_s = min(self.MOST_DEBT, 2 * self.debt(now_s) + 1), now_s
+        self._debt, self._debt_at_s = min(self.MAX_DEBT, 2 * self.debt(now_s) + 1), now_s
         if self.ejected(now_s) or (self._debt < self.EJECTING_DEBT and not self._ejected):
             return False
         if not self._ejected:
             self._ejections = max(0, self._ejections - int((now_s - self._returned_s) / self.EJECTION_FORGOTTEN_S))
         self._ejections += 1
         self._ejected = True
-        self.ejected_until_s = now_s + min(self.LONGEST_EJECTION_S, self.EJECTION_S * self._ejections)
+        self.ejected_until_s = now_s + min(self.MAX_EJECTION_S, self.EJECTION_S * self._ejections)
         return True
 
     def call_answered(self, now_s: float) -> bool:
@@ -116,7 +116,7 @@ class Health:
             self._pause(now_s)
 
     def _pause(self, now_s: float) -> None:
-        self._busy_until_s = now_s + min(self.LONGEST_BUSY_S, self.FIRST_BUSY_S * 2.0**self._busy)
+        self._busy_until_s = now_s + min(self.MAX_BUSY_S, self.FIRST_BUSY_S * 2.0**self._busy)
         self._busy += 1
 
     def debt(self, now_s: float) -> float:

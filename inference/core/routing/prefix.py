@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 BLOCK_TOKENS = 64
 BYTES_PER_TOKEN = 4
-MOST_TOKENS = 131_072
+MAX_TOKENS = 131_072
 """What comes after them is not compared."""
 BLOCKS_PER_REPLICA = 31_250
 HOME_TOKENS = 256
@@ -36,7 +36,7 @@ def read_prompt(model: str, tenant: str, parts: Iterable[bytes]) -> Prompt:
     llm-d hashes with xxhash64. The blocks' hashes here are Python's own, as wide, keyed per process, and a third of a
     microsecond each: they never leave the process.
     """
-    data = b"".join(parts)[: MOST_TOKENS * BYTES_PER_TOKEN]
+    data = b"".join(parts)[: MAX_TOKENS * BYTES_PER_TOKEN]
     if not data:
         return Prompt()
     link = hash((model, tenant))

@@ -1,9 +1,9 @@
 """When a request may be sent to a second replica: after a failed attempt, or beside a slow one."""
 
-MOST_ATTEMPTS = 3
+MAX_ATTEMPTS = 3
 """Of one request in one pool, with hedges."""
 RETRY_SHARE = 0.2
-FEWEST_RETRIES = 3
+MIN_RETRIES = 3
 HEDGED_OUTPUT_TOKENS = 256
 HEDGED_PROMPT_TOKENS = 2048
 
@@ -25,7 +25,7 @@ class RetryBudget:
         """Whether another attempt may begin, with `in_flight` requests in the pool. If so, call `give_back` at its
         first token or its end.
         """
-        if self.under_way >= max(FEWEST_RETRIES, RETRY_SHARE * in_flight):
+        if self.under_way >= max(MIN_RETRIES, RETRY_SHARE * in_flight):
             self.denied += 1
             return False
         self.under_way += 1

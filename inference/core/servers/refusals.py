@@ -14,7 +14,7 @@ or no such model, and the answer does not say which. `busy`: the server is full 
 else.
 """
 
-LONGEST_MESSAGE = 500
+MAX_MESSAGE_CHARS = 500
 """Characters of what a server says that are kept."""
 
 _BUSY = frozenset((429, 503, 529))  # 529: Dynamo, full (lib/llm/src/http/service/error.rs)
@@ -94,7 +94,7 @@ def _refusal(kind: Kind, said: _Said, what: str) -> Refusal:
         shown or ("The model server refused this request as invalid." if kind == "invalid" else ""),
         said.param if said.param and len(said.param) <= 100 else None,
         code or "invalid_value",
-        f"{what}: {_one_line(said.message)[:LONGEST_MESSAGE]}",
+        f"{what}: {_one_line(said.message)[:MAX_MESSAGE_CHARS]}",
     )
 
 
@@ -103,7 +103,7 @@ def _said(body: bytes) -> _Said:
     try:
         document = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        text = body[: 4 * LONGEST_MESSAGE].decode("utf-8", "replace").strip()
+        text = body[: 4 * MAX_MESSAGE_CHARS].decode("utf-8", "replace").strip()
         return _Said("" if text.startswith("<") else text)  # a proxy's page says nothing
     error = document.get("error", document)
     if isinstance(error, str):
@@ -142,7 +142,7 @@ def _text(value: object) -> str:
 
 def _cut(message: str) -> str:
     trace = _TRACE.search(message)
-    return _one_line(message[: trace.start()] if trace else message)[:LONGEST_MESSAGE].rstrip(" :;(,'\"")
+    return _one_line(message[: trace.start()] if trace else message)[:MAX_MESSAGE_CHARS].rstrip(" :;(,'\"")
 
 
 def _one_line(text: str) -> str:

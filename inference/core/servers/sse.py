@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from inference.core.backend_errors import FailedError
 
-MOST_EVENT_BYTES = 8 << 20
+MAX_EVENT_BYTES = 8 << 20
 """An event may be so long: a tool call with long arguments, or logprobs of many tokens."""
 
 
@@ -34,8 +34,8 @@ class SseReader:
             whole = data[:-1] if data.endswith(b"\r") else data  # the rest of this line end may be on its way
             data = whole.replace(b"\r\n", b"\n").replace(b"\r", b"\n") + data[len(whole) :]
         *blocks, self._rest = data.split(b"\n\n")
-        if len(self._rest) > MOST_EVENT_BYTES:
-            raise FailedError(f"an event of the stream is longer than {MOST_EVENT_BYTES} bytes", "bad_response")
+        if len(self._rest) > MAX_EVENT_BYTES:
+            raise FailedError(f"an event of the stream is longer than {MAX_EVENT_BYTES} bytes", "bad_response")
         events = []
         for block in blocks:
             if block.startswith(b"data: ") and b"\n" not in block:  # nearly all

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from inference.core.backend_errors import LONGEST_MESSAGE
+from inference.core.backend_errors import MAX_MESSAGE_CHARS
 from inference.core.errors import GatewayError, PermanentError, RetryableError
 
 
@@ -33,7 +33,7 @@ class GrpcError(GatewayError):
 
     def __init__(self, status: Status, message: str) -> None:
         self.status = status
-        self.message = message[:LONGEST_MESSAGE]
+        self.message = message[:MAX_MESSAGE_CHARS]
         super().__init__(f"{status.name}: {self.message}")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from inference.wires.grpc.connection import Connection
 
-_MOST_PINGS = 2  # without an answer to a call between them
+_MAX_PINGS = 2  # without an answer to a call between them
 # After those: the least that servers allow by default, and end the connection for else.
 _SLOW_S = 300.0
 
@@ -59,5 +59,5 @@ class Watch:
             connection.ping()
             delay_s = times.timeout_s
         else:
-            delay_s = times.time_s if self._pings < _MOST_PINGS else max(times.time_s, _SLOW_S)
+            delay_s = times.time_s if self._pings < _MAX_PINGS else max(times.time_s, _SLOW_S)
         self._timer = connection.loop.call_later(delay_s, self._look)

@@ -5,11 +5,11 @@ from collections.abc import Callable
 from hpack import Decoder, HPACKError
 
 from inference.core import http2 as h2
-from inference.core.http2_heads import MOST_HEAD_BYTES, Fields
+from inference.core.http2_heads import MAX_HEAD_BYTES, Fields
 
-_MOST_BLOCK_BYTES = 64 << 10  # a head as it is sent, over CONTINUATION frames
-_MOST_PARTS = 32
-_MOST_DECODED_BYTES = 4 * MOST_HEAD_BYTES  # past it a head is not read to its end, and the connection cannot go on
+_MAX_BLOCK_BYTES = 64 << 10  # a head as it is sent, over CONTINUATION frames
+_MAX_PARTS = 32
+_MAX_DECODED_BYTES = 4 * MAX_HEAD_BYTES  # past it a head is not read to its end, and the connection cannot go on
 _OF_THE_CONNECTION = (h2.SETTINGS, h2.PING, h2.GOAWAY)
 _SIZES = {h2.PRIORITY_FRAME: 5, h2.RST_STREAM: 4, h2.PING: 8, h2.WINDOW_UPDATE: 4}
 
@@ -26,7 +26,7 @@ class FrameReader:
         self._rest = b""  # read and not parsed yet
         self._preface = h2.PREFACE  # what is missing of it
         self._settled = False  # the client's settings have come, which have to be first
-        self._decoder = Decoder(max_header_list_size=_MOST_DECODED_BYTES)
+        self._decoder = Decoder(max_header_list_size=_MAX_DECODED_BYTES)
         self._head: tuple[int, bool, list[bytes]] | None = None  # stream, its end, and parts of a head under way
         self.over = False  # set it to read no more
 
@@ -83,7 +83,7 @@ class FrameReader:
             raise h2.ProtocolError(f"a frame of kind {kind} with {length} bytes", h2.FRAME_SIZE_ERROR)
 
     def _part(self, flags: int, stream: int, ends: bool, parts: list[bytes]) -> None:
-        if len(parts) > _MOST_PARTS or sum(map(len, parts)) > _MOST_BLOCK_BYTES:
+        if len(parts) > _MAX_PARTS or sum(map(len, parts)) > _MAX_BLOCK_BYTES:
             raise h2.ProtocolError("a head is too long", h2.ENHANCE_YOUR_CALM)
         if not flags & h2.END_HEADERS:
             self._head = (stream, ends, parts)

@@ -15,7 +15,7 @@ from inference.core.http2_heads import Fields, check_settings, check_trailers, r
 from inference.core.openai import errors
 from inference.wires.http.exchange import JSON, Request
 from inference.wires.http.frames import FrameReader
-from inference.wires.http.inflow import MOST_STREAMS, SMALL_BODY_BYTES, Inflow
+from inference.wires.http.inflow import MAX_STREAMS, SMALL_BODY_BYTES, Inflow
 from inference.wires.http.outflow import Outflow
 from inference.wires.http.patience import IdleFrames, SignsOfLife
 from inference.wires.http.served import Served
@@ -35,7 +35,7 @@ class Http2Connection(Served):
         super().__init__(server)
         self._streams: dict[int, Stream] = {}
         self._last = 0  # the newest stream
-        self._reset_here: deque[int] = deque(maxlen=MOST_STREAMS)  # frames of these may be under way still
+        self._reset_here: deque[int] = deque(maxlen=MAX_STREAMS)  # frames of these may be under way still
         self._reader = FrameReader(self._on_frame, self._on_head)
         self._idle = IdleFrames()
         self._out = Outflow(self._send, self._answered)
@@ -167,7 +167,7 @@ class Http2Connection(Served):
     def _begin(self, identity: int, ends: bool, fields: Fields) -> None:
         self._last = identity
         self._since_s = time.monotonic()
-        if len(self._streams) >= MOST_STREAMS:
+        if len(self._streams) >= MAX_STREAMS:
             self._idle.add()
             self._reset_here.append(identity)
             self._out.write(h2.reset(identity, h2.REFUSED_STREAM))

@@ -8,16 +8,16 @@ from collections import deque
 from collections.abc import Callable
 
 from inference.core import http2 as h2
-from inference.core.http2_heads import MOST_HEAD_BYTES
+from inference.core.http2_heads import MAX_HEAD_BYTES
 from inference.wires.http.stream import Stream
 
-MOST_STREAMS = 100  # RFC 9113, 6.5.2 recommends no fewer
+MAX_STREAMS = 100  # RFC 9113, 6.5.2 recommends no fewer
 SMALL_BODY_BYTES = h2.DEFAULT_WINDOW  # more needs a known key, and waits for its turn
-_MOST_LARGE_BODIES = 4
+_MAX_LARGE_BODIES = 4
 _SETTINGS = h2.settings(
     (
-        (h2.MAX_CONCURRENT_STREAMS, MOST_STREAMS),
-        (h2.MAX_HEADER_LIST_SIZE, MOST_HEAD_BYTES),
+        (h2.MAX_CONCURRENT_STREAMS, MAX_STREAMS),
+        (h2.MAX_HEADER_LIST_SIZE, MAX_HEAD_BYTES),
         (h2.NO_RFC7540_PRIORITIES, 1),
     )
 )
@@ -66,7 +66,7 @@ class Inflow:
             self._begin()
 
     def _begin(self) -> None:
-        while self._waiting and self._under_way < _MOST_LARGE_BODIES:
+        while self._waiting and self._under_way < _MAX_LARGE_BODIES:
             stream = self._waiting.popleft()
             if stream.open and not stream.complete and not stream.refused:
                 self._under_way += 1

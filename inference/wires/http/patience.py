@@ -2,7 +2,7 @@
 
 from inference.core import http2 as h2
 
-_MOST_IDLE_FRAMES = 500
+_MAX_IDLE_FRAMES = 500
 _FORGIVEN_A_SECOND = 50
 _SILENCE_S = 15.0
 
@@ -20,7 +20,7 @@ class IdleFrames:
     def add(self) -> None:
         """Raises ProtocolError when it is too much."""
         self._count += 1
-        if self._count > _MOST_IDLE_FRAMES:
+        if self._count > _MAX_IDLE_FRAMES:
             raise h2.ProtocolError("too many frames that ask for nothing", h2.ENHANCE_YOUR_CALM)
 
     def answered(self) -> None:

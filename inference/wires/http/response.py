@@ -10,8 +10,8 @@ import httptools
 
 from inference.core.errors import PermanentError, RetryableError
 
-_MOST_HEAD_BYTES = 64 << 10
-_MOST_UNREAD_BYTES = 256 << 10
+_MAX_HEAD_BYTES = 64 << 10
+_MAX_UNREAD_BYTES = 256 << 10
 
 
 class LostError(RetryableError):
@@ -185,11 +185,11 @@ class Response(asyncio.Protocol):
             self._fail(NotHttpError("the answer is not HTTP: the server switches to another protocol"))
             self.abort()
             return
-        if not self._has_head and self._head_bytes > _MOST_HEAD_BYTES:
-            self._fail(NotHttpError(f"the answer is not HTTP: its head has more than {_MOST_HEAD_BYTES} bytes"))
+        if not self._has_head and self._head_bytes > _MAX_HEAD_BYTES:
+            self._fail(NotHttpError(f"the answer is not HTTP: its head has more than {_MAX_HEAD_BYTES} bytes"))
             self.abort()
             return
-        if self._unread_bytes > _MOST_UNREAD_BYTES and not self._paused and self._transport is not None:
+        if self._unread_bytes > _MAX_UNREAD_BYTES and not self._paused and self._transport is not None:
             self._paused = True
             self._transport.pause_reading()
         self._wake()

@@ -14,7 +14,7 @@ from tests.bench.processes import BenchError
 FOLDER = Path(os.environ.get("WEIR_TRACES", "../shared/traces"))
 START_S = 1_767_225_600  # Traces have no date: Thursday, 1 January 2026
 REQUEST_STEPS_S = (10, 60, 300)
-FEWEST_STEPS = 300
+MIN_STEPS = 300
 
 
 def files() -> list[Path]:
@@ -61,8 +61,6 @@ def _of_requests(rows: list[dict[str, str]]) -> Series:
     """The longest of a few steps that leaves enough of them; the last, cut step is left out."""
     arrivals_s = np.sort(np.array([float(row["arrival_s"]) for row in rows]))
     arrivals_s -= arrivals_s[0]
-    step_s = max(
-        (step for step in REQUEST_STEPS_S if arrivals_s[-1] >= step * FEWEST_STEPS), default=REQUEST_STEPS_S[0]
-    )
+    step_s = max((step for step in REQUEST_STEPS_S if arrivals_s[-1] >= step * MIN_STEPS), default=REQUEST_STEPS_S[0])
     counts = np.bincount((arrivals_s // step_s).astype(np.int64))[:-1]
     return Series(START_S, step_s, counts / step_s)

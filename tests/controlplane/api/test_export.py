@@ -48,7 +48,7 @@ def test_an_empty_range_is_a_file_with_columns_only(caller: Client, served: Fill
 def test_too_many_rows_are_refused_and_not_cut_off(
     caller: Client, served: Filled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(answers, "MOST_EXPORTED", 10)
+    monkeypatch.setattr(answers, "MAX_EXPORTED", 10)
     response = caller.get("/api/v1/requests.csv", served.range)
     assert response.status_code == 409
     assert "shorter range" in response.json()["remedy"]

@@ -95,7 +95,7 @@ def test_a_job_of_a_worker_that_ended_is_taken_up_by_another_and_the_first_write
 
 def test_a_job_whose_workers_keep_ending_is_given_up() -> None:
     job = jobs.start("count")
-    for _ in range(jobs.MOST_ATTEMPTS):
+    for _ in range(jobs.MAX_ATTEMPTS):
         claimed("a")
         PlanJob.objects.update(seen_at=timezone.now() - jobs.LOST - timedelta(seconds=1))
     assert jobs.claim("a") is None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from forecasting.capacity.assumptions import CapacityError
 from forecasting.capacity.benchmark import (
     HALVINGS,
-    MOST_RPS,
+    MAX_RPS,
     TOLERANCE,
     BenchmarkStep,
     conclusion,
@@ -20,7 +20,7 @@ from forecasting.capacity.benchmark import (
     steps_left,
 )
 
-MOST_STEPS = 40
+MAX_STEPS = 40
 
 
 def share_within(rate: float, servers: int, service_s: float, threshold_s: float) -> float:
@@ -48,10 +48,10 @@ def capacity(servers: int, service_s: float, threshold_s: float, target: float) 
     return low
 
 
-def search(first_rps: float, share_of: "Share", target: float, most_rps: float = MOST_RPS) -> list[BenchmarkStep]:
+def search(first_rps: float, share_of: "Share", target: float, most_rps: float = MAX_RPS) -> list[BenchmarkStep]:
     steps: list[BenchmarkStep] = []
     while (rate := next_rate(steps, first_rps, most_rps)) is not None:
-        assert len(steps) < MOST_STEPS and steps_left(steps) >= 1
+        assert len(steps) < MAX_STEPS and steps_left(steps) >= 1
         length = step_length(rate, target, 1.0, is_quick(steps, rate))
         good = round(share_of(rate, length.judged) * length.judged)
         steps.append(BenchmarkStep(rate, length.judged, good, good >= target * length.judged, length.quick))

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from inference.backends.fleet import Replica
-from inference.backends.metrics_page import LARGEST_PAGE, MetricsPages
+from inference.backends.metrics_page import MAX_PAGE, MetricsPages
 from inference.core.backend_errors import FailedError
 from tests.support.gateway.scripted import DONE, ScriptedBackend
 from tests.support.servers.calls import Connect
@@ -16,7 +16,7 @@ from tests.support.wait import eventually_async
 
 BUSY = 'vllm:num_requests_waiting{engine="0"} 3.0\nvllm:num_requests_running{engine="0"} 8.0\n'
 FREE = "vllm:num_requests_waiting 0\nvllm:num_requests_running 1\n"
-TOO_LARGE = BUSY + "#" * LARGEST_PAGE
+TOO_LARGE = BUSY + "#" * MAX_PAGE
 INTERVAL_S = 0.01
 Follow = Callable[[], Replica]
 

@@ -8,7 +8,7 @@ from deploy.local.ports import LOOPBACK
 
 _LOOK_S = 0.1
 _TIMEOUT_S = 2.0
-LONGEST_TO_NOTICE_S = _LOOK_S + _TIMEOUT_S
+MAX_TO_NOTICE_S = _LOOK_S + _TIMEOUT_S
 """After so long it sends nothing to a backend that says that it is not ready."""
 
 

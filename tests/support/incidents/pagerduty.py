@@ -22,7 +22,7 @@ from jsonschema import Draft4Validator, FormatChecker
 
 CONTRACT = Path("fixtures") / "pagerduty" / "events-v2.openapi.json"
 """PagerDuty's OpenAPI document, in the folder of recorded fixtures."""
-LARGEST_BYTES = 512 * 1024
+MAX_BYTES = 512 * 1024
 STORM = {
     "429": 4,
     "429 for a while": 1,
@@ -98,7 +98,7 @@ class PagerDuty:
         self._loop.close()
 
     async def _start(self) -> None:
-        application = web.Application(client_max_size=LARGEST_BYTES * 4)
+        application = web.Application(client_max_size=MAX_BYTES * 4)
         for path in self._schemas:
             application.router.add_post(path, self._take)
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
@@ -187,7 +187,7 @@ class PagerDuty:
         """The event. Raises ValueError for what breaks the contract."""
         if content_type != "application/json":
             raise ValueError(f"content type {content_type}")
-        if len(body) > LARGEST_BYTES:
+        if len(body) > MAX_BYTES:
             raise ValueError(f"{len(body)} bytes")
         event: dict[str, Any] = json.loads(body, parse_constant=_no_constant)
         for error in self._schemas[path].iter_errors(event):

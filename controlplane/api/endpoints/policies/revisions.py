@@ -20,7 +20,7 @@ from controlplane.slo.openslo.core.writing import joined
 
 router = Router(tags=["policies"])
 STATE = PolicyRevision.State
-MOST_LISTED = 200
+MAX_LISTED = 200
 COLUMNS = tuple(name for name in schemas.PolicyRevisionOut.model_fields if name != "policy")
 
 
@@ -63,7 +63,7 @@ def propose(request: HttpRequest, given: schemas.ProposalIn) -> Status[dict[str,
 
 @router.get("/policies/{name}", response=schemas.PolicyDetailOut, summary="One policy, with its revisions")
 def one_policy(request: HttpRequest, name: str) -> dict[str, Any]:
-    rows = list(_rows(name)[:MOST_LISTED])
+    rows = list(_rows(name)[:MAX_LISTED])
     if not rows:
         raise Http404(f"there is no policy {name[:100]!r}; /api/v1/policies lists them")
     earlier = steps.roll_back_to(name)

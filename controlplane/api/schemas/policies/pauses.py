@@ -7,9 +7,9 @@ from ninja import Field, Schema
 
 from controlplane.api.formats import AS_WHOLE, Given, Moment, Name, Number, Text
 from controlplane.api.listing import MOST
-from controlplane.policy.models.people import MOST_REPLICAS
+from controlplane.policy.models.people import MAX_REPLICAS
 
-Replicas = Annotated[int, Field(ge=0, le=MOST_REPLICAS), AS_WHOLE]
+Replicas = Annotated[int, Field(ge=0, le=MAX_REPLICAS), AS_WHOLE]
 LadderStep = Annotated[int, Field(ge=0, le=100), AS_WHOLE]
 
 

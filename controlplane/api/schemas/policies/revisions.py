@@ -10,7 +10,7 @@ from controlplane.api.formats import Count, Given, Words
 Kind = Literal["Scaling", "Routing", "Degradation", "Canary"]
 Step = Literal["preview", "shadow", "approve", "activate", "retire"]
 StepName = Literal["shadow", "approve", "activate", "retire"]
-LONGEST_TEXT = 200_000
+MAX_TEXT_CHARS = 200_000
 
 
 class PolicyParameters(Schema):
@@ -19,7 +19,7 @@ class PolicyParameters(Schema):
 
 
 class ProposalIn(Given):
-    text: Words = Field(min_length=1, max_length=LONGEST_TEXT, description="YAML or JSON: one policy")
+    text: Words = Field(min_length=1, max_length=MAX_TEXT_CHARS, description="YAML or JSON: one policy")
     note: Words = Field("", max_length=500, description="Why it was written")
 
 

@@ -7,7 +7,7 @@ from controlplane.core.formatting import PAGE, clock, clock_minute
 from controlplane.slo.core.burn import error_budget
 
 WIDTH, HEIGHT = 1000, 160
-MOST_TICKS = 6
+MAX_TICKS = 6
 SECOND_NS = 10**9
 ROUND_S = (60, 300, 600, 900, 1800, 3600, 7200, 21_600, 43_200, 86_400)
 
@@ -91,7 +91,7 @@ def _mark(at_ns: int, x: float, text: str) -> Mark:
 
 def _round_times(from_ns: int, to_ns: int) -> list[int]:
     step = (
-        next((length_s for length_s in ROUND_S if (to_ns - from_ns) / SECOND_NS / length_s <= MOST_TICKS), ROUND_S[-1])
+        next((length_s for length_s in ROUND_S if (to_ns - from_ns) / SECOND_NS / length_s <= MAX_TICKS), ROUND_S[-1])
         * SECOND_NS
     )
     return list(range(-(-from_ns // step) * step, to_ns, step))

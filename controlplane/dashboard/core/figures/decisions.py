@@ -13,7 +13,7 @@ SYMBOLS = {
     "scale": "triangle-up", "hold": "square", "ladder": "diamond", "route": "circle", "canary": "star", "alarm": "x",
 }  # fmt: skip
 DASHES = ("solid", "dash", "dot", "dashdot")
-MOST_POOLS = 8
+MAX_POOLS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,5 +156,5 @@ def _replicas(counts: Sequence[Counts]) -> list[Figure]:
             },
             "hovertemplate": "%{y} replicas",
         }
-        for number, each in enumerate(counts[:MOST_POOLS])
+        for number, each in enumerate(counts[:MAX_POOLS])
     ]

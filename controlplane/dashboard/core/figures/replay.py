@@ -11,8 +11,8 @@ from controlplane.slo.replay.core.episodes import Replay
 from controlplane.slo.replay.core.judged import WindowJudged
 from controlplane.slo.replay.core.variant import Variant
 
-MOST_POINTS = 480
-LEAST_RATE = 0.01  # drawn at the bottom of a logarithmic axis
+MAX_POINTS = 480
+MIN_RATE = 0.01  # drawn at the bottom of a logarithmic axis
 COLOURS = ("var(--series-1)", "var(--series-2)", "var(--series-3)", "var(--series-4)")
 DASHES = ("solid", "dash", "dot", "dashdot")
 LANES = {"ticket": ("var(--warn)", 5), "page": ("var(--bad)", 11)}
@@ -74,7 +74,7 @@ def _rates(replay: Replay) -> list[Figure]:
                 "mode": "lines",
                 "name": f"over {name}",
                 "x": times,
-                "y": [None if np.isnan(rate) else round(max(float(rate), LEAST_RATE), 4) for rate in rates],
+                "y": [None if np.isnan(rate) else round(max(float(rate), MIN_RATE), 4) for rate in rates],
                 "line": {"color": colour, "width": 1.6, "dash": dash},
                 "connectgaps": False,
                 "hovertemplate": "%{y:.3~g} ×",
@@ -147,7 +147,7 @@ def _steps(replay: Replay) -> tuple[list[float], npt.NDArray[np.int64]]:
     steps = history.steps - history.first
     if steps <= 0:
         return [], np.zeros(0, np.int64)
-    width = -(-steps // MOST_POINTS)
+    width = -(-steps // MAX_POINTS)
     cut = np.arange(history.first, history.steps, width)
     return [history.at_s(min(int(at) + width, history.steps) - 1) * 1000.0 for at in cut], cut
 

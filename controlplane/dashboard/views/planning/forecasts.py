@@ -33,8 +33,8 @@ FACETS = ("model", "tier", "region")
 RANGES = ("6h", "24h", "3d", "7d", "28d")
 MEASURES = {"requests": "requests", "input_tokens": "input tokens", "output_tokens": "output tokens"}
 UNITS = {"requests": "requests/s", "input_tokens": "tokens/s", "output_tokens": "tokens/s"}
-MOST_ROWS = 200
-MOST_STEPS = 500
+MAX_ROWS = 200
+MAX_STEPS = 500
 """Of the tables behind the chart."""
 STALE_AFTER = 3
 """Of the times after which a forecast is renewed."""
@@ -78,8 +78,8 @@ def forecasts(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "series_count": series_count,
         **filter_context(chosen, every, horizons),
-        "rows": rows[:MOST_ROWS],
-        "left_out": max(0, len(rows) - MOST_ROWS),
+        "rows": rows[:MAX_ROWS],
+        "left_out": max(0, len(rows) - MAX_ROWS),
         "horizon": PAGE.duration(chosen.horizon_s),
         "renew": True,
     }
@@ -218,11 +218,11 @@ def shown_context(shown: dict[str, Any], chosen: Chosen, now_s: int) -> dict[str
                 "start_s": forecast.start_s + at * forecast.step_s,
                 "values": [per_second(float(forecast.quantiles[level][at]), unit) for level in LEVELS],
             }
-            for at in range(min(len(forecast), MOST_STEPS))
+            for at in range(min(len(forecast), MAX_STEPS))
         ],
         "apart_names": [name for name, _ in apart],
         "came_rows": came_rows(then, apart, unit),
-        "came_left_out": max(0, len(came) - MOST_STEPS),
+        "came_left_out": max(0, len(came) - MAX_STEPS),
         "candidates": candidate_rows(row),
         "changes": CandidateChange.objects.filter(
             model=row.model, tier=row.tier, region=row.region, measure=row.measure, horizon_s=row.horizon_s
@@ -278,7 +278,7 @@ def came_rows(then: ForecastThen, apart: Sequence[tuple[str, Series]], unit: str
                 for number, each in enumerate(columns)
             ],
         }
-        for at in range(len(came) - 1, max(-1, len(came) - 1 - MOST_STEPS), -1)
+        for at in range(len(came) - 1, max(-1, len(came) - 1 - MAX_STEPS), -1)
     ]
 
 

@@ -25,8 +25,8 @@ from forecasting.capacity.replicas import make_plan
 from forecasting.capacity.warm_plan import WarmPlan, warm_plans
 
 HOURS = {"24": "24 h", "72": "3 days", "168": "7 days", "336": "14 days"}
-MOST_BARS = 16
-MOST_WARM = 100
+MAX_BARS = 16
+MAX_WARM = 100
 SOURCES = {"ledger": "measured in traffic", "benchmark": "a benchmark run", "entered": "entered", "assumed": "assumed"}
 
 
@@ -138,7 +138,7 @@ def plan_context(planned: Planned, made: Plan, shown: Sequence[PoolPlan]) -> dic
         "hour_rows": hourly,
         "looks": BINDS.values(),
         "detail": detail(shown[0]) if len(shown) == 1 else None,
-        "figure": plan_figure(replica_lines(shown, MOST_BARS), cost, replaced(planned.pairs)),
+        "figure": plan_figure(replica_lines(shown, MAX_BARS), cost, replaced(planned.pairs)),
         "csv": f"{reverse('api:plan_csv')}?"
         + replaced(
             [pair for pair in planned.pairs if pair[0] not in ("hours", "q")],
@@ -186,8 +186,8 @@ def warm_context(inputs: PlanInputs, pools: set[str]) -> dict[str, Any]:
         (row for each in warm_plans(inputs) if each.pool in pools for row in warm_rows(each)), key=lambda row: row["at"]
     )
     return {
-        "warm": rows[:MOST_WARM],
-        "warm_left_out": max(0, len(rows) - MOST_WARM),
+        "warm": rows[:MAX_WARM],
+        "warm_left_out": max(0, len(rows) - MAX_WARM),
         "margin": PAGE.duration(inputs.margin_s),
     }
 

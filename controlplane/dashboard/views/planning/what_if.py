@@ -27,7 +27,7 @@ from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.parameters import choice, query_string, single
 from forecasting.capacity.assumptions import HOUR_S, PlanInputs
 from forecasting.capacity.plan import Plan
-from forecasting.capacity.scenario import MOST_SCENARIOS, Scenario, scenario_text
+from forecasting.capacity.scenario import MAX_SCENARIOS, Scenario, scenario_text
 from forecasting.capacity.what_if import Totals, WhatIf
 
 USUAL = (Scenario(peak=2), Scenario(outputs=1.3), Scenario(hit_rate=-10))
@@ -68,7 +68,7 @@ def what_if(request: HttpRequest) -> HttpResponse:
         "kept": scenario_pairs(own, scenarios),
         "chips": chips(own, scenarios),
         "suggested": suggested(own, scenarios, inputs),
-        "full": len(scenarios) >= MOST_SCENARIOS - 1,
+        "full": len(scenarios) >= MAX_SCENARIOS - 1,
         "gpus": sorted({gpu for pool in inputs.pools for gpu in pool.capacities} | set(inputs.usd_per_gpu_hour)),
         "regions": sorted({pool.region for pool in inputs.pools}),
         "models": sorted({pool.model for pool in inputs.pools}),

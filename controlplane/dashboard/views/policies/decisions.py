@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from controlplane.dashboard import links
-from controlplane.dashboard.core.figures.decisions import MOST_POOLS, Counts, Marker, decisions_figure
+from controlplane.dashboard.core.figures.decisions import MAX_POOLS, Counts, Marker, decisions_figure
 from controlplane.dashboard.views.common import facet, is_fragment, is_refresh, page, presets
 from controlplane.dashboard.views.policies.frame import framed, standing_context
 from controlplane.fleet.models import Pool
@@ -28,7 +28,7 @@ DEFAULT = {"from": ["now-1h"], "to": ["now"]}
 KINDS = tuple(DecisionChange.Kind.values)
 SHADOWS = ("", "only", "without")
 FILTERS = ("model", "pool", "tier")
-MOST_ROWS = 100
+MAX_ROWS = 100
 
 
 @require_safe
@@ -55,12 +55,12 @@ def decisions(request: HttpRequest) -> HttpResponse:
         **filter_context(request.path, question, own, standing.record if standing else None),
         "filters": "dashboard/policies/_filters.html",
         "filters_too": is_fragment(request) and not is_refresh(request),
-        "rows": rows[:MOST_ROWS],
-        "left_out": max(0, len(rows) - MOST_ROWS),
-        "most": len(rows) == queries.MOST_CHANGES,
+        "rows": rows[:MAX_ROWS],
+        "left_out": max(0, len(rows) - MAX_ROWS),
+        "most": len(rows) == queries.MAX_CHANGES,
         "store_away": series is None,
         "ticks": len(records),
-        "pools_left_out": max(0, len(pools) - MOST_POOLS),
+        "pools_left_out": max(0, len(pools) - MAX_POOLS),
         "figure": decisions_figure(
             series, [_counts(pool, records) for pool in pools], [marker(row) for row in rows], question, step
         ),

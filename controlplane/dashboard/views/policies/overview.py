@@ -22,7 +22,7 @@ from controlplane.policy.core.use import PoolUse, used
 from controlplane.policy.models import Action, PolicyRevision
 
 BACK = timedelta(hours=24)
-MOST_RECORDS = 1_500
+MAX_RECORDS = 1_500
 """Of a day: one each minute."""
 OPEN_STATES = ("draft", "previewed", "shadow", "approved")
 
@@ -52,7 +52,7 @@ def policies(request: HttpRequest) -> HttpResponse:
             "canaries": canary_rows(record, active, is_stale=is_stale),
             "failovers": failover_rows(record.decision),
             "headline": headline(record, ladders, context["stale_s"]),
-            "uses": use_rows(used(queries.records(now - BACK, now, MOST_RECORDS), int(standing.at.timestamp() * 1000))),
+            "uses": use_rows(used(queries.records(now - BACK, now, MAX_RECORDS), int(standing.at.timestamp() * 1000))),
         }
     return framed(request, "Policies", "_overview.html", context)
 

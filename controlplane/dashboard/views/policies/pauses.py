@@ -22,7 +22,7 @@ from controlplane.telemetry.query.core.timerange import UNIT_S
 
 LENGTHS = ("30m", "1h", "2h", "4h", "8h", "1d", "3d", "7d")
 FIELDS = ("what", "scope", "target", "pool", "replicas", "model", "tier", "step", "length", "reason")
-MOST_OVER = 30
+MAX_OVER = 30
 
 
 @page
@@ -68,9 +68,9 @@ def over(now: datetime) -> list[dict[str, Any]]:
     ended = Q(ends_at__lte=now) | Q(ended_at__isnull=False)
     rows: list[dict[str, Any]] = []
     for table in (Pause, Override):
-        latest = table._default_manager.filter(ended).order_by("-pk")[:MOST_OVER]
+        latest = table._default_manager.filter(ended).order_by("-pk")[:MAX_OVER]
         rows += [{"row": row, "until": row.ended_at or row.ends_at} for row in latest]
-    return sorted(rows, key=lambda each: each["until"], reverse=True)[:MOST_OVER]
+    return sorted(rows, key=lambda each: each["until"], reverse=True)[:MAX_OVER]
 
 
 @require_POST

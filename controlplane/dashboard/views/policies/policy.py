@@ -27,7 +27,7 @@ LOOKS = {
     "active": ("●", "good"), "retired": ("◼", "muted"),
 }  # fmt: skip
 SHADOW_BACK = timedelta(days=7)
-MOST_DIFFERENCES = 50
+MAX_DIFFERENCES = 50
 PAIRED_WITHIN = timedelta(seconds=15)
 """A shadow's change is the same as an active one's of the same pool if they are no further apart."""
 
@@ -121,7 +121,7 @@ def shadow_rows(revision: PolicyRevision) -> dict[str, Any]:
         "decided": len(decided),
         "most": max((row.after for row in decided if row.after is not None), default=None),
         "most_acted": max((row.after for row in acted if row.after is not None), default=None),
-        "rows": paired(acted, decided)[: -MOST_DIFFERENCES - 1 : -1],
+        "rows": paired(acted, decided)[: -MAX_DIFFERENCES - 1 : -1],
     }
 
 

@@ -34,7 +34,7 @@ T = TypeVar("T")
 JSON, APPLY, MERGE = "application/json", "application/apply-patch+yaml", "application/merge-patch+json"
 CONNECT_S, CALL_S = 2.0, 5.0
 """How long a connection and a call may take, s."""
-LONGEST_RETRY_S = 30.0
+MAX_RETRY_S = 30.0
 OPENED_FOR_S = 10.0
 """Credentials that the server refuses are read anew after this, at most so often, s."""
 OPEN_AGAIN_S = 1.0
@@ -328,6 +328,6 @@ def _retry_after_s(headers: Any, status: _Status) -> float:
     """What the header says, or the body; 1 s where neither does."""
     stated = headers.get("Retry-After") or (status.details.retryAfterSeconds if status.details else None)
     try:
-        return min(max(float(stated or 1.0), 0.0), LONGEST_RETRY_S)
+        return min(max(float(stated or 1.0), 0.0), MAX_RETRY_S)
     except ValueError:  # a date
         return 1.0

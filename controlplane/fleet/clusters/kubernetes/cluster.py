@@ -20,11 +20,11 @@ from controlplane.fleet.clusters.port import GATEWAY, ClusterSeen, Difference, M
 
 log = structlog.get_logger(__name__)
 
-SNAPSHOT, SNAPSHOT_KEY, MOST_BYTES = "weir-snapshot", "snapshot.json", 1 << 20
+SNAPSHOT, SNAPSHOT_KEY, MAX_BYTES = "weir-snapshot", "snapshot.json", 1 << 20
 """The ConfigMap of the policy snapshot, and the most that it takes (Kubernetes' limit)."""
 GATEWAY_SERVICE = "weir-gateway"
 FIRST_COST = 1_000
-MOST_GENERATIONS = 2**31 - 1 - FIRST_COST
+MAX_GENERATIONS = 2**31 - 1 - FIRST_COST
 
 
 class _ConfigMap(msgspec.Struct, frozen=True):
@@ -288,9 +288,9 @@ class KubernetesCluster:
 
     def publish(self, document: bytes, *, generation: int) -> None:
         _check_generation(generation)
-        if len(document) > MOST_BYTES:
+        if len(document) > MAX_BYTES:
             raise InvalidError(
-                f"The policy snapshot has {len(document)} bytes, and a ConfigMap takes {MOST_BYTES}. Let gateways read it over "
+                f"The policy snapshot has {len(document)} bytes, and a ConfigMap takes {MAX_BYTES}. Let gateways read it over "
                 "HTTP from the web process."
             )
         path, text = paths.config_maps(self.namespace, SNAPSHOT), document.decode()
@@ -339,7 +339,7 @@ def _gateway_binding(workload: str) -> PoolBinding:
 
 
 def _check_generation(generation: int) -> None:
-    if not 0 < generation <= MOST_GENERATIONS:
+    if not 0 < generation <= MAX_GENERATIONS:
         raise InvalidError(
             f"{generation} is no generation of a lease: only the leader writes, and its generation is 1 or more."
         )

@@ -30,7 +30,7 @@ PLUGIN_S = 15.0
 RENEWED_BEFORE = timedelta(seconds=30)
 EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 ANEW = "write the file anew, such as with `kubectl config view --raw --flatten --minify`"
-MOST_SAID = 200
+MAX_SAID = 200
 Renew = Callable[[client.Configuration], None]
 
 
@@ -247,7 +247,7 @@ class _Plugin:
                 "install it where Weir's controller runs, or use a token of a ServiceAccount",
             ) from error
         if ended.returncode:
-            said = " ".join(ended.stderr.split())[-MOST_SAID:] or "it said nothing"
+            said = " ".join(ended.stderr.split())[-MAX_SAID:] or "it said nothing"
             raise wrong(
                 f"{self._field}.command, {command}, failed with exit code {ended.returncode}: {said}",
                 "run it as Weir's user until it succeeds",

@@ -7,7 +7,7 @@ from controlplane.fleet.observe.core.prometheus_text import Page, families, know
 from controlplane.fleet.observe.core.reading import Reading
 
 OK = 200
-LONGEST_REASON = 200
+MAX_REASON_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +81,10 @@ def _reason(text: str) -> str:
     try:
         body = json.loads(text)
     except ValueError:
-        return text.strip()[:LONGEST_REASON]
+        return text.strip()[:MAX_REASON_CHARS]
     if not isinstance(body, dict):
         return ""
     reason = body.get("reason") or ", ".join(
         f"{key}: {value}" for key, value in body.items() if value not in (True, False)
     )
-    return str(reason)[:LONGEST_REASON]
+    return str(reason)[:MAX_REASON_CHARS]

@@ -26,7 +26,7 @@ PROCESSES: tuple[tuple[str, Kind, Severity], ...] = (
     ("redis", "cache", "ticket"),
 )
 """What the worker probes in every installation. Without Redis, requests are served and pages go out: a ticket."""
-MOST_ERROR = 300
+MAX_ERROR = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class _Judged:
             at_ns=ns(self.now),
             since=since(last),
             up_at=max((observed.up_at for observed in down if observed.up_at), default=None),
-            error="; ".join(sorted({observed.error for observed in down if observed.error}))[:MOST_ERROR],
+            error="; ".join(sorted({observed.error for observed in down if observed.error}))[:MAX_ERROR],
             scope=_scope(pool),
             explains=explains,
             explained_by=(),

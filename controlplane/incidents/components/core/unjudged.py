@@ -10,9 +10,9 @@ from controlplane.slo.core.alert import State
 
 STALE_AFTER_S = 60.0
 """Age from which a state is ignored: the controller writes each at least every 15 s."""
-MOST_NAMED = 8
-MOST_REASONS = 3
-MOST_REASON = 160
+MAX_NAMED = 8
+MAX_REASONS = 3
+MAX_REASON = 160
 
 EXPLAINED_BY = tuple(map(key_of, ("telemetry", "gateway", "controller")))
 
@@ -66,9 +66,9 @@ def _alert(
 
 
 def named(objectives: Iterable[ObjectiveSeen]) -> tuple[str, ...]:
-    """At most MOST_NAMED, then how many more."""
+    """At most MAX_NAMED, then how many more."""
     names = sorted({objective.name for objective in objectives})
-    return (*names[:MOST_NAMED], *([f"{len(names) - MOST_NAMED} more"] if len(names) > MOST_NAMED else []))
+    return (*names[:MAX_NAMED], *([f"{len(names) - MAX_NAMED} more"] if len(names) > MAX_NAMED else []))
 
 
 def reasons(objectives: Sequence[ObjectiveSeen]) -> list[str]:
@@ -79,8 +79,8 @@ def reasons(objectives: Sequence[ObjectiveSeen]) -> list[str]:
     ranked = sorted(groups.values(), key=lambda group: -len(group))
     if len(ranked) == 1:
         return [_why(ranked[0][0])]
-    return [f"{len(group)} because {_why(group[0])}" for group in ranked[:MOST_REASONS]]
+    return [f"{len(group)} because {_why(group[0])}" for group in ranked[:MAX_REASONS]]
 
 
 def _why(objective: ObjectiveSeen) -> str:
-    return (objective.why or "the controller gives no reason")[:MOST_REASON]
+    return (objective.why or "the controller gives no reason")[:MAX_REASON]

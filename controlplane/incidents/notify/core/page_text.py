@@ -16,9 +16,9 @@ from controlplane.incidents.notify.core.notice import Link
 LONGEST = 1024
 MEASURES = {"ttft": "TTFT", "itl": "ITL", "e2e": "E2E"}
 DIMENSION_NAMES = {"prompt_bucket": "prompt length"}
-MOST_SEGMENTS = 2
-LEAST_SHARE = 0.5  # of the bad requests: smaller segments are not named
-LEAST_STAGE = 0.2  # of the burn: below it no stage is named
+MAX_SEGMENTS = 2
+MIN_SHARE = 0.5  # of the bad requests: smaller segments are not named
+MIN_STAGE = 0.2  # of the burn: below it no stage is named
 NEAR_S = 300  # a change so soon before the first bad minute is named as its beginning
 
 
@@ -157,7 +157,7 @@ def stages_blamed(facts: Facts) -> str:
 
 def stage_text(definition: Mapping[str, Any], attribution: Mapping[str, Any]) -> str:
     stages: Sequence[Mapping[str, Any]] = attribution.get("stages") or []
-    if not stages or stages[0]["share"] < LEAST_STAGE:
+    if not stages or stages[0]["share"] < MIN_STAGE:
         return "no single stage stands out"
     stage, percent = name_of(str(stages[0]["stage"])), TEXT.share(float(stages[0]["share"]))
     if definition.get("kind") == "availability":
@@ -172,9 +172,9 @@ def name_of(stage: str) -> str:
 
 
 def segment_text(segments: Sequence[Mapping[str, Any]]) -> str:
-    """`on prompts of 4-8k tokens in pool chat-large`, of segments that hold at least LEAST_SHARE of what was bad."""
-    shown = [entry for entry in segments if float(entry["chosen_share"]) >= LEAST_SHARE and not _trivial(entry)][
-        :MOST_SEGMENTS
+    """`on prompts of 4-8k tokens in pool chat-large`, of segments that hold at least MIN_SHARE of what was bad."""
+    shown = [entry for entry in segments if float(entry["chosen_share"]) >= MIN_SHARE and not _trivial(entry)][
+        :MAX_SEGMENTS
     ]
     order = {"prompt_bucket": 0, "tenant": 1, "tier": 2}
     shown.sort(key=lambda entry: order.get(str(entry["dimension"]), 5))

@@ -7,7 +7,7 @@ import msgspec
 from controlplane.policy.core.decision import ModelDecision, TierStep
 from inference.core.policy.rules import NO_OVERLAY, Degradation, Overlay, Route
 
-MOST_WEIGHT = 10_000
+MAX_WEIGHT = 10_000
 
 
 def overlay(decisions: Mapping[str, ModelDecision], routes: Mapping[str, Mapping[str, int]]) -> Overlay:
@@ -43,7 +43,7 @@ def _moved(own: Mapping[str, int], moved: Mapping[str, Mapping[str, int]]) -> tu
     highest = max(weights.values(), default=0.0)
     if not highest:
         return ()
-    scale = min(100.0, MOST_WEIGHT / highest)
+    scale = min(100.0, MAX_WEIGHT / highest)
     return tuple(Route(name, max(1, round(weight * scale))) for name, weight in sorted(weights.items()))
 
 

@@ -11,7 +11,7 @@ from inference.core.policy.rules import Route, RouteRule
 
 NO_RULE = ""
 """The name under which requests are counted that no rule matches."""
-FEWEST_ANSWERED = 30
+MIN_ANSWERED = 30
 """Fewer answers of a pool say little of how fast it is."""
 HOUR_S = 3_600
 Histogram = Counter[int]
@@ -49,7 +49,7 @@ class Speeds:
         """Of prompts of that length, or of all where those are too few; None where the pool has answered too few at all."""
         for key in ((pool, band), (pool, None)):
             histogram = self._of.get(key)
-            if histogram is not None and histogram.total() >= FEWEST_ANSWERED:
+            if histogram is not None and histogram.total() >= MIN_ANSWERED:
                 return histogram
         return None
 

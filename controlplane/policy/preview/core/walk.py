@@ -11,7 +11,7 @@ from controlplane.policy.core.memory import Memory
 from controlplane.policy.core.record import Record
 from controlplane.policy.core.spec import InForce, Scaling
 
-LONGEST_GAP_MS = 300_000
+MAX_GAP_MS = 300_000
 """Records are at most a minute apart while the controller runs. What was between two that are further apart is not known."""
 
 
@@ -42,7 +42,7 @@ class Walk:
         seen = record.observation
         if self._subject not in seen.models or (self._at_ms is not None and seen.now_ms < self._at_ms):
             return
-        if self._at_ms is not None and seen.now_ms - self._at_ms <= LONGEST_GAP_MS:
+        if self._at_ms is not None and seen.now_ms - self._at_ms <= MAX_GAP_MS:
             self.known_s += (seen.now_ms - self._at_ms) / 1_000
             for name, level in self._levels.items():
                 if level:

@@ -16,9 +16,9 @@ from controlplane.slo.openslo.core.node import Node, Plain, Scalar
 from controlplane.slo.openslo.core.problem import Mark, Problem, shown
 from controlplane.slo.openslo.core.writing import written
 
-MOST_BYTES = 2 * 1024 * 1024
-MOST_DEPTH = 40
-MOST_NODES = 200_000  # with every alias at its full size
+MAX_BYTES = 2 * 1024 * 1024
+MAX_DEPTH = 40
+MAX_NODES = 200_000  # with every alias at its full size
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
@@ -67,8 +67,8 @@ class UnreadableError(Exception):
 
 def read(text: str, source: str = "<text>") -> tuple[list[Document], list[Problem]]:
     """The documents of a text, including entries of root lists. Documents before an error are kept."""
-    if len(text.encode("utf-8", "replace")) > MOST_BYTES:
-        message = f"{source} is larger than {MOST_BYTES // 1024} KiB: split it into several files"
+    if len(text.encode("utf-8", "replace")) > MAX_BYTES:
+        message = f"{source} is larger than {MAX_BYTES // 1024} KiB: split it into several files"
         return [], [Problem(source, Mark(1, 1), "error", "size", "", message)]
     documents: list[Document] = []
     lines = LINE.findall(text)
@@ -165,8 +165,8 @@ def _roots(text: str) -> Iterator[Node]:
 
 def _node(event: Any, events: Iterator[Any], anchors: dict[str, Node], depth: int) -> Node:
     mark = Mark(event.start_mark.line + 1, event.start_mark.column + 1)
-    if depth > MOST_DEPTH:
-        raise UnreadableError(mark, f"nested more than {MOST_DEPTH} deep")
+    if depth > MAX_DEPTH:
+        raise UnreadableError(mark, f"nested more than {MAX_DEPTH} deep")
     if isinstance(event, yaml.AliasEvent):
         if event.anchor not in anchors:
             raise UnreadableError(
@@ -180,8 +180,8 @@ def _node(event: Any, events: Iterator[Any], anchors: dict[str, Node], depth: in
         node = _sequence(mark, events, anchors, depth)
     else:
         node = _mapping(mark, events, anchors, depth)
-    if node.size > MOST_NODES:
-        raise UnreadableError(mark, f"more than {MOST_NODES} values: split it into several files")
+    if node.size > MAX_NODES:
+        raise UnreadableError(mark, f"more than {MAX_NODES} values: split it into several files")
     if event.anchor:
         anchors[event.anchor] = node
     return node
@@ -220,8 +220,8 @@ def _mapping(mark: Mark, events: Iterator[Any], anchors: dict[str, Node], depth:
 
 
 def _bound(size: int, mark: Mark) -> None:
-    if size > MOST_NODES:
-        raise UnreadableError(mark, f"more than {MOST_NODES} values: split it into several files")
+    if size > MAX_NODES:
+        raise UnreadableError(mark, f"more than {MAX_NODES} values: split it into several files")
 
 
 def _scalar(event: Any, mark: Mark) -> Scalar:

@@ -18,7 +18,7 @@ SIZE = 55
 """Bytes of a traceparent of version 00."""
 _TRACEPARENT = re.compile(r"00-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}")
 
-MOST_HOMES = 4096
+MAX_HOMES = 4096
 """How many are remembered, about 1 MB: an hour of lost traces at one per second."""
 
 Words = NDArray[np.uint64]
@@ -66,7 +66,7 @@ class Homes:
         new = {trace_id: home for trace_id, home in named.items() if self._homes.get(trace_id) != home}
         if new:
             self._homes |= new
-            for trace_id in list(self._homes)[: max(0, len(self._homes) - MOST_HOMES)]:
+            for trace_id in list(self._homes)[: max(0, len(self._homes) - MAX_HOMES)]:
                 del self._homes[trace_id]
             self._firsts = np.sort(np.frombuffer(b"".join(self._homes), np.uint64)[::2])
         return new

@@ -27,7 +27,7 @@ from .fleet_names import FleetNames
 
 SLACK_S = 300
 """How far apart in time the parts of a trace may reach two pipelines, s, beyond the time that the later part spans."""
-MOST_TRACES, MOST_SPANS = 1_000, 50_000
+MAX_TRACES, MAX_SPANS = 1_000, 50_000
 """How many are read from the store and closed at a time, which bounds memory."""
 OLDEST_S = KEPT_H * 3600 - SLACK_S
 """How long shares are kept with certainty, s."""
@@ -71,7 +71,7 @@ class Closing:
 
 
 def groups(trace_ids: Sequence[bytes], counts: Mapping[bytes, int]) -> Iterator[list[bytes]]:
-    """Divides traces into groups of at most MOST_TRACES and MOST_SPANS. An oversized trace is a group of its own."""
+    """Divides traces into groups of at most MAX_TRACES and MAX_SPANS. An oversized trace is a group of its own."""
     some: list[bytes] = []
     spans = 0
     for trace_id in trace_ids:
@@ -79,7 +79,7 @@ def groups(trace_ids: Sequence[bytes], counts: Mapping[bytes, int]) -> Iterator[
         if count > ROW_SPANS:
             yield [trace_id]
             continue
-        if some and (len(some) == MOST_TRACES or spans + count > MOST_SPANS):
+        if some and (len(some) == MAX_TRACES or spans + count > MAX_SPANS):
             yield some
             some, spans = [], 0
         some.append(trace_id)

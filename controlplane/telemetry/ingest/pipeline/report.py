@@ -16,7 +16,7 @@ log = structlog.get_logger(__name__)
 BEAT_S = 1.0
 """The longest time between two statuses, s."""
 REFUSED_FILE = "refused.jsonl"
-MOST_REFUSED_BYTES = 64 * 2**20
+MAX_REFUSED_BYTES = 64 * 2**20
 """Size of that file. The previous one is kept beside it."""
 _AGAIN_S = 1.0
 
@@ -94,7 +94,7 @@ class Folder:
 
     def _append(self, lines: bytes) -> None:
         path = self._path / REFUSED_FILE
-        if path.exists() and path.stat().st_size + len(lines) > MOST_REFUSED_BYTES:
+        if path.exists() and path.stat().st_size + len(lines) > MAX_REFUSED_BYTES:
             path.replace(path.with_name(f"{REFUSED_FILE}.1"))
         with path.open("ab") as file:
             file.write(lines)

@@ -19,7 +19,7 @@ from controlplane.telemetry.store import StoreError, StoreUnavailableError
 from controlplane.telemetry.store.write.arrow_columns import SPAN_SCHEMA, span_table, table_spans
 from controlplane.telemetry.store.write.withdraw import RequestKey
 
-from .assembly import MOST_TRACES, Closing, Shared, groups
+from .assembly import MAX_TRACES, Closing, Shared, groups
 from .batch import Batch, contents, parts
 from .fleet_names import FleetNames
 from .status import Status, added
@@ -27,7 +27,7 @@ from .store_port import TraceStore
 
 log = structlog.get_logger(__name__)
 
-_LONGEST_WAIT_S = 5.0
+_MAX_WAIT_S = 5.0
 ENVIRONMENT = frozenset({8, 10, 16, 47, 60, 62, 81, 115, 164, 192, 193, 194, 497, 516})
 """ClickHouse codes for a missing table, column or database, a wrong user, password or grant: errors that are not caused by the data."""
 
@@ -209,8 +209,8 @@ class Sink:
         def query(some: list[bytes]) -> None:
             counts.update(self._store.span_counts(some))
 
-        for at in range(0, len(trace_ids), MOST_TRACES):
-            if not self._retry(partial(query, trace_ids[at : at + MOST_TRACES])):
+        for at in range(0, len(trace_ids), MAX_TRACES):
+            if not self._retry(partial(query, trace_ids[at : at + MAX_TRACES])):
                 return None
         return counts
 
@@ -292,12 +292,12 @@ class Sink:
                 call()
             except StoreUnavailableError as error:
                 self._note_away(str(error))
-                wait_s = min(_LONGEST_WAIT_S, max(error.retry_after_s, wait_s * 2))
+                wait_s = min(_MAX_WAIT_S, max(error.retry_after_s, wait_s * 2))
             except StoreError as error:
                 if error.code not in ENVIRONMENT:
                     raise
                 self._note_away(str(error))
-                wait_s = _LONGEST_WAIT_S
+                wait_s = _MAX_WAIT_S
             else:
                 self._note_away("")
                 return True

@@ -9,7 +9,7 @@ from controlplane.telemetry.ingest.otlp.decode.columnar import Part, Spans
 from controlplane.telemetry.ingest.spool.frame import Position
 from controlplane.telemetry.store.write.withdraw import RequestKey
 
-_MOST_LARGE = 10_000  # remembered
+_MAX_LARGE = 10_000  # remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +171,7 @@ class Traces:
         self.bytes -= trace.bytes
         trace.parts, trace.bytes, trace.large, trace.touched = [], 0, True, -1
         self._large[key] = None
-        if len(self._large) > _MOST_LARGE:
+        if len(self._large) > _MAX_LARGE:
             del self._large[next(iter(self._large))]
 
     def _take(self, key: bytes) -> OpenTrace:

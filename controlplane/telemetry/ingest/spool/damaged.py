@@ -10,7 +10,7 @@ from . import segment_files
 log = structlog.get_logger(__name__)
 
 FOLDER = "damaged"
-MOST_KEPT = 8
+MAX_KEPT = 8
 """Segments. The oldest is deleted first."""
 
 
@@ -21,7 +21,7 @@ def set_aside(folder: Path, number: int) -> None:
         return
     try:
         aside.mkdir(exist_ok=True, mode=0o700)
-        for old in segment_files.numbers(aside)[: 1 - MOST_KEPT]:
+        for old in segment_files.numbers(aside)[: 1 - MAX_KEPT]:
             segment_files.path_of(aside, old).unlink(missing_ok=True)
         os.link(segment_files.path_of(folder, number), segment_files.path_of(aside, number))
     except OSError as error:

@@ -18,7 +18,7 @@ _UNCHECKED = 8  # length and CRC themselves
 _LIKELY = re.compile(rb"(?=[\x14-\x3f][\x01-\x03])")
 """The last two bytes of a header: the time's highest byte (the years 2015 to 2113) and the kind."""
 _LIKELY_AT = HEADER_BYTES - 2
-_MOST_CHECKED = 8  # times the data's length: how much is checksummed at most in search of a frame
+_MAX_CHECKED = 8  # times the data's length: how much is checksummed at most in search of a frame
 
 
 class Kind(IntEnum):
@@ -95,7 +95,7 @@ def next_frame(data: bytes | memoryview, start: int) -> int | None:
     the sender could have sent it.
     """
     view = memoryview(data)
-    left = _MOST_CHECKED * len(view)
+    left = _MAX_CHECKED * len(view)
     for match in _LIKELY.finditer(view, start + _LIKELY_AT):
         at = match.start() - _LIKELY_AT
         length, crc, _, _ = _HEADER.unpack_from(view, at)

@@ -15,7 +15,7 @@ from .frame import MAGIC, Position, frame_bytes, header
 
 log = structlog.get_logger(__name__)
 
-_MOST_BUFFERS = 512  # of one writev; IOV_MAX is 1024
+_MAX_BUFFERS = 512  # of one writev; IOV_MAX is 1024
 _DISK_LOOK_S = 1.0  # how often the free space is checked
 _PROBE_S = 1.0  # how often a disk that refused a write is tried again
 _STUCK_S = 10.0  # a write that takes longer than this: the disk does not answer
@@ -216,8 +216,8 @@ class SpoolWriter:
             self._begin_segment()
         assert self._file is not None
         buffers = [buffer for head, payload, _ in batch for buffer in (head, payload)]
-        for at in range(0, len(buffers), _MOST_BUFFERS):
-            _write_all(self._file, buffers[at : at + _MOST_BUFFERS])
+        for at in range(0, len(buffers), _MAX_BUFFERS):
+            _write_all(self._file, buffers[at : at + _MAX_BUFFERS])
         os.fdatasync(self._file)
         self._sizes[self._segment] = self.committed.offset + size
         self.committed = Position(self._segment, self._sizes[self._segment])

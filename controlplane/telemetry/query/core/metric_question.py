@@ -14,8 +14,8 @@ from controlplane.telemetry.query.core.timerange import parse as parse_range
 
 Shown = Literal["value", "rate"]
 SHOWN = ("value", "rate")
-LONGEST_MATCH = 1_000
-MOST_MATCHES = 20
+MAX_MATCH_CHARS = 1_000
+MAX_MATCHES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +69,8 @@ def matcher_text(matcher: Matcher) -> str:
 def parse(parameters: Parameters, now_ns: int) -> Signal:
     """Raises BadQuestionError."""
     matches = [text for text in parameters.get("match", ()) if text]
-    if len(matches) > MOST_MATCHES:
-        raise BadQuestionError("match", matches[0], f"is one of {len(matches)}", f"Give at most {MOST_MATCHES}")
+    if len(matches) > MAX_MATCHES:
+        raise BadQuestionError("match", matches[0], f"is one of {len(matches)}", f"Give at most {MAX_MATCHES}")
     shown = choice(parameters, "as", ("", *SHOWN), "")
     return Signal(
         parse_range(single(parameters, "from", DEFAULT_FROM), single(parameters, "to", DEFAULT_TO), now_ns),
@@ -90,7 +90,7 @@ def _text(parameters: Parameters, name: str) -> str:
 
 def _matcher(text: str) -> Matcher:
     match = re.fullmatch(MATCH.pattern, text)
-    if match is None or len(text) > LONGEST_MATCH:
+    if match is None or len(text) > MAX_MATCH_CHARS:
         raise BadQuestionError(
             "match", text, "is no condition on a label", "Write label=value, label!=value or label=~expression"
         )

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from controlplane.telemetry.query.core.errors import BadParameterError, BadQuestionError
 
 Parameters = Mapping[str, Sequence[str]]
-LONGEST_NAME = 200
+MAX_NAME_CHARS = 200
 _CONTROL = r"\x00-\x1f\x7f-\x9f"
 
 
@@ -27,8 +27,8 @@ class Form(NamedTuple):
 
 
 NAME = Form(
-    rf"^[^{_CONTROL}]{{1,{LONGEST_NAME}}}$",
-    f"Give text without control characters, of at most {LONGEST_NAME} characters",
+    rf"^[^{_CONTROL}]{{1,{MAX_NAME_CHARS}}}$",
+    f"Give text without control characters, of at most {MAX_NAME_CHARS} characters",
 )
 TEXT = Form(rf"^[^{_CONTROL}]+$", "Give text without control characters")
 ATTRIBUTE = Form(rf"^[^={_CONTROL}]+=[^{_CONTROL}]+$", "Write key=value, such as user.id=42")

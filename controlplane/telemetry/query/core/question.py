@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, cast, get_args
 
 from controlplane.telemetry.core.query_types import Dimension, Filter, Filters
-from controlplane.telemetry.ledger.attribute_index import LONGEST_TEXT
+from controlplane.telemetry.ledger.attribute_index import MAX_TEXT_CHARS
 from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.parameters import ATTRIBUTE, NAME, Parameters, choice, query_string, single
 from controlplane.telemetry.query.core.timerange import TimeRange
@@ -13,8 +13,8 @@ from controlplane.telemetry.query.core.timerange import parse as parse_range
 Quantile = Literal["p50", "p95", "p99"]
 QUANTILES: tuple[Quantile, ...] = get_args(Quantile)
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
-MOST_VALUES = 50
-MOST_ATTRIBUTES = 10
+MAX_VALUES = 50
+MAX_ATTRIBUTES = 10
 UNKNOWN = "(unknown)"
 """In URLs: the requests whose value of the dimension is not known. The store has an empty text there."""
 DEFAULT_FROM, DEFAULT_TO = "now-15m", "now"
@@ -66,8 +66,8 @@ def _filters(parameters: Parameters) -> Filters:
     filters: Filters = {}
     for name in DIMENSIONS:
         values = tuple(dict.fromkeys(value for value in parameters.get(name, ()) if value))
-        if len(values) > MOST_VALUES:
-            raise BadQuestionError(name, values[0], f"has {len(values)} values", f"Give at most {MOST_VALUES}")
+        if len(values) > MAX_VALUES:
+            raise BadQuestionError(name, values[0], f"has {len(values)} values", f"Give at most {MAX_VALUES}")
         for value in values:
             if not NAME.matches(value):
                 raise BadQuestionError(name, value, "is not a name", NAME.remedy)
@@ -81,10 +81,10 @@ def _filters(parameters: Parameters) -> Filters:
 def _attributes(parameters: Parameters) -> tuple[str, ...]:
     """`key=value` each; all must hold."""
     pairs = tuple(dict.fromkeys(text.strip() for text in parameters.get("attribute", ()) if text.strip()))
-    if len(pairs) > MOST_ATTRIBUTES:
-        raise BadQuestionError("attribute", pairs[0], f"is one of {len(pairs)}", f"Give at most {MOST_ATTRIBUTES}")
+    if len(pairs) > MAX_ATTRIBUTES:
+        raise BadQuestionError("attribute", pairs[0], f"is one of {len(pairs)}", f"Give at most {MAX_ATTRIBUTES}")
     for pair in pairs:
-        if not ATTRIBUTE.matches(pair) or len(pair.partition("=")[2]) > LONGEST_TEXT:
-            remedy = f"{ATTRIBUTE.remedy}, the value at most {LONGEST_TEXT} characters"
+        if not ATTRIBUTE.matches(pair) or len(pair.partition("=")[2]) > MAX_TEXT_CHARS:
+            remedy = f"{ATTRIBUTE.remedy}, the value at most {MAX_TEXT_CHARS} characters"
             raise BadQuestionError("attribute", pair, "is not an attribute of a span", remedy)
     return pairs

@@ -11,7 +11,7 @@ from controlplane.telemetry.query.core.question import QUANTILES, Quantile
 from controlplane.telemetry.query.core.timerange import instant_ns
 
 DEFAULT_ABOVE: Quantile = "p95"
-LONGEST_MS = 1e9
+MAX_MS = 1e9
 MS_NS = 1_000_000
 REGION = ("slower_than_ms", "e2e_from_ms", "e2e_to_ms", "region_from", "region_to")
 
@@ -77,8 +77,8 @@ def ms_as_ns(field: str, text: str) -> int:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not 0 <= value <= LONGEST_MS:  # NaN fails this too
+    if not 0 <= value <= MAX_MS:  # NaN fails this too
         raise BadQuestionError(
-            field, text, f"is not a number of milliseconds from 0 to {LONGEST_MS:.0f}", "Give one as 2000"
+            field, text, f"is not a number of milliseconds from 0 to {MAX_MS:.0f}", "Give one as 2000"
         )
     return round(value * MS_NS)

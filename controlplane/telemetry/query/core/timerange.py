@@ -9,8 +9,8 @@ from controlplane.telemetry.query.core.errors import BadQuestionError
 
 SECOND_NS = 1_000_000_000
 UNIT_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-SHORTEST_NS = SECOND_NS
-LONGEST_NS = 92 * 86_400 * SECOND_NS
+MIN_NS = SECOND_NS
+MAX_NS = 92 * 86_400 * SECOND_NS
 FIRST_YEAR, LATEST_YEAR = 1971, 2200  # nanoseconds since the epoch leave 64 bits in 2262
 
 _YEAR = "(19(7[1-9]|[89][0-9])|2[01][0-9]{2}|2200)"
@@ -58,11 +58,11 @@ def parse(from_text: str, to_text: str, now_ns: int) -> TimeRange:
     from_text, to_text = from_text.strip(), to_text.strip()
     from_ns = instant_ns("from", from_text, now_ns)
     to_ns = instant_ns("to", to_text, now_ns)
-    if to_ns - from_ns < SHORTEST_NS:
+    if to_ns - from_ns < MIN_NS:
         raise BadQuestionError(
             "from", from_text, f"is not at least a second before to={to_text}", "Begin earlier, or end later"
         )
-    if to_ns - from_ns > LONGEST_NS:
+    if to_ns - from_ns > MAX_NS:
         raise BadQuestionError("from", from_text, "makes a range of more than 92 days", "Ask for a shorter range")
     return TimeRange(from_text, to_text, Window(from_ns, to_ns))
 

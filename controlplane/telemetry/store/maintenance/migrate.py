@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import structlog
 
-from controlplane.config.bounds import LEAST_ROLLUP_DAYS, MAX_RETENTION_DAYS
+from controlplane.config.bounds import MAX_RETENTION_DAYS, MIN_ROLLUP_DAYS
 
 from ..client import Connection
 from ..dsn import Dsn
@@ -77,7 +77,7 @@ def migrate(dsn: str, retention_days: int = 30, rollup_retention_days: int = ROL
     """
     for what, days, least in (
         ("retention", retention_days, 1),
-        ("retention of rollups", rollup_retention_days, LEAST_ROLLUP_DAYS),
+        ("retention of rollups", rollup_retention_days, MIN_ROLLUP_DAYS),
     ):
         if not least <= days <= MAX_RETENTION_DAYS:
             raise StoreInputError(f"{what} {days} days is out of range; use {least} to {MAX_RETENTION_DAYS}")

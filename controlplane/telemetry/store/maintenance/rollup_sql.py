@@ -12,7 +12,7 @@ PART_BINS = 8192
 """More than there are bins: `part_bins` has part * PART_BINS + bin."""
 BAND_SHIFT = 3
 """`band_bins` are bins of E2E without so many lowest bits."""
-LONGEST_S = 3600
+MAX_S = 3600
 """A request counts as busy for at most so long after its entry, s."""
 DIMENSIONS = ("model", "variant", "pool", "tier", "region", "cache_outcome", "status", "ttft_definition")
 
@@ -111,7 +111,7 @@ ROLLUPS_OF_REQUESTS = (
     + f" FROM ({_SORTED})"
     + _SETTINGS
 )
-"""Of requests. `step_ns` is `step_s` and `longest_ns` LONGEST_S in ns."""
+"""Of requests. `step_ns` is `step_s` and `longest_ns` MAX_S in ns."""
 
 _MERGED_BANDS = f"sumMapWithOverflow(band_bins, {', '.join(_BAND_COLUMNS)})"
 ROLLUPS_OF_ROLLUPS = (

@@ -14,7 +14,7 @@ from ..client import Connection
 from ..read.kept import RELIED_S
 from .rollup_sql import (
     DEMAND_OF_REQUESTS,
-    LONGEST_S,
+    MAX_S,
     METRICS_OF_SAMPLES,
     ROLLUPS_OF_REQUESTS,
     ROLLUPS_OF_ROLLUPS,
@@ -102,7 +102,7 @@ def parameters_of(tier: Tier, from_s: int, to_s: int, build: int, finer: Tier | 
         "length_s": tier.length_s,
         "step_s": tier.step_s,
         "step_ns": tier.step_s * 10**9,
-        "longest_ns": LONGEST_S * 10**9,
+        "longest_ns": MAX_S * 10**9,
         "finer_s": finer.step_s if finer else 0,
     }
 

@@ -5,13 +5,13 @@ from controlplane.telemetry.core.query_types import Failure, Filters, Window
 from ..client import Connection
 from .where import FAILED, where
 
-MOST_REASONS = 50
+MAX_REASONS = 50
 
 
 class FailureReader(Connection):
     """Queries of failures."""
 
-    def failures(self, window: Window, filters: Filters | None = None, limit: int = MOST_REASONS) -> list[Failure]:
+    def failures(self, window: Window, filters: Filters | None = None, limit: int = MAX_REASONS) -> list[Failure]:
         """Failed requests by status, reason and stage, the most frequent first, at most `limit` kinds; empty where none failed."""
         condition = where(window, filters)
         rows = self.rows(

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from controlplane.telemetry.core.dimension_values import LONGEST_VALUE
+from controlplane.telemetry.core.dimension_values import MAX_VALUE_CHARS
 from controlplane.telemetry.core.objective_counts import Classes, Cut
 from controlplane.telemetry.core.query_types import Window
 
@@ -114,7 +114,7 @@ def _bounded(value: str) -> str:
     """The value without NUL, which PostgreSQL cannot store, and cut to a bounded length, for keys and scopes."""
     shown = f"replaceAll({value}, '\\0', '␀')"
     cut = f"concat(substringUTF8({shown}, 1, 140), '… [cut: ', toString(length({value})), ' bytes, ', lower(hex(sipHash64({value}))), ']')"
-    return f"if(lengthUTF8({value}) > {LONGEST_VALUE}, {cut}, {shown})"
+    return f"if(lengthUTF8({value}) > {MAX_VALUE_CHARS}, {cut}, {shown})"
 
 
 def _whole(table: pa.Table, name: str) -> npt.NDArray[np.int64]:

@@ -24,8 +24,8 @@ _COUNTS = (
     "prefill_ns",
     "decode_ns",
 )
-LONGEST_START_NS = 3_600 * 10**9
-MOST_STARTS = 500
+MAX_START_NS = 3_600 * 10**9
+MAX_STARTS = 500
 """The newest creations that are looked at."""
 CREATED = "kube_pod_created"
 STARTED = "process_start_time_seconds"
@@ -91,7 +91,7 @@ class ReplicaLoadReader(Connection):
                 "started": STARTED,
                 "from_ns": window.from_ns,
                 "to_ns": window.to_ns,
-                "most": MOST_STARTS,
+                "most": MAX_STARTS,
             },
         )
         return [self._first_answer(replica, created_ns, window.to_ns) for replica, created_ns in reversed(created)]
@@ -102,12 +102,12 @@ class ReplicaLoadReader(Connection):
         rows = self.rows(
             f"SELECT start_ns, duration_ns, {names} FROM model_loads FINAL"
             " WHERE start_ns >= {from_ns:UInt64} AND start_ns < {to_ns:UInt64} ORDER BY start_ns DESC LIMIT {most:UInt32}",
-            {"from_ns": window.from_ns, "to_ns": window.to_ns, "most": MOST_STARTS},
+            {"from_ns": window.from_ns, "to_ns": window.to_ns, "most": MAX_STARTS},
         )
         return [ModelLoad(*row) for row in reversed(rows)]
 
     def _first_answer(self, replica: str, created_ns: int, to_ns: int) -> ReplicaStart:
-        condition = where(Window(created_ns, min(created_ns + LONGEST_START_NS, max(to_ns, created_ns))))
+        condition = where(Window(created_ns, min(created_ns + MAX_START_NS, max(to_ns, created_ns))))
         condition.add(f"replica = {{replica:String}} AND {OWN} AND {ANSWERED}", replica=replica)
         [(count, pool, answered_ns)] = self.rows(
             f"SELECT count(), toString(argMin(pool, end_ns)), min(end_ns) FROM requests FINAL WHERE {condition.sql}",

@@ -25,13 +25,13 @@ STEPS_S = (43_200, 3600, 1800, 300)
 """Steps of rollups that pages read, the coarsest first."""
 SLOT_S = STEPS_S[-1]
 SLOT_NS = SLOT_S * 10**9
-MOST_REST, MOST_FRESH = 0.25, 200_000
+MAX_REST, MAX_FRESH = 0.25, 200_000
 """Requests alone are read if more than this share of a window's is in no rollup that is up to date; or so many, where they are not kept of
 all the window."""
-MOST_RANGES = 20
-MOST_KEPT, MOST_KEPT_BYTES = 12, 8 * 2**20
+MAX_RANGES = 20
+MAX_KEPT, MAX_KEPT_BYTES = 12, 8 * 2**20
 """How many answers of the store a process keeps, and how large they may be: some 3 MB are a day without filters."""
-MOST_VALUES = 60
+MAX_VALUES = 60
 """Values of a dimension that are told apart; with more, requests are read."""
 
 _ARRAYS = ("e2e_bins", "e2e_counts", "ttft_bins", "ttft_counts", "band_bins", *(f"band_{part}" for part in PARTS))
@@ -168,7 +168,7 @@ class RollupReader(KeptReader):
                 covered[(place[:, None] + np.arange(slots)).ravel()] = True
                 chosen[step_s] = int(starts[at].min()), int(starts[at].max()) + step_s, builds[at].tolist()
         left = np.flatnonzero(~covered & (touches > 0))
-        most = max(MOST_REST * written[-1], MOST_FRESH if lost else 0)
+        most = max(MAX_REST * written[-1], MAX_FRESH if lost else 0)
         if not chosen or touches[left].sum() > most:
             return None
         edges = np.flatnonzero(np.diff(left, prepend=-2) > 1)
@@ -177,7 +177,7 @@ class RollupReader(KeptReader):
             Window(max((first + int(run[0])) * SLOT_NS, window.from_ns), min((first + int(run[-1]) + 1) * SLOT_NS, window.to_ns))
             for run in runs
         ]  # fmt: skip
-        return _Cover(chosen, rest) if len(rest) <= MOST_RANGES else None
+        return _Cover(chosen, rest) if len(rest) <= MAX_RANGES else None
 
     def _stored(self, cover: _Cover, filters: Filters, by: Dimension | None, of: str | None) -> pa.Table:
         """The rows of these builds: the slices by dimension `of` ('' is by none), or, if that is None, those of all dimensions.
@@ -188,9 +188,9 @@ class RollupReader(KeptReader):
         rows = self._last_read.pop(key, None)
         if rows is None:
             rows = self._read(cover, filters, by, of)
-        if rows.nbytes <= MOST_KEPT_BYTES:
+        if rows.nbytes <= MAX_KEPT_BYTES:
             self._last_read[key] = rows
-            for old in list(self._last_read)[:-MOST_KEPT]:
+            for old in list(self._last_read)[:-MAX_KEPT]:
                 self._last_read.pop(old, None)
         return rows
 
@@ -319,7 +319,7 @@ def _merged(stored: _Rows, fresh: _Rows, step_ns: int, by: Dimension | None) -> 
     keys: Sequence[int | str]
     if by:
         keys, key_of = _coded(table["of_value"])
-        if len(keys) > MOST_VALUES:
+        if len(keys) > MAX_VALUES:
             return None
     else:
         steps = table["start_s"].to_numpy().astype(np.int64) * 10**9

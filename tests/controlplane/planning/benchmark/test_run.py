@@ -53,7 +53,7 @@ def server(transactional_db: None, start: Start) -> Managed:
 @pytest.fixture(autouse=True)
 def quick(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setattr(answers, "store", lambda: store)
-    monkeypatch.setattr(benchmark, "LEAST_WINDOW_S", 0.4)
+    monkeypatch.setattr(benchmark, "MIN_WINDOW_S", 0.4)
     monkeypatch.setattr(benchmark, "WINDOW_THRESHOLDS", 1.0)
     monkeypatch.setattr(benchmark, "TOLERANCE", 0.45)  # the middle of a doubling is near enough
     monkeypatch.setattr(jobs, "REPORT_EVERY_S", 0.0)

@@ -311,7 +311,7 @@ def _away(*_: object) -> None:
 
 
 def test_values_of_a_split_are_bounded_and_old_values_make_room(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("controlplane.slo.evaluate.evaluator.MOST_SPLITS", 3)
+    monkeypatch.setattr("controlplane.slo.evaluate.evaluator.MAX_SPLITS", 3)
     per_tenant = Objective("t", "", Availability(), 0.9, split_by=("tenant",), period=Rolling(6 * HOUR_S),
                            windows=(BurnWindow("page", HOUR_S, 300, 0.02),))  # fmt: skip
     evaluator = Evaluator(store)

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from controlplane.telemetry.core.spans import INTERNAL, SERVER, AttrValue, Span
 from controlplane.telemetry.ledger.attribute_index import (
-    LONGEST_TEXT,
     MAX_HASHES,
+    MAX_TEXT_CHARS,
     attribute_hash,
     index_of,
     is_label,
@@ -60,7 +60,7 @@ def test_of_a_list_each_element_is_found() -> None:
     }
 
 
-@pytest.mark.parametrize("attributes", [{"share": 0.5}, {"weir.ttft_ns": 5}, {"prompt": "x" * (LONGEST_TEXT + 1)}])
+@pytest.mark.parametrize("attributes", [{"share": 0.5}, {"weir.ttft_ns": 5}, {"prompt": "x" * (MAX_TEXT_CHARS + 1)}])
 def test_what_nobody_asks_for_exactly_is_left_out(attributes: dict[str, AttrValue]) -> None:
     assert found(span(**attributes)) == set()
 

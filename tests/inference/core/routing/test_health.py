@@ -7,7 +7,7 @@ def test_a_replica_that_is_well_again_is_forgiven() -> None:
     health = Health()
     for _ in range(50):
         health.call_failed(0.0)
-    assert health.debt(0.0) == Health.MOST_DEBT
+    assert health.debt(0.0) == Health.MAX_DEBT
     assert health.debt(60.0) == 0
     health.call_failed(100.0)
     for _ in range(3):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.core.servers import refusals
-from inference.core.servers.refusals import LONGEST_MESSAGE, read, read_event
+from inference.core.servers.refusals import MAX_MESSAGE_CHARS, read, read_event
 
 VLLM = {"error": {"message": "top_p must be in (0, 1]", "type": "BadRequestError", "param": "top_p", "code": 400}}
 SGLANG = {"object": "error", "message": "temperature is bad", "type": "BadRequest", "param": "temperature", "code": 400}
@@ -120,5 +120,5 @@ def test_nothing_of_a_traceback_is_for_the_client(trace: str) -> None:
 ))  # fmt: skip
 def test_no_body_is_too_strange(status: int, body: bytes) -> None:
     refusal = read(status, body)
-    assert len(refusal.message) <= LONGEST_MESSAGE
+    assert len(refusal.message) <= MAX_MESSAGE_CHARS
     assert refusals.read_event(body).code

@@ -25,7 +25,7 @@ def test_several_lines_of_data_are_one_event() -> None:
 
 
 def test_an_endless_event_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sse, "MOST_EVENT_BYTES", 100)
+    monkeypatch.setattr(sse, "MAX_EVENT_BYTES", 100)
     reader = SseReader()
     reader.feed(b"data: " + b"x" * 90)
     with pytest.raises(FailedError, match="100 bytes"):

@@ -11,7 +11,7 @@ import pytest
 from deploy.local.ports import LOOPBACK
 from inference.config import ConfigError, load
 from inference.core.snapshot import Snapshot
-from tests.support.gateway.balancer import LONGEST_TO_NOTICE_S, Balancer
+from tests.support.gateway.balancer import MAX_TO_NOTICE_S, Balancer
 from tests.support.gateway.process import KEY, LARGE, SMALL, Gateway, StartGateway, gateway_command, unique
 from tests.support.start import Start
 from tests.support.wait import WITHIN_S, eventually, eventually_async
@@ -79,7 +79,7 @@ def test_an_end_that_would_be_cut_short_is_refused(monkeypatch: pytest.MonkeyPat
 
 async def test_a_rolling_restart_fails_nobody(start: Start, snapshot: Snapshot, tmp_path: Path) -> None:
     gateways: list[Gateway] = []
-    lame_duck_ms = f"{1000 * (LONGEST_TO_NOTICE_S + 1):.0f}"
+    lame_duck_ms = f"{1000 * (MAX_TO_NOTICE_S + 1):.0f}"
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         command, port, path = gateway_command(tmp_path / name, snapshot, lame_duck_ms=lame_duck_ms)

@@ -8,7 +8,7 @@ from typing import Any
 
 from controlplane.incidents.notify.core.notice import Change, Link, Notice
 
-LONGEST_KEY = 255
+MAX_KEY_CHARS = 255
 
 
 def checked(notice: Notice | Change) -> None:
@@ -18,8 +18,8 @@ def checked(notice: Notice | Change) -> None:
     if not notice.summary.strip():
         raise ValueError("summary is empty: say what happened")
     if isinstance(notice, Notice):
-        if not 0 < len(notice.key) <= LONGEST_KEY:
-            raise ValueError(f"key={notice.key[:40]!r}… has {len(notice.key)} characters: use 1 to {LONGEST_KEY}")
+        if not 0 < len(notice.key) <= MAX_KEY_CHARS:
+            raise ValueError(f"key={notice.key[:40]!r}… has {len(notice.key)} characters: use 1 to {MAX_KEY_CHARS}")
         if notice.sequence < 0:
             raise ValueError(f"sequence={notice.sequence} is negative: count from 0 or 1")
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from controlplane.telemetry.core.spans import AttrValue
 from controlplane.telemetry.store.write.arrow_columns import json_text
 
-MOST_BYTES = 4096
+MAX_BYTES = 4096
 """Of a resource's attributes as JSON. The store repeats them with every span, so that a large resource would multiply."""
 DROPPED = "weir.dropped_attributes"
 
@@ -24,9 +24,9 @@ def group(resource: Mapping[str, AttrValue], scope: str) -> Group:
     """Attributes that are too large are left out, the longest first, and counted in the attribute `weir.dropped_attributes`."""
     service = resource.get("service.name")
     kept, text = dict(resource), json_text(resource)
-    if len(text) > MOST_BYTES:
+    if len(text) > MAX_BYTES:
         sizes = sorted((len(json_text({key: value})), key) for key, value in resource.items())
-        room = MOST_BYTES - len(DROPPED) - 32
+        room = MAX_BYTES - len(DROPPED) - 32
         kept = {}
         for size, key in sizes:
             room -= size

@@ -12,7 +12,7 @@ from .any_value import value_of
 from .malformed import MalformedError
 
 _DOUBLE = Struct("<d").unpack_from
-_MOST_CACHED, _LONGEST_CACHED = 65_536, 256
+_MAX_CACHED, _MAX_CACHED_BYTES = 65_536, 256
 
 Pair = tuple[str, AttrValue]
 
@@ -36,8 +36,8 @@ class Pairs:
             pair = _pair(data)
         except (_UnusualError, IndexError, ValueError, StructError):
             pair = parsed(data)
-        if len(data) <= _LONGEST_CACHED:
-            if len(self.known) >= _MOST_CACHED:
+        if len(data) <= _MAX_CACHED_BYTES:
+            if len(self.known) >= _MAX_CACHED:
                 self.known.clear()
             self.known[data] = pair
         return pair

@@ -15,7 +15,7 @@ from .links import links_of
 from .pairs import parsed
 from .span_faults import ANY, MAX_SPAN_BYTES, REASONS, Bounds
 
-_MOST_SPANS, _MOST_BYTES = 4096, 2**20  # read at once
+_MAX_SPANS, _MAX_BYTES = 4096, 2**20  # read at once
 
 
 class Layout(NamedTuple):
@@ -54,8 +54,8 @@ def chunks(layout: Layout) -> list[tuple[int, int]]:
     ends = layout.places[columns.PLACE_END]
     cuts, first = [], 0
     while first < len(ends):
-        fit = int(np.searchsorted(ends, layout.places[columns.PLACE_AT, first] + _MOST_BYTES, "right"))
-        last = max(first + 1, min(first + _MOST_SPANS, fit))
+        fit = int(np.searchsorted(ends, layout.places[columns.PLACE_AT, first] + _MAX_BYTES, "right"))
+        last = max(first + 1, min(first + _MAX_SPANS, fit))
         cuts.append((first, last))
         first = last
     return cuts

@@ -8,7 +8,7 @@ from .pairs import Pairs
 
 _NO_PARENT = bytes(8)
 _NOTHING: dict[str, AttrValue] = {}
-_MOST_KNOWN, _LARGEST_BLOCK, _LONGEST_NAME = 16_384, 8, 256
+_MAX_KNOWN, _MAX_BLOCK, _MAX_NAME_CHARS = 16_384, 8, 256
 
 
 class Known:
@@ -23,8 +23,8 @@ class Known:
         known = self._names.get(data)
         if known is None:
             known = data.decode()
-            if len(data) <= _LONGEST_NAME:
-                if len(self._names) >= _MOST_KNOWN:
+            if len(data) <= _MAX_NAME_CHARS:
+                if len(self._names) >= _MAX_KNOWN:
                     self._names.clear()
                 self._names[data] = known
         return known
@@ -33,7 +33,7 @@ class Known:
         return self._blocks.get(data)
 
     def keep(self, data: bytes, attributes: dict[str, AttrValue]) -> None:
-        if len(self._blocks) >= _MOST_KNOWN:
+        if len(self._blocks) >= _MAX_KNOWN:
             self._blocks.clear()
         self._blocks[data] = attributes
 
@@ -65,7 +65,7 @@ class Values:
             pair_first, pair_last, block_at, block_end = rows[at + 6], rows[at + 7], rows[at + 8], rows[at + 9]
             if pair_first == pair_last:
                 attributes = _NOTHING
-            elif block_end < 0 or pair_last - pair_first > _LARGEST_BLOCK:
+            elif block_end < 0 or pair_last - pair_first > _MAX_BLOCK:
                 attributes = self._attributes(self._pairs, pair_first, pair_last)
             else:
                 block = data[block_at:block_end]

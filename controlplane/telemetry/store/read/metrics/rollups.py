@@ -22,7 +22,7 @@ STEP_S = 300
 STEP_NS = STEP_S * 10**9
 SETTLED_S = 3600
 """What is younger is read from samples, s."""
-MOST_UNBUILT, MOST_RUNS = 0.25, 20
+MAX_UNBUILT, MAX_RUNS = 0.25, 20
 """Samples alone are read where more than this share of a window's five minutes, or more runs of them, are not up to date."""
 
 _OF_BUILDS = (
@@ -61,7 +61,7 @@ class MetricRollupReader(MetricReader):
             start_ns = start_s * 10**9
             begins_ns = runs.pop().from_ns if runs and runs[-1].to_ns == start_ns else start_ns
             runs.append(Window(begins_ns, start_ns + STEP_NS))
-        if len(unbuilt) > MOST_UNBUILT * len(rows) or len(runs) > MOST_RUNS:
+        if len(unbuilt) > MAX_UNBUILT * len(rows) or len(runs) > MAX_RUNS:
             return None
         return Window(from_s * 10**9, to_s * 10**9), [*runs, Window(to_s * 10**9, window.to_ns)]
 

@@ -4,7 +4,7 @@ import pytest
 from kubernetes import client
 
 from controlplane.fleet.clusters.errors import ConflictError, InvalidError, StaleLeaderError
-from controlplane.fleet.clusters.kubernetes.cluster import MOST_BYTES, SNAPSHOT, SNAPSHOT_KEY
+from controlplane.fleet.clusters.kubernetes.cluster import MAX_BYTES, SNAPSHOT, SNAPSHOT_KEY
 from controlplane.fleet.clusters.kubernetes.fence import LEASE
 from controlplane.fleet.clusters.kubernetes.paths import DELETION_COST, FENCE
 from tests.support.cluster.namespace import Namespace
@@ -148,7 +148,7 @@ def test_the_snapshot_is_published_once_per_text(cluster: Namespace) -> None:
         near.publish(b'{"version": 2}', generation=1)
         second = cluster.core.read_namespaced_config_map(SNAPSHOT, cluster.name)
         with pytest.raises(InvalidError, match="read it over HTTP"):
-            near.publish(b" " * (MOST_BYTES + 1), generation=1)
+            near.publish(b" " * (MAX_BYTES + 1), generation=1)
     assert first.metadata.resource_version == same.metadata.resource_version != second.metadata.resource_version
     assert second.data == {SNAPSHOT_KEY: '{"version": 2}'}
 

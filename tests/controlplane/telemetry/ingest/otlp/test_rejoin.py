@@ -10,7 +10,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from controlplane.telemetry.core.spans import SERVER, AttrValue, Span
 from controlplane.telemetry.ingest.otlp.decode import export_request, scan
 from controlplane.telemetry.ingest.otlp.decode.columnar import Scanned
-from controlplane.telemetry.ingest.otlp.rejoin import MOST_HOMES, Home, Homes, home_of
+from controlplane.telemetry.ingest.otlp.rejoin import MAX_HOMES, Home, Homes, home_of
 from controlplane.telemetry.ingest.spool.frame import Kind
 from controlplane.telemetry.store.write.arrow_columns import table_spans
 from tests.support.telemetry.otlp_payloads import pair
@@ -167,8 +167,8 @@ def test_it_says_once_that_a_trace_is_lost() -> None:
 
 def test_it_remembers_only_so_many_and_the_newest() -> None:
     homes = Homes()
-    ids = [number.to_bytes(16, "little") for number in range(1, MOST_HOMES + 11)]
+    ids = [number.to_bytes(16, "little") for number in range(1, MAX_HOMES + 11)]
     for trace_id in ids:
         homes.learn({trace_id: Home(CALLER, CALL)})
-    assert len(homes) == MOST_HOMES
+    assert len(homes) == MAX_HOMES
     assert homes.get(ids[0]) is None and homes.get(ids[-1]) == Home(CALLER, CALL)

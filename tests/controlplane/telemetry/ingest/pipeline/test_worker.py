@@ -195,7 +195,7 @@ def test_a_disk_that_refuses_is_waited_for_and_said(tmp_path: Path, monkeypatch:
 
 def test_what_is_refused_is_counted_and_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, pipe = patient(tmp_path, monkeypatch)
-    monkeypatch.setattr("controlplane.telemetry.ingest.pipeline.report.MOST_REFUSED_BYTES", 1000)
+    monkeypatch.setattr("controlplane.telemetry.ingest.pipeline.report.MAX_REFUSED_BYTES", 1000)
     for number in range(30):
         folder.refuse([{"payload": bytes(100), "number": number}, object()], "because")
     assert sum(status.refused for status in pipe.said) == 60

@@ -131,13 +131,13 @@ def test_a_segment_that_is_gone_is_said_and_the_next_one_read(tmp_path: Path) ->
 
 def test_a_damaged_segment_is_kept_and_only_so_many(tmp_path: Path) -> None:
     writer = opened(tmp_path, segment_bytes=64)
-    for number in range(damaged.MOST_KEPT + 3):
+    for number in range(damaged.MAX_KEPT + 3):
         append(writer, bytes([number]) * 60)
     for number in segment_files.numbers(tmp_path):
         damaged.set_aside(tmp_path, number)
         damaged.set_aside(tmp_path, number)
     writer.release(writer.committed)
     kept = segment_files.numbers(tmp_path / damaged.FOLDER)
-    assert kept == list(range(4, damaged.MOST_KEPT + 4))
-    assert len(read_all(tmp_path / damaged.FOLDER, segment_files.start_of(damaged.MOST_KEPT + 4))) == damaged.MOST_KEPT
+    assert kept == list(range(4, damaged.MAX_KEPT + 4))
+    assert len(read_all(tmp_path / damaged.FOLDER, segment_files.start_of(damaged.MAX_KEPT + 4))) == damaged.MAX_KEPT
     writer.close()

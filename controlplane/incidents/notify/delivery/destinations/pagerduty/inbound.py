@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 VERSION = "v1="
-MOST_SIGNATURES = 10
+MAX_SIGNATURES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ def is_signed(body: bytes, header: str, secrets: Iterable[str]) -> bool:
         hmac.compare_digest(signature.encode(), hmac.new(secret.encode(), body, hashlib.sha256).hexdigest().encode())
         for secret in secrets
         if secret
-        for signature in given[:MOST_SIGNATURES]
+        for signature in given[:MAX_SIGNATURES]
     ]
     return any(matches)
 

@@ -8,11 +8,11 @@ from controlplane.incidents.notify.core.notice import Change, Link, Notice
 from controlplane.incidents.notify.delivery.destinations.message import Message, Post, absolute, shortened
 
 EVENTS_URL = "https://events.pagerduty.com"
-LONGEST_SUMMARY = 1024
-LARGEST_EVENT_BYTES = 512 * 1024
-LONGEST_FIELD = 1024  # source, component, group, class, a link's text: PagerDuty limits only the whole event
-LONGEST_HREF = 2048
-MOST_LINKS = 50
+MAX_SUMMARY_CHARS = 1024
+MAX_EVENT_BYTES = 512 * 1024
+MAX_FIELD_CHARS = 1024  # source, component, group, class, a link's text: PagerDuty limits only the whole event
+MAX_HREF_CHARS = 2048
+MAX_LINKS = 50
 STATEMENT_BYTES = 8 * 1024
 """Room for the text that says what is left out."""
 SHORTENED = "shortened by Weir"
@@ -32,13 +32,13 @@ def incident(notice: Notice, routing_key: str) -> dict[str, Any]:
         return event
     links = _links(notice.links)
     payload = {
-        "summary": shortened(notice.summary or notice.key, LONGEST_SUMMARY),  # PagerDuty refuses an empty one
-        "source": shortened(notice.source or "weir", LONGEST_FIELD),
+        "summary": shortened(notice.summary or notice.key, MAX_SUMMARY_CHARS),  # PagerDuty refuses an empty one
+        "source": shortened(notice.source or "weir", MAX_FIELD_CHARS),
         "severity": notice.severity,
         "timestamp": notice.at.isoformat(timespec="milliseconds"),
-        "component": shortened(notice.component, LONGEST_FIELD),
-        "group": shortened(notice.group, LONGEST_FIELD),
-        "class": shortened(notice.kind, LONGEST_FIELD),
+        "component": shortened(notice.component, MAX_FIELD_CHARS),
+        "group": shortened(notice.group, MAX_FIELD_CHARS),
+        "class": shortened(notice.kind, MAX_FIELD_CHARS),
         "custom_details": dict(notice.details),
     }
     event |= {"client": "Weir", "links": links, "payload": {name: value for name, value in payload.items() if value}}
@@ -51,9 +51,9 @@ def change(message: Message) -> dict[str, Any]:
     notice = message.notice
     payload: dict[str, Any] = {
         "summary": shortened(
-            notice.summary or notice.source or "weir", LONGEST_SUMMARY
+            notice.summary or notice.source or "weir", MAX_SUMMARY_CHARS
         ),  # PagerDuty refuses an empty one
-        "source": shortened(notice.source or "weir", LONGEST_FIELD),
+        "source": shortened(notice.source or "weir", MAX_FIELD_CHARS),
         "timestamp": notice.at.isoformat(timespec="milliseconds"),
         "custom_details": dict(notice.details),
     }
@@ -65,15 +65,15 @@ def encoded(event: Mapping[str, Any]) -> bytes:
 
 
 def fitted(event: dict[str, Any]) -> dict[str, Any]:
-    """The event within LARGEST_EVENT_BYTES: the largest details are left out, and the event says which."""
+    """The event within MAX_EVENT_BYTES: the largest details are left out, and the event says which."""
     size = len(encoded(event))
     details: dict[str, Any] = event["payload"].get("custom_details", {})
-    if size <= LARGEST_EVENT_BYTES:
+    if size <= MAX_EVENT_BYTES:
         return event
     sizes = {name: len(encoded({name: value})) for name, value in details.items()}
     left_out: list[str] = []
     for name in sorted(sizes, key=sizes.__getitem__, reverse=True):
-        if size <= LARGEST_EVENT_BYTES - STATEMENT_BYTES:
+        if size <= MAX_EVENT_BYTES - STATEMENT_BYTES:
             break
         size -= sizes[name] - 1  # its braces were never there, a comma was
         left_out.append(name)
@@ -87,5 +87,5 @@ def fitted(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _links(links: tuple[Link, ...]) -> list[dict[str, str]]:
-    sent = [link for link in absolute(links) if len(link.href) <= LONGEST_HREF][:MOST_LINKS]
-    return [{"href": link.href, "text": shortened(link.text or link.href, LONGEST_FIELD)} for link in sent]
+    sent = [link for link in absolute(links) if len(link.href) <= MAX_HREF_CHARS][:MAX_LINKS]
+    return [{"href": link.href, "text": shortened(link.text or link.href, MAX_FIELD_CHARS)} for link in sent]

@@ -6,9 +6,9 @@ from typing import Any
 from controlplane.incidents.notify.core.notice import Notice
 from controlplane.incidents.notify.delivery.destinations.message import Message, Post, absolute, shortened
 
-MOST_DETAILS = 10
-LONGEST_DETAIL = 300
-LONGEST_TEXT = 3_000
+MAX_DETAILS = 10
+MAX_DETAIL_CHARS = 300
+MAX_TEXT_CHARS = 3_000
 WORDS = {"acknowledge": "acknowledged", "resolve": "resolved"}
 
 
@@ -18,9 +18,9 @@ def render(message: Message) -> Post:
     head = WORDS.get(notice.action, notice.severity) if isinstance(notice, Notice) else "changed"
     lines = [f"*{head.upper()}* {escaped(notice.summary)}"]
     if not isinstance(notice, Notice) or notice.action == "trigger":
-        details = [(name, plain(value)) for name, value in list(notice.details.items())[:MOST_DETAILS]]
-        lines += [f"• {escaped(name)}: {escaped(shortened(text, LONGEST_DETAIL))}" for name, text in details if text]
-    text = shortened("\n".join(lines), LONGEST_TEXT)
+        details = [(name, plain(value)) for name, value in list(notice.details.items())[:MAX_DETAILS]]
+        lines += [f"• {escaped(name)}: {escaped(shortened(text, MAX_DETAIL_CHARS))}" for name, text in details if text]
+    text = shortened("\n".join(lines), MAX_TEXT_CHARS)
     links = " · ".join(f"<{_href(link.href)}|{escaped(link.text or 'open')}>" for link in absolute(notice.links)[:10])
     body = json.dumps({"text": f"{text}\n{links}" if links else text}).encode()
     return Post(message.secret, body, {"Content-Type": "application/json"})

@@ -23,7 +23,7 @@ from .columns import (
     Numbers,
 )
 
-_MOST_PAIRS = 128  # of one span: each key is compared with all others
+_MAX_PAIRS = 128  # of one span: each key is compared with all others
 
 
 @compiled
@@ -131,7 +131,7 @@ def read_pair(data: Bytes, at: int, end: int, pairs: Numbers, row: int) -> bool:
 @compiled
 def has_distinct_keys(data: Bytes, pairs: Numbers, first: int, last: int) -> bool:
     """Whether every key occurs once."""
-    if last - first > _MOST_PAIRS:
+    if last - first > _MAX_PAIRS:
         return False
     for row in range(first, last):
         at, size = pairs[row, KEY_AT], pairs[row, KEY_END] - pairs[row, KEY_AT]
