@@ -1,11 +1,8 @@
 """What a plan is made of, out of the database."""
 
-from importlib import import_module
 
 import pytest
-from django.apps import apps
 from django.core.exceptions import ValidationError
-from django.db import connection
 from django.utils import timezone
 
 from controlplane.fleet.models import Pool
@@ -123,21 +120,6 @@ def test_an_entry_that_contradicts_its_pool_is_refused(fleet: None) -> None:
     entry.full_clean()
     entry.gpus_per_replica, entry.gpu_type = 3, GpuType.objects.create(name="l4", usd_per_hour=1.0)
     entry.full_clean()
-
-
-def test_gpus_of_the_version_before_become_the_pools(fleet: None) -> None:
-    """An entry of the pool's own type had the figure that plans used; the pool's default says nothing against it."""
-    change = import_module("controlplane.planning.migrations.0004_gpus_of_the_pool")
-    own = PoolCapacity.objects.get(pool__name="chat-large-eu")
-    own.entries.update(gpus_per_replica=2)
-    change.move(apps, connection.schema_editor())
-    own.refresh_from_db()
-    assert own.gpus_per_replica == 2
-    assert dict(own.entries.values_list("gpu_type__name", "gpus_per_replica")) == {"h100": None, "a100": 2}
-    own.entries.update(gpus_per_replica=8)
-    change.move(apps, connection.schema_editor())
-    own.refresh_from_db()
-    assert own.gpus_per_replica == 2, "what somebody entered at the pool stays"
 
 
 def test_a_lower_bound_of_the_ledger_yields_to_a_higher_benchmark(fleet: None) -> None:
