@@ -18,7 +18,7 @@ COMPILE := -m compileall -q -j 0 -x '/(tests?|datastore|fontTools|matplotlib|mpl
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help run test test-fast test-servers test-cluster check bench setup setup-dev lock clean preflight \
-	check-lint check-format check-types check-imports check-templates
+	check-lint check-format check-types check-imports check-templates check-docs docs
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -38,8 +38,8 @@ test-servers: setup-dev $(SERVERS)/vllm-$(VLLM)/.installed ## install real model
 test-cluster: setup-dev ## run the tests against Kubernetes: KUBECONFIG, or a control plane out of KUBEBUILDER_ASSETS or ../shared/tools
 	$(BIN)/python -m pytest -m cluster $(ARGS)
 
-check: setup-dev ## lint, format, types, import contract, templates
-	@$(MAKE) --no-print-directory -k check-lint check-format check-types check-imports check-templates
+check: setup-dev ## lint, format, types, import contract, templates, docs
+	@$(MAKE) --no-print-directory -k check-lint check-format check-types check-imports check-templates check-docs
 
 check-lint:
 	$(BIN)/ruff check .
@@ -51,6 +51,12 @@ check-imports:
 	$(BIN)/lint-imports --no-logo
 check-templates:
 	$(BIN)/djlint --quiet --lint templates controlplane
+
+check-docs:
+	@$(BIN)/zensical build --strict >/dev/null || $(BIN)/zensical build --strict
+
+docs: setup-dev check-docs ## build the documentation as a site, in build/site
+	@echo "docs: build/site/index.html"
 
 bench: setup-dev ## measure, one JSON object per figure and line; ONLY=cluster|forecast|gateway|hostile|ingest|limits|local|loop|query|routing|slo measures one part, TRACE=FILE on one trace
 	@$(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
