@@ -1,6 +1,5 @@
 """What a plan is made of, out of the database."""
 
-
 import pytest
 from django.core.exceptions import ValidationError
 from django.utils import timezone
