@@ -62,7 +62,6 @@ async def serve(config: Config, worker: Worker | None) -> int:
         write_timeout_s=config.write_timeout_ms / 1000,
         idle_timeout_s=config.idle_timeout_ms / 1000,
         counts=gateway.edge,
-        http2=config.http2,
         certificate=certificate,
     )
     gateway.connections = lambda: (len(server.connections), server.held_bytes)
@@ -101,7 +100,7 @@ def _certificate(config: Config) -> Certificate | None:
     """Raises TlsError."""
     if config.tls_certificate is None or config.tls_key is None:
         return None
-    return Certificate(config.tls_certificate, config.tls_key, config.tls_client_ca, http2=config.http2)
+    return Certificate(config.tls_certificate, config.tls_key, config.tls_client_ca)
 
 
 def main() -> int:

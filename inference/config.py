@@ -52,10 +52,6 @@ class Config(BaseSettings):
     tls_client_ca: Path | None = Field(
         default=None, description="PEM certificates; clients must have one signed by them. Empty takes any client."
     )
-    http2: bool = Field(
-        default=True,
-        description="Whether HTTP/2 is spoken to clients that ask for it, by ALPN over TLS or by its preface without.",
-    )
     redis_url: str = Field(
         default="redis://127.0.0.1:6379/0",
         description="Holds cached answers, and counts limits over all gateways. redis://, rediss:// (TLS) or unix:// for a "

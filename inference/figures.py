@@ -104,7 +104,6 @@ def counters(gateway: "Gateway") -> list[tuple[str, str, float]]:
         (f"{ended}_timed_out", "Connections that were idle or sent too slowly.", float(edge.timed_out)),
         (f"{ended}_unread", "Connections whose client did not read its answers.", float(edge.unread)),
         (f"{ended}_shed", "Connections cut because all held too much memory.", float(edge.shed)),
-        (f"{ended}_flooded", "Connections that sent too many HTTP/2 frames to no purpose.", float(edge.flooded)),
         (
             "weir_gateway_limits_counted_locally",
             "Requests with limits that this process counted alone.",

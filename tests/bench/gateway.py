@@ -5,8 +5,6 @@ Rounds are interleaved (every target in each round) so that noise hits all alike
 at the same percentile: HTTP for the proxies, raw gRPC frames for the gateway, so that its gRPC client counts in full.
 `openai` is the gateway before the proxies' own upstream, over OpenAI's API.
 A hit calls no upstream: the cheapest HTTP answer there is (the floor) is taken off instead.
-`http2` is the same hit over HTTP/2, on as many connections, and `http2_shared` over a single one that sends as many at once:
-they wait for each other there, so only their CPU says something.
 """
 
 import tempfile
@@ -62,7 +60,7 @@ def _weir(where: Bed) -> Target | None:
 def _openai(where: Bed) -> Target | None:
     """Without hits, which are those of `weir`."""
     try:
-        return replace(weir_openai(where), hit=None, over_http2={})
+        return replace(weir_openai(where), hit=None)
     except BenchError as error:
         say(f"the gateway before OpenAI's API is not measured: {error}")
         return None
@@ -99,14 +97,6 @@ def _measure(rounds: Rounds, target: Target, serials: "count[int]") -> None:
             added = rounds[f"{name}_{share}"][-1] - rounds[f"{direct}_{share}"][-1]
             rounds[f"{name}_{share}_added"].append(added)
         _throughput(rounds, name, target.child, target.port, wire, serials)
-    for name, http2 in target.over_http2.items():
-        before = target.child.cpu_ns()
-        load = closed_loop(target.port, http2, CONNECTIONS // http2.at_once, MANY_S)
-        answers = len(load.latencies_ns) * http2.at_once
-        rounds[f"{name}_rps"].append(answers / load.seconds)
-        rounds[f"{name}_cpu"].append((target.child.cpu_ns() - before) / answers)
-        for figure in ("rps", "cpu"):
-            rounds[f"{name}_{figure}_ratio"].append(rounds[f"{name}_{figure}"][-1] / rounds[f"weir.hit_{figure}"][-1])
     ttft = percentile(first_tokens(target.port, target.stream, ONE_S, serials), 0.5)
     rounds[f"{target.name}.ttft_added"].append(ttft - rounds[f"{target.direct}_ttft"][-1])
 
@@ -144,11 +134,6 @@ def _figures(measured: dict[str, float]) -> Iterator[Figure]:
         yield Figure(f"gateway.{label}_rps", measured[f"{name}_rps"], "req/s")
     if "weir.miss_rps" not in measured:
         return
-    for name in ("http2", "http2_shared"):
-        yield Figure(f"gateway.{name}_hit_cpu_us", measured[f"{name}_cpu"] / 1e3, "us/req")
-        yield Figure(f"gateway.{name}_hit_cpu_ratio", measured[f"{name}_cpu_ratio"], "ratio", "a hit over HTTP/1.1")
-    yield Figure("gateway.http2_hit_rps", measured["http2_rps"], "req/s")
-    yield Figure("gateway.http2_hit_rps_ratio", measured["http2_rps_ratio"], "ratio", "a hit over HTTP/1.1")
     if "openai.miss_p50_added" in measured:
         ratio = measured["openai.miss_p50_added"] / measured["bare.miss_p50_added"]
         yield Figure("gateway.openai_p50_ratio", ratio, "ratio", "bare granian + aiohttp proxy")

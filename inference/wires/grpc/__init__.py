@@ -1,7 +1,7 @@
 """A gRPC client over HTTP/2 that costs tens of microseconds per call; grpc.aio costs most of a millisecond.
 
 `call` is one call, `connection` one TCP connection with its calls, and `channel` connects, and connects again when a
-connection is lost. `inference.core.http2` is the wire format. tests/inference/wires/grpc runs gRPC's published interop cases.
+connection is lost. `inference.wires.grpc.http2` is the wire format. tests/inference/wires/grpc runs gRPC's published interop cases.
 """
 
 from inference.core.backend_errors import RefusedError, UnreachableError

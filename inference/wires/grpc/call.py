@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from inference.core import http2 as h2
 from inference.core.backend_errors import UnreachableError
+from inference.wires.grpc import http2 as h2
 from inference.wires.grpc.errors import GrpcError
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ import asyncio
 import socket
 import ssl
 
-from inference.core import http2 as h2
 from inference.core.address import is_ip, parse_address
 from inference.core.backend_errors import UnreachableError
+from inference.wires.grpc import http2 as h2
 from inference.wires.grpc.call import Call
 from inference.wires.grpc.connection import Connection
 from inference.wires.grpc.errors import CallFailedError, Status

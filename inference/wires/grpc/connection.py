@@ -6,8 +6,8 @@ from collections.abc import Callable
 from operator import attrgetter
 from typing import cast
 
-from inference.core import http2 as h2
 from inference.core.backend_errors import RefusedError, UnreachableError
+from inference.wires.grpc import http2 as h2
 from inference.wires.grpc.call import WINDOW, Call
 from inference.wires.grpc.errors import (
     CallFailedError,

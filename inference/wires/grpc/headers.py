@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from inference.core import http2 as h2
+from inference.wires.grpc import http2 as h2
 from inference.wires.grpc.errors import CallFailedError, GrpcError, Status, error_of, error_of_http
 
 

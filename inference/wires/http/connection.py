@@ -7,31 +7,51 @@ either, so that the bytes kept for it stay bounded. `inference.wires.http.server
 import asyncio
 import time
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import Protocol, cast
 
 import structlog
 
-from inference.core import http2 as h2
 from inference.core.openai import errors
-from inference.wires.http.exchange import JSON, Headers, Request, head
-from inference.wires.http.http2 import Http2Connection
+from inference.wires.http.exchange import JSON, Exchange, Headers, Request, head
 from inference.wires.http.reader import Reader
-from inference.wires.http.served import Served
-
-if TYPE_CHECKING:
-    from inference.wires.http.server import Server
 
 _log = structlog.get_logger()
+_UNREAD_BYTES = 64 << 10  # past this a client reads too slowly: its requests wait, and it is not read from
+_DISCARD_BYTES = 16 << 20  # after the last request; then the connection is cut
 _READ_AHEAD = 8  # when so many requests wait, the connection is not read
 _MAX_WAITING = 128  # more can only come in one packet, and are refused
 _PARSE_BYTES = 2048  # parsed at a time
 
+App = Callable[[Request, Exchange], Awaitable[None]]
 
-class Connection(Served):
+
+class Listener(Protocol):
+    """What a connection asks of the server that accepted it, and tells it."""
+
+    loop: asyncio.AbstractEventLoop
+    app: App
+    max_body_bytes: int
+    closing: bool
+    """Whether clients are to go elsewhere."""
+
+    @property
+    def admit(self) -> Callable[[dict[bytes, bytes]], object]:
+        """Gets the headers of a request with a large body, and raises ApiError to refuse it."""
+
+    def opened(self, connection: "Connection") -> None: ...
+    def lost(self, connection: "Connection") -> None: ...
+    def hold(self, size: int) -> None:
+        """Count `size` more (or fewer) bytes as kept for a client."""
+
+
+class Connection(asyncio.Protocol):
     """Serves requests one after the other; requests sent ahead wait. Implements `http.Exchange`."""
 
-    def __init__(self, server: "Server") -> None:
-        super().__init__(server)
+    def __init__(self, server: Listener) -> None:
+        self._server = server
+        self._loop = server.loop
+        self._transport: asyncio.Transport | None = None
         self._reader = Reader(server.max_body_bytes, self._admit, self.hold, self._go_on, self._received)
         self._task: asyncio.Task[None] | None = None
         self._ready: deque[Request | errors.ApiError] = deque()
@@ -39,24 +59,27 @@ class Connection(Served):
         self._blocked_bytes = 0  # counted as held for that reason
         self._paused = False
         self._rest = b""  # read and not parsed yet
-        self._first = False  # nothing has been parsed, and it may still become HTTP/2
         self._keep_alive = True
         self._version = "1.1"
         self._chunked = False
         self._head_only = False
         self._pending = b""  # the head of a stream that has no data yet
         self._idle_since_s = 0.0  # since the last answer
+        self._discarding = False  # no more requests are taken, and data is thrown away
+        self._discarded_bytes = 0
+        self._refused = False  # because the client sent what cannot be read; it may be sending still
+        self._sent_bytes = 0
+        self._due_bytes, self._due_since_s = 0, 0.0  # bytes that are to leave, and since when
+        self._finished_s = 0.0  # when the last answer was written; 0 before that
+        self.held_bytes = 0  # of requests that are read, wait or are answered
+        self.known = False
         self.started = False
 
     # asyncio.Protocol -----------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        tls = transport.get_extra_info("ssl_object")
-        if tls is not None and tls.selected_alpn_protocol() == "h2":
-            self._give_to_http2(b"")
-            return
-        self._first = tls is None and self._server.http2
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=_UNREAD_BYTES)
         self._server.opened(self)
 
     def connection_lost(self, error: Exception | None) -> None:
@@ -86,33 +109,14 @@ class Connection(Served):
         if self._discarding:
             self._discard(data)
             return
-        if self._first and (data := self._first_data(data)) == b"":
-            return
         if self._rest:
             self.hold(len(data))
             self._rest += data  # it had been read before reading was paused
         else:
             self._take(data)
 
-    def _first_data(self, data: bytes) -> bytes:
-        """What to parse: nothing while it may be the preface of HTTP/2 (RFC 9113, 3.3), and after it was."""
-        data = self._rest + data
-        if data.startswith(h2.PREFACE):
-            self._give_to_http2(data)
-            return b""
-        maybe = h2.PREFACE.startswith(data)
-        self._first, self._rest = maybe, data if maybe else b""
-        return b"" if maybe else data
-
-    def _give_to_http2(self, data: bytes) -> None:
-        transport, self._transport = self._transport, None
-        assert transport is not None
-        self._server.lost(self)
-        successor = Http2Connection(self._server)
-        transport.set_protocol(successor)
-        successor.connection_made(transport)
-        if data:
-            successor.data_received(data)
+    def eof_received(self) -> bool:
+        return False  # a client that sends no more counts as having left: close, which cancels its requests
 
     def _take(self, data: bytes) -> None:
         """Parse, heads in small parts, so that only a few requests are read ahead."""
@@ -147,14 +151,17 @@ class Connection(Served):
 
     @property
     def reading(self) -> bool:
+        """Whether a request is expected: the first one, or the rest of one that has begun."""
         return self._reader.reading
 
     @property
     def since_s(self) -> float:
+        """Since when it has been idle, or has been reading a request."""
         return max(self._idle_since_s, self._reader.since_s)
 
     @property
     def busy(self) -> bool:
+        """Whether a request is being answered."""
         return self._task is not None
 
     def _received(self, request: Request) -> None:
@@ -218,16 +225,80 @@ class Connection(Served):
             self.hold(-len(data))
             self._take(data)
 
+    def hold(self, size: int) -> None:
+        if self._transport is not None:
+            self.held_bytes += size
+            self._server.hold(size)
+
+    def _discard(self, data: bytes) -> None:
+        self._discarded_bytes += len(data)
+        if self._discarded_bytes > _DISCARD_BYTES:
+            self.abort()
+
+    def _send(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._sent_bytes += len(data)
+            self._transport.write(data)
+
+    @property
+    def peer(self) -> str:
+        """The client's address without its port; empty once the connection is lost."""
+        address = self._transport.get_extra_info("peername") if self._transport is not None else None
+        return str(address[0]) if address else ""
+
     # The end --------------------------------------------------------------------------------------
 
-    def _take_no_more(self) -> None:
-        self._ready.clear()
-        self._pace()
+    def finish(self) -> None:
+        """End it once everything written has gone out, and the client has closed or some seconds have passed.
+
+        Until then data is read and thrown away: closing with unread bytes would make the kernel reset the connection,
+        and the client could lose the answer (RFC 9112, 9.6).
+        """
+        if self._transport is None or self._finished_s:
+            return
+        self._finished_s = time.monotonic()
+        self._discarding = True
+        self._ready.clear()  # what was read and not begun is forgotten
+        self._pace()  # reading goes on, and throws away
+        if self._transport.is_closing():
+            return
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+        elif not self._refused:  # TLS has no half-closed connections; an error's end is known by its length
+            self._transport.close()
+
+    def close(self) -> None:
+        """Close it when nothing is due."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Cut it, and lose what has not gone out."""
+        if self._transport is not None:
+            self.hold(-self.held_bytes)
+            transport, self._transport = self._transport, None
+            transport.abort()
 
     @property
     def kept_bytes(self) -> int:
         """Everything kept for it: requests, an estimate for small ones that wait, and answers not read."""
         return self.held_bytes + (len(self._ready) << 10) + self.unread_bytes
+
+    @property
+    def unread_bytes(self) -> int:
+        """Bytes written that have not gone out yet."""
+        return self._transport.get_write_buffer_size() if self._transport is not None else 0
+
+    def is_unread(self, now_s: float, limit_s: float) -> bool:
+        """Whether bytes written at least `limit_s` ago have still not gone out. Call it about once a second."""
+        if self._sent_bytes - self.unread_bytes >= self._due_bytes:
+            self._due_bytes, self._due_since_s = self._sent_bytes, now_s
+            return False
+        return now_s - self._due_since_s > limit_s
+
+    def is_over(self, now_s: float, limit_s: float) -> bool:
+        """Whether the last answer went out, and the client has had `limit_s` to close."""
+        return bool(self._finished_s) and not self.unread_bytes and now_s - self._finished_s > limit_s
 
     # http.Exchange --------------------------------------------------------------------------------
 

@@ -1,7 +1,6 @@
 """The types between the HTTP edge and the application."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import formatdate
 from http import HTTPStatus
@@ -47,7 +46,6 @@ class EdgeCounts:
     timed_out: int = 0  # idle too long, or a request took too long to arrive
     unread: int = 0  # the client did not read its answers in time
     shed: int = 0  # held most when all together held too much
-    flooded: int = 0  # too many HTTP/2 frames that ask for nothing
 
 
 class Exchange(Protocol):
@@ -83,23 +81,16 @@ JSON = (b"content-type", b"application/json")
 EVENT_STREAM = (b"content-type", b"text/event-stream; charset=utf-8")
 
 
-class Dated:
-    """The `Date` field, in the form of a protocol. It is made once a second."""
-
-    __slots__ = ("_field", "_form", "_second")
-
-    def __init__(self, form: Callable[[str], bytes]) -> None:
-        self._form = form
-        self._second, self._field = 0, b""
-
-    def __call__(self) -> bytes:
-        second = int(time.time())
-        if second != self._second:
-            self._second, self._field = second, self._form(formatdate(second, usegmt=True))
-        return self._field
+_dated = (0, b"")  # the second, and its field
 
 
-_date = Dated(lambda text: f"date: {text}\r\n".encode())
+def _date() -> bytes:
+    """The `Date` field. It is made once a second."""
+    global _dated
+    second = int(time.time())
+    if second != _dated[0]:
+        _dated = (second, f"date: {formatdate(second, usegmt=True)}\r\n".encode())
+    return _dated[1]
 
 
 def head(status: int, headers: Headers, *end: bytes) -> bytes:

@@ -7,15 +7,14 @@ import asyncio
 import resource
 import socket
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
 from typing import TypeVar
 
 import structlog
 
-from inference.wires.http.connection import Connection
-from inference.wires.http.exchange import EdgeCounts, Exchange, Request
-from inference.wires.http.served import Served
+from inference.wires.http.connection import App, Connection
+from inference.wires.http.exchange import EdgeCounts
 from inference.wires.http.tls import Certificate, Handshakes
 
 _log = structlog.get_logger()
@@ -28,7 +27,6 @@ _QUIET_S = 1.0  # in shutdown, a connection is closed after so long idle: on a y
 _OTHER_FILES = 256  # open files for everything but clients
 
 T = TypeVar("T")
-App = Callable[[Request, Exchange], Awaitable[None]]
 
 
 class Server:
@@ -49,14 +47,13 @@ class Server:
         write_timeout_s: float,
         idle_timeout_s: float,
         counts: EdgeCounts,
-        http2: bool = True,
         certificate: Certificate | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.app = app
         self.admit = admit
         self.max_body_bytes = max_body_bytes
-        self.connections: set[Served] = set()
+        self.connections: set[Connection] = set()
         self.closing = False  # clients are to go elsewhere
         self.draining = False  # and no new connections are accepted
         self.held_bytes = 0
@@ -66,7 +63,6 @@ class Server:
         self.read_timeout_s, self._idle_timeout_s = read_timeout_s, idle_timeout_s
         self.write_timeout_s = write_timeout_s
         self.counts = counts
-        self.http2 = http2
         self._full_until_s = 0.0
         self._certificate = certificate
         self._handshakes: Handshakes | None = None
@@ -123,14 +119,14 @@ class Server:
 
     # Called by connections ------------------------------------------------------------------------
 
-    def opened(self, connection: Served) -> None:
+    def opened(self, connection: Connection) -> None:
         if len(self.connections) >= self._max_connections and not self._make_room():
             self.counts.refused += 1
             connection.abort()
             return
         self.connections.add(connection)
 
-    def lost(self, connection: Served) -> None:
+    def lost(self, connection: Connection) -> None:
         self.connections.discard(connection)
 
     def hold(self, size: int) -> None:
@@ -199,9 +195,8 @@ class Server:
             ):
                 _log.warning("edge.limits_reached", connections=len(self.connections), **asdict(self.counts))
 
-    def _look_at(self, connection: Served, now_s: float) -> None:
+    def _look_at(self, connection: Connection, now_s: float) -> None:
         """End it if it takes too long to read an answer, to send a request, or to begin another one."""
-        connection.look_at_streams(now_s)
         if connection.is_unread(now_s, self.write_timeout_s):
             self.counts.unread += 1
             connection.abort()
@@ -216,15 +211,13 @@ class Server:
     # The end --------------------------------------------------------------------------------------
 
     async def close(self, lame_duck_s: float, timeout_s: float, hurry: asyncio.Event) -> None:
-        """End within `lame_duck_s` + `timeout_s`. First answer as before, with `Connection: close` or GOAWAY after it, so that
+        """End within `lame_duck_s` + `timeout_s`. First answer as before, with `Connection: close` after it, so that
         balancers can see that the gateway leaves. Then accept no more, and let requests in flight finish and their
         answers go out. Then cut what is left. `hurry` ends the first two phases at once.
         """
         self.closing = True
         await _pause(hurry, lame_duck_s)
         self.draining = True
-        for connection in list(self.connections):
-            connection.leave()
         for stop in self._stop_listening:
             stop()
         until_s = time.monotonic() + timeout_s
@@ -246,7 +239,7 @@ class Server:
             await asyncio.sleep(0.01)
 
     @staticmethod
-    def _finish(connection: Served, now_s: float) -> None:
+    def _finish(connection: Connection, now_s: float) -> None:
         if connection.is_unread(now_s, _FINISH_S) or connection.is_over(now_s, _QUIET_S):
             connection.abort()
         elif not connection.busy and now_s - connection.since_s > (_FINISH_S if connection.reading else _QUIET_S):

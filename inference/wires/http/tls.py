@@ -25,9 +25,8 @@ class Certificate:
     With `client_ca`, only clients that have a certificate signed by it get a connection.
     """
 
-    def __init__(self, certificate: Path, key: Path, client_ca: Path | None, *, http2: bool = True) -> None:
+    def __init__(self, certificate: Path, key: Path, client_ca: Path | None) -> None:
         """Raises TlsError."""
-        self._protocols = ["h2", "http/1.1"] if http2 else ["http/1.1"]
         self._files = (certificate, key, client_ca)
         self._seen = self._stat()
         self.context = self._load()
@@ -54,7 +53,7 @@ class Certificate:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
-        context.set_alpn_protocols(self._protocols)
+        context.set_alpn_protocols(["http/1.1"])
         try:
             # The password is never wanted: without this, OpenSSL reads it from the terminal.
             context.load_cert_chain(certificate, key, password=_no_password)

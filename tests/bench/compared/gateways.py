@@ -5,23 +5,19 @@ import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.local.redis import Redis, redis
 from inference.core.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
 from inference.policy.snapshot_file import write
 from tests.bench.compared.environments import bin_folder
-from tests.bench.loads.http2_load import Http2
 from tests.bench.loads.http_load import Http
 from tests.bench.processes import Child, free_port, start
 
 MODEL = "chat-small"
 TOKENS = 8
 """How long every answer is. A unary upstream sends them as one body; Triton sends each in its own response."""
-
-STREAMS = 32
-"""Requests at once of a connection over HTTP/2 that many users share."""
 
 _PROMPT = (
     "You are the assistant of an on-call engineer. Explain in one sentence why the queue of the model pool grew, "
@@ -39,8 +35,6 @@ class Target:
     miss: Http
     stream: Http
     hit: Http | None = None
-    over_http2: Mapping[str, Http2] = field(default_factory=dict)
-    """The same hit over HTTP/2: one request of a connection at once, and several."""
     direct: str = "direct_http"
 
 
@@ -198,5 +192,4 @@ def _weir(
     start_it = [*command, "--port", str(port)] if command else [sys.executable, "-m", "inference"]
     child = bed.launch(name, start_it, port, env)
     miss, hit, stream = wires(key, 3 if pool.protocol == "triton" else 4)
-    http2 = {name: Http2(hit.body, key, at_once) for name, at_once in (("http2", 1), ("http2_shared", STREAMS))}
-    return Target(name, child, port, miss, stream, hit, http2, direct)
+    return Target(name, child, port, miss, stream, hit, direct)

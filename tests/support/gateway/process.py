@@ -109,11 +109,9 @@ class Gateway:
     def base_url(self) -> str:
         return f"http://{LOOPBACK}:{self.port}/v1"
 
-    def client(self, key: str = KEY, *, http2: bool = False, **options: Any) -> AsyncOpenAI:
-        """A client with connections of its own; over HTTP/2 with one, whose protocol it knows beforehand. It never gives up by itself."""
-        connections = DefaultAsyncHttpxClient(
-            verify=_TLS, http1=not http2, http2=http2, event_hooks={"request": [_wait]}
-        )
+    def client(self, key: str = KEY, **options: Any) -> AsyncOpenAI:
+        """A client with connections of its own. It never gives up by itself."""
+        connections = DefaultAsyncHttpxClient(verify=_TLS, event_hooks={"request": [_wait]})
         return AsyncOpenAI(
             base_url=self.base_url,
             api_key=key,

@@ -3,7 +3,7 @@
 import asyncio
 from contextlib import suppress
 
-from inference.core import http2 as h2
+from inference.wires.grpc import http2 as h2
 from tests.support.grpc.interop import MESSAGES
 
 SIZE = 314_159

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.core import http2 as h2
 from inference.wires.grpc import Channel, GrpcError, RefusedError, Status, UnreachableError
+from inference.wires.grpc import http2 as h2
 from inference.wires.grpc.channel import metadata
 from tests.support.wait import eventually_async
 

@@ -14,9 +14,9 @@ import grpc
 import pytest
 import uvloop
 
-from inference.core import http2 as h2
 from inference.wires.grpc import Call, Channel, GrpcError, Keepalive, Status, Tls, UnreachableError
 from inference.wires.grpc import channel as channel_module
+from inference.wires.grpc import http2 as h2
 from inference.wires.grpc.connection import Connection
 from inference.wires.grpc.keepalive import Watch
 from tests.support.certificates import Certificate, certificate

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.core import http2 as h2
+from inference.wires.grpc import http2 as h2
 from inference.wires.grpc.call import Call
 from inference.wires.grpc.connection import Connection
 

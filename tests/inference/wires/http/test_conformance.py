@@ -129,6 +129,8 @@ REFUSED = {
     "9112-2.2: a bare LF": (b"GET /healthz HTTP/1.1\nhost: x\n\n", {400}),
     "9112-2.3: version 9.9": (b"GET / HTTP/9.9\r\nhost: x\r\n\r\n", {400, 505}),
     "9112-2.3: version in lower case": (b"GET / http/1.1\r\nhost: x\r\n\r\n", {400}),
+    "9113-3.4: the preface of HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5), {400}),
+    "9113-3.4: a part of the preface": (b"PRI * HTTP/2.0\r\n", {400}),
     "9113-3.4: the preface of HTTP/2 with version 1.1": (b"PRI * HTTP/1.1\r\n\r\n", {400}),
     "9113-3.4: the preface of HTTP/2 with version 1.0": (b"PRI * HTTP/1.0\r\n\r\nSM\r\n", {400}),
     "9113-3.4: the preface of HTTP/2 with another target": (b"PRI / HTTP/1.1\r\n\r\n", {400}),

@@ -1,4 +1,4 @@
-"""Encodes and decodes HTTP/2 frames (RFC 9113) and stateless HPACK (RFC 7541), as far as the gRPC client and the server need them."""
+"""Encodes and decodes HTTP/2 frames (RFC 9113) and stateless HPACK (RFC 7541), as far as the gRPC client needs them."""
 
 import struct
 from collections.abc import Iterable
@@ -12,23 +12,13 @@ from inference.core.errors import PermanentError
 DATA, HEADERS, PRIORITY_FRAME, RST_STREAM, SETTINGS, PUSH, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
 END_STREAM, ACK, END_HEADERS, PADDED, PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
 HEADER_TABLE_SIZE, ENABLE_PUSH, MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE = 1, 2, 3, 4, 5
-MAX_HEADER_LIST_SIZE, NO_RFC7540_PRIORITIES = 6, 9
-NO_ERROR, PROTOCOL_ERROR, INTERNAL_ERROR, FLOW_CONTROL_ERROR = 0x0, 0x1, 0x2, 0x3
-STREAM_CLOSED, FRAME_SIZE_ERROR, REFUSED_STREAM, CANCEL, COMPRESSION_ERROR, ENHANCE_YOUR_CALM = (
-    0x5,
-    0x6,
-    0x7,
-    0x8,
-    0x9,
-    0xB,
-)
+NO_ERROR, REFUSED_STREAM, CANCEL, ENHANCE_YOUR_CALM = 0x0, 0x7, 0x8, 0xB
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 HEAD_BYTES = 9
 MESSAGE_HEAD_BYTES = 5
 DEFAULT_WINDOW = 65_535
 DEFAULT_MAX_FRAME = 16_384
-MAX_WINDOW = MAX_STREAM = (1 << 31) - 1
 
 _head = struct.Struct(">HBBBI")
 _u32 = struct.Struct(">I")
@@ -37,11 +27,7 @@ _message_head = struct.Struct(">BI")
 
 
 class ProtocolError(PermanentError):
-    """The peer does not speak HTTP/2 as the gateway understands it, so the connection has to end, with `code` (RFC 9113, 7)."""
-
-    def __init__(self, message: str, code: int = PROTOCOL_ERROR) -> None:
-        super().__init__(message)
-        self.code = code
+    """The peer does not speak HTTP/2 as the gateway understands it, so the connection has to end."""
 
 
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
@@ -61,7 +47,7 @@ def settings(values: Iterable[tuple[int, int]]) -> bytes:
 
 def parse_settings(payload: bytes) -> list[tuple[int, int]]:
     if len(payload) % 6:
-        raise ProtocolError("a SETTINGS frame whose length is not a multiple of 6", FRAME_SIZE_ERROR)
+        raise ProtocolError("a SETTINGS frame whose length is not a multiple of 6")
     return [(key, value) for key, value in _setting.iter_unpack(payload)]
 
 
@@ -77,10 +63,6 @@ def window_update(stream: int, increment: int) -> bytes:
 
 def reset(stream: int, code: int) -> bytes:
     return frame(RST_STREAM, 0, stream, _u32.pack(code))
-
-
-def goaway(last_stream: int, code: int, reason: str = "") -> bytes:
-    return frame(GOAWAY, 0, 0, _u32.pack(last_stream) + _u32.pack(code) + reason.encode())
 
 
 def message(body: bytes) -> bytes:
@@ -99,7 +81,7 @@ def unpad(flags: int, payload: bytes) -> bytes:
     if flags & PADDED and payload:
         start, end = 1, end - payload[0]
     elif flags & PADDED:
-        raise ProtocolError("a frame without the length of its padding", FRAME_SIZE_ERROR)
+        raise ProtocolError("a frame without the length of its padding")
     if flags & PRIORITY:
         start += 5
     if start > end:
@@ -107,12 +89,12 @@ def unpad(flags: int, payload: bytes) -> bytes:
     return payload[start:end]
 
 
-def integer(value: int, prefix_bits: int, first: int) -> bytes:
-    limit = (1 << prefix_bits) - 1
-    if value < limit:
-        return bytes((first | value,))
-    out = bytearray((first | limit,))
-    value -= limit
+def _length(value: int) -> bytes:
+    """An integer with a prefix of 7 bits (RFC 7541, 5.1)."""
+    if value < 0x7F:
+        return bytes((value,))
+    out = bytearray((0x7F,))
+    value -= 0x7F
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
         value >>= 7
@@ -122,7 +104,7 @@ def integer(value: int, prefix_bits: int, first: int) -> bytes:
 
 def literal(name: bytes, value: bytes) -> bytes:
     """One header, literal without indexing and without Huffman coding: it never touches the peer's dynamic table."""
-    return b"\x00" + integer(len(name), 7, 0) + name + integer(len(value), 7, 0) + value
+    return b"\x00" + _length(len(name)) + name + _length(len(value)) + value
 
 
 @lru_cache(maxsize=512)
