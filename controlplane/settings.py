@@ -11,7 +11,7 @@ from servestatic.compress import Compressor
 from controlplane.config import ConfigError, load
 from controlplane.config.databases import DatabaseUrlError, database
 from controlplane.config.secrets import read_or_make_secret
-from inference.observability.logs import stdlib_logging
+from inference.contract.logs import stdlib_logging
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -171,7 +171,7 @@ SERVESTATIC_AUTOREFRESH = DEBUG
 SERVESTATIC_KEEP_ONLY_HASHED_FILES = True  # the plain names would be compressed a second time
 SERVESTATIC_SKIP_COMPRESS_EXTENSIONS = (*Compressor.SKIP_COMPRESS_EXTENSIONS, "map")  # only debuggers read them
 
-LOGGING_CONFIG = "inference.observability.logs.configure"
+LOGGING_CONFIG = "inference.contract.logs.configure"
 LOGGING = stdlib_logging(CONFIG.log_format, CONFIG.log_level)
 
 UNFOLD = {

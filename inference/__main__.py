@@ -10,7 +10,7 @@ import uvloop
 
 from inference.app import Gateway
 from inference.config import Config, ConfigError, load
-from inference.observability import logs
+from inference.contract import logs
 from inference.wires.http.server import Server
 from inference.wires.http.tls import Certificate, TlsError
 from inference.workers.supervisor import Supervisor

@@ -14,10 +14,10 @@ from inference.backends.openai import OpenAIConnector
 from inference.backends.port import Connector
 from inference.backends.triton import TritonConnector
 from inference.config import FLUSH_CACHE_S, FLUSH_SPANS_S, Config
-from inference.core.metrics_access import may_read_metrics
+from inference.contract.metrics_access import may_read_metrics
+from inference.contract.snapshot import Checked, Fault
 from inference.core.openai import errors, writers
 from inference.core.openai.errors import ApiError
-from inference.core.snapshot import Checked, Fault
 from inference.observability import signals
 from inference.observability.families import render
 from inference.observability.metrics import Labelled, Metrics

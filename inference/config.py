@@ -7,7 +7,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from inference.core.errors import PermanentError
+from inference.contract.errors import PermanentError
 from inference.wires.redis.url import parse
 
 FLUSH_CACHE_S, FLUSH_SPANS_S = 1.0, 5.0

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponseBase, JsonResponse
 from django.utils.deprecation import MiddlewareMixin
 
 from controlplane.accounts.bearer import bearer_text, find_token
-from inference.core.metrics_access import has_metrics_token
+from inference.contract.metrics_access import has_metrics_token
 
 METRICS_PATH = "/metrics"
 MACHINE_PATHS = ("/api/", METRICS_PATH)

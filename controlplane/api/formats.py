@@ -12,12 +12,12 @@ from controlplane.incidents.decide.core.silences import LONGEST as MAX_MATCHER_C
 from controlplane.incidents.decide.core.silences import PATTERN as _MATCHER
 from controlplane.planning.quarter import PATTERN as _QUARTER
 from controlplane.slo.core.sli import MEASURES
-from controlplane.telemetry.ledger.row import STAGES
 from controlplane.telemetry.query.core import timerange
 from controlplane.telemetry.query.core.metric_question import MAX_MATCH_CHARS
 from controlplane.telemetry.query.core.parameters import ATTRIBUTE, MATCH, NAME, TEXT
 from controlplane.telemetry.query.core.timerange import INSTANT as _INSTANT
 from controlplane.telemetry.query.core.timerange import MOMENT as _MOMENT
+from inference.contract.stages import STAGES
 
 TIME = "`now`, `now-15m` (units s, m, h, d, w), ISO 8601 (UTC unless it says otherwise), or seconds, ms, µs or ns since the epoch."
 MAX_NUMBER = 2**63 - 1

@@ -20,7 +20,7 @@ from controlplane.incidents.report import standing, timeline
 from controlplane.incidents.report.standing import Standing
 from controlplane.slo.models import StoredObjective
 from controlplane.telemetry.core.query_types import Window
-from controlplane.telemetry.ledger.row import STAGES
+from inference.contract.stages import STAGES
 
 SECOND_NS = 10**9
 QUARTER = 0.25

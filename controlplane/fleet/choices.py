@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from inference.core import snapshot
+from inference.contract import snapshot
 
 _WORDS = {
     "triton": "Triton, over gRPC",

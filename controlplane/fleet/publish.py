@@ -35,10 +35,9 @@ from controlplane.fleet.models import (
 )
 from controlplane.fleet.rows import fleet_values
 from controlplane.observability.tracing import span
-from inference.core import snapshot
-from inference.core.policy.rules import Overlay, RouteRule
-from inference.core.snapshot import Snapshot
-from inference.policy import snapshot_file
+from inference.contract import snapshot, snapshot_file
+from inference.contract.rules import Overlay, RouteRule
+from inference.contract.snapshot import Snapshot
 
 log = structlog.get_logger(__name__)
 _TRIES = 5

@@ -6,10 +6,10 @@ import msgspec
 
 from controlplane.fleet.core.snapshot import FleetValues, ModelValue, PoolValue, ReplicaValue, TenantValue
 from controlplane.fleet.models import LLMModel, Pool, RoutingRules, StageTimeouts, Tenant, Tier
-from inference.core import snapshot
-from inference.core.policy.rules import NO_OVERLAY, Overlay, RouteRule
-from inference.core.snapshot import CacheRule
-from inference.core.tensor_mapping import TensorMapping
+from inference.contract import snapshot
+from inference.contract.rules import NO_OVERLAY, Overlay, RouteRule
+from inference.contract.snapshot import CacheRule
+from inference.contract.tensor_mapping import TensorMapping
 
 
 def fleet_values() -> FleetValues:

@@ -18,7 +18,7 @@ from django.db import Error, connection
 from prometheus_client import Counter, Gauge
 
 from controlplane.fleet.models import PublishedSnapshot
-from inference.core.metrics_access import may_read_metrics
+from inference.contract.metrics_access import may_read_metrics
 
 log = structlog.get_logger(__name__)
 PATH = "/internal/snapshot"

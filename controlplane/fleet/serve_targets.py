@@ -10,7 +10,7 @@ from django.db import Error, connection
 
 from controlplane.fleet import scrape
 from controlplane.fleet.serve import Receive, Send
-from inference.core.metrics_access import may_read_metrics
+from inference.contract.metrics_access import may_read_metrics
 
 PATH = "/internal/scrape-targets"
 

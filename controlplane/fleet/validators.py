@@ -7,10 +7,10 @@ from django.conf import settings
 from django.core.exceptions import ValidationError
 from django.core.validators import BaseValidator, MaxValueValidator, MinValueValidator
 
-from inference.core.address import parse_address, parse_base_url, parse_url
-from inference.core.policy.parts import WARM_UP_BOUNDS
-from inference.core.snapshot import TOKENIZERS, is_name
-from inference.core.tensor_mapping import TensorMapping, check_mapping
+from inference.contract.address import parse_address, parse_base_url, parse_url
+from inference.contract.snapshot import TOKENIZERS, is_name
+from inference.contract.snapshot_parts import WARM_UP_BOUNDS
+from inference.contract.tensor_mapping import TensorMapping, check_mapping
 
 NAME = re.compile(r"[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?")
 

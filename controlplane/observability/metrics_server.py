@@ -7,7 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from prometheus_client import REGISTRY
 from prometheus_client.exposition import choose_encoder
 
-from inference.core.metrics_access import may_read_metrics
+from inference.contract.metrics_access import may_read_metrics
 
 READ_TIMEOUT_S = 10.0
 

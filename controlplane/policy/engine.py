@@ -29,7 +29,7 @@ from controlplane.policy.observe.gather import Background, gather
 from controlplane.policy.observe.spent import Meter
 from controlplane.policy.references import References
 from controlplane.policy.remember import Line
-from inference.core.policy.rules import NO_OVERLAY, Overlay
+from inference.contract.rules import NO_OVERLAY, Overlay
 
 log = structlog.get_logger(__name__)
 

@@ -13,7 +13,7 @@ import uvloop
 from controlplane.config import ConfigError
 from controlplane.telemetry.config import IngestConfig, load
 from controlplane.telemetry.process.service import StartError, serve
-from inference.observability import logs
+from inference.contract import logs
 
 
 async def _run(config: IngestConfig) -> None:

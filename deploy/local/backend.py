@@ -9,7 +9,7 @@ from http import HTTPStatus
 from typing import Any
 
 from deploy.local.errors import CannotRunError
-from inference.core.address import Url, parse_base_url
+from inference.contract.address import Url, parse_base_url
 
 CREDENTIAL = "backend"
 """The pools' name of the secret in WEIR_BACKEND_API_KEY."""

@@ -8,7 +8,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from deploy.local.errors import CannotRunError
 from deploy.local.fleet import MODELS
 from deploy.local.ports import LOOPBACK
-from inference.core.address import Url, parse_base_url
+from inference.contract.address import Url, parse_base_url
 
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1", "0.0.0.0")  # noqa: S104  (what people write, not what is bound)
 

@@ -18,7 +18,7 @@ from deploy.local.ports import LOOPBACK, free_ports
 from deploy.local.process import Command, http_ok, http_status
 from deploy.local.redis import redis
 from deploy.local.supervisor import Part
-from inference.backends.credentials import variable_of
+from inference.contract.credentials import credential_variable
 
 POLICIES = Path(__file__).with_name("policies")
 
@@ -92,10 +92,9 @@ def build(options: Options, servers: Sequence[Server]) -> Local:
     sender = {**base, "WEIR_OTLP_ENDPOINT": otlp}
     ending = {"WEIR_LAME_DUCK_MS": "0", "WEIR_DRAIN_TIMEOUT_MS": "3000"}  # there is no load balancer here
     gateway = {**sender, **ending, "WEIR_GATEWAY_PORT": str(options.gateway_port)}
-    if options.backend_api_key:
-        gateway[variable_of(backend.CREDENTIAL)] = options.backend_api_key
+    credential = {credential_variable(backend.CREDENTIAL): options.backend_api_key} if options.backend_api_key else {}
+    gateway |= credential
     watched = {**control, "WEIR_OTLP_ENDPOINT": otlp}  # web and worker send their own spans too
-    measuring = {name: gateway[name] for name in (variable_of(backend.CREDENTIAL),) if name in gateway}  # benchmarks
     traffic = {**sender, "WEIR_GATEWAY_URL": gateway_url, "WEIR_TRAFFIC_RPS": str(options.traffic_rps)}
 
     prepare = ("-m", "deploy.local.prepare", str(fleet_file), *([str(POLICIES)] if options.demo_policies else []))
@@ -107,7 +106,7 @@ def build(options: Options, servers: Sequence[Server]) -> Local:
         Part(_server("web", watched, options.web_port, *_granian(options.web_port)), ("static", *after_set_up)),
         Part(
             replace(
-                _python("worker", {**watched, **measuring}, *CELERY),
+                _python("worker", {**watched, **credential}, *CELERY),
                 ready=worker_waits,
                 answers=partial(http_status, worker_port, "/healthz"),
             ),

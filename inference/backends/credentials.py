@@ -4,7 +4,8 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from inference.core.errors import PermanentError
+from inference.contract.credentials import credential_variable
+from inference.contract.errors import PermanentError
 
 
 class CredentialError(PermanentError):
@@ -22,7 +23,7 @@ class Credentials:
 
     def read(self, name: str) -> str:
         """The secret of this name. Raises CredentialError."""
-        variable = variable_of(name)
+        variable = credential_variable(name)
         if self._folder is not None and (path := self._folder / name).is_file():
             try:
                 text = path.read_text().strip()
@@ -50,8 +51,3 @@ class Credentials:
                 f"certificates {name!r} are not in WEIR_BACKEND_CREDENTIALS_DIR: put the PEM file there"
             )
         return path
-
-
-def variable_of(name: str) -> str:
-    """The environment variable of a credential: `hosted-api` is in `WEIR_BACKEND_CREDENTIAL_HOSTED_API`."""
-    return "WEIR_BACKEND_CREDENTIAL_" + "".join(c if c.isalnum() else "_" for c in name.upper())

@@ -15,9 +15,11 @@ import structlog
 from inference.backends.metrics_page import MetricsPages, follow_load
 from inference.backends.port import Backend, Connector, Detected, Link
 from inference.backends.warm_up import WarmUps
+from inference.contract.server_metrics import ServerLoad
+from inference.contract.snapshot import Endpoint, Pool, Snapshot
 from inference.core.backend_errors import BackendError, FailedError
 from inference.core.capabilities import Capabilities, Offers
-from inference.core.policy.signals import PoolTally
+from inference.core.pool_tally import PoolTally
 from inference.core.routing.balance import Balancer, Call
 from inference.core.routing.candidates import places
 from inference.core.routing.health import Health
@@ -25,9 +27,7 @@ from inference.core.routing.load import ReplicaLoad
 from inference.core.routing.need import Need
 from inference.core.routing.prefix import PrefixLru, stable_hash
 from inference.core.routing.retry import RetryBudget
-from inference.core.routing.signals import Signals
 from inference.core.routing.warming import Warming
-from inference.core.snapshot import Endpoint, Pool, Snapshot
 from inference.request.admit import Admission
 from inference.tasks import keep
 
@@ -47,7 +47,7 @@ class Replica:
         name: str,
         backend: Backend,
         link_key: Hashable,
-        read_signals: Callable[[float], Awaitable[Signals]] | None = None,
+        read_signals: Callable[[float], Awaitable[ServerLoad]] | None = None,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.pool = pool

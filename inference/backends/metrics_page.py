@@ -6,10 +6,10 @@ import ssl
 from collections.abc import Awaitable, Callable
 
 from inference.backends.resolver import Resolver
-from inference.core.address import parse_url
+from inference.contract.address import parse_url
+from inference.contract.server_metrics import ServerLoad, read_load
 from inference.core.backend_errors import BackendError
 from inference.core.routing.load import ReplicaLoad
-from inference.core.routing.signals import Signals, read_signals
 from inference.wires.http.client import HttpClient, NotConnectedError, request_of
 from inference.wires.http.response import LostError, NotHttpError, Origin, TooLongError
 
@@ -26,15 +26,15 @@ class MetricsPages:
         self._client = HttpClient(Resolver(link_local=link_local), _CONNECT_S)
         self._context: ssl.SSLContext | None = None
 
-    async def signals(self, url: str, timeout_s: float) -> Signals:
+    async def signals(self, url: str, timeout_s: float) -> ServerLoad:
         """What the page at `url` says of the server's load; nothing is known where it cannot be read in time."""
         at_s = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(timeout_s):
                 status, page = await self._get(url)
         except (NotConnectedError, LostError, NotHttpError, TooLongError, TimeoutError, ValueError):
-            return Signals(at_s)
-        return read_signals(page, at_s) if status == 200 else Signals(at_s)
+            return ServerLoad(at_s)
+        return read_load(page, at_s) if status == 200 else ServerLoad(at_s)
 
     async def _get(self, url: str) -> tuple[int, bytes]:
         parts = parse_url(url, link_local=True)  # the resolver looks at what its name points at
@@ -52,7 +52,7 @@ class MetricsPages:
 
 
 async def follow_load(
-    load: ReplicaLoad, read: Callable[[float], Awaitable[Signals]], interval_s: float, timeout_s: float
+    load: ReplicaLoad, read: Callable[[float], Awaitable[ServerLoad]], interval_s: float, timeout_s: float
 ) -> None:
     """Read what a replica's server says of its load, again and again; seldom where it says nothing."""
     silent = 0

@@ -3,11 +3,11 @@
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple, Protocol
 
+from inference.contract.server_metrics import ServerLoad
+from inference.contract.snapshot import Endpoint, Pool
 from inference.core.capabilities import Capabilities
 from inference.core.events import Event, ToolCallDelta, Usage
 from inference.core.question import Prompt, Question
-from inference.core.routing.signals import Signals
-from inference.core.snapshot import Endpoint, Pool
 
 __all__ = [
     "Backend",
@@ -17,7 +17,7 @@ __all__ = [
     "Embeddings",
     "Event",
     "Link",
-    "Signals",
+    "ServerLoad",
     "Stream",
     "ToolCallDelta",
     "Usage",
@@ -134,7 +134,7 @@ class Backend(Protocol):
     async def ready(self, timeout_s: float) -> bool:
         """Whether the model is loaded and answers. Raises BackendError, and TimeoutError if there was no answer in time."""
 
-    async def signals(self, timeout_s: float) -> Signals:
+    async def signals(self, timeout_s: float) -> ServerLoad:
         """What it reports of its load. Raises BackendError, TimeoutError."""
 
     async def detect(self, timeout_s: float) -> Detected:

@@ -5,7 +5,7 @@ import errno
 import socket
 from collections.abc import Sequence
 
-from inference.core.address import is_link_local
+from inference.contract.address import is_link_local
 from inference.wires.http.client import Address
 
 _KEPT_S = 10.0

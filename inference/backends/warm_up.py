@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 import structlog
 
 from inference.backends.port import Backend, CallInfo
+from inference.contract.own_requests import WARM_UP_TRACES
+from inference.contract.snapshot import WarmUp
 from inference.core.backend_errors import BackendError, FailedError, InvalidError, RefusedError, UnreachableError
 from inference.core.events import ABORTED
-from inference.core.own_requests.warm_up import TRACES, forms
 from inference.core.question import Question
 from inference.core.routing.warming import Warming
-from inference.core.snapshot import WarmUp
+from inference.core.warm_up_forms import forms
 from inference.observability.context import span_id
 from inference.tasks import keep
 
@@ -151,7 +152,7 @@ def _since(warming: Warming) -> float:
 
 async def _send(backend: Backend, question: Question, warm_up: WarmUp, within_s: float) -> None:
     """One request, and the whole of its answer. Raises BackendError."""
-    trace_id = (TRACES + span_id()).hex()
+    trace_id = (WARM_UP_TRACES + span_id()).hex()
     call = CallInfo(
         max(1, len(warm_up.prompt) // 4),
         warm_up.max_tokens,

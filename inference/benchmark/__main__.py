@@ -1,5 +1,5 @@
 """`python -m inference.benchmark`: sends the requests of a benchmark to one replica. It reads a `Setup` and then commands from its
-input, writes reports to its output (`inference/core/own_requests/benchmark.py`), and ends with its input.
+input, writes reports to its output (`inference/contract/benchmark_messages.py`), and ends with its input.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from inference.backends.port import Connector
 from inference.backends.triton import TritonConnector
 from inference.benchmark.sender import CannotMeasureError, Sender
 from inference.config import ConfigError, load
-from inference.core.own_requests.benchmark import Command, Failed, Report, Setup, Stop
+from inference.contract.benchmark_messages import Command, Failed, Report, Setup, Stop
 
 _MAX_LINE_BYTES = 1 << 24
 _CONNECT_S = 5.0

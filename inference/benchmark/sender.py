@@ -9,10 +9,11 @@ import msgspec
 
 from inference.backends.port import Backend, CallInfo
 from inference.benchmark.prompts import Prompts
+from inference.contract.benchmark_messages import Alone, Ended, Load, Pulse, Ready, Report, Sample, Setup
+from inference.contract.errors import PermanentError
+from inference.contract.own_requests import BENCHMARK_TRACES
 from inference.core.backend_errors import BackendError, BusyError, FailedError, InvalidError, RefusedError
-from inference.core.errors import PermanentError
 from inference.core.events import ABORTED, Usage
-from inference.core.own_requests.benchmark import TRACES, Alone, Ended, Load, Pulse, Ready, Report, Sample, Setup
 from inference.core.question import Message, Question
 
 PULSE_S = 0.2
@@ -152,7 +153,7 @@ class Sender:
     async def _answer(self, number: int, prompt: str, words: int, outputs: int) -> Usage:
         """The counts of a whole answer. Raises BackendError."""
         question = self._question(prompt, outputs)
-        ids = TRACES + secrets.token_bytes(8)
+        ids = BENCHMARK_TRACES + secrets.token_bytes(8)
         call = CallInfo(
             words,
             outputs,

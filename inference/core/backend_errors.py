@@ -1,6 +1,6 @@
-"""The errors of all model servers, whatever they speak. `inference.core.errors` shows them among the others."""
+"""The errors of all model servers, whatever they speak. `inference.contract.errors` shows them among the others."""
 
-from inference.core.errors import GatewayError, PermanentError, RetryableError
+from inference.contract.errors import GatewayError, PermanentError, RetryableError
 
 MAX_MESSAGE_CHARS = 500
 """Characters of what a server says: it goes into logs and spans."""

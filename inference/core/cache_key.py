@@ -8,9 +8,9 @@ tenant can learn what others have sent.
 import struct
 from hashlib import blake2b
 
+from inference.contract.snapshot import Model, Pool
 from inference.core import question as questions
 from inference.core.question import Question
-from inference.core.snapshot import Model, Pool
 
 _FORMAT = b"weir-answer-2"  # bump when the meaning of a part, or the value's layout, changes
 _limit, _lengths = struct.Struct(">q"), struct.Struct(">9q")

@@ -9,7 +9,7 @@ from collections import deque
 from typing import Literal, NamedTuple
 from urllib.parse import quote
 
-from inference.core.snapshot import Key, Tier
+from inference.contract.snapshot import Key, Tier
 
 SLOT_MS = 500
 SLOTS = 120

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from inference.backends.fleet import PoolState
-from inference.core.policy.signals import GatewaySignals, ModelSignals, Obeyed, PoolSignals, ReplicaSignals
+from inference.contract.gateway_signals import GatewaySignals, ModelSignals, Obeyed, PoolSignals, ReplicaSignals
 from inference.observability.families import Family, Sample
 from inference.observability.metrics import Labelled, Metrics
 

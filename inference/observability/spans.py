@@ -7,8 +7,8 @@ wall-clock times with one anchor per trace, so that children meet exactly.
 import time
 from typing import NamedTuple
 
+from inference.contract.snapshot import Pool
 from inference.core import otlp
-from inference.core.snapshot import Pool
 from inference.observability.context import context, span_id
 
 now_ns = time.perf_counter_ns

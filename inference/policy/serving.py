@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from inference.backends.fleet import Fleet, PoolState
-from inference.core.policy.plan import Plans, plans_of
+from inference.contract.plan import Plans, plans_of
+from inference.contract.snapshot import Checked, Fault, Model, Snapshot, Tier
 from inference.core.rate_limit import Limit, limits_of
-from inference.core.snapshot import Checked, Fault, Model, Snapshot, Tier
 from inference.tokenizers.library import Tokenizers
 from inference.tokenizers.model_text import ModelText
 

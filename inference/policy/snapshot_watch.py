@@ -10,9 +10,8 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from inference.core import snapshot
-from inference.core.policy.rules import NO_OVERLAY
-from inference.policy import snapshot_file
+from inference.contract import snapshot, snapshot_file
+from inference.contract.rules import NO_OVERLAY
 
 _log = structlog.get_logger()
 _LOOK_S = 0.2

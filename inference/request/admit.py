@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from inference.core.errors import RetryableError
+from inference.contract.errors import RetryableError
+from inference.contract.snapshot_parts import Tier
 from inference.core.fair_queue import Claim, FairQueue
-from inference.core.policy.parts import Tier
 
 _Place = asyncio.Future[None]
 

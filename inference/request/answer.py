@@ -1,12 +1,12 @@
 """Answers a request: with a stored answer, with a whole one, with a stream, or with an error."""
 
 from inference.backends.fleet import PoolState
+from inference.contract.plan import Plan, Step
+from inference.contract.snapshot import Model
 from inference.core.events import WholeAnswer
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
 from inference.core.openai.writers import COMMENT, Writer
-from inference.core.policy.plan import Plan, Step
-from inference.core.snapshot import Model
 from inference.observability.spans import RESPOND, Trace, now_ns
 from inference.request.coalesce import Flight
 from inference.request.limits import Meter

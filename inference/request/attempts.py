@@ -5,6 +5,7 @@ import asyncio
 import structlog
 
 from inference.backends.fleet import Replica
+from inference.contract.errors import RetryableError
 from inference.core.backend_errors import (
     BackendError,
     BusyError,
@@ -14,7 +15,6 @@ from inference.core.backend_errors import (
     UnreachableError,
     UnservedError,
 )
-from inference.core.errors import RetryableError
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
 from inference.core.routing.need import Need, need_of

@@ -1,7 +1,7 @@
 """Finds the tenant whose API key a request carries."""
 
+from inference.contract.snapshot import key_digest
 from inference.core.openai import errors
-from inference.core.snapshot import key_digest
 from inference.policy.serving import Caller, Serving
 
 

@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import structlog
 
+from inference.contract.snapshot import Pool
 from inference.core.events import ABORTED, TEXT_ALONE, Event, Usage, WholeAnswer, assemble
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
-from inference.core.snapshot import Pool
 from inference.observability.spans import Mark, now_ns
 
 _log = structlog.get_logger()

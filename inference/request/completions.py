@@ -8,14 +8,14 @@ from functools import partial
 import structlog
 
 from inference.backends.fleet import PoolState
+from inference.contract.plan import Plan, Plans, Step
+from inference.contract.snapshot import Model
 from inference.core.cache_key import cache_key
-from inference.core.expected_tokens import OutputMeans, prompt_estimate
+from inference.core.expected_tokens import OutputMeans, prompt_estimate, prompt_tokens
 from inference.core.fair_queue import Claim
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
-from inference.core.policy.plan import Plan, Plans, Step, prompt_tokens
 from inference.core.question import Question
-from inference.core.snapshot import Model
 from inference.observability.metrics import Metrics
 from inference.observability.span_export import SpanExport
 from inference.observability.spans import LIMIT, LOOKUP, RESPOND, Trace

@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 from inference.backends.fleet import PoolState
+from inference.contract.plan import Plan, Step
+from inference.contract.snapshot import Model
 from inference.core.openai.errors import ApiError
-from inference.core.policy.plan import Plan, Step
 from inference.core.question import Question
-from inference.core.snapshot import Model
 from inference.policy.serving import Serving
 from inference.request.route import at_most, for_pool
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from inference.contract.snapshot import Model
 from inference.core import normalise
 from inference.core.openai import checks, responses_schema
 from inference.core.openai.embedding_writer import EmbeddingWriter
@@ -11,7 +12,6 @@ from inference.core.openai.responses_writer import ResponsesWriter
 from inference.core.openai.schema import ChatRequest, CompletionRequest
 from inference.core.openai.writers import ChatWriter, CompletionWriter, Format, Writer
 from inference.core.question import Operation, Question
-from inference.core.snapshot import Model
 
 
 class Parsed(NamedTuple):

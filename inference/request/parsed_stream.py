@@ -4,8 +4,8 @@ import secrets
 from collections.abc import Sequence
 
 from inference.backends.port import Backend, Event, Stream
+from inference.contract.snapshot import Model
 from inference.core.question import Prompt, Question
-from inference.core.snapshot import Model
 from inference.core.tools.answer_parser import AnswerParser
 from inference.core.tools.forced import is_forced
 

@@ -5,11 +5,11 @@ tokens of clients.
 import msgspec
 
 from inference.backends.fleet import PoolState
+from inference.contract.snapshot import Model
 from inference.core.backend_errors import BackendError
 from inference.core.openai import errors
 from inference.core.question import Question
 from inference.core.routing.need import ANYTHING
-from inference.core.snapshot import Model
 from inference.core.tools.forced import forced, is_forced
 from inference.core.tools.formats import FORMATS
 from inference.tokenizers.model_text import (

@@ -5,13 +5,13 @@ import random
 import msgspec
 
 from inference.backends.fleet import PoolState
+from inference.contract.plan import Plan
+from inference.contract.snapshot import Model
 from inference.core.cache_key import draw
 from inference.core.capabilities import fit
 from inference.core.openai import errors
-from inference.core.policy.plan import Plan
 from inference.core.question import Question
 from inference.core.routing.routes import choose_route
-from inference.core.snapshot import Model
 from inference.policy.serving import Served, Serving
 
 

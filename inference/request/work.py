@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 from inference.backends.fleet import PoolState
+from inference.contract.plan import Plan
+from inference.contract.snapshot import Model, StageTimeouts
 from inference.core.fair_queue import Claim
-from inference.core.policy.plan import Plan
 from inference.core.question import Question
-from inference.core.snapshot import Model, StageTimeouts
 from inference.tokenizers.model_text import ModelText
 
 

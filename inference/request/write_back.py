@@ -5,7 +5,7 @@ from functools import partial
 
 import structlog
 
-from inference.core.snapshot import CacheRule
+from inference.contract.snapshot import CacheRule
 from inference.observability.span_export import SpanExport
 from inference.observability.spans import Written, now_ns
 from inference.request.cache import Cache

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import structlog
 
-from inference.core.snapshot import TOKENIZERS, Fault, Model
+from inference.contract.snapshot import TOKENIZERS, Fault, Model
 from inference.tasks import keep
 from inference.tokenizers import tekken
 from inference.tokenizers.folder import Signature, signature

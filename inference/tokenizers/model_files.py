@@ -9,7 +9,7 @@ from typing import Any
 
 from tokenizers import Tokenizer
 
-from inference.core.errors import PermanentError
+from inference.contract.errors import PermanentError
 from inference.core.templates.chat_template import ChatTemplate
 from inference.core.templates.control import ControlTokens, is_control
 from inference.core.templates.errors import ChatTemplateError, ForgedTokenError

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import msgspec
 
-from inference.core.errors import PermanentError, RetryableError
+from inference.contract.errors import PermanentError, RetryableError
 from inference.core.question import Prompt, Question
 from inference.core.templates import chatml, conversation
 from inference.core.templates.control import GENERIC

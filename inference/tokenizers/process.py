@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 import inference
-from inference.core.errors import RetryableError
+from inference.contract.errors import RetryableError
 from inference.core.templates.control import ControlTokens
 from inference.tokenizers.frames import LENGTH, Job, Loaded, Result, frame
 

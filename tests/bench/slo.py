@@ -96,7 +96,7 @@ def _ticks(store: object, size: int, now: datetime) -> tuple[float, float, float
 def _objectives(size: int) -> list[object]:
     from controlplane.slo.core.objective import Objective
     from controlplane.slo.core.sli import MEASURES, Availability, Cost, Latency
-    from controlplane.telemetry.ledger.row import STAGES
+    from inference.contract.stages import STAGES
 
     scopes = [
         {name: str(value) for name, value in zip(("model", "tier", "region"), values, strict=True) if value}

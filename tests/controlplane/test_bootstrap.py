@@ -11,8 +11,8 @@ from django.test import Client, RequestFactory
 from controlplane.accounts.models import ApiToken
 from controlplane.fleet.models import GatewayKey
 from controlplane.management.bootstrap import TENANTS
-from inference.core import snapshot
-from inference.core.snapshot import key_digest
+from inference.contract import snapshot
+from inference.contract.snapshot import key_digest
 from tests.support.fleet import fleet
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -10,7 +10,7 @@ from deploy.local.errors import CannotRunError
 from deploy.local.parts import build
 from deploy.local.ports import free_port
 from deploy.local.process import http_status
-from inference.policy import snapshot_file
+from inference.contract import snapshot_file
 from tests.support.gateway.scripted import a_snapshot
 from tests.support.gateway.tls import Issued, issue
 from tests.support.start import Start

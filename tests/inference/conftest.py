@@ -8,7 +8,7 @@ import pytest
 
 from deploy.local.ports import free_ports
 from deploy.local.triton import Triton, load, triton
-from inference.core.snapshot import Snapshot
+from inference.contract.snapshot import Snapshot
 from tests.support.gateway.process import (
     Gateway,
     Receiver,

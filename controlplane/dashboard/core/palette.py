@@ -6,7 +6,7 @@ that figures and pages follow the theme. The two stages that most often dominate
 
 from typing import NamedTuple
 
-from controlplane.telemetry.ledger.row import STAGES
+from inference.contract.stages import STAGES
 
 UNATTRIBUTED = "unattributed"
 BANDS = (*STAGES, UNATTRIBUTED)

@@ -1,6 +1,6 @@
 """Says where the Prometheus page of a model server is."""
 
-from inference.core.address import parse_url
+from inference.contract.address import parse_url
 
 
 def entered_url(entered: str) -> str:

@@ -8,10 +8,10 @@ from typing import Literal
 import msgspec
 
 from controlplane.fleet.core.metrics_page import entered_url
-from inference.core import snapshot
-from inference.core.policy.rules import NO_OVERLAY, RouteRule
-from inference.core.snapshot import CacheRule, Endpoint, Model, Pool, Route, Snapshot, StageTimeouts, Tenant, Tier
-from inference.core.tensor_mapping import TensorMapping
+from inference.contract import snapshot
+from inference.contract.rules import NO_OVERLAY, RouteRule
+from inference.contract.snapshot import CacheRule, Endpoint, Model, Pool, Route, Snapshot, StageTimeouts, Tenant, Tier
+from inference.contract.tensor_mapping import TensorMapping
 
 DEFAULT_TIMEOUTS = StageTimeouts()
 SYSTEM_TLS = snapshot.Tls()

@@ -5,8 +5,8 @@ from django.db import models
 
 from controlplane.config.secrets import new_secret
 from controlplane.fleet.validators import validate_name
-from inference.core import snapshot
-from inference.core.snapshot import key_digest
+from inference.contract import snapshot
+from inference.contract.snapshot import key_digest
 
 KEY_PREFIX = "weir_key_"
 SHOWN_CHARACTERS = len(KEY_PREFIX) + 6

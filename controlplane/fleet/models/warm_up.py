@@ -3,7 +3,7 @@
 from django.db import models
 
 from controlplane.fleet.validators import warm_up_bounds
-from inference.core.snapshot import WarmUp
+from inference.contract.snapshot import WarmUp
 
 _WARM_UP = WarmUp()
 

@@ -18,7 +18,7 @@ from types import TracebackType
 import msgspec
 
 import inference
-from inference.core.own_requests.benchmark import (
+from inference.contract.benchmark_messages import (
     Alone,
     Command,
     Ended,

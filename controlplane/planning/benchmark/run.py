@@ -20,7 +20,7 @@ from controlplane.planning.jobs import OPEN, JobRefusedError, Progress
 from controlplane.planning.models import GpuType, PlanJob, PoolCapacity, ReplicaCapacityEntry
 from controlplane.telemetry.store import StoreError, StoreUnavailableError
 from forecasting.capacity.benchmark import Conclusion, conclusion, is_quick, next_rate, step_length, steps_left
-from inference.core.own_requests.benchmark import Alone, Load, Sample, Setup
+from inference.contract.benchmark_messages import Alone, Load, Sample, Setup
 
 log = structlog.get_logger(__name__)
 

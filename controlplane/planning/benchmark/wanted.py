@@ -18,8 +18,8 @@ from controlplane.slo.models import StoredObjective
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import StoreError, StoreUnavailableError
-from inference.core import snapshot
-from inference.core.snapshot import Endpoint, Pool
+from inference.contract import snapshot
+from inference.contract.snapshot import Endpoint, Pool
 
 LIMIT_S, MIN_LIMIT_S, MAX_LIMIT_S = 900, 30, 3600
 TARGET, MIN_TARGET, MAX_TARGET = 0.95, 0.5, 0.999

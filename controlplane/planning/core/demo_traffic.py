@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from controlplane.telemetry.ledger.row import STAGES
+from inference.contract.stages import STAGES
 
 F64 = npt.NDArray[np.float64]
 STEP_S, DAY_S, WEEK_S = 300, 86_400, 7 * 86_400

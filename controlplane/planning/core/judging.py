@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from forecasting.capacity.benchmark import BenchmarkStep, StepLength
-from inference.core.own_requests.benchmark import Sample
+from inference.contract.benchmark_messages import Sample
 
 Measure = Literal["ttft", "itl", "e2e"]
 _WORDS = {"ttft": "TTFT", "itl": "ITL", "e2e": "E2E"}

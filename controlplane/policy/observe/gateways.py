@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from controlplane.policy.observe.core.signals import Traffic
-from inference.core.policy.signals import GatewaySignals
+from inference.contract.gateway_signals import GatewaySignals
 
 log = structlog.get_logger(__name__)
 

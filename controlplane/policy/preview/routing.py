@@ -20,8 +20,8 @@ from controlplane.policy.revisions.core.route_rules import route_rules
 from controlplane.telemetry.core.replayed_rows import RuledHour, RuledRow
 from controlplane.telemetry.query import answers
 from forecasting.capacity.assumptions import PoolAssumptions
-from inference.core.policy.plan import Plans, plans_of
-from inference.core.policy.rules import NO_OVERLAY, RouteRule
+from inference.contract.plan import Plans, plans_of
+from inference.contract.rules import NO_OVERLAY, RouteRule
 
 NOTE = (
     "Latency is what each pool recorded for prompts of that length. It stays so only while the pool is not fuller than it was. "

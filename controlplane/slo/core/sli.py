@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from controlplane.telemetry.ledger.row import RATE_LIMITED, STAGES, LedgerRow
+from controlplane.telemetry.ledger.row import RATE_LIMITED, LedgerRow
+from inference.contract.stages import STAGES
 
 NS_PER_MS = 1_000_000
 Measure = Literal["ttft", "itl", "e2e"]

@@ -16,7 +16,7 @@ from controlplane.slo.core.objective import Calendar, Objective, Occurrences, Ro
 from controlplane.slo.core.period import check
 from controlplane.slo.core.sli import MEASURES, Availability, Cost, Histogram, Indicator, Latency
 from controlplane.slo.core.windows import WORKBOOK, BurnWindow
-from controlplane.telemetry.ledger.row import STAGES
+from inference.contract.stages import STAGES
 
 
 def default_windows() -> list[dict[str, Any]]:

@@ -21,10 +21,12 @@ from controlplane.telemetry.ledger.reading import UNATTRIBUTED, Entry, Node
 from controlplane.telemetry.ledger.requests import ERROR, Request, find
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.ledger.tree import build
-from inference.core.own_requests import benchmark, warm_up
+from inference.contract import own_requests
+from inference.contract.stages import STAGES
 
 FIRST_TOKEN = "first_token"  # noqa: S105  (an event's name)
-_OWN_TRACES = (warm_up.TRACES, benchmark.TRACES)
+_OWN_TRACES = (own_requests.WARM_UP_TRACES, own_requests.BENCHMARK_TRACES)
+_NO_TIME = dict.fromkeys((*STAGES, UNATTRIBUTED), 0)
 
 
 def close(spans: Sequence[Span]) -> list[LedgerRow]:
@@ -150,7 +152,7 @@ def _tally(
     model_ns = [0] * len(calls)
     again = [retried(node) for node in calls]
     retried_ns = 0
-    ns = {"network": 0, "gateway": 0, "tokenizer": 0, "cache": 0, "queue": 0, "model": 0, "egress": 0, UNATTRIBUTED: 0}
+    ns = _NO_TIME.copy()
     prefill_ns = 0
     for node, section_start, section_end in path:
         for stage, start, end in stages_within(node, section_start, section_end):

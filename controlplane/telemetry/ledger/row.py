@@ -4,9 +4,6 @@ from dataclasses import dataclass, field
 
 from controlplane.telemetry.ledger.prompt_buckets import prompt_bucket
 
-STAGES = ("network", "gateway", "tokenizer", "cache", "queue", "model", "egress")
-"""Stages of a request's time. `unattributed` is not one of them: it is the time that no span explains."""
-
 AT_THE_SERVER = ("queue", "network")
 """Stages that a server's spans measure in part. Where those spans are missing, that part is within `model`."""
 

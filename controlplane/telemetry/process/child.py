@@ -11,7 +11,7 @@ import signal
 import sys
 
 from controlplane.config import load
-from inference.observability import logs
+from inference.contract import logs
 
 _PR_SET_PDEATHSIG = 1
 

@@ -7,7 +7,7 @@ from inference.backends.credentials import CredentialError, Credentials
 from inference.backends.openai.link import HttpLink, Trust
 from inference.backends.openai.model import OpenAIModel
 from inference.backends.port import Link
-from inference.core.snapshot import Endpoint, Pool, Tls
+from inference.contract.snapshot import Endpoint, Pool, Tls
 
 
 class OpenAIConnector:

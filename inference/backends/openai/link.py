@@ -4,7 +4,7 @@ import ssl
 from typing import NamedTuple
 
 from inference.backends.resolver import Resolver
-from inference.core.address import Url, parse_url
+from inference.contract.address import Url, parse_url
 from inference.core.backend_errors import BackendError, FailedError, RefusedError, UnreachableError
 from inference.wires.http.client import HttpClient, NotConnectedError, request_of
 from inference.wires.http.response import LostError, NotHttpError, Origin, Response, TooLongError

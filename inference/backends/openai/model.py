@@ -11,8 +11,10 @@ from inference.backends.metrics_page import MAX_PAGE
 from inference.backends.openai.detect import Detection, detect
 from inference.backends.openai.link import Headers, HttpLink, Trust, read_all
 from inference.backends.openai.stream import HttpStream
-from inference.backends.port import CallInfo, Detected, Embeddings, Signals
-from inference.core.address import Url, parse_url
+from inference.backends.port import CallInfo, Detected, Embeddings, ServerLoad
+from inference.contract.address import Url, parse_url
+from inference.contract.server_metrics import read_load
+from inference.contract.snapshot import Pool
 from inference.core.backend_errors import (
     BackendError,
     BusyError,
@@ -24,11 +26,9 @@ from inference.core.backend_errors import (
 from inference.core.capabilities import Capabilities
 from inference.core.events import Usage
 from inference.core.question import Question
-from inference.core.routing.signals import read_signals
 from inference.core.servers import bodies, identify, refusals
 from inference.core.servers.dialects import DIALECTS, OTHER, Dialect, offers
 from inference.core.servers.refusals import Refusal
-from inference.core.snapshot import Pool
 from inference.wires.http.response import Response
 
 _MAX_ERROR_BYTES = 64 << 10
@@ -168,17 +168,17 @@ class OpenAIModel:
             raise FailedError(fault, "misfit")
         return True
 
-    async def signals(self, timeout_s: float) -> Signals:
+    async def signals(self, timeout_s: float) -> ServerLoad:
         """What its metrics page says of its load. Raises BackendError, TimeoutError."""
         at_s = asyncio.get_running_loop().time()
         if self._metrics is None and not self.dialect.metrics:
-            return Signals(at_s)
+            return ServerLoad(at_s)
         url = self._metrics or below(self._root, self.dialect.metrics)
         # The secret is for the server, and not for whoever has a page of its metrics.
         headers = self._headers() if url[:3] == self._base[:3] else {}  # scheme, host and port
         async with asyncio.timeout(timeout_s):
             status, page = await self.link.get(url, headers, self._trust, MAX_PAGE)
-        return read_signals(page, at_s) if status == 200 else Signals(at_s)
+        return read_load(page, at_s) if status == 200 else ServerLoad(at_s)
 
     async def detect(self, timeout_s: float) -> Detected:
         """What it is. Raises BackendError, TimeoutError."""

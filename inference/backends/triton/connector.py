@@ -6,7 +6,7 @@ from functools import partial
 from inference.backends.credentials import CredentialError, Credentials
 from inference.backends.port import Link
 from inference.backends.triton.model import TritonModel
-from inference.core.snapshot import Endpoint, Pool
+from inference.contract.snapshot import Endpoint, Pool
 from inference.wires.grpc import Channel, Tls
 
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from tritonclient.grpc import service_pb2 as pb  # type: ignore[import-untyped]
 
 from inference.backends.credentials import CredentialError
-from inference.backends.port import CallInfo, Detected, Embeddings, Link, Signals, Stream
+from inference.backends.port import CallInfo, Detected, Embeddings, Link, ServerLoad, Stream
 from inference.backends.triton import errors, facts
 from inference.backends.triton.answer import Answer
 from inference.backends.triton.detect import Server, look
@@ -21,10 +21,10 @@ from inference.backends.triton.plan import Plan, capabilities
 from inference.backends.triton.signatures import SIGNATURES, Signature, of_mapping
 from inference.backends.triton.stream import TritonStream
 from inference.backends.triton.values import Request
+from inference.contract.snapshot import Pool
 from inference.core.backend_errors import BackendError, FailedError, UnservedError
 from inference.core.capabilities import Capabilities
 from inference.core.question import Question
-from inference.core.snapshot import Pool
 from inference.observability.context import TRACEPARENT_BYTES
 from inference.wires.grpc import Channel, GrpcError, Status
 from inference.wires.grpc.channel import metadata
@@ -124,9 +124,9 @@ class TritonModel:
             await self._describe()
         return True
 
-    async def signals(self, timeout_s: float) -> Signals:
+    async def signals(self, timeout_s: float) -> ServerLoad:
         """Nothing: over gRPC, Triton reports no queue that holds for these backends. Its metrics page does for some."""
-        return Signals(asyncio.get_running_loop().time())
+        return ServerLoad(asyncio.get_running_loop().time())
 
     async def detect(self, timeout_s: float) -> Detected:
         """Also makes ready for requests, if its tensors fit."""

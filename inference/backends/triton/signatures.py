@@ -8,7 +8,7 @@ Sources: triton-inference-server/vllm_backend:src/model.py; NVIDIA/TensorRT-LLM:
 
 from typing import NamedTuple
 
-from inference.core.tensor_mapping import TensorMapping
+from inference.contract.tensor_mapping import TensorMapping
 
 
 class Input(NamedTuple):

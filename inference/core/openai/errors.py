@@ -1,10 +1,10 @@
-"""Errors that clients get, in OpenAI's shape. Their families are those of `inference.core.errors`."""
+"""Errors that clients get, in OpenAI's shape. Their families are those of `inference.contract.errors`."""
 
 from dataclasses import dataclass, field
 
 import msgspec
 
-from inference.core.errors import GatewayError, PermanentError, RetryableError
+from inference.contract.errors import GatewayError, PermanentError, RetryableError
 from inference.core.rate_limit import SHED_REASONS, Limit
 
 _MAX_TEXT_CHARS = 500  # characters

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from inference.contract.plan import Step
 from inference.core.events import Choice, Event, ToolCallDelta, WholeAnswer
 from inference.core.openai.errors import ApiError
-from inference.core.policy.plan import Step
 
 _encode = msgspec.json.encode
 DONE = b"data: [DONE]\n\n"

@@ -1,6 +1,6 @@
 """How busy a replica is, and how fast, as one of several gateways knows it."""
 
-from inference.core.routing.signals import Signals
+from inference.contract.server_metrics import ServerLoad
 
 
 class Rate:
@@ -29,12 +29,12 @@ class ReplicaLoad:
     def __init__(self) -> None:
         self.own = self.pending = 0
         self.pending_tokens = 0.0
-        self.signals: Signals | None = None
+        self.signals: ServerLoad | None = None
         self._own_at = self._pending_at = 0
         self.first = Rate()  # until the first token, per prompt token to compute
         self.token = Rate()  # between tokens, per sequence in the batch
 
-    def sampled(self, signals: Signals, own: int, pending: int) -> None:
+    def sampled(self, signals: ServerLoad, own: int, pending: int) -> None:
         """The server has said how busy it is. `own` and `pending` are what they were when it was asked."""
         self.signals, self._own_at, self._pending_at = signals, own, pending
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from inference.core.snapshot import Route
+from inference.contract.snapshot import Route
 
 
 def choose_route(routes: Sequence[Route], available: Callable[[str], bool], draw: float) -> Route:

@@ -1,6 +1,6 @@
 """Why messages cannot be laid out for a model."""
 
-from inference.core.errors import PermanentError
+from inference.contract.errors import PermanentError
 
 
 class ForgedTokenError(PermanentError, ValueError):

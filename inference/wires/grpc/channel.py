@@ -4,7 +4,7 @@ import asyncio
 import socket
 import ssl
 
-from inference.core.address import is_ip, parse_address
+from inference.contract.address import is_ip, parse_address
 from inference.core.backend_errors import UnreachableError
 from inference.wires.grpc import http2 as h2
 from inference.wires.grpc.call import Call

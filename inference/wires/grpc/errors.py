@@ -2,8 +2,8 @@
 
 from enum import IntEnum
 
+from inference.contract.errors import GatewayError, PermanentError, RetryableError
 from inference.core.backend_errors import MAX_MESSAGE_CHARS
-from inference.core.errors import GatewayError, PermanentError, RetryableError
 
 
 class Status(IntEnum):

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 from hpack import Decoder, HPACKError
 
-from inference.core.errors import PermanentError
+from inference.contract.errors import PermanentError
 
 DATA, HEADERS, PRIORITY_FRAME, RST_STREAM, SETTINGS, PUSH, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
 END_STREAM, ACK, END_HEADERS, PADDED, PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20

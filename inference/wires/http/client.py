@@ -10,8 +10,8 @@ import ssl
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 
-from inference.core.address import Url
-from inference.core.errors import RetryableError
+from inference.contract.address import Url
+from inference.contract.errors import RetryableError
 from inference.wires.http.response import Origin, Response
 
 KEPT_S = 4.0

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, cast
 
 import httptools
 
-from inference.core.errors import PermanentError, RetryableError
+from inference.contract.errors import PermanentError, RetryableError
 
 _MAX_HEAD_BYTES = 64 << 10
 _MAX_UNREAD_BYTES = 256 << 10

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import structlog
 
-from inference.core.errors import PermanentError
+from inference.contract.errors import PermanentError
 
 _log = structlog.get_logger()
 _ACCEPT_PAUSE_S = 0.1  # after an accept that failed, as a rule because there are too many open files

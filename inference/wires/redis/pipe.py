@@ -6,7 +6,7 @@ from typing import cast
 
 import hiredis
 
-from inference.core.errors import RetryableError
+from inference.contract.errors import RetryableError
 
 ReplyError = hiredis.ReplyError
 """An error reply of Redis."""

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from inference.core.errors import PermanentError
+from inference.contract.errors import PermanentError
 
 Kind = Literal["server", "sentinel", "cluster"]
 

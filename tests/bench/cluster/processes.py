@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from deploy.local.process import Command, Managed
-from inference.core.policy.signals import GatewaySignals, Obeyed, PoolSignals
+from inference.contract.gateway_signals import GatewaySignals, Obeyed, PoolSignals
 from tests.bench.figures import say
 from tests.bench.processes import BenchError
 from tests.bench.standins.gateway_signals import served

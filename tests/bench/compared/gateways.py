@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.local.redis import Redis, redis
-from inference.core.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
-from inference.policy.snapshot_file import write
+from inference.contract.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
+from inference.contract.snapshot_file import write
 from tests.bench.compared.environments import bin_folder
 from tests.bench.loads.http_load import Http
 from tests.bench.processes import Child, free_port, start

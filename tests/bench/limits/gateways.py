@@ -13,8 +13,8 @@ from typing import Any
 import aiohttp
 
 from deploy.local.redis import redis
-from inference.core.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
-from inference.policy.snapshot_file import write
+from inference.contract.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
+from inference.contract.snapshot_file import write
 from tests.bench.processes import BenchError, Child, free_port, start
 
 MODEL = "chat-small"

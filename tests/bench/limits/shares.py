@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import aiohttp
 
-from inference.core.snapshot import Tier
+from inference.contract.snapshot import Tier
 from tests.bench.figures import Figure, percentile, say
 from tests.bench.limits.gateways import Answers, send, snapshot, start_gateway, until_ready
 from tests.bench.processes import BenchError

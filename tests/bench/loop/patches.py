@@ -19,7 +19,7 @@ from controlplane.fleet.clusters.registry import clusters
 from controlplane.policy.loop import PolicyLoop
 from controlplane.policy.models import Action
 from controlplane.telemetry.store import Store
-from inference.core.policy.signals import GatewaySignals, Obeyed, PoolSignals
+from inference.contract.gateway_signals import GatewaySignals, Obeyed, PoolSignals
 from tests.bench.figures import Figure, say
 from tests.bench.loop.control import pools, scaling
 from tests.bench.processes import BenchError

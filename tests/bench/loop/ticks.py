@@ -18,7 +18,7 @@ from controlplane.policy.observe.gather import Background
 from controlplane.policy.observe.planned import Planned, PoolKnown
 from controlplane.slo.models import ObjectiveState, StoredObjective
 from forecasting.capacity.assumptions import ReplicaCapacity
-from inference.core.policy.signals import GatewaySignals, ModelSignals, Obeyed, PoolSignals, ReplicaSignals
+from inference.contract.gateway_signals import GatewaySignals, ModelSignals, Obeyed, PoolSignals, ReplicaSignals
 from tests.bench.figures import Figure, say
 from tests.bench.loop.control import ladder, pools, scaling
 from tests.support.policy.cluster import ClusterInMemory

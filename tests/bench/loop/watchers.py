@@ -13,7 +13,7 @@ from statistics import median
 
 from deploy.local.ports import LOOPBACK, free_port
 from deploy.local.process import Command, Managed, http_ok
-from inference.core.snapshot import Checked, Fault
+from inference.contract.snapshot import Checked, Fault
 from inference.policy.snapshot_source import HttpSource
 from inference.policy.snapshot_watch import SnapshotWatch
 from tests.bench.figures import Figure, say

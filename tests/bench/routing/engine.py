@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from inference.contract.server_metrics import ServerLoad
 from inference.core.routing.prefix import PrefixLru
-from inference.core.routing.signals import Signals
 
 STEP_TOKENS = 2048
 KV_TOKENS = 120_000
@@ -84,8 +84,8 @@ class Server:
     def running(self) -> int:
         return len(self._prefilling) + len(self._ends)
 
-    def signals(self) -> Signals:
-        return Signals(
+    def signals(self) -> ServerLoad:
+        return ServerLoad(
             self.clock.now_s, float(len(self._waiting)), float(self.running), min(1.0, self._kv_tokens / KV_TOKENS)
         )
 

@@ -8,7 +8,7 @@ import pytest
 from django.test import Client
 
 from controlplane.api.app import api
-from controlplane.telemetry.ledger.row import STAGES
+from inference.contract.stages import STAGES
 from tests.support.web.served import Filled
 
 

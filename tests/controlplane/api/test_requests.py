@@ -5,7 +5,7 @@ from typing import Any
 
 from django.test import Client
 
-from controlplane.telemetry.ledger.row import STAGES
+from inference.contract.stages import STAGES
 from tests.support.web.served import Filled
 
 

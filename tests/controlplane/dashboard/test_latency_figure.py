@@ -9,8 +9,8 @@ import pytest
 from controlplane.dashboard.core.figures.latency import grid, latency_figure
 from controlplane.dashboard.core.palette import BANDS, LOOKS
 from controlplane.telemetry.core.query_types import LatencyPoint, Quantiles
-from controlplane.telemetry.ledger.row import STAGES
 from controlplane.telemetry.query.core.question import Question, parse
+from inference.contract.stages import STAGES
 
 NOW = 1_795_000_000 * 10**9
 STEP = 15 * 10**9

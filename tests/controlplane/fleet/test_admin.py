@@ -6,8 +6,8 @@ import pytest
 from django.test import Client
 
 from controlplane.fleet.models import GatewayKey, LLMModel, Pool, Region, Replica, StageTimeouts, Tenant, Tier, Variant
-from inference.core import snapshot
-from inference.core.snapshot import key_digest
+from inference.contract import snapshot
+from inference.contract.snapshot import key_digest
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

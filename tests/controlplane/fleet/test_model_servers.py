@@ -23,8 +23,8 @@ from controlplane.fleet.models import (
 )
 from controlplane.fleet.publish import publish
 from controlplane.telemetry.metrics.scrape.targets import of_fleet
-from inference.core import snapshot
-from inference.core.snapshot import Checked, check
+from inference.contract import snapshot
+from inference.contract.snapshot import Checked, check
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -25,8 +25,8 @@ from controlplane.fleet.models import (
 )
 from controlplane.incidents.act import changes
 from controlplane.incidents.models import ChangeRecord
-from inference.core import snapshot
-from inference.core.policy.rules import Degradation, Overlay, Route, RouteRule
+from inference.contract import snapshot
+from inference.contract.rules import Degradation, Overlay, Route, RouteRule
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -13,7 +13,7 @@ from pytest_django import Settings
 
 from controlplane.fleet.models import LLMModel, Pool, PublishedSnapshot, Region, Replica, Tenant, Tier, Variant
 from controlplane.fleet.serve import PATH, SnapshotApplication
-from inference.core import snapshot
+from inference.contract import snapshot
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

@@ -16,7 +16,7 @@ from controlplane.fleet.core.snapshot import (
     endpoints_sha256,
     render,
 )
-from inference.core.snapshot import CacheRule, RouteRule, Tier, check, encode
+from inference.contract.snapshot import CacheRule, RouteRule, Tier, check, encode
 
 NAMES = st.sampled_from(["alpha", "beta", "gamma", "delta"])
 TIERS = (Tier("premium", 1), Tier("standard", 2))

@@ -14,9 +14,9 @@ from controlplane.planning import demand, demo, jobs
 from controlplane.planning.core.demo_traffic import Stream, expected, requests
 from controlplane.planning.management import follow
 from controlplane.planning.models import DemoHistory, PlanJob
-from controlplane.telemetry.ledger.row import STAGES
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
+from inference.contract.stages import STAGES
 from tests.support.planning.stored_demand import store_demand, store_recorded
 from tests.support.telemetry.rollups import fill
 from tests.support.telemetry.samples import S, row

@@ -10,7 +10,7 @@ from controlplane.policy.core.overlay import ladder
 from controlplane.policy.core.record import decode, encode, replay
 from controlplane.policy.in_force import in_force
 from controlplane.policy.models import Action, DecisionChange, DecisionRecord, Override, Pause, PolicyRevision
-from inference.core import snapshot
+from inference.contract import snapshot
 from tests.support.policy.world import POOL, World, fleet, revision, scaling
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -10,8 +10,8 @@ import pytest
 
 from controlplane.telemetry.core.spans import CLIENT, SERVER
 from controlplane.telemetry.ledger import LedgerRow
-from inference.core.snapshot import Model, Pool, Route, Snapshot
-from inference.policy import snapshot_file
+from inference.contract import snapshot_file
+from inference.contract.snapshot import Model, Pool, Route, Snapshot
 from tests.support.telemetry.otlp_payloads import MS, pair, request
 from tests.support.telemetry.process import Running, running
 from tests.support.wait import eventually

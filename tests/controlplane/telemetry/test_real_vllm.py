@@ -9,8 +9,8 @@ from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.core.replica_load import ModelLoad
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger import LedgerRow
-from inference.core.snapshot import Endpoint, Model, Pool, Route, Snapshot
-from inference.policy import snapshot_file
+from inference.contract import snapshot_file
+from inference.contract.snapshot import Endpoint, Model, Pool, Route, Snapshot
 from tests.support.telemetry.otlp_payloads import spans_in
 from tests.support.telemetry.process import Run
 from tests.support.wait import eventually

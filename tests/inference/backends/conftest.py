@@ -8,7 +8,7 @@ from inference.backends.credentials import Credentials
 from inference.backends.openai.connector import OpenAIConnector
 from inference.backends.openai.link import HttpLink
 from inference.backends.openai.model import OpenAIModel
-from inference.core.snapshot import Endpoint, Pool
+from inference.contract.snapshot import Endpoint, Pool
 from tests.support.servers.calls import Connect
 from tests.support.servers.metrics_page import MetricsPage
 from tests.support.servers.standins import MODEL

@@ -8,9 +8,9 @@ from inference.backends import report
 from inference.backends.fleet import PoolState, Replica
 from inference.backends.port import Detected
 from inference.backends.triton.model import TritonModel
+from inference.contract.snapshot import Endpoint, Pool
 from inference.core.backend_errors import BackendError, FailedError, UnreachableError
 from inference.core.routing.need import ANYTHING
-from inference.core.snapshot import Endpoint, Pool
 from inference.wires.grpc import Channel
 from tests.support.gateway.process import SMALL, Gateway
 from tests.support.wait import eventually, eventually_async

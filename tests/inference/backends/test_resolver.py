@@ -8,7 +8,7 @@ import pytest
 from inference.backends.metrics_page import MetricsPages
 from inference.backends.openai.link import HttpLink, Trust
 from inference.backends.resolver import Resolver
-from inference.core.address import parse_url
+from inference.contract.address import parse_url
 from inference.core.backend_errors import UnreachableError
 from tests.support.servers.metrics_page import MetricsPage
 

@@ -12,9 +12,9 @@ from inference.backends import report
 from inference.backends.credentials import Credentials
 from inference.backends.fleet import Fleet, PoolState, Replica
 from inference.backends.openai import OpenAIConnector
+from inference.contract.snapshot import Endpoint, Model, Pool, Route, Snapshot, WarmUp
 from inference.core.routing.need import ANYTHING
 from inference.core.routing.warming import Warming
-from inference.core.snapshot import Endpoint, Model, Pool, Route, Snapshot, WarmUp
 from tests.support.servers.standins import EMBEDDING, MODEL, ModelServer, SGLang
 from tests.support.wait import eventually_async
 

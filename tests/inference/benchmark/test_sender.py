@@ -15,8 +15,9 @@ from inference.backends.port import Connector
 from inference.backends.triton import TritonConnector
 from inference.benchmark.prompts import Prompts
 from inference.benchmark.sender import CannotMeasureError, Sender
-from inference.core.own_requests.benchmark import TRACES, Alone, Ended, Load, Pulse, Ready, Report, Sample, Setup
-from inference.core.snapshot import Endpoint, Pool
+from inference.contract.benchmark_messages import Alone, Ended, Load, Pulse, Ready, Report, Sample, Setup
+from inference.contract.own_requests import BENCHMARK_TRACES
+from inference.contract.snapshot import Endpoint, Pool
 from tests.support.servers.standins import MODEL, SGLang
 from tests.support.wait import eventually_async
 
@@ -70,7 +71,9 @@ async def test_each_request_is_sent_once_with_a_prompt_of_its_own_in_a_trace_tha
     assert len({body["messages"][0]["content"].split()[0] for body in server.bodies}) == 20
     assert {(body["max_tokens"], body["ignore_eos"], body["stream"]) for body in server.bodies} == {(3, True, True)}
     for headers in server.headers:
-        assert headers["traceparent"].startswith(f"00-{TRACES.hex()}") and headers["traceparent"].endswith("-00")
+        assert headers["traceparent"].startswith(f"00-{BENCHMARK_TRACES.hex()}") and headers["traceparent"].endswith(
+            "-00"
+        )
     for sample in samples:
         times = (sample.arrived_s, sample.sent_s, sample.first_s, sample.ended_s)
         assert None not in times and list(times) == sorted(times)  # type: ignore[type-var]

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from inference.contract.snapshot import CacheRule, Endpoint, Model, Pool, Route
 from inference.core import normalise
 from inference.core.cache_key import cache_key, draw
 from inference.core.openai import checks
 from inference.core.question import Message, Question
-from inference.core.snapshot import CacheRule, Endpoint, Model, Pool, Route
 
 MODEL = Model("m", (Route("p"),), max_output_tokens=100)
 POOL = Pool("p", "v", "r", "triton-m", "1", (Endpoint("r0", "127.0.0.1:1"),))

@@ -6,8 +6,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from inference.core.metrics_access import may_read_metrics
-from inference.core.snapshot import Snapshot
+from inference.contract.metrics_access import may_read_metrics
+from inference.contract.snapshot import Snapshot
 from tests.support.gateway.process import KEY, SMALL, Gateway, StartGateway, unique
 
 OPENMETRICS = "application/openmetrics-text; version=1.0.0"

@@ -18,8 +18,8 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from deploy.local.process import Managed
 from deploy.local.triton import Triton
+from inference.contract.snapshot import Snapshot
 from inference.core import otlp
-from inference.core.snapshot import Snapshot
 from inference.observability import spans
 from inference.observability.span_encoding import encode_trace
 from inference.observability.spans import Mark, Trace

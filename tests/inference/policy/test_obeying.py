@@ -14,10 +14,10 @@ import psutil
 import pytest
 from openai import APIStatusError, AsyncOpenAI
 
+from inference.contract.gateway_signals import GatewaySignals, ModelSignals
+from inference.contract.rules import NO_OVERLAY, Degradation, Overlay, Route, RouteRule
+from inference.contract.snapshot import Endpoint, Pool
 from inference.core.events import Event, Usage
-from inference.core.policy.rules import NO_OVERLAY, Degradation, Overlay, Route, RouteRule
-from inference.core.policy.signals import GatewaySignals, ModelSignals
-from inference.core.snapshot import Endpoint, Pool
 from inference.observability.spans import Trace
 from tests.support.gateway.scripted import KEY, ScriptedBackend, Servers, a_snapshot, serve_pools
 from tests.support.wait import eventually_async

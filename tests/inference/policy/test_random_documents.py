@@ -11,9 +11,9 @@ import pytest
 from aiohttp import web
 
 from deploy.local.ports import LOOPBACK
-from inference.core import snapshot as policy
-from inference.core.policy.rules import Degradation, Overlay, RouteRule
-from inference.core.snapshot import Snapshot, WarmUp
+from inference.contract import snapshot as policy
+from inference.contract.rules import Degradation, Overlay, RouteRule
+from inference.contract.snapshot import Snapshot, WarmUp
 from tests.support.gateway.documents import random_documents
 from tests.support.gateway.process import SMALL, Gateway, StartGateway, a_snapshot, unique, with_pool
 from tests.support.gateway.triton_double import StartDouble

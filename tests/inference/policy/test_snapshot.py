@@ -11,9 +11,9 @@ from deploy.local.ports import free_port
 from deploy.local.process import Managed
 from deploy.local.redis import Redis
 from deploy.local.triton import Triton
-from inference.core import snapshot as policy
-from inference.core.snapshot import Endpoint, Snapshot, Tenant
-from inference.policy import snapshot_file
+from inference.contract import snapshot as policy
+from inference.contract import snapshot_file
+from inference.contract.snapshot import Endpoint, Snapshot, Tenant
 from tests.support.gateway.process import (
     KEY,
     LARGE,

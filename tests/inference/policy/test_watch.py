@@ -8,9 +8,10 @@ import pytest
 
 from inference.app import Gateway
 from inference.config import Config
-from inference.core import snapshot as policy
-from inference.core.policy.rules import Degradation, Overlay, RouteRule
-from inference.policy import snapshot_file, snapshot_watch
+from inference.contract import snapshot as policy
+from inference.contract import snapshot_file
+from inference.contract.rules import Degradation, Overlay, RouteRule
+from inference.policy import snapshot_watch
 from tests.support.gateway.documents import random_documents
 from tests.support.gateway.process import SMALL, a_snapshot
 

@@ -8,8 +8,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from inference.contract.snapshot_parts import Tier
 from inference.core.fair_queue import Claim
-from inference.core.policy.parts import Tier
 from inference.request.admit import Admission, QueueFullError
 
 LONG_S = 60.0

@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from inference.backends.fleet import PoolState
+from inference.contract.snapshot import Model, Route
 from inference.core.backend_errors import (
     BackendError,
     BusyError,
@@ -23,7 +24,6 @@ from inference.core.capabilities import Handling
 from inference.core.events import ABORTED, Event
 from inference.core.openai.errors import ApiError
 from inference.core.question import Message, Question
-from inference.core.snapshot import Model, Route
 from inference.request.coalesce import Flight
 from inference.request.generate import generate
 from inference.request.route import for_pool

@@ -8,7 +8,7 @@ import pytest
 
 from deploy.local.process import Managed
 from deploy.local.redis import Redis
-from inference.core.snapshot import CacheRule, Snapshot
+from inference.contract.snapshot import CacheRule, Snapshot
 from tests.support.gateway.process import KEY, OTHER_KEY, SMALL, Gateway, StartGateway, unique, with_model
 from tests.support.wait import eventually_async
 

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from typing import Any
 
-from inference.core.snapshot import CacheRule, Snapshot
+from inference.contract.snapshot import CacheRule, Snapshot
 from tests.support.gateway.process import LARGE, SMALL, Gateway, StartGateway, unique, with_model
 from tests.support.wait import eventually_async
 

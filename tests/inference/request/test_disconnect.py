@@ -10,7 +10,7 @@ import pytest
 
 from deploy.local.ports import LOOPBACK
 from deploy.local.triton import Triton
-from inference.core.snapshot import Snapshot
+from inference.contract.snapshot import Snapshot
 from tests.support.gateway.process import KEY, SMALL, Gateway, StartGateway, small_only, unique, with_pool
 from tests.support.gateway.sockets import send
 from tests.support.gateway.triton_client import triton_metric

@@ -11,7 +11,7 @@ import pytest
 from deploy.local.process import Managed
 from deploy.local.redis import Redis
 from deploy.local.triton import Triton
-from inference.core.snapshot import Snapshot, Tier
+from inference.contract.snapshot import Snapshot, Tier
 from tests.support.gateway.process import (
     LARGE,
     SMALL,

@@ -7,7 +7,7 @@ import grpc
 import openai
 import pytest
 
-from inference.core.snapshot import CacheRule, Snapshot, Tier
+from inference.contract.snapshot import CacheRule, Snapshot, Tier
 from tests.support.gateway.process import (
     KEY,
     OTHER_KEY,

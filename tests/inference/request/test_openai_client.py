@@ -5,7 +5,7 @@ import json
 import openai
 import pytest
 
-from inference.core.snapshot import Snapshot
+from inference.contract.snapshot import Snapshot
 from tests.support.gateway.process import SMALL, Gateway, StartGateway, unique, with_model
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import openai
 import pytest
 
-from inference.core.snapshot import CacheRule, Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
+from inference.contract.snapshot import CacheRule, Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
 from tests.support.gateway.process import KEY, Gateway, Receiver, Serve, StartGateway, unique
 from tests.support.gateway.sockets import send
 from tests.support.servers.calls import StartServer

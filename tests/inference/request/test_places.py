@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from inference.core.snapshot import Snapshot
+from inference.contract.snapshot import Snapshot
 from tests.support.gateway.process import (
     OTHER_KEY,
     SMALL,

@@ -9,11 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from inference.contract.snapshot import Model
 from inference.core.backend_errors import UnreachableError
 from inference.core.capabilities import Capabilities
 from inference.core.openai.errors import ApiError
 from inference.core.question import Message, Question
-from inference.core.snapshot import Model
 from inference.request.prepare import prepare
 from inference.tokenizers.model_text import PlainText
 from tests.support.gateway.process import LARGE, SMALL, Receiver, StartGateway, a_snapshot, with_model

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from inference.backends.fleet import PoolState
+from inference.contract.plan import Plan
+from inference.contract.snapshot import Endpoint, Model, Pool, Route
 from inference.core.backend_errors import FailedError
 from inference.core.events import Event
-from inference.core.policy.plan import Plan
 from inference.core.question import Message, Question
-from inference.core.snapshot import Endpoint, Model, Pool, Route
 from inference.policy.serving import Serving
 from inference.request.generate import generate
 from inference.request.route import choose_pool, fallbacks_of

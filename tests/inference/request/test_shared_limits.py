@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from deploy.local.process import Managed
 from deploy.local.redis import Redis
+from inference.contract.snapshot import Key, Tier
 from inference.core.openai.errors import ApiError, RetryableApiError
 from inference.core.rate_limit import Limit, Window, limits_of
-from inference.core.snapshot import Key, Tier
 from inference.request.limit_script import SCRIPT
 from inference.request.limits import Limits, Meter
 from inference.wires.redis import RedisClient, open_redis

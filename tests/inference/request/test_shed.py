@@ -7,7 +7,7 @@ from typing import Any
 import openai
 import pytest
 
-from inference.core.snapshot import Key, Snapshot, Tenant, Tier, key_digest
+from inference.contract.snapshot import Key, Snapshot, Tenant, Tier, key_digest
 from tests.support.gateway.process import (
     KEY,
     OTHER_KEY,

@@ -5,8 +5,8 @@ import json
 import secrets
 
 from deploy.local.triton import Triton
-from inference.core.own_requests.warm_up import TRACES
-from inference.core.snapshot import Endpoint, WarmUp
+from inference.contract.own_requests import WARM_UP_TRACES
+from inference.contract.snapshot import Endpoint, WarmUp
 from tests.support.gateway.process import SMALL, Receiver, StartGateway, small_only, unique, with_pool
 from tests.support.wait import eventually_async
 
@@ -40,5 +40,5 @@ async def test_a_triton_is_warmed_up_before_it_gets_requests_and_nothing_counts_
     trace = await receiver.trace(trace_id)
     (root,) = (span for span in trace if "weir.request" in span.attributes)
     assert root.attributes.get("weir.cold_start", False) is False, "the warm-up had the cold start"
-    assert not any(span.trace_id.startswith(TRACES.hex()) for span in receiver.spans)
+    assert not any(span.trace_id.startswith(WARM_UP_TRACES.hex()) for span in receiver.spans)
     assert gateway.ready()["pools"][SMALL]["ready"] == 2

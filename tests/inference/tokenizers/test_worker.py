@@ -12,8 +12,8 @@ from typing import Any
 import psutil
 import pytest
 
+from inference.contract.snapshot import Model
 from inference.core.question import Message, Question
-from inference.core.snapshot import Model
 from inference.tokenizers.library import Tokenizers
 from inference.tokenizers.model_files import ModelFiles
 from inference.tokenizers.model_text import (

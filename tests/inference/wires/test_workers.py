@@ -14,7 +14,7 @@ import pytest
 
 from deploy.local.ports import LOOPBACK
 from deploy.local.process import Managed, NotReadyError
-from inference.core.snapshot import Snapshot
+from inference.contract.snapshot import Snapshot
 from tests.support.gateway.process import Gateway, StartGateway, gateway_command
 from tests.support.gateway.sockets import question
 from tests.support.wait import eventually

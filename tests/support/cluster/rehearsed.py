@@ -17,7 +17,7 @@ from controlplane.policy.act import journal
 from controlplane.policy.engine import Ticked
 from controlplane.policy.models import Action
 from deploy.local.process import ROOT
-from inference.core.policy.signals import GatewaySignals, PoolSignals, ReplicaSignals
+from inference.contract.gateway_signals import GatewaySignals, PoolSignals, ReplicaSignals
 from tests.support.cluster.namespace import Namespace
 from tests.support.cluster.opened import opened
 from tests.support.cluster.proxy import Proxy

@@ -5,8 +5,8 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from inference.core import snapshot
-from inference.core.snapshot import Snapshot
+from inference.contract import snapshot
+from inference.contract.snapshot import Snapshot
 
 
 def schema_1(given: Snapshot) -> dict[str, Any]:

@@ -24,9 +24,9 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from deploy.local.ports import LOOPBACK, free_port
 from deploy.local.process import Command, Managed, http_ok
 from deploy.local.triton import Triton
-from inference.core import snapshot as policy
-from inference.core.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier
-from inference.policy import snapshot_file
+from inference.contract import snapshot as policy
+from inference.contract import snapshot_file
+from inference.contract.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier
 from tests.support.wait import WITHIN_S, eventually, eventually_async
 
 KEY, OTHER_KEY = "weir-test-alice", "weir-test-bob"

@@ -15,14 +15,14 @@ from openai import AsyncOpenAI
 
 from inference.app import Gateway
 from inference.backends.fleet import PoolState, Replica
-from inference.backends.port import CallInfo, Detected, Embeddings, Event, Link, Signals, Usage
+from inference.backends.port import CallInfo, Detected, Embeddings, Event, Link, ServerLoad, Usage
 from inference.config import Config
+from inference.contract import snapshot_file
+from inference.contract.plan import Plan
+from inference.contract.snapshot import Endpoint, Model, Pool, Route, Snapshot, StageTimeouts, Tenant, Tier, key_digest
 from inference.core.capabilities import Capabilities
 from inference.core.fair_queue import Claim
-from inference.core.policy.plan import Plan
 from inference.core.question import PARAMETERS, Message, Question
-from inference.core.snapshot import Endpoint, Model, Pool, Route, Snapshot, StageTimeouts, Tenant, Tier, key_digest
-from inference.policy import snapshot_file
 from inference.request.coalesce import Flight
 from inference.request.work import Work
 from inference.tokenizers.model_text import Prepared
@@ -131,8 +131,8 @@ class ScriptedBackend:
     async def ready(self, timeout_s: float) -> bool:
         return True
 
-    async def signals(self, timeout_s: float) -> Signals:
-        return Signals(asyncio.get_running_loop().time())
+    async def signals(self, timeout_s: float) -> ServerLoad:
+        return ServerLoad(asyncio.get_running_loop().time())
 
     async def detect(self, timeout_s: float) -> Detected:
         return Detected("openai", "1", ("m",))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cryptography import x509
 
-from inference.core.snapshot import Snapshot
+from inference.contract.snapshot import Snapshot
 from tests.support.certificates import certificate
 from tests.support.gateway.process import Gateway, gateway_command
 from tests.support.start import Start

@@ -13,7 +13,7 @@ from controlplane.policy.observe.core.signals import Traffic
 from controlplane.policy.observe.gather import Background
 from controlplane.policy.observe.planned import Planned, PoolKnown
 from forecasting.capacity.assumptions import ReplicaCapacity
-from inference.core.policy.signals import GatewaySignals, ModelSignals, Obeyed, PoolSignals, ReplicaSignals
+from inference.contract.gateway_signals import GatewaySignals, ModelSignals, Obeyed, PoolSignals, ReplicaSignals
 from tests.support.policy.cluster import ClusterInMemory
 
 POOL, CLUSTER, GATEWAY = "chat-pool", "east", "http://gateway"

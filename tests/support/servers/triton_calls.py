@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from inference.backends.port import CallInfo, Event, Stream, Usage
 from inference.backends.triton.model import TritonModel
+from inference.contract.snapshot import Endpoint, Pool
+from inference.contract.tensor_mapping import InputTensor, OutputTensor, TensorMapping
 from inference.core.question import Question
-from inference.core.snapshot import Endpoint, Pool
-from inference.core.tensor_mapping import InputTensor, OutputTensor, TensorMapping
 from inference.wires.grpc import Channel
 
 PATIENCE_S = 20.0

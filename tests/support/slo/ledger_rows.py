@@ -2,7 +2,8 @@
 
 import random
 
-from controlplane.telemetry.ledger.row import STAGES, LedgerRow
+from controlplane.telemetry.ledger.row import LedgerRow
+from inference.contract.stages import STAGES
 
 MS = 1_000_000
 MODELS, TIERS, REGIONS = ("chat-large", "chat-small", "it's 'odd'"), ("premium", "batch", ""), ("eu", "us")

@@ -9,7 +9,7 @@ from controlplane.slo.core.burn import MinimumEvents
 from controlplane.slo.core.objective import DIMENSIONS, Calendar, Objective, Occurrences, Rolling, Timeslices
 from controlplane.slo.core.sli import MEASURES, Availability, Cost, Histogram, Latency
 from controlplane.slo.core.windows import BurnWindow
-from controlplane.telemetry.ledger.row import STAGES
+from inference.contract.stages import STAGES
 
 texts = st.text(st.characters(codec="utf-8"), max_size=80)
 words = st.text(st.characters(codec="utf-8"), min_size=1, max_size=30)

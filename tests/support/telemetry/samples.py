@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.core.spans import Event, Link, Span
-from controlplane.telemetry.ledger.row import STAGES, LedgerRow
+from controlplane.telemetry.ledger.row import LedgerRow
+from inference.contract.stages import STAGES
 
 NOON_NS = 1_790_000_000_000_000_000
 """Some instant in 2026-09; the tests' databases keep rows for ten years."""

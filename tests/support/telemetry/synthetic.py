@@ -17,7 +17,6 @@ import pyarrow as pa
 from controlplane.telemetry.core.spans import AttrValue, Span
 from controlplane.telemetry.ledger.attribute_index import index_of
 from controlplane.telemetry.ledger.prompt_buckets import PROMPT_BUCKET_EDGES, prompt_bucket
-from controlplane.telemetry.ledger.row import STAGES
 from controlplane.telemetry.store import Store, migrate
 from controlplane.telemetry.store.write.arrow_columns import (
     ATTEMPT,
@@ -26,6 +25,7 @@ from controlplane.telemetry.store.write.arrow_columns import (
     attribute_value,
     label_columns,
 )
+from inference.contract.stages import STAGES
 
 SPANS_PER_REQUEST = 5
 LATE_NS = 30 * 10**9

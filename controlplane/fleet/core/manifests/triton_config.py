@@ -10,7 +10,7 @@ import msgspec
 
 from controlplane.fleet.core.manifests.pbtxt import Literal, text
 from controlplane.fleet.core.manifests.values import Batching, TritonModel
-from inference.core.tensor_mapping import InputTensor, OutputTensor, TensorMapping
+from inference.contract.tensor_mapping import InputTensor, OutputTensor, TensorMapping
 
 RENDERED = ("weir", "vllm", "mapping")
 """Signatures whose configuration can be written. TensorRT-LLM's models come with theirs, because they depend on the engine."""

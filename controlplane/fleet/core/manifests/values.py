@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from inference.core.tensor_mapping import TensorMapping
+from inference.contract.tensor_mapping import TensorMapping
 
 Kind = Literal["triton", "vllm", "redis", "gateway"]
 

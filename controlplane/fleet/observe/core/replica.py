@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from controlplane.fleet.observe.core.gateway_report import ReplicaReport
 from controlplane.fleet.observe.core.reading import Reading, down
-from inference.core.routing.signals import read_signals
+from inference.contract.server_metrics import read_load
 
 UNKNOWN = Reading(
     "degraded", error="the gateway says nothing of it: is the gateway up, and has it read the newest snapshot?"
@@ -14,7 +14,7 @@ UNKNOWN = Reading(
 
 def of_metrics(page: bytes) -> Reading:
     """A model server that answers with its Prometheus page is up."""
-    signals = read_signals(page, 0.0)
+    signals = read_load(page, 0.0)
     load = {"waiting": signals.waiting, "running": signals.running, "kv_use_ratio": signals.kv_use}
     return Reading("up", figures={name: value for name, value in load.items() if value is not None})
 

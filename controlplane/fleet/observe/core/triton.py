@@ -4,6 +4,7 @@ import json
 
 from controlplane.fleet.observe.core.prometheus_text import Labels, families, known, total
 from controlplane.fleet.observe.core.reading import Reading, down
+from inference.contract.server_metrics import TRITON_PENDING
 
 OK = 200
 
@@ -32,7 +33,7 @@ def reading(ready_status: int, stats_text: str, metrics_text: str, model: str) -
     return Reading(
         state="up",
         figures=known(
-            pending=total(page, "nv_inference_pending_request_count", ours),
+            pending=total(page, TRITON_PENDING.name, ours),
             cpu_ratio=total(page, "nv_cpu_utilization"),
             gpu_memory_used_bytes=total(page, "nv_gpu_memory_used_bytes"),
             gpu_memory_total_bytes=total(page, "nv_gpu_memory_total_bytes"),

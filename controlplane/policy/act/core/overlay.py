@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from controlplane.policy.core.decision import ModelDecision, TierStep
-from inference.core.policy.rules import NO_OVERLAY, Degradation, Overlay, Route
+from inference.contract.rules import NO_OVERLAY, Degradation, Overlay, Route
 
 MAX_WEIGHT = 10_000
 

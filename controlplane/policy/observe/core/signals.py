@@ -9,7 +9,7 @@ from itertools import pairwise
 from operator import add
 from typing import NamedTuple
 
-from inference.core.policy.signals import GatewaySignals, ModelSignals, PoolSignals, ReplicaSignals
+from inference.contract.gateway_signals import GatewaySignals, ModelSignals, PoolSignals, ReplicaSignals
 
 SHORT_S, LONG_S = 3.0, 30.0
 """How far back a wait is averaged, and tokens and tiers. Requests/s are those since the tick before: the scaling law has its own means."""

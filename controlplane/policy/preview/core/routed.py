@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from controlplane.telemetry.core.replayed_rows import BINS_PER_DECADE, RuledHour, RuledRow
-from inference.core.policy.plan import Plan, Plans
-from inference.core.policy.rules import Route, RouteRule
+from inference.contract.plan import Plan, Plans
+from inference.contract.rules import Route, RouteRule
 
 NO_RULE = ""
 """The name under which requests are counted that no rule matches."""

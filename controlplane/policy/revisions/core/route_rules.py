@@ -1,7 +1,7 @@
 """Owners' routing policies as the rules that gateways obey."""
 
 from controlplane.policy.core.spec import Routing
-from inference.core.policy.rules import Route, RouteRule
+from inference.contract.rules import Route, RouteRule
 
 
 def route_rules(policy: Routing) -> tuple[RouteRule, ...]:

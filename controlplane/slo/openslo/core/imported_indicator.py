@@ -10,7 +10,7 @@ from controlplane.slo.openslo.core.kinds import any_text, threshold_objectives
 from controlplane.slo.openslo.core.located import Context, ImportRefusedError, Located, check_part, labels_of, part_of
 from controlplane.slo.openslo.core.problem import shown
 from controlplane.slo.openslo.core.schema import anything, mapping, one_of, optional, required, text, under
-from controlplane.telemetry.ledger.row import STAGES
+from inference.contract.stages import STAGES
 
 LATENCIES = (*MEASURES, *STAGES)
 

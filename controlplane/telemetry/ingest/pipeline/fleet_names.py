@@ -11,7 +11,7 @@ import structlog
 
 from controlplane.telemetry.ledger import LedgerRow
 from controlplane.telemetry.ledger.loads import Load
-from inference.core.snapshot import Endpoint, Snapshot, SnapshotError, decode
+from inference.contract.snapshot import Endpoint, Snapshot, SnapshotError, decode
 
 log = structlog.get_logger(__name__)
 

@@ -3,7 +3,7 @@
 from controlplane.telemetry.core.spans import CLIENT, SERVER, Span
 from controlplane.telemetry.ledger.attributes import flag, seconds_as_ns
 from controlplane.telemetry.ledger.reading import Entry, FirstToken, Node, Reading
-from controlplane.telemetry.ledger.row import STAGES
+from inference.contract.stages import STAGES
 
 SCOPE = "weir.gateway"
 REQUEST = "weir.request"

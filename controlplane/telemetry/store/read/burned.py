@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from controlplane.telemetry.core.objective_counts import Cut, Step
 from controlplane.telemetry.core.query_types import Dimension, Filters, Window
-from controlplane.telemetry.ledger.row import STAGES
 from controlplane.telemetry.query.core.explain import Split
+from inference.contract.stages import STAGES
 
 from ..errors import StoreInputError
 from ..write.arrow_columns import PARTS

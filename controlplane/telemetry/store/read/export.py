@@ -9,7 +9,7 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from controlplane.telemetry.core.query_types import Filters, Window
-from controlplane.telemetry.ledger.row import STAGES
+from inference.contract.stages import STAGES
 
 from ..client import Connection
 from ..write.arrow_columns import REQUEST_COLUMNS

@@ -5,7 +5,8 @@ import struct
 from collections.abc import Sequence
 
 from controlplane.telemetry.core.objective_counts import Cut
-from controlplane.telemetry.ledger.row import RATE_LIMITED, STAGES
+from controlplane.telemetry.ledger.row import RATE_LIMITED
+from inference.contract.stages import STAGES
 
 from ..errors import StoreInputError
 

@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from controlplane.telemetry.core.spans import AttrValue, Event, Link, Span
-from controlplane.telemetry.ledger.row import STAGES, Attempt, LedgerRow
+from controlplane.telemetry.ledger.row import Attempt, LedgerRow
+from inference.contract.stages import STAGES
 
 NO_PARENT = bytes(8)
 _TYPED = "\x01"

@@ -4,7 +4,7 @@ import pytest
 
 from controlplane.planning.core.judging import Criterion, StepFigures, alone_fault, figures, is_lost
 from forecasting.capacity.benchmark import StepLength
-from inference.core.own_requests.benchmark import Sample
+from inference.contract.benchmark_messages import Sample
 
 TTFT, E2E, ITL = Criterion("ttft", 0.3, 0.9), Criterion("e2e", 1.0, 0.9, "whole"), Criterion("itl", 0.05, 0.9)
 LENGTH = StepLength(warm_in=2, judged=20, quick=False)

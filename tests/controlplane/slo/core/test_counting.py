@@ -12,9 +12,10 @@ from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Objective, Timeslices
 from controlplane.slo.core.sli import MEASURES, Availability, Cost, Indicator, Latency
 from controlplane.telemetry.core.query_types import Window
-from controlplane.telemetry.ledger.row import STAGES, LedgerRow
+from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.write.withdraw import key_of
+from inference.contract.stages import STAGES
 from tests.support.slo.ledger_rows import MODELS, REGIONS, TIERS, rows
 
 NS = 10**9

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from controlplane.slo.core.sli import RATE_LIMITED, Availability, Cost, Latency
-from controlplane.telemetry.ledger.row import STAGES, LedgerRow
+from controlplane.telemetry.ledger.row import LedgerRow
+from inference.contract.stages import STAGES
 
 MS = 1_000_000
 

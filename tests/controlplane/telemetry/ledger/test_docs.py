@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.telemetry.ledger import close
 from controlplane.telemetry.ledger.prompt_buckets import PROMPT_BUCKET_EDGES, prompt_bucket
-from controlplane.telemetry.ledger.row import STAGES
+from inference.contract.stages import STAGES
 from tests.support.telemetry.ledger_traces import in_gateway, spent
 
 PAGE = (Path(__file__).parents[4] / "docs" / "ledger.md").read_text()

@@ -4,7 +4,7 @@ import pytest
 
 from controlplane.telemetry.core.spans import SERVER
 from controlplane.telemetry.ledger import close
-from inference.core.own_requests import benchmark, warm_up
+from inference.contract import own_requests
 from tests.support.telemetry.ledger_traces import assert_closes, gateway, gateway_trace, in_gateway, span, spent, triton
 from tests.support.telemetry.recorded_traces import by_trace, recorded
 
@@ -21,7 +21,7 @@ def test_every_recorded_trace_closes_and_is_one_request() -> None:
         assert [row.adapter for row in rows] == ["triton"]
 
 
-@pytest.mark.parametrize("traces", [warm_up.TRACES, benchmark.TRACES])
+@pytest.mark.parametrize("traces", [own_requests.WARM_UP_TRACES, own_requests.BENCHMARK_TRACES])
 def test_the_traces_of_warm_ups_and_benchmarks_are_no_requests(traces: bytes) -> None:
     """Triton exports them whatever their `traceparent` says of sampling."""
     for spans in by_trace(recorded("triton/otlp-0.json", "triton/otlp-1.json")).values():

@@ -149,16 +149,31 @@ def test_a_deep_queue_beside_idle_gpus_also_where_it_waits_at_the_gateway(store:
     assert figures(cause) == pytest.approx({"waiting per replica": 6.0, "GPUs busy": 20.0})
 
 
-def test_the_same_from_vllm_and_dcgm_by_the_pools_label(store: Store) -> None:
+SERVERS_QUEUES = [
+    ("vllm:num_requests_waiting", {"model_name": "chat"}),
+    ("sglang:num_queue_reqs", {"model_name": "chat"}),
+    ("trtllm_num_requests_waiting", {"engine_type": "pytorch"}),
+    ("tgi_queue_size", {}),
+    ("nv_trt_llm_request_metrics", {"model": "tensorrt_llm", "request_type": "waiting"}),  # the engine's name
+]
+
+
+@pytest.mark.parametrize(("metric", "labels"), SERVERS_QUEUES, ids=[name for name, _ in SERVERS_QUEUES])
+def test_the_same_from_other_servers_and_dcgm_by_the_pools_label(
+    store: Store, metric: str, labels: dict[str, str]
+) -> None:
     store.insert_requests([request(number, stages={"queue": 900 * MS}) for number in range(REQUESTS)], 1)
     times = [NOON_NS + 15 * S * n for n in range(1, 50)]
-    write(
-        store, "vllm:num_requests_waiting", [(t, 8.0) for t in times], instance="v:8000", pool=POOL, model_name="chat"
-    )
+    write(store, metric, [(t, 8.0) for t in times], instance="v:8000", pool=POOL, **labels)
+    if "request_type" in labels:
+        running = {**labels, "request_type": "scheduled"}  # which is no queue
+        write(store, metric, [(t, 99.0) for t in times], instance="v:8000", pool=POOL, **running)
     write(store, "DCGM_FI_DEV_GPU_UTIL", [(t, 20.0) for t in times], instance="v:9400", pool=POOL, gpu="0")
     write(store, "DCGM_FI_DEV_GPU_UTIL", [(t, 99.0) for t in times], instance="w:9400", pool="another", gpu="0")
     found = causes_of(question(), Slow(), {})
-    assert only(found).name == "queue-deep-gpus-idle"
+    cause = only(found)
+    assert cause.name == "queue-deep-gpus-idle"
+    assert figures(cause)["waiting per replica"] == 8.0
     assert found.unmeasured == ["batch sizes and window", "tokenizer time per token"]
 
 

@@ -6,10 +6,11 @@ from collections.abc import Callable
 import pytest
 
 from controlplane.telemetry.core.query_types import HEATMAP_EDGES_NS, Region, Window
-from controlplane.telemetry.ledger.row import STAGES, LedgerRow
+from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.query.core.explain import Side
 from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.read.explain import DIMENSIONS
+from inference.contract.stages import STAGES
 from tests.support.telemetry.samples import HOUR, NOON_NS, S, answered, random_rows, row
 
 ROWS = random_rows(600, seed=11)

@@ -6,9 +6,9 @@ import io
 import pyarrow.parquet
 import pytest
 
-from controlplane.telemetry.ledger.row import STAGES
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.read.export import COLUMNS
+from inference.contract.stages import STAGES
 from tests.support.telemetry.samples import HOUR, NOON_NS, random_rows, row
 
 ROWS = sorted(random_rows(120, seed=21) + [row(800 + n, entry_start_ns=NOON_NS + 5) for n in range(30)],

@@ -11,13 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.telemetry.core.query_types import Filters, LatencyReport, Quantiles, Window
-from controlplane.telemetry.ledger.row import STAGES, LedgerRow
+from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.maintenance.rollups import together
 from controlplane.telemetry.store.read.figures import BANDS
 from controlplane.telemetry.store.read.histograms import BINS, MIDS, Histograms, bins_of
 from controlplane.telemetry.store.write.arrow_columns import PARTS
 from controlplane.telemetry.store.write.withdraw import key_of
+from inference.contract.stages import STAGES
 from tests.support.telemetry.latency_figures import part
 from tests.support.telemetry.samples import U64, S, answered, row
 

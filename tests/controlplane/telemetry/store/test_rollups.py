@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from controlplane.telemetry.ledger.row import STAGES, LedgerRow
+from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store, migrate
 from controlplane.telemetry.store.maintenance import rollups
 from controlplane.telemetry.store.maintenance.rollup_sql import PART_BINS
 from controlplane.telemetry.store.maintenance.rollups import TIERS, together
 from controlplane.telemetry.store.write.withdraw import key_of
+from inference.contract.stages import STAGES
 from tests.support.telemetry.rollups import OF_REQUESTS, assert_equals_the_ledger, bins_of, fill
 from tests.support.telemetry.samples import NOON_NS, S, answered, random_rows, row
 

@@ -3,8 +3,8 @@ from pathlib import Path
 
 import pytest
 
+from inference.contract.snapshot import Tls
 from inference.core.backend_errors import FailedError, UnreachableError
-from inference.core.snapshot import Tls
 from tests.support.gateway.tls import issue
 from tests.support.servers.calls import CALL, Connect, chat, events_of
 from tests.support.servers.standins import SGLang

@@ -11,8 +11,8 @@ from inference.backends.triton.facts import Model, Tensor
 from inference.backends.triton.plan import Plan
 from inference.backends.triton.signatures import of_mapping
 from inference.backends.triton.values import Request
+from inference.contract.tensor_mapping import InputTensor, OutputTensor, TensorMapping
 from inference.core.question import Question
-from inference.core.tensor_mapping import InputTensor, OutputTensor, TensorMapping
 
 WORDS = st.lists(st.text("aé\u732b ", min_size=1, max_size=6), min_size=1, max_size=8)
 

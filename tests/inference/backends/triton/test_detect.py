@@ -4,8 +4,8 @@ import pytest
 
 from deploy.local.triton import Triton
 from inference.backends.port import Detected
+from inference.contract.tensor_mapping import InputTensor, TensorMapping
 from inference.core.backend_errors import FailedError
-from inference.core.tensor_mapping import InputTensor, TensorMapping
 from inference.wires.grpc import Call
 from inference.wires.grpc.connection import Connection
 from tests.support.servers.triton import requests_of, wait_for_more

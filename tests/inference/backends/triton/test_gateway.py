@@ -8,7 +8,7 @@ import pytest
 from openai import APIError, BadRequestError, InternalServerError
 
 from deploy.local.triton import Triton
-from inference.core.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
+from inference.contract.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
 from tests.support.gateway.process import KEY, Gateway, Serve
 from tests.support.servers.triton import requests_of, wait_for_more
 from tests.support.servers.triton_calls import MAPPING, PATIENCE_S, decoded

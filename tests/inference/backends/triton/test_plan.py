@@ -12,9 +12,9 @@ from inference.backends.triton.facts import Model, Tensor
 from inference.backends.triton.plan import Plan
 from inference.backends.triton.signatures import SIGNATURES, of_mapping
 from inference.backends.triton.values import Request
+from inference.contract.tensor_mapping import InputTensor, OutputTensor, TensorMapping
 from inference.core.backend_errors import BusyError, FailedError, InvalidError
 from inference.core.question import Question
-from inference.core.tensor_mapping import InputTensor, OutputTensor, TensorMapping
 from inference.wires.grpc import CallFailedError, Status, UnavailableError
 
 OLD_ENSEMBLE = Model(

@@ -15,9 +15,9 @@ from inference.backends.triton.plan import Plan
 from inference.backends.triton.signatures import of_mapping
 from inference.backends.triton.stream import TritonStream
 from inference.backends.triton.values import Request
+from inference.contract.tensor_mapping import InputTensor, OutputTensor, TensorMapping
 from inference.core.backend_errors import FailedError
 from inference.core.question import Question
-from inference.core.tensor_mapping import InputTensor, OutputTensor, TensorMapping
 from inference.wires.grpc import Call
 
 

@@ -8,8 +8,8 @@ import pytest
 from inference.backends.credentials import Credentials
 from inference.backends.triton import TritonConnector
 from inference.backends.triton.model import TritonModel
+from inference.contract.snapshot import Endpoint, Pool, Tls
 from inference.core.backend_errors import BackendError, FailedError
-from inference.core.snapshot import Endpoint, Pool, Tls
 from tests.support.certificates import certificate
 from tests.support.gateway.triton_double import TritonDouble
 from tests.support.servers.triton_calls import Served, read

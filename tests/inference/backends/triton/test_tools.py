@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from deploy.local.triton import Triton
-from inference.core.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
+from inference.contract.snapshot import Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
 from tests.support.gateway.process import KEY, Gateway, Receiver, StartGateway
 from tests.support.tokenizers import write_folder
 

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 
+from inference.contract.server_metrics import ServerLoad
 from inference.core.routing.health import Health
 from inference.core.routing.load import ReplicaLoad
 from inference.core.routing.need import Need
 from inference.core.routing.prefix import PrefixLru
-from inference.core.routing.signals import Signals
 from inference.core.routing.warming import Warming
 
 
@@ -43,7 +43,7 @@ def eject(replica: Replica, now_s: float) -> Replica:
 
 
 def says(replica: Replica, at_s: float, waiting: float | None, running: float | None) -> Replica:
-    replica.load.sampled(Signals(at_s, waiting, running), replica.load.own, replica.load.pending)
+    replica.load.sampled(ServerLoad(at_s, waiting, running), replica.load.own, replica.load.pending)
     return replica
 
 

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from inference.contract.snapshot import Route
 from inference.core.routing.routes import choose_route
-from inference.core.snapshot import Route
 
 routes = st.lists(st.integers(0, 5), min_size=1, max_size=5).map(
     lambda weights: [Route(f"p{number}", weight) for number, weight in enumerate(weights)]

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 import pytest
 
-from inference.core.address import Url
+from inference.contract.address import Url
 from inference.wires.http.client import Address, HttpClient, NotConnectedError, request_of
 from inference.wires.http.response import LostError, NotHttpError, Origin, TooLongError
 from tests.support.wait import eventually_async

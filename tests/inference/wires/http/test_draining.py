@@ -10,7 +10,7 @@ import pytest
 
 from deploy.local.ports import LOOPBACK
 from inference.config import ConfigError, load
-from inference.core.snapshot import Snapshot
+from inference.contract.snapshot import Snapshot
 from tests.support.gateway.balancer import MAX_TO_NOTICE_S, Balancer
 from tests.support.gateway.process import KEY, LARGE, SMALL, Gateway, StartGateway, gateway_command, unique
 from tests.support.start import Start

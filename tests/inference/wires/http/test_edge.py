@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from deploy.local.ports import LOOPBACK
-from inference.core.snapshot import Snapshot
+from inference.contract.snapshot import Snapshot
 from tests.support.gateway.process import Gateway, StartGateway
 from tests.support.gateway.sockets import AUTH, question, request, speak
 from tests.support.wait import eventually

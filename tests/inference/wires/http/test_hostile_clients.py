@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from deploy.local.ports import LOOPBACK
-from inference.core.snapshot import Snapshot
+from inference.contract.snapshot import Snapshot
 from inference.wires.http.server import too_much
 from tests.support.gateway.process import Gateway, StartGateway
 from tests.support.gateway.sockets import question, request, speak

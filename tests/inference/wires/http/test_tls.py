@@ -15,7 +15,7 @@ from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
 from deploy.local.ports import LOOPBACK
 from inference.config import ConfigError, load
-from inference.core.snapshot import Snapshot
+from inference.contract.snapshot import Snapshot
 from inference.wires.http.tls import Certificate, TlsError
 from tests.support.gateway.process import KEY, SMALL, Gateway, unique
 from tests.support.gateway.sockets import AUTH, question, request

@@ -22,11 +22,10 @@ from controlplane.telemetry.query.core.explain.observation import (
     Replica,
     Tokenizer,
 )
+from inference.contract.server_metrics import QUEUE_GAUGES, is_queue, names_model
 
-GAUGES = (
-    "nv_inference_pending_request_count", "vllm:num_requests_waiting", "weir_gateway_pool_waiting", "nv_gpu_utilization",
-    "DCGM_FI_DEV_GPU_UTIL",
-)  # fmt: skip
+GATEWAY_QUEUE = "weir_gateway_pool_waiting"
+GAUGES = (*QUEUE_GAUGES, GATEWAY_QUEUE, "nv_gpu_utilization", "DCGM_FI_DEV_GPU_UTIL")
 COUNTERS = (
     "nv_inference_count", "nv_inference_exec_count", "nv_cache_num_hits_per_model", "nv_cache_num_misses_per_model",
     "redis_keyspace_hits_total", "redis_keyspace_misses_total",
@@ -228,10 +227,12 @@ def _queue_depth(serving: Serving, gauges: Sequence[Measured]) -> float | None:
     """Requests waiting per replica, at the replicas and at the gateway."""
     at_replicas: dict[str, float] = defaultdict(float)
     for series in gauges:
-        if series.metric in GAUGES[:2] and _is_of(serving, series):
+        if is_queue(series.metric, series.labels) and _is_of(serving, series):
             at_replicas[series.labels.get("instance", "")] += series.value
     at_gateway = [
-        series.value for series in gauges if series.metric == GAUGES[2] and series.labels.get("pool") == serving.pool
+        series.value
+        for series in gauges
+        if series.metric == GATEWAY_QUEUE and series.labels.get("pool") == serving.pool
     ]
     replicas = len(at_replicas) or len(serving.instances)
     if not replicas or not (at_replicas or at_gateway):
@@ -259,7 +260,7 @@ def _is_of(serving: Serving, series: Measured) -> bool:
     """Whether a server's series belongs to the pool, by its address if known, else by its label, and to the pool's model."""
     labels = series.labels
     model = labels.get("model", labels.get("model_name", ""))
-    if model and serving.model_name and model != serving.model_name:
+    if model and serving.model_name and model != serving.model_name and names_model(series.metric):
         return False
     if serving.instances:
         return labels.get("instance") in serving.instances

@@ -7,13 +7,13 @@ import numpy as np
 
 from controlplane.telemetry.core.metric_types import Matcher, Newest, RolledSeries, SeriesInfo
 from controlplane.telemetry.core.query_types import Window
+from inference.contract.server_metrics import LOAD_GAUGES
 
 from ..kept import LONG_NS
 from .series import MAX_SERIES, MetricReader, matching
 
 GAUGES = (
-    "nv_inference_pending_request_count", "vllm:num_requests_waiting", "vllm:num_requests_running", "vllm:kv_cache_usage_perc",
-    "vllm:gpu_cache_usage_perc", "nv_gpu_utilization", "nv_gpu_memory_used_bytes", "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED",
+    *LOAD_GAUGES, "nv_gpu_utilization", "nv_gpu_memory_used_bytes", "DCGM_FI_DEV_GPU_UTIL", "DCGM_FI_DEV_FB_USED",
     "weir_gateway_requests_in_flight", "weir_gateway_pool_waiting", "weir_gateway_pool_in_flight",
 )  # fmt: skip
 """Gauges of load, which are kept as rollups: queue depth, use of KV cache and GPU, and requests in flight."""

@@ -11,7 +11,7 @@ from controlplane.fleet.core.manifests.quantity import parse
 from controlplane.fleet.core.manifests.stack import Surroundings, render
 from controlplane.fleet.core.manifests.values import Batching, TritonModel, WorkloadValue
 from inference.config import Config
-from inference.core.tensor_mapping import InputTensor, OutputTensor, TensorMapping
+from inference.contract.tensor_mapping import InputTensor, OutputTensor, TensorMapping
 
 AROUND = Surroundings("http://weir-telemetry:4318", {"WEIR_REDIS_URL": "redis://weir-cache:6379/0"})
 MODEL = TritonModel("chat_large", "3", "python", "weir", batching=Batching(4, (2, 4), 500, 3, 2, 128, 30_000_000))

@@ -2,7 +2,7 @@
 
 from controlplane.policy.act.core.overlay import is_empty, overlay
 from controlplane.policy.core.decision import ModelDecision, TierStep
-from inference.core.policy.rules import Route
+from inference.contract.rules import Route
 
 
 def test_a_decision_that_changes_nothing_is_no_overlay() -> None:

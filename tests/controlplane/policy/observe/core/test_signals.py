@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from controlplane.policy.observe.core.signals import Traffic, pool_traffic, tier_traffic
-from inference.core.policy.signals import GatewaySignals, ModelSignals, Obeyed, PoolSignals, ReplicaSignals
+from inference.contract.gateway_signals import GatewaySignals, ModelSignals, Obeyed, PoolSignals, ReplicaSignals
 
 A, B = "http://a", "http://b"
 

@@ -6,9 +6,9 @@ import pytest
 
 from controlplane.policy.preview.core.routed import PoolKnown, Speeds, bounds_of, moved, routed
 from controlplane.telemetry.core.replayed_rows import BINS_PER_DECADE, RuledHour, RuledRow
-from inference.core.policy.parts import Model, Pool
-from inference.core.policy.plan import Plans, plans_of
-from inference.core.policy.rules import NO_OVERLAY, Route, RouteRule
+from inference.contract.plan import Plans, plans_of
+from inference.contract.rules import NO_OVERLAY, Route, RouteRule
+from inference.contract.snapshot_parts import Model, Pool
 
 MODEL = Model("chat", routes=(Route("eu", 75), Route("us", 25)))
 POOLS = tuple(Pool(name, "fp16", name, "chat", "") for name in ("eu", "us", "mini"))

@@ -7,8 +7,8 @@ import pytest
 from controlplane.telemetry.core.spans import CLIENT, SERVER, AttrValue, Span
 from controlplane.telemetry.ingest.pipeline.batch import rows_of
 from controlplane.telemetry.ingest.pipeline.fleet_names import FleetNames, NamesInForce, Place, names_of
-from inference.core.snapshot import Endpoint, Model, Pool, Route, Snapshot
-from inference.policy import snapshot_file
+from inference.contract import snapshot_file
+from inference.contract.snapshot import Endpoint, Model, Pool, Route, Snapshot
 from tests.support.telemetry.ledger_traces import gateway_trace, span
 
 

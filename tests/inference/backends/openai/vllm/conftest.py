@@ -5,7 +5,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from deploy.local.ports import free_port
-from inference.core.snapshot import CacheRule, Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
+from inference.contract.snapshot import CacheRule, Endpoint, Model, Pool, Route, Snapshot, Tenant, Tier, key_digest
 from tests.support.gateway.process import KEY, Gateway, Receiver, gateway_command
 from tests.support.servers.vllm import ADAPTER, MODEL, POOL, REPLICA, Clients, VLlm, vllm, write_model
 from tests.support.start import Start

@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from deploy.local.ports import LOOPBACK
-from inference.core.routing.signals import Signals, read_signals
+from inference.contract.server_metrics import ServerLoad, read_load
 from tests.support.gateway.process import Gateway, Receiver
 from tests.support.gateway.sockets import send
 from tests.support.servers.vllm import ADAPTER, CONTEXT_TOKENS, MODEL, POOL, REPLICA, Clients, VLlm
@@ -22,8 +22,8 @@ AT_ONCE = 8  # `--max-num-seqs`
 LONG = {"max_tokens": 1_900, "ignore_eos": True}
 
 
-def load(server: VLlm) -> Signals:
-    return read_signals(page(server), time.monotonic())
+def load(server: VLlm) -> ServerLoad:
+    return read_load(page(server), time.monotonic())
 
 
 def page(server: VLlm) -> bytes:

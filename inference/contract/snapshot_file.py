@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from inference.core.snapshot import Snapshot, encode
+from inference.contract.snapshot import Snapshot, encode
 
 
 def write(path: Path, snapshot: Snapshot) -> None:

@@ -26,7 +26,7 @@ class Route(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class RouteRule(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What an owner wants done with some requests for a model. Of the rules that a request matches, the first counts.
 
-    An empty tuple matches all. Prompts are measured as `prompt_tokens` in `inference/core/policy/plan.py` says: the least is
+    An empty tuple matches all. Prompts are measured as `prompt_tokens` in `inference/contract/plan.py` says: the least is
     inclusive, the most too, and 0 is no bound. What is empty or 0 leaves things as they are without the rule.
     """
 

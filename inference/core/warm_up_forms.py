@@ -1,12 +1,7 @@
-"""What a warm-up asks of a model server, and how its traces are recognised."""
+"""What a warm-up asks of a model server."""
 
+from inference.contract.snapshot import WarmUp
 from inference.core.question import Message, Question
-from inference.core.snapshot import WarmUp
-
-TRACES = b"weir-wup"
-"""How the trace id of a warm-up begins. Triton 2.51 exports traces whose flag says that they are not sampled, and any server
-may: by this the ledger knows that they are no requests.
-"""
 
 
 def forms(warm_up: WarmUp, *, needs_prompt: bool) -> tuple[Question, ...]:

@@ -9,12 +9,11 @@ from typing import Any, get_args, get_type_hints
 import msgspec
 
 from deploy.local.process import ROOT
-from inference.core.snapshot import Snapshot
+from inference.contract.snapshot import Snapshot
 
-SCHEMA = (
-    ROOT / "inference/core/snapshot.py",
-    ROOT / "inference/core/tensor_mapping.py",
-    *(ROOT / "inference/core/policy" / name for name in ("parts.py", "rules.py", "checks.py")),
+SCHEMA = tuple(
+    ROOT / "inference/contract" / f"{name}.py"
+    for name in ("snapshot", "snapshot_parts", "snapshot_checks", "rules", "tensor_mapping")
 )
 AUTHORS = tuple(ROOT / "controlplane/fleet" / name for name in ("core/snapshot.py", "rows.py", "publish.py"))
 

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from inference.core.policy import lenient
-from inference.core.policy.checks import TOKENIZERS, Fault, Reader, SnapshotError, check_tenant, is_name
-from inference.core.policy.parts import (
+from inference.contract import lenient
+from inference.contract.rules import NO_OVERLAY, CacheMode, Degradation, Overlay, Route, RouteRule
+from inference.contract.snapshot_checks import TOKENIZERS, Fault, Reader, SnapshotError, check_tenant, is_name
+from inference.contract.snapshot_parts import (
     CacheRule,
     Endpoint,
     Key,
@@ -27,7 +28,6 @@ from inference.core.policy.parts import (
     ToolParser,
     WarmUp,
 )
-from inference.core.policy.rules import NO_OVERLAY, CacheMode, Degradation, Overlay, Route, RouteRule
 
 __all__ = [
     "TOKENIZERS",

@@ -1,13 +1,10 @@
 """What a benchmark of a replica and the process that sends its requests (`python -m inference.benchmark`) say to each other,
-as lines of JSON, and how its traces are recognised. Times are seconds since the load's start.
+as lines of JSON. Times are seconds since the load's start.
 """
 
 import msgspec
 
-from inference.core.snapshot import Pool
-
-TRACES = b"weir-bch"
-"""How the trace id of a benchmark's request begins: by this the ledger knows that it is no user's request."""
+from inference.contract.snapshot import Pool
 
 
 class Setup(msgspec.Struct, frozen=True):

@@ -7,11 +7,9 @@ it, and otherwise a few comparisons.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from inference.core.policy.parts import Model, Pool
-from inference.core.policy.rules import CacheMode, Degradation, Overlay, Route, RouteRule
-from inference.core.question import Question
+from inference.contract.rules import CacheMode, Degradation, Overlay, Route, RouteRule
+from inference.contract.snapshot_parts import Model, Pool
 
-_BYTES_PER_TOKEN = 4
 _MAX_RETRY_S = 3600.0
 
 
@@ -74,25 +72,6 @@ class Plans(NamedTuple):
                     continue
             return plan
         return self.plain
-
-
-def prompt_tokens(question: Question) -> int:
-    """About how many tokens the prompt has: a fourth of its bytes as UTF-8, or the number of its token ids. It is known before the
-    tokenizer has counted, which only a request that the cache does not have waits for. Images and tools count for nothing.
-    """
-    size = tokens = 0
-    for prompt in (*question.prompt, *question.input):
-        if isinstance(prompt, str):
-            size += len(prompt.encode())
-        else:
-            tokens += len(prompt)
-    for message in question.messages:
-        content = message.content
-        if isinstance(content, str):
-            size += len(content.encode())
-        elif content is not None:
-            size += sum(len(part.text.encode()) for part in content if part.text)
-    return tokens + size // _BYTES_PER_TOKEN
 
 
 def plans_of(

@@ -5,9 +5,9 @@ import inspect
 import pkgutil
 
 import inference
-from inference.core import errors
+from inference.contract import errors
+from inference.contract.errors import GatewayError, PermanentError, RetryableError
 from inference.core.backend_errors import BackendError
-from inference.core.errors import GatewayError, PermanentError, RetryableError
 from inference.core.openai.errors import ApiError
 from inference.wires.grpc import GrpcError
 

@@ -6,12 +6,12 @@ from typing import Literal, NamedTuple, TypeVar
 
 import msgspec
 
-from inference.core.address import parse_address, parse_base_url, parse_url
-from inference.core.errors import PermanentError
-from inference.core.policy import lenient
-from inference.core.policy.parts import WARM_UP_BOUNDS, Endpoint, Model, Pool, Tenant, Tier, WarmUp
-from inference.core.policy.rules import NO_OVERLAY, Degradation, Overlay, Route, RouteRule
-from inference.core.tensor_mapping import check_mapping
+from inference.contract import lenient
+from inference.contract.address import parse_address, parse_base_url, parse_url
+from inference.contract.errors import PermanentError
+from inference.contract.rules import NO_OVERLAY, Degradation, Overlay, Route, RouteRule
+from inference.contract.snapshot_parts import WARM_UP_BOUNDS, Endpoint, Model, Pool, Tenant, Tier, WarmUp
+from inference.contract.tensor_mapping import check_mapping
 
 TOKENIZERS = ("tekken", "server", "estimate")
 """Tokenizers that need no folder: a vocabulary that comes with the gateway, the server's own count, bytes / 4."""

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from inference.core import snapshot
-from inference.core.address import Url, parse_base_url, parse_url
-from inference.core.snapshot import Checked, Endpoint, Key, check
+from inference.contract import snapshot
+from inference.contract.address import Url, parse_base_url, parse_url
+from inference.contract.snapshot import Checked, Endpoint, Key, check
 from tests.support.gateway.documents import schema_1
 from tests.support.gateway.process import LARGE, SMALL, a_snapshot
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.core.routing.signals import NAMES, Signals, read_signals
+from inference.contract.server_metrics import LOAD_METRICS, ServerLoad, read_load
 
 PAGES = {
     "vllm": """# HELP vllm:num_requests_running Number of requests in model execution batches.
@@ -41,21 +41,21 @@ nv_trt_llm_kv_cache_block_metrics{kv_cache_block_type="used",model="tensorrt_llm
 }
 
 
-@pytest.mark.parametrize("kind", NAMES)
+@pytest.mark.parametrize("kind", LOAD_METRICS)
 def test_every_kind_of_server_is_read_by_its_own_names(kind: str) -> None:
-    kv_use = 0.375 if NAMES[kind].kv_use else None
-    assert read_signals(PAGES[kind].encode(), 4.5) == Signals(4.5, 3.0, 12.0, kv_use)
+    kv_use = 0.375 if LOAD_METRICS[kind].kv_use else None
+    assert read_load(PAGES[kind].encode(), 4.5) == ServerLoad(4.5, 3.0, 12.0, kv_use)
 
 
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-1", "x", ""])
 def test_what_is_missing_or_no_number_is_unknown_and_not_zero(value: str) -> None:
     page = f"vllm:num_requests_waiting {value}\nvllm:num_requests_running 4\n"
-    assert read_signals(page.encode(), 0.0) == Signals(0.0, None, 4.0)
+    assert read_load(page.encode(), 0.0) == ServerLoad(0.0, None, 4.0)
 
 
 @given(st.binary(max_size=200))
 def test_any_other_page_is_unknown(page: bytes) -> None:
-    assert not read_signals(page, 0.0).known
+    assert not read_load(page, 0.0).known
 
 
 @given(
@@ -63,7 +63,7 @@ def test_any_other_page_is_unknown(page: bytes) -> None:
 )
 def test_labels_do_not_matter(waiting: float, running: float, label: str) -> None:
     page = f'vllm:num_requests_waiting{{m="{label}"}} {waiting!r}\nvllm:num_requests_running{{m="{label}"}} {running!r}'
-    signals = read_signals(page.encode(), 0.0)
+    signals = read_load(page.encode(), 0.0)
     assert signals.waiting is not None
     assert signals.running is not None
     assert math.isclose(signals.waiting, waiting)

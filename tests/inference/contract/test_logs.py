@@ -7,7 +7,7 @@ import pytest
 import structlog
 
 from controlplane.config.secrets import new_secret
-from inference.observability.logs import REDACTED, configure, redact, redact_text, stdlib_logging
+from inference.contract.logs import REDACTED, configure, redact, redact_text, stdlib_logging
 
 
 @pytest.mark.parametrize(

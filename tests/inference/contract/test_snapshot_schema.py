@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from inference.core import snapshot
-from inference.core.policy.rules import NO_OVERLAY, Degradation, Overlay, Route, RouteRule
-from inference.core.snapshot import Endpoint, Snapshot, SnapshotError, check
+from inference.contract import snapshot
+from inference.contract.rules import NO_OVERLAY, Degradation, Overlay, Route, RouteRule
+from inference.contract.snapshot import Endpoint, Snapshot, SnapshotError, check
 from tests.support.gateway.documents import schema_1
 from tests.support.gateway.process import LARGE, SMALL, a_snapshot
 

@@ -4,8 +4,8 @@ from typing import Literal
 
 import msgspec
 
-from inference.core.policy.rules import Amount, AtLeastOne, Count, Priority, Route
-from inference.core.tensor_mapping import TensorMapping
+from inference.contract.rules import Amount, AtLeastOne, Count, Priority, Route
+from inference.contract.tensor_mapping import TensorMapping
 
 Protocol = Literal["triton", "openai"]
 Signature = Literal["weir", "auto", "vllm", "trtllm_ensemble", "trtllm_bls", "trtllm_llmapi", "mapping"]

@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.core.policy.plan import Plan, Plans, plans_of, prompt_tokens
-from inference.core.policy.rules import NO_OVERLAY, Degradation, Overlay, Route, RouteRule
+from inference.contract.plan import Plan, Plans, plans_of
+from inference.contract.rules import NO_OVERLAY, Degradation, Overlay, Route, RouteRule
+from inference.contract.snapshot import Model, Pool
+from inference.core.expected_tokens import prompt_tokens
 from inference.core.question import ImageUrl, Message, Part, Question
-from inference.core.snapshot import Model, Pool
 
 MODEL = Model("chat", (Route("edge", 30), Route("central", 70)), fallbacks=("spare",))
 POOLS = tuple(

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from inference.core import snapshot
-from inference.core.address import parse_address
-from inference.core.snapshot import SnapshotError, StageTimeouts, WarmUp, check
+from inference.contract import snapshot
+from inference.contract.address import parse_address
+from inference.contract.snapshot import SnapshotError, StageTimeouts, WarmUp, check
 from inference.tokenizers import tekken
 from tests.support.gateway.documents import schema_1
 from tests.support.gateway.process import LARGE, SMALL, a_snapshot

@@ -1,0 +1,153 @@
+"""The names of the metrics in which model servers say how busy they are, and how they are read from a Prometheus page.
+
+The names are those of vLLM (vllm/v1/metrics/loggers.py), SGLang (srt/observability/metrics_collector.py), TensorRT-LLM
+(tensorrt_llm/metrics/collector.py), llama.cpp (tools/server/README.md), text-generation-inference (router/src/server.rs)
+and Triton's TensorRT-LLM backend (inflight_batcher_llm/src/custom_metrics_reporter). A server whose page has none of
+them, such as Triton with vLLM, is unknown.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+
+class ServerLoad(NamedTuple):
+    """What a model server says of its load. None is not known, which is never the same as 0.
+
+    `at_s` is when it was read, on the event loop's clock.
+    """
+
+    at_s: float
+    waiting: float | None = None  # requests that it has and has not begun
+    running: float | None = None
+    kv_use: float | None = None  # share of its KV cache that is in use, 0 to 1
+
+    @property
+    def known(self) -> bool:
+        return self.waiting is not None or self.running is not None
+
+
+class Series(NamedTuple):
+    """A metric's name, and the label that a series of it must have, if any."""
+
+    name: str
+    label: tuple[str, str] | None = None
+
+    def has(self, metric: str, labels: Mapping[str, str]) -> bool:
+        """Whether this is one of it."""
+        return metric == self.name and (self.label is None or labels.get(self.label[0]) == self.label[1])
+
+
+class LoadMetrics(NamedTuple):
+    """`names_model` says whether its series are labelled with the model that clients ask for, where they have such a label."""
+
+    waiting: Series
+    running: Series
+    kv_use: Series | None = None
+    names_model: bool = True
+
+
+_TRITON = "nv_trt_llm_request_metrics"
+LOAD_METRICS: Mapping[str, LoadMetrics] = {
+    "vllm": LoadMetrics(
+        Series("vllm:num_requests_waiting"), Series("vllm:num_requests_running"), Series("vllm:kv_cache_usage_perc")
+    ),
+    "sglang": LoadMetrics(
+        Series("sglang:num_queue_reqs"), Series("sglang:num_running_reqs"), Series("sglang:token_usage")
+    ),
+    "trtllm": LoadMetrics(
+        Series("trtllm_num_requests_waiting"),
+        Series("trtllm_num_requests_running"),
+        Series("trtllm_kv_cache_utilization"),
+    ),
+    "llamacpp": LoadMetrics(Series("llamacpp:requests_deferred"), Series("llamacpp:requests_processing")),
+    "tgi": LoadMetrics(Series("tgi_queue_size"), Series("tgi_batch_current_size")),
+    "triton_trtllm": LoadMetrics(
+        Series(_TRITON, ("request_type", "waiting")),
+        Series(_TRITON, ("request_type", "scheduled")),
+        Series("nv_trt_llm_kv_cache_block_metrics", ("kv_cache_block_type", "fraction")),
+        names_model=False,  # but its engine
+    ),
+}
+"""By kind of server: requests that wait, requests that are worked on, and the share of the KV cache in use."""
+
+TRITON_PENDING = Series("nv_inference_pending_request_count")
+"""Requests that wait in Triton itself. Of a model whose backend has a queue of its own it is next to nothing."""
+
+QUEUE_GAUGES = (TRITON_PENDING.name, *(kind.waiting.name for kind in LOAD_METRICS.values()))
+"""The names of all gauges of requests that wait at a server."""
+LOAD_GAUGES = tuple(
+    dict.fromkeys(
+        (
+            TRITON_PENDING.name,
+            *(series.name for kind in LOAD_METRICS.values() for series in kind[:3] if series is not None),
+        )
+    )
+)
+"""The names of all gauges of a server's load."""
+
+
+def is_queue(metric: str, labels: Mapping[str, str]) -> bool:
+    """Whether a series counts requests that wait at a server."""
+    return TRITON_PENDING.has(metric, labels) or any(kind.waiting.has(metric, labels) for kind in LOAD_METRICS.values())
+
+
+def names_model(metric: str) -> bool:
+    """Whether a series of a server's load is labelled with the model that clients ask for."""
+    return all(kind.names_model or metric != kind.waiting.name for kind in LOAD_METRICS.values())
+
+
+class _Searched(NamedTuple):
+    """A series as it stands on a page."""
+
+    name: bytes
+    label: bytes  # empty takes all
+
+
+def _searched(series: Series) -> _Searched:
+    label = '{}="{}"'.format(*series.label).encode() if series.label is not None else b""
+    return _Searched(b"\n" + series.name.encode(), label)
+
+
+_SEARCHED = [
+    (_searched(kind.waiting), _searched(kind.running), _searched(kind.kv_use) if kind.kv_use else None)
+    for kind in LOAD_METRICS.values()
+]
+
+
+def read_load(page: bytes, at_s: float) -> ServerLoad:
+    """The signals of a Prometheus page. Requests are added up over the engines of one server, KV use is their mean.
+
+    A page is searched for few names instead of parsed, because it has up to 100 kB and is read several times a second.
+    """
+    page = b"\n" + page
+    for waits, runs, uses in _SEARCHED:
+        waiting, running = list(_values(page, waits)), list(_values(page, runs))
+        if waiting or running:
+            kv_use = list(_values(page, uses)) if uses else []
+            return ServerLoad(
+                at_s,
+                sum(waiting) if waiting else None,
+                sum(running) if running else None,
+                min(1.0, sum(kv_use) / len(kv_use)) if kv_use else None,
+            )
+    return ServerLoad(at_s)
+
+
+def _values(page: bytes, series: _Searched) -> Iterator[float]:
+    """The values of `series` that are numbers of at least 0. A label's value may have any character but a line's end."""
+    start = series.name
+    at = page.find(start)
+    while at >= 0:
+        rest = at + len(start)
+        end = page.find(b"\n", rest)
+        line = page[rest:] if end < 0 else page[rest:end]
+        if line[:1] in (b"{", b" "):
+            labels, _, sample = line.rpartition(b"}") if line[:1] == b"{" else (b"", b"", line)
+            number = sample.split()[:1]  # a time may follow
+            try:
+                value = float(number[0]) if number else -1.0
+            except ValueError:
+                value = -1.0
+            if 0 <= value < float("inf") and series.label in labels:
+                yield value
+        at = page.find(start, rest)

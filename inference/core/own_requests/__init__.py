@@ -1,1 +1,0 @@
-"""Requests that are no users': warm-ups of new replicas, and benchmarks."""
