@@ -30,6 +30,7 @@ ASGI_APPLICATION = "controlplane.asgi.application"
 
 INSTALLED_APPS = [
     "controlplane",
+    "controlplane.core",
     "controlplane.accounts",
     "controlplane.fleet",
     "controlplane.slo",

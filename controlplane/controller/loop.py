@@ -21,11 +21,12 @@ from django.utils import timezone
 from prometheus_client import Counter, Gauge, Histogram
 
 from controlplane.config import Config
+from controlplane.core import lease
 from controlplane.fleet.models import Observation
 from controlplane.slo.core.alert import Alert
 from controlplane.slo.core.evaluation import Evaluation, unjudged
 from controlplane.slo.core.objective import Objective
-from controlplane.slo.evaluate import lease, states
+from controlplane.slo.evaluate import states
 from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.slo.evaluate.freshness import FreshnessCheck
 from controlplane.slo.evaluate.isolation import isolated, reason

@@ -13,6 +13,7 @@ from django.utils import timezone
 from prometheus_client import Counter, Gauge, Histogram
 
 from controlplane.config import Config
+from controlplane.core import lease
 from controlplane.fleet.clusters.port import Cluster
 from controlplane.fleet.clusters.registry import Clusters
 from controlplane.fleet.models import Observation
@@ -21,7 +22,6 @@ from controlplane.policy.observe.canaries import CanaryReader
 from controlplane.policy.observe.gateways import Gateways
 from controlplane.policy.observe.gather import Background
 from controlplane.policy.observe.planned import PlannedReader
-from controlplane.slo.evaluate import lease
 from controlplane.telemetry.store import Store
 
 log = structlog.get_logger(__name__)

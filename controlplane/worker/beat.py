@@ -54,7 +54,7 @@ class Beat(Scheduler):  # type: ignore[misc]
 
     def _keep_lease(self) -> bool:
         """Whether this beat holds the lease. While the database is away no beat does: the tasks need the database too."""
-        from controlplane.slo.evaluate import lease
+        from controlplane.core import lease
 
         try:
             close_old_connections()

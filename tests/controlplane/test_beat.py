@@ -7,7 +7,7 @@ from celery.beat import ScheduleEntry
 from django.utils import timezone
 
 from controlplane.celery import app
-from controlplane.slo.models import Lease
+from controlplane.core.models import Lease
 from controlplane.worker.beat import LASTS, LEASE, STANDBY_S, Beat
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -121,7 +121,7 @@ def test_of_two_workers_one_sends_the_schedule_and_the_other_takes_over_when_it_
     def leading() -> int:
         """The worker whose beat holds the lease; 0 where none does."""
         with closing(sqlite3.connect(home / "weir.sqlite3", timeout=60)) as database:
-            row = database.execute("SELECT holder FROM slo_lease WHERE name = 'beat'").fetchone()
+            row = database.execute("SELECT holder FROM core_lease WHERE name = 'beat'").fetchone()
         beat = Path("/proc", row[0].rpartition(":")[2], "status") if row else None
         if beat is None or not beat.exists():
             return 0

@@ -6,11 +6,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.utils import timezone
 
 from controlplane.controller.loop import LEASE
+from controlplane.core import lease
+from controlplane.core.models import Lease
 from controlplane.fleet.clusters import registry
 from controlplane.fleet.clusters.errors import ClusterError
 from controlplane.fleet.models import Cluster, PublishedSnapshot
-from controlplane.slo.evaluate import lease
-from controlplane.slo.models import Lease
 
 SNAPSHOT = "the policy snapshot"
 
@@ -67,9 +67,9 @@ class Command(BaseCommand):
 
     def _raise(self, seen: dict[str, int], own: int) -> None:
         highest = max(seen, key=lambda place: seen[place])
-        if seen[highest] > lease.MOST:
+        if seen[highest] > lease.MAX_GENERATION:
             raise CommandError(
-                f"{highest} bears {seen[highest]}, which is above {lease.MOST}: no leader wrote it. Remove the annotation "
+                f"{highest} bears {seen[highest]}, which is above {lease.MAX_GENERATION}: no leader wrote it. Remove the annotation "
                 "weir.dev/leader-generation there, and run this again",
                 returncode=2,
             )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import structlog
 from django.db import DatabaseError, close_old_connections
 
+from controlplane.core.lease import LeaseLostError
 from controlplane.fleet.clusters.errors import ClusterError, StaleLeaderError
 from controlplane.fleet.clusters.port import Cluster
 from controlplane.policy.act import journal
@@ -15,7 +16,6 @@ from controlplane.policy.act.journal import Fence
 from controlplane.policy.act.snapshots import SnapshotWriter
 from controlplane.policy.act.stepper import Stepper
 from controlplane.policy.observe.core.signals import Traffic
-from controlplane.slo.evaluate.lease import LeaseLostError
 
 log = structlog.get_logger(__name__)
 

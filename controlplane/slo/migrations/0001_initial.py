@@ -17,16 +17,6 @@ class Migration(migrations.Migration):
 
     operations = [
         migrations.CreateModel(
-            name='Lease',
-            fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('name', models.CharField(max_length=100, unique=True)),
-                ('holder', models.CharField(max_length=200)),
-                ('expires_at', models.DateTimeField()),
-                ('generation', models.PositiveBigIntegerField(default=0, help_text='Grows each time another process takes it.')),
-            ],
-        ),
-        migrations.CreateModel(
             name='Tick',
             fields=[
                 ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),

@@ -84,7 +84,7 @@ class _Leader:
         self._running.append(Managed(command, log).start())
 
     def kill(self) -> None:
-        from controlplane.slo.models import Lease
+        from controlplane.core.models import Lease
 
         os.kill(int(Lease.objects.get(name="controller").holder.split(":")[1]), signal.SIGKILL)
 

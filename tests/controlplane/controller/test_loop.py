@@ -10,6 +10,7 @@ import pytest
 from django.conf import settings
 
 from controlplane.controller.loop import LEASE_LASTS, Controller, Fence
+from controlplane.core import lease
 from controlplane.fleet.models import Observation
 from controlplane.incidents.decide import engine
 from controlplane.incidents.decide.retire import retire
@@ -17,7 +18,6 @@ from controlplane.incidents.models import Incident
 from controlplane.slo.core.alert import Alert
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Availability, Latency
-from controlplane.slo.evaluate import lease
 from controlplane.slo.models import ObjectiveState, StoredObjective, Tick
 from controlplane.slo.save import save_objective
 from controlplane.telemetry.ledger.row import LedgerRow

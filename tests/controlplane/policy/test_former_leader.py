@@ -8,11 +8,11 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from controlplane.controller.loop import LEASE
+from controlplane.core import lease
 from controlplane.fleet.clusters import registry
 from controlplane.fleet.models import Cluster, Observation, PublishedSnapshot
 from controlplane.incidents.components.core.words import WORDS
 from controlplane.policy.models import Action
-from controlplane.slo.evaluate import lease
 from tests.support.policy.world import CLUSTER, POOL, World, fleet, revision, scaling
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from controlplane.slo.evaluate.lease import LeaseLostError, fence, give_up, raise_above, take
-from controlplane.slo.models import Lease
+from controlplane.core.lease import LeaseLostError, fence, give_up, raise_above, take
+from controlplane.core.models import Lease
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 21, tzinfo=UTC)

@@ -12,10 +12,10 @@ from django.db import IntegrityError, transaction
 from django.db.models import F, Q, Value
 from django.db.models.functions import Greatest
 
-from controlplane.slo.models import Lease
+from controlplane.core.models import Lease
 
 ERA = datetime(2025, 1, 1, tzinfo=UTC)
-MOST = 2**31 - 1 - 1_000
+MAX_GENERATION = 2**31 - 1 - 1_000
 """The highest generation: clusters keep it in 32 bits, which lasts until 2093."""
 
 _RENEWAL = threading.Lock()
