@@ -14,9 +14,9 @@ from ninja.errors import AuthenticationError, HttpError
 
 from controlplane.api.document import PROBLEM, InvalidInputError
 from controlplane.api.formats import REMEDIES
+from controlplane.core.documents.report import problem_json
 from controlplane.planning.jobs import JobRefusedError
 from controlplane.policy.revisions.read import PolicyTextError
-from controlplane.slo.openslo.core.report import as_json
 from controlplane.telemetry.query.core.errors import BadParameterError, BadQuestionError
 from controlplane.telemetry.store import StoreInputError, StoreUnavailableError
 
@@ -69,7 +69,7 @@ def register(api: NinjaAPI) -> None:
         first = error.problems[0]
         detail = f"line {first.mark.line}, column {first.mark.column}: {first.message}"
         return problem(
-            409, "Refused", detail, field=first.path or "text", problems=[as_json(each) for each in error.problems]
+            409, "Refused", detail, field=first.path or "text", problems=[problem_json(each) for each in error.problems]
         )
 
     @api.exception_handler(JobRefusedError)

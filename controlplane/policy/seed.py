@@ -5,9 +5,10 @@ from collections.abc import Mapping
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
+from controlplane.policy.core.document import ReadPolicy
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions import steps
-from controlplane.policy.revisions.read import ReadPolicy, read_policies
+from controlplane.policy.revisions.read import read_policies
 
 WHO = "set-up"
 

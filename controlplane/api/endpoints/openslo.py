@@ -8,9 +8,9 @@ from django.http import Http404, HttpRequest, HttpResponse
 from ninja import Field, Query, Router, Schema, Status
 
 from controlplane.api.formats import Words
+from controlplane.core.documents import report
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.openslo.apply import apply, known_documents
-from controlplane.slo.openslo.core import report
 from controlplane.slo.openslo.core.lint import lint
 from controlplane.slo.openslo.export import export_all, export_one
 from controlplane.telemetry.query.core.errors import BadParameterError
@@ -90,7 +90,7 @@ def lint_files(request: HttpRequest) -> dict[str, Any]:
         "documents": len(checked.documents),
         "errors": len(checked.errors),
         "warnings": len(checked.problems) - len(checked.errors),
-        "problems": [report.as_json(problem) for problem in checked.problems],
+        "problems": [report.problem_json(problem) for problem in checked.problems],
     }
 
 
@@ -114,11 +114,11 @@ def apply_files(request: HttpRequest, parameters: Query[ApplyParameters]) -> Sta
     )
     answer = {
         "applied": result.done,
-        "summary": report.sentence(result.steps, result.done),
-        "steps": [report.step_json(step) for step in result.steps],
-        "problems": [report.as_json(problem) for problem in result.problems],
+        "summary": report.summarise(result.steps, result.done),
+        "steps": [{**report.step_json(step), "slug": step.key or None} for step in result.steps],
+        "problems": [report.problem_json(problem) for problem in result.problems],
     }
-    return Status(409 if result.errors or result.conflicts else 200, answer)
+    return Status(200 if result.possible else 409, answer)
 
 
 @router.get("/objectives.yaml", summary="All objectives as OpenSLO, and what else was applied")

@@ -1,5 +1,6 @@
 """Applies pasted or uploaded OpenSLO: shows the problems by line and the planned steps first."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
@@ -7,11 +8,12 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
-from controlplane.slo.openslo.apply import Applied, apply
-from controlplane.slo.openslo.core import report
-from controlplane.slo.openslo.core.problem import Problem
-from controlplane.slo.openslo.core.reading import MAX_BYTES
-from controlplane.slo.openslo.core.writing import joined
+from controlplane.core.documents import report
+from controlplane.core.documents.plan import Applied
+from controlplane.core.documents.problem import Problem
+from controlplane.core.documents.reading import MAX_BYTES
+from controlplane.core.documents.writing import join_documents
+from controlplane.slo.openslo.apply import apply
 
 RIGHTS = ("slo.add_storedobjective", "slo.change_storedobjective", "slo.delete_storedobjective")
 SOURCE = "page"
@@ -65,15 +67,15 @@ def sent(request: HttpRequest) -> tuple[str, str]:
             texts.append(data.decode("utf-8-sig").replace("\r\n", "\n"))
         except UnicodeDecodeError:
             return "", f"{file.name} is no UTF-8 text"
-    return joined(texts), ""
+    return join_documents(texts), ""
 
 
-def result_context(result: Applied, text: str) -> dict[str, Any]:
+def result_context(result: Applied[str], text: str) -> dict[str, Any]:
     return {
         "result": result,
-        "documents": len(result.linted.documents),
-        "counted": report.counted(result.problems),
-        "sentence": report.sentence(result.steps, result.done),
+        "documents": result.documents,
+        "counted": report.count_problems(result.problems),
+        "sentence": report.summarise(result.steps, result.done),
         "steps": [
             {
                 "step": step,
@@ -85,11 +87,11 @@ def result_context(result: Applied, text: str) -> dict[str, Any]:
         ],
         "lines": lines(text, result.problems),
         "source": SOURCE,
-        "anything": any(step.action != "unchanged" for step in result.steps),
+        "anything": result.changes_something,
     }
 
 
-def lines(text: str, problems: list[Problem]) -> list[dict[str, Any]]:
+def lines(text: str, problems: Sequence[Problem]) -> list[dict[str, Any]]:
     """The text by lines, each with what is wrong on it."""
     by_line: dict[int, list[Problem]] = {}
     for problem in problems:

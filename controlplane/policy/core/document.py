@@ -8,35 +8,42 @@ from dataclasses import dataclass
 
 import msgspec
 
+from controlplane.core.documents import reading
+from controlplane.core.documents.node import Node
+from controlplane.core.documents.problem import Mark, Problem, shown
+from controlplane.core.documents.writing import write_yaml
 from controlplane.policy.core.checks import faults_of
 from controlplane.policy.core.spec import KINDS, Policy
 from controlplane.policy.core.structure import Fault, Path, dotted, near, structure
-from controlplane.slo.openslo.core import reading
-from controlplane.slo.openslo.core.node import Node
-from controlplane.slo.openslo.core.problem import Mark, Problem, shown
-from controlplane.slo.openslo.core.writing import written
 
 API_VERSION = "weir/v1"
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
-    """A policy, with the YAML of its document and where this begins."""
+class ReadPolicy:
+    """A policy, with the YAML of its document and the places of its parts."""
 
     policy: Policy
     text: str
     source: str
-    mark: Mark
+    node: Node
 
     @property
     def name(self) -> str:
         return self.policy.metadata.name
 
+    @property
+    def kind(self) -> str:
+        return type(self.policy).__name__
 
-def read(text: str, source: str = "<text>") -> tuple[list[Written], list[Problem]]:
+    def problem(self, path: Path, message: str, rule: str) -> Problem:
+        return Problem(self.source, self.node.nearest(path), "error", rule, dotted(path), message)
+
+
+def read(text: str, source: str = "<text>") -> tuple[list[ReadPolicy], list[Problem]]:
     """The policies of a text that can be followed, and the problems of the others."""
     documents, problems = reading.read(text, source)
-    policies: list[Written] = []
+    policies: list[ReadPolicy] = []
     marks: dict[str, Mark] = {}
     for document in documents:
         policy, faults = _policy(document.node)
@@ -46,8 +53,11 @@ def read(text: str, source: str = "<text>") -> tuple[list[Written], list[Problem
                 faults = [(("metadata", "name"), f"{name!r} is also on line {marks[name].line}: rename either")]
             else:
                 marks[name] = document.node.mark
-                policies.append(Written(policy, document.text, source, document.node.mark))
-        problems += [_problem(document.node, source, path, message) for path, message in faults]
+                policies.append(ReadPolicy(policy, document.text, source, document.node))
+        problems += [
+            Problem(source, document.node.nearest(path), "error", "policy", dotted(path), message)
+            for path, message in faults
+        ]
     if not documents and not problems:
         message = f"there is no policy: begin with `apiVersion: {API_VERSION}` and a kind: {', '.join(KINDS)}"
         problems.append(Problem(source, Mark(1, 1), "error", "empty", "", message))
@@ -58,7 +68,7 @@ def read_single(text: str, source: str = "<text>") -> tuple[Policy | None, list[
     """The only policy of a text, as a revision has it."""
     policies, problems = read(text, source)
     if len(policies) > 1:
-        mark = policies[1].mark
+        mark = policies[1].node.mark
         problems.append(
             Problem(source, mark, "error", "several", "", "a revision has a single policy: remove the others")
         )
@@ -73,7 +83,7 @@ def digest_of(policy: Policy) -> str:
 def write(policy: Policy) -> str:
     """The policy as YAML. Values that are the defaults are left out."""
     plain = msgspec.to_builtins(policy)
-    return written({"apiVersion": plain["apiVersion"], "kind": plain["kind"], **plain})
+    return write_yaml({"apiVersion": plain["apiVersion"], "kind": plain["kind"], **plain})
 
 
 def _policy(node: Node) -> tuple[Policy | None, list[Fault]]:
@@ -89,16 +99,3 @@ def _policy(node: Node) -> tuple[Policy | None, list[Fault]]:
         return None, faults
     policy = msgspec.convert(plain, Policy)
     return policy, list(faults_of(policy))
-
-
-def _problem(node: Node, source: str, path: Path, message: str) -> Problem:
-    """The problem at the deepest part of the path that is there; of a field that is not known, at its key."""
-    at = node
-    mark = node.mark
-    for step in path:
-        part = at.at(step)
-        if part is None:
-            break
-        mark = at.keys.get(step, part.mark) if isinstance(step, str) else part.mark
-        at = part
-    return Problem(source, mark, "error", "policy", dotted(path), message)

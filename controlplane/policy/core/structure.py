@@ -8,7 +8,7 @@ from typing import Any, Union, get_args, get_origin
 import msgspec
 from msgspec import inspect
 
-from controlplane.slo.openslo.core.problem import shown
+from controlplane.core.documents.problem import shown
 
 Path = tuple[str | int, ...]
 Fault = tuple[Path, str]

@@ -1,36 +1,19 @@
 """Policies as code: makes the policies of the database equal to files, all or none. Applying the same again changes nothing."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
+from controlplane.core.documents.plan import Applied, PlanStep, names_to_prune
+from controlplane.core.documents.problem import Problem
+from controlplane.policy.core.document import ReadPolicy
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions import names, previews, steps
-from controlplane.policy.revisions.core.apply_plan import Goal, Step, Stored, Wanted, plan_retirements, plan_step
-from controlplane.policy.revisions.read import PolicyTextError, ReadPolicy, plain_of, read_policies
-from controlplane.slo.openslo.core.problem import Problem
+from controlplane.policy.revisions.core.apply_plan import Goal, RevisionStep, Stored, Wanted, newest_open, plan_step
+from controlplane.policy.revisions.read import PolicyTextError, plain_of, read_policies
 
 STATE = PolicyRevision.State
-
-
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """The result of applying. `done` is False for a dry run, and after problems or conflicts."""
-
-    policies: list[ReadPolicy]
-    steps: list[Step]
-    problems: list[Problem]
-    done: bool
-
-    @property
-    def conflicts(self) -> list[Step]:
-        return [step for step in self.steps if step.action == "conflict"]
-
-    @property
-    def possible(self) -> bool:
-        return not self.problems and not self.conflicts
 
 
 def check(texts: Mapping[str, str]) -> tuple[list[ReadPolicy], list[Problem]]:
@@ -45,7 +28,7 @@ def check(texts: Mapping[str, str]) -> tuple[list[ReadPolicy], list[Problem]]:
     for policy in policies:
         twin = first.setdefault(policy.name, policy)
         if twin is not policy:
-            at = f"{twin.written.source}:{twin.written.mark.line}"
+            at = f"{twin.source}:{twin.node.mark.line}"
             message = f"metadata.name={policy.name!r} is the name of the policy at {at} too: choose another"
             problems.append(policy.problem(("metadata", "name"), message, "duplicate"))
     return policies, sorted(problems)
@@ -63,11 +46,11 @@ def apply(
     adopt: bool = False,
     again: bool = False,
     dry_run: bool = False,
-) -> Applied:
+) -> Applied[int | None]:
     """Apply files by name. `label` marks what they own. A dry run does everything and rolls back, so that it finds the same errors."""
     policies, problems = check(texts)
     planned = [] if problems else _plan(policies, label, goal, prune=prune, adopt=adopt, again=again)
-    applied = Applied(policies, planned, problems, False)
+    applied = Applied(len(policies), planned, problems, False)
     if not applied.possible:
         return applied
     by_name = {policy.name: policy for policy in policies}
@@ -83,7 +66,7 @@ def apply(
                 refusals += _refused(by_name.get(step.name), error)
         done = not dry_run and not refusals
         transaction.set_rollback(not done)
-    return Applied(policies, planned, refusals, done)
+    return Applied(len(policies), planned, refusals, done)
 
 
 def export(chosen: Sequence[str] = ()) -> dict[str, str]:
@@ -96,7 +79,7 @@ def export(chosen: Sequence[str] = ()) -> dict[str, str]:
 
 def _plan(
     policies: Sequence[ReadPolicy], label: str, goal: Goal, *, prune: bool, adopt: bool, again: bool
-) -> list[Step]:
+) -> list[RevisionStep]:
     stored: dict[str, list[Stored]] = {}
     kinds: dict[str, str] = {}
     for row in PolicyRevision.objects.order_by("name", "-number"):
@@ -115,22 +98,28 @@ def _plan(
         plan_step(_wanted(policy), stored.get(policy.name, []), label, goal, adopt=adopt, again=again)
         for policy in policies
     ]
-    return planned + (plan_retirements(stored, kinds, {policy.name for policy in policies}, label) if prune else [])
+    open_ones = {name: newest for name, rows in stored.items() if (newest := newest_open(rows)) is not None}
+    labels = {name: newest.label for name, newest in open_ones.items()}
+    for name in names_to_prune(labels, {policy.name for policy in policies}, label) if prune else ():
+        planned.append(PlanStep("retire", kinds[name], name, open_ones[name].number, "", note="in none of the files"))
+    return planned
 
 
 def _wanted(policy: ReadPolicy) -> Wanted:
     team = policy.policy.metadata.team or names.owner(policy.policy)
     needs_approval = names.needs_approval(policy.policy, team)
-    return Wanted(policy.kind, policy.name, policy.written.source, policy.text, policy.plain, needs_approval)
+    return Wanted(policy.kind, policy.name, policy.source, policy.text, policy.node.plain_mapping, needs_approval)
 
 
-def _carry_out(step: Step, policy: ReadPolicy | None, label: str, who: str, source: str, goal: Goal, note: str) -> None:
+def _carry_out(
+    step: RevisionStep, policy: ReadPolicy | None, label: str, who: str, source: str, goal: Goal, note: str
+) -> None:
     if step.action == "retire":
-        row = PolicyRevision.objects.get(name=step.name, number=step.number or 0)
+        row = PolicyRevision.objects.get(name=step.name, number=step.key or 0)
         steps.retire(row, who, "in none of the applied files any more")
     elif step.action in ("create", "change", "continue") and policy is not None:
         if step.action == "continue":
-            row = PolicyRevision.objects.get(name=step.name, number=step.number or 0)
+            row = PolicyRevision.objects.get(name=step.name, number=step.key or 0)
         else:
             row = steps.propose(policy.text, who=who, source=source, note=note, label=label).revision
         _bring_on(row, who, goal)

@@ -14,12 +14,12 @@ from unfold.widgets import (
     UnfoldBooleanSwitchWidget,
 )
 
+from controlplane.core.documents.writing import write_yaml
 from controlplane.fleet.models import Pool, Team
 from controlplane.policy.core.spec import ScalingSpec
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions.read import PolicyTextError, read_text
 from controlplane.slo.models import StoredObjective
-from controlplane.slo.openslo.core.writing import written
 
 
 class Shown(NamedTuple):
@@ -131,7 +131,7 @@ class ScalingForm(forms.ModelForm):  # type: ignore[type-arg]
         values = super().clean() or {}
         if self.errors:
             return values
-        text = written(document_of(values))
+        text = write_yaml(document_of(values))
         try:
             read_text(text)
         except PolicyTextError as error:

@@ -1,50 +1,25 @@
 """Applies OpenSLO documents to the database: all or none. Applying the same again changes nothing."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
 
+from controlplane.core.documents.plan import Applied, PlanStep
+from controlplane.core.documents.problem import Problem, shown
+from controlplane.core.documents.reading import Document, read
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.openslo.core import weir
-from controlplane.slo.openslo.core.apply_plan import Step, StoredDocument, StoredState, plan_steps
+from controlplane.slo.openslo.core.apply_plan import StoredDocument, StoredState, plan_apply
 from controlplane.slo.openslo.core.lint import Linted, lint
-from controlplane.slo.openslo.core.problem import Problem, shown
-from controlplane.slo.openslo.core.reading import Document, read
 from controlplane.slo.openslo.models import AppliedDocument
 from controlplane.slo.save import save_objective
 
 MANAGED_BY = weir.PREFIX + "managed-by"
 SOURCE = weir.PREFIX + "source"
-
-
-@dataclass(frozen=True, slots=True)
-class Applied:
-    """The result of applying. `done` is False for a dry run, and after errors or conflicts."""
-
-    linted: Linted
-    steps: list[Step]
-    refusals: list[Problem]  # what only the database can refuse, such as an unknown owner
-    done: bool
-
-    @property
-    def problems(self) -> list[Problem]:
-        return sorted({*self.linted.problems, *self.refusals})
-
-    @property
-    def errors(self) -> list[Problem]:
-        return [*self.linted.errors, *self.refusals]
-
-    @property
-    def conflicts(self) -> list[Step]:
-        return [step for step in self.steps if step.action == "conflict"]
-
-    @property
-    def possible(self) -> bool:
-        return not self.errors and not self.conflicts
 
 
 def apply(
@@ -55,21 +30,21 @@ def apply(
     prune: bool = False,
     adopt: bool = False,
     dry_run: bool = False,
-) -> Applied:
+) -> Applied[str]:
     """Apply files by name. `label` marks what they own; empty imports once, to be edited by hand afterwards.
 
     A dry run does everything and rolls back, so that it finds the same errors.
     """
     linted = lint(texts, known_documents())
-    steps = [] if linted.errors else plan_steps(linted, state(), label, prune=prune, adopt=adopt)
-    applied = Applied(linted, steps, [], False)
+    steps = [] if linted.errors else plan_apply(linted, state(), label, prune=prune, adopt=adopt)
+    applied = Applied(len(linted.documents), steps, linted.problems, False)
     if not applied.possible:
         return applied
     with transaction.atomic():
         refusals = _carry_out(linted, steps, label, who)
         done = not dry_run and not refusals
         transaction.set_rollback(not done)
-    return Applied(linted, steps, refusals, done)
+    return replace(applied, problems=sorted({*linted.problems, *refusals}), done=done)
 
 
 def known_documents() -> list[Document]:
@@ -87,13 +62,13 @@ def state() -> StoredState:
     return StoredState(objectives, documents)
 
 
-def _carry_out(linted: Linted, steps: Iterable[Step], label: str, who: str) -> list[Problem]:
+def _carry_out(linted: Linted, steps: Iterable[PlanStep[str]], label: str, who: str) -> list[Problem]:
     documents = {(document.kind, document.name): document for document in linted.documents}
     refusals = []
     for step in steps:
         if step.action == "prune":
             AppliedDocument.objects.filter(kind=step.kind, name=step.name, label=label).delete()
-            StoredObjective.objects.filter(slug=step.slug).delete() if step.slug else None
+            StoredObjective.objects.filter(slug=step.key).delete() if step.key else None
         elif step.action in ("create", "change"):
             document = documents[step.kind, step.name]
             try:
@@ -103,11 +78,11 @@ def _carry_out(linted: Linted, steps: Iterable[Step], label: str, who: str) -> l
     return refusals
 
 
-def _save(document: Document, linted: Linted, step: Step, label: str, who: str) -> None:
+def _save(document: Document, linted: Linted, step: PlanStep[str], label: str, who: str) -> None:
     before = AppliedDocument.objects.filter(kind=document.kind, name=document.name).first()
-    if before is not None and before.slug not in ("", step.slug):
+    if before is not None and before.slug not in ("", step.key):
         StoredObjective.objects.filter(slug=before.slug).delete()  # the document no longer describes it
-    if step.slug:
+    if step.key:
         annotations = {name: text for name, text in annotations_of(document).items() if name not in weir.MEANT}
         mark = {MANAGED_BY: label, SOURCE: document.source} if label else {}
         save_objective(linted.objectives[document.name], who=who, annotations={**annotations, **mark})
@@ -118,7 +93,7 @@ def _save(document: Document, linted: Linted, step: Step, label: str, who: str) 
             "label": label,
             "source": document.source[:500],
             "text": document.text,
-            "slug": step.slug,
+            "slug": step.key,
             "not_evaluated": linted.kept.get(document.name, "")[:500] if document.kind == "SLO" else "",
             "who": who[:150],
         },

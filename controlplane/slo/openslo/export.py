@@ -1,12 +1,12 @@
 """Exports objectives as OpenSLO, together with all other applied documents."""
 
+from controlplane.core.documents.reading import Document, read
+from controlplane.core.documents.writing import join_documents
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.openslo.apply import known_documents
 from controlplane.slo.openslo.core.exported import exported
 from controlplane.slo.openslo.core.located import Context
-from controlplane.slo.openslo.core.reading import Document, read
 from controlplane.slo.openslo.core.references import index
-from controlplane.slo.openslo.core.writing import joined
 from controlplane.slo.openslo.models import AppliedDocument
 
 
@@ -22,7 +22,9 @@ def export_all() -> str:
     others = [row.text for row in AppliedDocument.objects.filter(slug="")]
     sources = {row.slug: row for row in AppliedDocument.objects.exclude(slug="")}
     rows = StoredObjective.objects.select_related("owner")
-    return joined([*others, *(exported(row.to_objective(), _document(sources.get(row.slug)), context) for row in rows)])
+    return join_documents(
+        [*others, *(exported(row.to_objective(), _document(sources.get(row.slug)), context) for row in rows)]
+    )
 
 
 def _document(row: AppliedDocument | None) -> Document | None:

@@ -4,10 +4,10 @@ from typing import Any
 
 from msgspec import structs
 
+from controlplane.core.documents.writing import write_yaml
 from controlplane.policy.core.document import digest_of, read_single, write
 from controlplane.policy.core.observation import ClusterFacts, Observation, PoolFacts
 from controlplane.policy.core.spec import InForce
-from controlplane.slo.openslo.core.writing import written
 
 NOW_MS = 1_790_000_000_000
 POOL = "chat-eu"
@@ -15,7 +15,7 @@ POOL = "chat-eu"
 
 def policy(kind: str, spec: dict[str, Any], name: str = "p", id_: int = 1) -> InForce:
     """A policy in force, read from its document as an owner's is."""
-    text = written({"apiVersion": "weir/v1", "kind": kind, "metadata": {"name": name}, "spec": spec})
+    text = write_yaml({"apiVersion": "weir/v1", "kind": kind, "metadata": {"name": name}, "spec": spec})
     read, problems = read_single(text)
     assert read is not None, [problem.text() for problem in problems]
     assert read_single(write(read))[0] == read

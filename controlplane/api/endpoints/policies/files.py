@@ -7,10 +7,10 @@ from ninja import Field, Query, Router, Schema, Status
 
 from controlplane.api.endpoints.openslo import BODY, LintProblemOut, files
 from controlplane.api.formats import Words
+from controlplane.core.documents import report
 from controlplane.policy import rights
 from controlplane.policy.revisions.apply import apply, check
-from controlplane.policy.revisions.core.apply_plan import Action, Goal, Step, sentence
-from controlplane.slo.openslo.core import report
+from controlplane.policy.revisions.core.apply_plan import Goal
 
 router = Router(tags=["policies as code"])
 
@@ -21,8 +21,10 @@ class CheckedOut(Schema):
 
 
 class PolicyStepOut(Schema):
-    action: Action = Field(
-        description="`continue` brings on a revision that is stored; `waits`: for another person's approval"
+    action: str = Field(
+        ...,
+        description="create, change, continue (brings on a stored revision), waits (for another person's approval), "
+        "unchanged, retire or conflict",
     )
     kind: str
     name: str
@@ -53,7 +55,7 @@ class PolicyApplyParameters(Schema):
 )
 def check_files(request: HttpRequest) -> dict[str, Any]:
     policies, problems = check(files(request))
-    return {"policies": len(policies), "problems": [report.as_json(problem) for problem in problems]}
+    return {"policies": len(policies), "problems": [report.problem_json(problem) for problem in problems]}
 
 
 @router.post(
@@ -81,16 +83,8 @@ def apply_files(request: HttpRequest, parameters: Query[PolicyApplyParameters]) 
     )
     answer = {
         "applied": result.done,
-        "summary": sentence(result.steps, result.done),
-        "steps": [_step(step) for step in result.steps],
-        "problems": [report.as_json(problem) for problem in result.problems],
+        "summary": report.summarise(result.steps, result.done),
+        "steps": [report.step_json(step) for step in result.steps],
+        "problems": [report.problem_json(problem) for problem in result.problems],
     }
     return Status(200 if result.possible else 409, answer)
-
-
-def _step(step: Step) -> dict[str, Any]:
-    columns = ("action", "kind", "name", "source", "note")
-    return {
-        **{name: getattr(step, name) for name in columns},
-        "changes": [change._asdict() for change in step.changes],
-    }

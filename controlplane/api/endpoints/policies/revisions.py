@@ -9,6 +9,7 @@ from ninja import Query, Router, Status
 from controlplane.api.endpoints.openslo import as_file
 from controlplane.api.formats import Number
 from controlplane.api.schemas.policies import revisions as schemas
+from controlplane.core.documents.writing import join_documents
 from controlplane.fleet.validators import NAME
 from controlplane.policy import rights
 from controlplane.policy.models import PolicyRevision
@@ -16,7 +17,6 @@ from controlplane.policy.revisions import names, previews, steps
 from controlplane.policy.revisions.apply import export
 from controlplane.policy.revisions.core import lifecycle
 from controlplane.policy.revisions.read import plain_of, try_policy_of
-from controlplane.slo.openslo.core.writing import joined
 
 router = Router(tags=["policies"])
 STATE = PolicyRevision.State
@@ -26,7 +26,7 @@ COLUMNS = tuple(name for name in schemas.PolicyRevisionOut.model_fields if name 
 
 @router.get("/policies.yaml", summary="The texts of all policies in force")
 def policies_as_yaml(request: HttpRequest) -> HttpResponse:
-    return as_file(joined(export().values()), "policies.yaml")
+    return as_file(join_documents(export().values()), "policies.yaml")
 
 
 @router.get("/policies/{name}.yaml", summary="The text of a policy in force")

@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from controlplane.core.documents.reading import Document
+from controlplane.core.documents.writing import write_yaml
 from controlplane.slo.core.objective import Calendar, Objective, Timeslices
 from controlplane.slo.core.sli import Availability, Cost, Latency
 from controlplane.slo.openslo.core import durations, weir
@@ -18,9 +20,7 @@ from controlplane.slo.openslo.core.imported import objective_of
 from controlplane.slo.openslo.core.imported_windows import CALENDAR_UNITS
 from controlplane.slo.openslo.core.kinds import API_VERSION, LABEL_KEY, START_TIME
 from controlplane.slo.openslo.core.located import Context, ImportRefusedError
-from controlplane.slo.openslo.core.reading import Document
 from controlplane.slo.openslo.core.schema import DNS_LABEL
-from controlplane.slo.openslo.core.writing import written
 
 Tree = dict[str, Any]
 LETTERS = {unit: letter for letter, unit in CALENDAR_UNITS.items()}
@@ -31,14 +31,13 @@ ANYWHERE = "llm-serving"
 def exported(objective: Objective, source: Document | None = None, context: Context | None = None) -> str:
     """The text of its document: the source's own text if that describes the same objective."""
     if source is None:
-        return written(document_of(objective))
+        return write_yaml(document_of(objective))
     try:
         if objective_of(source, context or Context()) == replace(objective, revision=1):
             return source.text
     except ImportRefusedError:
         pass
-    tree = source.plain
-    return written(merged(tree if isinstance(tree, dict) else {}, document_of(objective)))
+    return write_yaml(merged(source.node.plain_mapping, document_of(objective)))
 
 
 def document_of(objective: Objective) -> Tree:

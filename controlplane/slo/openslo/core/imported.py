@@ -10,6 +10,8 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from controlplane.core.documents.problem import shown
+from controlplane.core.documents.reading import Document
 from controlplane.slo.core.burn import MinimumEvents
 from controlplane.slo.core.objective import DIMENSIONS, Calendar, Objective, Occurrences, Rolling, Timeslices
 from controlplane.slo.core.windows import MINUTE_S
@@ -18,8 +20,6 @@ from controlplane.slo.openslo.core.imported_indicator import indicator_of
 from controlplane.slo.openslo.core.imported_windows import CALENDAR_UNITS, windows_of
 from controlplane.slo.openslo.core.kinds import START_TIME, is_composite
 from controlplane.slo.openslo.core.located import Context, Located, annotations_in, labels_of, part_of
-from controlplane.slo.openslo.core.problem import shown
-from controlplane.slo.openslo.core.reading import Document
 from controlplane.slo.openslo.core.schema import under
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from decimal import Decimal
 
+from controlplane.core.documents.problem import shown
 from controlplane.slo.core.objective import DIMENSIONS
 from controlplane.slo.core.sli import MEASURES, Availability, Cost, Histogram, Indicator, Latency
 from controlplane.slo.openslo.core import weir
 from controlplane.slo.openslo.core.kinds import any_text, threshold_objectives
 from controlplane.slo.openslo.core.located import Context, ImportRefusedError, Located, check_part, labels_of, part_of
-from controlplane.slo.openslo.core.problem import shown
 from controlplane.slo.openslo.core.schema import anything, mapping, one_of, optional, required, text, under
 from inference.contract.stages import STAGES
 

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from typing import Any
 
+from controlplane.core.documents.node import Node
+from controlplane.core.documents.reading import Document
 from controlplane.core.formatting import TEXT
 from controlplane.slo.core.objective import Calendar, Rolling
 from controlplane.slo.core.windows import MINUTE_S, WORKBOOK, BurnWindow
 from controlplane.slo.openslo.core import durations, weir
 from controlplane.slo.openslo.core.located import Context, Located, annotations_in
-from controlplane.slo.openslo.core.node import Node
-from controlplane.slo.openslo.core.reading import Document
 from controlplane.slo.openslo.core.schema import Fault
 
 PAGES = ("page", "critical", "sev1", "high")

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 
+from controlplane.core.documents.node import Node
+from controlplane.core.documents.problem import Problem
+from controlplane.core.documents.reading import Document
 from controlplane.slo.core.period import zone
-from controlplane.slo.openslo.core.node import Node
-from controlplane.slo.openslo.core.problem import Problem
-from controlplane.slo.openslo.core.reading import Document
 from controlplane.slo.openslo.core.schema import (
     DNS_LABEL,
     Check,

@@ -1,9 +1,12 @@
 """Lints OpenSLO documents: errors cannot be applied, warnings are probably not meant. `RULES` lists the rules by name."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from controlplane.core.documents.node import Node, walk
+from controlplane.core.documents.problem import Mark, Problem, Severity
+from controlplane.core.documents.reading import Document, read
 from controlplane.core.formatting import TEXT
 from controlplane.slo.core import words
 from controlplane.slo.core.burn import coarse_windows, silent_windows
@@ -14,9 +17,6 @@ from controlplane.slo.openslo.core.imported import objective_of
 from controlplane.slo.openslo.core.imported_windows import conditions, period_s, windows_of
 from controlplane.slo.openslo.core.kinds import validate
 from controlplane.slo.openslo.core.located import Context, ImportRefusedError
-from controlplane.slo.openslo.core.node import Node, walk
-from controlplane.slo.openslo.core.problem import Mark, Problem, Severity
-from controlplane.slo.openslo.core.reading import Document, read
 from controlplane.slo.openslo.core.references import duplicates, index, unknown
 from controlplane.slo.openslo.core.schema import Fault
 
@@ -230,10 +230,3 @@ def _place(document: Document, note: Node | None, duration: Node | None) -> tupl
     if duration is not None:
         return duration.mark, "spec.timeWindow[0].duration"
     return document.node.mark, "spec"
-
-
-def by_file(problems: Sequence[Problem]) -> dict[str, list[Problem]]:
-    files: dict[str, list[Problem]] = {}
-    for problem in problems:
-        files.setdefault(problem.source, []).append(problem)
-    return files

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from controlplane.core.documents.node import Node
+from controlplane.core.documents.problem import Mark
+from controlplane.core.documents.reading import Document
 from controlplane.slo.openslo.core import weir
-from controlplane.slo.openslo.core.node import Node
-from controlplane.slo.openslo.core.problem import Mark
-from controlplane.slo.openslo.core.reading import Document
 from controlplane.slo.openslo.core.schema import Check, Fault, under
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from controlplane.slo.openslo.core.node import Node, walk
-from controlplane.slo.openslo.core.problem import Problem, Severity
-from controlplane.slo.openslo.core.reading import Document
+from controlplane.core.documents.node import Node, walk
+from controlplane.core.documents.problem import Problem, Severity
+from controlplane.core.documents.reading import Document
 
 FIELDS: dict[str, tuple[str, Severity]] = {
     "indicatorRef": ("SLI", "error"),

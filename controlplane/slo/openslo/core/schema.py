@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from controlplane.core.documents.node import Node
+from controlplane.core.documents.problem import Mark, shown
 from controlplane.slo.openslo.core import durations
-from controlplane.slo.openslo.core.node import Node
-from controlplane.slo.openslo.core.problem import Mark, shown
 
 
 class Fault(NamedTuple):

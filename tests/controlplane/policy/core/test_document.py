@@ -62,7 +62,7 @@ def test_a_file_has_several_policies_with_their_texts() -> None:
     assert faults == []
     assert [type(each.policy) for each in policies] == [Scaling, Degradation]
     assert policies[0].text.startswith("# the pool\n")
-    assert policies[1].mark.line == 9
+    assert policies[1].node.mark.line == 9
 
 
 def test_json_is_read_too() -> None:

@@ -127,7 +127,7 @@ def test_prune_retires_what_no_file_has_any_more_and_makes_room(folder: Path) ->
 def test_what_was_written_by_hand_or_belongs_elsewhere_is_a_conflict_until_it_is_adopted(folder: Path) -> None:
     steps.activate(steps.propose(scaling(2), who="bob", source="admin").revision, "bob")
     code, lines = run("apply", str(folder))
-    assert (code, lines[0]) == (1, "! Scaling chat-replicas (was written by hand: rename it, or give --adopt)")
+    assert (code, lines[0]) == (1, "! Scaling chat-replicas (was made by hand: rename it, or adopt it)")
     assert lines[-1] == "Nothing was applied: 1 in conflict."
     assert run("apply", str(folder), "--adopt")[0] == 0
     assert states()["chat-replicas@2"] == "active"

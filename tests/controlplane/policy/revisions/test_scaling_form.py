@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from controlplane.core.documents.writing import write_yaml
 from controlplane.policy.core.spec import Scaling
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions import steps
 from controlplane.policy.revisions.read import policy_of
 from controlplane.policy.revisions.scaling_form import GROUPS, document_of, leaves, named, values_of
-from controlplane.slo.openslo.core.writing import written
 from tests.support.policy.people_and_texts import author, ladder, logged_in, scaling, small_fleet
 
 pytestmark = pytest.mark.django_db
@@ -78,7 +78,7 @@ def test_a_revision_is_edited_as_fields_and_nothing_of_it_is_lost(ann: Client) -
     before = steps.propose(WHOLE, who="ann", source="admin").revision
     page = ann.get(f"/admin/policy/policyrevision/add/?from={before.pk}&as=fields")
     begun = page.context["adminform"].form.initial
-    document = written(document_of(begun))
+    document = write_yaml(document_of(begun))
     again = steps.propose(document, who="ann", source="admin").revision
     assert policy_of(again) == policy_of(before)
     assert isinstance(policy_of(again), Scaling)

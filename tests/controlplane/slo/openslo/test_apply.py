@@ -2,12 +2,12 @@
 
 import pytest
 
+from controlplane.core.documents.writing import join_documents
 from controlplane.fleet.models import Team
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Availability, Latency
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.openslo.apply import Applied, apply
-from controlplane.slo.openslo.core.writing import joined
 from controlplane.slo.openslo.export import export_all, export_one
 from controlplane.slo.openslo.models import AppliedDocument
 from controlplane.slo.save import save_objective
@@ -139,7 +139,7 @@ def test_an_slo_that_is_not_evaluated_is_kept_with_the_reason_and_exported_uncha
     row = AppliedDocument.objects.get(kind="SLO")
     assert "metric source of type 'Prometheus' is kept and not evaluated" in row.not_evaluated
     sli, web = export_all().split("---\n")
-    assert joined([web, sli]) == FOREIGN
+    assert join_documents([web, sli]) == FOREIGN
 
 
 def test_export_returns_the_text_and_after_an_edit_by_hand_its_other_parts() -> None:

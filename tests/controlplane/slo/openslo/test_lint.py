@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from controlplane.core.documents.problem import Problem
 from controlplane.slo.openslo.core.lint import RULES, lint
-from controlplane.slo.openslo.core.problem import Problem
 from deploy.local.process import ROOT
 from tests.support.slo.openslo_files import slo
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 import yaml
 
+from controlplane.core.documents.reading import read
+from controlplane.core.documents.writing import join_documents, write_yaml
 from controlplane.slo.openslo.core.kinds import KINDS, validate
 from controlplane.slo.openslo.core.lint import lint
-from controlplane.slo.openslo.core.reading import read
-from controlplane.slo.openslo.core.writing import joined, written
 
 FILES = (
     "alert_conditions.yaml",
@@ -44,26 +44,26 @@ def test_they_are_valid_and_of_every_kind(examples: dict[str, str]) -> None:
 @pytest.mark.parametrize("name", FILES)
 def test_they_round_trip_with_values_and_order_of_keys(examples: dict[str, str], name: str) -> None:
     documents, faults = read(examples[name], name)
-    again, _ = read(joined(document.text for document in documents))
+    again, _ = read(join_documents(document.text for document in documents))
     assert faults == []
     assert [json.dumps(document.plain) for document in again] == [json.dumps(document.plain) for document in documents]
-    assert as_others_read(joined(document.text for document in documents)) == as_others_read(examples[name])
+    assert as_others_read(join_documents(document.text for document in documents)) == as_others_read(examples[name])
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_they_round_trip_when_written_anew(examples: dict[str, str], name: str) -> None:
     documents, _ = read(examples[name], name)
     for document in documents:
-        [again], _ = read(written(document.plain))
+        [again], _ = read(write_yaml(document.plain))
         assert json.dumps(again.plain) == json.dumps(document.plain)
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_several_documents_of_one_file_come_back_to_the_byte(examples: dict[str, str], name: str) -> None:
     documents, _ = read(examples[name], name)
-    text = joined(f"# number {number}\n{document.text}# end\n" for number, document in enumerate(documents))
+    text = join_documents(f"# number {number}\n{document.text}# end\n" for number, document in enumerate(documents))
     again, _ = read(text)
-    assert joined(document.text for document in again) == text
+    assert join_documents(document.text for document in again) == text
 
 
 def test_linted_together_they_have_unknown_references_and_a_duplicate(examples: dict[str, str]) -> None:

@@ -5,12 +5,12 @@ from dataclasses import replace
 import yaml
 from hypothesis import HealthCheck, given, settings
 
+from controlplane.core.documents.reading import read
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.openslo.core.exported import exported
 from controlplane.slo.openslo.core.imported import objective_of
 from controlplane.slo.openslo.core.kinds import validate
 from controlplane.slo.openslo.core.located import Context
-from controlplane.slo.openslo.core.reading import read
 from tests.support.slo.openslo_objectives import objectives
 
 many = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -41,10 +41,10 @@ Dumper.add_representer(float, _number)
 Dumper.add_implicit_resolver("tag:yaml.org,2002:float", AS_NUMBER, list("-+.0123456789"))
 
 
-def written(value: object) -> str:
+def write_yaml(value: object) -> str:
     return yaml.dump(value, Dumper=Dumper, sort_keys=False, allow_unicode=True, width=120, default_flow_style=False)
 
 
-def joined(texts: Iterable[str]) -> str:
+def join_documents(texts: Iterable[str]) -> str:
     """Documents of one file."""
     return "---\n".join(text if text.endswith("\n") else text + "\n" for text in texts)

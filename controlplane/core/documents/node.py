@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from controlplane.slo.openslo.core.problem import Mark
+from controlplane.core.documents.problem import Mark
 
 Scalar = str | int | float | bool | None
 Plain = Scalar | list["Plain"] | dict[str, "Plain"]
@@ -26,6 +26,11 @@ class Node:
         if isinstance(self.value, Sequence) and not isinstance(self.value, str):
             return [node.plain for node in self.value]
         return self.value
+
+    @property
+    def plain_mapping(self) -> dict[str, Plain]:
+        """As `plain`; empty if it is no mapping."""
+        return {key: node.plain for key, node in self.mapping.items()}
 
     @property
     def mapping(self) -> "Mapping[str, Node]":
@@ -59,6 +64,17 @@ class Node:
     def of_key(self, key: str) -> Mark:
         """The position of a field's key, or of the mapping if the field is absent."""
         return self.keys.get(key, self.mark)
+
+    def nearest(self, path: Sequence[str | int]) -> Mark:
+        """The position of the deepest part of `path` that is there; of a field, that of its key."""
+        part, mark = self, self.mark
+        for step in path:
+            below = part.at(step)
+            if below is None:
+                break
+            mark = part.keys.get(step, below.mark) if isinstance(step, str) else below.mark
+            part = below
+        return mark
 
 
 def walk(node: Node, path: str = "") -> Iterator[tuple[str, Node]]:

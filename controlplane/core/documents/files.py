@@ -1,9 +1,9 @@
-"""Reads OpenSLO files from folders and lists."""
+"""Reads YAML files from folders and lists."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from controlplane.slo.openslo.core.reading import MAX_BYTES
+from controlplane.core.documents.reading import MAX_BYTES
 
 SUFFIXES = (".yaml", ".yml")
 MAX_FILES = 10_000
@@ -13,7 +13,7 @@ class FilesError(Exception):
     """Permanent: a named file or folder cannot be read."""
 
 
-def texts(paths: Iterable[str]) -> dict[str, str]:
+def read_files(paths: Iterable[str]) -> dict[str, str]:
     """Texts by path as given; of a folder all `.yaml` and `.yml` below it, hidden folders left out. Raises FilesError."""
     by_path: dict[str, str] = {}
     for path in paths:

@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from controlplane.slo.openslo.core.node import Node, Plain, Scalar
-from controlplane.slo.openslo.core.problem import Mark, Problem, shown
-from controlplane.slo.openslo.core.writing import written
+from controlplane.core.documents.node import Node, Plain, Scalar
+from controlplane.core.documents.problem import Mark, Problem, shown
+from controlplane.core.documents.writing import write_yaml
 
 MAX_BYTES = 2 * 1024 * 1024
 MAX_DEPTH = 40
@@ -141,7 +141,7 @@ def _kept(text: str, node: Node) -> str:
         same = value_of(text) == node.plain
     except UnreadableError:
         same = False
-    return text if same else written(node.plain)
+    return text if same else write_yaml(node.plain)
 
 
 def _roots(text: str) -> Iterator[Node]:

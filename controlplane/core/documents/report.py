@@ -1,22 +1,25 @@
 """Formats problems and plans for terminals, programs and GitHub."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from controlplane.slo.openslo.core.apply_plan import Change, Step, summary
-from controlplane.slo.openslo.core.problem import Problem, shown
+from controlplane.core.documents.plan import NO_CHANGE, Action, FieldChange, PlanStep, count_actions
+from controlplane.core.documents.problem import Problem, shown
 
-SIGNS = {"create": "+", "change": "~", "unchanged": "=", "prune": "-", "conflict": "!"}
-WORDS = {
-    "create": "created",
-    "change": "changed",
-    "unchanged": "unchanged",
-    "prune": "pruned",
-    "conflict": "in conflict",
+WORDS: Mapping[Action, tuple[str, str]] = {
+    "create": ("+", "created"),
+    "change": ("~", "changed"),
+    "continue": ("~", "brought on"),
+    "waits": ("?", "waiting for approval"),
+    "unchanged": ("=", "unchanged"),
+    "prune": ("-", "pruned"),
+    "retire": ("-", "retired"),
+    "conflict": ("!", "in conflict"),
 }
+"""The sign of a step, and the word that counts are followed by, in the order of sentences."""
 
 
-def as_json(problem: Problem) -> dict[str, Any]:
+def problem_json(problem: Problem) -> dict[str, Any]:
     return {
         "source": problem.source,
         "line": problem.mark.line,
@@ -28,7 +31,7 @@ def as_json(problem: Problem) -> dict[str, Any]:
     }
 
 
-def as_github(problem: Problem) -> str:
+def github_command(problem: Problem) -> str:
     """A GitHub workflow command, which GitHub shows beside the line."""
     place = f"file={_property(problem.source)},line={problem.mark.line},col={problem.mark.column}"
     return f"::{problem.severity} {place},title={_property(problem.rule)}::{_data(problem.message)}"
@@ -42,7 +45,8 @@ def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
 
 
-def counted(problems: Sequence[Problem]) -> str:
+def count_problems(problems: Sequence[Problem]) -> str:
+    """`1 error, no warnings`"""
     errors = sum(problem.severity == "error" for problem in problems)
     return f"{_number(errors, 'error')}, {_number(len(problems) - errors, 'warning')}"
 
@@ -51,18 +55,16 @@ def _number(count: int, noun: str) -> str:
     return f"{count or 'no'} {noun}{'' if count == 1 else 's'}"
 
 
-def lines(steps: Iterable[Step]) -> list[str]:
-    """A plan: a line for each step, its changes below it."""
-    printed = []
+def plan_lines(steps: Iterable[PlanStep[Any]]) -> Iterator[str]:
+    """A line for each step, its changes below it."""
     for step in steps:
         note = f" ({step.note})" if step.note else ""
-        printed.append(f"{SIGNS[step.action]} {step.kind} {step.name}{note}")
+        yield f"{WORDS[step.action][0]} {step.kind} {step.name}{note}"
         if step.action == "change":
-            printed += [f"    {change_text(change)}" for change in step.changes]
-    return printed
+            yield from (f"    {change_text(change)}" for change in step.changes)
 
 
-def change_text(change: Change) -> str:
+def change_text(change: FieldChange) -> str:
     if change.before is None and change.after is None:
         return f"{change.field}: its comments or parts that are not evaluated"
     return f"{change.field}: {value_text(change.before)} → {value_text(change.after)}"
@@ -72,22 +74,18 @@ def value_text(value: Any) -> str:
     return "nothing" if value is None else str(value) if isinstance(value, list) else shown(value)
 
 
-def sentence(steps: Sequence[Step], done: bool) -> str:
+def summarise(steps: Iterable[PlanStep[Any]], done: bool) -> str:
     """`Nothing changed: 3 unchanged.`, `1 created, 2 changed.`, or `Would be: 1 created.`"""
-    counts = summary(steps)
-    parts = [f"{count} {WORDS[action]}" for action, count in counts.items()]
-    if set(counts) <= {"unchanged"}:
-        return f"Nothing {'changed' if done else 'to change'}: {', '.join(parts) or 'no documents'}."
-    return f"{'' if done else 'Would be: '}{', '.join(parts)}."
+    counts = count_actions(steps)
+    parts = ", ".join(f"{counts[action]} {word}" for action, (_, word) in WORDS.items() if action in counts)
+    if set(counts) <= NO_CHANGE:
+        return f"Nothing {'changed' if done else 'to change'}: {parts or 'no documents'}."
+    return f"{'' if done else 'Would be: '}{parts}."
 
 
-def step_json(step: Step) -> dict[str, Any]:
+def step_json(step: PlanStep[Any]) -> dict[str, Any]:
+    columns = ("action", "kind", "name", "source", "note")
     return {
-        "action": step.action,
-        "kind": step.kind,
-        "name": step.name,
-        "slug": step.slug or None,
-        "source": step.source,
-        "note": step.note,
+        **{name: getattr(step, name) for name in columns},
         "changes": [change._asdict() for change in step.changes],
     }
