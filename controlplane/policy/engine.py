@@ -27,7 +27,6 @@ from controlplane.policy.models import DecisionRecord, Memory
 from controlplane.policy.observe.core.signals import Traffic
 from controlplane.policy.observe.gather import Background, gather
 from controlplane.policy.observe.spent import Meter
-from controlplane.policy.references import References
 from controlplane.policy.remember import Line
 from inference.contract.rules import NO_OVERLAY, Overlay
 
@@ -86,7 +85,6 @@ class Engine:
     def _begin(self) -> None:
         """Forget what another leader may have changed."""
         self._meter = Meter()
-        self._references = References()
         self._active: Line | None = None
         self._shadow: Line | None = None
         self._overlay: tuple[Overlay, int] | None = None
@@ -138,8 +136,7 @@ class Engine:
             return Ticked(observation, None, None, policies)
         followed = follow(observation, policies.active, line.memory)
         decision, active = followed.decision, followed.policies
-        references = self._references.of(observation, active)
-        record = record_of(observation, active, line.memory, decision, references)
+        record = record_of(observation, active, line.memory, decision)
         with transaction.atomic():
             leader.fence()
             seen = [cluster.seen() for cluster in clusters.values()]

@@ -63,7 +63,6 @@ def target_row(record: Record, name: str, *, is_stale: bool = False) -> dict[str
         "steady_rps": steady_rps(record, name),
         "has": has(facts),
         "rails": [rail for rail in target.rails if rail.before != rail.after],
-        "references": [each for each in record.references if each.target == name],
     }
 
 

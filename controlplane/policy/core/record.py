@@ -24,16 +24,6 @@ class PolicyReference(msgspec.Struct, frozen=True):
     digest: str
 
 
-class Reference(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What another autoscaler would have wanted of a target."""
-
-    target: str
-    name: str
-    """Such as `hpa`, `kpa`, `llm-d` or `dynamo`."""
-    wanted: int
-    reason: str = ""
-
-
 class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     """`version` is that of the decider. `decided_at_ms` is the observation's `now_ms`."""
 
@@ -43,7 +33,6 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     policies: tuple[PolicyReference, ...]
     memory: Memory
     decision: Decision
-    references: tuple[Reference, ...] = ()
 
 
 class RecordError(ValueError):
@@ -58,10 +47,9 @@ def record_of(
     policies: Sequence[InForce],
     memory: Memory,
     decision: Decision,
-    references: Sequence[Reference] = (),
 ) -> Record:
     named = tuple(PolicyReference(each.id, each.name, each.revision, each.digest) for each in policies)
-    return Record(decision.version, observation.now_ms, observation, named, memory, decision, tuple(references))
+    return Record(decision.version, observation.now_ms, observation, named, memory, decision)
 
 
 def encode(value: Record | Decision | Memory | Observation) -> bytes:

@@ -1,6 +1,6 @@
-"""What pools used over a time, beside what other autoscalers and perfect foresight would have had them use."""
+"""What pools used over a time, beside what perfect foresight would have had them use."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -9,29 +9,22 @@ from controlplane.policy.core.record import Record
 
 HOUR_MS = 3_600_000
 MAX_GAP_MS = 300_000
-"""Between records further apart nobody knows what was there: that time counts for nobody."""
-
-
-FORESIGHT = "perfect foresight"
-
-
-class Beside(msgspec.Struct, frozen=True):
-    """Replica-hours that another autoscaler would have had, and those that the pool had in the same time."""
-
-    replica_hours: float = 0.0
-    own_replica_hours: float = 0.0
+"""Between records further apart nobody knows what was there: that time does not count."""
 
 
 class PoolUse(msgspec.Struct, frozen=True):
-    """`gpu_hours` and `usd` are None where the pool's GPUs or their price are not known. `others` are by autoscaler."""
+    """`gpu_hours` and `usd` are None where the pool's GPUs or their price are not known."""
 
     pool: str
-    hours: float
+    hours: float = 0.0
     """The time that is known of."""
-    replica_hours: float
-    gpus_per_replica: int | None
-    usd_per_replica_hour: float | None
-    others: Mapping[str, Beside]
+    replica_hours: float = 0.0
+    gpus_per_replica: int | None = None
+    usd_per_replica_hour: float | None = None
+    foreseen_replica_hours: float | None = None
+    """Of perfect foresight. None where nothing was known of the load."""
+    compared_replica_hours: float = 0.0
+    """Of the pool, in the time of which perfect foresight is known."""
 
     @property
     def gpu_hours(self) -> float | None:
@@ -55,22 +48,17 @@ def used(records: Sequence[Record], until_ms: int) -> list[PoolUse]:
         for pool, facts in record.observation.pools.items():
             if facts.wanted is None:
                 continue
-            before = sums.get(pool) or PoolUse(pool, 0.0, 0.0, None, None, {})
-            others = dict(before.others)
-            counts = {each.name: each.wanted for each in record.references if each.target == pool}
-            if pool in best and (foresight := best[pool][number]) is not None:
-                counts[FORESIGHT] = foresight
-            for name, count in counts.items():
-                so_far = others.get(name, Beside())
-                others[name] = Beside(
-                    so_far.replica_hours + hours * count, so_far.own_replica_hours + hours * facts.wanted
-                )
+            so_far = sums.get(pool, PoolUse(pool))
+            foresight = best[pool][number] if pool in best else None
             sums[pool] = PoolUse(
                 pool,
-                before.hours + hours,
-                before.replica_hours + hours * facts.wanted,
+                so_far.hours + hours,
+                so_far.replica_hours + hours * facts.wanted,
                 facts.gpus_per_replica,
                 facts.usd_per_replica_hour,
-                others,
+                so_far.foreseen_replica_hours
+                if foresight is None
+                else (so_far.foreseen_replica_hours or 0.0) + hours * foresight,
+                so_far.compared_replica_hours + (0.0 if foresight is None else hours * facts.wanted),
             )
     return sorted(sums.values(), key=lambda each: each.pool)

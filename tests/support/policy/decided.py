@@ -22,7 +22,7 @@ from controlplane.policy.core.observation import (
     Stratum,
     TierFacts,
 )
-from controlplane.policy.core.record import Reference, record_of
+from controlplane.policy.core.record import record_of
 from controlplane.policy.core.spec import InForce, Policy
 from controlplane.policy.models import Action, DecisionRecord, PolicyRevision
 from controlplane.policy.models import Memory as StoredMemory
@@ -230,12 +230,7 @@ def store(steps: int = STEPS, now: datetime | None = None) -> list[DecisionRecor
         canary = line.memory.canaries.get("try-fp8")
         seen = observation(step, now_ms, canary.entered[0][0] if canary else now_ms, counts)
         decision = decide(seen, policies, line.memory)
-        in_flight = seen.pools[LARGE].in_flight or 0.0
-        references = [
-            Reference(LARGE, "hpa", max(1, math.ceil(in_flight / 8)), "mean in flight of 8 per replica"),
-            Reference(LARGE, "kpa", max(1, math.ceil(in_flight / 5)), "stable window of 60 s"),
-        ]
-        record = record_of(seen, policies, line.memory, decision, references)
+        record = record_of(seen, policies, line.memory, decision)
         if line.is_new(decision) or line.is_due(now_ms):
             begun = {name for name, each in decision.targets.items() if each.action in ("up", "down")}
             row = line.write_record(record, "controller-1", 3, begun)

@@ -1,4 +1,4 @@
-"""Policies: where each pool and tier stands, what is paused, and what was used beside other autoscalers."""
+"""Policies: where each pool and tier stands, what is paused, and what was used beside perfect foresight."""
 
 from collections.abc import Iterable
 from datetime import timedelta
@@ -18,7 +18,7 @@ from controlplane.dashboard.core.standing import (
 from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.policies.frame import framed, standing_context
 from controlplane.policy import queries
-from controlplane.policy.core.use import PoolUse, used
+from controlplane.policy.core.use import used
 from controlplane.policy.models import Action, PolicyRevision
 
 BACK = timedelta(hours=24)
@@ -52,7 +52,7 @@ def policies(request: HttpRequest) -> HttpResponse:
             "canaries": canary_rows(record, active, is_stale=is_stale),
             "failovers": failover_rows(record.decision),
             "headline": headline(record, ladders, context["stale_s"]),
-            "uses": use_rows(used(queries.records(now - BACK, now, MAX_RECORDS), int(standing.at.timestamp() * 1000))),
+            "uses": used(queries.records(now - BACK, now, MAX_RECORDS), int(standing.at.timestamp() * 1000)),
         }
     return framed(request, "Policies", "_overview.html", context)
 
@@ -79,26 +79,3 @@ def policy_rows(revisions: Iterable[PolicyRevision]) -> list[dict[str, Any]]:
             }
         )
     return sorted(rows, key=lambda row: (row["active"] is None, row["name"]))
-
-
-def use_rows(uses: Iterable[PoolUse]) -> list[dict[str, Any]]:
-    """What each pool used, and how much less or more that is than each other autoscaler would have used."""
-    return [
-        {
-            "use": use,
-            "others": [
-                {
-                    "name": name,
-                    "replica_hours": other.replica_hours,
-                    "saved_hours": None
-                    if use.gpus_per_replica is None
-                    else (other.replica_hours - other.own_replica_hours) * use.gpus_per_replica,
-                    "saved_usd": None
-                    if use.usd_per_replica_hour is None
-                    else (other.replica_hours - other.own_replica_hours) * use.usd_per_replica_hour,
-                }
-                for name, other in sorted(use.others.items())
-            ],
-        }
-        for use in uses
-    ]

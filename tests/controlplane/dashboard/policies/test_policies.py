@@ -39,7 +39,7 @@ def test_where_things_stand_says_what_each_pool_has_and_wants_and_on_which_step_
     assert "refused, to come back after 20 s" in page
     assert "try-fp8 ◐ runs" in page and "candidate gets" in page
     assert "scale-chat-large-local Scaling ● revision 1 ◐ revision 2" in page
-    assert "hpa" in page and "GPU-h" in page
+    assert "perfect foresight" in page and "GPU-h" in page
 
 
 def test_without_policies_the_page_says_how_to_begin(teammate: Client, served: Filled) -> None:
@@ -119,8 +119,6 @@ def test_a_record_is_explained_from_what_was_seen_to_what_became_of_it(teammate:
         "reactive",
         "Rails",
         "Decided",
-        "Others",
-        "hpa",
         "Hindsight",
         "What became of it",
     ):

@@ -9,8 +9,8 @@ from pytest import approx
 from controlplane.policy.core.decide import decide
 from controlplane.policy.core.hindsight import foreseen, hindsight, needed
 from controlplane.policy.core.memory import Memory
-from controlplane.policy.core.record import Record, Reference, record_of
-from controlplane.policy.core.use import FORESIGHT, used
+from controlplane.policy.core.record import Record, record_of
+from controlplane.policy.core.use import used
 from tests.support.policy.cases import NOW_MS, POOL, pool, scaling, seen
 
 MINUTE_MS = 60_000
@@ -23,7 +23,7 @@ def records(rates: Sequence[float | None], cold_start_s: float = 180.0, minimum:
         facts = pool(arrived_rps=rate, cold_start_s=cold_start_s)
         observation = seen(facts, now_ms=NOW_MS + number * MINUTE_MS)
         decision = decide(observation, policies, Memory())
-        yield record_of(observation, policies, Memory(), decision, (Reference(POOL, "hpa", 6),))
+        yield record_of(observation, policies, Memory(), decision)
 
 
 def test_it_fills_replicas_and_has_them_ready_in_time() -> None:
@@ -53,11 +53,9 @@ def test_a_regret_is_known_when_its_time_is_over() -> None:
     assert (judged.wanted, judged.needed, judged.regret) == (3, 8, -5)
 
 
-def test_others_are_beside_what_was_used_in_the_same_time() -> None:
+def test_perfect_foresight_is_beside_what_was_used_in_the_same_time() -> None:
     (use,) = used(list(records([20] * 30 + [None] * 30)), NOW_MS + 60 * MINUTE_MS)
     assert use.replica_hours == approx(4)
-    assert (use.others["hpa"].replica_hours, use.others["hpa"].own_replica_hours) == approx((6, 4))
-    best = use.others[FORESIGHT]
-    assert (best.replica_hours, best.own_replica_hours) == approx((1, 2)), (
+    assert (use.foreseen_replica_hours, use.compared_replica_hours) == approx((1, 2)), (
         "half of the time nothing was known of the load"
     )
