@@ -1,13 +1,12 @@
 """What a tick concludes from what it has seen: the one judge of controller, shadow, preview and replay."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import structs
 
-from controlplane.policy.core import canary, load, targets
+from controlplane.policy.core import canary, targets
 from controlplane.policy.core.conditions import Value
 from controlplane.policy.core.decision import Alarm, Decision, ModelDecision
-from controlplane.policy.core.former import load_1
 from controlplane.policy.core.memory import CanaryMemory, FailoverMemory, LadderMemory, Memory, TargetMemory
 from controlplane.policy.core.observation import ModelFacts, Observation, PoolFacts
 from controlplane.policy.core.overlay import failover, ladder
@@ -24,24 +23,14 @@ from controlplane.policy.core.spec import (
     Scaling,
 )
 
-VERSION = 2
-"""Of `decide`. A change that makes a record replay to another decision gets the next number, and keeps this decider."""
+VERSION = 1
+"""Of `decide`. A change that makes a record replay to another decision gets the next number."""
 
 
 def decide(observation: Observation, policies: Sequence[InForce], memory: Memory) -> Decision:
     """The decisions about all that `policies` are about. Pure: the same arguments give the same decision."""
-    return _decide(VERSION, load.seen, observation, policies, memory)
-
-
-def _decide_1(observation: Observation, policies: Sequence[InForce], memory: Memory) -> Decision:
-    return _decide(1, load_1.seen, observation, policies, memory)
-
-
-def _decide(
-    version: int, law: load.Law, observation: Observation, policies: Sequence[InForce], memory: Memory
-) -> Decision:
     ordered = sorted(policies, key=lambda policy: (policy.name, policy.revision))
-    scaled, counts, alarms = _targets(law, observation, ordered, memory)
+    scaled, counts, alarms = _targets(observation, ordered, memory)
     alarms += _clashes(ordered)
     models = _Models(observation, memory, {name: judged.capped for name, judged in scaled.items()})
     for policy in ordered:
@@ -49,15 +38,11 @@ def _decide(
     after = Memory(counts, models.ladders, models.failovers, models.canaries)
     decisions = {name: judged.decision for name, judged in scaled.items()}
     unique = {alarm.key: alarm for alarm in reversed([*alarms, *models.alarms])}
-    return Decision(version, decisions, models.decisions(), tuple(unique[key] for key in sorted(unique)), after)
-
-
-DECIDERS: Mapping[int, Callable[[Observation, Sequence[InForce], Memory], Decision]] = {1: _decide_1, VERSION: decide}
-"""By version: old records replay with the decider that made them."""
+    return Decision(VERSION, decisions, models.decisions(), tuple(unique[key] for key in sorted(unique)), after)
 
 
 def _targets(
-    law: load.Law, observation: Observation, policies: Sequence[InForce], memory: Memory
+    observation: Observation, policies: Sequence[InForce], memory: Memory
 ) -> tuple[dict[str, targets.Judged], dict[str, TargetMemory], list[Alarm]]:
     """The counts, each by the first policy of its target. GPUs that an earlier one takes are not free for a later one."""
     scaled: dict[str, targets.Judged] = {}
@@ -66,9 +51,7 @@ def _targets(
         if not isinstance(policy.policy, Scaling) or policy.policy.spec.target in scaled:
             continue
         spec = policy.policy.spec
-        judged = targets.judge(
-            spec, policy, observation, memory.targets.get(spec.target, TargetMemory()), reserved, law
-        )
+        judged = targets.judge(spec, policy, observation, memory.targets.get(spec.target, TargetMemory()), reserved)
         scaled[spec.target] = judged
         facts = observation.pools.get(spec.target)
         if facts is not None and judged.decision.action == "up":

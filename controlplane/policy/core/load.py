@@ -1,12 +1,8 @@
 """How many requests arrive, from ticks that each see few: steady while nothing changes, and quick when something does."""
 
 import math
-from collections.abc import Callable
 
 from controlplane.policy.core.memory import LoadMemory
-
-Law = Callable[[LoadMemory | None, float | None, int], LoadMemory | None]
-"""What is known of the load after a tick: of what was known before, the requests/s of the tick or None, and the time in ms."""
 
 STEADY_S = 300.0
 """The steady mean is over at most so long: the step of forecasts, so that both mean the same."""

@@ -16,8 +16,6 @@ class LoadMemory(Remembered, frozen=True, omit_defaults=True, kw_only=True):
     """Requests/s that arrive, as ticks until `at_ms` have seen them: a quick mean, and a steady one over `over_s` seconds."""
 
     at_ms: int
-    sudden_rps: float | None = None
-    """Of decider 1 alone: its quickest mean."""
     quick_rps: float
     steady_rps: float
     over_s: float

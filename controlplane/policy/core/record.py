@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from controlplane.policy.core.decide import DECIDERS
+from controlplane.policy.core.decide import VERSION, decide
 from controlplane.policy.core.decision import Decision
 from controlplane.policy.core.memory import Memory
 from controlplane.policy.core.observation import Observation
@@ -74,19 +74,17 @@ def decode_memory(raw: bytes | str) -> Memory:
 
 
 def replay(record: Record, policies: Mapping[int, Policy]) -> bytes:
-    """The decision made again, by the decider of that time. `policies` are those of the record, by id of their revision. Equal to
+    """The decision made again. `policies` are those of the record, by id of their revision. Equal to
     `encode(record.decision)`.
 
-    Raises RecordError where a policy or the decider is missing.
+    Raises RecordError where a policy is missing, or another version decided.
     """
-    decider = DECIDERS.get(record.version)
-    if decider is None:
-        known = ", ".join(map(str, sorted(DECIDERS)))
+    if record.version != VERSION:
         raise RecordError(
-            f"version {record.version} decided it, and this release has {known}: replay it with a newer release"
+            f"version {record.version} decided it, and this release has {VERSION}: replay it with the release that has it"
         )
     missing = [f"{each.name}@{each.revision}" for each in record.policies if each.id not in policies]
     if missing:
         raise RecordError(f"the policies {', '.join(missing)} are missing: pass every revision that the record names")
     in_force = [InForce(each.id, each.revision, each.digest, policies[each.id]) for each in record.policies]
-    return encode(decider(record.observation, in_force, record.memory))
+    return encode(decide(record.observation, in_force, record.memory))

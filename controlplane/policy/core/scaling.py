@@ -36,10 +36,9 @@ def candidates(
     plan: PoolPlan | None,
     memory: TargetMemory,
     now_ms: int,
-    law: load.Law = load.seen,
 ) -> Proposed:
     """The candidates, and the highest of them after the scale-down was slowed. Rails come afterwards."""
-    seen = law(memory.load, facts.arrived_rps, now_ms)
+    seen = load.seen(memory.load, facts.arrived_rps, now_ms)
     forecast = _forecast(plan, now_ms) if plan is not None and spec.forecast == "auto" else None
     floor = max(spec.min, spec.warm_floor)
     needed = [_Needed(Candidate(floor, "floor", f"{spec.min} at least, {spec.warm_floor} warm"), floor)]

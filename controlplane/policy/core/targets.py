@@ -2,7 +2,7 @@
 
 import msgspec
 
-from controlplane.policy.core import load, scaling
+from controlplane.policy.core import scaling
 from controlplane.policy.core.decision import Action, Alarm, Candidate, Proposed, Rail, TargetDecision
 from controlplane.policy.core.memory import TargetMemory
 from controlplane.policy.core.observation import Observation, Override, Pause, PoolFacts
@@ -29,7 +29,6 @@ def judge(
     observation: Observation,
     memory: TargetMemory,
     reserved: dict[tuple[str, str], int],
-    law: load.Law = load.seen,
 ) -> Judged:
     """The decision about what `spec` scales. `reserved` are the GPUs that this tick has taken so far, by cluster and type."""
     facts = observation.pools.get(spec.target) or PoolFacts(spec.target)
@@ -45,7 +44,7 @@ def judge(
         pause_of(observation, policy.name, facts.model, spec.target),
         override_of(observation, spec.target),
     )
-    proposed = _proposed(case, observation, law)
+    proposed = _proposed(case, observation)
     count, hold, rails, alarms, cap = proposed.wanted, "", [], [], None
     for rail in RAILS:
         if hold == "all" or (hold and rail.on_hold == "nothing"):
@@ -103,11 +102,11 @@ def remembered(spec: ScalingSpec, facts: PoolFacts, memory: TargetMemory, now_ms
     return msgspec.structs.replace(memory, seen=seen, steps=steps, owned=owned)
 
 
-def _proposed(case: Case, observation: Observation, law: load.Law) -> Proposed:
+def _proposed(case: Case, observation: Observation) -> Proposed:
     override = case.override
     if override is None or override.replicas is None:
         plan = observation.plans.get(case.spec.target)
-        return scaling.candidates(case.spec, case.facts, plan, case.memory, case.now_ms, law)
+        return scaling.candidates(case.spec, case.facts, plan, case.memory, case.now_ms)
     left = seconds((override.until_ms - case.now_ms) / 1_000)
     reason = f"set by {override.by or 'a person'} for another {left}"
     reason += f": {override.reason}" if override.reason else ""

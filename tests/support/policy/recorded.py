@@ -1,6 +1,5 @@
-"""Records of decisions by the present decider, as a fixture for later releases: `python -m tests.support.policy.recorded`.
-
-A release that decides otherwise gets a new version (`controlplane.policy.core.decide`), keeps the former decider, and adds a file.
+"""The golden record: decisions with all that they were made from, a line each after the policies. `python -m tests.support.policy.recorded`
+writes it; a change that makes it replay otherwise gets the next `VERSION` of `controlplane.policy.core.decide`.
 """
 
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from controlplane.policy.core.decide import VERSION, decide
+from controlplane.policy.core.decide import decide
 from controlplane.policy.core.document import write
 from controlplane.policy.core.memory import Memory
 from controlplane.policy.core.observation import (
@@ -30,7 +29,7 @@ from controlplane.policy.core.record import encode, record_of
 from deploy.local.process import ROOT
 from tests.support.policy.cases import NOW_MS, POOL, policy, pool, scaling
 
-FOLDER = ROOT / "tests/controlplane/policy/core/records"
+GOLDEN = ROOT / "tests/controlplane/policy/core/decisions.jsonl"
 LADDER = [
     {
         "name": "shorter",
@@ -101,17 +100,15 @@ def observations() -> Iterator[Observation]:
 
 def generate() -> bytes:
     """The policies by id of their revision, and the records."""
-    memory, records = Memory(), []
+    texts = {str(each.id): write(each.policy) for each in POLICIES}
+    memory, lines = Memory(), [msgspec.json.encode(texts)]
     for observation in observations():
         decision = decide(observation, POLICIES, memory)
-        records.append(msgspec.Raw(encode(record_of(observation, POLICIES, memory, decision))))
+        lines.append(encode(record_of(observation, POLICIES, memory, decision)))
         memory = decision.memory
-    texts = {str(each.id): write(each.policy) for each in POLICIES}
-    return msgspec.json.format(msgspec.json.encode({"policies": texts, "records": records}), indent=1) + b"\n"
+    return b"\n".join(lines) + b"\n"
 
 
 if __name__ == "__main__":
-    FOLDER.mkdir(exist_ok=True)
-    path = FOLDER / f"decider_{VERSION}.json"
-    path.write_bytes(generate())
-    print(path)
+    GOLDEN.write_bytes(generate())
+    print(GOLDEN)

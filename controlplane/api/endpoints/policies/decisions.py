@@ -49,7 +49,7 @@ def one_decision(request: HttpRequest, key: DecisionKey) -> dict[str, Any]:
 
 @router.get("/decisions/{key}/replay", response=schemas.ReplayOut, summary="Decide again of the record, and compare")
 def replay(request: HttpRequest, key: DecisionKey) -> dict[str, Any]:
-    """409 where the decider of its version, or a revision of a policy, cannot be read by this release."""
+    """409 where another version decided it, or a revision of a policy cannot be read."""
     row = get_object_or_404(DecisionRecord, key=key)
     try:
         then = record.decode(row.record)
