@@ -1,6 +1,6 @@
 """Keeps spans, requests and metrics in ClickHouse, embedded or a cluster. No other package has SQL for it or imports its clients.
 
-`Store(dsn)` reads and writes, `migrate(dsn, retention_days)` makes the tables, and `embedded.front.serve_embedded(home)` is the
+`Store(dsn)` reads and writes, `migrate(dsn, retention_days)` makes the tables, and `embedded.front.serve_embedded(caller)` is the
 embedded server.
 """
 
@@ -24,8 +24,8 @@ from .read.policies.replayed import ReplayedReader
 from .read.replica_load import ReplicaLoadReader
 from .read.requests import RequestReader
 from .write.append import Writer
-from .write.homes import HomeStore
 from .write.loads import LoadStore
+from .write.lost_traces import LostTraceStore
 from .write.metrics import MetricWriter
 from .write.shares import ShareStore
 from .write.withdraw import Withdrawer
@@ -52,7 +52,7 @@ class Store(
     Writer,
     Withdrawer,
     ShareStore,
-    HomeStore,
+    LostTraceStore,
     LoadStore,
     DemoFiller,
     RollupFiller,

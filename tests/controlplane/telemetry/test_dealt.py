@@ -16,7 +16,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from controlplane.telemetry.core.spans import CLIENT, INTERNAL, SERVER
-from controlplane.telemetry.ingest.otlp.rejoin import Home, moved
+from controlplane.telemetry.ingest.otlp.rejoin import Caller, moved
 from controlplane.telemetry.ledger import LedgerRow, close
 from controlplane.telemetry.store import Store
 from tests.support.telemetry.embedded_store import dsn_of, store_process
@@ -45,7 +45,7 @@ class Trace:
         for number, stage in enumerate(_STAGES):
             self._span(f"{stage}.work", root, INTERNAL, 10 * number, 10, {"weir.stage": stage}, "weir.gateway")
         call = self._span("model.infer", root, CLIENT, 45, 50, {"weir.stage": "model"}, "weir.gateway")
-        self._home = Home(self.id, call)
+        self._caller = Caller(self.id, call)
         lost = source.random() < 0.3
         self._triton_id = source.randbytes(16) if lost else self.id
         request = self._span("InferRequest", b"" if lost else call, SERVER, 47, 46, {}, "triton-server")
@@ -79,7 +79,7 @@ class Trace:
     def row(self) -> LedgerRow:
         """The row that one process makes of all its spans."""
         spans = [span for body in self._bodies for span in spans_in(body.SerializeToString())]
-        [row] = close([span if span.trace_id == self.id else moved(span, self._home) for span in spans])
+        [row] = close([span if span.trace_id == self.id else moved(span, self._caller) for span in spans])
         return row
 
 

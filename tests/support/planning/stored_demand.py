@@ -39,10 +39,6 @@ def store_demand(
         "input_known": known,
         "output_tokens": known * TOKENS_OUT,
         "output_known": known,
-        **{
-            name: np.zeros(len(at), np.int64)
-            for name in ("failed", "cancelled", "cached_input_tokens", "cached_output_tokens")
-        },
         "build": build + at,
         **{name: [value] * len(at) for name, value in zip(("model", "tier", "region"), key, strict=True)},
     }

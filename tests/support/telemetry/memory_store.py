@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ingest.otlp.decode.columnar import Listed
-from controlplane.telemetry.ingest.otlp.rejoin import Home
+from controlplane.telemetry.ingest.otlp.rejoin import Caller
 from controlplane.telemetry.ingest.pipeline.batch import Batch
 from controlplane.telemetry.ingest.pipeline.sink import Sink
 from controlplane.telemetry.ingest.pipeline.status import Status
@@ -57,9 +57,9 @@ class MemoryStore:
     def shared(self, process: int, batch: int, age_s: int) -> dict[int, int]:
         return {}
 
-    def insert_homes(self, homes: Mapping[bytes, Home]) -> None: ...
+    def insert_lost_traces(self, callers: Mapping[bytes, Caller]) -> None: ...
 
-    def homes(self, trace_ids: Sequence[bytes]) -> dict[bytes, Home]:
+    def lost_traces(self, trace_ids: Sequence[bytes]) -> dict[bytes, Caller]:
         return {}
 
 

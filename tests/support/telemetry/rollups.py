@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.maintenance.rollups import TIERS, Tier, together
-from controlplane.telemetry.store.write.arrow_columns import PARTS
+from controlplane.telemetry.store.maintenance.rollups import together
+from controlplane.telemetry.store.tiers import TIERS, Tier
 
 DIMENSIONS = ("model", "variant", "pool", "tier", "region", "cache_outcome", "status", "ttft_definition")
 OF_REQUESTS = [tier for tier in TIERS if tier.kind != "metrics"]
-_SUMS = ("e2e_ns", *PARTS.values())
 
 
 def fill(store: Store, now_ns: int, retention_days: int = 30) -> int:
@@ -30,25 +29,21 @@ def assert_equals_the_ledger(store: Store, from_s: int, to_s: int, tiers: Sequen
     for tier in tiers:
         table = tier.kind
         dimensions = ("model", "tier", "region") if table == "demand" else DIMENSIONS
-        columns = (
-            ("requests", "input_tokens") if table == "demand" else ("requests", "input_tokens", "ttft_known", *_SUMS)
-        )
-        of_requests = {
+        columns = {
             "requests": "count()",
             "input_tokens": "sum(ifNull(prompt_tokens, 0))",
-            "ttft_known": "count(ttft_ns)",
-            **{name: f"sum({name})" for name in _SUMS},
+            "output_tokens": "sum(ifNull(output_tokens, 0))",
         }
         rolled = store.rows(
             f"SELECT start_s, {', '.join(f'toString({name})' for name in dimensions)}, {', '.join(f'sum({name})' for name in columns)}"
-            f" FROM {table} WHERE start_s >= {from_s} AND start_s < {to_s} AND requests > 0"
+            f" FROM {table} WHERE start_s >= {from_s} AND start_s < {to_s}"
             + (f" AND step_s = {tier.step_s}" if table == "rollups" else "")
             + f" AND build IN (SELECT build FROM rollup_builds FINAL WHERE kind = '{table}' AND step_s = {tier.step_s})"
             " GROUP BY ALL ORDER BY ALL"
         )
         written = store.rows(
             f"SELECT intDiv(entry_start_ns, {tier.step_s}000000000) * {tier.step_s} AS start_s,"
-            f" {', '.join(f'toString({name})' for name in dimensions)}, {', '.join(of_requests[name] for name in columns)}"
+            f" {', '.join(f'toString({name})' for name in dimensions)}, {', '.join(columns.values())}"
             f" FROM requests FINAL WHERE entry_start_ns >= {from_s}000000000 AND entry_start_ns < {to_s}000000000"
             " GROUP BY ALL ORDER BY ALL"
         )

@@ -5,8 +5,8 @@ whether another pipeline has a share of one of its traces. It closes such a trac
 this until no share is new. Of two pipelines, the one that writes its share last sees the other's share, and with it all spans and rows
 that the other wrote before. A pipeline that is killed on the way repeats the batch, because its checkpoint has not moved.
 
-A *lost* trace (otlp/rejoin.py) is closed into another: its spans are copied to their home, that trace is closed again, and the rows of
-the lost trace are withdrawn.
+A *lost* trace (otlp/rejoin.py) is closed into another: its spans are copied into their caller's trace, that is closed again, and the
+rows of the lost trace are withdrawn.
 
 The result does not depend on the order of writing: rows and withdrawals carry a version that grows with the number of spans from which
 they were made (`batch.version_of`), and the highest version counts.
@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from controlplane.telemetry.core.spans import ROW_SPANS, Span
-from controlplane.telemetry.ingest.otlp.rejoin import Home, moved
+from controlplane.telemetry.ingest.otlp.rejoin import Caller, moved
 from controlplane.telemetry.ledger import LedgerRow
 from controlplane.telemetry.store.write.shares import KEPT_H, share_of
 from controlplane.telemetry.store.write.withdraw import RequestKey, key_of
@@ -40,21 +40,21 @@ class Closing:
         self,
         traces: list[list[Span]],
         present: set[RequestKey],
-        homes: Mapping[bytes, Home],
+        callers: Mapping[bytes, Caller],
         names: FleetNames,
         counts: Mapping[bytes, int] = MappingProxyType({}),
         refused: Refuse = lambda items, reason: None,
     ) -> None:
-        """`traces` are all spans of each trace in the store, `present` the requests that the store has of them, `homes` the homes of the
-        lost ones among them, `names` as in `fleet_names`. A trace that cannot be closed, or of which the store has no span, keeps its rows.
+        """`traces` are all spans of each trace in the store, `present` the requests that the store has of them, `callers` those of the lost
+        ones among them, `names` as in `fleet_names`. A trace that cannot be closed, or of which the store has no span, keeps its rows.
         `counts` is how many spans of each the store has: of a trace with more than ROW_SPANS only the earliest are in `traces`."""
         self.rows: list[LedgerRow] = []
         self.versions: list[int] = []
         self.moved: list[Span] = []
         withdrawals: dict[bytes, int] = {}
         for spans in traces:
-            if home := homes.get(spans[0].trace_id):
-                self.moved += [moved(span, home) for span in spans]
+            if caller := callers.get(spans[0].trace_id):
+                self.moved += [moved(span, caller) for span in spans]
                 withdrawals[spans[0].trace_id] = withdrawal_of(spans)
                 continue
             rows = rows_of(spans, names, refused)

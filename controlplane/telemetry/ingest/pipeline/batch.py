@@ -7,7 +7,7 @@ import structlog
 
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ingest.otlp.decode.export_request import Spans
-from controlplane.telemetry.ingest.otlp.rejoin import Home
+from controlplane.telemetry.ingest.otlp.rejoin import Caller
 from controlplane.telemetry.ingest.spool.frame import Position
 from controlplane.telemetry.ledger import LedgerRow, close
 from controlplane.telemetry.ledger.loads import Load
@@ -35,7 +35,7 @@ class Batch:
     withdrawals: list[int] = field(default_factory=list)  # their versions, see `withdrawal_of`
     amend: list[bytes] = field(default_factory=list)  # traces to be closed again with their spans in the store
     closed: list[bytes] = field(default_factory=list)  # all traces that it closes, `amend` among them
-    homes: dict[bytes, Home] = field(default_factory=dict)  # of lost traces, `closed` among them
+    callers: dict[bytes, Caller] = field(default_factory=dict)  # of lost traces, `closed` among them
     since_ns: int = NEVER_NS  # when the first of these began, or was received: ns since the Unix epoch
     loads: list[Load] = field(default_factory=list)
     samples: list[Samples] = field(default_factory=list)  # metrics
@@ -67,7 +67,7 @@ def parts(batch: Batch) -> Iterator[Batch]:
             withdrawals=[version for _, version in withdrawn.get(trace_id, [])],
             amend=[trace_id] if trace_id in amend else [],
             closed=[trace_id],
-            homes={trace_id: batch.homes[trace_id]} if trace_id in batch.homes else {},
+            callers={trace_id: batch.callers[trace_id]} if trace_id in batch.callers else {},
             since_ns=batch.since_ns,
         )
 

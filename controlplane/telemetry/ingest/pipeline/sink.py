@@ -148,13 +148,13 @@ class Sink:
             checkpoint=batch.checkpoint,
         )
 
-    def _close(self, batch: Batch, written: "_Written", at_home: bool = False) -> bool:
+    def _close(self, batch: Batch, written: "_Written", rejoined: bool = False) -> bool:
         """Write the rows of the batch's traces in the order that `assembly` explains. False where the sink was stopped first.
 
-        With `at_home` none of them is a lost trace.
+        With `rejoined` none of them is a lost trace.
         """
         shared, number = Shared(batch), time.time_ns()
-        if not self._retry(lambda: self._store.insert_homes(batch.homes)):
+        if not self._retry(lambda: self._store.insert_lost_traces(batch.callers)):
             return False
         if not self._retry(lambda: self._store.insert_shares(self._process, number, shared.shares)):
             return False
@@ -176,7 +176,7 @@ class Sink:
             if counts is None:
                 return False
             for some in groups(trace_ids, counts):
-                if not self._close_again(some, counts, written, at_home):
+                if not self._close_again(some, counts, written, rejoined):
                     return False
             again = self._shared(shared, number)
             if not again:
@@ -195,12 +195,12 @@ class Sink:
         return shared.new(counts[0])
 
     def _take_home(self, spans: list[Span], written: "_Written") -> bool:
-        """Store the spans of lost traces in their homes, and close those. False where the sink was stopped first."""
+        """Store the spans of lost traces in their callers' traces, and close those. False where the sink was stopped first."""
         if not self._insert(self._store.insert_span_columns, span_table(spans)):
             return False
-        homes = list({span.trace_id: None for span in spans})
+        right = list({span.trace_id: None for span in spans})
         since_ns = min(span.start_ns for span in spans)
-        return self._close(Batch(closed=homes, amend=homes, since_ns=since_ns), written, at_home=True)
+        return self._close(Batch(closed=right, amend=right, since_ns=since_ns), written, rejoined=True)
 
     def _counts(self, trace_ids: list[bytes]) -> dict[bytes, int] | None:
         """How many spans the store has of each trace. None where the sink was stopped first."""
@@ -215,7 +215,7 @@ class Sink:
         return counts
 
     def _close_again(
-        self, trace_ids: list[bytes], counts: dict[bytes, int], written: "_Written", at_home: bool
+        self, trace_ids: list[bytes], counts: dict[bytes, int], written: "_Written", rejoined: bool
     ) -> bool:
         """Close these traces with all their spans in the store, and withdraw rows that are no requests. False as `_close`."""
         known: list[Closing] = []
@@ -223,9 +223,9 @@ class Sink:
 
         def query() -> None:
             spans = self._store.known_spans(trace_ids, ROW_SPANS if oversized else None)
-            homes = {} if at_home else self._store.homes(trace_ids)
+            callers = {} if rejoined else self._store.lost_traces(trace_ids)
             known.append(
-                Closing(spans, self._store.request_keys(trace_ids), homes, self._names(), counts, self._refused)
+                Closing(spans, self._store.request_keys(trace_ids), callers, self._names(), counts, self._refused)
             )
 
         if not self._retry(query):

@@ -6,7 +6,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from controlplane.telemetry.core.spans import Span
-from controlplane.telemetry.ingest.otlp.rejoin import Home
+from controlplane.telemetry.ingest.otlp.rejoin import Caller
 from controlplane.telemetry.ledger.loads import Load
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.metrics.batch import Batch as Samples
@@ -44,9 +44,9 @@ class TraceStore(Protocol):
 
     def shared(self, process: int, batch: int, age_s: int) -> dict[int, int]: ...
 
-    def insert_homes(self, homes: Mapping[bytes, Home]) -> None: ...
+    def insert_lost_traces(self, callers: Mapping[bytes, Caller]) -> None: ...
 
-    def homes(self, trace_ids: Sequence[bytes]) -> dict[bytes, Home]: ...
+    def lost_traces(self, trace_ids: Sequence[bytes]) -> dict[bytes, Caller]: ...
 
 
 class StoreAdapter(Store):

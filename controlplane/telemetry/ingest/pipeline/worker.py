@@ -8,7 +8,7 @@ import structlog
 
 from controlplane.telemetry.ingest.otlp.decode import export_request
 from controlplane.telemetry.ingest.otlp.decode.columnar import Spans
-from controlplane.telemetry.ingest.otlp.rejoin import Homes
+from controlplane.telemetry.ingest.otlp.rejoin import LostTraces
 from controlplane.telemetry.ingest.spool.frame import Kind, Position, Record
 from controlplane.telemetry.ingest.spool.reader import SpoolReader
 from controlplane.telemetry.ledger.loads import loads
@@ -59,7 +59,7 @@ class Worker:
         self._retention_ns, self._refused = retention_days * 86_400 * 10**9, refused
         self._traces = Traces(limits or Limits())
         self._recent = recent
-        self._homes = Homes()
+        self._lost_traces = LostTraces()
         self._names = names
         self._added = reader.position  # everything before it is in `_traces` or done with
         self._batch = Batch(checkpoint=reader.position)
@@ -121,14 +121,14 @@ class Worker:
                 self._hand_on()
 
     def _rejoin(self, spans: Spans, received_ns: int) -> None:
-        """Move the spans of lost traces to their homes, and remember new homes for later spans."""
-        lost = self._homes.learn(spans.named_homes())
-        spans.move(self._homes)
+        """Move the spans of lost traces into their callers' traces, and remember new callers for later spans."""
+        lost = self._lost_traces.learn(spans.named_callers())
+        spans.move(self._lost_traces)
         if lost:
             trace_ids = list(lost)
-            self._traces.forget([*lost, *(home.trace_id for home in lost.values())])
+            self._traces.forget([*lost, *(caller.trace_id for caller in lost.values())])
             closed = self._recent.may_know(trace_ids, [received_ns] * len(trace_ids))
-            self._batch.homes |= lost
+            self._batch.callers |= lost
             self._batch.amend += [trace_id for trace_id, already in zip(trace_ids, closed, strict=True) if already]
             self._shares(trace_ids, received_ns)
 

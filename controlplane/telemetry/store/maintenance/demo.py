@@ -10,8 +10,9 @@ import pyarrow as pa
 
 from ..client import Connection
 from ..errors import StoreInputError
+from ..tiers import TIERS, Tier
 from .rollup_sql import DEMAND_OF_REQUESTS, ROLLUPS_OF_REQUESTS, SLICES_OF_ROLLUPS
-from .rollups import TIERS, Tier, builds_of, parameters_of
+from .rollups import builds_of, parameters_of
 
 DRAFT = "demo_requests"
 """A table of the form of `requests`, which has one stretch at a time and is dropped at the end."""
@@ -44,7 +45,7 @@ class DemoFiller(Connection):
         self.command(f"TRUNCATE TABLE {DRAFT}")
         self.insert_arrow(DRAFT, requests)
         for tier in _KEPT:
-            if (whole_s := end_s // tier.length_s * tier.length_s) > start_s:
+            if (whole_s := end_s // tier.step_s * tier.step_s) > start_s:
                 self._build(tier, start_s, whole_s)
 
     def end_demo(self) -> None:
@@ -66,5 +67,5 @@ class DemoFiller(Connection):
         self.command(statement.replace(" FROM requests FINAL", f" FROM {DRAFT} FINAL"), parameters)
         if tier.kind == "rollups":
             self.command(SLICES_OF_ROLLUPS, parameters)
-        untouched = dict.fromkeys(range(start_s, end_s, tier.length_s), 0)
+        untouched = dict.fromkeys(range(start_s, end_s, tier.step_s), 0)
         self.insert_arrow("rollup_builds", builds_of(tier, start_s, build, untouched))

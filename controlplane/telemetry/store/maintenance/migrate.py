@@ -13,7 +13,7 @@ from ..client import Connection
 from ..dsn import Dsn
 from ..embedded.statement import quote
 from ..errors import StoreError, StoreInputError, StoreSchemaError
-from ..read import kept
+from ..tiers import KEPT_H
 from ..write import shares
 
 log = structlog.get_logger(__name__)
@@ -23,6 +23,7 @@ ROLLUP_DAYS = 396
 ROLLUP_TABLES = frozenset(
     {
         "rollups", "rollup_slices", "rollup_builds", "rollup_touched", "demand", "recorded", "metric_touched", "metric_rollups",
+        "model_loads",
     }
 )  # fmt: skip
 _TTL = re.compile(r" TTL (?P<before>.+?)(?P<days>\d+)(?P<after>\)+)(?: SETTINGS|$)")
@@ -61,11 +62,10 @@ def render(template: str, dsn: Dsn, retention_days: int, rollup_retention_days: 
         "replacing": f"{replicated}ReplacingMergeTree",
         "plain": f"{replicated}MergeTree",
         "summing": f"{replicated}SummingMergeTree",
-        "half_hour_s": "1800",  # of tables that a later file drops
         "retention_days": str(retention_days),
         "rollup_retention_days": str(rollup_retention_days),
         "shares_kept_h": str(shares.KEPT_H),
-        **{f"kept_h_{step_s}": str(kept_h) for step_s, kept_h in kept.KEPT_H.items()},
+        **{f"kept_h_{step_s}": str(kept_h) for step_s, kept_h in KEPT_H.items()},
     }
     return [statement.format(**values).strip() for statement in template.split("\n;\n")]
 
@@ -116,7 +116,7 @@ def _set_retention(connection: Connection, retention_days: int, rollup_retention
     address = connection.dsn
     tables = connection.rows(
         "SELECT name, engine_full FROM system.tables WHERE database = {database:String}"
-        " AND (engine_full LIKE '%toIntervalDay(%' OR name IN ('rollups', 'metric_rollups'))",
+        " AND (engine_full LIKE '%toIntervalDay(%' OR name IN ('rollups', 'rollup_slices'))",
         {"database": address.database},
     )
     for table, engine in tables:

@@ -1,23 +1,18 @@
 """The statements that fill rollups and demand.
 
-Each fills [{from_s}, {to_s}) in steps of {step_s}, and gives each stretch of {length_s} in it a build of its own, from {build} on.
+Each fills [{from_s}, {to_s}) in steps of {step_s}, and gives each of them a build of its own, from {build} on.
 """
 
+from ..read.histograms import BAND_SHIFT, BINS
 from ..read.metrics.rollups import GAUGES
-from ..read.where import ANSWERED, CANCELLED, OWN
+from ..read.where import ANSWERED, OWN
 from ..write.arrow_columns import PARTS
 
 SUB_BINS = 128
-PART_BINS = 8192
-"""More than there are bins: `part_bins` has part * PART_BINS + bin."""
-BAND_SHIFT = 3
-"""`band_bins` are bins of E2E without so many lowest bits."""
-MAX_S = 3600
-"""A request counts as busy for at most so long after its entry, s."""
 DIMENSIONS = ("model", "variant", "pool", "tier", "region", "cache_outcome", "status", "ttft_definition")
 
 _SETTINGS = " SETTINGS do_not_merge_across_partitions_select_final = 1, max_partitions_per_insert_block = 0, max_execution_time = 50"
-_STRETCH = "{build:UInt64} + intDiv(toUInt32(%s) - {from_s:UInt32}, {length_s:UInt32})"
+_STRETCH = "{build:UInt64} + intDiv(toUInt32(%s) - {from_s:UInt32}, {step_s:UInt32})"
 
 
 def bin_of(value: str) -> str:
@@ -30,21 +25,14 @@ def bin_of(value: str) -> str:
 
 
 _OF_REQUESTS = {
-    "requests": "countIf(own)",
+    "requests": "count()",
     "unmeasured": "countIf(answered AND unmeasured)",
-    "cold_starts": "countIf(own AND cold_start)",
-    "input_tokens": "sumIf(prompt_tokens, own)",
-    "input_known": "countIf(own AND prompt_tokens IS NOT NULL)",
-    "output_tokens": "sumIf(output_tokens, own)",
-    "output_known": "countIf(own AND output_tokens IS NOT NULL)",
-    "cost_usd": "sumIf(cost_usd, own)",
-    "busy_ns": "sum(busy)",
-    "e2e_ns": "sumIf(e2e_ns, own)",
-    "ttft_ns": "sumIf(ttft_ns, own)",
-    "ttft_known": "countIf(own AND ttft_ns IS NOT NULL)",
-    **{column: f"sumIf({column}, own)" for column in PARTS.values()},
-    "newest_ns": "maxIf(end_ns, own)",
+    "input_tokens": "sum(ifNull(prompt_tokens, 0))",
+    "output_tokens": "sum(ifNull(output_tokens, 0))",
+    "cost_usd": "sum(ifNull(cost_usd, 0))",
+    "newest_ns": "max(end_ns)",
 }
+_PARTS = {column: f"sum({column})" for column in PARTS.values()}
 _HISTOGRAMS = ("e2e", "ttft", "part")
 _BAND_COLUMNS = tuple(f"band_{part}" for part in PARTS)
 COLUMNS = (
@@ -72,22 +60,17 @@ def _counted(values: str) -> str:
 
 
 _REQUESTS = (
-    " FROM (SELECT *, number = intDiv(entry_start_ns, {step_ns:UInt64}) AS own, own AND " + ANSWERED + " AS answered,"
-    f" toUInt32(number * {{step_s:UInt32}}) AS start, {bin_of('e2e_ns')} AS e2e_bin,"
-    " toUInt64(least(until_ns, (number + 1) * {step_ns:UInt64}) - greatest(entry_start_ns, number * {step_ns:UInt64})) AS busy FROM ("
-    "SELECT *, end_ns, least(greatest(end_ns, entry_start_ns), entry_start_ns + {longest_ns:UInt64}) AS until_ns,"
-    " arrayJoin(range(intDiv(greatest(entry_start_ns, {from_ns:UInt64}), {step_ns:UInt64}),"
-    " toUInt64(intDiv(least(greatest(until_ns, entry_start_ns + 1), {to_ns:UInt64}) - 1, {step_ns:UInt64}) + 1))) AS number"
-    " FROM requests FINAL WHERE entry_start_ns >= {from_ns:UInt64} - {longest_ns:UInt64} AND entry_start_ns < {to_ns:UInt64}"
-    " AND greatest(end_ns, entry_start_ns + 1) > {from_ns:UInt64}))"
+    f" FROM (SELECT *, end_ns, {ANSWERED} AS answered, {bin_of('e2e_ns')} AS e2e_bin,"
+    " toUInt32(intDiv(entry_start_ns, {step_ns:UInt64}) * {step_s:UInt32}) AS start"
+    " FROM requests FINAL WHERE entry_start_ns >= {from_ns:UInt64} AND entry_start_ns < {to_ns:UInt64})"
 )
 _KEYS = f"start, {', '.join(DIMENSIONS)}"
 _BY_BAND = (  # first by band, because sums by band are then plain ones
     f"SELECT {_KEYS}, if(answered, toInt32(bitShiftRight(e2e_bin, {BAND_SHIFT})), -1) AS band, "
-    + ", ".join(f"{value} AS sum_{name}" for name, value in _OF_REQUESTS.items())
+    + ", ".join(f"{value} AS sum_{name}" for name, value in (_OF_REQUESTS | _PARTS).items())
     + ", groupArrayIf(e2e_bin, answered) AS e2e,"
     f" groupArrayIf({bin_of('assumeNotNull(ttft_ns)')}, answered AND ttft_ns IS NOT NULL) AS ttft,"
-    f" groupArrayArrayIf(arrayMap((value, part) -> toUInt16({bin_of('value')} + {PART_BINS} * part), [{', '.join(PARTS.values())}],"
+    f" groupArrayArrayIf(arrayMap((value, part) -> toUInt16({bin_of('value')} + {BINS} * part), [{', '.join(PARTS.values())}],"
     f" range({len(PARTS)})), answered) AS part" + _REQUESTS + f" GROUP BY {_KEYS}, band"
 )
 _SORTED = (
@@ -111,7 +94,7 @@ ROLLUPS_OF_REQUESTS = (
     + f" FROM ({_SORTED})"
     + _SETTINGS
 )
-"""Of requests. `step_ns` is `step_s` and `longest_ns` MAX_S in ns."""
+"""Of requests. `step_ns` is `step_s` in ns."""
 
 _MERGED_BANDS = f"sumMapWithOverflow(band_bins, {', '.join(_BAND_COLUMNS)})"
 ROLLUPS_OF_ROLLUPS = (
@@ -129,15 +112,13 @@ ROLLUPS_OF_ROLLUPS = (
 )
 """Of the current builds with steps of `finer_s`, without synthetic ones."""
 
-SLICED_FROM_S = 300
-"""Steps below this have no slices."""
 SLICE_DIMENSIONS = ("model", "variant", "pool", "tier", "region", "cache_outcome")
 _OF_SLICE = ", ".join(f"('{name}', toString({name}))" for name in SLICE_DIMENSIONS)
 _SLICED = (
     *(f"{name}_{array}" for name in _HISTOGRAMS for array in ("bins", "counts")), "band_bins", *_BAND_COLUMNS,
 )  # fmt: skip
 SLICES_OF_ROLLUPS = (
-    "INSERT INTO rollup_slices (build, step_s, start_s, of, value, status, ttft_definition, requests, unmeasured, newest_ns,"
+    "INSERT INTO rollup_slices (build, step_s, start_s, dimension, value, status, ttft_definition, requests, unmeasured, newest_ns,"
     f" {', '.join(_SLICED)}) SELECT build, step_s, start_s, slice.1, slice.2, status, ttft_definition, sum(requests), sum(unmeasured),"
     " max(newest_ns), "
     + ", ".join(f"sumMapWithOverflow({name}_bins, {name}_counts).{n}" for name in _HISTOGRAMS for n in (1, 2))
@@ -153,15 +134,11 @@ SLICES_OF_ROLLUPS = (
 _DEMAND = {
     "requests": "count()",
     "shed": "countIf(status = 'rejected')",
-    "failed": "countIf(status = 'error')",
-    "cancelled": f"countIf({CANCELLED})",
     "from_cache": f"countIf(NOT {OWN})",
     "input_tokens": "sum(ifNull(prompt_tokens, 0))",
     "input_known": "count(prompt_tokens)",
     "output_tokens": "sum(ifNull(output_tokens, 0))",
     "output_known": "count(output_tokens)",
-    "cached_input_tokens": f"sumIf(ifNull(prompt_tokens, 0), NOT {OWN})",
-    "cached_output_tokens": f"sumIf(ifNull(output_tokens, 0), NOT {OWN})",
 }
 DEMAND_OF_REQUESTS = (
     f"INSERT INTO demand (build, start_s, model, tier, region, {', '.join(_DEMAND)})"
@@ -173,9 +150,9 @@ DEMAND_OF_REQUESTS = (
 )
 
 METRICS_OF_SAMPLES = (
-    "INSERT INTO metric_rollups (build, step_s, series, start_s, metric, labels, samples, least, mean, most, last)"
-    f" SELECT {_STRETCH % 'start'}, {{step_s:UInt32}}, series, start, any(metric), any(labels),"
-    " count(), min(value), avg(value), max(value), argMax(value, time_ns)"
+    "INSERT INTO metric_rollups (build, series, start_s, metric, labels, samples, mean, most, last)"
+    f" SELECT {_STRETCH % 'start'}, series, start, any(metric), any(labels),"
+    " count(), avg(value), max(value), argMax(value, time_ns)"
     " FROM (SELECT series, time_ns, value, toUInt32(intDiv(time_ns, {step_ns:UInt64}) * {step_s:UInt32}) AS start FROM samples FINAL"
     " WHERE time_ns >= toInt64({from_ns:UInt64}) AND time_ns < toInt64({to_ns:UInt64}) AND NOT isNaN(value)"
     f" AND series IN (SELECT series FROM series WHERE metric IN {GAUGES})) AS sampled"

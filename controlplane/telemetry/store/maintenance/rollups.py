@@ -6,19 +6,16 @@ A build's rows are written first, and then one row of `rollup_builds`, from whic
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import pyarrow as pa
 
 from ..client import Connection
-from ..read.kept import RELIED_S
+from ..tiers import RELIED_S, TIERS, Kind, Tier
 from .rollup_sql import (
     DEMAND_OF_REQUESTS,
-    MAX_S,
     METRICS_OF_SAMPLES,
     ROLLUPS_OF_REQUESTS,
     ROLLUPS_OF_ROLLUPS,
-    SLICED_FROM_S,
     SLICES_OF_ROLLUPS,
 )
 
@@ -32,7 +29,6 @@ TOGETHER_S = 3600
 DEAD_KEPT_S = 3600
 """How long a replaced build is kept for queries that read it, s."""
 
-Kind = Literal["rollups", "demand", "metrics"]
 _TABLES: tuple[tuple[Kind, str], ...] = (
     ("rollups", "rollups"),
     ("rollups", "rollup_slices"),
@@ -49,36 +45,8 @@ _BUILDS = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Tier:
-    """Rows of one step. `length_s` is the length of a stretch, `filled_s` the age up to which it is filled (None: the ledger's)."""
-
-    kind: Kind
-    step_s: int
-    length_s: int
-    filled_s: int | None = None
-    finer: "Tier | None" = None
-
-    @property
-    def touched(self) -> str:
-        """The table that counts the rows written."""
-        return "metric_touched" if self.kind == "metrics" else "rollup_touched"
-
-
-_DEMAND = Tier("demand", 300, 300)
-_MINUTE = Tier("rollups", 60, 300, 4 * 3600)
-_FIVE = Tier("rollups", 300, 300, 36 * 3600, _MINUTE)
-_HALF_HOUR = Tier("rollups", 1800, 1800, 36 * 3600, _FIVE)
-_HOUR = Tier("rollups", 3600, 3600, None, _HALF_HOUR)
-_HALF_DAY = Tier("rollups", 43_200, 43_200, None, _HOUR)
-"""Rows are kept somewhat longer than they are filled and read (`KEPT_H`), so that a tier is never half there."""
-_METRIC_MINUTE = Tier("metrics", 60, 300, 34 * DAY_S)
-_METRIC_FIVE = Tier("metrics", 300, 300)
-TIERS = (_DEMAND, _MINUTE, _FIVE, _HALF_HOUR, _HOUR, _HALF_DAY, _METRIC_MINUTE, _METRIC_FIVE)
-
-
-@dataclass(frozen=True, slots=True)
 class Stretch:
-    """What must be built: [start_s, start_s + tier.length_s), into which `touches` rows were written. `build` is the build before, or 0."""
+    """What must be built: [start_s, start_s + tier.step_s), into which `touches` rows were written. `build` is the build before, or 0."""
 
     tier: Tier
     start_s: int
@@ -87,7 +55,7 @@ class Stretch:
 
     @property
     def end_s(self) -> int:
-        return self.start_s + self.tier.length_s
+        return self.start_s + self.tier.step_s
 
 
 def parameters_of(tier: Tier, from_s: int, to_s: int, build: int, finer: Tier | None = None) -> dict[str, int]:
@@ -98,18 +66,16 @@ def parameters_of(tier: Tier, from_s: int, to_s: int, build: int, finer: Tier | 
         "from_ns": from_s * 10**9,
         "to_ns": to_s * 10**9,
         "build": build,
-        "builds": (to_s - from_s) // tier.length_s,
-        "length_s": tier.length_s,
+        "builds": (to_s - from_s) // tier.step_s,
         "step_s": tier.step_s,
         "step_ns": tier.step_s * 10**9,
-        "longest_ns": MAX_S * 10**9,
         "finer_s": finer.step_s if finer else 0,
     }
 
 
 def builds_of(tier: Tier, from_s: int, build: int, touches: Mapping[int, int]) -> pa.Table:
     """Rows of `rollup_builds`: the stretches that such a statement built, by start, with how many rows were written into each."""
-    builds = [build + (start_s - from_s) // tier.length_s for start_s in touches]
+    builds = [build + (start_s - from_s) // tier.step_s for start_s in touches]
     columns = {
         "kind": [tier.kind] * len(builds),
         "step_s": [tier.step_s] * len(builds),
@@ -138,7 +104,7 @@ class RollupFiller(Connection):
         tier = stretches[0].tier
         first_s, end_s = min(stretch.start_s for stretch in stretches), max(stretch.end_s for stretch in stretches)
         finer = tier.finer
-        if finer and first_s < now_ns // 10**9 - (finer.filled_s or RELIED_S[finer.step_s]):
+        if finer and first_s < now_ns // 10**9 - RELIED_S[finer.step_s]:
             finer = None
         if finer and self._due(finer, now_ns // 10**9, first_s, end_s):
             return 0
@@ -150,7 +116,7 @@ class RollupFiller(Connection):
         }
         parameters = parameters_of(tier, first_s, end_s, build, finer)
         self.command(statements[tier.kind], parameters)
-        if tier.kind == "rollups" and tier.step_s >= SLICED_FROM_S:
+        if tier.kind == "rollups":
             self.command(SLICES_OF_ROLLUPS, parameters)
         touches = {stretch.start_s: stretch.touches for stretch in stretches}
         self.insert_arrow("rollup_builds", builds_of(tier, first_s, build, touches))
@@ -162,16 +128,15 @@ class RollupFiller(Connection):
             from_s = max(from_s, now_s - tier.filled_s)
         to_s = min(now_s - SETTLED_S, now_s if to_s is None else to_s)
         rows = self.rows(
-            "SELECT start_s, written, version FROM (SELECT toUInt32(intDiv(stretch * {touched_s:UInt32}, {length_s:UInt32})"
-            f" * {{length_s:UInt32}}) AS start_s, sum(touches) AS written FROM {tier.touched}"
+            "SELECT start_s, written, version FROM (SELECT toUInt32(intDiv(stretch * {touched_s:UInt32}, {step_s:UInt32})"
+            f" * {{step_s:UInt32}}) AS start_s, sum(touches) AS written FROM {tier.touched}"
             " WHERE stretch >= {first:UInt32} AND stretch < {end:UInt32} GROUP BY start_s) AS touched"
             " LEFT JOIN (SELECT start_s, version, touches FROM rollup_builds FINAL"
             " WHERE kind = {kind:String} AND step_s = {step_s:UInt32}) AS built USING start_s WHERE touches != written",
             {
                 "touched_s": TOUCHED_S,
-                "length_s": tier.length_s,
-                "first": -(-from_s // tier.length_s) * tier.length_s // TOUCHED_S,
-                "end": to_s // tier.length_s * tier.length_s // TOUCHED_S,
+                "first": -(-from_s // tier.step_s) * tier.step_s // TOUCHED_S,
+                "end": to_s // tier.step_s * tier.step_s // TOUCHED_S,
                 "kind": tier.kind,
                 "step_s": tier.step_s,
             },
@@ -204,9 +169,7 @@ def together(stretches: Sequence[Stretch]) -> Iterator[list[Stretch]]:
     """
     by_tier: dict[tuple[int, Tier], list[Stretch]] = {}
     for stretch in stretches:
-        by_tier.setdefault((stretch.start_s // max(TOGETHER_S, stretch.tier.length_s), stretch.tier), []).append(
-            stretch
-        )
+        by_tier.setdefault((stretch.start_s // max(TOGETHER_S, stretch.tier.step_s), stretch.tier), []).append(stretch)
     for several in by_tier.values():
         run: list[Stretch] = []
         for stretch in sorted(several, key=lambda stretch: stretch.start_s):

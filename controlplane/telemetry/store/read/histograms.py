@@ -1,6 +1,6 @@
 """Computes quantiles and means from histograms of requests. A figure is within 0.4 % of the exact one: a bin is at most 0.8 % wide.
 
-The bins are HdrHistogram's (hdrhistogram.org) with 128 to an octave; schema/0014_rollups.sql has the formula.
+The bins are HdrHistogram's (hdrhistogram.org) with 128 to an octave; schema/0001_initial.sql has the formula.
 Histograms are dense here: an array of counts, of all bins or of those in use, with a row for each of several histograms.
 """
 

@@ -7,17 +7,12 @@ from dataclasses import dataclass
 from controlplane.telemetry.core.query_types import Dimension, Filters, Window
 
 from ..client import Connection
+from ..tiers import HALF_DAY_S, HOUR_S, RELIED_S
 
 LONG_NS = 6 * 3600 * 10**9
 """Longer windows are answered out of rollups."""
-KEPT_H = {60: 6, 300: 48, 1800: 48, 3600: 240}
-"""Hours for which rows are kept, by step; longer steps, and slices of 3600 s, are kept for the rollups' retention."""
-RELIED_S = {step_s: kept_h * 3600 * 3 // 4 for step_s, kept_h in KEPT_H.items()}
-"""The age up to which rows are read, s. The store drops older ones when it comes to it, and their builds stay listed."""
 DIMENSIONS: frozenset[str] = frozenset({"model", "variant", "pool", "tier", "region", "cache", "status"})
 """Filters and groups that rollups have."""
-HOUR_S, HALF_DAY_S = 3600, 43_200
-"""The steps of rollups that are kept longest: by one dimension, and by all."""
 KNOWN_FOR_S = 10.0
 """How long the answer of `kept` is used again, s."""
 

@@ -75,12 +75,13 @@ class OverviewReader(RollupReader):
 
     def _older_values(self, window: Window, dimension: Dimension) -> list[str]:
         """Of rollups, the most frequent first."""
-        of, value = ("", "status") if dimension == "status" else (column(dimension), "value")
+        sliced_by, value = ("", "status") if dimension == "status" else (column(dimension), "value")
         rows = self.rows(
-            f"SELECT toString({value}) AS chosen FROM rollup_slices WHERE step_s = 3600 AND of = {{of:String}} AND chosen != ''"
+            f"SELECT toString({value}) AS chosen FROM rollup_slices WHERE step_s = 3600 AND dimension = {{dimension:String}}"
+            " AND chosen != ''"
             " AND start_s >= {from_s:UInt32} AND start_s < {to_s:UInt32}"
             f" GROUP BY chosen ORDER BY sum(requests) DESC, chosen LIMIT {MAX_CHOICES}",
-            {"of": of, "from_s": window.from_ns // 10**9, "to_s": -(-window.to_ns // 10**9)},
+            {"dimension": sliced_by, "from_s": window.from_ns // 10**9, "to_s": -(-window.to_ns // 10**9)},
         )
         return [chosen for (chosen,) in rows]
 

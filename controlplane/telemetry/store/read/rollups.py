@@ -16,13 +16,12 @@ import pyarrow as pa
 
 from controlplane.telemetry.core.query_types import Dimension, Filters, Window
 
+from ..tiers import HOUR_S, RELIED_S, STEPS_S
 from ..write.arrow_columns import PARTS
 from .histograms import BAND_SHIFT, BINS, F64, I64, Histograms, bins_of
-from .kept import DIMENSIONS, HOUR_S, LONG_NS, RELIED_S, KeptReader, is_sliced
+from .kept import DIMENSIONS, LONG_NS, KeptReader, is_sliced
 from .where import ANSWERED, CANCELLED, FAILED, UNMEASURED, Where, column, where
 
-STEPS_S = (43_200, 3600, 1800, 300)
-"""Steps of rollups that pages read, the coarsest first."""
 SLOT_S = STEPS_S[-1]
 SLOT_NS = SLOT_S * 10**9
 MAX_REST, MAX_FRESH = 0.25, 200_000
@@ -202,7 +201,7 @@ class RollupReader(KeptReader):
         condition = Where()
         sliced = of is not None
         if sliced:
-            condition.add("of = {of:String}", of=of)
+            condition.add("dimension = {dimension:String}", dimension=of)
         for name, values in filters.items():
             held_in = "value" if sliced and name != "status" else column(name)
             condition.add(f"{held_in} IN {{in_{name}:Array(String)}}", **{f"in_{name}": list(values)})

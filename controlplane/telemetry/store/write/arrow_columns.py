@@ -102,7 +102,7 @@ REQUEST_COLUMNS = ("end_ns", *(name for name in REQUEST_SCHEMA.names if name not
 
 
 def label_column(label_hash: int) -> str:
-    """The column that has a label's hash; schema/0007_labels.sql finds it in the same way."""
+    """The column that has a label's hash."""
     return f"labels_{label_hash % LABEL_COLUMNS}"
 
 

@@ -11,7 +11,7 @@ import pytest
 from controlplane.telemetry.core.spans import SERVER, AttrValue, Span
 from controlplane.telemetry.ledger.attribute_index import index_of, is_label, written
 from controlplane.telemetry.ledger.row import LedgerRow
-from controlplane.telemetry.store import Store, migrate
+from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.write.arrow_columns import label_columns, request_table
 from controlplane.telemetry.store.write.withdraw import key_of
 from tests.support.telemetry.samples import HOUR, random_rows, row
@@ -90,36 +90,6 @@ def test_several_attributes_must_all_hold(store: Store) -> None:
     assert found(store, "parity=1", "user.id=77") == {rows[77].trace_id}
     assert not found(store, "parity=0", "user.id=77")
     assert store.latency(HOUR, {"attribute": ("parity=0",)}).requests == 2500
-
-
-def test_rows_written_before_labels_had_columns_are_found_too(front_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    dsn = f"{front_dsn.rpartition('/')[0]}/before_labels"
-    known = OLDER.migrations()
-    with monkeypatch.context() as patch:
-        patch.setattr(OLDER, "migrations", lambda: [one for one in known if one[0] < 7])
-        migrate(dsn, 3650)
-    store = Store(dsn)
-    source = random.Random(12)
-    given = [random_attributes(source) for _ in range(30)]
-    rows = [having(one, attributes) for one, attributes in zip(random_rows(30, seed=3), given, strict=True)]
-    store.insert_arrow("requests", before_labels(rows[:10], version=1))
-    assert migrate(dsn, 3650) == [version for version, _, _ in known if version >= 7]
-    store.insert_requests(rows[10:20], version=1)
-    store.insert_arrow("requests", before_labels(rows[20:], version=1))  # by a process that is not of this version yet
-
-    def check() -> None:
-        for text in sorted(set().union(*map(texts, given))):
-            have = {one.trace_id for one, attributes in zip(rows, given, strict=True) if text in texts(attributes)}
-            assert found(store, text) == have, text
-
-    check()
-    store.command("OPTIMIZE TABLE requests FINAL")
-    check()
-    given[0] = {"tier": "amended"}
-    rows[0] = having(rows[0], given[0])
-    store.insert_requests(rows[:1], version=2)
-    check()
-    store.close()
 
 
 def test_a_request_that_was_withdrawn_is_not_found_by_what_it_had(store: Store) -> None:

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from controlplane.telemetry.store import Store, StoreError, StoreInputError, migrate
-from controlplane.telemetry.store import migrate as public
 from controlplane.telemetry.store.dsn import parse_dsn
 from controlplane.telemetry.store.errors import StoreSchemaError
-from controlplane.telemetry.store.maintenance.migrate import migrations, render
+from controlplane.telemetry.store.maintenance import migrate as migrate_module
+from controlplane.telemetry.store.maintenance.migrate import ROLLUP_TABLES, migrations, render
 from tests.support.telemetry.samples import HOUR, random_rows
 
 VERSIONS = [version for version, _, _ in migrations()]
@@ -43,15 +43,18 @@ def test_several_processes_may_migrate_at_once(front_dsn: str) -> None:
     assert Store(fresh).newest() is None
 
 
-def test_a_database_of_an_older_version_gets_what_it_lacks(front_dsn: str) -> None:
+def test_a_database_of_an_older_version_gets_what_it_lacks(front_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     older = f"{front_dsn.rpartition('/')[0]}/older"
     migrate(older, 3650)
-    store = Store(older)
-    store.command("DROP TABLE requests")
-    store.command("DELETE FROM schema_versions WHERE version >= 2 SETTINGS mutations_sync = 2")
-    assert migrate(older, 3650) == [version for version in VERSIONS if version >= 2]
-    store.insert_requests(random_rows(3, seed=1), version=1)
-    assert store.latency(HOUR).requests == 3
+    added = (
+        len(VERSIONS) + 1,
+        "note",
+        "ALTER TABLE {database}.requests {on_cluster} ADD COLUMN IF NOT EXISTS note String",
+    )
+    monkeypatch.setattr(migrate_module, "migrations", lambda: [*migrations(), added])
+    assert migrate(older, 3650) == [added[0]]
+    assert migrate(older, 3650) == []
+    assert Store(older).rows("SELECT count(note) FROM requests") == [(0,)]
 
 
 def test_a_database_newer_than_the_code_is_left_alone(dsn: str, store: Store) -> None:
@@ -61,23 +64,26 @@ def test_a_database_newer_than_the_code_is_left_alone(dsn: str, store: Store) ->
 
 
 def test_the_retention_is_on_every_table_and_can_be_changed(dsn: str, store: Store) -> None:
-    def retentions() -> set[str]:
+    def retentions() -> dict[str, str]:
         rows = store.rows(
-            "SELECT extract(engine_full, 'toIntervalDay\\((\\d+)\\)') FROM system.tables"
-            " WHERE database = {d:String} AND name IN ('spans', 'requests')",
+            "SELECT name, extract(engine_full, ' TTL .+?(\\d+)\\)+ SETTINGS') FROM system.tables WHERE database = {d:String}"
+            " AND engine LIKE '%MergeTree' AND name NOT IN ('schema_versions', 'shares', 'tallies')",
             {"d": store.dsn.database},
         )
-        return {days for (days,) in rows}
+        return dict(rows)
 
-    assert retentions() == {"3650"}
-    assert migrate(dsn, 7) == []
-    assert retentions() == {"7"}
+    tables = retentions().keys()
+    assert {"spans", "requests", "samples"} <= tables
+    assert tables >= ROLLUP_TABLES
+    assert retentions() == {table: "396" if table in ROLLUP_TABLES else "3650" for table in tables}
+    assert migrate(dsn, 7, 100) == []
+    assert retentions() == {table: "100" if table in ROLLUP_TABLES else "7" for table in tables}
 
 
 @pytest.mark.parametrize("days", [0, -1, 36500])
 def test_a_retention_that_would_drop_everything_is_refused(dsn: str, days: int) -> None:
     with pytest.raises(StoreInputError, match=f"retention {days} days is out of range; use 1 to 3660"):
-        public(dsn, days)
+        migrate(dsn, days)
 
 
 def test_inserts_wait_for_the_disk_where_the_address_says_so(dsn: str, store: Store) -> None:
@@ -88,11 +94,11 @@ def test_inserts_wait_for_the_disk_where_the_address_says_so(dsn: str, store: St
         )
         return {name for (name,) in rows}
 
-    public(dsn, 3650)
+    migrate(dsn, 3650)
     assert synced() == set()
     migrate(f"{dsn}?fsync=1", 3650)
     assert {"spans", "requests", "samples"} <= synced()
-    public(dsn, 3650)
+    migrate(dsn, 3650)
     assert {"spans", "requests", "samples"} <= synced(), "an address that says nothing changes nothing"
     migrate(f"{dsn}?fsync=0", 3650)
     assert synced() == set()

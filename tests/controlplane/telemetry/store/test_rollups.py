@@ -8,17 +8,17 @@ from dataclasses import replace
 import pytest
 
 from controlplane.telemetry.ledger.row import LedgerRow
-from controlplane.telemetry.store import Store, migrate
+from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.maintenance import rollups
-from controlplane.telemetry.store.maintenance.rollup_sql import PART_BINS
-from controlplane.telemetry.store.maintenance.rollups import TIERS, together
+from controlplane.telemetry.store.maintenance.rollups import together
+from controlplane.telemetry.store.read.histograms import BINS
+from controlplane.telemetry.store.tiers import STEPS_S
 from controlplane.telemetry.store.write.withdraw import key_of
 from inference.contract.stages import STAGES
 from tests.support.telemetry.rollups import OF_REQUESTS, assert_equals_the_ledger, bins_of, fill
 from tests.support.telemetry.samples import NOON_NS, S, answered, random_rows, row
 
 HALF_DAY_NS = 43_200 * S
-STEPS_S = [tier.step_s for tier in TIERS if tier.kind == "rollups"]
 
 
 def traffic(count: int = 2000, seed: int = 1) -> list[LedgerRow]:
@@ -45,8 +45,8 @@ def assert_rollups(store: Store, rows: Sequence[LedgerRow], steps_s: Sequence[in
     for step_s in steps_s:
         current = f"step_s = {step_s} AND build IN (SELECT build FROM rollup_builds FINAL WHERE kind = 'rollups' AND step_s = {step_s})"
         counted = store.rows(
-            "SELECT start_s, toString(model), toString(status), sum(requests), sum(e2e_ns), sum(input_tokens), sum(unmeasured),"
-            f" sum(stage_queue), sum(ttft_known), sum(ttft_ns) FROM rollups WHERE {current} AND requests > 0 GROUP BY ALL"
+            "SELECT start_s, toString(model), toString(status), sum(requests), sum(input_tokens), sum(output_tokens),"
+            f" round(sum(cost_usd), 6), sum(unmeasured), max(newest_ns) FROM rollups WHERE {current} GROUP BY ALL"
         )
         wanted: dict[tuple[int, str, str], list[LedgerRow]] = {}
         for one in rows:
@@ -54,12 +54,11 @@ def assert_rollups(store: Store, rows: Sequence[LedgerRow], steps_s: Sequence[in
         assert {tuple(found[:3]): tuple(found[3:]) for found in counted} == {
             key: (
                 len(of),
-                sum(one.e2e_ns for one in of),
                 sum(one.prompt_tokens or 0 for one in of),
+                sum(one.output_tokens or 0 for one in of),
+                round(sum(one.cost_usd or 0 for one in of), 6),
                 sum(one.unmeasured and one.status == "ok" for one in of),
-                sum(one.stages["queue"] for one in of),
-                sum(one.ttft_ns is not None for one in of),
-                sum(one.ttft_ns or 0 for one in of),
+                max(one.end_ns for one in of),
             )
             for key, of in wanted.items()
         }
@@ -68,7 +67,7 @@ def assert_rollups(store: Store, rows: Sequence[LedgerRow], steps_s: Sequence[in
             "e2e": Counter(bins_of([one.e2e_ns for one in ok])),
             "ttft": Counter(bins_of([one.ttft_ns for one in ok if one.ttft_ns is not None])),
             "part": Counter(
-                bin_ + number * PART_BINS
+                bin_ + number * BINS
                 for number, part in enumerate((*STAGES, "unattributed"))
                 for bin_ in bins_of([one.unattributed_ns if part == "unattributed" else one.stages[part] for one in ok])
             ),
@@ -83,8 +82,6 @@ def assert_rollups(store: Store, rows: Sequence[LedgerRow], steps_s: Sequence[in
                 )
                 == counts
             )
-        [(busy_ns,)] = store.rows(f"SELECT sum(busy_ns) FROM rollups WHERE {current}")
-        assert busy_ns == sum(one.end_ns - one.entry_start_ns for one in rows)
 
 
 def test_rollups_say_what_requests_say(store: Store) -> None:
@@ -203,50 +200,8 @@ def test_a_stretch_is_filled_two_minutes_after_its_end(store: Store) -> None:
     store.insert_requests([row(1, entry_start_ns=start_ns)], version=1)
     over_ns = start_ns + (300 + rollups.SETTLED_S) * S
     assert store.due_rollups(over_ns - S, 30) == []
-    assert {stretch.tier.step_s for stretch in store.due_rollups(over_ns, 30)} == {60, 300}
-    hour = {60, 300, 1800, 3600}
+    assert {stretch.tier.step_s for stretch in store.due_rollups(over_ns, 30)} == {300}
+    hour = {300, 1800, 3600}
     if (start_ns + 3600 * S) % HALF_DAY_NS == 0:
         hour.add(43_200)  # its end is that of a half day too
     assert {stretch.tier.step_s for stretch in store.due_rollups(over_ns + 3300 * S, 30)} == hour
-
-
-def test_a_long_request_is_under_way_in_every_step_until_its_end(store: Store) -> None:
-    start_ns = traffic()[0].entry_start_ns // (3600 * S) * 3600 * S
-    one = row(1, entry_start_ns=start_ns + 240 * S, stages={"model": 660 * S}, ttft_ns=None, model="long")
-    store.insert_requests([row(2, entry_start_ns=start_ns + 301 * S)], version=1)
-    fill(store, start_ns + 2 * 3600 * S)
-    store.insert_requests([one], version=1)  # late, of course: a request is stored when it is over
-    fill(store, start_ns + 2 * 3600 * S)
-    busy_ns = store.rows(
-        "SELECT toInt64(start_s * 1000000000 - {start_ns:UInt64}) AS after, sum(busy_ns), sum(requests) FROM rollups WHERE step_s = 300"
-        " AND build IN (SELECT build FROM rollup_builds FINAL WHERE kind = 'rollups' AND step_s = 300) AND model = 'long'"
-        " GROUP BY start_s ORDER BY start_s",
-        {"start_ns": start_ns},
-    )
-    assert busy_ns == [
-        (0, 60 * S, 1),
-        (300 * S, 300 * S, 0),
-        (600 * S, 300 * S, 0),
-        (900 * S, one.end_ns - start_ns - 900 * S, 0),
-    ]
-
-
-def test_an_older_database_is_rolled_up_too(store: Store, dsn: str) -> None:
-    for table in (
-        "rollup_touches",
-        "rollup_touched",
-        "rollup_builds",
-        "rollups",
-        "rollup_slices",
-        "demand",
-        "recorded",
-    ):
-        store.command(f"DROP TABLE {table}")
-    rows = traffic()
-    store.insert_requests(rows, version=1)
-    store.command("DELETE FROM schema_versions WHERE version >= 14 SETTINGS mutations_sync = 2")
-    migrate(dsn, 3650)
-    fill_all(store, rows)
-    assert_rollups(store, rows)
-    [(recorded,)] = store.rows("SELECT count() FROM (SELECT DISTINCT start_s FROM recorded)")
-    assert recorded == len({one.entry_start_ns // (300 * S) for one in rows})

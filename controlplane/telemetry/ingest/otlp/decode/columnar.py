@@ -15,7 +15,7 @@ from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.store.write.arrow_columns import SPAN_SCHEMA, attribute_text, links_text, span_table
 
 from .. import rejoin
-from ..rejoin import Home, Homes, home_of, moved
+from ..rejoin import Caller, LostTraces, moved, named_caller
 from .groups import Group
 from .kernel import columns
 from .kernel.text import gather, texts
@@ -60,11 +60,11 @@ class Spans(Protocol):
     def release(self) -> None:
         """Let go of what can be made again from the columns."""
 
-    def named_homes(self) -> dict[bytes, Home]:
-        """The homes that lost traces in this body name, by their ids (see `rejoin`)."""
+    def named_callers(self) -> dict[bytes, Caller]:
+        """The callers that lost traces in this body name, by their ids (see `rejoin`)."""
 
-    def move(self, homes: Homes) -> None:
-        """Move the spans of lost traces to their homes. Call it before the other methods."""
+    def move(self, lost: LostTraces) -> None:
+        """Move the spans of lost traces into their callers' traces. Call it before the other methods."""
 
 
 class Listed:
@@ -97,18 +97,18 @@ class Listed:
 
     def release(self) -> None: ...
 
-    def named_homes(self) -> dict[bytes, Home]:
-        homes: dict[bytes, Home] = {}
+    def named_callers(self) -> dict[bytes, Caller]:
+        callers: dict[bytes, Caller] = {}
         for span, _ in self._spans:
-            if home := home_of(span.trace_id, span.attributes.get(rejoin.ATTRIBUTE)):
-                homes[span.trace_id] = home
-        return homes
+            if caller := named_caller(span.trace_id, span.attributes.get(rejoin.ATTRIBUTE)):
+                callers[span.trace_id] = caller
+        return callers
 
-    def move(self, homes: Homes) -> None:
-        spans = [(homes.get(span.trace_id), span, size) for span, size in self._spans]
-        if any(home for home, _, _ in spans):
-            at_home = [(moved(span, home) if home else span, size) for home, span, size in spans]
-            self._spans = sorted(at_home, key=lambda pair: pair[0].trace_id)
+    def move(self, lost: LostTraces) -> None:
+        spans = [(lost.get(span.trace_id), span, size) for span, size in self._spans]
+        if any(caller for caller, _, _ in spans):
+            rejoined = [(moved(span, caller) if caller else span, size) for caller, span, size in spans]
+            self._spans = sorted(rejoined, key=lambda pair: pair[0].trace_id)
 
 
 _known = Known()
@@ -199,8 +199,8 @@ class Scanned:
     def release(self) -> None:
         self._values = None
 
-    def named_homes(self) -> dict[bytes, Home]:
-        pairs, homes = self._pairs, dict[bytes, Home]()
+    def named_callers(self) -> dict[bytes, Caller]:
+        pairs, callers = self._pairs, dict[bytes, Caller]()
         fits = (pairs[:, columns.KEY_END] - pairs[:, columns.KEY_AT] == len(_ATTRIBUTE)) & (
             pairs[:, columns.VALUE_END] - pairs[:, columns.VALUE] == rejoin.SIZE
         )
@@ -210,16 +210,16 @@ class Scanned:
                 continue
             row = int(np.searchsorted(self._spans[columns.PAIR_LAST], pair, "right"))
             trace_id = self._ids[row, :16].tobytes()
-            if home := home_of(trace_id, self._data[value:value_end].decode()):
-                homes[trace_id] = home
-        return homes
+            if caller := named_caller(trace_id, self._data[value:value_end].decode()):
+                callers[trace_id] = caller
+        return callers
 
-    def move(self, homes: Homes) -> None:
-        for row in homes.among(self._ids.view(np.uint64)[:, 0]):
-            if home := homes.get(self._ids[row, :16].tobytes()):
-                self._ids[row, :16] = np.frombuffer(home.trace_id, np.uint8)
+    def move(self, lost: LostTraces) -> None:
+        for row in lost.among(self._ids.view(np.uint64)[:, 0]):
+            if caller := lost.get(self._ids[row, :16].tobytes()):
+                self._ids[row, :16] = np.frombuffer(caller.trace_id, np.uint8)
                 if not self._ids[row, 24:].any():
-                    self._ids[row, 24:] = np.frombuffer(home.parent_id, np.uint8)
+                    self._ids[row, 24:] = np.frombuffer(caller.parent_id, np.uint8)
 
     def _event_columns(self, number: int) -> tuple[pa.Array, pa.Array, pa.Array]:
         spans, events = self._spans, self._events

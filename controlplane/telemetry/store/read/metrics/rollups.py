@@ -26,7 +26,7 @@ MAX_UNBUILT, MAX_RUNS = 0.25, 20
 """Samples alone are read where more than this share of a window's five minutes, or more runs of them, are not up to date."""
 
 _OF_BUILDS = (
-    "step_s = 300 AND start_s >= {from_s:UInt32} AND start_s < {to_s:UInt32} AND start_s NOT IN {unbuilt:Array(UInt32)}"
+    "start_s >= {from_s:UInt32} AND start_s < {to_s:UInt32} AND start_s NOT IN {unbuilt:Array(UInt32)}"
     " AND build IN (SELECT build FROM rollup_builds FINAL WHERE kind = 'metrics' AND step_s = 300"
     " AND start_s >= {from_s:UInt32} AND start_s < {to_s:UInt32})"
 )

@@ -10,7 +10,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from controlplane.telemetry.core.spans import SERVER, AttrValue, Span
 from controlplane.telemetry.ingest.otlp.decode import export_request, scan
 from controlplane.telemetry.ingest.otlp.decode.columnar import Scanned
-from controlplane.telemetry.ingest.otlp.rejoin import MAX_HOMES, Home, Homes, home_of
+from controlplane.telemetry.ingest.otlp.rejoin import MAX_LOST_TRACES, Caller, LostTraces, named_caller
 from controlplane.telemetry.ingest.spool.frame import Kind
 from controlplane.telemetry.store.write.arrow_columns import table_spans
 from tests.support.telemetry.otlp_payloads import pair
@@ -81,12 +81,12 @@ def body(kind: Kind, spans: Iterable[Span]) -> bytes:
     return as_json(spans) if kind is Kind.TRACES_JSON else as_protobuf(spans)
 
 
-def rejoined(kind: Kind, spans: Iterable[Span], homes: Homes) -> list[Span]:
-    """The spans of one export in their homes, as the ledger and as the store get them."""
+def rejoined(kind: Kind, spans: Iterable[Span], lost: LostTraces) -> list[Span]:
+    """The spans of one export in their callers' traces, as the ledger and as the store get them."""
     values, columns = list[Span](), list[Span]()
     for read in export_request.read(kind, body(kind, spans)):
-        homes.learn(read.named_homes())
-        read.move(homes)
+        lost.learn(read.named_callers())
+        read.move(lost)
         columns += table_spans(read.table())
         for part in read.parts():
             assert {one.trace_id for one in read.of(part)} == {part.trace_id}
@@ -100,7 +100,7 @@ BOTH = pytest.mark.parametrize("kind", [Kind.TRACES_JSON, Kind.TRACES_PROTOBUF])
 
 @BOTH
 def test_it_moves_all_of_a_lost_request_under_the_call_it_names(kind: Kind) -> None:
-    moved = {one.name: one for one in rejoined(kind, triton_request(NAMED), Homes())}
+    moved = {one.name: one for one in rejoined(kind, triton_request(NAMED), LostTraces())}
     assert {one.trace_id for one in moved.values()} == {CALLER}
     assert moved["InferRequest"].parent_id == CALL
     assert moved["chat_small"].parent_id == (1).to_bytes(8, "big")
@@ -110,13 +110,13 @@ def test_it_moves_all_of_a_lost_request_under_the_call_it_names(kind: Kind) -> N
 @BOTH
 def test_it_leaves_spans_that_are_where_they_belong(kind: Kind) -> None:
     spans = triton_request(NAMED, CALLER)
-    assert sorted(rejoined(kind, spans, Homes())) == sorted(spans)
+    assert sorted(rejoined(kind, spans, LostTraces())) == sorted(spans)
 
 
 @BOTH
 def test_it_leaves_other_traces_of_the_same_export_alone(kind: Kind) -> None:
     other = triton_request("7", OWN[:8] + os.urandom(8))
-    found = rejoined(kind, [*triton_request(NAMED), *other], Homes())
+    found = rejoined(kind, [*triton_request(NAMED), *other], LostTraces())
     assert sorted(one for one in found if one.trace_id != CALLER) == sorted(other)
     assert len(found) == 6
 
@@ -135,40 +135,40 @@ def test_it_leaves_other_traces_of_the_same_export_alone(kind: Kind) -> None:
 )
 def test_it_believes_only_a_whole_traceparent(kind: Kind, said: str) -> None:
     spans = triton_request(said)
-    assert sorted(rejoined(kind, spans, Homes())) == sorted(spans)
+    assert sorted(rejoined(kind, spans, LostTraces())) == sorted(spans)
 
 
 @BOTH
 def test_it_remembers_a_lost_trace_for_the_spans_that_end_later(kind: Kind) -> None:
-    homes = Homes()
+    lost = LostTraces()
     *inner, outer = triton_request(NAMED)
-    rejoined(kind, inner, homes)
-    [moved] = rejoined(kind, [outer], homes)
+    rejoined(kind, inner, lost)
+    [moved] = rejoined(kind, [outer], lost)
     assert (moved.trace_id, moved.parent_id) == (CALLER, CALL)
 
 
 def test_protobuf_is_rejoined_without_the_parser() -> None:
     [read] = export_request.read(Kind.TRACES_PROTOBUF, as_protobuf(triton_request(NAMED)))
     assert isinstance(read, Scanned)
-    assert read.named_homes() == {OWN: Home(CALLER, CALL)}
+    assert read.named_callers() == {OWN: Caller(CALLER, CALL)}
     assert scan.layout_of(as_protobuf(triton_request(NAMED))) is not None
 
 
 def test_a_number_is_no_home() -> None:
-    assert home_of(OWN, 55) is None and home_of(OWN, None) is None
-    assert home_of(OWN, NAMED) == Home(CALLER, CALL)
+    assert named_caller(OWN, 55) is None and named_caller(OWN, None) is None
+    assert named_caller(OWN, NAMED) == Caller(CALLER, CALL)
 
 
 def test_it_says_once_that_a_trace_is_lost() -> None:
-    homes, named = Homes(), {OWN: Home(CALLER, CALL)}
-    assert homes.learn(named) == named
-    assert homes.learn(named) == {}
+    lost, named = LostTraces(), {OWN: Caller(CALLER, CALL)}
+    assert lost.learn(named) == named
+    assert lost.learn(named) == {}
 
 
 def test_it_remembers_only_so_many_and_the_newest() -> None:
-    homes = Homes()
-    ids = [number.to_bytes(16, "little") for number in range(1, MAX_HOMES + 11)]
+    lost = LostTraces()
+    ids = [number.to_bytes(16, "little") for number in range(1, MAX_LOST_TRACES + 11)]
     for trace_id in ids:
-        homes.learn({trace_id: Home(CALLER, CALL)})
-    assert len(homes) == MAX_HOMES
-    assert homes.get(ids[0]) is None and homes.get(ids[-1]) == Home(CALLER, CALL)
+        lost.learn({trace_id: Caller(CALLER, CALL)})
+    assert len(lost) == MAX_LOST_TRACES
+    assert lost.get(ids[0]) is None and lost.get(ids[-1]) == Caller(CALLER, CALL)

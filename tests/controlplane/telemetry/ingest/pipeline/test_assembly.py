@@ -9,7 +9,7 @@ import pytest
 
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ingest.otlp.decode.columnar import Listed
-from controlplane.telemetry.ingest.otlp.rejoin import Home
+from controlplane.telemetry.ingest.otlp.rejoin import Caller
 from controlplane.telemetry.ingest.pipeline.assembly import SLACK_S, Closing, Shared
 from controlplane.telemetry.ingest.pipeline.batch import Batch, version_of
 from controlplane.telemetry.ingest.pipeline.fleet_names import FleetNames
@@ -164,12 +164,12 @@ def test_three_parts_in_any_order_and_the_first_again_after_a_kill(
 LOST = bytes(range(100, 116))
 
 
-def lost_batch(spans: list[Span], home: Home | None, *, known: bool) -> Batch:
-    """Spans of a lost trace: those that came before its home was known, or (`home`) those that name it."""
+def lost_batch(spans: list[Span], caller: Caller | None, *, known: bool) -> Batch:
+    """Spans of a lost trace: those that came before its caller was known, or (`caller`) those that name it."""
     batch = batch_of(spans, amends=known) if spans else Batch(since_ns=time.time_ns(), checkpoint=Position(1, 1))
     batch.closed = [LOST]
     batch.amend = [LOST] if known else []
-    batch.homes = {LOST: home} if home else {}
+    batch.callers = {LOST: caller} if caller else {}
     return batch
 
 
@@ -180,13 +180,13 @@ def test_a_part_of_a_lost_trace_that_came_by_itself_is_taken_home(
 ) -> None:
     spans = whole()
     outer = spans[8]
-    home = Home(TRACE, outer.parent_id)
+    caller = Caller(TRACE, outer.parent_id)
     alone = outer._replace(trace_id=LOST, parent_id=b"")
     write(adapter(), 3, batch_of([*spans[:8], *spans[9:]]))
     same = processes[0] == processes[1]  # a pipeline knows by itself which traces it has closed
-    parts = [lost_batch([], home, known=False), lost_batch([alone], None, known=same)]
+    parts = [lost_batch([], caller, known=False), lost_batch([alone], None, known=same)]
     if not home_first:
-        parts = [lost_batch([alone], None, known=False), lost_batch([], home, known=same)]
+        parts = [lost_batch([alone], None, known=False), lost_batch([], caller, known=same)]
     for process, part in zip(processes, parts, strict=True):
         write(adapter(), process, part)
     assert store.request_rows(TRACE.hex()) == [the_row(spans)]
@@ -196,8 +196,8 @@ def test_a_part_of_a_lost_trace_that_came_by_itself_is_taken_home(
 
 def test_traces_that_name_each_other_as_their_home_end(adapter: Callable[[], Interrupted], store: Store) -> None:
     write(adapter(), 1, batch_of(whole()))
-    batch = lost_batch([one._replace(trace_id=LOST) for one in whole()], Home(TRACE, bytes(8)), known=True)
-    batch.homes[TRACE] = Home(LOST, bytes(8))
+    batch = lost_batch([one._replace(trace_id=LOST) for one in whole()], Caller(TRACE, bytes(8)), known=True)
+    batch.callers[TRACE] = Caller(LOST, bytes(8))
     write(adapter(), 1, batch)
     assert store.request_rows(LOST.hex()) == []
 
