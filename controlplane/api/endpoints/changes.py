@@ -6,8 +6,8 @@ from django.http import HttpRequest
 from django.utils import timezone
 from ninja import Query, Router
 
-from controlplane.api.listing import newest_first
-from controlplane.api.schemas.changes import ChangedOut, ChangeIn, ChangeParameters, ChangesOut
+from controlplane.api.listing import ListParameters, newest_first
+from controlplane.api.schemas.changes import ChangedOut, ChangeIn, ChangesOut
 from controlplane.incidents.act import changes, rights
 from controlplane.incidents.models import ChangeRecord
 
@@ -19,15 +19,13 @@ router = Router(tags=["changes"])
     response=ChangesOut,
     summary="What was changed, the newest first",
 )
-def all_changes(request: HttpRequest, parameters: Query[ChangeParameters]) -> dict[str, Any]:
-    shown, next_before = newest_first(ChangeRecord.objects.order_by("-pk"), parameters.before, parameters.limit)
-    return {"changes": [change_out(change) for change in shown], "next_before": next_before}
+def all_changes(request: HttpRequest, parameters: Query[ListParameters]) -> dict[str, Any]:
+    return newest_first(ChangeRecord.objects.all(), parameters, "changes")
 
 
 @router.post(
     "",
     response=ChangedOut,
-    by_alias=True,
     summary="Record that something was deployed or changed",
 )
 def new_change(request: HttpRequest, given: ChangeIn) -> dict[str, Any]:
@@ -35,8 +33,3 @@ def new_change(request: HttpRequest, given: ChangeIn) -> dict[str, Any]:
     at = given.at or timezone.now()
     is_new = changes.record(given.identity, given.summary, given.source, at, given.team, given.scope, given.link)
     return {"told": is_new}
-
-
-def change_out(change: ChangeRecord) -> dict[str, Any]:
-    columns = ("identity", "summary", "source", "at", "team", "scope", "link")
-    return {"number": change.pk, **{name: getattr(change, name) for name in columns}}

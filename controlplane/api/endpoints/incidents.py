@@ -19,25 +19,23 @@ from controlplane.api.schemas.incidents import (
     TextIn,
 )
 from controlplane.incidents.act import actions, rights
-from controlplane.incidents.decide import rows
 from controlplane.incidents.models import Incident
-from controlplane.incidents.notify import notices
-from controlplane.incidents.notify.core import page_text
-from controlplane.incidents.report.timeline import timeline
 
 router = Router(tags=["incidents"])
 
 
 @router.get("", response=IncidentsOut, summary="Incidents")
 def listed(request: HttpRequest, parameters: Query[IncidentParameters]) -> dict[str, Any]:
-    wanted = {"severity": parameters.severity, "objective": parameters.objective, "owner": parameters.owner}
+    wanted = {
+        "severity": parameters.severity,
+        "objective": parameters.objective,
+        "owner": parameters.owner,
+        "scope__model": parameters.model,
+    }
     query = Incident.objects.filter(
         status__in=parameters.status, **{name: value for name, value in wanted.items() if value is not None}
-    ).order_by("-pk")
-    if parameters.model is not None:
-        query = query.filter(scope__model=parameters.model)
-    shown, next_before = newest_first(query, parameters.before, parameters.limit)
-    return {"incidents": [out(incident) for incident in shown], "next_before": next_before}
+    )
+    return newest_first(query, parameters, "incidents")
 
 
 @router.get(
@@ -46,17 +44,8 @@ def listed(request: HttpRequest, parameters: Query[IncidentParameters]) -> dict[
     operation_id="controlplane_api_incidents_one",
     summary="One incident, with its timeline",
 )
-def incident_detail(request: HttpRequest, number: Number) -> dict[str, Any]:
-    incident = get_object_or_404(Incident, pk=number)
-    return {
-        **out(incident),
-        "details": page_text.details(notices.facts(incident)),
-        "attribution": incident.attribution,
-        "attribution_missing": incident.attribution_missing,
-        "opened_with": incident.opened_with,
-        "burning": incident.burning,
-        "timeline": [line._asdict() for line in timeline(incident)],
-    }
+def incident_detail(request: HttpRequest, number: Number) -> Incident:
+    return get_object_or_404(Incident, pk=number)
 
 
 @router.post("/{int:number}/acknowledge", response=DoneOut, summary="Acknowledge an incident")
@@ -91,23 +80,6 @@ def note(request: HttpRequest, number: Number, given: TextIn) -> dict[str, Any]:
     rights.require(request.user, rights.ACT)
     incident = get_object_or_404(Incident, pk=number)
     return _done(incident, actions.note(incident.notice_key, request.user.get_username(), timezone.now(), given.note))
-
-
-def out(incident: Incident) -> dict[str, Any]:
-    withheld = rows.withheld(incident)
-    columns = (
-        "objective", "component", "objective_name", "scope", "owner", "runbook", "group", "severity", "status", "signal", "summary",
-        "opened_at", "since", "acknowledged_at", "acknowledged_by", "resolved_at", "resolved_by",
-    )  # fmt: skip
-    facts = notices.facts(incident)
-    return {
-        **{name: getattr(incident, name) for name in columns},
-        "number": incident.pk,
-        "key": incident.notice_key,
-        "withheld": rows.why_withheld(withheld) if withheld else "",
-        "resolves": facts.resolves,
-        "links": [{"href": link.href, "text": link.text} for link in notices.links(incident, facts)],
-    }
 
 
 def _done(incident: Incident, changed: bool) -> dict[str, Any]:

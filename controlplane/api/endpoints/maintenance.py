@@ -16,22 +16,22 @@ router = Router(tags=["objectives"])
 
 @router.get("", response=list[objectives.MaintenanceOut], summary="Planned maintenance")
 def maintenance(request: HttpRequest) -> Any:
-    return [_out(row) for row in Maintenance.objects.prefetch_related("objectives")]
+    return Maintenance.objects.prefetch_related("objectives")
 
 
 @router.post("", response={201: objectives.MaintenanceOut}, summary="Plan a maintenance window")
-def add_maintenance(request: HttpRequest, given: Body[objectives.MaintenanceIn]) -> Status[dict[str, Any]]:
+def add_maintenance(request: HttpRequest, given: Body[objectives.MaintenanceIn]) -> Status[Maintenance]:
     _may(request, "add")
     return Status(201, _save(Maintenance(author=request.user.get_username()), given))
 
 
 @router.get("/{number}", response=objectives.MaintenanceOut, summary="One maintenance window")
-def one_maintenance(request: HttpRequest, number: Number) -> dict[str, Any]:
-    return _out(_maintenance(number))
+def one_maintenance(request: HttpRequest, number: Number) -> Maintenance:
+    return _maintenance(number)
 
 
 @router.put("/{number}", response=objectives.MaintenanceOut, summary="Change a maintenance window")
-def change_maintenance(request: HttpRequest, number: Number, given: Body[objectives.MaintenanceIn]) -> dict[str, Any]:
+def change_maintenance(request: HttpRequest, number: Number, given: Body[objectives.MaintenanceIn]) -> Maintenance:
     _may(request, "change")
     return _save(_maintenance(number), given)
 
@@ -44,7 +44,7 @@ def remove_maintenance(request: HttpRequest, number: Number) -> HttpResponse:
 
 
 @transaction.atomic
-def _save(row: Maintenance, given: objectives.MaintenanceIn) -> dict[str, Any]:
+def _save(row: Maintenance, given: objectives.MaintenanceIn) -> Maintenance:
     for name, value in given.model_dump(exclude={"objectives", "id", "author"}, exclude_none=True).items():
         setattr(row, name, value)
     chosen = list(StoredObjective.objects.filter(slug__in=given.objectives))
@@ -53,15 +53,7 @@ def _save(row: Maintenance, given: objectives.MaintenanceIn) -> dict[str, Any]:
     row.full_clean()
     row.save()
     row.objectives.set(chosen)
-    return _out(row)
-
-
-def _out(row: Maintenance) -> dict[str, Any]:
-    names = ("id", "name", "start", "zone", "duration_s", "rule", "scope", "reason", "enabled", "author")
-    return {
-        **{name: getattr(row, name) for name in names},
-        "objectives": sorted(objective.slug for objective in row.objectives.all()),
-    }
+    return row
 
 
 def _maintenance(number: Number) -> Maintenance:

@@ -18,12 +18,11 @@ router = Router(tags=["planning"])
 
 @router.get("/jobs", response=JobsOut, summary="Jobs of planners, the newest first")
 def all_jobs(request: HttpRequest, parameters: Query[JobParameters]) -> dict[str, Any]:
-    shown, next_before = newest_first(PlanJob.objects.order_by("-pk"), parameters.before, parameters.limit)
-    return {"jobs": [job_out(job) for job in shown], "next_before": next_before}
+    return newest_first(PlanJob.objects.all(), parameters, "jobs")
 
 
 @router.post("/jobs", response={202: JobOut}, summary="Start a job; one that is open already is answered instead")
-def new_job(request: HttpRequest, given: JobIn) -> Status[dict[str, Any]]:
+def new_job(request: HttpRequest, given: JobIn) -> Status[PlanJob]:
     rights.require(request.user, rights.START_JOB)
     author = request.user.get_username()
     if given.kind == benchmark.KIND:
@@ -36,25 +35,17 @@ def new_job(request: HttpRequest, given: JobIn) -> Status[dict[str, Any]]:
         raise jobs.JobRefusedError(f"benchmark is for a job of that kind, and kind is {given.kind!r}: leave it out")
     else:
         job = jobs.start(given.kind, author=author)
-    return Status(202, job_out(job))
+    return Status(202, job)
 
 
 @router.get("/jobs/{int:number}", response=JobOut, summary="One job, with its progress")
-def one_job(request: HttpRequest, number: Number) -> dict[str, Any]:
-    return job_out(get_object_or_404(PlanJob, pk=number))
+def one_job(request: HttpRequest, number: Number) -> PlanJob:
+    return get_object_or_404(PlanJob, pk=number)
 
 
 @router.post("/jobs/{int:number}/cancel", response=JobOut, summary="Cancel it; one that has ended stays as it is")
-def cancel_job(request: HttpRequest, number: Number) -> dict[str, Any]:
+def cancel_job(request: HttpRequest, number: Number) -> PlanJob:
     rights.require(request.user, rights.CANCEL_JOB)
     job = get_object_or_404(PlanJob, pk=number)
     jobs.cancel(job)
-    return job_out(job)
-
-
-def job_out(job: PlanJob) -> dict[str, Any]:
-    columns = (
-        "kind", "state", "author", "created_at", "started_at", "ended_at", "done", "total", "note", "error", "cancel_requested",
-        "result",
-    )  # fmt: skip
-    return {"number": job.pk, **{name: getattr(job, name) for name in columns}}
+    return job

@@ -24,11 +24,8 @@ router = Router(tags=["silences"])
     summary="Silences in force or to come, the newest first; all with `over=true`",
 )
 def all_silences(request: HttpRequest, parameters: Query[SilenceParameters]) -> dict[str, Any]:
-    query = SilenceRecord.objects.order_by("-pk")
-    if not parameters.over:
-        query = query.filter(ends_at__gt=timezone.now())
-    shown, next_before = newest_first(query, parameters.before, parameters.limit)
-    return {"silences": [silence_out(silence) for silence in shown], "next_before": next_before}
+    query = SilenceRecord.objects.all() if parameters.over else SilenceRecord.objects.filter(ends_at__gt=timezone.now())
+    return newest_first(query, parameters, "silences")
 
 
 @router.post(
@@ -36,7 +33,7 @@ def all_silences(request: HttpRequest, parameters: Query[SilenceParameters]) -> 
     response={201: SilenceOut},
     summary="Silence what matches",
 )
-def new_silence(request: HttpRequest, given: SilenceIn) -> Status[dict[str, Any]]:
+def new_silence(request: HttpRequest, given: SilenceIn) -> Status[SilenceRecord]:
     rights.require(request.user, rights.SILENCE)
     starts, ends = given.starts_at or timezone.now(), given.ends_at
     if ends <= timezone.now():
@@ -45,12 +42,12 @@ def new_silence(request: HttpRequest, given: SilenceIn) -> Status[dict[str, Any]
         made = silencing.add(given.matchers, starts, ends, request.user.get_username(), given.reason)
     except ValidationError as error:
         raise _refused(error) from None
-    return Status(201, silence_out(made))
+    return Status(201, made)
 
 
 @router.get("/{int:number}", response=SilenceOut, summary="One silence")
-def one_silence(request: HttpRequest, number: Number) -> dict[str, Any]:
-    return silence_out(get_object_or_404(SilenceRecord, pk=number))
+def one_silence(request: HttpRequest, number: Number) -> SilenceRecord:
+    return get_object_or_404(SilenceRecord, pk=number)
 
 
 @router.patch(
@@ -58,14 +55,14 @@ def one_silence(request: HttpRequest, number: Number) -> dict[str, Any]:
     response=SilenceOut,
     summary="Change its end or its reason",
 )
-def change_silence(request: HttpRequest, number: Number, given: SilenceChange) -> dict[str, Any]:
+def change_silence(request: HttpRequest, number: Number, given: SilenceChange) -> SilenceRecord:
     rights.require(request.user, rights.END_SILENCE)
     silence = get_object_or_404(SilenceRecord, pk=number)
     try:
         silencing.change(silence, given.ends_at, given.reason, request.user.get_username())
     except ValidationError as error:
         raise _refused(error) from None
-    return silence_out(silence)
+    return silence
 
 
 @router.delete(
@@ -73,20 +70,11 @@ def change_silence(request: HttpRequest, number: Number, given: SilenceChange) -
     response=SilenceOut,
     summary="End it now; the record stays",
 )
-def end_silence(request: HttpRequest, number: Number) -> dict[str, Any]:
+def end_silence(request: HttpRequest, number: Number) -> SilenceRecord:
     rights.require(request.user, rights.END_SILENCE)
     silence = get_object_or_404(SilenceRecord, pk=number)
     silencing.end(silence, timezone.now(), request.user.get_username())
-    return silence_out(silence)
-
-
-def silence_out(silence: SilenceRecord) -> dict[str, Any]:
-    columns = ("matchers", "starts_at", "ends_at", "author", "reason")
-    return {
-        **{name: getattr(silence, name) for name in columns},
-        "number": silence.pk,
-        "hides": silencing.hidden(silence),
-    }
+    return silence
 
 
 def _refused(error: ValidationError) -> BadQuestionError:

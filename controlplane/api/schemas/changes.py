@@ -4,13 +4,7 @@ from datetime import datetime
 
 from ninja import Field, Schema
 
-from controlplane.api.formats import Given, Link, Moment, Name, Number, Text, Words
-from controlplane.api.listing import MOST
-
-
-class ChangeParameters(Schema):
-    limit: int = Field(100, ge=1, le=MOST)
-    before: Number | None = Field(None, description="Only changes of a lower number: `next_before` of the page before")
+from controlplane.api.formats import Given, Link, Moment, Name, Text, Words
 
 
 class ChangeIn(Given):
@@ -24,7 +18,7 @@ class ChangeIn(Given):
 
 
 class ChangeOut(Schema):
-    number: int
+    number: int = Field(validation_alias="pk")
     identity: str
     summary: str
     source: str
@@ -42,4 +36,4 @@ class ChangesOut(Schema):
 
 
 class ChangedOut(Schema):
-    is_new: bool = Field(alias="told", description="False if it was recorded before")
+    told: bool = Field(description="False if it was recorded before")

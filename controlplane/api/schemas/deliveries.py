@@ -7,6 +7,7 @@ from ninja import Field, Schema
 
 from controlplane.api.formats import Name, Number
 from controlplane.incidents.notify.delivery.destinations import KINDS
+from controlplane.incidents.notify.delivery.models import Delivery, Destination
 
 Action = Literal["trigger", "acknowledge", "resolve", "change"]
 State = Literal["pending", "delivered", "dead", "dropped"]
@@ -35,7 +36,19 @@ class DeliveryOut(Schema):
     due_at: datetime | None
     status: int | None
     error: str
-    stands_in_for: int | None
+    stands_in_for: int | None = Field(validation_alias="stands_in_for_id")
+
+    @staticmethod
+    def resolve_destination(delivery: Delivery) -> str | None:
+        return delivery.destination.name if delivery.destination else None
+
+    @staticmethod
+    def resolve_took_s(delivery: Delivery) -> float | None:
+        return (delivery.settled_at - delivery.enqueued_at).total_seconds() if delivery.settled_at else None
+
+    @staticmethod
+    def resolve_due_at(delivery: Delivery) -> datetime | None:
+        return delivery.due_at if delivery.state == Delivery.State.PENDING else None
 
 
 class HealthOut(Schema):
@@ -43,12 +56,12 @@ class HealthOut(Schema):
 
     state: Literal["up", "degraded", "down", "unknown"]
     detail: str
-    pending: int
-    oldest_pending_age_s: float | None
-    delivered_1d: int
-    refused_1d: int
-    delivered_within_30s_share_1d: float | None
-    sender_age_s: float | None
+    pending: int = Field(validation_alias="figures.pending")
+    oldest_pending_age_s: float | None = Field(validation_alias="figures.oldest_pending_age_s")
+    delivered_1d: int = Field(validation_alias="figures.delivered_1d")
+    refused_1d: int = Field(validation_alias="figures.refused_1d")
+    delivered_within_30s_share_1d: float | None = Field(validation_alias="share_within_30s_1d")
+    sender_age_s: float | None = Field(validation_alias="figures.sender_age_s")
 
 
 class DeliveriesOut(Schema):
@@ -66,6 +79,14 @@ class DestinationOut(Schema):
     takes_changes: bool
     fallback: str | None
     fallback_after_s: int
+
+    @staticmethod
+    def resolve_team(destination: Destination) -> str | None:
+        return destination.team.name if destination.team else None
+
+    @staticmethod
+    def resolve_fallback(destination: Destination) -> str | None:
+        return destination.fallback.name if destination.fallback else None
 
 
 class DestinationsOut(Schema):

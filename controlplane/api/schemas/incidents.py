@@ -1,18 +1,25 @@
 """Shapes of incidents."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
 from ninja import Field, Schema
 
-from controlplane.api.formats import Given, Name, Number, Words
-from controlplane.api.listing import MOST
+from controlplane.api.formats import Given, Name, Words
+from controlplane.api.listing import ListParameters
 from controlplane.incidents.act import actions
+from controlplane.incidents.decide import rows
+from controlplane.incidents.models import Incident
+from controlplane.incidents.notify import notices
+from controlplane.incidents.notify.core import page_text
+from controlplane.incidents.notify.core.notice import Link
+from controlplane.incidents.report.timeline import Line, timeline
 
 Standing = Literal["open", "acknowledged", "resolved"]
 
 
-class IncidentParameters(Schema):
+class IncidentParameters(ListParameters):
     status: list[Standing] = Field(
         ["open", "acknowledged"], max_length=3, description="By default those that are not resolved"
     )
@@ -20,10 +27,6 @@ class IncidentParameters(Schema):
     objective: Name | None = None
     owner: Name | None = None
     model: Name | None = None
-    limit: int = Field(100, ge=1, le=MOST)
-    before: Number | None = Field(
-        None, description="Only incidents of a lower number: `next_before` of the page before"
-    )
 
 
 class LinkOut(Schema):
@@ -34,8 +37,8 @@ class LinkOut(Schema):
 class IncidentOut(Schema):
     """`summary` is the page's text; `withheld` says why its page is not sent, and is empty where it is."""
 
-    number: int
-    key: str = Field(description="The notice's key: PagerDuty's dedup_key")
+    number: int = Field(validation_alias="pk")
+    key: str = Field(validation_alias="notice_key", description="The notice's key: PagerDuty's dedup_key")
     objective: str = Field(description="Its slug; empty where the incident is of a component")
     component: str = Field(description="Such as gateway or pool:chat-large; empty where it is of an objective")
     objective_name: str = Field(description="The objective's name, or the component's")
@@ -56,6 +59,19 @@ class IncidentOut(Schema):
     resolved_at: datetime | None
     resolved_by: str
     links: list[LinkOut]
+
+    @staticmethod
+    def resolve_withheld(incident: Incident) -> str:
+        withheld = rows.withheld(incident)
+        return rows.why_withheld(withheld) if withheld else ""
+
+    @staticmethod
+    def resolve_resolves(incident: Incident) -> str:
+        return notices.facts(incident).resolves
+
+    @staticmethod
+    def resolve_links(incident: Incident) -> tuple[Link, ...]:
+        return notices.links(incident, notices.facts(incident))
 
 
 class IncidentsOut(Schema):
@@ -82,6 +98,14 @@ class IncidentDetailOut(IncidentOut):
     opened_with: dict[str, Any] = Field(description="Burn rates and budget at opening")
     burning: dict[str, Any] = Field(description="Burn rates and budget as last seen")
     timeline: list[EntryOut]
+
+    @staticmethod
+    def resolve_details(incident: Incident) -> Mapping[str, Any]:
+        return page_text.details(notices.facts(incident))
+
+    @staticmethod
+    def resolve_timeline(incident: Incident) -> list[Line]:
+        return timeline(incident)
 
 
 class NoteIn(Given):

@@ -19,6 +19,7 @@ from controlplane.api.formats import (
 )
 from controlplane.slo.core.maintenance_windows import MAX_S
 from controlplane.slo.core.windows import Severity
+from controlplane.slo.models import Maintenance
 from controlplane.telemetry.query.core.parameters import MAX_NAME_CHARS
 
 Dimension = Literal["model", "variant", "pool", "region", "tier", "tenant", "prompt_bucket"]
@@ -221,3 +222,7 @@ class MaintenanceOut(Schema):
     reason: str
     enabled: bool
     author: str
+
+    @staticmethod
+    def resolve_objectives(row: Maintenance) -> list[str]:
+        return sorted(objective.slug for objective in row.objectives.all())

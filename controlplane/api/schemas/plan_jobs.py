@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from ninja import Field, Schema
 
-from controlplane.api.formats import Given, Number, Slug, Text
-from controlplane.api.listing import MOST
+from controlplane.api.formats import Given, Slug, Text
+from controlplane.api.listing import ListParameters
 from controlplane.planning.benchmark.wanted import (
     LIMIT_S,
     MAX_LIMIT_S,
@@ -20,9 +20,8 @@ from controlplane.planning.benchmark.wanted import (
 )
 
 
-class JobParameters(Schema):
-    limit: int = Field(50, ge=1, le=MOST)
-    before: Number | None = Field(None, description="Only jobs of a lower number: `next_before` of the page before")
+class JobParameters(ListParameters):
+    limit: int = Field(50, ge=1, le=500)
 
 
 class BenchmarkIn(Given):
@@ -64,7 +63,7 @@ class JobIn(Given):
 
 
 class JobOut(Schema):
-    number: int
+    number: int = Field(validation_alias="pk")
     kind: str
     state: str = Field(description="queued, running, done, failed or cancelled")
     author: str = Field(description="Empty: by schedule")

@@ -4,15 +4,15 @@ from datetime import datetime
 
 from ninja import Field, Schema
 
-from controlplane.api.formats import Given, Matcher, Moment, Number, Text
-from controlplane.api.listing import MOST
+from controlplane.api.formats import Given, Matcher, Moment, Text
+from controlplane.api.listing import ListParameters
+from controlplane.incidents.act import silencing
+from controlplane.incidents.models import SilenceRecord
 from controlplane.incidents.models.silence import MAX_MATCHERS
 
 
-class SilenceParameters(Schema):
+class SilenceParameters(ListParameters):
     over: bool = Field(False, description="Include those that are over")
-    limit: int = Field(100, ge=1, le=MOST)
-    before: Number | None = Field(None, description="Only silences of a lower number: `next_before` of the page before")
 
 
 class SilenceIn(Given):
@@ -32,13 +32,17 @@ class SilenceChange(Given):
 
 
 class SilenceOut(Schema):
-    number: int
+    number: int = Field(validation_alias="pk")
     matchers: list[str]
     starts_at: datetime
     ends_at: datetime
     author: str
     reason: str
     hides: int = Field(description="Open incidents whose pages it holds back")
+
+    @staticmethod
+    def resolve_hides(silence: SilenceRecord) -> int:
+        return silencing.hidden(silence)
 
 
 class SilencesOut(Schema):

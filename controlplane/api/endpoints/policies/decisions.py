@@ -13,15 +13,13 @@ from controlplane.api.formats import DecisionKey
 from controlplane.api.listing import newest_first
 from controlplane.api.schemas.policies import decisions as schemas
 from controlplane.policy.core import record
-from controlplane.policy.models import Action, DecisionChange, DecisionRecord, PolicyRevision
+from controlplane.policy.models import DecisionChange, DecisionRecord, PolicyRevision
 from controlplane.policy.revisions.read import try_policy_of
 from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.timerange import SECOND_NS, parse
 
 router = Router(tags=["policies"])
 FILTERS = ("pool", "model", "tier", "policy", "kind", "shadow")
-OF_CHANGE = tuple(name for name in schemas.DecisionChangeOut.model_fields if name not in ("number", "decision"))
-OF_ACTION = tuple(name for name in schemas.ClusterActionOut.model_fields if name != "number")
 
 
 @router.get("/decisions", response=schemas.DecisionsOut, summary="What ticks changed or held, the newest first")
@@ -29,22 +27,14 @@ def all_decisions(request: HttpRequest, parameters: Query[schemas.DecisionParame
     window = parse(parameters.from_, parameters.to, time.time_ns()).window
     wanted = {name: getattr(parameters, name) for name in FILTERS if getattr(parameters, name) is not None}
     began, ended = (datetime.fromtimestamp(ns / SECOND_NS, UTC) for ns in (window.from_ns, window.to_ns))
-    rows = DecisionChange.objects.select_related("decision").defer("decision__packed").order_by("-pk")
+    rows = DecisionChange.objects.select_related("decision").defer("decision__packed")
     rows = rows.filter(at__gte=began, at__lt=ended, **wanted)
-    shown, next_before = newest_first(rows, parameters.before, parameters.limit)
-    return {"changes": [change_out(change) for change in shown], "next_before": next_before}
+    return newest_first(rows, parameters, "changes")
 
 
 @router.get("/decisions/{key}", response=schemas.DecisionOut, summary="One decision, with its record")
-def one_decision(request: HttpRequest, key: DecisionKey) -> dict[str, Any]:
-    row = get_object_or_404(DecisionRecord, key=key)
-    columns = ("key", "at", "version", "holder", "generation", "took_s")
-    return {
-        **{name: getattr(row, name) for name in columns},
-        "changes": [change_out(change) for change in row.changes.select_related("decision")],
-        "actions": [action_out(action) for action in row.actions.all()],
-        "record": json.loads(row.record),
-    }
+def one_decision(request: HttpRequest, key: DecisionKey) -> DecisionRecord:
+    return get_object_or_404(DecisionRecord.objects.prefetch_related("changes__decision"), key=key)
 
 
 @router.get("/decisions/{key}/replay", response=schemas.ReplayOut, summary="Decide again of the record, and compare")
@@ -59,12 +49,3 @@ def replay(request: HttpRequest, key: DecisionKey) -> dict[str, Any]:
     except record.RecordError as error:
         raise BadQuestionError("key", key, f"cannot be replayed: {error}", "Read its record instead") from None
     return {"equal": again == record.encode(then.decision), "version": then.version, "decision": json.loads(again)}
-
-
-def change_out(change: DecisionChange) -> dict[str, Any]:
-    columns = {name: getattr(change, name) for name in OF_CHANGE}
-    return {"number": change.pk, "decision": change.decision.key, **columns}
-
-
-def action_out(action: Action) -> dict[str, Any]:
-    return {"number": action.pk, **{name: getattr(action, name) for name in OF_ACTION}}

@@ -23,75 +23,60 @@ from controlplane.policy.models import Override, Pause
 from controlplane.policy.revisions import pausing
 
 router = Router(tags=["policies"])
-COLUMNS = ("author", "reason", "created_at", "starts_at", "ends_at", "ended_by", "ended_at")
-OF_PAUSE, OF_OVERRIDE = ("scope", "target"), ("pool", "replicas", "model", "tier", "step")
 
 
 @router.get("/pauses", response=PausesOut, summary="Pauses in force or to come, the newest first; all with `over=true`")
 def all_pauses(request: HttpRequest, parameters: Query[PauseParameters]) -> dict[str, Any]:
-    shown, next_before = newest_first(
-        pausing.in_force(Pause, over=parameters.over), parameters.before, parameters.limit
-    )
-    return {"pauses": [pause_out(pause) for pause in shown], "next_before": next_before}
+    return newest_first(pausing.in_force(Pause, over=parameters.over), parameters, "pauses")
 
 
 @router.post("/pauses", response={201: PauseOut}, summary="Pause policies: they decide and record, and do not act")
-def new_pause(request: HttpRequest, given: PauseIn) -> Status[dict[str, Any]]:
+def new_pause(request: HttpRequest, given: PauseIn) -> Status[Pause]:
     rights.require(request.user, rights.PAUSE)
     if given.scope != "all" and given.target is None:
         raise ValidationError({"target": f"target is missing: name the {given.scope} that is paused"})
     made = pausing.pause(**{**given.model_dump(), "target": given.target or ""}, who=request.user.get_username())
-    return Status(201, pause_out(made))
+    return Status(201, made)
 
 
 @router.get("/pauses/{int:number}", response=PauseOut, summary="One pause")
-def one_pause(request: HttpRequest, number: Number) -> dict[str, Any]:
-    return pause_out(get_object_or_404(Pause, pk=number))
+def one_pause(request: HttpRequest, number: Number) -> Pause:
+    return get_object_or_404(Pause, pk=number)
 
 
 @router.delete("/pauses/{int:number}", response=PauseOut, summary="End it now; the record stays")
-def end_pause(request: HttpRequest, number: Number) -> dict[str, Any]:
+def end_pause(request: HttpRequest, number: Number) -> Pause:
     rights.require(request.user, rights.PAUSE)
     pause = get_object_or_404(Pause, pk=number)
     pausing.end(pause, request.user.get_username())
-    return pause_out(pause)
+    return pause
 
 
 @router.get(
     "/overrides", response=OverridesOut, summary="Overrides in force or to come, the newest first; all with `over=true`"
 )
 def all_overrides(request: HttpRequest, parameters: Query[PauseParameters]) -> dict[str, Any]:
-    rows = pausing.in_force(Override, over=parameters.over)
-    shown, next_before = newest_first(rows, parameters.before, parameters.limit)
-    return {"overrides": [override_out(override) for override in shown], "next_before": next_before}
+    return newest_first(pausing.in_force(Override, over=parameters.over), parameters, "overrides")
 
 
 @router.post(
     "/overrides", response={201: OverrideOut}, summary="Override a pool's replicas, or a step of a model's ladder"
 )
-def new_override(request: HttpRequest, given: OverrideIn) -> Status[dict[str, Any]]:
+def new_override(request: HttpRequest, given: OverrideIn) -> Status[Override]:
     rights.require(request.user, rights.PAUSE)
     texts = {name: getattr(given, name) or "" for name in ("pool", "model", "tier")}
     made = pausing.override(**{**given.model_dump(), **texts}, who=request.user.get_username())
-    return Status(201, override_out(made))
+    return Status(201, made)
 
 
 @router.get("/overrides/{int:number}", response=OverrideOut, summary="One override")
-def one_override(request: HttpRequest, number: Number) -> dict[str, Any]:
-    return override_out(get_object_or_404(Override, pk=number))
+def one_override(request: HttpRequest, number: Number) -> Override:
+    return get_object_or_404(Override, pk=number)
 
 
 @router.delete("/overrides/{int:number}", response=OverrideOut, summary="End it now; the record stays")
-def end_override(request: HttpRequest, number: Number) -> dict[str, Any]:
+def end_override(request: HttpRequest, number: Number) -> Override:
     rights.require(request.user, rights.PAUSE)
     override = get_object_or_404(Override, pk=number)
     pausing.end(override, request.user.get_username())
-    return override_out(override)
-
-
-def pause_out(pause: Pause) -> dict[str, Any]:
-    return {"number": pause.pk, **{name: getattr(pause, name) for name in (*COLUMNS, *OF_PAUSE)}}
-
-
-def override_out(override: Override) -> dict[str, Any]:
-    return {"number": override.pk, **{name: getattr(override, name) for name in (*COLUMNS, *OF_OVERRIDE)}}
+    return override

@@ -15,13 +15,11 @@ from controlplane.policy import rights
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions import names, previews, steps
 from controlplane.policy.revisions.apply import export
-from controlplane.policy.revisions.core import lifecycle
-from controlplane.policy.revisions.read import plain_of, try_policy_of
+from controlplane.policy.revisions.read import try_policy_of
 
 router = Router(tags=["policies"])
 STATE = PolicyRevision.State
 MAX_LISTED = 200
-COLUMNS = tuple(name for name in schemas.PolicyRevisionOut.model_fields if name != "policy")
 
 
 @router.get("/policies.yaml", summary="The texts of all policies in force")
@@ -54,11 +52,11 @@ def all_policies(request: HttpRequest, parameters: Query[schemas.PolicyParameter
     response={200: schemas.PolicyRevisionDetailOut, 201: schemas.PolicyRevisionDetailOut},
     summary="Propose a revision; 200 where the newest has this text already",
 )
-def propose(request: HttpRequest, given: schemas.ProposalIn) -> Status[dict[str, Any]]:
+def propose(request: HttpRequest, given: schemas.ProposalIn) -> Status[PolicyRevision]:
     """The draft decides nothing: preview, shadow, approve or activate it next."""
     rights.require(request.user, rights.PROPOSE)
     proposed = steps.propose(given.text, who=_who(request), source="api", note=given.note)
-    return Status(201 if proposed.created else 200, detail_out(proposed.revision, _who(request)))
+    return Status(201 if proposed.created else 200, proposed.revision)
 
 
 @router.get("/policies/{name}", response=schemas.PolicyDetailOut, summary="One policy, with its revisions")
@@ -69,7 +67,7 @@ def one_policy(request: HttpRequest, name: str) -> dict[str, Any]:
     earlier = steps.roll_back_to(name)
     return {
         **policy_out(rows),
-        "revisions": [revision_out(row) for row in rows],
+        "revisions": rows,
         "rolls_back_to": earlier.number if earlier else None,
     }
 
@@ -79,17 +77,17 @@ def one_policy(request: HttpRequest, name: str) -> dict[str, Any]:
     response=schemas.PolicyRevisionDetailOut,
     summary="Bring an earlier text into force again",
 )
-def roll_back(request: HttpRequest, name: str, given: schemas.RollBackIn) -> dict[str, Any]:
+def roll_back(request: HttpRequest, name: str, given: schemas.RollBackIn) -> PolicyRevision:
     """As a new revision, and at once: it was approved when it was new."""
     rights.require(request.user, rights.ACTIVATE)
     if not _rows(name).exists():
         raise Http404(f"there is no policy {name[:100]!r}; /api/v1/policies lists them")
-    return detail_out(steps.roll_back(name, _who(request), given.number, given.note), _who(request))
+    return steps.roll_back(name, _who(request), given.number, given.note)
 
 
 @router.get("/policies/{name}/revisions/{int:number}", response=schemas.PolicyRevisionDetailOut, summary="One revision")
-def one_revision(request: HttpRequest, name: str, number: Number) -> dict[str, Any]:
-    return detail_out(_row(name, number), _who(request))
+def one_revision(request: HttpRequest, name: str, number: Number) -> PolicyRevision:
+    return _row(name, number)
 
 
 @router.post(
@@ -110,11 +108,11 @@ def preview(request: HttpRequest, name: str, number: Number) -> Status[dict[str,
 )
 def take_step(
     request: HttpRequest, name: str, number: Number, step: schemas.StepName, given: schemas.StepIn
-) -> dict[str, Any]:
+) -> PolicyRevision:
     """Each wants a right of its own. 409 where the revision's state, or its team, does not allow it."""
-    row, who = _row(name, number), _who(request)
+    row = _row(name, number)
     rights.require(request.user, steps.right_for(step, row))
-    return detail_out(steps.TAKE[step](row, who, given.note), who)
+    return steps.TAKE[step](row, _who(request), given.note)
 
 
 def policy_out(rows: list[PolicyRevision]) -> dict[str, Any]:
@@ -132,25 +130,6 @@ def policy_out(rows: list[PolicyRevision]) -> dict[str, Any]:
         "shadow": in_shadow.number if in_shadow else None,
         "newest": rows[0].number,
         "newest_state": rows[0].state,
-    }
-
-
-def revision_out(row: PolicyRevision) -> dict[str, Any]:
-    return {"policy": row.name, **{name: getattr(row, name) for name in COLUMNS}}
-
-
-def detail_out(row: PolicyRevision, who: str) -> dict[str, Any]:
-    standing = steps.standing(row)
-    return {
-        **revision_out(row),
-        "text": row.text,
-        "document": plain_of(row),
-        "preview": row.preview,
-        "needs_approval": standing.needs_approval,
-        "steps": list(lifecycle.possible(standing, who)),
-        "events": [
-            {name: getattr(event, name) for name in ("at", "who", "what", "note")} for event in row.events.all()
-        ],
     }
 
 

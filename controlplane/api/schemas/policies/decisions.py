@@ -4,12 +4,13 @@ from datetime import datetime
 from typing import Any, Literal
 
 from ninja import Field, Schema
+from pydantic import Json
 
-from controlplane.api.formats import TIME, Instant, Name, Number
-from controlplane.api.listing import MOST
+from controlplane.api.formats import TIME, Instant, Name
+from controlplane.api.listing import ListParameters
 
 
-class DecisionParameters(Schema):
+class DecisionParameters(ListParameters):
     from_: Instant = Field("now-1d", alias="from", description=TIME)
     to: Instant = Field("now", description=TIME)
     pool: Name | None = Field(None, description="Only decisions that changed or held this pool")
@@ -20,13 +21,11 @@ class DecisionParameters(Schema):
     shadow: bool | None = Field(
         None, description="Only changes of revisions in shadow, or only those that were to be done"
     )
-    limit: int = Field(100, ge=1, le=MOST)
-    before: Number | None = Field(None, description="Only changes of a lower number: `next_before` of the page before")
 
 
 class DecisionChangeOut(Schema):
-    number: int
-    decision: str = Field(description="The key of the decision")
+    number: int = Field(validation_alias="pk")
+    decision: str = Field(validation_alias="decision.key", description="The key of the decision")
     at: datetime
     kind: str
     pool: str
@@ -44,7 +43,7 @@ class DecisionChangeOut(Schema):
 
 
 class ClusterActionOut(Schema):
-    number: int
+    number: int = Field(validation_alias="pk")
     cluster: str
     pool: str
     kind: str
@@ -75,7 +74,7 @@ class DecisionOut(Schema):
     took_s: float
     changes: list[DecisionChangeOut]
     actions: list[ClusterActionOut]
-    record: dict[str, Any] = Field(
+    record: Json[dict[str, Any]] = Field(
         description="What was seen with its age, revisions, memory, decision, and what other autoscalers would do"
     )
 

@@ -5,18 +5,16 @@ from typing import Annotated, Literal
 
 from ninja import Field, Schema
 
-from controlplane.api.formats import AS_WHOLE, Given, Moment, Name, Number, Text
-from controlplane.api.listing import MOST
+from controlplane.api.formats import AS_WHOLE, Given, Moment, Name, Text
+from controlplane.api.listing import ListParameters
 from controlplane.policy.models.people import MAX_REPLICAS
 
 Replicas = Annotated[int, Field(ge=0, le=MAX_REPLICAS), AS_WHOLE]
 LadderStep = Annotated[int, Field(ge=0, le=100), AS_WHOLE]
 
 
-class PauseParameters(Schema):
+class PauseParameters(ListParameters):
     over: bool = Field(False, description="Include those that are over")
-    limit: int = Field(100, ge=1, le=MOST)
-    before: Number | None = Field(None, description="Only those of a lower number: `next_before` of the page before")
 
 
 class PauseIn(Given):
@@ -39,7 +37,7 @@ class OverrideIn(Given):
 
 
 class WithAnEndOut(Schema):
-    number: int
+    number: int = Field(validation_alias="pk")
     author: str
     reason: str
     created_at: datetime

@@ -1,14 +1,19 @@
 """Shapes of policies and their revisions."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
 
 from ninja import Field, Schema
 
 from controlplane.api.formats import Count, Given, Words
+from controlplane.policy.models import PolicyRevision
+from controlplane.policy.revisions import steps
+from controlplane.policy.revisions.core import lifecycle
+from controlplane.policy.revisions.core.lifecycle import Step
+from controlplane.policy.revisions.read import plain_of
 
 Kind = Literal["Scaling", "Routing", "Degradation", "Canary"]
-Step = Literal["preview", "shadow", "approve", "activate", "retire"]
 StepName = Literal["shadow", "approve", "activate", "retire"]
 MAX_TEXT_CHARS = 200_000
 
@@ -40,7 +45,7 @@ class StepTakenOut(Schema):
 
 
 class PolicyRevisionOut(Schema):
-    policy: str
+    policy: str = Field(validation_alias="name")
     kind: str
     number: int
     state: str = Field(description="draft, previewed, shadow, approved, active or retired")
@@ -69,6 +74,18 @@ class PolicyRevisionDetailOut(PolicyRevisionOut):
     needs_approval: bool = Field(description="Whether another person than the author has to approve it")
     steps: list[Step] = Field(description="What the caller could do with it now, rights left aside")
     events: list[StepTakenOut] = Field(description="Who took which step, the newest first")
+
+    @staticmethod
+    def resolve_document(row: PolicyRevision) -> dict[str, Any]:
+        return plain_of(row)
+
+    @staticmethod
+    def resolve_needs_approval(row: PolicyRevision) -> bool:
+        return steps.standing(row).needs_approval
+
+    @staticmethod
+    def resolve_steps(row: PolicyRevision, context: dict[str, Any]) -> Sequence[Step]:
+        return lifecycle.possible(steps.standing(row), context["request"].user.get_username())
 
 
 class PolicyOut(Schema):
