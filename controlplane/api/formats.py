@@ -1,10 +1,11 @@
 """Formats of values in the REST API. The document has a pattern for each, and the API accepts exactly what matches it."""
 
+import math
 import re
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 from controlplane.fleet.validators import NAME as _SLUG_OF
@@ -79,10 +80,24 @@ def _moment(given: Any) -> Any:
     return datetime.fromisoformat(given)
 
 
+def _finite(value: Any) -> Any:
+    """JSON knows neither infinity nor NaN."""
+    return value if value is None or math.isfinite(value) else None
+
+
 AS_WHOLE = BeforeValidator(_whole)
 Count = Annotated[int, Field(ge=0, le=2**31 - 1), AS_WHOLE]
 Moment = Annotated[datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "pattern": _MOMENT})]
 """With its offset: without one, it would depend on the time zone."""
+
+
+DECIMALS = 6
+"""Of a millisecond: measurements are in nanoseconds."""
+Rounded = Annotated[float, AfterValidator(lambda value: round(value, DECIMALS))]
+NsAsMs = Annotated[Rounded, BeforeValidator(lambda ns: ns / 1e6)]
+"""Answers ms of a value in ns."""
+Finite = Annotated[float | None, BeforeValidator(_finite)]
+Hex = Annotated[str, BeforeValidator(bytes.hex)]
 
 
 class Given(BaseModel):

@@ -26,10 +26,11 @@ def all_changes(request: HttpRequest, parameters: Query[ListParameters]) -> dict
 @router.post(
     "",
     response=ChangedOut,
+    by_alias=True,
     summary="Record that something was deployed or changed",
 )
 def new_change(request: HttpRequest, given: ChangeIn) -> dict[str, Any]:
     rights.require(request.user, rights.RECORD_CHANGE)
     at = given.at or timezone.now()
     is_new = changes.record(given.identity, given.summary, given.source, at, given.team, given.scope, given.link)
-    return {"told": is_new}
+    return {"is_new": is_new}

@@ -1,6 +1,5 @@
 """`planning/forecasts`: forecasts of demand, and their record against what came."""
 
-import math
 import time
 from typing import Any
 
@@ -14,6 +13,7 @@ from controlplane.api.schemas.forecasts import (
     ForecastOut,
     ForecastRecordOut,
     ForecastsOut,
+    ForecastSummaryOut,
     RecordParameters,
 )
 from controlplane.planning.models import StoredForecast
@@ -64,7 +64,7 @@ def forecast_record(request: HttpRequest, number: Number, parameters: Query[Reco
         "steps": [
             {
                 "start_s": then.came.start_s + at * then.came.step_s,
-                **{name: measured(float(series.values[at])) for name, series in columns.items()},
+                **{name: series.values[at] for name, series in columns.items()},
             }
             for at in range(len(then.came))
         ],
@@ -72,19 +72,10 @@ def forecast_record(request: HttpRequest, number: Number, parameters: Query[Reco
 
 
 def summary_out(row: StoredForecast, forecast: Forecast) -> dict[str, Any]:
-    columns = (
-        "model", "tier", "region", "measure", "horizon_s", "made_at", "start_s", "step_s", "candidate", "skill", "reason",
-        "history_from_s", "measured_steps", "gap_steps",
-    )  # fmt: skip
     return {
+        **{name: value for name, value in vars(row).items() if name in ForecastSummaryOut.model_fields},
         "number": row.pk,
-        **{name: getattr(row, name) for name in columns},
         "steps": len(forecast),
         "peak_p50": float(forecast.median.max(initial=0.0)),
         "peak_p90": float(forecast.at(0.9).max(initial=0.0)),
     }
-
-
-def measured(value: float) -> float | None:
-    """JSON knows no NaN."""
-    return value if math.isfinite(value) else None

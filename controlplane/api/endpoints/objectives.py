@@ -15,7 +15,6 @@ from controlplane.slo.core.burndown import range_of
 from controlplane.slo.core.document import document
 from controlplane.slo.core.document import objective as parsed
 from controlplane.slo.models import StoredObjective
-from controlplane.slo.queries import ObjectiveStatus
 from controlplane.slo.save import save_objective
 
 router = Router(tags=["objectives"])
@@ -36,7 +35,7 @@ def objectives(
             and owner in (None, row.owner.name if row.owner else "")
             and model in (None, row.scope.get("model"))
         ):
-            listed.append({**_out(row), "states": [_state(status) for status in statuses]})
+            listed.append({**_out(row), "states": statuses})
     return {"judged_at": _judged_at(), "objectives": listed}
 
 
@@ -83,7 +82,7 @@ def remove_objective(request: HttpRequest, slug: str) -> HttpResponse:
 def objective_status(request: HttpRequest, slug: str) -> dict[str, Any]:
     row = _row(slug)
     statuses = queries.statuses(row, row.states.all(), timezone.now())
-    return {"judged_at": _judged_at(), "states": [_state(status) for status in statuses]}
+    return {"judged_at": _judged_at(), "states": statuses}
 
 
 @router.get(
@@ -125,26 +124,6 @@ def _out(row: StoredObjective) -> dict[str, Any]:
         "annotations": row.annotations,
         "revision": row.revision,
         "updated_at": row.updated_at,
-    }
-
-
-def _state(status: ObjectiveStatus) -> dict[str, Any]:
-    document = status.document
-    return {
-        "key": status.key,
-        "scope": status.scope,
-        "state": status.state,
-        "severity": status.severity,
-        "maintenance": status.maintenance,
-        "why": status.why,
-        "since": status.since,
-        "at": status.at,
-        "sli": document.get("sli"),
-        "bad": document.get("bad"),
-        "total": document.get("total"),
-        "budget": document.get("budget"),
-        "lasts_s": document.get("lasts_s"),
-        "verdicts": document.get("verdicts", []),
     }
 
 

@@ -9,6 +9,7 @@ from ninja import Field, Query, Router, Schema, Status
 
 from controlplane.api.formats import Words
 from controlplane.core.documents import report
+from controlplane.core.documents.plan import Applied, PlanStep
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.openslo.apply import apply, known_documents
 from controlplane.slo.openslo.core.lint import lint
@@ -44,8 +45,8 @@ BODY: dict[str, Any] = {
 
 class LintProblemOut(Schema):
     source: str
-    line: int
-    column: int
+    line: int = Field(validation_alias="mark.line")
+    column: int = Field(validation_alias="mark.column")
     severity: str
     rule: str
     path: str
@@ -59,6 +60,12 @@ class LintOut(Schema):
     problems: list[LintProblemOut]
 
 
+class FieldChangeOut(Schema):
+    field: str
+    before: Any
+    after: Any
+
+
 class StepOut(Schema):
     action: str = Field(..., description="create, change, unchanged, prune or conflict")
     kind: str
@@ -66,14 +73,24 @@ class StepOut(Schema):
     slug: str | None = Field(None, description="Of the objective; null where Weir does not evaluate it")
     source: str
     note: str
-    changes: list[dict[str, Any]]
+    changes: list[FieldChangeOut]
+
+    @staticmethod
+    def resolve_slug(step: PlanStep[str]) -> str | None:
+        return step.key or None
 
 
 class AppliedOut(Schema):
-    applied: bool = Field(..., description="False for a dry run, and where errors or conflicts forbade it")
+    applied: bool = Field(
+        validation_alias="done", description="False for a dry run, and where errors or conflicts forbade it"
+    )
     summary: str
     steps: list[StepOut]
     problems: list[LintProblemOut]
+
+    @staticmethod
+    def resolve_summary(result: Applied[Any]) -> str:
+        return report.summarise(result.steps, result.done)
 
 
 class ApplyParameters(Schema):
@@ -90,7 +107,7 @@ def lint_files(request: HttpRequest) -> dict[str, Any]:
         "documents": len(checked.documents),
         "errors": len(checked.errors),
         "warnings": len(checked.problems) - len(checked.errors),
-        "problems": [report.problem_json(problem) for problem in checked.problems],
+        "problems": checked.problems,
     }
 
 
@@ -100,7 +117,7 @@ def lint_files(request: HttpRequest) -> dict[str, Any]:
     summary="Make objectives equal to OpenSLO files, all or none",
     openapi_extra=BODY,
 )
-def apply_files(request: HttpRequest, parameters: Query[ApplyParameters]) -> Status[dict[str, Any]]:
+def apply_files(request: HttpRequest, parameters: Query[ApplyParameters]) -> Status[Applied[str]]:
     """Idempotent. 409 where a file has errors or something belongs to another owner; nothing is changed then."""
     if not request.user.has_perms(RIGHTS):
         raise PermissionDenied(f"{request.user.get_username()} may not change objectives: ask for {', '.join(RIGHTS)}")
@@ -112,13 +129,7 @@ def apply_files(request: HttpRequest, parameters: Query[ApplyParameters]) -> Sta
         adopt=parameters.adopt,
         dry_run=parameters.dry_run,
     )
-    answer = {
-        "applied": result.done,
-        "summary": report.summarise(result.steps, result.done),
-        "steps": [{**report.step_json(step), "slug": step.key or None} for step in result.steps],
-        "problems": [report.problem_json(problem) for problem in result.problems],
-    }
-    return Status(200 if result.possible else 409, answer)
+    return Status(200 if result.possible else 409, result)
 
 
 @router.get("/objectives.yaml", summary="All objectives as OpenSLO, and what else was applied")

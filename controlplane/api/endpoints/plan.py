@@ -24,11 +24,9 @@ from controlplane.planning.inputs import plan_inputs
 from controlplane.planning.questions import compared, planned_quarter, pools_of, quarter_of, scenario_of, this_hour_s
 from controlplane.telemetry.query.core.timerange import SECOND_NS
 from forecasting.capacity.assumptions import PlanInputs
-from forecasting.capacity.plan import Plan, PoolPlan
+from forecasting.capacity.plan import Plan
 from forecasting.capacity.replicas import make_plan
-from forecasting.capacity.scenario import scenario_text
 from forecasting.capacity.warm_plan import warm_plans
-from forecasting.capacity.what_if import WhatIf
 from forecasting.capacity.worksheet import worksheet
 
 router = Router(tags=["planning"])
@@ -52,7 +50,7 @@ def plan(request: HttpRequest, parameters: Query[PlanParameters]) -> dict[str, A
         "gpu_hours": made.gpu_hours,
         "cost_usd": made.cost_usd,
         "notes": made.notes,
-        "pools": [pool_out(pool) for pool in pools_of(made, parameters.pool, parameters.region)],
+        "pools": pools_of(made, parameters.pool, parameters.region),
     }
 
 
@@ -70,17 +68,7 @@ def plan_csv(request: HttpRequest, parameters: Query[PlanParameters]) -> HttpRes
 
 @router.get("/warm", response=WarmPlanOut, summary="What should be warm when, one cold start and a margin ahead")
 def warm(request: HttpRequest, parameters: Query[HourParameters]) -> dict[str, Any]:
-    return {
-        "pools": [
-            {
-                "pool": each.pool,
-                "horizon_s": each.horizon_s,
-                "reason": each.reason,
-                "changes": [asdict(change) for change in each.changes()],
-            }
-            for each in warm_plans(_inputs(parameters))
-        ]
-    }
+    return {"pools": warm_plans(_inputs(parameters))}
 
 
 @router.get("/what-if", response=WhatIfOut, summary="Plans of several scenarios side by side")
@@ -90,7 +78,7 @@ def what_if(request: HttpRequest, parameters: Query[WhatIfParameters]) -> dict[s
     return {
         "start_s": next((each.plan.start_s for each in made if each.plan), this_hour_s()),
         "hours": parameters.hours,
-        "scenarios": [scenario_out(each) for each in made],
+        "scenarios": made,
     }
 
 
@@ -101,7 +89,7 @@ def quarters_worksheet(request: HttpRequest, parameters: Query[WorksheetParamete
     return {
         "quarter": quarter_of(parameters.quarter or "").name,
         "level": made.level,
-        "rows": [asdict(row) for row in sheet.rows],
+        "rows": sheet.rows,
         "notes": sheet.notes,
     }
 
@@ -111,42 +99,6 @@ def worksheet_csv(request: HttpRequest, parameters: Query[WorksheetParameters]) 
     quarter = quarter_of(parameters.quarter or "").name
     rows = ({"quarter": quarter, **asdict(row)} for row in worksheet(_quarter_plan(parameters)).rows)
     return _csv(f"worksheet-{quarter}.csv", SHEET_COLUMNS, rows)
-
-
-def pool_out(pool: PoolPlan) -> dict[str, Any]:
-    own, capacity = pool.assumptions, pool.capacity
-    return {
-        **{name: getattr(own, name) for name in ("pool", "model", "variant", "region")},
-        "gpu": pool.gpu,
-        "gpu_hours": float(pool.gpu_hours.sum()),
-        "cost_usd": float(pool.cost_usd.sum()),
-        "assumptions": {
-            "requests_per_s": capacity.requests_per_s if capacity else None,
-            "capacity_source": capacity.source if capacity else None,
-            "capacity_reason": capacity.reason if capacity else "",
-            "lower_bound": bool(capacity and capacity.lower_bound),
-            "cold_start_p90_s": own.cold_start.p90_s,
-            "cold_start_source": own.cold_start.source,
-            "cold_starts": own.cold_start.starts,
-            "warm_floor": own.warm_floor,
-            "spare_replicas": own.spare_replicas,
-            "gpus_per_replica": pool.gpus_per_replica,
-            "usd_per_gpu_hour": pool.usd_per_gpu_hour,
-        },
-        "notes": pool.notes,
-        "hours": [asdict(hour) for hour in pool.hours()],
-    }
-
-
-def scenario_out(each: WhatIf) -> dict[str, Any]:
-    pools = each.plan.pools if each.plan else ()
-    return {
-        "scenario": scenario_text(each.scenario),
-        "name": each.scenario.name,
-        "error": each.error,
-        "totals": asdict(each.totals) if each.totals else None,
-        "replicas": sum(pool.replicas for pool in pools).tolist() if pools else [],  # type: ignore[union-attr]
-    }
 
 
 def _inputs(parameters: HourParameters) -> PlanInputs:

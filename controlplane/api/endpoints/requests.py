@@ -1,22 +1,20 @@
 """`GET requests`: rows of the ledger, paged by cursor."""
 
-from typing import Any
-
 from django.http import HttpRequest
 from ninja import Query, Router
 
-from controlplane.api import render
 from controlplane.api.query_parameters import question_of
 from controlplane.api.schemas.requests import RequestParameters, RequestsOut
+from controlplane.telemetry.core.query_types import RequestPage
 from controlplane.telemetry.query import answers
 
 router = Router(tags=["requests"])
 
 
 @router.get("", response=RequestsOut, summary="Requests, slowest or newest first")
-def requests(request: HttpRequest, parameters: Query[RequestParameters]) -> dict[str, Any]:
+def requests(request: HttpRequest, parameters: Query[RequestParameters]) -> RequestPage:
     question = question_of(request)
-    page = answers.requests(
+    return answers.requests(
         question,
         parameters.order,
         parameters.limit,
@@ -24,4 +22,3 @@ def requests(request: HttpRequest, parameters: Query[RequestParameters]) -> dict
         round(parameters.min_ms * 1e6),
         None if parameters.max_ms is None else round(parameters.max_ms * 1e6),
     )
-    return {"rows": [render.row(row) for row in page.rows], "next_cursor": page.next_cursor}

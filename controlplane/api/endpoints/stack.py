@@ -1,6 +1,5 @@
 """`GET stack`: every process, pool and replica as it is now."""
 
-from dataclasses import asdict
 from typing import Any
 
 from django.http import HttpRequest
@@ -14,4 +13,4 @@ router = Router(tags=["stack"])
 
 @router.get("", response=StackOut, summary="The serving stack now")
 def stack(request: HttpRequest) -> dict[str, Any]:
-    return {"window_s": WINDOW_S, "rows": [asdict(row) for row in serving_stack()]}
+    return {"window_s": WINDOW_S, "rows": serving_stack()}

@@ -5,8 +5,8 @@ from typing import Any
 from django.http import Http404, HttpRequest
 from ninja import Router
 
-from controlplane.api import render
 from controlplane.api.formats import TraceId
+from controlplane.api.schemas.requests import RequestOut
 from controlplane.api.schemas.traces import TraceOut
 from controlplane.telemetry.query import answers
 
@@ -24,9 +24,9 @@ def trace(request: HttpRequest, trace_id: TraceId) -> dict[str, Any]:
     return {
         "trace_id": trace_id.lower(),
         "requests": [
-            {**render.row(row), "segments": [part._asdict() for part in paths.get(row.request_id, [])]}
+            {**RequestOut.model_validate(row).model_dump(), "segments": paths.get(row.request_id, [])}
             for row in stored.rows
         ],
         "span_count": stored.span_count,
-        "spans": [render.span(span) for span in stored.spans],
+        "spans": stored.spans,
     }

@@ -36,4 +36,4 @@ class ChangesOut(Schema):
 
 
 class ChangedOut(Schema):
-    told: bool = Field(description="False if it was recorded before")
+    is_new: bool = Field(serialization_alias="told", description="False if it was recorded before")

@@ -1,11 +1,15 @@
 """Shapes of explanations: which requests are slow, and why."""
 
+from django.urls import reverse
 from ninja import Field, Schema
 
-from controlplane.api.formats import TIME, Instant
+from controlplane.api.formats import TIME, Instant, NsAsMs, Rounded
 from controlplane.api.schemas.filters import RequestFilters
+from controlplane.telemetry.query.causes import PoolCause
+from controlplane.telemetry.query.core.explain import Finding
 from controlplane.telemetry.query.core.question import Quantile
 from controlplane.telemetry.query.core.slow import DEFAULT_ABOVE, MAX_MS
+from controlplane.telemetry.query.remedies import remedies
 
 
 class ExplainParameters(RequestFilters):
@@ -29,13 +33,15 @@ class RegionOut(Schema):
 
 class StageDifferenceOut(Schema):
     stage: str
-    ms: float = Field(description="Mean of the chosen less that of the rest; all stages sum to `difference_ms`")
-    share: float = Field(description="Of the difference")
+    ms: NsAsMs = Field(
+        validation_alias="ns", description="Mean of the chosen less that of the rest; all stages sum to `difference_ms`"
+    )
+    share: Rounded = Field(description="Of the difference")
 
 
 class AccountOut(Schema):
     dimension: str
-    share: float
+    share: Rounded
 
 
 class ValueOut(Schema):
@@ -46,16 +52,22 @@ class ValueOut(Schema):
 class FindingOut(ValueOut):
     """A value that the chosen requests have more often than the rest, and that is slow."""
 
-    share: float = Field(description="Of the difference, what this value accounts for")
+    share: Rounded = Field(
+        validation_alias="accounts_for", description="Of the difference, what this value accounts for"
+    )
     chosen: int
     rest: int
-    chosen_share: float = Field(description="Of the chosen, that have it")
-    rest_share: float
-    lift: float | None = Field(description="chosen_share / rest_share; null where none of the rest has it")
+    chosen_share: Rounded = Field(description="Of the chosen, that have it")
+    rest_share: Rounded
+    lift: Rounded | None = Field(description="chosen_share / rest_share; null where none of the rest has it")
     stage: str = Field(description="Where the chosen that have it spend most more than the rest")
-    stage_ms: float
-    trace_ids: list[str]
+    stage_ms: NsAsMs = Field(validation_alias="stage_ns")
+    trace_ids: list[str] = Field(validation_alias="exemplars")
     same_as: list[ValueOut] = Field(description="Other dimensions' values that are exactly these requests")
+
+    @staticmethod
+    def resolve_same_as(finding: Finding) -> list[dict[str, str]]:
+        return [{"dimension": dimension, "value": value} for dimension, value in finding.same_as]
 
 
 class EvidenceOut(Schema):
@@ -68,15 +80,28 @@ class EvidenceOut(Schema):
 class CauseOut(Schema):
     """A known cause that what was measured shows."""
 
-    name: str
+    name: str = Field(validation_alias="cause.name")
     pool: str
-    summary: str
-    impact_ms: float = Field(description="About how much each of the pool's requests loses to it, on average")
-    cost_ms: float = Field(description="Of all requests of all pools; causes are in this order, after `failed`")
-    failed: int = Field(description="Requests that failed because of it; such causes come first")
-    evidence: list[EvidenceOut]
+    summary: str = Field(validation_alias="cause.summary")
+    impact_ms: Rounded = Field(
+        validation_alias="cause.impact_ms",
+        description="About how much each of the pool's requests loses to it, on average",
+    )
+    cost_ms: Rounded = Field(description="Of all requests of all pools; causes are in this order, after `failed`")
+    failed: int = Field(
+        validation_alias="cause.failed", description="Requests that failed because of it; such causes come first"
+    )
+    evidence: list[EvidenceOut] = Field(validation_alias="cause.evidence")
     remedies: list[str] = Field(description="What to do about it")
     url: str = Field(description="Its description, on this server")
+
+    @staticmethod
+    def resolve_remedies(shown: PoolCause) -> tuple[str, ...]:
+        return remedies()[shown.cause.name].steps
+
+    @staticmethod
+    def resolve_url(shown: PoolCause) -> str:
+        return f"{reverse('causes')}#{shown.cause.name}"
 
 
 class ExplainOut(Schema):
@@ -86,9 +111,9 @@ class ExplainOut(Schema):
     region: RegionOut
     chosen: int
     rest: int
-    chosen_mean_ms: float
-    rest_mean_ms: float
-    difference_ms: float
+    chosen_mean_ms: NsAsMs
+    rest_mean_ms: NsAsMs
+    difference_ms: NsAsMs
     stages: list[StageDifferenceOut]
     dimensions: list[AccountOut]
     findings: list[FindingOut]

@@ -5,7 +5,7 @@ from typing import Literal
 
 from ninja import Field, Schema
 
-from controlplane.api.formats import TIME, Instant, Name
+from controlplane.api.formats import TIME, Finite, Instant, Name
 
 MeasureName = Literal["requests", "input_tokens", "output_tokens"]
 
@@ -69,11 +69,11 @@ class RecordStepOut(Schema):
     """One step that is over. Null where it was not measured, or where nothing was forecast of it."""
 
     start_s: int
-    came: float | None
-    shed: float | None = Field(description="Of it, requests/s that were refused")
-    from_cache: float | None = Field(description="Of it, requests/s that the cache answered")
-    p50: float | None
-    p90: float | None
+    came: Finite
+    shed: Finite = Field(description="Of it, requests/s that were refused")
+    from_cache: Finite = Field(description="Of it, requests/s that the cache answered")
+    p50: Finite
+    p90: Finite
 
 
 class ForecastRecordOut(Schema):

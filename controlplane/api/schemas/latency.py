@@ -2,6 +2,7 @@
 
 from ninja import Field, Schema
 
+from controlplane.api.formats import Rounded
 from controlplane.api.schemas.filters import RequestFilters
 from controlplane.telemetry.core.query_types import Dimension
 
@@ -18,9 +19,9 @@ class SeriesParameters(RequestFilters):
 
 
 class QuantilesOut(Schema):
-    p50: float
-    p95: float
-    p99: float
+    p50: Rounded
+    p95: Rounded
+    p99: Rounded
 
 
 class TtftOut(QuantilesOut):
@@ -34,14 +35,14 @@ class TtftByDefinitionOut(QuantilesOut):
 class StageOut(Schema):
     """Figures are null where nothing of the stage was measured, which is not zero: see `unmeasured`."""
 
-    p50_ms: float | None
-    p95_ms: float | None
-    p99_ms: float | None
-    mean_ms: float | None
-    share: float | None = Field(
+    p50_ms: Rounded | None
+    p95_ms: Rounded | None
+    p99_ms: Rounded | None
+    mean_ms: Rounded | None
+    share: Rounded | None = Field(
         description="Of all time of all answered requests, 0..1; all stages and `unattributed_share` sum to 1"
     )
-    share_above_median: float | None = Field(
+    share_above_median: Rounded | None = Field(
         description="Of the time by which requests above the median exceed the median request"
     )
     lower_bound: bool = Field(
@@ -66,8 +67,8 @@ class ReportOut(Schema):
     ttft_ms: TtftOut | None = Field(description="Of the most frequent definition")
     ttft_ms_by_definition: dict[str, TtftByDefinitionOut]
     stages: dict[str, StageOut]
-    unattributed_share: float | None
-    unattributed_share_above_median: float | None
+    unattributed_share: Rounded | None
+    unattributed_share_above_median: Rounded | None
     newest_ns: int | None = Field(description="When the newest of them ended, ns since the epoch")
     exact: bool = Field(
         description="Whether times are exact. Ranges of more than 6 hours are answered out of rollups: times are within 0.5 %, counts exact"
@@ -101,7 +102,7 @@ class PointOut(Schema):
     cancelled: int
     e2e_ms: QuantilesOut | None = Field(description="Of the answered requests; null where none was")
     ttft_ms: dict[str, QuantilesOut]
-    stack_ms: dict[str, dict[str, float]] = Field(
+    stack_ms: dict[str, dict[str, Rounded]] = Field(
         description="By quantile, by stage: means of the requests around that quantile, which add up to their E2E"
     )
 

@@ -1,7 +1,8 @@
 """Shapes of objectives in the REST API: what is sent, and what comes back."""
 
+from collections.abc import Callable
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from ninja import Field, Schema
 
@@ -20,6 +21,7 @@ from controlplane.api.formats import (
 from controlplane.slo.core.maintenance_windows import MAX_S
 from controlplane.slo.core.windows import Severity
 from controlplane.slo.models import Maintenance
+from controlplane.slo.queries import ObjectiveStatus
 from controlplane.telemetry.query.core.parameters import MAX_NAME_CHARS
 
 Dimension = Literal["model", "variant", "pool", "region", "tier", "tenant", "prompt_bucket"]
@@ -118,6 +120,11 @@ class ObjectiveDifference(ObjectiveFields):
     target: float | None = Field(None, gt=0, lt=1)
 
 
+def _judged(name: str, missing: Any = None) -> Callable[[ObjectiveStatus], Any]:
+    """A value of what was evaluated, which may not be known."""
+    return staticmethod(lambda status: status.document.get(name, missing))
+
+
 class StateOut(Schema):
     """One scope, as it is now. `unknown` if it was not evaluated lately or data is missing; `why` says which."""
 
@@ -135,6 +142,13 @@ class StateOut(Schema):
     budget: dict[str, float] | None
     lasts_s: float | None = Field(description="Until the error budget is used up at the present rate.")
     verdicts: list[dict[str, Any]]
+
+    resolve_sli: ClassVar[Any] = _judged("sli")
+    resolve_bad: ClassVar[Any] = _judged("bad")
+    resolve_total: ClassVar[Any] = _judged("total")
+    resolve_budget: ClassVar[Any] = _judged("budget")
+    resolve_lasts_s: ClassVar[Any] = _judged("lasts_s")
+    resolve_verdicts: ClassVar[Any] = _judged("verdicts", [])
 
 
 class ObjectiveOut(Schema):

@@ -1,12 +1,14 @@
 """Shapes of plans, what-ifs and the quarter's worksheet. Hours are whole ones of UTC; `start_s` is an epoch."""
 
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
 from ninja import Field, Schema
 
 from controlplane.api.formats import Name, QuarterName, ScenarioText
-from forecasting.capacity.plan import Binding
-from forecasting.capacity.scenario import MAX_SCENARIOS
+from forecasting.capacity.plan import Binding, PoolPlan
+from forecasting.capacity.scenario import MAX_SCENARIOS, scenario_text
+from forecasting.capacity.what_if import WhatIf
 
 MAX_PLAN_HOURS = 24 * 28
 SourceName = Literal["ledger", "benchmark", "entered", "assumed"]
@@ -69,15 +71,40 @@ class PlanAssumptionsOut(Schema):
 
 class PoolPlanOut(Schema):
     pool: str
-    model: str
-    variant: str
-    region: str
+    model: str = Field(validation_alias="assumptions.model")
+    variant: str = Field(validation_alias="assumptions.variant")
+    region: str = Field(validation_alias="assumptions.region")
     gpu: str
     gpu_hours: float
     cost_usd: float
     assumptions: PlanAssumptionsOut
     notes: list[str]
     hours: list[PlanHourOut]
+
+    @staticmethod
+    def resolve_gpu_hours(pool: PoolPlan) -> float:
+        return float(pool.gpu_hours.sum())
+
+    @staticmethod
+    def resolve_cost_usd(pool: PoolPlan) -> float:
+        return float(pool.cost_usd.sum())
+
+    @staticmethod
+    def resolve_assumptions(pool: PoolPlan) -> dict[str, Any]:
+        own, capacity = pool.assumptions, pool.capacity
+        return {
+            "requests_per_s": capacity.requests_per_s if capacity else None,
+            "capacity_source": capacity.source if capacity else None,
+            "capacity_reason": capacity.reason if capacity else "",
+            "lower_bound": bool(capacity and capacity.lower_bound),
+            "cold_start_p90_s": own.cold_start.p90_s,
+            "cold_start_source": own.cold_start.source,
+            "cold_starts": own.cold_start.starts,
+            "warm_floor": own.warm_floor,
+            "spare_replicas": own.spare_replicas,
+            "gpus_per_replica": pool.gpus_per_replica,
+            "usd_per_gpu_hour": pool.usd_per_gpu_hour,
+        }
 
 
 class PlanOut(Schema):
@@ -121,10 +148,19 @@ class TotalsOut(Schema):
 
 class ScenarioOut(Schema):
     scenario: str
-    name: str
+    name: str = Field(validation_alias="scenario.name")
     error: str = Field(description="Why there is no plan; else empty")
     totals: TotalsOut | None
     replicas: list[int] = Field(description="Of all pools, by hour")
+
+    @staticmethod
+    def resolve_scenario(compared: WhatIf) -> str:
+        return scenario_text(compared.scenario)
+
+    @staticmethod
+    def resolve_replicas(compared: WhatIf) -> list[int]:
+        pools = compared.plan.pools if compared.plan else ()
+        return np.sum([pool.replicas for pool in pools], axis=0).tolist() if pools else []
 
 
 class WhatIfOut(Schema):

@@ -1,13 +1,22 @@
 """Shapes of scraped metrics and of their targets."""
 
+import time
 from typing import Literal
 
 from ninja import Field, Schema
 
-from controlplane.api.formats import TIME, Instant, Match, Name
+from controlplane.api.formats import TIME, Finite, Instant, Match, Name, NsAsMs
+from controlplane.telemetry.core.metric_types import Newest, TargetState
 from controlplane.telemetry.query.core.metric_question import MAX_MATCHES, Shown
 from controlplane.telemetry.query.core.question import DEFAULT_FROM, DEFAULT_TO
+from controlplane.telemetry.query.core.timerange import SECOND_NS
 from controlplane.telemetry.query.exemplars import MOST as MAX_EXEMPLARS
+from controlplane.telemetry.query.signals import target_state
+from controlplane.telemetry.store.read.metrics.exemplars import StoredExemplar
+
+
+def age_s(time_ns: int) -> float:
+    return max(0.0, (time.time_ns() - time_ns) / SECOND_NS)
 
 
 class TargetParameters(Schema):
@@ -49,11 +58,19 @@ class TargetOut(Schema):
     url: str
     state: Literal["up", "down", "stale"]
     since_ns: int = Field(description="Up or down since, as far back as the range goes")
-    scraped_ns: int
+    scraped_ns: int = Field(validation_alias="time_ns")
     age_s: float
-    duration_ms: float
+    duration_ms: NsAsMs = Field(validation_alias="duration_ns")
     samples: int
     error: str
+
+    @staticmethod
+    def resolve_age_s(target: TargetState) -> float:
+        return age_s(target.time_ns)
+
+    @staticmethod
+    def resolve_state(target: TargetState) -> str:
+        return target_state(target, age_s(target.time_ns))
 
 
 class TargetEventOut(Schema):
@@ -72,19 +89,23 @@ class TargetsOut(Schema):
 
 
 class SignalIdentityOut(Schema):
-    labels: dict[str, str]
-    kind: str = Field(description="counter, gauge or unknown")
-    unit: str
+    labels: dict[str, str] = Field(validation_alias="info.labels")
+    kind: str = Field(validation_alias="info.kind", description="counter, gauge or unknown")
+    unit: str = Field(validation_alias="info.unit")
 
 
 class SignalOut(SignalIdentityOut):
     """A series' newest value in the range. `ended`: the series has no value now."""
 
-    value: float | None = Field(description="Null where it is infinite")
+    value: Finite = Field(description="Null where it is infinite")
     time_ns: int
     age_s: float
     ended: bool
     samples: int
+
+    @staticmethod
+    def resolve_age_s(series: Newest) -> float:
+        return age_s(series.time_ns)
 
 
 class SignalsOut(Schema):
@@ -94,8 +115,8 @@ class SignalsOut(Schema):
 
 class SignalPointOut(Schema):
     start_ns: int
-    value: float | None
-    highest: float | None = Field(description="The highest sample of the step; null where points are not `rolled_up`")
+    value: Finite
+    highest: Finite = Field(description="The highest sample of the step; null where points are not `rolled_up`")
     resets: int = Field(description="How often the counter was reset in this step")
 
 
@@ -106,11 +127,18 @@ class SignalPointsOut(SignalIdentityOut):
 class ExemplarOut(SignalIdentityOut):
     """A single measurement and the trace in which it was made."""
 
-    metric: str = Field(description="The series it came with; of a histogram's `_count` and `_sum`, its bucket's")
+    metric: str = Field(
+        validation_alias="info.metric",
+        description="The series it came with; of a histogram's `_count` and `_sum`, its bucket's",
+    )
     time_ns: int
     value: float = Field(description="What was measured, in `unit` where that is known")
     trace_id: str = Field(description="32 hexadecimal digits, as `GET traces/{trace_id}` takes them")
     span_id: str | None = Field(description="16 hexadecimal digits; null where it was not sent")
+
+    @staticmethod
+    def resolve_span_id(exemplar: StoredExemplar) -> str | None:
+        return exemplar.span_id or None
 
 
 class PointsOut(Schema):

@@ -4,6 +4,7 @@ from typing import Any
 
 from ninja import Field, Schema
 
+from controlplane.api.formats import Hex
 from controlplane.api.schemas.requests import RequestOut
 
 
@@ -14,14 +15,14 @@ class EventOut(Schema):
 
 
 class SpanLinkOut(Schema):
-    trace_id: str
-    span_id: str
+    trace_id: Hex
+    span_id: Hex
     attributes: dict[str, Any]
 
 
 class SpanOut(Schema):
-    span_id: str
-    parent_id: str
+    span_id: Hex
+    parent_id: Hex
     name: str
     kind: int
     start_ns: int

@@ -81,11 +81,3 @@ def summarise(steps: Iterable[PlanStep[Any]], done: bool) -> str:
     if set(counts) <= NO_CHANGE:
         return f"Nothing {'changed' if done else 'to change'}: {parts or 'no documents'}."
     return f"{'' if done else 'Would be: '}{parts}."
-
-
-def step_json(step: PlanStep[Any]) -> dict[str, Any]:
-    columns = ("action", "kind", "name", "source", "note")
-    return {
-        **{name: getattr(step, name) for name in columns},
-        "changes": [change._asdict() for change in step.changes],
-    }

@@ -5,9 +5,10 @@ from typing import Any
 from django.http import HttpRequest
 from ninja import Field, Query, Router, Schema, Status
 
-from controlplane.api.endpoints.openslo import BODY, LintProblemOut, files
+from controlplane.api.endpoints.openslo import BODY, FieldChangeOut, LintProblemOut, files
 from controlplane.api.formats import Words
 from controlplane.core.documents import report
+from controlplane.core.documents.plan import Applied
 from controlplane.policy import rights
 from controlplane.policy.revisions.apply import apply, check
 from controlplane.policy.revisions.core.apply_plan import Goal
@@ -30,14 +31,20 @@ class PolicyStepOut(Schema):
     name: str
     source: str
     note: str
-    changes: list[dict[str, Any]]
+    changes: list[FieldChangeOut]
 
 
 class PoliciesAppliedOut(Schema):
-    applied: bool = Field(description="False for a dry run, and where problems or conflicts forbade it")
+    applied: bool = Field(
+        validation_alias="done", description="False for a dry run, and where problems or conflicts forbade it"
+    )
     summary: str
     steps: list[PolicyStepOut]
     problems: list[LintProblemOut]
+
+    @staticmethod
+    def resolve_summary(result: Applied[Any]) -> str:
+        return report.summarise(result.steps, result.done)
 
 
 class PolicyApplyParameters(Schema):
@@ -55,7 +62,7 @@ class PolicyApplyParameters(Schema):
 )
 def check_files(request: HttpRequest) -> dict[str, Any]:
     policies, problems = check(files(request))
-    return {"policies": len(policies), "problems": [report.problem_json(problem) for problem in problems]}
+    return {"policies": len(policies), "problems": problems}
 
 
 @router.post(
@@ -64,7 +71,7 @@ def check_files(request: HttpRequest) -> dict[str, Any]:
     summary="Make policies equal to files, all or none",
     openapi_extra=BODY,
 )
-def apply_files(request: HttpRequest, parameters: Query[PolicyApplyParameters]) -> Status[dict[str, Any]]:
+def apply_files(request: HttpRequest, parameters: Query[PolicyApplyParameters]) -> Status[Applied[Any]]:
     """Idempotent. 409 where a file has problems or a policy belongs to another owner; nothing is changed then."""
     rights.require(request.user, rights.PROPOSE)
     if parameters.goal == "active" or parameters.prune:
@@ -81,10 +88,4 @@ def apply_files(request: HttpRequest, parameters: Query[PolicyApplyParameters]) 
         again=parameters.again,
         dry_run=parameters.dry_run,
     )
-    answer = {
-        "applied": result.done,
-        "summary": report.summarise(result.steps, result.done),
-        "steps": [report.step_json(step) for step in result.steps],
-        "problems": [report.problem_json(problem) for problem in result.problems],
-    }
-    return Status(200 if result.possible else 409, answer)
+    return Status(200 if result.possible else 409, result)
