@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
@@ -15,10 +14,8 @@ import structlog
 
 from controlplane.fleet.clusters.errors import (
     ClusterError,
-    ConflictError,
     ForbiddenError,
     InvalidError,
-    StaleLeaderError,
     UnreachableError,
 )
 from controlplane.fleet.clusters.port import (
@@ -31,18 +28,14 @@ from controlplane.fleet.clusters.port import (
     PoolBinding,
     PoolSeen,
     ReplicaSeen,
-    Scaled,
 )
 from controlplane.fleet.core.local_cluster import (
-    LEADER_PATH,
     POOLS_PATH,
-    ClaimRequest,
     LocalPool,
     LocalReplica,
     LocalState,
     Refusal,
     RemovalRequest,
-    ScaleAnswer,
     ScaleRequest,
 )
 
@@ -55,11 +48,12 @@ CONFIRM_EVERY_S = 1.0  # changes arrive at once; this is how often the launcher 
 RETRY_S = 0.25
 NO_LAUNCHER = "No launcher runs here: start Weir with `make run`, or disable the cluster."
 
-Answer = TypeVar("Answer")
-
 
 class LocalCluster:
-    """Watches the launcher at `url` in a thread of its own, from the first `bind` on, until `close`. An empty `url` is no launcher."""
+    """Watches the launcher at `url` in a thread of its own, from the first `bind` on, until `close`. An empty `url` is no launcher.
+
+    One controller leads on this machine, so nothing fences former leaders here, and a count is set whatever it was.
+    """
 
     def __init__(self, name: str, url: str, token: str) -> None:
         self.name = name
@@ -96,19 +90,17 @@ class LocalCluster:
             )
 
     def claim(self, generation: int) -> None:
-        self._put(LEADER_PATH, ClaimRequest(generation=generation), dict[str, str])
+        """Nothing: former leaders are not refused here."""
 
     def fences(self) -> Mapping[str, int]:
-        return {"launcher": self._call("GET", POOLS_PATH, b"", LocalState).generation}
+        return {}
 
-    def scale(self, pool: str, replicas: int, *, token: str, generation: int, dry_run: bool = False) -> Scaled:
-        request = ScaleRequest(replicas=replicas, token=token, generation=generation, by=WEIR, dry_run=dry_run)
-        answer = self._put(self._path(pool, "scale"), request, ScaleAnswer)
-        return Scaled(pool, answer.before, answer.replicas, answer.token, dry_run)
+    def scale(self, pool: str, replicas: int, *, token: str, generation: int) -> str:
+        self._put(pool, "scale", ScaleRequest(replicas=replicas, by=WEIR))
+        return ""
 
     def prefer_removal(self, pool: str, replicas: Sequence[str], *, generation: int) -> None:
-        request = RemovalRequest(replicas=tuple(replicas), generation=generation)
-        self._put(self._path(pool, "removal"), request, dict[str, str])
+        self._put(pool, "removal", RemovalRequest(replicas=tuple(replicas)))
 
     def raise_floor(self, pool: str, min_replicas: int, *, generation: int) -> None:
         raise InvalidError(
@@ -127,16 +119,12 @@ class LocalCluster:
         """The thread ends with the launcher's next answer."""
         self._closing.set()
 
-    def _path(self, pool: str, what: str) -> str:
-        workload = next((binding.workload for binding in self._bindings if binding.pool == pool), pool)
-        return f"{POOLS_PATH}/{quote(workload, safe='')}/{what}"
-
     def _watch(self) -> None:
         while not self._closing.is_set():
             since = self._state.version if self._state else ""
             query = urlencode({"since": since, "wait_s": CONFIRM_EVERY_S})
             try:
-                state = self._call("GET", f"{POOLS_PATH}?{query}", b"", LocalState)
+                state = self._call("GET", f"{POOLS_PATH}?{query}")
             except ClusterError as error:
                 self._note(None, str(error))
                 self._closing.wait(RETRY_S)
@@ -154,10 +142,11 @@ class LocalCluster:
         elif changed:
             log.info("cluster.watched", cluster=self.name)
 
-    def _put(self, path: str, request: msgspec.Struct, answer: type[Answer]) -> Answer:
-        return self._call("PUT", path, msgspec.json.encode(request), answer)
+    def _put(self, pool: str, what: str, request: msgspec.Struct) -> None:
+        workload = next((binding.workload for binding in self._bindings if binding.pool == pool), pool)
+        self._call("PUT", f"{POOLS_PATH}/{quote(workload, safe='')}/{what}", msgspec.json.encode(request))
 
-    def _call(self, method: str, path: str, body: bytes, answer: type[Answer]) -> Answer:
+    def _call(self, method: str, path: str, body: bytes = b"") -> LocalState:
         if not self._host:
             raise InvalidError(NO_LAUNCHER)
         connection = http.client.HTTPConnection(self._host, timeout=CALL_TIMEOUT_S)
@@ -166,8 +155,9 @@ class LocalCluster:
             response = connection.getresponse()
             status, text = response.status, response.read()
             if status == HTTPStatus.OK:
-                return msgspec.json.decode(text, type=answer)
-            raise _refused(msgspec.json.decode(text, type=Refusal))
+                return msgspec.json.decode(text, type=LocalState)
+            message = msgspec.json.decode(text, type=Refusal).message
+            raise ForbiddenError(message) if status == HTTPStatus.UNAUTHORIZED else InvalidError(message)
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             raise UnreachableError(f"The launcher at {self._host} does not answer ({reason}).") from None
@@ -175,18 +165,6 @@ class LocalCluster:
             raise UnreachableError(f"What answers at {self._host} is not this launcher: {error}.") from None
         finally:
             connection.close()
-
-
-def _refused(refusal: Refusal) -> ClusterError:
-    match refusal.error:
-        case "conflict":
-            return ConflictError(refusal.message)
-        case "stale_leader":
-            return StaleLeaderError(refusal.message)
-        case "unauthorized":
-            return ForbiddenError(refusal.message)
-        case _:
-            return InvalidError(refusal.message)
 
 
 def _taken(state: LocalState) -> int:
@@ -204,7 +182,6 @@ def _pool(binding: PoolBinding, pool: LocalPool | None) -> PoolSeen:
     return PoolSeen(
         binding.pool,
         wanted=pool.wanted,
-        token=pool.token,
         replicas=tuple(_replica(binding, replica) for replica in pool.replicas),
         owner_of_count=WEIR if pool.set_by in (WEIR, "launcher") else HAND,
         count_set_by=pool.set_by,

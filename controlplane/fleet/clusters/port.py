@@ -67,7 +67,7 @@ class PoolSeen(msgspec.Struct, frozen=True):
     wanted: int | None = None
     """The count that was set; None where there is no workload."""
     token: str = ""
-    """Names the state that was seen (Kubernetes: the Deployment's resourceVersion). `scale` takes it, and refuses an old one."""
+    """Names the state that was seen (the Deployment's; empty in the local cluster). `scale` takes it, and refuses an old one."""
     replicas: tuple[ReplicaSeen, ...] = ()
     owner_of_count: str = WEIR
     """`weir`; `hpa:NAME` where a HorizontalPodAutoscaler sets the count; `hand` where somebody else has set it since Weir did."""
@@ -110,17 +110,6 @@ class ClusterSeen(msgspec.Struct, frozen=True):
     """Whether changes arrive by themselves at this moment."""
 
 
-class Scaled(msgspec.Struct, frozen=True):
-    """An accepted change of a pool's count."""
-
-    pool: str
-    before: int
-    after: int
-    token: str
-    """Names the state after the change; of a dry run, the state before it."""
-    dry_run: bool = False
-
-
 class Difference(msgspec.Struct, frozen=True):
     """What applying a manifest changes, or would change."""
 
@@ -143,7 +132,8 @@ class Cluster(Protocol):
     """One cluster. Every method but `seen` may take as long as the timeout of a call, and raises ClusterError.
 
     `generation` is that of the caller's lease. Once a cluster has had a write of a newer generation, writes of an older one
-    raise StaleLeaderError. `token` is `PoolSeen.token`; where the state has changed since, ConflictError.
+    raise StaleLeaderError. `token` is `PoolSeen.token`; where the state has changed since, ConflictError. The local cluster, which
+    is for a demo, checks neither.
     """
 
     name: str
@@ -160,8 +150,8 @@ class Cluster(Protocol):
     def fences(self) -> Mapping[str, int]:
         """What bears the generation of the leader that wrote to it last, by its name: older leaders are refused there. Asks the cluster."""
 
-    def scale(self, pool: str, replicas: int, *, token: str, generation: int, dry_run: bool = False) -> Scaled:
-        """Set how many replicas the pool should have, and become the owner of that count."""
+    def scale(self, pool: str, replicas: int, *, token: str, generation: int) -> str:
+        """Set how many replicas the pool should have, and become the owner of that count. Returns the token of the state after it."""
 
     def prefer_removal(self, pool: str, replicas: Sequence[str], *, generation: int) -> None:
         """Name the replicas that go first when the pool shrinks; the next call replaces them. Replicas that are not ready go

@@ -177,11 +177,11 @@ class Stepper:
     def _scale(self, action: Action, seen: PoolSeen, now_ms: int) -> bool:
         call = partial(self._cluster.scale, action.pool, action.after, token=seen.token, generation=self._generation)
         try:
-            scaled = self._timed("scale", call)
+            token = self._timed("scale", call)
         except ConflictError as error:
             error.retry_after_s = min(error.retry_after_s, 0.1)  # look again at once: a status may have changed
             raise
-        return self._accepted(action, scaled.token, now_ms)
+        return self._accepted(action, token, now_ms)
 
     def _accepted(self, action: Action, token: str, now_ms: int) -> bool:
         """From now on another action may begin; what becomes of this one is said later."""

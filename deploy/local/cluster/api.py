@@ -1,12 +1,11 @@
 """Serves the local cluster over HTTP on loopback: what `controlplane/fleet/clusters/local.py` calls, and a hand may.
 
-    GET  /v1/pools?since=VERSION&wait_s=25    the state; with `since`, once it is another than that
+    GET  /v1/pools?since=VERSION&wait_s=25    with `since`, answers once the state is another than that
     PUT  /v1/pools/NAME/scale                 ScaleRequest
     PUT  /v1/pools/NAME/removal               RemovalRequest
-    PUT  /v1/leader                           ClaimRequest
 
-Every request carries the token in the home's `cluster-token` (`Authorization: Bearer …`). The values are those of
-`controlplane/fleet/core/local_cluster.py`, as JSON.
+Each answers with the state. Every request carries the token in the home's `cluster-token` (`Authorization: Bearer …`). The values
+are those of `controlplane/fleet/core/local_cluster.py`, as JSON.
 """
 
 import re
@@ -21,22 +20,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from controlplane.fleet.core.local_cluster import (
-    LEADER_PATH,
-    POOLS_PATH,
-    ClaimRequest,
-    Error,
-    Refusal,
-    RemovalRequest,
-    ScaleRequest,
-)
-from deploy.local.cluster.replicas import (
-    ConflictError,
-    InvalidRequestError,
-    LocalCluster,
-    StaleLeaderError,
-    UnknownPoolError,
-)
+from controlplane.fleet.core.local_cluster import POOLS_PATH, Refusal, RemovalRequest, ScaleRequest
+from deploy.local.cluster.replicas import LocalCluster, UnknownNameError
 from deploy.local.ports import LOOPBACK
 
 MAX_WAIT_S = 60.0
@@ -44,20 +29,6 @@ MAX_BYTES = 64 << 10
 SILENT_S = 75.0  # a connection without a request for so long is closed
 
 _OF_A_POOL = re.compile(re.escape(POOLS_PATH) + r"/([^/]+)/(scale|removal)")
-_STATUS: dict[Error, HTTPStatus] = {
-    "conflict": HTTPStatus.CONFLICT,
-    "stale_leader": HTTPStatus.PRECONDITION_FAILED,
-    "invalid": HTTPStatus.UNPROCESSABLE_ENTITY,
-    "not_found": HTTPStatus.NOT_FOUND,
-    "unauthorized": HTTPStatus.UNAUTHORIZED,
-}
-_ERRORS: tuple[tuple[type[Exception], Error], ...] = (
-    (ConflictError, "conflict"),
-    (StaleLeaderError, "stale_leader"),
-    (UnknownPoolError, "not_found"),
-    (InvalidRequestError, "invalid"),
-    (msgspec.DecodeError, "invalid"),
-)
 
 
 @contextmanager
@@ -65,7 +36,7 @@ def serving(cluster: LocalCluster, port: int, token: str) -> Iterator[None]:
     """Serve `cluster` at `port` of loopback while the block runs. Raises OSError where the port is taken."""
 
     class Handler(_Handler):
-        of = cluster
+        local_cluster = cluster
         authorization = f"Bearer {token}".encode()
 
     server = ThreadingHTTPServer((LOOPBACK, port), Handler)
@@ -80,7 +51,7 @@ def serving(cluster: LocalCluster, port: int, token: str) -> Iterator[None]:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    of: ClassVar[LocalCluster]
+    local_cluster: ClassVar[LocalCluster]
     authorization: ClassVar[bytes]
 
     protocol_version = "HTTP/1.1"
@@ -89,55 +60,58 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)
-        if not self._may():
+        if not self._is_authorized():
             return
         if url.path != POOLS_PATH:
-            self._refuse("not_found", f"there is no {url.path}: ask for {POOLS_PATH}")
+            self._refuse(HTTPStatus.NOT_FOUND, f"there is no {url.path}: ask for {POOLS_PATH}")
             return
         query = parse_qs(url.query)
         try:
             wait_s = min(max(float(query.get("wait_s", ["0"])[0]), 0.0), MAX_WAIT_S)
         except ValueError:
-            self._refuse("invalid", f"wait_s is {query['wait_s'][0]!r}: give seconds, such as 25")
+            self._refuse(HTTPStatus.UNPROCESSABLE_ENTITY, f"wait_s is {query['wait_s'][0]!r}: give seconds, such as 25")
             return
         since = query.get("since", [""])[0]
-        self._answer(HTTPStatus.OK, self.of.wait(since, wait_s) if since else self.of.state())
+        self._answer(HTTPStatus.OK, self.local_cluster.wait(since, wait_s) if since else self.local_cluster.state())
 
     def do_PUT(self) -> None:
-        if not self._may():
+        if not self._is_authorized():
             return
         path, length = urlsplit(self.path).path, self.headers.get("Content-Length", "")
         match = _OF_A_POOL.fullmatch(path)
+        if match is None:
+            self.close_connection = True  # the body is not read
+            self._refuse(HTTPStatus.NOT_FOUND, f"there is no {path}: put {POOLS_PATH}/NAME/scale or …/removal")
+            return
         if not length.isdecimal() or int(length) > MAX_BYTES:
             self.close_connection = True  # the body is not read
-            self._refuse("invalid", f"Content-Length is {length!r}: send at most {MAX_BYTES} bytes, and say how many")
+            self._refuse(
+                HTTPStatus.UNPROCESSABLE_ENTITY,
+                f"Content-Length is {length!r}: send at most {MAX_BYTES} bytes, and say how many",
+            )
             return
         body = self.rfile.read(int(length))
         try:
-            if path == LEADER_PATH:
-                self.of.claim(msgspec.json.decode(body, type=ClaimRequest).generation)
-                self._answer(HTTPStatus.OK, {})
-            elif match is None:
-                self._refuse(
-                    "not_found", f"there is no {path}: put {POOLS_PATH}/NAME/scale, …/removal or {LEADER_PATH}"
-                )
-            elif match[2] == "scale":
-                self._answer(HTTPStatus.OK, self.of.scale(match[1], msgspec.json.decode(body, type=ScaleRequest)))
+            if match[2] == "scale":
+                self.local_cluster.scale(match[1], msgspec.json.decode(body, type=ScaleRequest))
             else:
-                self.of.prefer_removal(match[1], msgspec.json.decode(body, type=RemovalRequest))
-                self._answer(HTTPStatus.OK, {})
-        except tuple(kind for kind, _ in _ERRORS) as error:
-            self._refuse(next(name for kind, name in _ERRORS if isinstance(error, kind)), str(error))
+                self.local_cluster.prefer_removal(match[1], msgspec.json.decode(body, type=RemovalRequest))
+        except UnknownNameError as error:
+            self._refuse(HTTPStatus.NOT_FOUND, str(error))
+        except msgspec.DecodeError as error:
+            self._refuse(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
+        else:
+            self._answer(HTTPStatus.OK, self.local_cluster.state())
 
-    def _may(self) -> bool:
+    def _is_authorized(self) -> bool:
         if secrets.compare_digest(self.headers.get("Authorization", "").encode(), self.authorization):
             return True
         self.close_connection = True  # a body is not read
-        self._refuse("unauthorized", "the token is not that of the home's cluster-token")
+        self._refuse(HTTPStatus.UNAUTHORIZED, "the token is not that of the home's cluster-token")
         return False
 
-    def _refuse(self, error: Error, message: str) -> None:
-        self._answer(_STATUS[error], Refusal(error, message))
+    def _refuse(self, status: HTTPStatus, message: str) -> None:
+        self._answer(status, Refusal(message))
 
     def _answer(self, status: HTTPStatus, document: object) -> None:
         body = msgspec.json.encode(document)

@@ -12,13 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from controlplane.fleet.core.local_cluster import (
-    MAX_REPLICAS,
     LocalPool,
     LocalReplica,
     LocalState,
     RemovalRequest,
     ReplicaState,
-    ScaleAnswer,
     ScaleRequest,
 )
 from deploy.local.supervisor import Part, Standing, State, Supervisor
@@ -43,22 +41,8 @@ class PoolPlan:
     make: Callable[[str], Server]
 
 
-class ConflictError(Exception):
-    """Retryable: the pool's count was changed since its token was read."""
-
-    retry_after_s = 0.0
-
-
-class StaleLeaderError(Exception):
-    """Permanent: a later leader has written since."""
-
-
-class UnknownPoolError(Exception):
-    """Permanent: the cluster has no such pool, or the pool no such replica."""
-
-
-class InvalidRequestError(Exception):
-    """Permanent: the message has field, value and remedy."""
+class UnknownNameError(Exception):
+    """Permanent: the cluster has no such pool, or the pool no such replica. The message has the remedy."""
 
 
 @dataclass(slots=True)
@@ -79,7 +63,6 @@ class _Replica:
             created_ms=self.created_ms,
             ready_ms=self.ready_ms,
             restarts=self.restarts,
-            removal_cost=self.removal_cost,
             problem=self.problem,
             **(self.server.addresses if self.server else {}),
         )
@@ -97,9 +80,7 @@ class _Replica:
 class _Pool:
     plan: PoolPlan
     wanted: int
-    set_ms: int
     set_by: str = "launcher"
-    changes: int = 0
     made: int = 0  # replicas so far: names are not used twice
     replicas: list[_Replica] = field(default_factory=list)
 
@@ -118,14 +99,13 @@ class LocalCluster:
     """At most `slots` replicas of all pools have a process; further ones are pending."""
 
     def __init__(self, pools: Sequence[PoolPlan], slots: int, logs: Path) -> None:
-        self._run = secrets.token_hex(4)  # tokens and versions of an earlier launcher fit nothing
+        self._run = secrets.token_hex(4)  # versions of an earlier launcher fit nothing
         self._logs = logs
         self._slots = slots
-        self._generation = 0
         self._version = 0
         self._changed = threading.Condition()
         now_ms = _now_ms()
-        self._pools = {pool.name: _Pool(pool, pool.replicas, now_ms) for pool in pools}
+        self._pools = {pool.name: _Pool(pool, pool.replicas) for pool in pools}
         for pool in self._pools.values():
             for _ in range(pool.wanted):
                 self._place(pool.add(now_ms), pool)
@@ -139,15 +119,12 @@ class LocalCluster:
         with self._changed:
             return LocalState(
                 version=self._version_name(),
-                generation=self._generation,
                 slots=self._slots,
                 pools=tuple(
                     LocalPool(
                         name=name,
                         wanted=pool.wanted,
-                        token=self._token(pool),
                         set_by=pool.set_by,
-                        set_ms=pool.set_ms,
                         replicas=tuple(replica.as_seen() for replica in pool.replicas),
                     )
                     for name, pool in self._pools.items()
@@ -160,40 +137,22 @@ class LocalCluster:
             self._changed.wait_for(lambda: self._version_name() != since, timeout_s)
         return self.state()
 
-    def claim(self, generation: int) -> None:
-        """Refuse older leaders from now on. Raises StaleLeaderError."""
-        with self._changed:
-            self._fence(generation)
-
-    def scale(self, name: str, request: ScaleRequest) -> ScaleAnswer:
-        """Raises ConflictError, StaleLeaderError, UnknownPoolError, InvalidRequestError."""
-        if not 0 <= request.replicas <= MAX_REPLICAS:
-            raise InvalidRequestError(f"replicas is {request.replicas}: it must be from 0 to {MAX_REPLICAS}")
+    def scale(self, name: str, request: ScaleRequest) -> None:
+        """Raises UnknownNameError."""
         with self._changed:
             pool = self._pool(name)
-            self._fence(request.generation, dry_run=request.dry_run)
-            if request.token is not None and request.token != self._token(pool):
-                raise ConflictError(
-                    f"the count of pool {name} was changed by {pool.set_by} since token {request.token}: read it again"
-                )
-            before = pool.wanted
-            if not request.dry_run and (request.replicas, request.by) != (before, pool.set_by):
-                pool.wanted, pool.set_by, pool.set_ms = request.replicas, request.by, _now_ms()
-                pool.changes += 1
-                self._change()
-            return ScaleAnswer(before=before, replicas=request.replicas, token=self._token(pool))
+            pool.wanted, pool.set_by = request.replicas, request.by
+            self._change()
 
     def prefer_removal(self, name: str, request: RemovalRequest) -> None:
-        """Raises StaleLeaderError, UnknownPoolError."""
+        """Raises UnknownNameError."""
         with self._changed:
             pool = self._pool(name)
-            self._fence(request.generation)
             present = {replica.name for replica in pool.replicas}
             if missing := [replica for replica in request.replicas if replica not in present]:
-                raise UnknownPoolError(f"pool {name} has no replica {missing[0]}: read the pool again")
+                raise UnknownNameError(f"pool {name} has no replica {missing[0]}: read the pool again")
             for replica in pool.replicas:
                 replica.removal_cost = -1 if replica.name in request.replicas else 0
-            self._change()
 
     def keep(self, supervisor: Supervisor) -> None:
         """Start and end processes until each pool has what it wants, and note how they stand. For the supervisor's thread."""
@@ -263,21 +222,8 @@ class LocalCluster:
 
     def _pool(self, name: str) -> _Pool:
         if name not in self._pools:
-            raise UnknownPoolError(f"there is no pool {name} in the local cluster: it has {', '.join(self._pools)}")
+            raise UnknownNameError(f"there is no pool {name} in the local cluster: it has {', '.join(self._pools)}")
         return self._pools[name]
-
-    def _fence(self, generation: int | None, *, dry_run: bool = False) -> None:
-        if generation is None:
-            return
-        if generation < self._generation:
-            raise StaleLeaderError(
-                f"generation {generation} is refused: the leader of generation {self._generation} has written since"
-            )
-        if not dry_run:
-            self._generation = generation
-
-    def _token(self, pool: _Pool) -> str:
-        return f"{self._run}-{pool.changes}"
 
     def _version_name(self) -> str:
         return f"{self._run}-{self._version}"

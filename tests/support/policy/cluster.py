@@ -13,7 +13,6 @@ from controlplane.fleet.clusters.port import (
     PoolBinding,
     PoolSeen,
     ReplicaSeen,
-    Scaled,
 )
 
 
@@ -88,18 +87,16 @@ class ClusterInMemory:
     def fences(self) -> Mapping[str, int]:
         return {"cluster in memory": self.generation}
 
-    def scale(self, pool: str, replicas: int, *, token: str, generation: int, dry_run: bool = False) -> Scaled:
+    def scale(self, pool: str, replicas: int, *, token: str, generation: int) -> str:
         self._accept(generation)
         workload = self._workload(pool)
         if token != str(workload.version):
             raise ConflictError(f"{pool} has changed")
-        before = workload.count
-        if not dry_run:
-            workload.count, workload.owner, workload.set_by = replicas, "weir", "weir"
-            workload.version += 1
-            self.writes.append(("scale", pool, replicas))
-            self._follow(pool)
-        return Scaled(pool, before, replicas, str(workload.version), dry_run)
+        workload.count, workload.owner, workload.set_by = replicas, "weir", "weir"
+        workload.version += 1
+        self.writes.append(("scale", pool, replicas))
+        self._follow(pool)
+        return str(workload.version)
 
     def prefer_removal(self, pool: str, replicas: Sequence[str], *, generation: int) -> None:
         self._accept(generation)

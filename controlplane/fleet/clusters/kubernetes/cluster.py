@@ -16,7 +16,7 @@ from controlplane.fleet.clusters.kubernetes.objects import Autoscaler, Deploymen
 from controlplane.fleet.clusters.kubernetes.view import Token
 from controlplane.fleet.clusters.kubernetes.watch import Clock
 from controlplane.fleet.clusters.kubernetes.watches import Watches
-from controlplane.fleet.clusters.port import GATEWAY, ClusterSeen, Difference, Manifest, PoolBinding, PoolSeen, Scaled
+from controlplane.fleet.clusters.port import GATEWAY, ClusterSeen, Difference, Manifest, PoolBinding, PoolSeen
 
 log = structlog.get_logger(__name__)
 
@@ -173,7 +173,7 @@ class KubernetesCluster:
         )
         return fence.mark(self._api, path, "apps/v1", "Deployment", meta, generation).resourceVersion
 
-    def _set_count(self, path: str, version: str, replicas: int, *, dry_run: bool = False) -> _Scale:
+    def _set_count(self, path: str, version: str, replicas: int) -> _Scale:
         body = {
             "apiVersion": "autoscaling/v1",
             "kind": "Scale",
@@ -184,10 +184,10 @@ class KubernetesCluster:
             },
             "spec": {"replicas": replicas},
         }
-        query = {"fieldManager": paths.MANAGER, "force": "true"} | ({"dryRun": "All"} if dry_run else {})
+        query = {"fieldManager": paths.MANAGER, "force": "true"}
         return self._api.request("PATCH", f"{path}/scale", _Scale, query=query, body=body, content_type=APPLY)
 
-    def scale(self, pool: str, replicas: int, *, token: str, generation: int, dry_run: bool = False) -> Scaled:
+    def scale(self, pool: str, replicas: int, *, token: str, generation: int) -> str:
         """A change of anything but the count since `token`, such as of the status, is no conflict."""
         _check_generation(generation)
         if replicas < 0:
@@ -200,7 +200,10 @@ class KubernetesCluster:
         for tries_left in reversed(range(fence.TRIES)):
             fence.check(f"Deployment of pool {pool}", seen.fence, generation)
             try:
-                return self._scaled(pool, path, replicas, seen, generation, dry_run)
+                after = self._set_count(path, self._taken_on(path, seen, generation), replicas)
+                return str(
+                    Token(seen.uid, after.metadata.resourceVersion, generation, after.spec.replicas, paths.MANAGER)
+                )
             except ConflictError as error:
                 now = Token.of(self._api.request("GET", path, Deployment))
                 fence.check(f"Deployment of pool {pool}", now.fence, generation)
@@ -212,13 +215,6 @@ class KubernetesCluster:
                     raise
                 seen = now
         raise AssertionError
-
-    def _scaled(self, pool: str, path: str, replicas: int, seen: Token, generation: int, dry_run: bool) -> Scaled:
-        version = seen.version if dry_run else self._taken_on(path, seen, generation)
-        after = self._set_count(path, version, replicas, dry_run=dry_run)
-        count = after.spec.replicas
-        new = Token(seen.uid, after.metadata.resourceVersion, generation, count, paths.MANAGER)
-        return Scaled(pool, seen.replicas, count, str(seen if dry_run else new), dry_run)
 
     def prefer_removal(self, pool: str, replicas: Sequence[str], *, generation: int) -> None:
         """By pod-deletion cost. A newer leader's pods cost less than an older one's, whichever wrote last.

@@ -6,7 +6,7 @@ from kubernetes import client
 from controlplane.fleet.clusters.errors import ConflictError, InvalidError, StaleLeaderError
 from controlplane.fleet.clusters.kubernetes.cluster import MAX_BYTES, SNAPSHOT, SNAPSHOT_KEY
 from controlplane.fleet.clusters.kubernetes.fence import LEASE
-from controlplane.fleet.clusters.kubernetes.paths import DELETION_COST, FENCE
+from controlplane.fleet.clusters.kubernetes.paths import DELETION_COST
 from tests.support.cluster.namespace import Namespace
 from tests.support.cluster.objects import autoscaler, deployment
 from tests.support.cluster.opened import opened, wait_for
@@ -16,21 +16,11 @@ def test_a_count_is_set_and_a_second_one_needs_no_new_look(cluster: Namespace) -
     cluster.create(deployment("chat", 1))
     with opened(cluster.kubeconfig, cluster.name, "chat") as near:
         token = wait_for(near, "chat", lambda pool: pool.wanted == 1).token
-        first = near.scale("chat", 3, token=token, generation=1)
-        second = near.scale("chat", 2, token=first.token, generation=1)
-        assert (first.before, first.after, second.before, second.after) == (1, 3, 3, 2)
+        token = near.scale("chat", 3, token=token, generation=1)
+        assert cluster.count("chat") == 3
+        near.scale("chat", 2, token=token, generation=1)
         wait_for(near, "chat", lambda pool: pool.wanted == 2)
     assert cluster.count("chat") == 2
-
-
-def test_a_dry_run_changes_nothing_and_says_what_it_would(cluster: Namespace) -> None:
-    cluster.create(deployment("chat", 1))
-    with opened(cluster.kubeconfig, cluster.name, "chat") as near:
-        token = wait_for(near, "chat", lambda pool: pool.wanted == 1).token
-        would = near.scale("chat", 5, token=token, generation=1, dry_run=True)
-        assert (would.before, would.after, would.dry_run) == (1, 5, True)
-    made = cluster.apps.read_namespaced_deployment("chat", cluster.name)
-    assert made.spec.replicas == 1 and FENCE not in (made.metadata.annotations or {})
 
 
 def test_a_count_that_somebody_changed_since_is_not_written_over(cluster: Namespace) -> None:
@@ -50,7 +40,8 @@ def test_a_change_of_status_alone_is_no_conflict(hollow: Namespace) -> None:
         hollow.open_gate(before.replicas[0].name)
         after = wait_for(near, "chat", lambda pool: pool.replicas[0].ready and pool.token != before.token)
         assert after.token != before.token
-        assert near.scale("chat", 2, token=before.token, generation=1).after == 2
+        near.scale("chat", 2, token=before.token, generation=1)
+        assert hollow.count("chat") == 2
 
 
 def test_a_count_that_weir_has_taken_on_and_never_changed_is_no_hands(cluster: Namespace) -> None:
@@ -90,7 +81,8 @@ def test_an_older_leader_is_refused_whatever_it_has_seen(cluster: Namespace) -> 
         new.raise_floor("chat", 3, generation=2)
         with pytest.raises(StaleLeaderError):
             old.raise_floor("chat", 5, generation=1)
-        assert new.scale("chat", 2, token=fresh, generation=2).after == 2
+        new.scale("chat", 2, token=fresh, generation=2)
+        assert cluster.count("chat") == 2
     lease = client.CoordinationV1Api(cluster.api).read_namespaced_lease(LEASE, cluster.name).spec
     assert lease.lease_transitions == 2 and lease.holder_identity
 
