@@ -17,13 +17,12 @@ ROOT = Path(__file__).resolve().parent.parent
 
 try:
     CONFIG = load()
-    DATABASES = {"default": database(CONFIG.database_url, CONFIG.home, CONFIG.database_timeout_s)}
+    DATABASES = {"default": database(CONFIG.database_url, CONFIG.home)}
 except (ConfigError, DatabaseUrlError) as error:
     raise ImproperlyConfigured(str(error)) from None
 
 CONFIG.home.mkdir(mode=0o700, parents=True, exist_ok=True)
 SECRET_KEY = CONFIG.secret_key or read_or_make_secret(CONFIG.home / "secret-key")
-DEBUG = CONFIG.debug
 ALLOWED_HOSTS = CONFIG.allowed_hosts
 ROOT_URLCONF = "controlplane.urls"
 ASGI_APPLICATION = "controlplane.asgi.application"
@@ -127,7 +126,7 @@ AXES_ENABLE_ADMIN = False
 AXES_VERBOSE = False
 
 # Browser security.
-SESSION_COOKIE_AGE = CONFIG.session_hours * 3600
+SESSION_COOKIE_AGE = 12 * 3600  # a shift
 SESSION_COOKIE_NAME = "weir_session"  # ports share cookies: another Weir on localhost keeps its session
 CSRF_COOKIE_NAME = "weir_csrf"
 SESSION_COOKIE_HTTPONLY = CSRF_COOKIE_HTTPONLY = True
@@ -158,7 +157,7 @@ CONTENT_SECURITY_POLICY = {
 STATIC_URL = "static/"
 STATIC_ROOT = CONFIG.home / "static"
 STATICFILES_DIRS = [path for path in (ROOT / "static",) if path.is_dir()]
-COLLECTED = (STATIC_ROOT / "staticfiles.json").is_file() and not DEBUG
+COLLECTED = (STATIC_ROOT / "staticfiles.json").is_file()
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
     "staticfiles": {
@@ -168,7 +167,6 @@ STORAGES = {
     },
 }
 SERVESTATIC_USE_FINDERS = not COLLECTED
-SERVESTATIC_AUTOREFRESH = DEBUG
 SERVESTATIC_KEEP_ONLY_HASHED_FILES = True  # the plain names would be compressed a second time
 SERVESTATIC_SKIP_COMPRESS_EXTENSIONS = (*Compressor.SKIP_COMPRESS_EXTENSIONS, "map")  # only debuggers read them
 

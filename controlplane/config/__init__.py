@@ -32,7 +32,6 @@ class Config(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="WEIR_", frozen=True, extra="ignore")
 
     home: Path = Field(Path(".weir"), description="The folder of embedded parts' data and of secrets (mode 0600).")
-    debug: bool = Field(False, description="Django's debug pages. Never outside a developer's machine.")
     allowed_hosts: HostNames = Field(
         ["localhost", "127.0.0.1", "[::1]"], description="Host names the dashboard answers to, separated by commas."
     )
@@ -49,7 +48,6 @@ class Config(BaseSettings):
         description="What secrets of destinations are encrypted with, separated by commas: the first encrypts, any decrypts; "
         "empty reads (or makes) `encryption-keys` in `home`.",
     )
-    session_hours: int = Field(12, ge=1, le=24 * 90, description="How long a login lasts, hours: a shift.")
     log_format: Literal["console", "json"] = Field(
         "console", description="`json` for a log collector, one object per line."
     )
@@ -58,9 +56,6 @@ class Config(BaseSettings):
     )
     database_url: str = Field(
         "", repr=False, description="sqlite:///PATH or postgresql://…; empty is SQLite in `home`."
-    )
-    database_timeout_s: float = Field(
-        10.0, gt=0, le=300, description="How long a write waits for SQLite's lock, or a connection to PostgreSQL, s."
     )
     redis_url: RedisUrl = Field(
         "redis://127.0.0.1:6379/0", repr=False, description="Channel layer, Celery broker, gateway cache."
@@ -115,22 +110,9 @@ class Config(BaseSettings):
     )
     observe_every_s: float = Field(
         5.0,
-        gt=0,
+        ge=2,
         le=3600,
         description="How often the worker probes every component, s. Pages depend on it.",
-    )
-    observe_timeout_s: float = Field(
-        2.0, gt=0, description="How long a component may take to answer before it counts as down, s."
-    )
-    stale_after_s: float = Field(20.0, description="Age from which an observation is stale, s: four missed rounds.")
-    evaluate_every_s: float = Field(
-        5.0,
-        gt=0,
-        le=15,
-        description="How often the controller judges every objective, s. A total outage pages within 75 s.",
-    )
-    policy_every_s: float = Field(
-        1.0, gt=0, le=60, description="How often the controller decides about replicas, routes and degradation, s."
     )
     decisions_days: int = Field(
         90,
@@ -154,12 +136,6 @@ class Config(BaseSettings):
         False,
         description="Whether model servers may have link-local addresses, where clouds have their metadata.",
     )
-    evaluation_stopped_after_s: float = Field(
-        60.0,
-        ge=15,
-        le=3600,
-        description="How long objectives may go unevaluated before the default destinations are paged, s.",
-    )
     operated_by: TeamName = Field(
         "serving",
         description="The team that operates Weir's own processes and Redis: it owns their incidents.",
@@ -167,24 +143,16 @@ class Config(BaseSettings):
     component_page_after_s: float = Field(
         15.0,
         ge=5,
-        le=600,
+        le=300,
         description="How long gateway, telemetry or a whole pool must be down before it is a page, s. Longer than their restart.",
     )
     component_ticket_after_s: float = Field(
         60.0, ge=5, le=3600, description="How long a replica or Redis must be down before it is a ticket, s."
     )
-    component_start_s: float = Field(
-        300.0,
-        le=3600,
-        description="The same for a component that was not up just before, s: a start of the whole system may take so long.",
-    )
     component_up_for_s: float = Field(
         60.0,
         le=3600,
         description="How long a component must be up before its incident resolves, s: flapping stays one incident.",
-    )
-    objectives_unknown_after_s: float = Field(
-        300.0, ge=60, le=86_400, description="How long objectives may be unknown before their owner is paged, s."
     )
     trusted_proxies: Networks = Field(
         [],
@@ -197,38 +165,8 @@ class Config(BaseSettings):
         description="Requested every minute while evaluation and paging work; a service elsewhere pages when the requests stop.",
     )
 
-    forecast_every_s: float = Field(
-        300.0,
-        ge=60,
-        le=86_400,
-        description="How often the worker renews forecasts, s. Longer horizons are renewed less often.",
-    )
-    forecast_compare_hours: float = Field(
-        6.0, ge=1, le=24, description="How often the candidates of each forecast are compared anew, hours."
-    )
     forecast_processes: int = Field(
         2, ge=1, le=64, description="How many processes of the worker compare candidates at a time: each uses a core."
-    )
-    forecast_limit_s: float = Field(
-        120.0, ge=5, le=3600, description="How long the comparison of one series may take before it is ended, s."
-    )
-    forecast_memory_mib: int = Field(
-        1024, ge=256, le=65_536, description="How much memory each of these processes may take, MiB."
-    )
-    forecast_prophet: bool = Field(
-        True, description="Whether Prophet is among the candidates: most of a comparison's time is its fits."
-    )
-    forecast_models: int = Field(
-        1000,
-        ge=1,
-        le=100_000,
-        description="Of how many combinations of model, tier and region demand is forecast: the largest.",
-    )
-    forecast_record_days: int = Field(
-        90,
-        ge=1,
-        le=bounds.MAX_RETENTION_DAYS,
-        description="How long past forecasts are kept, to hold them against what came, days.",
     )
 
     kubeconfigs_dir: DirectoryPath | None = Field(
@@ -236,10 +174,9 @@ class Config(BaseSettings):
     )
 
     local_cluster_url: OptionalServerUrl = Field(
-        "", description="Where the launcher of `make run` serves the local cluster; it sets this for its parts."
-    )
-    local_cluster_token: OptionalSecret = Field(
-        "", repr=False, description="The bearer token for it, which the launcher sets too: `cluster-token` in `home`."
+        "",
+        description="Where the launcher of `make run` serves the local cluster; it sets this for its parts. "
+        "The bearer token for it is `cluster-token` in `home`.",
     )
 
     @field_validator("allowed_hosts", "outbound_allow", "encryption_keys", "trusted_proxies", mode="before")
@@ -255,6 +192,11 @@ class Config(BaseSettings):
     @property
     def snapshot_file(self) -> Path:
         return self.snapshot_path or self.home / "snapshot.json"
+
+    @property
+    def stale_after_s(self) -> float:
+        """Age from which an observation says nothing, s: four missed rounds. With fewer, one slow round looks like an outage."""
+        return 4 * self.observe_every_s
 
     @property
     def kubeconfigs_folder(self) -> Path:

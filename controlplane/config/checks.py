@@ -75,14 +75,6 @@ RULES: tuple[Rule, ...] = (
         "Name a folder of the user that runs Weir.",
     ),
     Rule(
-        "weir.W002",
-        ("debug",),
-        lambda c: not (c.debug and _serves_strangers(c)),
-        "WEIR_DEBUG=true shows source code and settings to whoever causes an error, from other machines too.",
-        "Set WEIR_DEBUG=false.",
-        WARNING,
-    ),
-    Rule(
         "weir.W004",
         ("https", "allowed_hosts"),
         lambda c: c.https or not _serves_strangers(c),
@@ -152,20 +144,6 @@ RULES: tuple[Rule, ...] = (
         WARNING,
     ),
     Rule(
-        "weir.E017",
-        ("observe_every_s", "observe_timeout_s"),
-        lambda c: c.observe_timeout_s <= c.observe_every_s,
-        "WEIR_OBSERVE_TIMEOUT_S={observe_timeout_s} is above WEIR_OBSERVE_EVERY_S={observe_every_s}.",
-        "Use seconds, such as 2 and 5: a round must be over before the next begins.",
-    ),
-    Rule(
-        "weir.E018",
-        ("stale_after_s", "observe_every_s"),
-        lambda c: c.stale_after_s >= 2 * c.observe_every_s,
-        "WEIR_STALE_AFTER_S={stale_after_s} is under two rounds of WEIR_OBSERVE_EVERY_S={observe_every_s}.",
-        "Use four rounds, such as 20 for rounds of 5 s: else one slow round looks like an outage.",
-    ),
-    Rule(
         "weir.W043",
         ("controller_host", "metrics_token"),
         lambda c: _is_loopback(c.controller_host) or bool(c.metrics_token),
@@ -179,13 +157,6 @@ RULES: tuple[Rule, ...] = (
         lambda c: _are_addresses(c.outbound_allow),
         "WEIR_OUTBOUND_ALLOW={outbound_allow} holds what is no network, address or host name.",
         "Separate them by commas, such as 10.0.0.0/8,hooks.internal; ports are not part of it.",
-    ),
-    Rule(
-        "weir.E073",
-        ("component_start_s", "component_page_after_s"),
-        lambda c: c.component_page_after_s <= c.component_start_s,
-        "WEIR_COMPONENT_START_S={component_start_s} is below WEIR_COMPONENT_PAGE_AFTER_S={component_page_after_s}.",
-        "Use seconds, such as 300: what a start of the whole system takes at most.",
     ),
     Rule(
         "weir.E074",

@@ -7,21 +7,23 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 POSTGRESQL_SCHEMES = ("postgresql", "postgres")
 SCHEMES = ("sqlite", *POSTGRESQL_SCHEMES)
+TIMEOUT_S = 10
+"""How long a write waits for SQLite's lock, or a connection to PostgreSQL."""
 
 
 class DatabaseUrlError(ValueError):
     """Permanent: the URL names no usable database. The message has the remedy, and never the password."""
 
 
-def database(url: str, home: Path, timeout_s: float) -> dict[str, Any]:
+def database(url: str, home: Path) -> dict[str, Any]:
     """The `default` database for `url`; an empty one is SQLite in `home`. Raises DatabaseUrlError.
 
     SQLite: write-ahead log, so that pages are read while the worker writes; IMMEDIATE transactions, so that two writers
-    wait for each other, up to `timeout_s` seconds, instead of failing half-way with "database is locked".
+    wait for each other, up to TIMEOUT_S, instead of failing half-way with "database is locked".
     """
     parts = urlsplit(url or f"sqlite:///{home / 'weir.sqlite3'}")
     if parts.scheme == "sqlite":
-        return _sqlite(unquote(parts.path), timeout_s)
+        return _sqlite(unquote(parts.path))
     if parts.scheme in POSTGRESQL_SCHEMES:
         name = unquote(parts.path).strip("/")
         if not name:
@@ -36,20 +38,20 @@ def database(url: str, home: Path, timeout_s: float) -> dict[str, Any]:
             "HOST": unquote(parts.hostname or ""),
             "PORT": str(parts.port or ""),
             "CONN_MAX_AGE": 0,  # under ASGI a kept connection belongs to a thread that may never be used again
-            "OPTIONS": {"connect_timeout": max(1, round(timeout_s))} | dict(parse_qsl(parts.query)),
+            "OPTIONS": {"connect_timeout": TIMEOUT_S} | dict(parse_qsl(parts.query)),
         }
     raise DatabaseUrlError(
         f"scheme {parts.scheme!r} is not one of {', '.join(SCHEMES)}: use sqlite:///PATH or postgresql://user@host/name"
     )
 
 
-def _sqlite(path: str, timeout_s: float) -> dict[str, Any]:
+def _sqlite(path: str) -> dict[str, Any]:
     """`path` is the URL's, as SQLAlchemy reads it: sqlite:///relative.db, sqlite:////absolute.db."""
     return {
         "ENGINE": "django.db.backends.sqlite3",
         "NAME": path[1:],
         "OPTIONS": {
-            "timeout": timeout_s,
+            "timeout": TIMEOUT_S,
             "transaction_mode": "IMMEDIATE",
             "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;",
         },

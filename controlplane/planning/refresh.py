@@ -32,10 +32,20 @@ log = structlog.get_logger(__name__)
 KIND = "refresh"
 ONLY_DUE = {"only_due": True}
 """The request of a scheduled job. A job without it compares the candidates of every series anew."""
-MIN_RENEWED_S = 3600
+RENEW_EVERY_S, MAX_RENEW_EVERY_S = 300, 3600
+"""Of the shortest horizon and of the longest."""
+COMPARE_EVERY = timedelta(hours=6)
+COMPARE_LIMIT_S = 120.0
+"""How long the comparison of one series may take before it is ended."""
+COMPARE_MEMORY_MIB = 1024
+"""Of each process that compares."""
+LIMITS = Limits(fit_timeout_s=COMPARE_LIMIT_S / 4)
+MAX_SERIES = 1000
+"""Of so many combinations of model, tier and region demand is forecast: the largest."""
 LOST_AFTER = timedelta(days=2)
 """A forecast that was not renewed for so long is removed: its traffic has ended."""
 CHANGES_KEPT = timedelta(days=365)
+RECORD_KEPT = timedelta(days=90)
 
 Key = tuple[str, str, str, str]
 """Model, tier, region, measure."""
@@ -60,7 +70,7 @@ class Due:
 
 def queue_if_due() -> PlanJob | None:
     """Queue a scheduled refresh, unless there was a refresh within its period or there is one now."""
-    since = timezone.now() - timedelta(seconds=settings.CONFIG.forecast_every_s)
+    since = timezone.now() - timedelta(seconds=RENEW_EVERY_S)
     recent = PlanJob.objects.filter(kind=KIND, created_at__gt=since).exists()
     running = PlanJob.objects.filter(kind=KIND, state__in=jobs.OPEN).exists()
     return None if recent or running else jobs.start(KIND, ONLY_DUE)
@@ -69,13 +79,12 @@ def queue_if_due() -> PlanJob | None:
 @jobs.kind(KIND)
 def refresh(request: Mapping[str, Any], progress: jobs.Progress) -> dict[str, Any]:
     """Renew what is due. Returns counts, and what failed (the first few)."""
-    config = settings.CONFIG
     progress.report(0, 0, "reads demand")
     every = demand.history()
-    known = every[: config.forecast_models]
+    known = every[:MAX_SERIES]
     if len(known) < len(every):
-        log.warning("forecasts.left_out", left_out=len(every) - len(known), setting="WEIR_FORECAST_MODELS")
-    compare_before = timezone.now() - timedelta(hours=config.forecast_compare_hours)
+        log.warning("forecasts.left_out", left_out=len(every) - len(known))
+    compare_before = timezone.now() - COMPARE_EVERY
     if request != ONLY_DUE:
         compare_before = max(compare_before, progress.job.created_at)
     due = list(_due(known, compare_before))
@@ -85,7 +94,7 @@ def refresh(request: Mapping[str, Any], progress: jobs.Progress) -> dict[str, An
     def poll() -> None:
         progress.report(counts["renewed"], len(due), "compares candidates and forecasts")
 
-    processes = Processes(fit, config.forecast_processes, config.forecast_limit_s, config.forecast_memory_mib)
+    processes = Processes(fit, settings.CONFIG.forecast_processes, COMPARE_LIMIT_S, COMPARE_MEMORY_MIB)
     for item, outcome in processes.map_by(due, lambda each: each.request, poll):
         if isinstance(outcome, CallFailedError):
             counts["failed"] += 1
@@ -105,21 +114,18 @@ def tidy() -> None:
     """Remove forecasts of traffic that has ended, and records and changes that are too old."""
     now = timezone.now()
     StoredForecast.objects.filter(made_at__lt=now - LOST_AFTER).delete()
-    oldest = now.date() - timedelta(days=settings.CONFIG.forecast_record_days)
-    ForecastRecord.objects.filter(day__lt=oldest).delete()
+    ForecastRecord.objects.filter(day__lt=now.date() - RECORD_KEPT).delete()
     CandidateChange.objects.filter(at__lt=now - CHANGES_KEPT).delete()
 
 
 def renewed_s(horizon_s: int) -> float:
     """How often a forecast of this horizon is renewed, s."""
-    every_s: float = settings.CONFIG.forecast_every_s
-    return min(max(every_s, horizon_s / 24), max(every_s, MIN_RENEWED_S))
+    return min(max(RENEW_EVERY_S, horizon_s / 24), MAX_RENEW_EVERY_S)
 
 
 def _due(known: list[Demand], compare_before: datetime) -> Iterator[Due]:
     """What has to be compared, and then what has to be renewed alone, which takes milliseconds."""
     stored, calendars, now = _stored(), Calendars(), timezone.now()
-    limits = Limits(prophet=settings.CONFIG.forecast_prophet, fit_timeout_s=settings.CONFIG.forecast_limit_s / 4)
     renewals = []
     for each in known:
         calendar = calendars.of(each.key)
@@ -138,9 +144,9 @@ def _due(known: list[Demand], compare_before: datetime) -> Iterator[Due]:
             )
             series, name = demand.series_of(each, measure), " / ".join(key)
             if compare:
-                yield Due(key, FitRequest(name, series, calendar, HORIZONS_S, choices, True, limits))
+                yield Due(key, FitRequest(name, series, calendar, HORIZONS_S, choices, True, LIMITS))
             elif late:
-                renewals.append(Due(key, FitRequest(name, series, calendar, late, choices, False, limits)))
+                renewals.append(Due(key, FitRequest(name, series, calendar, late, choices, False, LIMITS)))
     yield from renewals
 
 

@@ -17,7 +17,7 @@ from forecasting.series import F64, Series
 KNOWN_AFTER_S = 120
 """A step of demand counts two minutes after its end (docs/demand.md)."""
 COMPARED_EVERY_S = 6 * HOUR_S
-"""WEIR_FORECAST_COMPARE_HOURS, by default."""
+"""As `COMPARE_EVERY` of the job that makes forecasts."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -42,6 +42,10 @@ LADDER = Gauge("weir_policy_ladder_step", "The step of the ladder that a tier is
 FAULTS = Gauge("weir_policy_faults", "Faults that people have to know of.", ["kind"])
 
 
+EVERY_S = 1.0
+"""How often gateways are read, and then decided."""
+
+
 class PolicyLoop(threading.Thread):
     """Daemon thread, until `stopping`: it ends after the tick it is in. `holder` is this process's name in the lease `lease_name`."""
 
@@ -61,9 +65,7 @@ class PolicyLoop(threading.Thread):
         self._urls: tuple[str, ...] = ()
         self._others: tuple[str, ...] = ()
         self._planned = PlannedReader()
-        self._gateways = Gateways(
-            lambda: self._urls, config.metrics_token, config.policy_every_s, others=lambda: self._others
-        )
+        self._gateways = Gateways(lambda: self._urls, config.metrics_token, EVERY_S, others=lambda: self._others)
         self._canaries = CanaryReader(store)
         self._engine = Engine(self._background, self._refreshed)
         self._stopping = stopping
@@ -74,7 +76,7 @@ class PolicyLoop(threading.Thread):
         for reader in (self._planned, self._gateways, self._canaries):
             reader.start()
         while not self._stopping.is_set():
-            self._gateways.wait(2 * self._config.policy_every_s)  # what it decides about is then as new as can be
+            self._gateways.wait(2 * EVERY_S)  # what it decides about is then as new as can be
             close_old_connections()
             try:
                 self._tick()

@@ -80,7 +80,6 @@ def build(options: Options, servers: Sequence[Server]) -> Local:
         "WEIR_WORKER_METRICS": f"{LOOPBACK}:{worker_port}",
         "WEIR_CONTROLLER_PORT": str(controller_port),
         "WEIR_LOCAL_CLUSTER_URL": "" if servers else f"http://{LOOPBACK}:{cluster_port}",
-        "WEIR_LOCAL_CLUSTER_TOKEN": cluster_token,
     }
     receiver = {
         **base,

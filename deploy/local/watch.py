@@ -12,7 +12,7 @@ class Patience:
     """When a running part counts as hung. All in seconds.
 
     `silent_s` is longer than it takes to open an incident: the worker probes every `WEIR_OBSERVE_EVERY_S` (5 s), waits for at most
-    `WEIR_OBSERVE_TIMEOUT_S` (2 s), and pages after `WEIR_COMPONENT_PAGE_AFTER_S` (15 s). So a hang is an incident before the
+    2 s, and pages after `WEIR_COMPONENT_PAGE_AFTER_S` (15 s). So a hang is an incident before the
     restart ends it. It is also longer than any part may take to drain (the supervisor itself allows 10 s), during which a part
     refuses connections.
     """

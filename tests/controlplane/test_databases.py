@@ -9,18 +9,18 @@ HOME = Path("/srv/weir")
 
 
 def test_no_url_is_sqlite_in_the_home() -> None:
-    found = database("", HOME, 10)
+    found = database("", HOME)
     assert (found["ENGINE"], found["NAME"]) == ("django.db.backends.sqlite3", "/srv/weir/weir.sqlite3")
 
 
 @pytest.mark.parametrize(("url", "name"), [("sqlite:////var/w.db", "/var/w.db"), ("sqlite:///data/w.db", "data/w.db")])
 def test_sqlite_paths_are_read_as_sqlalchemy_reads_them(url: str, name: str) -> None:
-    assert database(url, HOME, 10)["NAME"] == name
+    assert database(url, HOME)["NAME"] == name
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "postgres"])
 def test_every_part_of_a_postgresql_url_is_used(scheme: str) -> None:
-    found = database(f"{scheme}://we%40ir:p%2Fw@db.example:6543/weir?sslmode=require", HOME, 10)
+    found = database(f"{scheme}://we%40ir:p%2Fw@db.example:6543/weir?sslmode=require", HOME)
     assert (found["USER"], found["PASSWORD"], found["HOST"], found["PORT"], found["NAME"]) == (
         "we@ir",
         "p/w",
@@ -32,7 +32,7 @@ def test_every_part_of_a_postgresql_url_is_used(scheme: str) -> None:
 
 
 def test_a_socket_folder_is_a_host() -> None:
-    assert database("postgresql://weir@%2Frun%2Fpostgresql/weir", HOME, 10)["HOST"] == "/run/postgresql"
+    assert database("postgresql://weir@%2Frun%2Fpostgresql/weir", HOME)["HOST"] == "/run/postgresql"
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_a_socket_folder_is_a_host() -> None:
 )
 def test_what_cannot_be_used_is_refused_without_its_password(url: str, says: str) -> None:
     with pytest.raises(DatabaseUrlError, match=says) as refused:
-        database(url, HOME, 10)
+        database(url, HOME)
     assert "hunter2" not in str(refused.value)
 
 

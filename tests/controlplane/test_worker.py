@@ -71,8 +71,7 @@ def running(migrated: Path, tmp_path_factory: pytest.TempPathFactory, start_once
     env = {
         "WEIR_HOME": str(home),
         "WEIR_REDIS_URL": server.url,
-        "WEIR_OBSERVE_EVERY_S": "1",
-        "WEIR_OBSERVE_TIMEOUT_S": "1",
+        "WEIR_OBSERVE_EVERY_S": "2",
         "WEIR_WORKER_METRICS": f"127.0.0.1:{port}",
         "WEIR_METRICS_TOKEN": TOKEN,
     }

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
@@ -68,7 +67,7 @@ def unjudged(now: datetime) -> str:
     seen = evaluation()
     if seen.judged_at is None:
         return "Objectives have not been judged yet."
-    if not stopped(seen, now, settings.CONFIG.evaluation_stopped_after_s, is_paged=False):
+    if not stopped(seen, now, is_paged=False):
         return ""
     return f"Objectives have not been judged since {seen.judged_at:%Y-%m-%d %H:%M:%S} UTC: incidents since then are missing."
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import structlog
 from django.conf import settings
 
+from controlplane.config.secrets import read_secret
 from controlplane.fleet.clusters.local import LocalCluster
 from controlplane.fleet.clusters.port import Cluster, PoolBinding
 from controlplane.fleet.models import Cluster as ClusterRow
@@ -39,7 +40,8 @@ def open_kubernetes(row: ClusterRow) -> Cluster:
 
 def open_local(row: ClusterRow) -> Cluster:
     """Watched from the first `bind` on."""
-    return LocalCluster(row.name, settings.CONFIG.local_cluster_url, settings.CONFIG.local_cluster_token)
+    config = settings.CONFIG
+    return LocalCluster(row.name, config.local_cluster_url, read_secret(config.home / "cluster-token") or "")
 
 
 class Clusters:

@@ -14,7 +14,7 @@ from django.db import DatabaseError, close_old_connections
 from django.utils import timezone
 
 from controlplane.fleet.observe.record import record
-from controlplane.fleet.observe.round import look
+from controlplane.fleet.observe.round import TIMEOUT_S, look
 from controlplane.fleet.observe.targets import targets
 from controlplane.observability.tracing import span
 
@@ -23,12 +23,11 @@ log = structlog.get_logger(__name__)
 
 def observe_once() -> None:
     """One round. Raises DatabaseError when it cannot be stored."""
-    config = settings.CONFIG
     with span("observe the stack"):
         began = (
             timezone.now()
         )  # a component that does not answer was down from here on, and not from the end of its timeout
-        seen = asyncio.run(look(targets(config), config.observe_timeout_s))
+        seen = asyncio.run(look(targets(settings.CONFIG), TIMEOUT_S))
         record(seen, began)
 
 

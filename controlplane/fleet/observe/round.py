@@ -12,6 +12,9 @@ from redis.exceptions import RedisError
 from controlplane.fleet.observe.core.reading import Reading, down
 from controlplane.fleet.observe.probes import Probe
 
+TIMEOUT_S = 2.0
+"""How long a component may take to answer before it counts as down."""
+
 
 @dataclass(frozen=True, slots=True)
 class Target:

@@ -5,7 +5,7 @@ from controlplane.fleet.metrics_pages import metrics_pages
 from controlplane.fleet.models import Observation, Replica
 from controlplane.fleet.observe import probes
 from controlplane.fleet.observe.core.ready import Count, Fault, Names
-from controlplane.fleet.observe.round import Target
+from controlplane.fleet.observe.round import TIMEOUT_S, Target
 
 GATEWAY = Names(
     counts=(
@@ -57,7 +57,7 @@ def targets(config: Config) -> list[Target]:
     kinds = Observation.Kind
     replicas = list(Replica.objects.select_related("pool"))
     pages = metrics_pages(replicas)
-    reports = probes.GatewayReports(config.gateway_url, config.metrics_token, config.observe_timeout_s / 2)
+    reports = probes.GatewayReports(config.gateway_url, config.metrics_token, TIMEOUT_S / 2)
     return [
         Target("gateway", kinds.GATEWAY, probes.process(config.gateway_url, config.metrics_token, GATEWAY)),
         Target("redis", kinds.CACHE, probes.redis(config.redis_url)),

@@ -15,9 +15,7 @@ def limits(config: Config) -> Limits:
     return Limits(
         page_after_s=config.component_page_after_s,
         ticket_after_s=config.component_ticket_after_s,
-        start_s=config.component_start_s,
         stale_after_s=config.stale_after_s,
-        unknown_after_s=config.objectives_unknown_after_s,
     )
 
 

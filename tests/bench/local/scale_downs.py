@@ -103,10 +103,10 @@ async def measure(folder: Path) -> list[Figure]:
             "WEIR_CONTROLLER_PORT": str(controller_port),
             "WEIR_METRICS_TOKEN": "m" * 40,
             "WEIR_LOCAL_CLUSTER_URL": cluster.url,
-            "WEIR_LOCAL_CLUSTER_TOKEN": TOKEN,
             "WEIR_REDIS_URL": f"redis://{LOOPBACK}:1/0",  # none: nothing here is cached
             "WEIR_STORE_DSN": f"clickhouse://weir:none@{LOOPBACK}:1/weir",  # none: overrides need no objectives
         }
+        (folder / "home" / "cluster-token").write_text(TOKEN)
         (folder / "home" / "run" / "fleet.json").write_text(json.dumps(_fleet(cluster.client(*POOLS))))
         (folder / "policies.yaml").write_text("---\n".join(POLICY.format(pool=pool) for pool in POOLS))
         await _done("prepare", home, "-m", "deploy.local.prepare", str(folder / "home" / "run" / "fleet.json"))

@@ -39,7 +39,6 @@ def test_a_refresh_goes_on_after_its_worker_was_killed(store: Store, dsn: str, t
         "WEIR_HOME": str(tmp_path),
         "WEIR_STORE_DSN": dsn,
         "WEIR_FORECAST_PROCESSES": "1",
-        "WEIR_FORECAST_PROPHET": "false",
         "DJANGO_SETTINGS_MODULE": "controlplane.settings",
     }
     subprocess.run([sys.executable, "manage.py", "migrate", "-v0"], cwd=ROOT, env=environment, check=True)

@@ -26,7 +26,7 @@ from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
 from forecasting.demand import DemandKey
 from forecasting.forecast import LEVELS
-from forecasting.refresh import HORIZONS_S
+from forecasting.refresh import HORIZONS_S, Limits
 from tests.support.planning.fits import breaking
 from tests.support.planning.stored_demand import store_demand, store_recorded
 
@@ -38,7 +38,8 @@ DAYS = 3
 @pytest.fixture
 def quick(settings: Settings, monkeypatch: pytest.MonkeyPatch, store: Store) -> Iterator[Store]:
     """A store with demand, read by the product; Prophet is left out: its fits are tested with the forecasts."""
-    settings.CONFIG = settings.CONFIG.model_copy(update={"forecast_processes": 1, "forecast_prophet": False})
+    settings.CONFIG = settings.CONFIG.model_copy(update={"forecast_processes": 1})
+    monkeypatch.setattr("controlplane.planning.refresh.LIMITS", Limits(prophet=False))
     monkeypatch.setattr(answers, "store", lambda: store)
     yield store
 

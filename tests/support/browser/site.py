@@ -128,7 +128,7 @@ def running_site(home: Path) -> Iterator[Site]:
         "WEIR_STORE_DSN": dsn,
         "WEIR_REDIS_URL": keeper.url,
         "WEIR_PUBLIC_URL": url,
-        "WEIR_STALE_AFTER_S": "3600",  # nobody observes here: what `OBSERVE` says stays true
+        "WEIR_OBSERVE_EVERY_S": "900",  # nobody observes here: what `OBSERVE` says stays true
         "DJANGO_SETTINGS_MODULE": "controlplane.settings",
     }
     with ExitStack() as running:

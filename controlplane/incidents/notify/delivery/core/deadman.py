@@ -9,6 +9,8 @@ from controlplane.incidents.notify.core.notice import Link, Notice
 Step = Literal["trigger", "resolve"]
 
 SOURCE = "weir"
+STOPPED_AFTER = timedelta(seconds=60)
+"""For how long objectives may go unjudged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +23,11 @@ class Evaluation:
     error: str = ""  # of the latest tick
 
 
-def stopped(evaluation: Evaluation, now: datetime, after_s: float, is_paged: bool) -> bool:
+def stopped(evaluation: Evaluation, now: datetime, is_paged: bool) -> bool:
     """A controller that never ran has not stopped: the overview shows that it is missing. Without any tick on record, nothing changes."""
     if evaluation.judged_at is None:
         return is_paged
-    return now - evaluation.judged_at > timedelta(seconds=after_s)
+    return now - evaluation.judged_at > STOPPED_AFTER
 
 
 def step(is_stopped: bool, is_paged: bool) -> Step | None:

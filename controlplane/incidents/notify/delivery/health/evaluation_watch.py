@@ -50,7 +50,7 @@ def look(now: datetime, explained: Callable[[], bool] = _nothing) -> bool:
     Heartbeat.objects.get_or_create(name=Heartbeat.EVALUATION, defaults={"at": now})
     row = Heartbeat.objects.select_for_update().get(name=Heartbeat.EVALUATION)
     seen = evaluation()
-    is_stopped = deadman.stopped(seen, now, settings.CONFIG.evaluation_stopped_after_s, bool(row.open_key))
+    is_stopped = deadman.stopped(seen, now, bool(row.open_key))
     action = deadman.step(is_stopped, bool(row.open_key))
     if action == "trigger" and explained():
         action = None
