@@ -1,88 +1,88 @@
-"""Reads the fleet from the database as plain values, for `core/snapshot.py`."""
+"""Reads the enabled part of the fleet from the database, for `core/snapshot.py`. A column is the field of its name in the snapshot."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+from django.db import models
 
-from controlplane.fleet.core.snapshot import FleetValues, ModelValue, PoolValue, ReplicaValue, TenantValue
-from controlplane.fleet.models import LLMModel, Pool, RoutingRules, StageTimeouts, Tenant, Tier
+from controlplane.fleet.core.metrics_page import entered_url
+from controlplane.fleet.core.snapshot import FleetValues, ServingPool
+from controlplane.fleet.models import LLMModel, Pool, Replica, RoutingRules, StageTimeouts, Tenant, Tier
 from inference.contract import snapshot
 from inference.contract.rules import NO_OVERLAY, Overlay, RouteRule
-from inference.contract.snapshot import CacheRule
 from inference.contract.tensor_mapping import TensorMapping
+
+Part = TypeVar("Part", bound=msgspec.Struct)
 
 
 def fleet_values() -> FleetValues:
     """What owners entered, and the endpoints, in ten queries. Read it inside a transaction that sees one moment."""
     return FleetValues(
-        models=_models(), pools=_pools(), tiers=_tiers(), tenants=_tenants(), timeouts=_timeouts(), rules=_rules()
+        models=tuple(_model(row) for row in LLMModel.objects.filter(enabled=True).prefetch_related("fallbacks__pool")),
+        pools=_pools(),
+        tiers=tuple(_part(snapshot.Tier, row) for row in Tier.objects.all()),
+        tenants=tuple(
+            _tenant(row) for row in Tenant.objects.filter(enabled=True).select_related("tier").prefetch_related("keys")
+        ),
+        timeouts=_part(snapshot.StageTimeouts, StageTimeouts.objects.first() or StageTimeouts()),
+        rules=_rules(),
     )
 
 
-def _models() -> tuple[ModelValue, ...]:
-    return tuple(
-        ModelValue(
-            name=model.name,
-            enabled=model.enabled,
-            tokenizer=model.tokenizer,
-            max_prompt_tokens=model.max_prompt_tokens,
-            max_output_tokens=model.max_output_tokens,
-            prompt_version=model.prompt_version,
-            cache=CacheRule(
-                mode=model.cache_mode,  # type: ignore[arg-type]
-                ttl_s=model.cache_ttl_s,
-                coalesce=model.cache_coalesce,
-                scope=model.cache_scope,  # type: ignore[arg-type]
-            ),
-            usd_per_1k_prompt_tokens=model.usd_per_1k_prompt_tokens,
-            usd_per_1k_output_tokens=model.usd_per_1k_output_tokens,
-            template=model.template,  # type: ignore[arg-type]
-            tool_parser=model.tool_parser,  # type: ignore[arg-type]
-            reasoning_parser=model.reasoning_parser,  # type: ignore[arg-type]
-            reasoning_field=model.reasoning_field,  # type: ignore[arg-type]
-            fallbacks=tuple(fallback.pool.name for fallback in model.fallbacks.all()),
-            hedge_ms=model.hedge_ms,
-            max_context_tokens=model.max_context_tokens,
-        )
-        for model in LLMModel.objects.prefetch_related("fallbacks__pool")
+def _part(kind: type[Part], row: models.Model, **others: Any) -> Part:
+    """A part of the snapshot out of the row's columns, and out of `others`. It is not checked: that is for `snapshot.check`, which
+    leaves out a part with a value that it refuses, and not the whole document.
+    """
+    columns = {name: getattr(row, name) for name in kind.__struct_fields__ if name not in others}
+    return kind(**columns, **others)
+
+
+def _model(row: LLMModel) -> snapshot.Model:
+    return _part(
+        snapshot.Model,
+        row,
+        routes=(),
+        cache=snapshot.CacheRule(
+            mode=row.cache_mode,  # type: ignore[arg-type]
+            ttl_s=row.cache_ttl_s,
+            coalesce=row.cache_coalesce,
+            scope=row.cache_scope,  # type: ignore[arg-type]
+        ),
+        fallbacks=tuple(fallback.pool.name for fallback in row.fallbacks.all()),
     )
 
 
-def _pools() -> tuple[PoolValue, ...]:
-    return tuple(
-        PoolValue(
-            name=pool.name,
-            model=pool.variant.model.name,
-            variant=pool.variant.name,
-            region=pool.region.name,
-            model_name=pool.model_name,
-            model_version=pool.model_version,
-            weight=pool.weight,
-            enabled=pool.enabled,
-            max_concurrency=pool.max_concurrency,
-            replica_concurrency=pool.replica_concurrency,
-            max_queue=pool.max_queue,
-            replicas=tuple(
-                ReplicaValue(
-                    replica.name, replica.grpc, replica.enabled, replica.url, replica.metrics, replica.draining
-                )
-                for replica in pool.replicas.all()
-            ),
-            protocol=pool.protocol,  # type: ignore[arg-type]
-            signature=pool.signature,  # type: ignore[arg-type]
-            mapping=mapping_of(pool),
-            server=pool.server,  # type: ignore[arg-type]
-            credential=pool.credential,
-            tls=snapshot.Tls(enabled=pool.tls_enabled, ca=pool.tls_ca, server_name=pool.tls_server_name),
-            max_output_default=pool.max_output_default,
-            warm_up=snapshot.WarmUp(
-                requests=pool.warm_up_requests,
-                prompt=pool.warm_up_prompt,
-                max_tokens=pool.warm_up_tokens,
-                within_s=pool.warm_up_within_s,
-            ),
-        )
-        for pool in Pool.objects.select_related("variant__model", "region").prefetch_related("replicas")
+def _pools() -> tuple[ServingPool, ...]:
+    rows = Pool.objects.filter(enabled=True).select_related("variant__model", "region").prefetch_related("replicas")
+    return tuple(ServingPool(_pool(row), row.variant.model.name, row.weight) for row in rows)
+
+
+def _pool(row: Pool) -> snapshot.Pool:
+    replicas = sorted(row.replicas.all(), key=lambda replica: replica.name)
+    return _part(
+        snapshot.Pool,
+        row,
+        variant=row.variant.name,
+        region=row.region.name,
+        endpoints=tuple(_endpoint(replica, row.protocol) for replica in replicas if replica.enabled),
+        mapping=mapping_of(row),
+        tls=snapshot.Tls(enabled=row.tls_enabled, ca=row.tls_ca, server_name=row.tls_server_name),
+        warm_up=snapshot.WarmUp(
+            requests=row.warm_up_requests,
+            prompt=row.warm_up_prompt,
+            max_tokens=row.warm_up_tokens,
+            within_s=row.warm_up_within_s,
+        ),
+    )
+
+
+def _endpoint(row: Replica, protocol: str) -> snapshot.Endpoint:
+    return snapshot.Endpoint(
+        replica=row.name,
+        grpc=row.grpc if protocol == "triton" else "",
+        url=row.url.rstrip("/") if protocol == "openai" else "",
+        metrics=entered_url(row.metrics),
+        draining=row.draining,
     )
 
 
@@ -94,47 +94,14 @@ def mapping_of(pool: Pool) -> TensorMapping | None:
         return None
 
 
-def _tiers() -> tuple[snapshot.Tier, ...]:
-    return tuple(
-        snapshot.Tier(
-            name=tier.name,
-            priority=tier.priority,
-            requests_per_minute=tier.requests_per_minute,
-            tokens_per_minute=tier.tokens_per_minute,
-            weight=tier.weight,
-            max_in_flight=tier.max_in_flight,
-            reserved_percent=tier.reserved_percent,
-        )
-        for tier in Tier.objects.all()
+def _tenant(row: Tenant) -> snapshot.Tenant:
+    keys = sorted((key for key in row.keys.all() if key.enabled), key=lambda key: key.sha256)
+    return snapshot.Tenant(
+        name=row.name,
+        tier=row.tier.name,
+        key_sha256=tuple(key.sha256 for key in keys if not key.has_limits),
+        keys=tuple(_part(snapshot.Key, key) for key in keys if key.has_limits),
     )
-
-
-def _tenants() -> tuple[TenantValue, ...]:
-    return tuple(
-        TenantValue(
-            name=tenant.name,
-            tier=tenant.tier.name,
-            enabled=tenant.enabled,
-            key_sha256=tuple(key.sha256 for key in tenant.keys.all() if key.enabled and not key.has_limits),
-            keys=tuple(
-                snapshot.Key(
-                    sha256=key.sha256,
-                    requests_per_minute=key.requests_per_minute,
-                    tokens_per_minute=key.tokens_per_minute,
-                    max_in_flight=key.max_in_flight,
-                )
-                for key in tenant.keys.all()
-                if key.enabled and key.has_limits
-            ),
-        )
-        for tenant in Tenant.objects.select_related("tier").prefetch_related("keys")
-    )
-
-
-def _timeouts() -> snapshot.StageTimeouts:
-    row = StageTimeouts.objects.first() or StageTimeouts()
-    names = snapshot.StageTimeouts.__struct_fields__
-    return snapshot.StageTimeouts(**{name: getattr(row, name) for name in names})
 
 
 def _rules() -> tuple[RouteRule, ...]:

@@ -162,7 +162,7 @@ def test_a_model_of_several_servers_is_one_pool_of_them(tmp_path: Path) -> None:
         ("Qwen/Qwen3-8B", "server", 2048),
         ("qwen-qwen3-8b", "server", 0),
     ]
-    pools = {pool.name: pool for pool in values.pools}
+    pools = {each.pool.name: each.pool for each in values.pools}
     assert {name: pool.model_name for name, pool in pools.items()} == {
         "qwen-qwen3-8b-server": "Qwen/Qwen3-8B",
         "qwen-qwen3-8b-2-server": "qwen qwen3-8b",

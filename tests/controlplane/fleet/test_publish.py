@@ -13,6 +13,7 @@ from django.utils import timezone
 from controlplane.fleet import publish
 from controlplane.fleet.clusters.errors import StaleLeaderError
 from controlplane.fleet.models import (
+    GatewayKey,
     LLMModel,
     Pool,
     PublishedSnapshot,
@@ -64,6 +65,32 @@ def test_many_changes_of_one_transaction_are_one_version(pool: Pool, home: Path)
             )
     assert in_force(home).version == before + 1
     assert len(in_force(home).pools) == 6
+
+
+def test_what_is_disabled_is_left_out(pool: Pool, home: Path) -> None:
+    def disable(row: Any) -> None:
+        row.enabled = False
+        row.save()
+
+    tenant = Tenant.objects.create(name="demo", tier=Tier.objects.create(name="standard"))
+    keys = [GatewayKey(tenant=tenant, name=name, max_in_flight=limit) for name, limit in (("plain", 0), ("own", 3))]
+    for key in keys:
+        key.renew()
+        key.save()
+    far = Pool.objects.create(name="far", variant=pool.variant, region=pool.region, model_name="chat")
+    before = in_force(home)
+    assert [(len(one.key_sha256), len(one.keys)) for one in before.tenants] == [(1, 1)]
+    disable(keys[0])
+    disable(keys[1])
+    assert in_force(home).tenants == (snapshot.Tenant("demo", "standard", ()),)
+    disable(tenant)
+    assert in_force(home).tenants == ()
+    disable(far)
+    assert [one.name for one in in_force(home).pools] == ["near"]
+    disable(pool.replicas.get())
+    assert in_force(home).pools[0].endpoints == ()
+    disable(pool.variant.model)
+    assert (in_force(home).models, in_force(home).pools) == ((), ())
 
 
 def test_replicas_change_without_a_revision(pool: Pool, home: Path) -> None:
