@@ -13,13 +13,16 @@ from django.conf import settings  # noqa: E402
 
 from controlplane.accounts.sockets import guarded  # noqa: E402
 from controlplane.dashboard.routing import websocket_urlpatterns  # noqa: E402
-from controlplane.fleet import serve, serve_targets  # noqa: E402
+from controlplane.fleet import serve_snapshot, serve_targets  # noqa: E402
 from controlplane.observability import tracing  # noqa: E402
 
 tracing.configure("weir-web", settings.CONFIG)
 
 # For processes of Weir elsewhere: they have tokens of their own, and no session.
-BESIDE_DJANGO: dict[str, Any] = {serve.PATH: serve.SnapshotApplication(), serve_targets.PATH: serve_targets.application}
+BESIDE_DJANGO: dict[str, Any] = {
+    serve_snapshot.PATH: serve_snapshot.SnapshotApplication(),
+    serve_targets.PATH: serve_targets.application,
+}
 
 
 async def http(scope: Any, receive: Any, send: Any) -> None:

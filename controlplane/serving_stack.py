@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import structlog
 from django.conf import settings
 
-from controlplane.fleet.core.stack import Ledger, PoolServer, Row, rows
+from controlplane.fleet.core.stack_rows import Ledger, PoolServer, Row, rows
 from controlplane.fleet.inventory import observations, pool_entries, pool_servers
 from controlplane.incidents.notify.delivery.health import health as paging
 from controlplane.telemetry.core.query_types import Health, Totals, Window

@@ -12,7 +12,7 @@ from django.http import HttpRequest
 from django.utils.html import format_html
 from unfold.admin import ModelAdmin, TabularInline
 
-from controlplane.fleet import stack
+from controlplane.fleet import workload_manifests
 from controlplane.fleet.core.detected import describe
 from controlplane.fleet.models import (
     Cluster,
@@ -362,7 +362,7 @@ class WorkloadAdmin(ModelAdmin):
         if row.pk is None:
             return "It is rendered once it is saved."
         try:
-            rendered = stack.manifests(row, settings.CONFIG)
+            rendered = workload_manifests.manifests(row, settings.CONFIG)
         except ValueError as error:
             return str(error)
         return format_html("<pre>{}</pre>", yaml.safe_dump_all(rendered, sort_keys=False))

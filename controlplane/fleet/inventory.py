@@ -1,10 +1,10 @@
-"""Reads the fleet and its observations from the database, as the plain values of `core/stack.py`."""
+"""Reads the fleet and its observations from the database, as the plain values of `core/stack_rows.py`."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from controlplane.fleet.core.detected import describe
-from controlplane.fleet.core.stack import Observed, PoolEntry, PoolServer, ReplicaEntry
+from controlplane.fleet.core.stack_rows import Observed, PoolEntry, PoolServer, ReplicaEntry
 from controlplane.fleet.metrics_pages import metrics_pages
 from controlplane.fleet.models import Observation, Pool, Replica
 

@@ -15,7 +15,7 @@ from django.conf import settings
 from django.db import IntegrityError, OperationalError, connections, models, transaction
 from django.db.models.signals import post_delete, post_save
 
-from controlplane.fleet import rows, scrape
+from controlplane.fleet import scrape
 from controlplane.fleet.clusters.errors import StaleLeaderError
 from controlplane.fleet.core.snapshot import content_sha256, endpoints_sha256, policy_of, render
 from controlplane.fleet.models import (
@@ -33,7 +33,7 @@ from controlplane.fleet.models import (
     Tier,
     Variant,
 )
-from controlplane.fleet.rows import fleet_values
+from controlplane.fleet.snapshot_values import fleet_values, read_overlay
 from controlplane.observability.tracing import span
 from inference.contract import snapshot, snapshot_file
 from inference.contract.rules import Overlay, RouteRule
@@ -82,7 +82,7 @@ def publish_overlay(overlay: Overlay, generation: int) -> int:
         if generation > row.generation:
             row.generation = generation
             row.save(update_fields=["generation"])
-        if msgspec.structs.replace(overlay, version=row.overlay_version) != rows.overlay(row.overlay):
+        if msgspec.structs.replace(overlay, version=row.overlay_version) != read_overlay(row.overlay):
             row.overlay_version += 1
             numbered = msgspec.structs.replace(overlay, version=row.overlay_version)
             row.overlay = msgspec.json.encode(numbered, order="deterministic").decode()
@@ -160,7 +160,7 @@ def _renew(row: PublishedSnapshot, document: Snapshot) -> None:
     if digest != row.endpoints_sha256:
         row.endpoints_sha256, row.endpoints_version = digest, row.endpoints_version + 1
     document = msgspec.structs.replace(
-        document, endpoints_version=row.endpoints_version, overlay=rows.overlay(row.overlay)
+        document, endpoints_version=row.endpoints_version, overlay=read_overlay(row.overlay)
     )
     text = snapshot.encode(document)
     if row.text != text.decode():

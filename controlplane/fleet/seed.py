@@ -15,7 +15,7 @@ from controlplane.fleet.models import Cluster, LLMModel, Pool, Region, Replica, 
 Row = TypeVar("Row", bound=models.Model)
 
 
-OF_A_POOL = ("protocol", "server", "signature", "mapping", "credential", "max_concurrency", "replica_concurrency")
+POOL_FIELDS = ("protocol", "server", "signature", "mapping", "credential", "max_concurrency", "replica_concurrency")
 """What a new pool takes from the file as it is."""
 LAUNCHED = models.Q(managed_by=Replica.ManagedBy.LAUNCHER) | models.Q(
     managed_by=Replica.ManagedBy.CLUSTER, pool__cluster__kind=Cluster.Kind.LOCAL
@@ -74,7 +74,7 @@ def read(path: Path) -> Seed:
 
 
 @transaction.atomic
-def sow(seed: Seed) -> list[str]:
+def apply_seed(seed: Seed) -> list[str]:
     """Bring the database up to `seed` and say what was done. Raises SeedError, and then nothing was done."""
     try:
         pools = [pool for model in seed.models for pool in model.pools]
@@ -110,24 +110,16 @@ def _model(seed: SeedModel) -> list[str]:
                 "region": region,
                 "model_name": pool.model_name,
                 "model_version": pool.model_version,
-                "cluster": _local_cluster() if pool.cluster else None,
-                **{name: getattr(pool, name) for name in OF_A_POOL},
+                "cluster": Cluster.objects.get(kind=Cluster.Kind.LOCAL) if pool.cluster else None,
+                **{name: getattr(pool, name) for name in POOL_FIELDS},
             },
         )
-        if pool.cluster and served.cluster is None:  # made by a version that had no clusters
-            served.cluster = _local_cluster()
-            served.save()
-            done.append(f"put pool {served} into cluster {served.cluster}")
         if not (served.enabled or served.replicas.exists()):  # retired by a run with another fleet
             served.enabled = True
             served.save()
             done.append(f"enabled pool {served}")
         done += made_variant + made_region + made_pool + _replicas(served, pool.replicas)
     return done
-
-
-def _local_cluster() -> Cluster:
-    return Cluster.objects.get(kind=Cluster.Kind.LOCAL)
 
 
 def _limits(seed: SeedModel) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db import Error, connection
 
 from controlplane.fleet import scrape
-from controlplane.fleet.serve import Receive, Send
+from controlplane.fleet.serve_snapshot import Receive, Send
 from inference.contract.metrics_access import may_read_metrics
 
 PATH = "/internal/scrape-targets"

@@ -57,7 +57,7 @@ def bootstrap(
     with transaction.atomic():
         done = [*_admin(home), *_api_token(home), *_tiers(demo), *(_tenants(home) if demo else [])]
         if sown:
-            done += seed.sow(sown)
+            done += seed.apply_seed(sown)
         done += objectives.sow()
         done += policies.sow(policy_texts or {})
     revision = publish()

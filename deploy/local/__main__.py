@@ -12,7 +12,7 @@ from deploy.local import options as options_
 from deploy.local.backend import Server, client_name
 from deploy.local.cluster.api import serving
 from deploy.local.errors import CannotRunError
-from deploy.local.home import hold
+from deploy.local.home_lock import hold
 from deploy.local.options import Options
 from deploy.local.parts import build
 from deploy.local.ports import is_free

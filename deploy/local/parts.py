@@ -12,7 +12,7 @@ from controlplane.config.secrets import read_or_make_secret
 from deploy.local import backend, fleet
 from deploy.local.backend import Server
 from deploy.local.cluster.replicas import LocalCluster
-from deploy.local.home import MARK, region_prefix
+from deploy.local.home_lock import MARK, region_prefix
 from deploy.local.options import Options
 from deploy.local.ports import LOOPBACK, free_ports
 from deploy.local.process import Command, http_ok, http_status

@@ -11,7 +11,7 @@ import pytest
 
 from controlplane.fleet import seed
 from controlplane.fleet.models import LLMModel, Pool, Replica
-from controlplane.fleet.rows import fleet_values
+from controlplane.fleet.snapshot_values import fleet_values
 from deploy.local import backend, options
 from deploy.local.backend import Served, Server, client_name
 from deploy.local.errors import CannotRunError
@@ -145,9 +145,9 @@ def test_clients_call_a_model_as_its_server_does_where_they_can(name: str, clien
     assert client_name(name) == client
 
 
-def sow(tmp_path: Path, document: object) -> list[str]:
+def apply(tmp_path: Path, document: object) -> list[str]:
     (tmp_path / "fleet.json").write_text(json.dumps(document))
-    return seed.sow(seed.read(tmp_path / "fleet.json"))
+    return seed.apply_seed(seed.read(tmp_path / "fleet.json"))
 
 
 @pytest.mark.django_db
@@ -156,7 +156,7 @@ def test_a_model_of_several_servers_is_one_pool_of_them(tmp_path: Path) -> None:
         Server("http://a:8000/v1", (Served("Qwen/Qwen3-8B", 4096), Served("qwen qwen3-8b"))),
         Server("http://b:8000/v1", (Served("Qwen/Qwen3-8B", 2048),)),
     ]
-    sow(tmp_path, backend.fleet(servers, with_key=True))
+    apply(tmp_path, backend.fleet(servers, with_key=True))
     values = fleet_values()
     assert [(one.name, one.tokenizer, one.max_context_tokens) for one in values.models] == [
         ("Qwen/Qwen3-8B", "server", 2048),
@@ -174,25 +174,25 @@ def test_a_model_of_several_servers_is_one_pool_of_them(tmp_path: Path) -> None:
 
 @pytest.mark.django_db
 def test_the_demo_leaves_and_comes_back_with_what_an_owner_changed(tmp_path: Path) -> None:
-    sow(tmp_path, demo.fleet(("triton-0", 7000)))
+    apply(tmp_path, demo.fleet(("triton-0", 7000)))
     Pool.objects.update(max_queue=3)
-    done = sow(tmp_path, backend.fleet([Server("http://a:8000/v1", (Served("tiny"),))], with_key=False))
+    done = apply(tmp_path, backend.fleet([Server("http://a:8000/v1", (Served("tiny"),))], with_key=False))
     assert "disabled pool chat-large-local, because its servers are not started" in done
     assert list(Replica.objects.values_list("name", "url")) == [("server-0", "http://a:8000/v1")]
-    assert "enabled pool chat-large-local" in sow(tmp_path, demo.fleet(("triton-0", 7000)))
+    assert "enabled pool chat-large-local" in apply(tmp_path, demo.fleet(("triton-0", 7000)))
     assert dict(Pool.objects.values_list("name", "enabled")) == {"chat-large-local": True, "tiny-server": False}
     assert Pool.objects.get(name="chat-large-local").max_queue == 3
 
 
 @pytest.mark.django_db
 def test_a_pool_that_an_owner_disabled_or_extended_stays_so(tmp_path: Path) -> None:
-    sow(tmp_path, demo.fleet(("triton-0", 7000)))
+    apply(tmp_path, demo.fleet(("triton-0", 7000)))
     Pool.objects.update(enabled=False)
-    sow(tmp_path, demo.fleet(("triton-0", 7001)))
+    apply(tmp_path, demo.fleet(("triton-0", 7001)))
     assert not Pool.objects.get().enabled
     Pool.objects.update(enabled=True)
     Replica.objects.create(pool=Pool.objects.get(), name="far", grpc="far.example:8001")
-    sow(tmp_path, {"models": []})
+    apply(tmp_path, {"models": []})
     assert Pool.objects.get().enabled
     assert [one.name for one in Replica.objects.all()] == ["far"]
     assert LLMModel.objects.get().enabled

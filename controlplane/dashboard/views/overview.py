@@ -17,7 +17,7 @@ from controlplane.dashboard.failures import words
 from controlplane.dashboard.history import history_context, synthetic_context
 from controlplane.dashboard.incident_page import row as one_incident
 from controlplane.dashboard.views.common import is_fragment, ledger_freshness, page, question_of
-from controlplane.fleet.core.stack import RATE_FIGURES, Row
+from controlplane.fleet.core.stack_rows import RATE_FIGURES, Row
 from controlplane.fleet.inventory import launched
 from controlplane.incidents.decide.rows import SHOULD_NOTIFY
 from controlplane.incidents.models import Incident

@@ -1,4 +1,4 @@
-"""Renders the policy snapshot from the fleet as plain values, which `rows.py` reads from the database."""
+"""Renders the policy snapshot from the fleet as plain values, which `snapshot_values.py` reads from the database."""
 
 import hashlib
 from collections.abc import Iterable, Mapping

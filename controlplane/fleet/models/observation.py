@@ -4,7 +4,7 @@ from django.db import models
 
 
 class Observation(models.Model):
-    """The latest observation of one component. Readers use it while it is fresh (`core/stack.py`)."""
+    """The latest observation of one component. Readers use it while it is fresh (`core/stack_rows.py`)."""
 
     class State(models.TextChoices):
         UP = "up", "Up"

@@ -8,7 +8,7 @@ from django.db.models import Count, Q
 
 from controlplane.fleet.core.snapshot import FleetValues, render
 from controlplane.fleet.models import Pool
-from controlplane.fleet.rows import fleet_values
+from controlplane.fleet.snapshot_values import fleet_values
 from controlplane.planning import inputs
 from controlplane.planning.models import GpuType
 from controlplane.policy.core.spec import Routing

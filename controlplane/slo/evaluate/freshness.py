@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from controlplane.fleet.core.stack import Observed, judge
+from controlplane.fleet.core.stack_rows import Observed, judge
 from controlplane.fleet.inventory import observations
 from controlplane.slo.core.freshness import Freshness, stale_reason
 from controlplane.telemetry.store import Store

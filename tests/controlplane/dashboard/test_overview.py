@@ -7,7 +7,7 @@ from django.test import Client
 
 from controlplane.core.formatting import clock
 from controlplane.dashboard.views.overview import figures
-from controlplane.fleet.core.stack import Row
+from controlplane.fleet.core.stack_rows import Row
 from controlplane.fleet.models import LLMModel, Pool, Region, Replica, Variant
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.query import answers

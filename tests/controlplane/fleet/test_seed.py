@@ -11,10 +11,10 @@ from tests.support.fleet import fleet
 pytestmark = pytest.mark.django_db
 
 
-def sow(tmp_path: Path, document: Any) -> list[str]:
+def apply(tmp_path: Path, document: Any) -> list[str]:
     path = tmp_path / "fleet.json"
     path.write_text(json.dumps(document))
-    return seed.sow(seed.read(path))
+    return seed.apply_seed(seed.read(path))
 
 
 def addresses() -> dict[str, str]:
@@ -22,7 +22,7 @@ def addresses() -> dict[str, str]:
 
 
 def test_the_first_run_makes_everything_and_says_so(tmp_path: Path) -> None:
-    done = sow(tmp_path, fleet(("triton-0", 7000), ("triton-1", 7010)))
+    done = apply(tmp_path, fleet(("triton-0", 7000), ("triton-1", 7010)))
     assert addresses() == {"triton-0": "127.0.0.1:7000", "triton-1": "127.0.0.1:7010"}
     assert done == [
         "made model chat-large",
@@ -36,64 +36,55 @@ def test_the_first_run_makes_everything_and_says_so(tmp_path: Path) -> None:
 
 def test_the_same_run_again_does_nothing(tmp_path: Path) -> None:
     document = fleet(("triton-0", 7000))
-    sow(tmp_path, document)
-    assert sow(tmp_path, document) == []
+    apply(tmp_path, document)
+    assert apply(tmp_path, document) == []
 
 
 def test_a_later_run_moves_replicas_even_when_they_swap_addresses(tmp_path: Path) -> None:
-    sow(tmp_path, fleet(("triton-0", 7000), ("triton-1", 7010)))
-    done = sow(tmp_path, fleet(("triton-0", 7010), ("triton-1", 7000)))
+    apply(tmp_path, fleet(("triton-0", 7000), ("triton-1", 7010)))
+    done = apply(tmp_path, fleet(("triton-0", 7010), ("triton-1", 7000)))
     assert addresses() == {"triton-0": "127.0.0.1:7010", "triton-1": "127.0.0.1:7000"}
     assert len(done) == 2
 
 
 def test_an_owners_edits_stay(tmp_path: Path) -> None:
-    sow(tmp_path, fleet(("triton-0", 7000)))
+    apply(tmp_path, fleet(("triton-0", 7000)))
     Pool.objects.update(max_queue=3, model_name="chat_large_v2")
     LLMModel.objects.update(cache_mode="never")
-    sow(tmp_path, fleet(("triton-0", 7100)))
+    apply(tmp_path, fleet(("triton-0", 7100)))
     pool = Pool.objects.get()
     assert (pool.max_queue, pool.model_name, LLMModel.objects.get().cache_mode) == (3, "chat_large_v2", "never")
     assert addresses() == {"triton-0": "127.0.0.1:7100"}
 
 
 def test_replicas_that_the_launcher_no_longer_starts_go_and_an_owners_stay(tmp_path: Path) -> None:
-    sow(tmp_path, fleet(("triton-0", 7000), ("triton-1", 7010)))
+    apply(tmp_path, fleet(("triton-0", 7000), ("triton-1", 7010)))
     Replica.objects.create(pool=Pool.objects.get(), name="far", grpc="far.example:8001")
-    sow(tmp_path, fleet(("triton-0", 7000)))
+    apply(tmp_path, fleet(("triton-0", 7000)))
     assert addresses() == {"triton-0": "127.0.0.1:7000", "far": "far.example:8001"}
 
 
 def test_replicas_of_the_local_cluster_are_discovered_from_then_on(tmp_path: Path) -> None:
-    done = sow(tmp_path, fleet(("chat-large-local-0", 7000), cluster="local"))
+    done = apply(tmp_path, fleet(("chat-large-local-0", 7000), cluster="local"))
     assert done[0] == "made cluster local"
     assert Pool.objects.get().cluster == Cluster.objects.get(name="local", kind="local", enabled=True)
     assert Replica.objects.get().managed_by == "cluster"
 
 
 def test_replicas_of_an_earlier_run_of_the_cluster_go_and_names_that_come_again_take_traffic(tmp_path: Path) -> None:
-    sow(tmp_path, fleet(("chat-0", 7000), ("chat-1", 7010), cluster="local"))
+    apply(tmp_path, fleet(("chat-0", 7000), ("chat-1", 7010), cluster="local"))
     Replica.objects.create(pool=Pool.objects.get(), name="chat-5", grpc="127.0.0.1:7050", managed_by="cluster")
     Replica.objects.update(draining=True)
-    sow(tmp_path, fleet(("chat-0", 7000), ("chat-1", 7100), cluster="local"))
+    apply(tmp_path, fleet(("chat-0", 7000), ("chat-1", 7100), cluster="local"))
     assert addresses() == {"chat-0": "127.0.0.1:7000", "chat-1": "127.0.0.1:7100"}
     assert not Replica.objects.filter(draining=True).exists()
 
 
-def test_a_pool_of_a_version_without_clusters_is_put_into_the_cluster(tmp_path: Path) -> None:
-    sow(tmp_path, fleet(("triton-0", 7000), ("triton-1", 7010)))
-    Pool.objects.update(max_queue=3)
-    done = sow(tmp_path, fleet(("chat-0", 7020), cluster="local"))
-    assert "put pool chat-large-local into cluster local" in done
-    assert addresses() == {"chat-0": "127.0.0.1:7020"}
-    assert (Pool.objects.get().max_queue, Replica.objects.get().managed_by) == (3, "cluster")
-
-
 def test_the_local_cluster_is_disabled_while_no_launcher_runs_it(tmp_path: Path) -> None:
-    sow(tmp_path, fleet(("chat-0", 7000), cluster="local"))
-    assert "disabled cluster local" in sow(tmp_path, {"models": []})
+    apply(tmp_path, fleet(("chat-0", 7000), cluster="local"))
+    assert "disabled cluster local" in apply(tmp_path, {"models": []})
     assert not Replica.objects.exists()
-    assert "enabled cluster local" in sow(tmp_path, fleet(("chat-0", 7000), cluster="local"))
+    assert "enabled cluster local" in apply(tmp_path, fleet(("chat-0", 7000), cluster="local"))
 
 
 @pytest.mark.parametrize(
@@ -108,7 +99,7 @@ def test_the_local_cluster_is_disabled_while_no_launcher_runs_it(tmp_path: Path)
 )
 def test_what_is_wrong_is_named_and_nothing_is_made(tmp_path: Path, document: Any, says: str) -> None:
     with pytest.raises(seed.SeedError, match=says):
-        sow(tmp_path, document)
+        apply(tmp_path, document)
     assert not LLMModel.objects.exists()
 
 
@@ -122,11 +113,11 @@ def test_a_file_says_what_the_servers_of_a_pool_are(tmp_path: Path) -> None:
         "inputs": [{"name": "question", "datatype": "BYTES", "value": "prompt"}],
         "outputs": [{"name": "answer", "datatype": "BYTES", "value": "text"}],
     }
-    sow(tmp_path, fleet(("triton-0", 7000), signature="mapping", mapping=mapping))
+    apply(tmp_path, fleet(("triton-0", 7000), signature="mapping", mapping=mapping))
     pool = Pool.objects.get()
     assert (pool.signature, pool.mapping) == ("mapping", mapping)
 
 
 def test_a_server_that_nobody_knows_is_refused(tmp_path: Path) -> None:
     with pytest.raises(seed.SeedError, match="'vlm' is not a valid choice"):
-        sow(tmp_path, fleet(("triton-0", 7000), signature="vlm"))
+        apply(tmp_path, fleet(("triton-0", 7000), signature="vlm"))

@@ -15,7 +15,7 @@ SCHEMA = tuple(
     ROOT / "inference/contract" / f"{name}.py"
     for name in ("snapshot", "snapshot_parts", "snapshot_checks", "rules", "tensor_mapping")
 )
-AUTHORS = tuple(ROOT / "controlplane/fleet" / name for name in ("core/snapshot.py", "rows.py", "publish.py"))
+AUTHORS = tuple(ROOT / "controlplane/fleet" / name for name in ("core/snapshot.py", "snapshot_values.py", "publish.py"))
 
 
 def structs_in(hint: Any) -> Iterator[type[msgspec.Struct]]:
@@ -75,6 +75,8 @@ def written_in(path: Path) -> set[str]:
             for keyword in node.keywords:
                 names += [keyword.arg] if keyword.arg else fields[struct]
             written |= {f"{struct}.{name}" for name in names}
+        if isinstance(node, ast.Call) and last_name(node.func) == "_part":  # all, out of columns of their names
+            written |= {f"{last_name(node.args[0])}.{name}" for name in fields.get(last_name(node.args[0]), ())}
         if isinstance(node, ast.Call) and last_name(node.func) == "replace" and last_name(node.args[0]) == "document":
             written |= {f"Snapshot.{keyword.arg}" for keyword in node.keywords}
         if isinstance(node, ast.Call) and last_name(node.func) == "convert" and last_name(node.args[1]) in structs:

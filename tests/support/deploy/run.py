@@ -11,7 +11,7 @@ from typing import Any
 
 import psutil
 
-from deploy.local.home import MARK, region_prefix
+from deploy.local.home_lock import MARK, region_prefix
 from deploy.local.ports import free_ports, is_free
 from deploy.local.process import ROOT
 from deploy.local.triton import SHARED_MEMORY

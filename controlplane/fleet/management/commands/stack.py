@@ -8,7 +8,7 @@ import yaml
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from controlplane.fleet import stack
+from controlplane.fleet import workload_manifests
 from controlplane.fleet.clusters.errors import ClusterError, SecondOwnerError
 from controlplane.fleet.clusters.port import Difference, Manifest
 from controlplane.fleet.clusters.registry import kubernetes
@@ -52,9 +52,9 @@ class Command(BaseCommand):
 
     def _manifests(self, name: str) -> list[tuple[Cluster, list[Manifest]]]:
         made: dict[int, tuple[Cluster, list[Manifest]]] = {}
-        for row in stack.workloads(name):
+        for row in workload_manifests.workloads(name):
             try:
-                rendered = stack.manifests(row, settings.CONFIG)
+                rendered = workload_manifests.manifests(row, settings.CONFIG)
             except ValueError as error:
                 raise CommandError(f"workload {row}: {error}") from None
             if row.place is not None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from controlplane.fleet.core.stack import SHOWN_AS, Observed, PoolEntry, ReplicaEntry, judge
+from controlplane.fleet.core.stack_rows import SHOWN_AS, Observed, PoolEntry, ReplicaEntry, judge
 from controlplane.incidents.components.core import policies, unjudged
 from controlplane.incidents.components.core.alert import ComponentAlert, Kind, key_of
 from controlplane.incidents.components.core.unjudged import ObjectiveSeen

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from controlplane.fleet.core.stack import Observed, PoolEntry
+from controlplane.fleet.core.stack_rows import Observed, PoolEntry
 from controlplane.incidents.components.core.alert import Kind
 from controlplane.slo.core.windows import Severity
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.fleet.core.stack import Observed, PoolEntry, ReplicaEntry
+from controlplane.fleet.core.stack_rows import Observed, PoolEntry, ReplicaEntry
 from controlplane.incidents.components.core.alert import ComponentAlert, key_of
 from controlplane.incidents.components.core.judge import Limits, Observations, alerts
 from controlplane.incidents.components.core.unjudged import ObjectiveSeen

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from controlplane.fleet.core.stack import Observed, PoolEntry, ReplicaEntry
+from controlplane.fleet.core.stack_rows import Observed, PoolEntry, ReplicaEntry
 from controlplane.incidents.components.core.alert import ComponentAlert
 from controlplane.incidents.components.core.judge import Limits, Observations, alerts
 

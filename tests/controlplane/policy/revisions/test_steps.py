@@ -8,7 +8,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from controlplane.fleet.models import LLMModel, Pool, RoutingRules, Team
-from controlplane.fleet.rows import fleet_values
+from controlplane.fleet.snapshot_values import fleet_values
 from controlplane.policy.models import PolicyRevision, RevisionEvent
 from controlplane.policy.models.revision import ImmutableError
 from controlplane.policy.revisions import steps

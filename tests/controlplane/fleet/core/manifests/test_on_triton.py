@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tritonclient.grpc import InferenceServerClient
 
-from controlplane.fleet.core.manifests.stack import Surroundings, render
+from controlplane.fleet.core.manifests.render import Surroundings, render
 from controlplane.fleet.core.manifests.values import Batching, TritonModel, WorkloadValue
 from deploy.local.ports import free_ports
 from deploy.local.triton import MODEL_REPOSITORY, triton

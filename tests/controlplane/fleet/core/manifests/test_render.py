@@ -8,7 +8,7 @@ import pytest
 
 from controlplane.fleet.clusters.kubernetes import paths
 from controlplane.fleet.core.manifests.quantity import parse
-from controlplane.fleet.core.manifests.stack import Surroundings, render
+from controlplane.fleet.core.manifests.render import Surroundings, render
 from controlplane.fleet.core.manifests.values import Batching, TritonModel, WorkloadValue
 from inference.config import Config
 from inference.contract.tensor_mapping import InputTensor, OutputTensor, TensorMapping

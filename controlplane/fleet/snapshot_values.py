@@ -113,6 +113,6 @@ def _rules() -> tuple[RouteRule, ...]:
     )
 
 
-def overlay(text: str) -> Overlay:
+def read_overlay(text: str) -> Overlay:
     """The overlay in force, from `PublishedSnapshot.overlay`."""
     return msgspec.convert(msgspec.json.decode(text), Overlay) if text else NO_OVERLAY

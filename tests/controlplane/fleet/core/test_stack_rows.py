@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.fleet.core.stack import Ledger, Observed, PoolEntry, ReplicaEntry, Row, State, judge, overall, rows
+from controlplane.fleet.core.stack_rows import (
+    Ledger,
+    Observed,
+    PoolEntry,
+    ReplicaEntry,
+    Row,
+    State,
+    judge,
+    overall,
+    rows,
+)
 
 NOW = datetime(2026, 11, 21, 3, 0, tzinfo=UTC)
 STALE_AFTER_S = 20

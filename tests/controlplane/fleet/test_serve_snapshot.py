@@ -12,7 +12,7 @@ from django.db import transaction
 from pytest_django import Settings
 
 from controlplane.fleet.models import LLMModel, Pool, PublishedSnapshot, Region, Replica, Tenant, Tier, Variant
-from controlplane.fleet.serve import PATH, SnapshotApplication
+from controlplane.fleet.serve_snapshot import PATH, SnapshotApplication
 from inference.contract import snapshot
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -7,7 +7,7 @@ import psutil
 import pytest
 
 from deploy.local.errors import CannotRunError
-from deploy.local.home import MARK, hold, region_prefix, sweep
+from deploy.local.home_lock import MARK, hold, region_prefix, sweep
 from deploy.local.process import ROOT
 from deploy.local.triton import SHARED_MEMORY
 
@@ -20,7 +20,7 @@ def sleeper(home: Path) -> subprocess.Popen[bytes]:
 def test_a_second_launcher_reports_who_has_locked_the_home(tmp_path: Path) -> None:
     with hold(tmp_path, print):
         code = (
-            "import sys, pathlib; from deploy.local.home import hold; from deploy.local.errors import CannotRunError\n"
+            "import sys, pathlib; from deploy.local.home_lock import hold; from deploy.local.errors import CannotRunError\n"
             "try:\n    hold(pathlib.Path(sys.argv[1]), print).__enter__()\n"
             "except CannotRunError as error:\n    print(error)"
         )

@@ -1,13 +1,15 @@
 """The serving stack in Kubernetes: rendered from the fleet, compared with what runs, applied."""
 
 from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any
 
 from controlplane.config import Config
 from controlplane.fleet.core.manifests.objects import Manifest
-from controlplane.fleet.core.manifests.stack import Surroundings, render
+from controlplane.fleet.core.manifests.render import Surroundings, render
 from controlplane.fleet.core.manifests.values import Batching, TritonModel, WorkloadValue
-from controlplane.fleet.models import Workload
-from controlplane.fleet.rows import mapping_of
+from controlplane.fleet.models import Pool, Workload
+from controlplane.fleet.snapshot_values import mapping_of
 
 
 def surroundings(config: Config) -> Surroundings:
@@ -34,39 +36,22 @@ def manifests(row: Workload, config: Config) -> list[Manifest]:
 
 
 def value(row: Workload) -> WorkloadValue:
-    pool, place = row.pool, row.place
+    pool = row.pool
     return WorkloadValue(
+        **_columns(
+            WorkloadValue, row, "name", "namespace", "pool", "node_selector", "environment", "model", "served_name"
+        ),
         name=row.deployment,
-        kind=row.kind,  # type: ignore[arg-type]
-        namespace=place.namespace if place else "",
-        image=row.image,
+        namespace=row.place.namespace if row.place else "",
         pool=pool.name if pool else "",
-        min_replicas=row.min_replicas,
-        max_replicas=row.max_replicas,
-        cpu=row.cpu,
-        memory=row.memory,
-        gpus=row.gpus,
-        gpu_resource=row.gpu_resource,
-        tolerate_gpu_taint=row.tolerate_gpu_taint,
-        shared_memory=row.shared_memory,
         node_selector=tuple(sorted(row.node_selector.items())),
-        store_claim=row.store_claim,
-        store_path=row.store_path,
-        arguments=tuple(row.arguments),
         environment=tuple(sorted(row.environment.items())),
-        secret=row.secret,
-        start_s=row.start_s,
-        drain_s=row.drain_s,
-        model=_model(row) if row.kind == Workload.Kind.TRITON else None,
+        model=_model(row, pool) if pool and row.kind == Workload.Kind.TRITON else None,
         served_name=pool.model_name if pool else "",
-        model_source=row.model_source,
     )
 
 
-def _model(row: Workload) -> TritonModel | None:
-    pool = row.pool
-    if pool is None:
-        return None
+def _model(row: Workload, pool: Pool) -> TritonModel:
     return TritonModel(
         name=pool.model_name,
         version=pool.model_version,
@@ -75,15 +60,14 @@ def _model(row: Workload) -> TritonModel | None:
         mapping=mapping_of(pool),
         instances=row.instances,
         batching=Batching(
-            row.max_batch_size,
-            tuple(row.preferred_batch_sizes),
-            row.max_queue_delay_us,
-            row.priority_levels,
-            row.default_priority,
-            row.max_queue_size,
-            row.queue_timeout_us,
+            preferred_sizes=tuple(row.preferred_batch_sizes), **_columns(Batching, row, "preferred_sizes")
         ),
         warm_up_prompt=pool.warm_up_prompt,
         warm_up_tokens=pool.warm_up_tokens,
         parameters=tuple(sorted(row.model_parameters.items())),
     )
+
+
+def _columns(kind: type, row: Workload, *others: str) -> dict[str, Any]:
+    """The columns of the row that are called as fields of `kind` are; `others` are no columns."""
+    return {field.name: getattr(row, field.name) for field in fields(kind) if field.name not in others}
