@@ -17,11 +17,11 @@ PIP := $(UV) pip install -q --python
 COMPILE := -m compileall -q -j 0 -x '/(tests?|datastore|fontTools|matplotlib|mpl_toolkits|narwhals|pandas|plotly|setuptools)/'
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help run test test-fast test-servers test-cluster check bench setup setup-dev lock clean preflight \
+.PHONY: help run test test-fast test-soak test-servers test-cluster coverage mutate check format bench setup setup-dev lock clean preflight \
 	check-lint check-format check-types check-imports check-templates check-docs docs
 
 help: ## list the targets
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 run: setup ## set up and start everything on this machine; Ctrl-C ends it
 	@exec $(BIN)/python -m deploy.local
@@ -32,27 +32,45 @@ test: setup-dev ## set up and run every test, three at a time; ARGS="tests/infer
 test-fast: setup-dev ## run the tests that start no processes: pure ones and those of the database; ARGS as above
 	$(BIN)/python -m pytest -m "not processes" $(or $(ARGS),-n 2)
 
+test-soak: setup-dev ## run the long tests at full length, an hour or more: before a release, and when their part changes; ARGS as above
+	WEIR_SOAK=1 $(BIN)/python -m pytest -m "soak or sized" -o timeout=7200 $(or $(ARGS),-n 2)
+
 test-servers: setup-dev $(SERVERS)/vllm-$(VLLM)/.installed ## install real model servers (6 GB, in WEIR_SERVERS_DIR) and run the tests against them
 	$(BIN)/python -m pytest -m servers $(ARGS)
 
 test-cluster: setup-dev ## run the tests against Kubernetes: KUBECONFIG, or a control plane out of KUBEBUILDER_ASSETS or ../shared/tools
 	$(BIN)/python -m pytest -m cluster $(ARGS)
 
-check: setup-dev ## lint, format, types, import contract, templates, docs
-	@$(MAKE) --no-print-directory -k check-lint check-format check-types check-imports check-templates check-docs
+coverage: setup-dev ## measure which branches the tests without processes take, in build/coverage; ARGS chooses other tests
+	@rm -rf build/coverage && mkdir -p build/coverage
+	$(BIN)/coverage run -m pytest -q $(or $(ARGS),-m "not processes")
+	@$(BIN)/coverage combine -q
+	@$(BIN)/coverage html -q -d build/coverage/html
+	@$(BIN)/coverage report > build/coverage/summary.txt; tail -n 1 build/coverage/summary.txt
+	@echo "by file: build/coverage/summary.txt and build/coverage/html/index.html"
 
-check-lint:
+mutate: setup-dev ## change the pure cores in small ways, and list what no test notices, in build/mutation; ARGS="--core ledger --sample 40 --seed 1"
+	@$(BIN)/python -m tests.mutation $(ARGS)
+
+check: setup-dev ## lint, format, types, import contract, templates, docs
+	@$(MAKE) --no-print-directory -k -j 2 --output-sync check-types check-lint check-format check-imports check-templates check-docs
+
+format: setup-dev ## format the code, and mend what the linter can
+	$(BIN)/ruff check -q --fix .
+	$(BIN)/ruff format -q .
+
+check-lint: ## part of check: ruff
 	$(BIN)/ruff check .
-check-format:
+check-format: ## part of check: ruff format
 	$(BIN)/ruff format --check .
-check-types:
+check-types: ## part of check: mypy, of the tests too
 	$(BIN)/mypy
-check-imports:
+check-imports: ## part of check: who imports whom
 	$(BIN)/lint-imports --no-logo
-check-templates:
+check-templates: ## part of check: djlint
 	$(BIN)/djlint --quiet --lint templates controlplane
 
-check-docs:
+check-docs: ## part of check: the documentation as a site, and its links
 	@$(BIN)/zensical build --strict >/dev/null || $(BIN)/zensical build --strict
 
 docs: setup-dev check-docs ## build the documentation as a site, in build/site
@@ -61,12 +79,12 @@ docs: setup-dev check-docs ## build the documentation as a site, in build/site
 bench: setup-dev ## measure, one JSON object per figure and line; ONLY=cluster|forecast|gateway|hostile|ingest|limits|local|loop|query|routing|slo measures one part, TRACE=FILE on one trace
 	@$(BIN)/python -m tests.bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
-setup: ## what `run` needs, its parts side by side
+setup: ## install what `run` needs, its parts side by side
 	@$(MAKE) --no-print-directory -j 3 $(VENV)/.native $(TRITON_VENV)/.triton static/vendor/.fetched
-setup-dev: setup ## and what tests and checks need
+setup-dev: setup ## install what tests and checks need too
 	@$(MAKE) --no-print-directory $(VENV)/.dev build/vendor/.fetched
 
-preflight:
+preflight: ## say what this machine lacks
 	@command -v $(PYTHON) >/dev/null || { echo "weir cannot run: it needs Python 3.11 or later, and $(PYTHON) is not installed" >&2; exit 1; }
 	@$(PYTHON) -S deploy/local/preflight.py
 

@@ -29,6 +29,7 @@ settings.load_profile("weir")
 APART = {
     "servers": "needs a real model server: make test-servers",
     "cluster": "needs a Kubernetes control plane: make test-cluster",
+    "soak": "takes long: make test-soak",
 }
 """Tests that run only where their marker is chosen, and why."""
 
@@ -41,6 +42,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker("processes")
     if "cluster" in getattr(item, "fixturenames", ()) or "control_plane" in getattr(item, "fixturenames", ()):
         item.add_marker("cluster")
+    if hasattr(getattr(item, "module", None), "sized"):
+        item.add_marker("sized")
 
 
 @pytest.hookimpl(trylast=True)

@@ -1,6 +1,5 @@
 """Whatever is put into the parameters that the API's own document names, it is answered by contract: never a traceback."""
 
-import os
 import re
 from typing import Any
 from urllib.parse import quote
@@ -11,6 +10,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from controlplane.api.app import api
+from tests.support.soak import sized
 from tests.support.web.served import Filled
 
 SCHEMA: dict[str, Any] = api.get_openapi_schema()
@@ -49,7 +49,7 @@ def validator(endpoint: str, status: int) -> Draft202012Validator:
 
 
 @settings(
-    max_examples=int(os.environ.get("WEIR_EXAMPLES", "60")),
+    max_examples=sized(40, soak=1000),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )

@@ -1,35 +1,50 @@
 """The API against its own OpenAPI document, for every role: what the document allows is taken, what it does not allow is refused, and
 every answer is one that the document describes."""
 
-import os
+import itertools
 from collections.abc import Iterator
 
 import pytest
 import schemathesis
+from _pytest.mark import ParameterSet
 from django.conf import settings
 from django.contrib.auth.models import Permission, User
 from django.core.signals import request_finished, request_started
 from django.core.wsgi import get_wsgi_application
-from django.db import close_old_connections
+from django.db import close_old_connections, transaction
 from django.test import override_settings
 from hypothesis import HealthCheck
 from hypothesis import settings as examples
 from schemathesis.config import SchemathesisConfig
+from schemathesis.generation.feedback import FeedbackSources
+from schemathesis.pytest._test_builder import build_operation_test
 from schemathesis.specs.openapi.checks import ignored_auth
+from schemathesis.specs.openapi.schemas import OpenApiSchema
 
 from controlplane.accounts.models import ApiToken
 from controlplane.api.app import api
+from tests.support.soak import SOAKING, sized
 from tests.support.web.served import Filled
 
 STATIC_FILES = "servestatic.middleware.ServeStaticMiddleware"
 """The only middleware that has to run in an event loop, and of no use to the API: each request would begin one for it."""
 
-schema = schemathesis.openapi.from_dict(api.get_openapi_schema(), config=SchemathesisConfig())
-with override_settings(MIDDLEWARE=[name for name in settings.MIDDLEWARE if name != STATIC_FILES]):
-    schema.app = get_wsgi_application()
-
-EXAMPLES = int(os.environ.get("WEIR_EXAMPLES", "5"))
+EXAMPLES = sized(3, soak=50)
 """Of each operation and role. The coverage phase adds the edges of every value to them."""
+
+
+DOCUMENT = api.get_openapi_schema()
+OPERATIONS = [(method.upper(), path) for path, item in DOCUMENT["paths"].items() for method in item]
+
+
+@pytest.fixture(scope="module")
+def schema(request: pytest.FixtureRequest) -> OpenApiSchema:
+    """With the edges of every value, or without them. Not made while tests are collected: that takes longer than all other files."""
+    config = SchemathesisConfig.from_dict({"phases": {"coverage": {"enabled": request.param == "edges"}}})
+    schema = schemathesis.openapi.from_dict(DOCUMENT, config=config)
+    with override_settings(MIDDLEWARE=[name for name in settings.MIDDLEWARE if name != STATIC_FILES]):
+        schema.app = get_wsgi_application()
+    return schema
 
 
 def _administrator() -> User:
@@ -69,25 +84,30 @@ def token(role: str, db: None) -> str:
 CHOSEN = examples(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 
 
-@pytest.mark.parametrize("role", ROLES)
-@schema.exclude(method="GET").parametrize()
-@CHOSEN
+def asked() -> Iterator[ParameterSet]:
+    """Each operation and role. Edges are for the changes that an administrator may make: to others they mean the same, or are refused.
+
+    In `make test-soak` they are for everybody, and for what only reads too, of which test_any_input.py asks anything.
+    """
+    for (method, path), role in itertools.product(OPERATIONS, ROLES):
+        if (method, role) != ("GET", "owner"):  # an owner reads what a reader does
+            phases = "edges" if SOAKING or (role == "administrator" and method != "GET") else "plain"
+            yield pytest.param(method, path, role, phases, id=f"{method} {path}-{role}")
+
+
+@pytest.mark.parametrize(("method", "path", "role", "schema"), list(asked()), indirect=["schema"])
 def test_every_operation_does_what_the_document_says(
-    case: schemathesis.Case, role: str, token: str, served: Filled
+    method: str, path: str, role: str, schema: OpenApiSchema, token: str, served: Filled
 ) -> None:
-    held(case, role, token)
-
-
-@pytest.mark.parametrize("role", ["administrator", "reader"])  # an owner reads what a reader does
-@schema.include(method="GET").parametrize()
-@CHOSEN
-def test_every_question_is_answered_as_the_document_says(
-    case: schemathesis.Case, role: str, token: str, served: Filled
-) -> None:
-    held(case, role, token)
-
-
-def held(case: schemathesis.Case, role: str, token: str) -> None:
     # What is allowed is tried again without the token, and with a wrong one. Such calls have no role, so one role's are all.
     excluded = [] if role == "administrator" else [ignored_auth]
-    case.call_and_validate(headers={"Authorization": f"Bearer {token}"}, excluded_checks=excluded)
+
+    def held(case: schemathesis.Case) -> None:
+        with transaction.atomic():
+            case.call_and_validate(headers={"Authorization": f"Bearer {token}"}, excluded_checks=excluded)
+            transaction.set_rollback(True)  # it may have withdrawn the token
+
+    build_operation_test(
+        config=schema.config, operation=schema[path][method], test_func=held, given_kwargs={},
+        feedback=FeedbackSources(), explicit_settings=CHOSEN,
+    )()  # fmt: skip

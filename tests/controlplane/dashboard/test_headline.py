@@ -1,7 +1,7 @@
 """The sentence that says which stage makes the slow requests slow."""
 
 from controlplane.dashboard.core.headline import headline
-from controlplane.telemetry.core.query_types import LatencyReport, Quantiles, StageFigures
+from controlplane.telemetry.core.query_types import Group, LatencyReport, Quantiles, StageFigures, StageShare
 
 
 def stage(share: float, above: float, mean_ms: float = 1.0) -> StageFigures:
@@ -10,6 +10,10 @@ def stage(share: float, above: float, mean_ms: float = 1.0) -> StageFigures:
 
 def report(p50: float = 100, p95: float = 1900, requests: int = 500, **stages: StageFigures) -> LatencyReport:
     return LatencyReport(requests, 0, Quantiles(p50, p95, p95 * 1.5), {}, {}, stages, 1)
+
+
+def group(requests: int, queue_ms: float) -> Group:
+    return Group(requests, 0, None, {"queue": StageShare(queue_ms, 0, 0)})
 
 
 SLOW = report(queue=stage(0.3, 0.68), model=stage(0.6, 0.30), cache=stage(0.1, 0.02))
@@ -23,17 +27,14 @@ def test_it_names_the_stage_with_most_of_the_time_above_the_median() -> None:
 
 
 def test_it_names_the_model_that_spends_most_of_that_stage() -> None:
-    by_model = {
-        "large": report(requests=100, queue=stage(0, 0, 900)),
-        "small": report(requests=400, queue=stage(0, 0, 3)),
-    }
+    by_model = {"large": group(requests=100, queue_ms=900), "small": group(requests=400, queue_ms=3)}
     found = headline(SLOW, by_model, "p95")
     assert found is not None
     assert found.model == "large"
 
 
 def test_it_names_no_model_where_two_share_the_stage() -> None:
-    even = {"large": report(requests=100, queue=stage(0, 0, 10)), "small": report(requests=100, queue=stage(0, 0, 9))}
+    even = {"large": group(requests=100, queue_ms=10), "small": group(requests=100, queue_ms=9)}
     found = headline(SLOW, even, "p95")
     assert found is not None
     assert found.model == ""

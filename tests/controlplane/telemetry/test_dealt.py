@@ -1,7 +1,7 @@
 """The spans of every trace go at random to two telemetry processes on one store, which are killed meanwhile. Each request must be one row,
 the same that one process makes of all its spans.
 
-`WEIR_KILLS=100` for the long version; `WEIR_KILL_SEED` repeats a run.
+`WEIR_KILL_SEED` repeats a run.
 """
 
 import os
@@ -19,13 +19,14 @@ from controlplane.telemetry.core.spans import CLIENT, INTERNAL, SERVER
 from controlplane.telemetry.ingest.otlp.rejoin import Caller, moved
 from controlplane.telemetry.ledger import LedgerRow, close
 from controlplane.telemetry.store import Store
+from tests.support.soak import sized
 from tests.support.telemetry.embedded_store import dsn_of, store_process
 from tests.support.telemetry.otlp_payloads import MS, pair, spans_in
 from tests.support.telemetry.process import Run, Running
 from tests.support.wait import eventually
 
-KILLS = int(os.environ.get("WEIR_KILLS", "4"))
-SEED = int(os.environ.get("WEIR_KILL_SEED", time.time_ns() % 10**6))
+KILLS = sized(2, soak=100)
+SEED = int(os.environ.get("WEIR_KILL_SEED", sized(1, soak=time.time_ns() % 10**6)))
 TRACES_A_ROUND = 40
 
 _STAGES = ("gateway", "cache", "tokenizer", "queue")

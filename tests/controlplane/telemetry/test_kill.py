@@ -1,6 +1,6 @@
 """SIGKILL at random moments under load: every acknowledged span is in the store, once.
 
-`WEIR_KILLS=100` for the long version; `WEIR_KILL_SEED` repeats a run.
+`WEIR_KILL_SEED` repeats a run.
 """
 
 import os
@@ -8,12 +8,13 @@ import random
 import time
 
 from controlplane.telemetry.core.query_types import Window
+from tests.support.soak import sized
 from tests.support.telemetry.process import Run, Running
 from tests.support.telemetry.sender import SPANS_OF_A_TRACE, Sender
 from tests.support.wait import eventually
 
-KILLS = int(os.environ.get("WEIR_KILLS", "4"))
-SEED = int(os.environ.get("WEIR_KILL_SEED", time.time_ns() % 10**6))
+KILLS = sized(2, soak=100)
+SEED = int(os.environ.get("WEIR_KILL_SEED", sized(1, soak=time.time_ns() % 10**6)))
 
 
 def test_nothing_acknowledged_is_lost_and_nothing_counts_twice(run: Run) -> None:

@@ -1,6 +1,6 @@
 """SIGKILL at random moments while rollups are filled and amended: they equal the ledger.
 
-`WEIR_KILLS=50` for the long version; `WEIR_KILL_SEED` repeats a run.
+`WEIR_KILL_SEED` repeats a run.
 """
 
 import os
@@ -11,12 +11,13 @@ from dataclasses import replace
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store, StoreUnavailableError
 from controlplane.telemetry.store.write.withdraw import key_of
+from tests.support.soak import sized
 from tests.support.telemetry.process import Run, Running, eventually
 from tests.support.telemetry.rollups import OF_REQUESTS, assert_equals_the_ledger
 from tests.support.telemetry.samples import NOON_NS, S, random_rows
 
-KILLS = int(os.environ.get("WEIR_KILLS", "3"))
-SEED = int(os.environ.get("WEIR_KILL_SEED", time.time_ns() % 10**6))
+KILLS = sized(2, soak=50)
+SEED = int(os.environ.get("WEIR_KILL_SEED", sized(1, soak=time.time_ns() % 10**6)))
 HOUR_S = 3600
 
 

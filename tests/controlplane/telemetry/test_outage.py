@@ -1,10 +1,9 @@
 """A ClickHouse that is away under load, killed or hanging: nothing acknowledged is lost, nothing counts twice, and telemetry and the pages
 report it.
 
-`WEIR_OUTAGE_S=60` for the minute; without it the store is away until everybody has said so.
+In `make test` the store is away until everybody has said so.
 """
 
-import os
 import signal
 import subprocess
 import time
@@ -22,12 +21,13 @@ from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store
 from deploy.local.ports import free_port
+from tests.support.soak import sized
 from tests.support.telemetry.embedded_store import dsn_of, store_process
 from tests.support.telemetry.process import Run, Running
 from tests.support.telemetry.sender import SPANS_OF_A_TRACE, Sender
 from tests.support.wait import eventually
 
-OUTAGE_S = float(os.environ.get("WEIR_OUTAGE_S", "0"))
+OUTAGE_S = sized(0.0, soak=60.0)
 Server = tuple[str, "subprocess.Popen[str]"]
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tritonclient.grpc import model_config_pb2 as types  # type: ignore[import-untyped]
-from tritonclient.grpc import service_pb2 as pb  # type: ignore[import-untyped]
+from tritonclient.grpc import service_pb2 as pb
 
 
 def _config() -> Any:

@@ -1,13 +1,12 @@
 """Damaged OTLP requests, and the settings of property tests."""
 
-import os
 import random
 
 from hypothesis import HealthCheck, settings
 
-EXAMPLES = int(os.environ.get("WEIR_EXAMPLES", "300"))
+from tests.support.soak import sized
 
-
+EXAMPLES = sized(100, soak=3000)
 GENTLE = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 
 

@@ -1,6 +1,5 @@
 """Spans and ledger rows for tests: small, valid, and different where a test says so."""
 
-import os
 import random
 from collections.abc import Sequence
 from typing import Any
@@ -12,6 +11,7 @@ from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.core.spans import Event, Link, Span
 from controlplane.telemetry.ledger.row import LedgerRow
 from inference.contract.stages import STAGES
+from tests.support.soak import sized
 
 NOON_NS = 1_790_000_000_000_000_000
 """Some instant in 2026-09; the tests' databases keep rows for ten years."""
@@ -111,13 +111,8 @@ def random_rows(count: int, seed: int, **changes: Any) -> list[LedgerRow]:
     ]
 
 
-def examples(default: int) -> int:
-    """How many examples a property test makes: `WEIR_EXAMPLES`, or `default`."""
-    return int(os.environ.get("WEIR_EXAMPLES", default))
-
-
 FEW = settings(
-    max_examples=examples(20),
+    max_examples=sized(10, soak=100),
     deadline=None,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # each example is a round trip to the store: no shrinking
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -9,6 +9,7 @@ from dateutil.rrule import rrulestr
 
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.period import SECOND_NS, Span
+from tests.support.soak import sized
 
 
 def span(from_: str, to: str) -> Span:
@@ -62,7 +63,7 @@ def test_a_rule_that_began_long_ago_costs_no_more() -> None:
     assert time.process_time() - began_s < 10
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.parametrize("seed", range(sized(20, soak=100)))
 def test_occurrences_equal_the_rule_expanded_from_its_start(seed: int) -> None:
     source = random.Random(seed)
     start = datetime(2016, 1, 1) + timedelta(hours=source.randrange(9 * 8_766))

@@ -25,6 +25,7 @@ from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.read.objectives import TALLY_SCHEMA
 from tests.support.slo.episodes import runs
+from tests.support.soak import sized
 
 NS = 10**9
 END_S = 500_000 * HOUR_S + 700
@@ -108,7 +109,7 @@ def objective(source: random.Random) -> Objective:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.parametrize("seed", range(sized(20, soak=200)))
 def test_they_agree_on_every_page(seed: int) -> None:
     source = random.Random(seed)
     recorded, wanted = ledger(source), objective(source)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.ledger import close
+from tests.support.soak import sized
 from tests.support.telemetry.any_trace import traces, trees
 from tests.support.telemetry.ledger_traces import assert_closes
 
@@ -18,7 +19,7 @@ def _has_a_request(trace: list[Span]) -> bool:
     return any("weir.request" in span.attributes and ids[span.span_id] == 1 for span in trace)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=sized(60, soak=1000), deadline=None)
 @given(traces)
 def test_it_closes_exactly(trace: list[Span]) -> None:
     rows = close(trace)
@@ -28,7 +29,7 @@ def test_it_closes_exactly(trace: list[Span]) -> None:
     assert len({row.request_id for row in rows}) == len(rows)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=sized(40, soak=500), deadline=None)
 @given(traces, st.randoms(use_true_random=False))
 def test_the_order_of_arrival_changes_nothing(trace: list[Span], order: random.Random) -> None:
     shuffled = list(trace)
@@ -36,20 +37,20 @@ def test_the_order_of_arrival_changes_nothing(trace: list[Span], order: random.R
     assert close(shuffled) == close(trace)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=sized(30, soak=500), deadline=None)
 @given(traces, st.data())
 def test_a_resent_span_changes_nothing(trace: list[Span], data: st.DataObject) -> None:
     again = data.draw(st.lists(st.sampled_from(trace), max_size=5)) if trace else []
     assert close([*trace, *again]) == close(trace)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=sized(30, soak=500), deadline=None)
 @given(traces, st.data())
 def test_whatever_is_missing_what_is_there_closes(trace: list[Span], data: st.DataObject) -> None:
     assert_closes(close([span for span in trace if data.draw(st.booleans())]))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=sized(30, soak=500), deadline=None)
 @given(trees(), st.data())
 def test_a_gateways_request_keeps_its_identity_and_its_time_whatever_else_has_come(
     trace: list[Span], data: st.DataObject

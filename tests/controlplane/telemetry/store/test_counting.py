@@ -9,12 +9,13 @@ from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.store import Store, migrate
 from controlplane.telemetry.store.write.withdraw import key_of
-from tests.support.telemetry.samples import FEW, NOON_NS, S, examples, row, span, spans
+from tests.support.soak import sized
+from tests.support.telemetry.samples import FEW, NOON_NS, S, row, span, spans
 
 LONG = Window(NOON_NS - 3 * 86400 * S, NOON_NS + 3 * 86400 * S)
 
 
-@settings(FEW, max_examples=examples(8))
+@settings(FEW, max_examples=sized(8, soak=100))
 @given(
     batches=st.lists(
         st.lists(st.tuples(st.integers(1, 12), st.integers(0, 5 * 10**6)), min_size=1, max_size=12),

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from controlplane.telemetry.query.core.explain import Explanation, Side, Split, explain
-from tests.support.telemetry.samples import examples
+from tests.support.soak import sized
 
 Request = tuple[dict[str, str], dict[str, int]]  # dimensions, stages in ns
 
@@ -136,7 +136,7 @@ sides = st.builds(
 )
 
 
-@settings(max_examples=examples(150), deadline=None)
+@settings(max_examples=sized(50, soak=500), deadline=None)
 @given(st.dictionaries(st.text(max_size=3), st.builds(Split, sides, sides), max_size=6))
 def test_whatever_the_figures_it_answers(values: dict[str, Split]) -> None:
     def add(one: Side, other: Side) -> Side:
