@@ -19,6 +19,7 @@ from tests.support.cluster.control_plane import control_plane as started_control
 from tests.support.cluster.namespace import Namespace, namespace
 from tests.support.cluster.proxy import Proxy
 from tests.support.scheduling import BySystem, rank_of
+from tests.support.soak import sized
 from tests.support.stacks import stacks_of_tasks
 from tests.support.start import Start, starter, starts_processes
 
@@ -42,7 +43,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker("processes")
     if "cluster" in getattr(item, "fixturenames", ()) or "control_plane" in getattr(item, "fixturenames", ()):
         item.add_marker("cluster")
-    if hasattr(getattr(item, "module", None), "sized"):
+    if getattr(getattr(item, "module", None), "sized", None) is sized:
         item.add_marker("sized")
 
 

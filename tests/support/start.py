@@ -10,14 +10,23 @@ from deploy.local.process import Command, Managed
 Start = Callable[[Command], Managed]
 
 STARTING_FIXTURES = {"start", "start_once", "front_dsn", "telemetry", "run", "browser", "control_plane"}
-STARTING_MODULES = ("subprocess", "multiprocessing", "Managed", "Popen")
+STARTING_NAMES = (
+    "subprocess",
+    "multiprocessing",
+    "Managed",
+    "Popen",
+    "Processes",
+    "Tokenizers",
+    "running",
+    "store_process",
+)
 
 
 def starts_processes(item: pytest.Item) -> bool:
     """Whether a test starts processes: through a fixture, or in its own file, by what the file imports."""
     module = getattr(item, "module", None)
     return bool(STARTING_FIXTURES.intersection(getattr(item, "fixturenames", ()))) or any(
-        hasattr(module, name) for name in STARTING_MODULES
+        hasattr(module, name) for name in STARTING_NAMES
     )
 
 
