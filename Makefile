@@ -63,7 +63,7 @@ check-lint: ## part of check: ruff
 	$(BIN)/ruff check .
 check-format: ## part of check: ruff format
 	$(BIN)/ruff format --check .
-check-types: ## part of check: mypy, of the tests too
+check-types: ## part of check: mypy
 	$(BIN)/mypy
 check-imports: ## part of check: who imports whom
 	$(BIN)/lint-imports --no-logo

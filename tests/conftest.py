@@ -19,12 +19,15 @@ from tests.support.cluster.control_plane import control_plane as started_control
 from tests.support.cluster.namespace import Namespace, namespace
 from tests.support.cluster.proxy import Proxy
 from tests.support.scheduling import BySystem, rank_of
-from tests.support.soak import sized
+from tests.support.soak import SOAKING, sized
 from tests.support.stacks import stacks_of_tasks
 from tests.support.start import Start, starter, starts_processes
 
-# How fast examples are made or run is no part of a test: machines differ.
-settings.register_profile("weir", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How fast examples are made or run is no part of a test: machines differ. Each run makes the same examples, so that what passes passes
+# again; `make test-soak` makes others each time.
+settings.register_profile(
+    "weir", deadline=None, derandomize=not SOAKING, database=None, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("weir")
 
 APART = {

@@ -135,11 +135,16 @@ def test_each_request_is_one_row_whoever_got_its_spans(run: Run, dsn: str) -> No
     store = Store(dsn)
     try:
         expected = {trace.id.hex(): trace.row() for trace in traces}
-        found = {trace_id: store.request_rows(trace_id) for trace_id in expected}
-        unlike = {
-            trace_id: [row.service for row in rows] for trace_id, rows in found.items() if rows != [expected[trace_id]]
-        }
-        assert not unlike, f"{len(unlike)} of {len(traces)} traces, rows by service: {list(unlike.values())[:8]}"
+
+        def unlike() -> dict[str, list[str]]:
+            found = {trace_id: store.request_rows(trace_id) for trace_id in expected}
+            return {
+                trace_id: [row.service for row in rows]
+                for trace_id, rows in found.items()
+                if rows != [expected[trace_id]]
+            }
+
+        eventually(lambda: not unlike(), lambda: f"of {len(traces)} traces these have other rows: {unlike()}")
         assert store.rows("SELECT count() FROM requests FINAL") == [(len(traces),)]
     finally:
         store.close()
