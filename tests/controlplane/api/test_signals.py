@@ -24,6 +24,11 @@ def now_ns(filled: Filled) -> int:
     return to_ns
 
 
+def whole(now_ns: int) -> dict[str, int]:
+    """The parameters that ask for all that was filled, however long ago that is."""
+    return {"from": now_ns - 900 * S, "to": now_ns}
+
+
 def get(client: Client, path: str, **parameters: Any) -> Any:
     response = client.get(f"/api/v1/{path}", parameters)
     assert response.status_code == 200, response.content
@@ -100,7 +105,7 @@ def test_exemplars_of_a_metric_lead_to_traces(caller: Client, served: Filled, no
 
 
 def test_a_histograms_count_has_its_buckets_exemplars(caller: Client, served: Filled, now_ns: int) -> None:
-    found = get(caller, "series/points", metric="shop_wait_seconds_count")["exemplars"]
+    found = get(caller, "series/points", metric="shop_wait_seconds_count", **whole(now_ns))["exemplars"]
     assert len(found) == 30 and {each["metric"] for each in found} == {"shop_wait_seconds_bucket"}
 
 
@@ -113,7 +118,7 @@ def drawn(response: Any) -> Any:
 
 
 def test_the_page_draws_exemplars_and_lists_them_with_their_unit(reader: Client, served: Filled, now_ns: int) -> None:
-    response = reader.get("/signals", {"metric": "shop_wait_seconds_bucket"})
+    response = reader.get("/signals", {"metric": "shop_wait_seconds_bucket", **whole(now_ns)})
     diamonds, axis = drawn(response)
     assert (len(diamonds["x"]), diamonds["yaxis"], axis) == (30, "y2", "one measurement, s")
     assert diamonds["customdata"][0][1].replace("\u202f", " ") in ("50.0 ms", "310 ms", "1.90 s")
@@ -136,7 +141,7 @@ def test_exemplars_whose_value_means_nothing_on_the_chart_are_only_listed(
 
 
 def test_tritons_own_averages_are_called_so(caller: Client, reader: Client, served: Filled, now_ns: int) -> None:
-    found = get(caller, "series/averages")["servers"]
+    found = get(caller, "series/averages", **whole(now_ns))["servers"]
     steady = next(each for each in found if each["instance"] == "gpu-1:8002")
     assert (steady["model"], steady["statistic"], steady["requests"]) == ("chat", "average", 30 * 59)
     assert (steady["queue_ms"], steady["compute_ms"]) == (pytest.approx(4.0), pytest.approx(12.0))
