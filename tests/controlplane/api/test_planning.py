@@ -3,10 +3,10 @@
 import csv
 import io
 import itertools
+from typing import Any
 
 import pytest
 from django.contrib.auth.models import Group, User
-from django.http import HttpResponse
 from django.test import Client
 
 from controlplane.accounts.models import ApiToken
@@ -165,7 +165,7 @@ def test_a_benchmark_is_started_with_what_it_measures(
     benchmarked_pool(1)
     wanted = {"pool": "chat-eu", "gpu": "h100", "input_tokens": 500, "output_tokens": 80, "e2e_ms": 4000}
 
-    def started(**body: object) -> HttpResponse:
+    def started(**body: object) -> Any:
         return planner.post(f"{API}/jobs", {"kind": "benchmark"} | body, content_type="application/json")
 
     assert started().json()["detail"].startswith("benchmark is missing")

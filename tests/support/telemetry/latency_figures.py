@@ -45,13 +45,13 @@ def assert_report(report: LatencyReport, rows: Sequence[LedgerRow]) -> None:
     if not middle.any():
         middle[:] = True
     for name, figures in report.stages.items():
-        values = part(rows, name)
-        assert [figures.p50_ms, figures.p95_ms, figures.p99_ms] == pytest.approx(np.quantile(values, [0.5, 0.95, 0.99]))
-        assert figures.mean_ms == pytest.approx(values.mean())
-        assert figures.share == pytest.approx(values.sum() / e2e.sum())
+        spent = part(rows, name)
+        assert [figures.p50_ms, figures.p95_ms, figures.p99_ms] == pytest.approx(np.quantile(spent, [0.5, 0.95, 0.99]))
+        assert figures.mean_ms == pytest.approx(spent.mean())
+        assert figures.share == pytest.approx(spent.sum() / e2e.sum())
         if above.any():
             excess = e2e[above].mean() - e2e[middle].mean()
-            assert figures.share_above_median == pytest.approx((values[above].mean() - values[middle].mean()) / excess)
+            assert figures.share_above_median == pytest.approx((spent[above].mean() - spent[middle].mean()) / excess)
         else:
             assert figures.share_above_median == 0
     assert sum(figures.share for figures in report.stages.values()) == pytest.approx(1)
