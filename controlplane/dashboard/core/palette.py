@@ -13,26 +13,26 @@ BANDS = (*STAGES, UNATTRIBUTED)
 """What a stack is made of, bottom to top: in the order a request passes through them."""
 
 
-class Look(NamedTuple):
+class StageStyle(NamedTuple):
     label: str
     colour: str  # a CSS value
     pattern: str  # plotly's `marker.pattern.shape`; "" is plain
     means: str
 
 
-LOOKS: dict[str, Look] = {
-    "network": Look(
+STYLES: dict[str, StageStyle] = {
+    "network": StageStyle(
         "network", "var(--stage-network)", ".", "between processes: nothing on either side accounts for it"
     ),
-    "gateway": Look("gateway", "var(--stage-gateway)", "", "authenticate, parse, normalise, key"),
-    "tokenizer": Look("tokenizer", "var(--stage-tokenizer)", "", "turn the prompt into tokens"),
-    "cache": Look("cache", "var(--stage-cache)", "", "look the answer up in Redis"),
-    "queue": Look("queue", "var(--stage-queue)", "", "wait for a place, in the gateway or in the server"),
-    "model": Look("model", "var(--stage-model)", "", "prefill and decode"),
-    "egress": Look("egress", "var(--stage-egress)", "\\", "last token received until the answer is written"),
-    UNATTRIBUTED: Look("unattributed", "var(--stage-unattributed)", "/", "no span explains it"),
+    "gateway": StageStyle("gateway", "var(--stage-gateway)", "", "authenticate, parse, normalise, key"),
+    "tokenizer": StageStyle("tokenizer", "var(--stage-tokenizer)", "", "turn the prompt into tokens"),
+    "cache": StageStyle("cache", "var(--stage-cache)", "", "look the answer up in Redis"),
+    "queue": StageStyle("queue", "var(--stage-queue)", "", "wait for a place, in the gateway or in the server"),
+    "model": StageStyle("model", "var(--stage-model)", "", "prefill and decode"),
+    "egress": StageStyle("egress", "var(--stage-egress)", "\\", "last token received until the answer is written"),
+    UNATTRIBUTED: StageStyle("unattributed", "var(--stage-unattributed)", "/", "no span explains it"),
 }
 
 
-def look(stage: str) -> Look:
-    return LOOKS.get(stage, LOOKS[UNATTRIBUTED])
+def stage_style(stage: str) -> StageStyle:
+    return STYLES.get(stage, STYLES[UNATTRIBUTED])

@@ -5,29 +5,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from controlplane.dashboard.core.badge import Badge
 from controlplane.dashboard.core.figures.plan import Hours
 from forecasting.capacity.assumptions import HOUR_S
 from forecasting.capacity.plan import BINDINGS, Binding, Plan, PoolPlan
 
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """How an assumption that binds is shown: an icon, a CSS class, words. Only what keeps demand from being met warns."""
-
-    icon: str
-    tone: str
-    words: str
-
-
-BINDS: dict[Binding, Look] = {
-    "demand": Look("●", "", "demand"),
-    "queueing": Look("◔", "", "room for queueing"),
-    "cold_start": Look("◐", "", "cold start"),
-    "warm_floor": Look("▁", "muted", "warm floor"),
-    "gpu_quota": Look("▲", "warn", "GPU quota"),
-    "budget": Look("▲", "warn", "budget"),
-    "no_capacity": Look("✕", "bad", "capacity not known"),
+BINDS: dict[Binding, Badge] = {
+    "demand": Badge("●", "", "demand"),
+    "queueing": Badge("◔", "", "room for queueing"),
+    "cold_start": Badge("◐", "", "cold start"),
+    "warm_floor": Badge("▁", "muted", "warm floor"),
+    "gpu_quota": Badge("▲", "warn", "GPU quota"),
+    "budget": Badge("▲", "warn", "budget"),
+    "no_capacity": Badge("✕", "bad", "capacity not known"),
 }
+"""How an assumption that binds is shown. Only what keeps demand from being met warns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +35,7 @@ class PoolRow:
     priced: bool
     short_hours: int
     worst_shortfall_rps: float
-    binds: Sequence[tuple[Look, int]]
+    binds: Sequence[tuple[Badge, int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +56,7 @@ class HourRow:
     replicas: int
     gpu_hours: float
     cost_usd: float
-    cells: Sequence[tuple[int, Look]]
+    cells: Sequence[tuple[int, Badge]]
 
 
 def pool_row(pool: PoolPlan) -> PoolRow:

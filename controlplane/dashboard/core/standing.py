@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from controlplane.core.formatting import PAGE
+from controlplane.dashboard.core.badge import Badge
 from controlplane.policy.core.decision import Decision, TargetDecision
 from controlplane.policy.core.memory import CanaryMemory
 from controlplane.policy.core.observation import Gpus, Observation, PoolFacts
@@ -12,39 +13,30 @@ from controlplane.policy.core.record import Record
 from controlplane.policy.core.spec import Canary, CanarySpec, Degradation, Policy
 
 ACTIONS = {
-    "none": ("●", "good", "as wanted"),
-    "up": ("▲", "note-up", "more replicas"),
-    "down": ("▼", "note-down", "fewer replicas"),
-    "hold": ("◼", "warn", "held"),
-    "raise_floor": ("▲", "note-up", "HPA's floor raised"),
+    "none": Badge("●", "good", "as wanted"),
+    "up": Badge("▲", "note-up", "more replicas"),
+    "down": Badge("▼", "note-down", "fewer replicas"),
+    "hold": Badge("◼", "warn", "held"),
+    "raise_floor": Badge("▲", "note-up", "HPA's floor raised"),
 }
-UNKNOWN = ("○", "warn", "unknown")
-DISABLED = ("○", "muted", "disabled")
+UNKNOWN = Badge("○", "warn", "unknown")
+DISABLED = Badge("○", "muted", "disabled")
 OUTCOMES = {
-    "running": ("◐", "muted", "runs"),
-    "promoted": ("●", "good", "promoted"),
-    "rolled_back": ("✕", "bad", "rolled back"),
+    "running": Badge("◐", "muted", "runs"),
+    "promoted": Badge("●", "good", "promoted"),
+    "rolled_back": Badge("✕", "bad", "rolled back"),
 }
-WAITS = ("◼", "warn", "waits for a person")
+WAITS = Badge("◼", "warn", "waits for a person")
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """Icon, colour class and words of a state."""
-
-    icon: str
-    tone: str
-    words: str
-
-
-def look_of(target: TargetDecision, facts: PoolFacts | None = None, *, is_stale: bool = False) -> Look:
+def badge_of(target: TargetDecision, facts: PoolFacts | None = None, *, is_stale: bool = False) -> Badge:
     """What was decided long ago is not known to hold."""
     if facts is not None and (facts.disabled or facts.cluster_disabled):
-        return Look(*DISABLED)
+        return DISABLED
     if target.wanted is None or target.seen is None:
-        return Look(*UNKNOWN)
-    icon, tone, words = ACTIONS[target.action]
-    return Look("○", "muted", f"was {words}") if is_stale else Look(icon, tone, words)
+        return UNKNOWN
+    badge = ACTIONS[target.action]
+    return Badge("○", "muted", f"was {badge.words}") if is_stale else badge
 
 
 def target_rows(record: Record, *, is_stale: bool = False) -> list[dict[str, Any]]:
@@ -58,7 +50,7 @@ def target_row(record: Record, name: str, *, is_stale: bool = False) -> dict[str
     target, facts = record.decision.targets[name], record.observation.pools.get(name)
     return {
         "target": target,
-        "look": look_of(target, facts, is_stale=is_stale),
+        "look": badge_of(target, facts, is_stale=is_stale),
         "facts": facts,
         "steady_rps": steady_rps(record, name),
         "has": has(facts),
@@ -148,7 +140,7 @@ def _canary(name: str, spec: CanarySpec, standing: CanaryMemory, seen: Observati
         "name": name,
         "spec": spec,
         "memory": standing,
-        "look": _canary_look(standing.outcome, is_stale),
+        "look": _canary_badge(standing.outcome, is_stale),
         "percent": {"promoted": 100, "rolled_back": 0}.get(standing.outcome, standing.percent),
         "counts": counts,
         "served": served,
@@ -158,11 +150,11 @@ def _canary(name: str, spec: CanarySpec, standing: CanaryMemory, seen: Observati
     }
 
 
-def _canary_look(outcome: str, is_stale: bool) -> Look:
+def _canary_badge(outcome: str, is_stale: bool) -> Badge:
     """One that has ended stays so, however long ago that was decided."""
     if is_stale and outcome == "running":
-        return Look("○", "muted", "was running")
-    return Look(*OUTCOMES.get(outcome, WAITS))
+        return Badge("○", "muted", "was running")
+    return OUTCOMES.get(outcome, WAITS)
 
 
 def failover_rows(decision: Decision) -> list[dict[str, Any]]:
@@ -180,7 +172,7 @@ def headline(record: Record, ladders: Sequence[Mapping[str, Any]], stale_s: floa
     return {
         "stale_s": stale_s,
         "alarms": record.decision.alarms,
-        "unknown": [target.target for target in targets if look_of(target, pools.get(target.target)) == Look(*UNKNOWN)],
+        "unknown": [target.target for target in targets if badge_of(target, pools.get(target.target)) == UNKNOWN],
         "degraded": [row for row in ladders if row["level"]],
         "moving": [target for target in targets if target.action in ("up", "down")],
         "policies": len(record.policies),

@@ -89,11 +89,6 @@ def get(mapping: dict[str, object], key: str) -> object:
     return mapping.get(key)
 
 
-@register.simple_tag
-def look(stage: str) -> palette.Look:
-    return palette.look(stage)
-
-
 @register.inclusion_tag("swatch.html")
 def swatch(stage: str) -> dict[str, object]:
     """The stage's colour and pattern as a small square; the label beside it carries the meaning."""

@@ -14,7 +14,7 @@ from django.utils.cache import patch_vary_headers
 from django.utils.http import url_has_allowed_host_and_scheme, urlencode
 from django.views.decorators.http import require_POST
 
-from controlplane.dashboard.incident_page import detail, grouped, summed
+from controlplane.dashboard.incident_screen import detail, grouped, summed
 from controlplane.dashboard.views.common import facet, is_fragment, is_refresh
 from controlplane.incidents.act import actions, rights
 from controlplane.incidents.models import Incident

@@ -12,7 +12,7 @@ from controlplane.dashboard.changes import changes_in, marked
 from controlplane.dashboard.core.figures.heatmap import heatmap_figure
 from controlplane.dashboard.core.figures.latency import grid, latency_figure, legend
 from controlplane.dashboard.core.headline import headline
-from controlplane.dashboard.core.palette import BANDS, look
+from controlplane.dashboard.core.palette import BANDS, stage_style
 from controlplane.dashboard.failures import failures_context
 from controlplane.dashboard.history import history_context, synthetic_context
 from controlplane.dashboard.views.common import (
@@ -138,7 +138,7 @@ def data_context(
     return {
         "report": report,
         "headline": summary,
-        "cause_means": f"{summary.cause}: {look(summary.cause).means}." if summary and summary.cause else "",
+        "cause_means": f"{summary.cause}: {stage_style(summary.cause).means}." if summary and summary.cause else "",
         "slowest_href": links.requests(question),
         "e2e": _figures(report.e2e_ms, question),
         "ttft": [
@@ -229,7 +229,7 @@ def _stage_rows(report: LatencyReport, question: Question) -> list[dict[str, Any
             {
                 "name": name,
                 "known": report.known(name),
-                "means": look(name).means,
+                "means": stage_style(name).means,
                 "figures": [{"value": by_quantile[q], "current": q == question.quantile} for q in QUANTILES],
                 "share": figures.share,
                 "above": figures.share_above_median,

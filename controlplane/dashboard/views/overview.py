@@ -15,7 +15,7 @@ from controlplane.dashboard.core.figures.latency import grid
 from controlplane.dashboard.core.figures.spark import spark
 from controlplane.dashboard.failures import words
 from controlplane.dashboard.history import history_context, synthetic_context
-from controlplane.dashboard.incident_page import row as one_incident
+from controlplane.dashboard.incident_screen import row as one_incident
 from controlplane.dashboard.views.common import is_fragment, ledger_freshness, page, question_of
 from controlplane.fleet.core.stack_rows import RATE_FIGURES, Row
 from controlplane.fleet.inventory import launched

@@ -9,7 +9,7 @@ from django.shortcuts import render
 
 from controlplane.core.formatting import PAGE
 from controlplane.dashboard import links
-from controlplane.dashboard.core.palette import BANDS, UNATTRIBUTED, look
+from controlplane.dashboard.core.palette import BANDS, UNATTRIBUTED, stage_style
 from controlplane.dashboard.core.waterfall import waterfall
 from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.requests import STATUS_LOOKS
@@ -82,7 +82,7 @@ def ledger(row: LedgerRow) -> list[dict[str, Any]]:
                 "ns": value if value or not lacking else None,
                 "lacking": lacking,
                 "share": value / row.e2e_ns if row.e2e_ns else 0.0,
-                "means": look(stage).means,
+                "means": stage_style(stage).means,
                 "parts": [(name, part) for name, part in parts if part],
             }
         )

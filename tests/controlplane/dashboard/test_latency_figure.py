@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 import pytest
 
 from controlplane.dashboard.core.figures.latency import grid, latency_figure
-from controlplane.dashboard.core.palette import BANDS, LOOKS
+from controlplane.dashboard.core.palette import BANDS, STYLES
 from controlplane.telemetry.core.query_types import LatencyPoint, Quantiles
 from controlplane.telemetry.query.core.question import Question, parse
 from inference.contract.stages import STAGES
@@ -123,6 +123,6 @@ def test_axes_carry_their_unit() -> None:
     assert layout["xaxis"]["title"]["text"] == "UTC"
 
 
-def test_every_stage_of_the_ledger_has_a_look_of_its_own() -> None:
-    assert set(BANDS) == {*STAGES, "unattributed"} == set(LOOKS)
-    assert len({look.colour for look in LOOKS.values()}) == len(LOOKS)
+def test_every_stage_of_the_ledger_has_a_style_of_its_own() -> None:
+    assert set(BANDS) == {*STAGES, "unattributed"} == set(STYLES)
+    assert len({style.colour for style in STYLES.values()}) == len(STYLES)

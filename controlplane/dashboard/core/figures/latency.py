@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from controlplane.dashboard.core.figures.layout import INK, MUTED, Figure, layout, x_axis, y_axis
-from controlplane.dashboard.core.palette import BANDS, look
+from controlplane.dashboard.core.palette import BANDS, stage_style
 from controlplane.telemetry.core.query_types import LatencyPoint
 from controlplane.telemetry.query.core.question import QUANTILES, Quantile, Question
 
@@ -66,7 +66,7 @@ def _stack(column: Sequence[LatencyPoint | None], x: Column | list[float], q: Qu
         y = [None if point is None else _seconds(point.stack_ms.get(q, {}).get(stage)) for point in column]
         if not any(y):
             continue
-        style = look(stage)
+        style = stage_style(stage)
         bands.append(
             {
                 "type": "bar",

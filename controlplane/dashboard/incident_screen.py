@@ -1,8 +1,8 @@
-"""Prepares an incident for its page: icons, figures, links. Its sentences come from controlplane/incidents/notify/core/page_text.py."""
+"""Prepares an incident for its screen: icons, figures, links. Its sentences come from controlplane/incidents/notify/core/page_text.py."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlencode
 
 from django.urls import reverse
@@ -10,6 +10,7 @@ from django.utils import timezone
 
 from controlplane.core.formatting import PAGE, TEXT
 from controlplane.dashboard.changes import changes_in
+from controlplane.dashboard.core.badge import Badge
 from controlplane.dashboard.core.figures.burn import BurnChart, burn_chart
 from controlplane.incidents.act import actions
 from controlplane.incidents.models import Entry, Incident
@@ -26,25 +27,17 @@ SECOND_NS = 10**9
 QUARTER = 0.25
 
 
-class Look(NamedTuple):
-    """Icon, colour class, word: never colour alone."""
-
-    icon: str
-    tone: str
-    word: str
-
-
-SEVERITIES = {"page": Look("✕", "bad", "page"), "ticket": Look("▲", "warn", "ticket")}
+SEVERITIES = {"page": Badge("✕", "bad", "page"), "ticket": Badge("▲", "warn", "ticket")}
 STATUSES = {
-    "open": Look("●", "bad", "open"),
-    "acknowledged": Look("◐", "warn", "acknowledged"),
-    "resolved": Look("✓", "good", "resolved"),
+    "open": Badge("●", "bad", "open"),
+    "acknowledged": Badge("◐", "warn", "acknowledged"),
+    "resolved": Badge("✓", "good", "resolved"),
 }
 SIGNALS = {
-    "firing": Look("▲", "bad", "firing"),
-    "quiet": Look("◐", "muted", "quiet, about to resolve"),
-    "unknown": Look("○", "warn", "no data: held open"),
-    "missing": Look("○", "warn", "no longer in the data: resolves once its windows are empty"),
+    "firing": Badge("▲", "bad", "firing"),
+    "quiet": Badge("◐", "muted", "quiet, about to resolve"),
+    "unknown": Badge("○", "warn", "no data: held open"),
+    "missing": Badge("○", "warn", "no longer in the data: resolves once its windows are empty"),
 }
 ENTRY_ICONS: Mapping[str, str] = {
     Entry.Kind.OPENED: "●",
@@ -68,10 +61,10 @@ STANDINGS: Mapping[standing.Kind, tuple[str, str]] = {
 }
 """Icon and colour class of the state of an incident's notices."""
 DELIVERY_LOOKS = {
-    "pending": Look("◐", "muted", "queued, not accepted yet"),
-    "delivered": Look("✓", "good", "delivered"),
-    "dead": Look("✕", "bad", "refused"),
-    "dropped": Look("○", "muted", "not needed"),
+    "pending": Badge("◐", "muted", "queued, not accepted yet"),
+    "delivered": Badge("✓", "good", "delivered"),
+    "dead": Badge("✕", "bad", "refused"),
+    "dropped": Badge("○", "muted", "not needed"),
 }
 VIA = {"pagerduty": "PagerDuty"}
 MIN_SHARE = 0.005  # of the burn: smaller stages are left out of bar and table
@@ -116,7 +109,7 @@ def row(incident: Incident, now: datetime, holds: Standing) -> dict[str, Any]:
         "severity": SEVERITIES[incident.severity],
         "status": STATUSES[incident.status],
         "signal": SIGNALS["missing" if incident.missing_since else incident.signal] if incident.is_open else None,
-        "notified": Look(icon, tone, holds.said),
+        "notified": Badge(icon, tone, holds.said),
         "is_notified": holds.kind == "delivered" and not holds.silence,
         "age": PAGE.duration((now - incident.opened_at).total_seconds()),
         "lasted": PAGE.duration(((incident.resolved_at or now) - incident.opened_at).total_seconds()),
