@@ -8,7 +8,7 @@ from django.shortcuts import get_object_or_404, render
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from controlplane.dashboard.core.standing import ages, canary_rows, does, failover_rows, target_row
+from controlplane.dashboard.core.policy_rows import ages, canary_rows, does, failover_rows, target_row
 from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.policies.frame import framed
 from controlplane.policy import queries

@@ -8,7 +8,7 @@ from django.http import HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from controlplane.dashboard.core.standing import (
+from controlplane.dashboard.core.policy_rows import (
     canary_rows,
     failover_rows,
     headline,

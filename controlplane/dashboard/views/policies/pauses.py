@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_POST
 
-from controlplane.dashboard.core.standing import ladder_rows
+from controlplane.dashboard.core.policy_rows import ladder_rows
 from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.policies.frame import framed, standing_context
 from controlplane.policy import queries, rights

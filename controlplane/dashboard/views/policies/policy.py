@@ -9,8 +9,8 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils import timezone
 from django.views.decorators.http import require_safe
 
-from controlplane.dashboard.core.previewed import preview_rows, preview_tables
-from controlplane.dashboard.core.standing import canary_rows, ladder_rows, target_rows
+from controlplane.dashboard.core.policy_rows import canary_rows, ladder_rows, target_rows
+from controlplane.dashboard.core.preview_tables import preview_rows, preview_tables
 from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.policies.frame import framed, standing_context
 from controlplane.dashboard.views.policies.steps import buttons

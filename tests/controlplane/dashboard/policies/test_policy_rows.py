@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.dashboard.core.standing import headline, target_rows
+from controlplane.dashboard.core.policy_rows import headline, target_rows
 from controlplane.policy.core.decide import decide
 from controlplane.policy.core.memory import LoadMemory, Memory, TargetMemory
 from controlplane.policy.core.record import Record, record_of
