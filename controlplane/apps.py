@@ -6,4 +6,4 @@ class ControlPlaneConfig(AppConfig):
     verbose_name = "Weir"
 
     def ready(self) -> None:
-        from controlplane.config import checks  # noqa: F401  (registers them)
+        from controlplane import checks  # noqa: F401  (registers them)

@@ -9,7 +9,6 @@ from django.conf import settings
 
 from controlplane.fleet.core.stack_rows import Ledger, PoolServer, Row, rows
 from controlplane.fleet.inventory import observations, pool_entries, pool_servers
-from controlplane.incidents.notify.delivery.health import health as paging
 from controlplane.telemetry.core.query_types import Health, Totals, Window
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.explain.figures import Serving
@@ -22,27 +21,10 @@ the time since its first request."""
 
 
 def serving_stack() -> list[Row]:
-    """A row for each process, pool and replica. Without the store, only observations."""
+    """A row for each process, pool and replica, without that of paging. Without the store, only observations."""
     now_ns = time.time_ns()
     now = datetime.fromtimestamp(now_ns / 1e9, UTC)
-    processes = rows(pool_entries(), observations(), _ledger(now_ns), now, settings.CONFIG.stale_after_s)
-    return [*processes, paging_row(paging.health(now))]
-
-
-def paging_row(health: paging.Health) -> Row:
-    """The state of delivery, from the outbox."""
-    figures = {"waiting": float(health.figures.pending)}
-    if health.share_within_30s_1d is not None:
-        figures["within_30_s_ratio"] = health.share_within_30s_1d
-    return Row(
-        "paging",
-        "Paging",
-        "paging",
-        health.state,
-        age_s=health.figures.sender_age_s,
-        detail=health.detail,
-        figures=figures,
-    )
+    return rows(pool_entries(), observations(), _ledger(now_ns), now, settings.CONFIG.stale_after_s)
 
 
 def _ledger(now_ns: int) -> Ledger | None:

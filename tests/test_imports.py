@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 from deploy.local.process import ROOT
@@ -27,3 +28,12 @@ def test_a_gateway_that_imports_the_control_plane_breaks_it(tmp_path: Path) -> N
     done = contract("--config", str(config))
     assert done.returncode == 1
     assert "inference is not allowed to import msgspec" in done.stdout
+
+
+def test_every_folder_of_code_stands_in_the_contract() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    folders = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
+    assert folders == set(settings["root_packages"])
+    assert [contract["containers"] for contract in settings["contracts"] if contract.get("exhaustive")] == [
+        ["controlplane"]
+    ]

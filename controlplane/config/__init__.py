@@ -1,7 +1,7 @@
 """Every setting of the control plane, with its unit, default, bounds and reason.
 
 Environment variables carry `WEIR_` before the name. A value outside its bounds is refused here, when a process starts;
-`controlplane/config/checks.py` has the rules between several settings. `docs/settings.md` lists both, and a test compares them.
+`controlplane/checks.py` has the rules between several settings. `docs/settings.md` lists both, and a test compares them.
 """
 
 from pathlib import Path

@@ -8,7 +8,8 @@ import pytest
 from django.core.checks import run_checks
 from pytest_django import Settings
 
-from controlplane.config import Config, ConfigError, checks, load
+from controlplane import checks
+from controlplane.config import Config, ConfigError, load
 from controlplane.config.bounds import MAX_RETENTION_DAYS
 from controlplane.telemetry.config import IngestConfig
 

@@ -22,6 +22,7 @@ from controlplane.fleet.inventory import launched
 from controlplane.incidents.decide.rows import SHOULD_NOTIFY
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify.delivery.health.health import health
+from controlplane.incidents.report.paging_row import paging_row
 from controlplane.incidents.report.standing import standings
 from controlplane.serving_stack import serving_stack
 from controlplane.telemetry.core.query_types import Dimension, Failure, Health, LatencyPoint, LatencyReport
@@ -60,7 +61,8 @@ UNITS: Mapping[str, Callable[[float], str]] = {
 def overview(request: HttpRequest) -> HttpResponse:
     """Shows the components also while the store does not answer."""
     wanted, now_ns = question_of(request)
-    stack = serving_stack()
+    paging = health(timezone.now())
+    stack = [*serving_stack(), paging_row(paging)]
     context: dict[str, Any] = {
         "question": wanted,
         "path": request.path,
@@ -71,7 +73,7 @@ def overview(request: HttpRequest) -> HttpResponse:
         "pools": [component(row) for row in stack if row.kind in ("pool", "replica")],
         "launched": launched(),
         **incidents_context(),
-        "paging": health(timezone.now()),
+        "paging": paging,
     }
     try:
         question = answers.rounded(wanted)

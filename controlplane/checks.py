@@ -17,6 +17,9 @@ from django.core.checks import ERROR, WARNING, CheckMessage, Tags, register
 
 from controlplane.config import Config
 from controlplane.config.bounds import MIN_SECRET_CHARS
+from controlplane.incidents.notify.delivery.core.encryption import SealError
+from controlplane.incidents.notify.delivery.core.outbound_address import allowed
+from controlplane.incidents.notify.delivery.secrets import keyring
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +49,6 @@ def _serves_strangers(config: Config) -> bool:
 
 
 def _are_addresses(entries: Sequence[str]) -> bool:
-    from controlplane.incidents.notify.delivery.core.outbound_address import allowed
-
     try:
         allowed(entries)
     except ValueError:
@@ -56,9 +57,6 @@ def _are_addresses(entries: Sequence[str]) -> bool:
 
 
 def _are_keys(config: Config) -> bool:
-    from controlplane.incidents.notify.delivery.core.encryption import SealError
-    from controlplane.incidents.notify.delivery.secrets import keyring
-
     try:
         keyring.configured(config)
     except SealError:
