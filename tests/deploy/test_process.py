@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from deploy.local.ports import free_port, free_ports, is_free
+from deploy.local.ports import free_port, is_free
 from deploy.local.process import ROOT, Command, Managed, NotReadyError, http_ok
 
 PATIENCE_S = 120.0
@@ -94,10 +94,6 @@ def test_what_it_may_have_left_behind_is_removed_however_it_ends(tmp_path: Path)
     )
     process.start().kill()
     assert cleaned == ["x"]
-
-
-def test_free_ports_differ() -> None:
-    assert len(set(free_ports(50))) == 50
 
 
 def test_preflight_names_the_remedy_on_an_old_python() -> None:

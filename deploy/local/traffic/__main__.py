@@ -19,19 +19,24 @@ from deploy.local.traffic.burst import burst
 from deploy.local.traffic.client import Settings, connected
 from deploy.local.traffic.questions import TENANTS, questions, rate_at
 
+DAY_S = 600.0
+"""Length of the imitated day: short, so that a newcomer sees it."""
+MAX_IN_FLIGHT = 32
+"""Further requests are skipped."""
+
 
 async def run(settings: Settings) -> None:
     """Send requests until cancelled."""
-    chance = random.Random(settings.traffic_seed)  # noqa: S311  (no secret)
+    chance = random.Random()  # noqa: S311  (no secret)
     endless = questions(chance, {name: TENANTS[name] for name in settings.keys})
     in_flight: set[asyncio.Task[object]] = set()
     begun = time.monotonic()
     async with connected(settings) as client:
         while True:
-            rate = rate_at(time.monotonic() - begun, settings.traffic_rps, settings.traffic_day_s)
+            rate = rate_at(time.monotonic() - begun, settings.traffic_rps, DAY_S)
             await asyncio.sleep(chance.expovariate(rate))
             question = next(endless)
-            if len(in_flight) < settings.traffic_in_flight:
+            if len(in_flight) < MAX_IN_FLIGHT:
                 task = asyncio.create_task(client.send(question))
                 in_flight.add(task)
                 task.add_done_callback(in_flight.discard)

@@ -38,11 +38,6 @@ class Settings(BaseSettings):
         default="http://127.0.0.1:4318", description="Where the client spans go; empty sends none."
     )
     traffic_rps: float = Field(default=2.5, gt=0, le=50, description="Requests per second, on average.")
-    traffic_day_s: float = Field(
-        default=600.0, gt=0, description="Length of the imitated day, s: short, so that a newcomer sees it."
-    )
-    traffic_in_flight: int = Field(default=32, ge=1, description="Requests at once; further ones are skipped.")
-    traffic_seed: int | None = Field(default=None, description="Makes the sequence of requests repeatable.")
 
     @property
     def keys(self) -> dict[str, str]:

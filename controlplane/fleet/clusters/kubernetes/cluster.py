@@ -2,7 +2,7 @@
 
 import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,6 @@ from controlplane.fleet.clusters.kubernetes import fence, manifests, paths, view
 from controlplane.fleet.clusters.kubernetes.client import APPLY, MERGE, Api, MissingError
 from controlplane.fleet.clusters.kubernetes.objects import Autoscaler, Deployment, Metadata, Pod
 from controlplane.fleet.clusters.kubernetes.view import Token
-from controlplane.fleet.clusters.kubernetes.watch import Clock
 from controlplane.fleet.clusters.kubernetes.watches import Watches
 from controlplane.fleet.clusters.port import GATEWAY, ClusterSeen, Difference, Manifest, PoolBinding, PoolSeen
 
@@ -49,19 +48,12 @@ class KubernetesCluster:
         name: str,
         api: Api,
         namespace: str,
-        *,
-        gateway_service: str = GATEWAY_SERVICE,
-        clock: Clock = time.monotonic,
-        now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self.name = name
         self.namespace = namespace
         self._api = api
-        self._gateway_service = gateway_service
-        self._clock = clock
-        self._now_ms = now_ms
         self._bindings: Mapping[str, PoolBinding] = {}
-        self._watches = Watches(api, namespace, clock)
+        self._watches = Watches(api, namespace)
         self._built: tuple[tuple[object, object], ClusterSeen] | None = None
 
     def start(self) -> "KubernetesCluster":
@@ -93,10 +85,10 @@ class KubernetesCluster:
         key = (watches.version, self._bindings)
         if self._built is None or self._built[0] != key:
             self._built = (key, self._build())
-        age_ms = max(0, round((self._clock() - confirmed_at) * 1000))
+        age_ms = max(0, round((time.monotonic() - confirmed_at) * 1000))
         return msgspec.structs.replace(
             self._built[1],
-            seen_ms=self._now_ms() - age_ms,
+            seen_ms=time.time_ns() // 1_000_000 - age_ms,
             age_ms=age_ms,
             problem=watches.problem,
             watching=watches.connected,
@@ -123,7 +115,7 @@ class KubernetesCluster:
             watches.quotas.objects.values(), watches.nodes.objects.values(), watches.pods.objects.values()
         )
         tiers = [pool for name, pool in pools.items() if name.startswith(GATEWAY)]
-        ready, others = view.gateways_seen(tiers, view.gateway_urls(slices, self._gateway_service))
+        ready, others = view.gateways_seen(tiers, view.gateway_urls(slices, GATEWAY_SERVICE))
         return ClusterSeen(self.name, pools=pools, gpus=gpus, gateways=ready, other_gateways=others)
 
     def _gateways(self) -> list[str]:

@@ -6,7 +6,7 @@ https://kubernetes.io/docs/reference/using-api/api-concepts/#efficient-detection
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -24,7 +24,6 @@ WATCH_S = 15
 SILENT_S = WATCH_S + 3.0
 PAGE = 500
 FIRST_RETRY_S, LAST_RETRY_S, REFUSED_RETRY_S = 0.2, 5.0, 30.0
-Clock = Callable[[], float]
 
 
 class _Event(msgspec.Struct):
@@ -48,15 +47,11 @@ class Watched(Generic[K]):
         path: str,
         kind: type[K],
         *,
-        query: Mapping[str, str] | None = None,
         optional: bool = False,
-        clock: Clock = time.monotonic,
     ) -> None:
         self._api = api
         self.path = path
-        self._query = dict(query or {})
         self.optional = optional
-        self._clock = clock
         self._items_type: Any = msgspec.defstruct(
             f"List{kind.__name__}",
             [("metadata", ListMetadata), ("items", list[kind] | None, None)],  # type: ignore[valid-type]
@@ -71,7 +66,7 @@ class Watched(Generic[K]):
         """Replaced whole with every change, so that readers need no lock."""
         self.changes = 0
         self.confirmed_at: float | None = None
-        """By `clock`: when the server last confirmed that this is all."""
+        """Monotonic: when the server last confirmed that this is all."""
         self.connected = False
         self.refused = False
         """The credentials do not allow it, or the server has no such kind."""
@@ -98,9 +93,9 @@ class Watched(Generic[K]):
             try:
                 if not self._version:
                     self._list()
-                began = self._clock()
+                began = time.monotonic()
                 self._watch()
-                wait_s, pause_s = FIRST_RETRY_S, 0.0 if self._clock() - began > 1 else FIRST_RETRY_S
+                wait_s, pause_s = FIRST_RETRY_S, 0.0 if time.monotonic() - began > 1 else FIRST_RETRY_S
             except ExpiredError:
                 self._version, pause_s = "", wait_s
             except (ForbiddenError, MissingError) as error:
@@ -124,9 +119,9 @@ class Watched(Generic[K]):
 
     def _list(self) -> None:
         items: dict[str, K] = {}
-        after, began = "", self._clock()
+        after, began = "", time.monotonic()
         while True:
-            query = self._query | {"limit": str(PAGE)} | ({"continue": after} if after else {})
+            query = {"limit": str(PAGE)} | ({"continue": after} if after else {})
             listed = self._api.request("GET", self.path, self._items_type, query=query)
             items |= {item.metadata.name: item for item in listed.items or ()}
             after = listed.metadata.next
@@ -136,8 +131,8 @@ class Watched(Generic[K]):
         log.debug("cluster.listed", path=self.path, objects=len(items))
 
     def _watch(self) -> None:
-        began = self._clock()
-        query = self._query | {
+        began = time.monotonic()
+        query = {
             "watch": "1",
             "allowWatchBookmarks": "true",
             "resourceVersion": self._version,
@@ -167,7 +162,7 @@ class Watched(Generic[K]):
             raise error_of(f"WATCH {self.path}", int(status.get("code", 500)), {}, bytes(event.object))
         if event.type == "BOOKMARK":
             metadata = msgspec.json.decode(event.object, type=_Named).metadata
-            self._replace(self.objects, metadata.resourceVersion, self._clock())
+            self._replace(self.objects, metadata.resourceVersion, time.monotonic())
             return
         item: Any = msgspec.json.decode(event.object, type=self._kind)
         objects = dict(self.objects)
@@ -175,7 +170,7 @@ class Watched(Generic[K]):
             objects.pop(item.metadata.name, None)
         else:
             objects[item.metadata.name] = item
-        self._replace(objects, item.metadata.resourceVersion, self._clock())
+        self._replace(objects, item.metadata.resourceVersion, time.monotonic())
 
     def _replace(self, objects: Mapping[str, K], version: str, at: float) -> None:
         with self._lock:

@@ -20,7 +20,7 @@ from controlplane.fleet.clusters.kubernetes.objects import (
     Pod,
     Quota,
 )
-from controlplane.fleet.clusters.kubernetes.watch import Clock, Watched
+from controlplane.fleet.clusters.kubernetes.watch import Watched
 
 log = structlog.get_logger(__name__)
 
@@ -34,18 +34,15 @@ class _Page(msgspec.Struct):
 class Watches:
     """Watches every kind, and confirms every CONFIRM_EVERY_S that the server still answers: a quiet watch says nothing."""
 
-    def __init__(self, api: Api, namespace: str, clock: Clock = time.monotonic) -> None:
+    def __init__(self, api: Api, namespace: str) -> None:
         self._api = api
-        self._clock = clock
-        self.deployments = Watched(api, paths.deployments(namespace), Deployment, clock=clock)
-        self.pods = Watched(api, paths.pods(namespace), Pod, clock=clock)
-        self.autoscalers = Watched(api, paths.autoscalers(namespace), Autoscaler, clock=clock)
-        self.slices = Watched(api, paths.endpoint_slices(namespace), EndpointSlice, clock=clock)
-        self.disruption_limits = Watched(
-            api, paths.disruption_limits(namespace), DisruptionBudget, optional=True, clock=clock
-        )
-        self.quotas = Watched(api, paths.quotas(namespace), Quota, optional=True, clock=clock)
-        self.nodes = Watched(api, paths.NODES, Node, optional=True, clock=clock)
+        self.deployments = Watched(api, paths.deployments(namespace), Deployment)
+        self.pods = Watched(api, paths.pods(namespace), Pod)
+        self.autoscalers = Watched(api, paths.autoscalers(namespace), Autoscaler)
+        self.slices = Watched(api, paths.endpoint_slices(namespace), EndpointSlice)
+        self.disruption_limits = Watched(api, paths.disruption_limits(namespace), DisruptionBudget, optional=True)
+        self.quotas = Watched(api, paths.quotas(namespace), Quota, optional=True)
+        self.nodes = Watched(api, paths.NODES, Node, optional=True)
         self.all: list[Watched[Any]] = [
             self.deployments, self.pods, self.autoscalers, self.slices, self.disruption_limits, self.quotas, self.nodes,
         ]  # fmt: skip
@@ -66,9 +63,9 @@ class Watches:
 
     def join(self, timeout_s: float) -> bool:
         """Wait until every thread has ended, and say whether they have."""
-        until = self._clock() + timeout_s
+        until = time.monotonic() + timeout_s
         for thread in (self._thread, *(watched.thread for watched in self.all)):
-            thread.join(max(0.0, until - self._clock()))
+            thread.join(max(0.0, until - time.monotonic()))
         return not any(watched.thread.is_alive() for watched in self.all)
 
     @property
@@ -87,7 +84,7 @@ class Watches:
 
     @property
     def confirmed_at(self) -> float | None:
-        """By the clock: when the server last confirmed all of it. None while any of it has not been seen."""
+        """Monotonic: when the server last confirmed all of it. None while any of it has not been seen."""
         times = [watched.confirmed_at for watched in self._counted]
         known = [at for at in times if at is not None]
         return min(known) if len(known) == len(times) else None
@@ -100,7 +97,7 @@ class Watches:
     def _confirm(self) -> None:
         """A list of a single object is read through to the store, so it fails where events would not come either."""
         while not self._stopped.wait(CONFIRM_EVERY_S):
-            began = self._clock()
+            began = time.monotonic()
             try:
                 self._api.request("GET", self.deployments.path, _Page, query={"limit": "1"})
             except ClusterError as error:
