@@ -34,6 +34,5 @@ def test_every_folder_of_code_stands_in_the_contract() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     folders = {path.parent.name for path in ROOT.glob("*/__init__.py")} - {"tests"}
     assert folders == set(settings["root_packages"])
-    assert [contract["containers"] for contract in settings["contracts"] if contract.get("exhaustive")] == [
-        ["controlplane"]
-    ]
+    exhaustive = [contract["containers"] for contract in settings["contracts"] if contract.get("exhaustive")]
+    assert ["controlplane"] in exhaustive
