@@ -1,5 +1,6 @@
 """A problem in a document, with its place and remedy."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
@@ -25,6 +26,12 @@ class Problem:
     def text(self) -> str:
         """`slos.yaml:12:5: error: … [target]`, the format of compilers."""
         return f"{self.source}:{self.mark.line}:{self.mark.column}: {self.severity}: {self.message} [{self.rule}]"
+
+
+def dotted(path: Iterable[str | int], whole: str = "") -> str:
+    """Such as `spec.steps[0].enter`, under the part at `whole`."""
+    text = whole + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return text.removeprefix(".")
 
 
 def shown(value: object, most: int = 60) -> str:

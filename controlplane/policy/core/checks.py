@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from controlplane.core.documents.problem import dotted
 from controlplane.policy.core.conditions import Where, fault_of
 from controlplane.policy.core.spec import (
     Canary,
@@ -16,7 +17,7 @@ from controlplane.policy.core.spec import (
     ScalingSpec,
     Step,
 )
-from controlplane.policy.core.structure import Fault, Path, dotted, near
+from controlplane.policy.core.structure import Fault, Path, near
 
 SPEC: Path = ("spec",)
 

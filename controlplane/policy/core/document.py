@@ -10,11 +10,11 @@ import msgspec
 
 from controlplane.core.documents import reading
 from controlplane.core.documents.node import Node
-from controlplane.core.documents.problem import Mark, Problem, shown
+from controlplane.core.documents.problem import Mark, Problem, dotted, shown
 from controlplane.core.documents.writing import write_yaml
 from controlplane.policy.core.checks import faults_of
 from controlplane.policy.core.spec import KINDS, Policy
-from controlplane.policy.core.structure import Fault, Path, dotted, near, structure
+from controlplane.policy.core.structure import Fault, Path, near, structure
 
 API_VERSION = "weir/v1"
 

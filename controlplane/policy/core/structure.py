@@ -8,17 +8,11 @@ from typing import Any, Union, get_args, get_origin
 import msgspec
 from msgspec import inspect
 
-from controlplane.core.documents.problem import shown
+from controlplane.core.documents.problem import dotted, shown
 
 Path = tuple[str | int, ...]
 Fault = tuple[Path, str]
 """Where, and a sentence."""
-
-
-def dotted(path: Path) -> str:
-    """Such as `spec.steps[0].enter`."""
-    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
-    return text.removeprefix(".")
 
 
 def near(value: object, choices: Sequence[str]) -> str:

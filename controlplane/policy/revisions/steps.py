@@ -14,11 +14,11 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from controlplane.core.documents.problem import dotted
 from controlplane.fleet import changes, publish
 from controlplane.policy import rights
 from controlplane.policy.core import checks
 from controlplane.policy.core.spec import Policy, Routing
-from controlplane.policy.core.structure import dotted
 from controlplane.policy.models import PolicyRevision, RevisionEvent
 from controlplane.policy.revisions import names
 from controlplane.policy.revisions.core import lifecycle

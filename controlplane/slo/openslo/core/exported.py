@@ -18,11 +18,11 @@ from controlplane.slo.core.sli import Availability, Cost, Latency
 from controlplane.slo.openslo.core import durations, weir
 from controlplane.slo.openslo.core.imported import objective_of
 from controlplane.slo.openslo.core.imported_windows import CALENDAR_UNITS
-from controlplane.slo.openslo.core.kinds import API_VERSION, LABEL_KEY, START_TIME
 from controlplane.slo.openslo.core.located import Context, ImportRefusedError
-from controlplane.slo.openslo.core.schema import DNS_LABEL
+from controlplane.slo.openslo.core.schema import DEFINITIONS, START_TIME
 
 Tree = dict[str, Any]
+NAME, LABEL_KEY = (re.compile(DEFINITIONS[name]["pattern"]) for name in ("name", "labelKey"))
 LETTERS = {unit: letter for letter, unit in CALENDAR_UNITS.items()}
 ANYWHERE = "llm-serving"
 """`service` of an objective without a model in its scope."""
@@ -48,7 +48,7 @@ def document_of(objective: Objective) -> Tree:
     _text(metadata, "displayName", objective.name, 63, "name", exact)
     if not objective.name:
         exact["name"] = ""
-    if all(LABEL_KEY.fullmatch(key) for key in objective.labels):
+    if all(LABEL_KEY.match(key) for key in objective.labels):
         metadata.update({"labels": dict(objective.labels)} if objective.labels else {})
     else:
         exact["labels"] = dict(objective.labels)
@@ -62,12 +62,12 @@ def document_of(objective: Objective) -> Tree:
     spec["objectives"] = [_target(objective, exact)]
     if exact:
         metadata["annotations"][weir.EXACT] = json.dumps(exact, ensure_ascii=False, sort_keys=True)
-    return {"apiVersion": API_VERSION, "kind": "SLO", "metadata": metadata, "spec": spec}
+    return {"apiVersion": "openslo/v1", "kind": "SLO", "metadata": metadata, "spec": spec}
 
 
 def name_of(slug: str) -> str:
     """A valid OpenSLO name for a slug."""
-    if DNS_LABEL.fullmatch(slug):
+    if NAME.match(slug):
         return slug
     return re.sub(r"[^a-z0-9]+", "-", slug.lower())[:63].strip("-") or "objective"
 

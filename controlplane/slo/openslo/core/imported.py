@@ -18,9 +18,8 @@ from controlplane.slo.core.windows import MINUTE_S
 from controlplane.slo.openslo.core import durations, weir
 from controlplane.slo.openslo.core.imported_indicator import indicator_of
 from controlplane.slo.openslo.core.imported_windows import CALENDAR_UNITS, windows_of
-from controlplane.slo.openslo.core.kinds import START_TIME, is_composite
 from controlplane.slo.openslo.core.located import Context, Located, annotations_in, labels_of, part_of
-from controlplane.slo.openslo.core.schema import under
+from controlplane.slo.openslo.core.schema import START_TIME, fits
 
 
 def objective_of(document: Document, context: Context) -> Objective:
@@ -62,7 +61,7 @@ MINIMUM = ((weir.MINIMUM_EVENTS, DEFAULT_MINIMUM.total), (weir.MINIMUM_BAD_EVENT
 def _single(spec: Located) -> Located:
     """Its only objective. Raises ImportRefusedError where there are several."""
     entries = spec.node.mapping["objectives"].items
-    if is_composite(spec.node):
+    if fits("composite", spec.node):
         message = (
             "a composite SLO, with an indicator for each objective, is kept and not evaluated: write an SLO for each"
         )
@@ -77,9 +76,9 @@ def _share(target: Located) -> float:
     percent = target.node.at("targetPercent")
     if percent:
         share = float(Decimal(str(percent.value)) / 100)
-        given, path = percent, under(target.path, "targetPercent")
+        given, path = percent, f"{target.path}.targetPercent"
     else:
-        given, path = target.node.mapping["target"], under(target.path, "target")
+        given, path = target.node.mapping["target"], f"{target.path}.target"
         share = float(given.value) if isinstance(given.value, int | float) else math.nan
     if not 0 < share < 1:
         message = f"{path}={shown(given.plain)} requires nothing: use a share above 0, such as 0.999"

@@ -4,50 +4,13 @@ from collections.abc import Mapping
 from decimal import Decimal
 
 from controlplane.core.documents.problem import shown
-from controlplane.slo.core.objective import DIMENSIONS
 from controlplane.slo.core.sli import MEASURES, Availability, Cost, Histogram, Indicator, Latency
 from controlplane.slo.openslo.core import weir
-from controlplane.slo.openslo.core.kinds import any_text, threshold_objectives
-from controlplane.slo.openslo.core.located import Context, ImportRefusedError, Located, check_part, labels_of, part_of
-from controlplane.slo.openslo.core.schema import anything, mapping, one_of, optional, required, text, under
+from controlplane.slo.openslo.core.located import Context, Located, check_part, labels_of, part_of
+from controlplane.slo.openslo.core.schema import suggest
 from inference.contract.stages import STAGES
 
 LATENCIES = (*MEASURES, *STAGES)
-
-
-OTHERS = ("cost", "histogram")
-
-
-SCOPE = mapping({dimension: optional(any_text) for dimension in DIMENSIONS})
-
-
-LATENCY = mapping(
-    {
-        "measure": required(anything),
-        "unit": required(one_of("ms", "s"), "write unit: ms"),
-        "ttft_definition": optional(text()),
-        "scope": optional(SCOPE),
-    }
-)
-
-
-COST = mapping(
-    {
-        "measure": required(anything),
-        "unit": required(one_of("usd_per_1k_tokens"), "write unit: usd_per_1k_tokens"),
-        "scope": optional(SCOPE),
-    }
-)
-
-
-HISTOGRAM = mapping(
-    {
-        "measure": required(anything),
-        "metric": required(text(), "name it, such as vllm:time_to_first_token_seconds"),
-        "labels": optional(anything),
-        "scope": optional(SCOPE),
-    }
-)
 
 
 def indicator_of(spec: Located, target: Located, context: Context) -> tuple[Indicator, dict[str, str]]:
@@ -90,16 +53,17 @@ def _weir_source(metric: Located, context: Context) -> Located:
 def _measure(source: Located, *known: str) -> str:
     measure = source.under("measure")
     if measure is None:
-        raise source.refuse(f"{under(source.path, 'measure')} is missing: use one of {', '.join(known)}", "required")
-    check_part(measure, one_of(*known))
+        raise source.refuse(f"{source.path}.measure is missing: use one of {', '.join(known)}", "required")
+    if measure.node.text not in known:
+        message = f"{measure.path}={shown(measure.node.plain)} is not known: {suggest(measure.node.text, known)}"
+        raise measure.refuse(message, "one-of")
     return measure.node.text
 
 
 def _threshold(source: Located, spec: Located, target: Located) -> tuple[Indicator, dict[str, str]]:
-    measure = _measure(source, *LATENCIES, *OTHERS)
-    check_part(source, {"cost": COST, "histogram": HISTOGRAM}.get(measure, LATENCY))
-    for fault in threshold_objectives(spec.node, spec.path):
-        raise ImportRefusedError(spec.source, fault)
+    measure = _measure(source, *LATENCIES, "cost", "histogram")
+    check_part(source, measure if measure in ("cost", "histogram") else "latency")
+    check_part(spec, "thresholdObjectives")
     operator, value = part_of(target, "op"), part_of(target, "value")
     if operator.node.text != "lte":
         message = f"{operator.path}={operator.node.plain!r} does not fit {measure}: what is at most the value is good, write op: lte"
@@ -127,17 +91,13 @@ def _availability(sources: Mapping[str, Located]) -> tuple[Indicator, dict[str, 
         _measure(source, "availability")
         if name == "raw":
             raise source.refuse("Weir counts requests and has no precomputed ratios: give good and total", "raw")
-        fields = {
-            "measure": required(anything),
-            "count": required(one_of(name), f"write count: {name}"),
-            "scope": optional(SCOPE),
-        }
-        check_part(source, mapping(fields))
+        count = source.under("count")
+        if count is None or count.node.text != name:
+            raise (count or source).refuse(f"{source.path}.count is not {name}: write count: {name}", "one-of")
+        check_part(source, "availability")
     scopes = {name: labels_of(source.node.at("scope")) for name, source in sources.items()}
     if len({tuple(sorted(scope.items())) for scope in scopes.values()}) > 1:
         source = sources["total"]
-        message = (
-            f"{under(source.path, 'scope')} differs from that of the events it is the total of: give both the same"
-        )
+        message = f"{source.path}.scope differs from that of the events it is the total of: give both the same"
         raise source.refuse(message, "scope")
     return Availability(), next(iter(scopes.values()))

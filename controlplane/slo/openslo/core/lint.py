@@ -15,10 +15,9 @@ from controlplane.slo.core.sli import Latency
 from controlplane.slo.openslo.core import durations, weir
 from controlplane.slo.openslo.core.imported import objective_of
 from controlplane.slo.openslo.core.imported_windows import conditions, period_s, windows_of
-from controlplane.slo.openslo.core.kinds import validate
 from controlplane.slo.openslo.core.located import Context, ImportRefusedError
 from controlplane.slo.openslo.core.references import duplicates, index, unknown
-from controlplane.slo.openslo.core.schema import Fault
+from controlplane.slo.openslo.core.schema import Fault, faults_of
 
 RULES = {
     "yaml": "the text is not YAML",
@@ -86,7 +85,10 @@ def lint(texts: Mapping[str, str], known: Iterable[Document] = ()) -> Linted:
         problems += faults
     valid = []
     for document in documents:
-        faults = validate(document)
+        faults = [
+            Problem(document.source, fault.mark, "error", fault.rule, fault.path, fault.message)
+            for fault in faults_of("document", document.node)
+        ]
         problems += faults
         if not faults:
             valid.append(document)

@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from controlplane.core.documents.node import Node
-from controlplane.core.documents.problem import Mark
+from controlplane.core.documents.problem import Mark, dotted
 from controlplane.core.documents.reading import Document
 from controlplane.slo.openslo.core import weir
-from controlplane.slo.openslo.core.schema import Check, Fault, under
+from controlplane.slo.openslo.core.schema import Fault, faults_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Located(NamedTuple):
 
     def under(self, *names: str) -> "Located | None":
         node = self.node.at(*names)
-        return Located(node, under(self.path, ".".join(names)), self.source) if node else None
+        return Located(node, dotted(names, self.path), self.source) if node else None
 
     def refuse(self, message: str, rule: str, *, kept: bool = False, mark: Mark | None = None) -> ImportRefusedError:
         return ImportRefusedError(self.source, Fault(mark or self.node.mark, rule, self.path, message), kept)
@@ -56,12 +56,12 @@ def labels_of(node: Node | None) -> dict[str, str]:
 def part_of(whole: Located, *names: str) -> Located:
     part = whole.under(*names)
     if part is None:
-        raise whole.refuse(f"{under(whole.path, '.'.join(names))} is missing", "required")
+        raise whole.refuse(f"{dotted(names, whole.path)} is missing", "required")
     return part
 
 
-def check_part(part: Located, check: Check) -> None:
-    for fault in check(part.node, part.path):
+def check_part(part: Located, definition: str) -> None:
+    for fault in faults_of(definition, part.node, part.path):
         raise ImportRefusedError(part.source, fault)
 
 

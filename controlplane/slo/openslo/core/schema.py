@@ -1,14 +1,25 @@
-"""Checks from which `kinds` builds OpenSLO's rules. A check is a function from a node to its faults."""
+"""Checks parts of OpenSLO documents against `schema.yaml`. Every fault has the place of what is wrong, and a remedy."""
 
 import difflib
-import math
-import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from jsonschema import Draft202012Validator, FormatChecker, ValidationError
+from jsonschema.validators import extend
 
 from controlplane.core.documents.node import Node
-from controlplane.core.documents.problem import Mark, shown
+from controlplane.core.documents.problem import Mark, dotted, shown
+from controlplane.slo.core.objective import DIMENSIONS
+from controlplane.slo.core.period import zone
 from controlplane.slo.openslo.core import durations
+
+START_TIME = "%Y-%m-%d %H:%M:%S"
+DEFINITIONS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("schema.yaml").read_text())
+DEFINITIONS["scope"]["properties"] = {dimension: {"$ref": "#/$defs/anyText"} for dimension in DIMENSIONS}
+FORMATS = FormatChecker(formats=())
 
 
 class Fault(NamedTuple):
@@ -18,214 +29,192 @@ class Fault(NamedTuple):
     message: str
 
 
-Check = Callable[[Node, str], Iterator[Fault]]
-Rule = Check
-DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+def _is_duration(value: object) -> bool:
+    return bool(durations.parts(value if isinstance(value, str) else ""))
 
 
-class Field(NamedTuple):
-    check: Check
-    required: bool = False
-    remedy: str = "add it"
+def _is_time(value: object) -> bool:
+    return bool(datetime.strptime(value if isinstance(value, str) else "", START_TIME))
 
 
-def required(check: Check, remedy: str = "add it") -> Field:
-    return Field(check, True, remedy)
+def _is_time_zone(value: object) -> bool:
+    return bool(zone(value if isinstance(value, str) else ""))
 
 
-def optional(check: Check) -> Field:
-    return Field(check)
+def suggest(value: object, choices: Iterable[str]) -> str:
+    """The remedy for a value that is none of the choices."""
+    near = difflib.get_close_matches(value, choices, 1) if isinstance(value, str) else []
+    return f"did you mean {near[0]}" if near else f"use {', '.join(choices)}"
 
 
-def mapping(fields: Mapping[str, Field], *rules: Rule) -> Check:
-    """A mapping with exactly these fields; `rules` check the whole mapping."""
+for _name, _check in (("duration", _is_duration), ("time", _is_time), ("time-zone", _is_time_zone)):
+    FORMATS.checks(_name, ValueError)(_check)
 
-    def check(node: Node, path: str) -> Iterator[Fault]:
-        if not isinstance(node.value, Mapping):
-            yield _of(node, path, "type", f"must be a mapping with {', '.join(fields)}")
-            return
-        for name in node.value:
-            if name not in fields:
-                near = difflib.get_close_matches(name, fields, 1)
-                remedy = f"did you mean {near[0]}" if near else f"use {', '.join(fields)}"
-                yield Fault(
-                    node.keys[name], "unknown-field", under(path, name), f"{under(path, name)} is not a field: {remedy}"
-                )
-        for name, field in fields.items():
-            child = node.value.get(name)
-            if child is not None and child.value is not None:
-                yield from field.check(child, under(path, name))
-            elif field.required:
-                what = "is missing" if child is None else "is empty"
-                yield Fault(
-                    node.of_key(name), "required", under(path, name), f"{under(path, name)} {what}: {field.remedy}"
-                )
-        for rule in rules:
-            yield from rule(node, path)
-
-    return check
+Keyword = Iterator[ValidationError]
 
 
-def table(key: re.Pattern[str], key_remedy: str, value: Check) -> Check:
-    """A mapping with any keys that match `key`."""
-
-    def check(node: Node, path: str) -> Iterator[Fault]:
-        if not isinstance(node.value, Mapping):
-            yield _of(node, path, "type", "must be a mapping")
-            return
-        for name, child in node.value.items():
-            if not key.fullmatch(name):
-                yield Fault(
-                    node.keys[name], "key", under(path, name), f"{path} has the key {shown(name)}: {key_remedy}"
-                )
-            yield from value(child, under(path, name))
-
-    return check
+def _properties(validator: Any, properties: Mapping[str, Any], value: Any, schema: Any) -> Keyword:
+    for name, part in properties.items() if isinstance(value, dict) else ():
+        if value.get(name) is not None:
+            yield from validator.descend(value[name], part, path=name, schema_path=name)
 
 
-def each(check_one: Check, least: int = 0, most: int | None = None, remedy: str = "") -> Check:
-    """A list with `least` to `most` entries."""
-
-    def check(node: Node, path: str) -> Iterator[Fault]:
-        if not isinstance(node.value, list):
-            yield _of(node, path, "type", "must be a list: begin each entry with '- '")
-            return
-        if len(node.value) < least:
-            yield _of(node, path, "count", f"has {len(node.value)} entries: {remedy or f'give at least {least}'}")
-        if most is not None and len(node.value) > most:
-            message = f"{path} has {len(node.value)} entries: {remedy or f'give at most {most}'}"
-            yield Fault(node.value[most].mark, "count", path, message)
-        for number, child in enumerate(node.value):
-            yield from check_one(child, f"{path}[{number}]")
-
-    return check
+def _required(validator: Any, names: Sequence[str], value: Any, schema: Any) -> Keyword:
+    for name in names if isinstance(value, dict) else ():
+        if value.get(name) is None:
+            remedy = schema.get("properties", {}).get(name, {}).get("missing", "add it")
+            yield ValidationError(f"is {'empty' if name in value else 'missing'}: {remedy}", path=[name])
 
 
-def text(most: int | None = None, pattern: re.Pattern[str] | None = None, remedy: str = "") -> Check:
-    def check(node: Node, path: str) -> Iterator[Fault]:
-        if not isinstance(node.value, str):
-            yield _of(node, path, "type", f"must be text: {_quote(node)}")
-        elif not node.value:
-            yield _of(node, path, "required", "is empty: fill it in, or leave it out where it is optional")
-        elif most is not None and len(node.value) > most:
-            yield _of(node, path, "length", f"has {len(node.value)} characters: use at most {most}")
-        elif pattern and not pattern.fullmatch(node.value):
-            yield _of(node, path, "pattern", remedy)
-
-    return check
+def _dependent_required(validator: Any, needs: Mapping[str, Sequence[str]], value: Any, schema: Any) -> Keyword:
+    for name, needed in needs.items() if isinstance(value, dict) else ():
+        if name in value:
+            yield from _required(validator, needed, value, schema)
 
 
-def number(
-    *,
-    above: float | None = None,
-    least: float | None = None,
-    below: float | None = None,
-    most: float | None = None,
-    remedy: str = "",
-) -> Check:
-    """A finite number in bounds."""
-
-    def check(node: Node, path: str) -> Iterator[Fault]:
-        value = node.value
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            yield _of(node, path, "type", f"must be a number{': ' + remedy if remedy else ''}")
-            return
-        for wrong, words in (
-            (above is not None and not value > above, f"is not above {above:g}" if above is not None else ""),
-            (least is not None and not value >= least, f"is below {least:g}" if least is not None else ""),
-            (below is not None and not value < below, f"is not below {below:g}" if below is not None else ""),
-            (most is not None and not value <= most, f"is above {most:g}" if most is not None else ""),
-        ):
-            if wrong:
-                yield _of(node, path, "range", f"{words}{': ' + remedy if remedy else ''}")
-                return
-
-    return check
+def _additional_properties(validator: Any, extra: Any, value: Any, schema: Any) -> Keyword:
+    known = schema.get("properties", {})
+    for name in value if isinstance(value, dict) else ():
+        if name not in known and extra is False:
+            yield ValidationError(f"is not a field: {suggest(name, known)}", path=[name])
+        elif name not in known:
+            yield from validator.descend(value[name], extra, path=name)
 
 
-def boolean(node: Node, path: str) -> Iterator[Fault]:
-    if not isinstance(node.value, bool):
-        yield _of(node, path, "type", "must be true or false, without quotes")
+def _property_names(validator: Any, names: Any, value: Any, schema: Any) -> Keyword:
+    for name in value if isinstance(value, dict) else ():
+        for error in validator.descend(name, names):
+            yield ValidationError(error.schema["remedy"], path=[name])
 
 
-def one_of(*values: str) -> Check:
-    def check(node: Node, path: str) -> Iterator[Fault]:
-        if node.value not in values:
-            near = difflib.get_close_matches(node.text, values, 1)
-            yield _of(
-                node,
-                path,
-                "one-of",
-                f"is not known: {'did you mean ' + near[0] if near else 'use ' + ', '.join(values)}",
-            )
-
-    return check
+def _at_least_one(validator: Any, names: Sequence[str], value: Any, schema: Any) -> Keyword:
+    if isinstance(value, dict) and not any(name in value for name in names):
+        yield ValidationError(f"has none of {', '.join(names)}: give one")
 
 
-def duration(node: Node, path: str) -> Iterator[Fault]:
-    try:
-        durations.parts(node.text)
-    except ValueError as error:
-        yield _of(node, path, "duration", str(error))
-
-
-def anything(node: Node, path: str) -> Iterator[Fault]:
-    yield from ()
-
-
-def filled(node: Node, path: str) -> Iterator[Fault]:
-    """A mapping with any fields, but not an empty one."""
-    if not node.mapping:
-        yield _of(node, path, "required", "must be a mapping with at least one field")
-
-
-def exactly_one(*names: str, rule: str = "one-of-fields") -> Rule:
-    def check(node: Node, path: str) -> Iterator[Fault]:
-        yield from _several(node, path, names, rule)
-        if not any(name in node.mapping for name in names):
-            where = path or "the document"
-            yield Fault(node.mark, rule, path, f"{where} has none of {', '.join(names)}: give one")
-
-    return check
-
-
-def at_most_one(*names: str, rule: str = "one-of-fields") -> Rule:
-    def check(node: Node, path: str) -> Iterator[Fault]:
-        yield from _several(node, path, names, rule)
-
-    return check
-
-
-def _several(node: Node, path: str, names: tuple[str, ...], rule: str) -> Iterator[Fault]:
-    given = [name for name in names if name in node.mapping]
+def _at_most_one(validator: Any, names: Sequence[str], value: Any, schema: Any) -> Keyword:
+    given = [name for name in names if isinstance(value, dict) and name in value]
     if len(given) > 1:
-        yield Fault(
-            node.of_key(given[1]),
-            rule,
-            under(path, given[1]),
-            f"{path or 'the document'} has {' and '.join(given)}: keep one",
-        )
+        yield ValidationError(f"has {' and '.join(given)}: keep one", path=[given[1]])
 
 
-def either(first: Check, second: Check) -> Check:
-    """Accepts what `first` or `second` accepts; the faults are those of `second`."""
-
-    def check(node: Node, path: str) -> Iterator[Fault]:
-        if any(first(node, path)):
-            yield from second(node, path)
-
-    return check
+def _forbidden(validator: Any, names: Mapping[str, str], value: Any, schema: Any) -> Keyword:
+    for name, why in names.items():
+        if isinstance(value, dict) and name in value:
+            yield ValidationError(why, path=[name])
 
 
-def under(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
+Checker = extend(
+    Draft202012Validator,
+    {
+        "properties": _properties,
+        "required": _required,
+        "dependentRequired": _dependent_required,
+        "additionalProperties": _additional_properties,
+        "propertyNames": _property_names,
+        "atLeastOne": _at_least_one,
+        "atMostOne": _at_most_one,
+        "forbidden": _forbidden,
+    },
+)
+CHECKERS = {
+    name: Checker({"$ref": f"#/$defs/{name}", "$defs": DEFINITIONS}, format_checker=FORMATS) for name in DEFINITIONS
+}
 
 
-def _of(node: Node, path: str, rule: str, words: str) -> Fault:
-    return Fault(node.mark, rule, path, f"{path}={shown(node.plain)} {words}")
+def fits(definition: str, node: Node) -> bool:
+    return bool(CHECKERS[definition].is_valid(node.plain))
 
 
-def _quote(node: Node) -> str:
-    if isinstance(node.value, bool | int | float):
-        return f"put it in quotes, '{shown(node.value)}'"
-    return "write one line of text"
+def faults_of(definition: str, node: Node, path: str = "") -> Iterator[Fault]:
+    """What the definition refuses. `path` is that of the node in its document."""
+    for error in CHECKERS[definition].iter_errors(node.plain):
+        if error.validator != "pattern" or error.instance:  # that a text is empty is said already
+            yield _fault(error, node, path)
+
+
+def _fault(error: ValidationError, node: Node, prefix: str) -> Fault:
+    parts = list(error.absolute_path)
+    path = dotted(parts, prefix)
+    if error.validator in KEYED:
+        *above, name = parts
+        whole = dotted(above, prefix) or "the document"
+        mark = (node.at(*above) or node).of_key(str(name))
+        rule, words = KEYED[error.validator]
+        return Fault(mark, rule, path, words.format(path=path, whole=whole, name=shown(name), message=error.message))
+    part = node.at(*parts) or node
+    if error.validator == "atLeastOne":
+        return Fault(part.mark, "one-of-fields", path, f"{path or 'the document'} {error.message}")
+    if error.validator == "maxItems":
+        return Fault(part.items[error.validator_value].mark, "count", path, f"{path} {_words(error)}")
+    rule = RULES.get(str(error.validator), "type")
+    if rule == "format":
+        rule = error.schema["format"]
+    return Fault(part.mark, rule, path, f"{path or 'the document'}={shown(error.instance)} {_words(error)}")
+
+
+KEYED = {
+    "required": ("required", "{path} {message}"),
+    "dependentRequired": ("required", "{path} {message}"),
+    "additionalProperties": ("unknown-field", "{path} {message}"),
+    "forbidden": ("one-of-fields", "{path} {message}"),
+    "atMostOne": ("one-of-fields", "{whole} {message}"),
+    "propertyNames": ("key", "{whole} has the key {name}: {message}"),
+}
+"""Keywords whose faults stand at a field's name, or where it is absent at its mapping: the linter's rule, and the message."""
+RULES = {
+    "enum": "one-of", "minItems": "count", "minLength": "required", "maxLength": "length", "minProperties": "required",
+    "pattern": "pattern", "format": "format",
+    "minimum": "range", "exclusiveMinimum": "range", "maximum": "range", "exclusiveMaximum": "range",
+}  # fmt: skip
+"""The linter's rule by the keyword of JSON Schema; `type` where there is none."""
+
+
+def _words(error: ValidationError) -> str:
+    """What is wrong with a value, and the remedy."""
+    schema, limit, value = error.schema, error.validator_value, error.instance
+    remedy = f": {schema['remedy']}" if isinstance(schema, dict) and "remedy" in schema else ""
+    match error.validator:
+        case "type":
+            return _type_words(schema, value, remedy)
+        case "enum":
+            return f"is not known: {suggest(value, limit)}"
+        case "format":
+            return remedy.removeprefix(": ") or str(error.cause)
+        case "pattern":
+            return remedy.removeprefix(": ")
+        case "minLength":
+            return "is empty: fill it in, or leave it out where it is optional"
+        case "maxLength":
+            return f"has {len(value)} characters: use at most {limit}"
+        case "minItems":
+            return f"has {len(value)} entries{remedy or f': give at least {limit}'}"
+        case "maxItems":
+            return f"has {len(value)} entries{remedy or f': give at most {limit}'}"
+        case "minProperties":
+            return "must be a mapping with at least one field"
+        case "minimum":
+            return f"is below {limit:g}{remedy}"
+        case "maximum":
+            return f"is above {limit:g}{remedy}"
+        case "exclusiveMinimum":
+            return f"is not above {limit:g}{remedy}"
+        case "exclusiveMaximum":
+            return f"is not below {limit:g}{remedy}"
+    return str(error.message)
+
+
+def _type_words(schema: Mapping[str, Any], value: object, remedy: str) -> str:
+    match schema["type"]:
+        case "object":
+            fields = ", ".join(schema.get("properties", ()))
+            return f"must be a mapping{f' with {fields}' if fields else ' with at least one field' if 'minProperties' in schema else ''}"
+        case "array":
+            return "must be a list: begin each entry with '- '"
+        case "boolean":
+            return "must be true or false, without quotes"
+        case "number":
+            return f"must be a number{remedy}"
+    if isinstance(value, bool | int | float):
+        return f"must be text: put it in quotes, '{shown(value)}'"
+    return "must be text: write one line of text"

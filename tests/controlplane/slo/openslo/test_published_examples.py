@@ -8,8 +8,8 @@ import yaml
 
 from controlplane.core.documents.reading import read
 from controlplane.core.documents.writing import join_documents, write_yaml
-from controlplane.slo.openslo.core.kinds import KINDS, validate
 from controlplane.slo.openslo.core.lint import lint
+from controlplane.slo.openslo.core.schema import DEFINITIONS, faults_of
 
 FILES = (
     "alert_conditions.yaml",
@@ -37,8 +37,8 @@ def as_others_read(text: str) -> list[object]:
 
 def test_they_are_valid_and_of_every_kind(examples: dict[str, str]) -> None:
     documents = [document for text in examples.values() for document in read(text)[0]]
-    assert {document.kind for document in documents} == set(KINDS)
-    assert [problem for document in documents for problem in validate(document)] == []
+    assert {document.kind for document in documents} == set(DEFINITIONS["document"]["properties"]["kind"]["enum"])
+    assert [fault for document in documents for fault in faults_of("document", document.node)] == []
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -9,8 +9,8 @@ from controlplane.core.documents.reading import read
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.openslo.core.exported import exported
 from controlplane.slo.openslo.core.imported import objective_of
-from controlplane.slo.openslo.core.kinds import validate
 from controlplane.slo.openslo.core.located import Context
+from controlplane.slo.openslo.core.schema import faults_of
 from tests.support.slo.openslo_objectives import objectives
 
 many = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -21,7 +21,7 @@ many = settings(max_examples=80, deadline=None, suppress_health_check=[HealthChe
 def test_an_exported_objective_is_valid_and_comes_back_the_same(objective: Objective) -> None:
     text = exported(objective)
     [document], faults = read(text)
-    assert [*faults, *validate(document)] == []
+    assert [*faults, *faults_of("document", document.node)] == []
     assert objective_of(document, Context()) == objective
 
 
@@ -31,7 +31,7 @@ def test_a_changed_objective_comes_back_from_the_document_it_once_came_from(old:
     new = replace(new, slug=old.slug)
     [source], _ = read("# by hand\n" + exported(old))
     [document], faults = read(exported(new, source))
-    assert [*faults, *validate(document)] == []
+    assert [*faults, *faults_of("document", document.node)] == []
     assert objective_of(document, Context()) == new
     assert (document.text == source.text) == (new == old)
 

@@ -54,7 +54,7 @@ SPOILT: list[Spoilt] = [
         "isRolling: false",
         "isRolling: true",
         (34, 9),
-        "spec.timeWindow[0] is rolling and has a calendar: leave calendar out,",
+        "spec.timeWindow[0].calendar is given, and isRolling is true: leave",
     ),
     (
         "slos.yaml",
