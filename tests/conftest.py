@@ -26,7 +26,12 @@ from tests.support.start import Start, starter, starts_processes
 # How fast examples are made or run is no part of a test: machines differ. Each run makes the same examples, so that what passes passes
 # again; `make test-soak` makes others each time.
 settings.register_profile(
-    "weir", deadline=None, derandomize=not SOAKING, database=None, suppress_health_check=[HealthCheck.too_slow]
+    "weir",
+    max_examples=sized(50, soak=500),
+    deadline=None,
+    derandomize=not SOAKING,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("weir")
 
@@ -46,7 +51,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker("processes")
     if "cluster" in getattr(item, "fixturenames", ()) or "control_plane" in getattr(item, "fixturenames", ()):
         item.add_marker("cluster")
-    if getattr(getattr(item, "module", None), "sized", None) is sized:
+    makes_examples = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+    if makes_examples or getattr(getattr(item, "module", None), "sized", None) is sized:
         item.add_marker("sized")
 
 

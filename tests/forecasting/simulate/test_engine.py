@@ -14,6 +14,7 @@ from forecasting.simulate.profile import ReplicaProfile
 from forecasting.simulate.scale import scale
 from forecasting.simulate.state import ABSENT, ANSWERED, SHED, State, new_state
 from tests.support.forecasting.simulate import QUICK, requests
+from tests.support.soak import sized
 
 # Seconds that no sum of passes makes, no two alike: who comes first would else be a matter of rounding.
 TIMES = st.integers(0, 2000).map(lambda step: step / 997 + 0.000123)
@@ -102,7 +103,7 @@ def step_by_step(
     return wait, ttft, e2e
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=sized(45, soak=600), deadline=None)
 @given(ROWS, PROFILES, st.integers(0, 6))
 def test_a_replica_does_what_it_would_step_by_step(
     rows: list[tuple[float, int, int]], profile: ReplicaProfile, max_in_flight: int
@@ -117,7 +118,7 @@ def test_a_replica_does_what_it_would_step_by_step(
         np.testing.assert_allclose(state.requests[name], expected, rtol=1e-4, atol=1e-5)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=sized(30, soak=400), deadline=None)
 @given(
     ROWS,
     st.integers(1, 4),

@@ -29,6 +29,7 @@ from controlplane.incidents.decide.core.steps import (
 from controlplane.slo.core.alert import Alert
 from controlplane.slo.core.windows import DAY_S, HOUR_S, Severity
 from tests.support.incidents.alerts import NOW, TTFT, UP, alert, outage
+from tests.support.soak import sized
 
 OTHER = replace(TTFT, slug="other-ttft", scope={"model": "chat-small"})
 KEYS = {made.key: made.objective for made in (alert(), alert(UP), alert(OTHER))}
@@ -181,7 +182,10 @@ class Incidents(RuleBasedStateMachine):
 
 TestIncidents = Incidents.TestCase
 TestIncidents.settings = settings(
-    max_examples=150, stateful_step_count=25, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=sized(45, soak=600),
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 
 

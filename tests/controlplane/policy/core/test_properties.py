@@ -11,6 +11,7 @@ from controlplane.policy.core.record import decode, encode, record_of, replay
 from controlplane.policy.core.spec import InForce, Scaling, ScalingSpec
 from tests.support.policy.cases import POOL
 from tests.support.policy.strategies import OTHERS, memories, observations, scalings
+from tests.support.soak import sized
 
 
 def decided(observation: Observation, policy: InForce, memory: Memory) -> tuple[Decision, TargetDecision, ScalingSpec]:
@@ -19,7 +20,7 @@ def decided(observation: Observation, policy: InForce, memory: Memory) -> tuple[
     return decision, decision.targets[POOL], policy.policy.spec
 
 
-@settings(max_examples=150)
+@settings(max_examples=sized(45, soak=600))
 @given(observations, scalings(), memories)
 def test_rails_hold_whatever_is_seen(observation: Observation, policy: InForce, memory: Memory) -> None:
     _, target, spec = decided(observation, policy, memory)
@@ -52,7 +53,7 @@ def test_rails_hold_whatever_is_seen(observation: Observation, policy: InForce, 
         assert wanted * facts.gpus_per_replica <= spec.budget.gpus
 
 
-@settings(max_examples=60)
+@settings(max_examples=sized(20, soak=240))
 @given(observations, scalings(), memories)
 def test_a_record_replays_byte_for_byte(observation: Observation, policy: InForce, memory: Memory) -> None:
     decision, _, _ = decided(observation, policy, memory)
@@ -63,7 +64,7 @@ def test_a_record_replays_byte_for_byte(observation: Observation, policy: InForc
     assert replay(record, {each.id: each.policy for each in policies}) == encode(decision) == encode(record.decision)
 
 
-@settings(max_examples=60)
+@settings(max_examples=sized(20, soak=240))
 @given(observations, scalings(), memories)
 def test_what_was_decided_is_decided_again_until_it_is_done(
     observation: Observation, policy: InForce, memory: Memory
@@ -73,7 +74,7 @@ def test_what_was_decided_is_decided_again_until_it_is_done(
     assert (again.wanted, again.action) == (target.wanted, target.action)
 
 
-@settings(max_examples=60)
+@settings(max_examples=sized(20, soak=240))
 @given(observations, scalings(), memories)
 def test_all_that_changes_a_count_is_said_in_order(observation: Observation, policy: InForce, memory: Memory) -> None:
     _, target, _ = decided(observation, policy, memory)

@@ -12,8 +12,9 @@ from controlplane.slo.openslo.core.imported import objective_of
 from controlplane.slo.openslo.core.located import Context
 from controlplane.slo.openslo.core.schema import faults_of
 from tests.support.slo.openslo_objectives import objectives
+from tests.support.soak import sized
 
-many = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+many = settings(max_examples=sized(24, soak=320), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @many

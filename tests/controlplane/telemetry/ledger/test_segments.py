@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from controlplane.telemetry.core.spans import CLIENT, Span
 from controlplane.telemetry.ledger import close
 from controlplane.telemetry.ledger.path_segments import segments
+from tests.support.soak import sized
 from tests.support.telemetry.any_trace import traces
 from tests.support.telemetry.ledger_traces import gateway_trace, in_gateway, span
 
@@ -37,7 +38,7 @@ def test_of_an_unknown_request_there_are_none() -> None:
     assert segments([], "00" * 8) == []
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=sized(30, soak=400), deadline=None)
 @given(traces)
 def test_by_stage_they_sum_to_the_row(trace: list[Span]) -> None:
     for row in close(trace):
