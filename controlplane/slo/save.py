@@ -7,7 +7,7 @@ from django.core.exceptions import ValidationError
 from django.db import transaction
 
 from controlplane.fleet.models import Team
-from controlplane.slo.core.document import document
+from controlplane.slo.core.document import objective_to_json
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.models import ObjectiveRevision, StoredObjective
 
@@ -57,7 +57,7 @@ def revise(row: StoredObjective, who: str) -> tuple[str, ...]:
 
 def content(row: StoredObjective) -> dict[str, Any]:
     """What a revision holds."""
-    return {**document(row.to_objective()), "enabled": row.enabled, "annotations": dict(row.annotations)}
+    return {**objective_to_json(row.to_objective()), "enabled": row.enabled, "annotations": dict(row.annotations)}
 
 
 def team(name: str) -> Team:

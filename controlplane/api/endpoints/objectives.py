@@ -12,8 +12,7 @@ from controlplane.api.formats import Name
 from controlplane.api.schemas import objectives as schemas
 from controlplane.slo import queries
 from controlplane.slo.core.burndown import range_of
-from controlplane.slo.core.document import document
-from controlplane.slo.core.document import objective as parsed
+from controlplane.slo.core.document import objective_from_json, objective_to_json
 from controlplane.slo.models import StoredObjective
 from controlplane.slo.save import save_objective
 
@@ -110,7 +109,7 @@ def objective_revisions(request: HttpRequest, slug: str) -> Any:
 def _save(request: HttpRequest, given: schemas.ObjectiveIn) -> dict[str, Any]:
     parts = given.model_dump(exclude_none=True, exclude=set(schemas.NOT_EVALUATED))
     try:
-        objective = parsed(parts)
+        objective = objective_from_json(parts)
     except ValueError as error:
         raise ValidationError({str(error).partition("=")[0]: str(error)}) from None
     saved = save_objective(objective, who=_who(request), annotations=given.annotations, enabled=given.enabled)
@@ -119,7 +118,7 @@ def _save(request: HttpRequest, given: schemas.ObjectiveIn) -> dict[str, Any]:
 
 def _out(row: StoredObjective) -> dict[str, Any]:
     return {
-        **document(row.to_objective()),
+        **objective_to_json(row.to_objective()),
         "enabled": row.enabled,
         "annotations": row.annotations,
         "revision": row.revision,

@@ -9,7 +9,7 @@ from ninja import Field, Router, Schema
 
 from controlplane.api.formats import TIME, Given, Instant, Name
 from controlplane.api.schemas import objectives as schemas
-from controlplane.slo.core.document import objective as objective_of
+from controlplane.slo.core.document import objective_from_json
 from controlplane.slo.core.evaluation import elapsed_s
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.period import period_at
@@ -83,7 +83,7 @@ def previewed(request: HttpRequest, body: Previewed) -> dict[str, Any]:
 def valid(document: dict[str, Any], prefix: str) -> Objective:
     """As saving it would check it. Raises BadQuestionError, by field."""
     try:
-        objective = objective_of({"slug": "draft", "name": "Draft", **document})
+        objective = objective_from_json({"slug": "draft", "name": "Draft", **document})
         row = StoredObjective()
         row.take(objective)
         row.clean_fields()

@@ -80,7 +80,7 @@ def read(text: str, source: str = "<text>") -> tuple[list[Document], list[Proble
     return documents, []
 
 
-def value_of(text: str) -> Plain:
+def _first_value(text: str) -> Plain:
     """The first value of a text. Raises UnreadableError."""
     return next(iter(_roots(text)), Node(None, Mark(1, 1))).plain
 
@@ -138,7 +138,7 @@ def _with_comments(line: int, lines: Sequence[str]) -> int:
 def _kept(text: str, node: Node) -> str:
     """The text, if it has the same value by itself; else the value rewritten, because an alias lost its anchor."""
     try:
-        same = value_of(text) == node.plain
+        same = _first_value(text) == node.plain
     except UnreadableError:
         same = False
     return text if same else write_yaml(node.plain)

@@ -11,7 +11,7 @@ from hashlib import blake2b
 import numpy as np
 import numpy.typing as npt
 
-from controlplane.slo.core.document import document
+from controlplane.slo.core.document import objective_to_json
 from controlplane.slo.core.maintenance_windows import MaintenanceWindow
 from controlplane.slo.core.objective import Objective, Timeslices
 from controlplane.slo.core.period import SECOND_NS, Span
@@ -36,7 +36,7 @@ class CountTask:
 
 def definition(objective: Objective) -> str:
     """A digest of the fields that decide what is counted. Stored counts stay valid while it is the same."""
-    whole = document(objective)
+    whole = objective_to_json(objective)
     parts = {name: whole[name] for name in ("slug", "indicator", "scope", "split_by", "method")}
     return blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=8).hexdigest()
 

@@ -28,7 +28,7 @@ def kind_of(part: object, kinds: Mapping[str, type[Any]]) -> str:
     return next(name for name, kind in kinds.items() if type(part) is kind)
 
 
-def document(objective: Objective) -> Document:
+def objective_to_json(objective: Objective) -> Document:
     """Every field but the revision. Units are in the names."""
     period: Document = {"kind": kind_of(objective.period, PERIODS), **asdict(objective.period)}
     if isinstance(objective.period, Calendar):
@@ -46,8 +46,8 @@ def document(objective: Objective) -> Document:
     }
 
 
-def objective(document: Mapping[str, Any], revision: int = 1) -> Objective:
-    """The inverse of `document`. Missing parts have their defaults. Raises ValueError, which names the field, the value and the remedy."""
+def objective_from_json(document: Mapping[str, Any], revision: int = 1) -> Objective:
+    """Missing parts have their defaults. Raises ValueError, which names the field, the value and the remedy."""
     known = {*PLAIN, "indicator", "scope", "split_by", "period", "method", "windows", "minimum", "labels"}
     if unknown := set(document) - known:
         raise ValueError(f"{min(unknown)}={document[min(unknown)]!r} is not a field: use {', '.join(sorted(known))}")

@@ -8,7 +8,7 @@ from django.core.exceptions import ValidationError
 
 from controlplane.fleet.models import Team
 from controlplane.slo.core.burn import MinimumEvents
-from controlplane.slo.core.document import document, objective
+from controlplane.slo.core.document import objective_from_json, objective_to_json
 from controlplane.slo.core.objective import Calendar, Objective, Rolling, Timeslices
 from controlplane.slo.core.sli import Availability, Cost, Histogram, Indicator, Latency
 from controlplane.slo.core.windows import HOUR_S, BurnWindow
@@ -56,7 +56,7 @@ def test_a_saved_objective_is_read_unchanged(wanted: Objective) -> None:
 
     assert saved.created
     assert StoredObjective.objects.get(slug=wanted.slug).to_objective() == replace(wanted, revision=1)
-    assert objective(document(wanted)) == wanted
+    assert objective_from_json(objective_to_json(wanted)) == wanted
 
 
 def test_each_change_is_a_revision_and_saving_the_same_again_is_none() -> None:
@@ -113,12 +113,12 @@ def test_a_refusal_names_the_field_and_the_remedy(wrong: Objective, field: str, 
 )
 def test_an_invalid_document_is_refused_with_the_remedy(part: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        objective({**document(PLAIN), **part})
+        objective_from_json({**objective_to_json(PLAIN), **part})
 
 
 def test_every_kind_of_indicator_has_a_name() -> None:
     kinds: list[Indicator] = [Availability(), Cost(1), Histogram("m", 1), Latency("e2e", 1)]
-    assert {document(replace(PLAIN, indicator=kind))["indicator"]["kind"] for kind in kinds} == {
+    assert {objective_to_json(replace(PLAIN, indicator=kind))["indicator"]["kind"] for kind in kinds} == {
         "availability",
         "cost",
         "histogram",

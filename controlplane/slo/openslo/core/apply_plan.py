@@ -12,7 +12,7 @@ from controlplane.core.documents.plan import (
     names_to_prune,
 )
 from controlplane.core.documents.reading import Document
-from controlplane.slo.core.document import document
+from controlplane.slo.core.document import objective_to_json
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.openslo.core.lint import Linted
 
@@ -55,8 +55,8 @@ def _plan_document(wanted: Document, linted: Linted, state: StoredState, label: 
     owner = stored.label if stored is not None else "" if existing is not None else label
     if owner != label and not adopt:
         return PlanStep("conflict", kind, name, slug, wanted.source, note=conflict_with(owner))
-    before = document(existing) if existing else {}
-    changes = changed_fields(before, document(objective)) if objective else ()
+    before = objective_to_json(existing) if existing else {}
+    changes = changed_fields(before, objective_to_json(objective)) if objective else ()
     if stored is not None and stored.slug != slug:
         changes += (FieldChange("objective", stored.slug or None, slug or None),)
     if stored is not None and stored.label != label:

@@ -179,13 +179,6 @@ SPOILT: list[Spoilt] = [
     ),
     (
         "alert_policies.yaml",
-        "- kind: AlertCondition\n        metadata",
-        "- metadata",
-        (36, 9),
-        "spec.conditions[0].kind is missing: write kind: AlertCondition",
-    ),
-    (
-        "alert_policies.yaml",
         "alertWhenBreaching: true",
         "alertWhenBreaching: 1",
         (14, 25),

@@ -163,13 +163,6 @@ SPOILT: list[Spoilt] = [
         "alias *minute has no anchor before it: write &minute at the value it refers to",
     ),
     ("slos.yaml", "service: web", "service: !env WEB", (14, 14), "tag '!env' is not known: leave it out"),
-    (
-        "slos.yaml",
-        "service: web",
-        "service: web\tx: y",
-        (14, 19),
-        "not YAML: mapping values are not allowed in this context",
-    ),
 ]
 
 

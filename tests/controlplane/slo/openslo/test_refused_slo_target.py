@@ -207,13 +207,6 @@ SPOILT: list[Spoilt] = [
     ),
     (
         "slos.yaml",
-        "    objectives:\n      - displayName: Good",
-        "    objectives:\n      displayName: Good",
-        (40, 11),
-        "not YAML: mapping values are not allowed in this context",
-    ),
-    (
-        "slos.yaml",
         "timeSliceWindow: 1m",
         "timeSliceWindow: 1m\n    alertPolicies:\n      - alertPolicyRef: nobody",
         (45, 25),
