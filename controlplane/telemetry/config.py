@@ -38,11 +38,6 @@ class IngestConfig(Config):
         ge=4096,
         description="Size from which the spool begins a new file, bytes. Files are deleted as a whole.",
     )
-    spool_keep_s: float = Field(
-        60.0,
-        ge=0,
-        description="How long spans stay in the spool after they are in the store, s, in case of a loss of power.",
-    )
     trace_quiet_s: float = Field(
         1.0,
         gt=0,
@@ -58,13 +53,6 @@ class IngestConfig(Config):
         gt=0,
         description="A trace is closed so long after its first span at the latest, s. A kill repeats this much.",
     )
-    pending_bytes: int = Field(
-        32 * 2**20,
-        ge=2**20,
-        description="Spans that wait for the rest of their trace, bytes on the wire, per pipeline. Above it the oldest are closed early.",
-    )
-    batch_age_s: float = Field(0.75, gt=0, description="Rows wait at most so long to be inserted in a batch, s.")
-    batch_spans: int = Field(40_000, ge=1, description="Most spans in a batch, approximately.")
     stalled_s: float = Field(
         15.0,
         gt=0,

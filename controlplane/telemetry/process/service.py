@@ -73,7 +73,6 @@ class _Service:
             max_bytes=config.spool_max_bytes,
             reserve_bytes=config.spool_reserve_bytes,
             segment_bytes=config.spool_segment_bytes,
-            keep_s=config.spool_keep_s,
             on_commit=self._committed_in_thread,
         )
         self._receiver = Receiver(

@@ -11,7 +11,6 @@ native.use()  # before the compiled modules are imported
 from controlplane.telemetry.config import load  # noqa: E402
 from controlplane.telemetry.ingest.pipeline.process import run  # noqa: E402
 from controlplane.telemetry.ingest.pipeline.traces import Limits  # noqa: E402
-from controlplane.telemetry.ingest.pipeline.worker import BatchLimits  # noqa: E402
 
 
 def main() -> None:
@@ -33,9 +32,7 @@ def main() -> None:
             quiet_s=config.trace_quiet_s,
             root_s=config.trace_root_s,
             open_s=config.trace_open_s,
-            pending_bytes=config.pending_bytes,
         ),
-        batches=BatchLimits(config.batch_age_s, config.batch_spans),
         retention_days=config.retention_days,
         rollup_retention_days=config.rollup_retention_days,
     )

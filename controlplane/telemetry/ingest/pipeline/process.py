@@ -22,7 +22,7 @@ from .sink import Sink
 from .status import Status
 from .store_port import StoreAdapter
 from .traces import Limits
-from .worker import BatchLimits, Worker
+from .worker import Worker
 
 log = structlog.get_logger(__name__)
 
@@ -56,7 +56,6 @@ def run(
     shard: int,
     shards: int,
     limits: Limits,
-    batches: BatchLimits,
     retention_days: int,
     rollup_retention_days: int,
 ) -> None:
@@ -90,7 +89,6 @@ def run(
         shard=shard,
         shards=shards,
         limits=limits,
-        batches=batches,
         retention_days=retention_days,
         refused=own.refuse,
     )

@@ -29,8 +29,8 @@ log = structlog.get_logger(__name__)
 class BatchLimits:
     """A batch is handed on when it is this old or this large, whichever comes first."""
 
-    age_s: float = 0.5
-    spans: int = 20_000
+    age_s: float = 0.75
+    spans: int = 40_000
     bytes: int = 16 * 2**20
 
 
