@@ -61,10 +61,10 @@ class Observing(bootsteps.StartStopStep):  # type: ignore[misc]
     requires = AFTER_BEAT
 
     def __init__(self, worker: Any, **kwargs: Any) -> None:
-        from controlplane.fleet.observe.loop import Observer
+        from controlplane.fleet.observe.loop import observer
 
         super().__init__(worker, **kwargs)
-        self.observer = Observer()
+        self.observer = observer()
 
     def start(self, worker: Any) -> None:
         self.observer.start()
@@ -82,15 +82,15 @@ class Paging(bootsteps.StartStopStep):  # type: ignore[misc]
     requires = AFTER_BEAT
 
     def __init__(self, worker: Any, **kwargs: Any) -> None:
-        from controlplane.incidents.components.watch import ComponentWatch
+        from controlplane.incidents.components.watch import component_watch
         from controlplane.incidents.decide import rows
-        from controlplane.incidents.notify.delivery.health.evaluation_watch import Watch
+        from controlplane.incidents.notify.delivery.health.evaluation_watch import EvaluationWatch
         from controlplane.incidents.notify.delivery.send.sender import Sender
         from controlplane.incidents.notify.unnotified import sentences
 
         super().__init__(worker, **kwargs)
-        self.sender, self.components = Sender(), ComponentWatch()
-        self.watch = Watch(not_notified=sentences, explained=rows.unjudged_is_explained)
+        self.sender, self.components = Sender(), component_watch()
+        self.watch = EvaluationWatch(not_notified=sentences, explained=rows.unjudged_is_explained)
 
     def start(self, worker: Any) -> None:
         self.sender.start()

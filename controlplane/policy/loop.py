@@ -70,7 +70,6 @@ class PolicyLoop(threading.Thread):
         self._engine = Engine(self._background, self._refreshed)
         self._stopping = stopping
         self._beat_s = float("-inf")
-        self.last_tick = 0.0  # monotonic
 
     def run(self) -> None:
         for reader in (self._planned, self._gateways, self._canaries):
@@ -104,7 +103,6 @@ class PolicyLoop(threading.Thread):
         ticked = self._engine.tick(Leader(self._holder, generation, fence), int(time.time() * 1_000))
         self._canaries.follow(ticked.policies, ticked.decision)
         self._beat(ticked, fence)
-        self.last_tick = time.monotonic()
         measure(ticked)
 
     def _background(self) -> Background:

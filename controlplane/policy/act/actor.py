@@ -1,14 +1,13 @@
 """A thread for each cluster takes its actions on: a cluster that hangs holds up no tick, and no other cluster."""
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import structlog
-from django.db import DatabaseError, close_old_connections
 
 from controlplane.core.lease import LeaseLostError
+from controlplane.core.periodic import PeriodicThread
 from controlplane.fleet.clusters.errors import ClusterError, StaleLeaderError
 from controlplane.fleet.clusters.port import Cluster
 from controlplane.policy.act import journal
@@ -38,8 +37,8 @@ class Turn:
     acts: bool = True
 
 
-class Actor(threading.Thread):
-    """Daemon thread of one cluster; `stop()` ends it after the step it is at."""
+class Actor(PeriodicThread):
+    """Thread of one cluster, woken by each turn."""
 
     def __init__(
         self,
@@ -48,7 +47,7 @@ class Actor(threading.Thread):
         endpoints_version: Callable[[], int | None],
         clock: Callable[[], int],
     ) -> None:
-        super().__init__(name=f"actions-{cluster.name}", daemon=True)
+        super().__init__(f"actions-{cluster.name}", self._act_on_turn, every_s=None)
         self.cluster = cluster
         self._traffic, self._endpoints_version, self._clock = traffic, endpoints_version, clock
         self._turn: Turn | None = None
@@ -56,8 +55,6 @@ class Actor(threading.Thread):
         self._claimed = 0
         self._former = (0, "")
         self._claim_from_ms = 0
-        self._wake = threading.Event()
-        self._stopping = threading.Event()
 
     @property
     def snapshot_refused(self) -> str:
@@ -72,29 +69,16 @@ class Actor(threading.Thread):
     def take(self, turn: Turn) -> None:
         """Replace the turn that has not begun yet."""
         self._turn = turn
-        self._wake.set()
+        self.wake()
 
-    def stop(self) -> None:
-        self._stopping.set()
-        self._wake.set()
-
-    def run(self) -> None:
-        while not self._stopping.is_set():
-            self._wake.wait()
-            self._wake.clear()
-            turn, self._turn = self._turn, None
-            if turn is None:
-                continue
-            close_old_connections()
-            try:
-                self.act(turn)
-            except LeaseLostError as lost:
-                log.warning("actions.stopped", cluster=self.cluster.name, reason=str(lost))
-            except DatabaseError as error:
-                log.warning("actions.database_failed", cluster=self.cluster.name, reason=str(error))
-            except Exception:
-                log.exception("actions.failed", cluster=self.cluster.name)
-        close_old_connections()
+    def _act_on_turn(self) -> None:
+        turn, self._turn = self._turn, None
+        if turn is None:
+            return
+        try:
+            self.act(turn)
+        except LeaseLostError as lost:
+            log.warning("actions.stopped", cluster=self.cluster.name, reason=str(lost))
 
     def act(self, turn: Turn) -> None:
         """Take every action on as far as it goes now, then store the snapshot where it has changed. Raises LeaseLostError and

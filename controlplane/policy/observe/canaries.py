@@ -1,13 +1,12 @@
 """Counts the requests of running canaries in the background: the ledger answers slower than a tick."""
 
-import threading
 import time
 from collections.abc import Mapping
 
 import msgspec
 import structlog
-from django.db import close_old_connections
 
+from controlplane.core.periodic import PeriodicThread
 from controlplane.policy.canaries import Counter
 from controlplane.policy.core.decision import Decision
 from controlplane.policy.core.memory import CanaryMemory
@@ -22,15 +21,15 @@ EVERY_S = 5.0
 MS_PER_S = 1_000
 
 
-class CanaryReader(threading.Thread):
-    """Daemon thread. `counts()` are the newest, each with its age."""
+class CanaryReader(PeriodicThread):
+    """`counts()` are the newest, each with its age."""
 
-    def __init__(self, store: Store, every_s: float = EVERY_S) -> None:
-        super().__init__(name="canaries", daemon=True)
-        self._counter, self._every_s = Counter(store), every_s
+    def __init__(self, store: Store) -> None:
+        super().__init__("canaries", self._count, EVERY_S)
+        self._counter = Counter(store)
+        self._failed = False
         self._followed: tuple[tuple[InForce, ...], Mapping[str, CanaryMemory]] = ((), {})
         self._counts: tuple[int, Mapping[str, CanaryCounts]] = (0, {})
-        self._stopping = threading.Event()
 
     def follow(self, policies: Policies, decision: Decision | None) -> None:
         """Which canaries run, by what the last tick remembers."""
@@ -41,22 +40,13 @@ class CanaryReader(threading.Thread):
         age_ms = max(0, int(time.time() * MS_PER_S) - at_ms)
         return {name: msgspec.structs.replace(each, age_ms=age_ms) for name, each in counts.items()}
 
-    def run(self) -> None:
-        failed = False
-        while not self._stopping.is_set():
-            policies, memory = self._followed
-            now_ms = int(time.time() * MS_PER_S)
-            try:
-                counted = self._counter.counts(policies, memory, now_ms) if memory else {}
-                self._counts, failed = (now_ms, counted), False
-            except (StoreError, StoreUnavailableError) as error:
-                if not failed:
-                    log.warning("canaries.not_counted", reason=str(error))
-                failed = True
-            except Exception:
-                log.exception("canaries.failed")
-            self._stopping.wait(self._every_s)
-        close_old_connections()
-
-    def stop(self) -> None:
-        self._stopping.set()
+    def _count(self) -> None:
+        policies, memory = self._followed
+        now_ms = int(time.time() * MS_PER_S)
+        try:
+            counted = self._counter.counts(policies, memory, now_ms) if memory else {}
+            self._counts, self._failed = (now_ms, counted), False
+        except (StoreError, StoreUnavailableError) as error:
+            if not self._failed:
+                log.warning("canaries.not_counted", reason=str(error))
+            self._failed = True

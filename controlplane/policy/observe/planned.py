@@ -1,21 +1,16 @@
 """What planning knows of pools: capacity, cold start, price and warm plan. Read in the background, because it takes longer than a tick."""
 
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import structlog
-from django.db import close_old_connections
-
+from controlplane.core.periodic import PeriodicThread
 from controlplane.planning import inputs
 from controlplane.planning.models import MeasuredPool
 from controlplane.policy.core.observation import PoolPlan
 from controlplane.policy.core.plans import pool_plan
 from forecasting.capacity.assumptions import HOUR_S, ReplicaCapacity
 from forecasting.capacity.warm_plan import warm_plans
-
-log = structlog.get_logger(__name__)
 
 EVERY_S = 30.0
 MS_PER_S = 1_000
@@ -38,7 +33,6 @@ class PoolKnown:
 class Planned:
     at_ms: int | None = None
     pools: Mapping[str, PoolKnown] = field(default_factory=dict)
-    problem: str = ""
 
     def age_ms(self, now_ms: int) -> int | None:
         return None if self.at_ms is None else max(0, now_ms - self.at_ms)
@@ -68,30 +62,15 @@ def read(now_s: float) -> Planned:
     return Planned(int(now_s * MS_PER_S), pools)
 
 
-class PlannedReader(threading.Thread):
-    """Daemon thread. `planned()` is the newest that could be read."""
+class PlannedReader(PeriodicThread):
+    """`planned()` is the newest that could be read."""
 
-    def __init__(self, every_s: float = EVERY_S) -> None:
-        super().__init__(name="planned", daemon=True)
-        self._every_s = every_s
+    def __init__(self) -> None:
+        super().__init__("planned", self._read, EVERY_S)
         self._planned = Planned()
-        self._stopping = threading.Event()
 
     def planned(self) -> Planned:
         return self._planned
 
-    def run(self) -> None:
-        while not self._stopping.is_set():
-            close_old_connections()
-            try:
-                self._planned = read(time.time())
-            except Exception as error:
-                log.exception("plan.unreadable")
-                self._planned = Planned(
-                    self._planned.at_ms, self._planned.pools, f"{type(error).__name__}: {error}"[:300]
-                )
-            self._stopping.wait(self._every_s)
-        close_old_connections()
-
-    def stop(self) -> None:
-        self._stopping.set()
+    def _read(self) -> None:
+        self._planned = read(time.time())

@@ -11,7 +11,7 @@ from controlplane.incidents.act import actions
 from controlplane.incidents.decide import engine
 from controlplane.incidents.models import Entry, Incident, SilenceRecord
 from controlplane.incidents.notify import unnotified
-from controlplane.incidents.notify.delivery.health.evaluation_watch import Watch, look
+from controlplane.incidents.notify.delivery.health.evaluation_watch import EvaluationWatch, look
 from controlplane.incidents.notify.delivery.models import Delivery, Destination, Heartbeat
 from controlplane.slo.models import Tick
 from tests.support.incidents.alerts import NOW, TTFT, UP, after, alert, outage
@@ -139,13 +139,13 @@ def test_the_dead_man_service_is_not_told_that_all_is_well_while_a_page_reached_
     for name in (Heartbeat.SENDER, Heartbeat.COMPONENTS):
         Heartbeat.objects.create(name=name, at=timezone.now())
     engine.observe([alert()], NOW)
-    watch = Watch(not_notified=unnotified.sentences)
-    watch._once()
+    watch = EvaluationWatch(not_notified=unnotified.sentences)
+    watch.look_and_ping()
     assert pinged == []
     pagerduty("all")
     engine.observe([alert(at=after(1))], after(1))
     accept()
-    watch._once()
+    watch.look_and_ping()
     assert pinged == ["https://elsewhere.example/ping"]
 
 

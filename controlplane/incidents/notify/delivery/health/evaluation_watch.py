@@ -5,16 +5,16 @@ heartbeat goes to pages when it stops. The heartbeat also stops while nobody sen
 """
 
 import asyncio
-import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
 import structlog
 from django.conf import settings
-from django.db import DatabaseError, close_old_connections, transaction
+from django.db import transaction
 from django.utils import timezone
 
+from controlplane.core.periodic import PeriodicThread
 from controlplane.incidents.notify.delivery import enqueue, outbox
 from controlplane.incidents.notify.delivery.core import deadman, outbound_address
 from controlplane.incidents.notify.delivery.models import Heartbeat
@@ -84,8 +84,8 @@ async def ping(url: str) -> str:
     return " ".join(part for part in (str(answer.status or ""), answer.error.strip()) if part)[:500]
 
 
-class Watch(threading.Thread):
-    """Daemon thread; `stop()` ends it after the present look.
+class EvaluationWatch(PeriodicThread):
+    """Looks, and sends the heartbeat when it is due.
 
     `not_notified` names the open pages that nobody was notified of, with the reason: while there are any, no heartbeat is sent.
     `explained`: as for `look`.
@@ -94,33 +94,16 @@ class Watch(threading.Thread):
     def __init__(
         self,
         look_s: float = LOOK_S,
-        not_notified: Callable[[datetime], Sequence[str]] | None = None,
+        not_notified: Callable[[datetime], Sequence[str]] = lambda _: (),
         explained: Callable[[], bool] = _nothing,
     ) -> None:
-        super().__init__(name="watch", daemon=True)
-        self._look_s = look_s
-        self._not_notified = not_notified or (lambda _: ())
+        super().__init__("watch", self.look_and_ping, look_s)
+        self._not_notified = not_notified
         self._explained = explained
         self._withheld: Sequence[str] = ()
-        self._stopping = threading.Event()
         self._pinged = -PING_S
 
-    def run(self) -> None:
-        while not self._stopping.is_set():
-            close_old_connections()
-            try:
-                self._once()
-            except DatabaseError as error:
-                log.warning("evaluation_watch.database_failed", error=str(error))
-            except Exception:
-                log.exception("evaluation_watch.failed")
-            self._stopping.wait(self._look_s)
-        close_old_connections()
-
-    def stop(self) -> None:
-        self._stopping.set()
-
-    def _once(self) -> None:
+    def look_and_ping(self) -> None:
         now = timezone.now()
         well = look(now, self._explained) and works(Heartbeat.SENDER, now) and works(Heartbeat.COMPONENTS, now)
         well = well and not self._any_not_notified(now)

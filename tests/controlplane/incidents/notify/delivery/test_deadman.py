@@ -9,7 +9,7 @@ from django.utils import timezone
 from pytest_django import Settings
 
 from controlplane.incidents.notify.delivery.core import deadman
-from controlplane.incidents.notify.delivery.health.evaluation_watch import Watch, look, ping
+from controlplane.incidents.notify.delivery.health.evaluation_watch import EvaluationWatch, look, ping
 from controlplane.incidents.notify.delivery.health.health import health
 from controlplane.incidents.notify.delivery.models import Delivery, Heartbeat
 from controlplane.slo.models import Tick
@@ -92,7 +92,7 @@ def test_the_watch_pages_through_the_sender_with_no_broker_anywhere(
     pagerduty("all", url=stand_in.url)
     Tick.objects.create(at=timezone.now() - timedelta(seconds=90), took_s=0.1, objectives=3, holder="a")
     start_sender()
-    watch = Watch(look_s=0.05)
+    watch = EvaluationWatch(look_s=0.05)
     watch.start()
     try:
         assert stand_in.wait(lambda it: len(it.alerts) == 1)
@@ -128,15 +128,15 @@ async def test_the_heartbeat_is_an_ordinary_guarded_get(settings: Settings) -> N
 
 def test_a_worker_that_does_not_send_or_looks_at_no_component_sends_no_heartbeat(pinged: list[str]) -> None:
     Tick.objects.create(at=timezone.now(), took_s=0.1, objectives=3, holder="a")
-    watch = Watch()
-    watch._once()
+    watch = EvaluationWatch()
+    watch.look_and_ping()
     assert pinged == []
     for name in (Heartbeat.SENDER, Heartbeat.COMPONENTS):
-        watch._once()
+        watch.look_and_ping()
         assert pinged == []
         Heartbeat.objects.create(name=name, at=timezone.now())
-    watch._once()
-    watch._once()
+    watch.look_and_ping()
+    watch.look_and_ping()
     assert pinged == ["https://elsewhere.example/ping"]
 
 
@@ -183,15 +183,15 @@ def test_pages_and_health_say_that_the_heartbeat_is_refused_until_it_is_accepted
         return answers.pop(0)
 
     monkeypatch.setattr("controlplane.incidents.notify.delivery.health.evaluation_watch.ping", refused)
-    Watch()._once()
+    EvaluationWatch().look_and_ping()
     found = health(timezone.now())
     assert (found.state, found.title) == ("degraded", "The heartbeat is not accepted")
     assert "does not get the heartbeat: 10.0.0.5 is not a public address" in found.detail
     for path in ("/", "/deliveries"):
         assert "10.0.0.5 is not a public address" in reader.get(path).content.decode()
-    Watch()._once()
+    EvaluationWatch().look_and_ping()
     assert health(timezone.now()).title == ""
     answers.append("away")
-    Watch()._once()
+    EvaluationWatch().look_and_ping()
     settings.CONFIG = settings.CONFIG.model_copy(update={"heartbeat_url": ""})
     assert health(timezone.now()).title == "", "there is no heartbeat"
