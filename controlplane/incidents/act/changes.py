@@ -25,16 +25,12 @@ def announce(now: datetime) -> None:
         newer = newer.filter(created_at__gte=known.at)
     for revision in newer:
         record(
-            identity=revision_identity(revision.version),
+            identity=f"policy-revision/{revision.version}",
             summary=f"policy revision {revision.version}",
             source="policy",
             at=revision.created_at,
             notify=now - revision.created_at <= NOTIFY_WITHIN,
         )
-
-
-def revision_identity(version: int) -> str:
-    return f"policy-revision/{version}"
 
 
 def record(

@@ -10,7 +10,6 @@ from typing import Any
 
 import structlog
 
-from controlplane.incidents.act.changes import FIRST_REVISION, revision_identity
 from controlplane.incidents.attribution.questions import attribution_of, causes, value
 from controlplane.incidents.models import ChangeRecord, Incident
 from controlplane.serving_stack import pools_served
@@ -137,9 +136,7 @@ def _changes(began: datetime | None, scope: Mapping[str, str]) -> list[dict[str,
     """Changes shortly before it began, the latest first."""
     if began is None:
         return []
-    records = ChangeRecord.objects.filter(at__gte=began - CHANGES_BEFORE, at__lte=began + CHANGES_AFTER).exclude(
-        identity=revision_identity(FIRST_REVISION)  # databases of earlier releases remember it
-    )
+    records = ChangeRecord.objects.filter(at__gte=began - CHANGES_BEFORE, at__lte=began + CHANGES_AFTER)
     changes = [
         {
             "identity": record.identity,

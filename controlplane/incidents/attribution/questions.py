@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, cast
 
+from controlplane.incidents.attribution.core import alert_record
 from controlplane.incidents.attribution.core.since import since_ns
-from controlplane.incidents.decide.core import alert_record
 from controlplane.slo.core.alert import Alert
 from controlplane.slo.core.count_plan import cut
 from controlplane.slo.core.sli import NS_PER_MS, Latency

@@ -5,10 +5,10 @@ from typing import Any
 from django.urls import reverse
 
 from controlplane.incidents.attribution import gather
+from controlplane.incidents.attribution.core import alert_record
 from controlplane.incidents.components.core import alert_record as component
 from controlplane.incidents.components.core.alert import ComponentAlert
 from controlplane.incidents.components.core.words import WORDS
-from controlplane.incidents.decide.core import alert_record
 from controlplane.incidents.decide.core.machine import Signal
 from controlplane.incidents.models import Incident
 from controlplane.incidents.notify import notices

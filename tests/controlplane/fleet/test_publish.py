@@ -111,7 +111,7 @@ def test_replicas_change_without_a_revision(pool: Pool, home: Path) -> None:
     assert in_force(home).models == before.models, "the route to a pool without replicas stays"
     assert SnapshotRevision.objects.count() == revisions
     changes.announce(timezone.now())
-    assert not ChangeRecord.objects.filter(identity=changes.revision_identity(before.version + 1)).exists()
+    assert not ChangeRecord.objects.filter(identity=f"policy-revision/{before.version + 1}").exists()
 
 
 def an_overlay(**changes: Any) -> Overlay:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.incidents.decide.core import alert_record
+from controlplane.incidents.attribution.core import alert_record
 from controlplane.incidents.notify.core import page_text
 from controlplane.slo.core.sli import Availability, Cost, Latency
 from tests.support.incidents.alerts import NOW, TTFT, UP, alert
