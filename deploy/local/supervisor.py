@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
 
+from controlplane.core.backoff import doubled_s
 from deploy.local.errors import CannotRunError
 from deploy.local.logs import Log
 from deploy.local.process import Command, Managed
@@ -216,7 +217,7 @@ class Supervisor:
             raise CannotRunError(
                 f"{supervised.part.name} {how} instead of starting; the end of {supervised.log.path}:\n{supervised.process.log_tail()}"
             )
-        pause_s = min(FIRST_PAUSE_S * 2 ** (supervised.failures - 1), MAX_PAUSE_S)
+        pause_s = doubled_s(FIRST_PAUSE_S, supervised.failures, MAX_PAUSE_S)
         self._say(f"{supervised.part.name} {how}: starting it again in {pause_s:g} s")
         supervised.not_before = now + pause_s
         self._enter(supervised, State.WAITING)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import structlog
 
+from controlplane.core.backoff import doubled_s
 from controlplane.fleet.clusters.errors import PermanentClusterError, RetryableClusterError, StaleLeaderError
 from controlplane.fleet.clusters.port import Cluster
 from controlplane.fleet.models import PublishedSnapshot
@@ -55,7 +56,9 @@ class SnapshotWriter:
         except StaleLeaderError:
             raise
         except RetryableClusterError as error:
-            wait_s = min(MAX_RETRY_S, max(error.retry_after_s, FIRST_RETRY_S * 2.0 ** min(self._attempts, 8)))
+            wait_s = min(
+                MAX_RETRY_S, max(error.retry_after_s, doubled_s(FIRST_RETRY_S, self._attempts + 1, MAX_RETRY_S))
+            )
             self._wait(wait_s)
             self.refused = ""
             log.warning("snapshot.postponed", cluster=name, reason=str(error), retry_s=wait_s)

@@ -8,6 +8,7 @@ from typing import TypeVar
 import structlog
 from prometheus_client import Counter, Histogram
 
+from controlplane.core.backoff import doubled_s
 from controlplane.fleet.clusters.errors import (
     ConflictError,
     PermanentClusterError,
@@ -27,7 +28,7 @@ log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
 
-MAX_RETRY_S = 15.0
+FIRST_RETRY_S, MAX_RETRY_S = 0.25, 15.0
 NOTICED_AFTER_S = 5.0
 """An accepted change is seen by then."""
 KINDS, STEPS = Action.Kind, Action.Step
@@ -67,7 +68,9 @@ class Stepper:
         except StaleLeaderError:
             raise
         except RetryableClusterError as error:
-            wait_s = min(MAX_RETRY_S, max(error.retry_after_s, 0.25 * 2.0 ** min(action.attempts, 8)))
+            wait_s = min(
+                MAX_RETRY_S, max(error.retry_after_s, doubled_s(FIRST_RETRY_S, action.attempts + 1, MAX_RETRY_S))
+            )
             journal.postpone(action, now_ms, wait_s, f"{error}; tried again in {wait_s:.3g} s", self._fence)
             log.warning("action.postponed", pool=action.pool, step=action.step, reason=str(error), retry_s=wait_s)
             return False

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 
 import structlog
 
+from controlplane.core.backoff import doubled_s
+
 log = structlog.get_logger(__name__)
 
 _FIRST_WAIT_S, _MAX_WAIT_S = 0.2, 5.0
@@ -62,13 +64,14 @@ class Child:
 
     async def run(self) -> None:
         """Keep it running until cancelled, and then stop it."""
-        wait_s = _FIRST_WAIT_S
+        failures = 1
         try:
             while True:
                 began = time.monotonic()
                 code = await self._live()
                 self._ended.append(time.monotonic())
-                wait_s = _FIRST_WAIT_S if time.monotonic() - began > _STEADY_S else min(_MAX_WAIT_S, wait_s * 2)
+                failures = 1 if time.monotonic() - began > _STEADY_S else failures + 1
+                wait_s = doubled_s(_FIRST_WAIT_S, failures, _MAX_WAIT_S)
                 log.error("child.died", child=self.name, code=code, restart_in_s=wait_s)
                 await asyncio.sleep(wait_s)
                 self.restarts += 1

@@ -5,6 +5,8 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Literal
 
+from controlplane.core.backoff import doubled_s
+
 Verdict = Literal["delivered", "refused", "again"]
 
 TRANSIENT = frozenset({408, 425, 429})
@@ -46,8 +48,7 @@ def next_attempt_s(attempts: int, answer: Answer, policy: Policy, chance: float)
 
     A Retry-After is waited for, up to `longest_pause_s`, and then by chance up to a tenth more: not all at once.
     """
-    doubled = policy.first_s * 2.0 ** min(attempts - 1, 32)
-    wait_s = min(policy.longest_s, doubled) * (0.5 + chance / 2)
+    wait_s = doubled_s(policy.first_s, attempts, policy.longest_s) * (0.5 + chance / 2)
     if answer.retry_after_s is None:
         return wait_s
     return max(wait_s, pause_s(answer.retry_after_s, policy) * (1 + chance / 10))
