@@ -32,7 +32,7 @@ def _ledger(now_ns: int) -> Ledger | None:
     try:
         return Ledger(
             answers.covered_ns(window, now_ns) / 1e9,
-            _overall(answers.store().totals(window)),
+            _overall(answers.store().latency.totals(window)),
             answers.health(window, "pool"),
             {(replica.pool, replica.value): replica for replica in answers.replicas(window)},
         )

@@ -31,8 +31,8 @@ def history(now_s: float | None = None, history_s: int = HISTORY_S) -> list[Dema
     to_s = int((time.time() if now_s is None else now_s) - SETTLED_S) // STEP_S * STEP_S
     from_s = max(0, to_s - history_s)
     store = answers.store()
-    counted = store.beside(store.demand, from_s, to_s)
-    known = store.demand_measured(from_s, to_s)
+    counted = store.submit_query(store.demand.steps, from_s, to_s)
+    known = store.demand.measured(from_s, to_s)
     rows = counted.result()
     rows.sort(key=lambda row: -float(row.counts["requests"].sum()))
     return [demand_of(row, from_s, STEP_S, known) for row in rows]
@@ -43,9 +43,9 @@ def read(model: str, tier: str, region: str, measure: str, start_s: int, end_s: 
     step_s = -(-step_s // STEP_S) * STEP_S
     from_s, to_s = start_s // step_s * step_s, max(start_s, end_s) // step_s * step_s
     store = answers.store()
-    rows = store.demand(from_s, to_s, step_s, (model, tier, region))
+    rows = store.demand.steps(from_s, to_s, step_s, (model, tier, region))
     empty = DemandRows(model, tier, region, np.zeros(0, np.int64), {name: np.zeros(0) for name in COUNTS})
-    demand = demand_of(rows[0] if rows else empty, from_s, step_s, store.demand_measured(from_s, to_s, step_s))
+    demand = demand_of(rows[0] if rows else empty, from_s, step_s, store.demand.measured(from_s, to_s, step_s))
     return Came(series_of(demand, measure), demand.shed, demand.from_cache)
 
 

@@ -60,25 +60,25 @@ def fill(weeks: int, requests_per_s: float, seed: int, progress: Callable[[int, 
     check(weeks, requests_per_s)
     streams = fleet_streams(requests_per_s)
     store = answers.store()
-    store.delete_demo()  # of a run that was interrupted
+    store.demo.delete()  # of a run that was interrupted
     DemoHistory.objects.all().delete()
-    oldest_ns = store.oldest()
+    oldest_ns = store.overview.oldest()
     now_s = int(time.time())
     to_s = (min(now_s, oldest_ns // 10**9) if oldest_ns is not None else now_s) // STEP_S * STEP_S
     last_s = to_s // STRETCH_S * STRETCH_S
     from_s = last_s - weeks * WEEK_S
     row = DemoHistory.objects.create(from_s=from_s, to_s=to_s, requests=0, seed=seed)
     stretches = list(range(last_s if last_s < to_s else last_s - STRETCH_S, from_s - 1, -STRETCH_S))
-    store.begin_demo()
+    store.demo.begin()
     try:
         for done, start_s in enumerate(stretches):
             end_s = min(start_s + STRETCH_S, to_s)
             columns = requests(streams, start_s, end_s - start_s, from_s, seed)
-            store.fill_demo(_table(columns), start_s, end_s)
+            store.demo.fill(_table(columns), start_s, end_s)
             row.requests += len(columns["e2e_ns"])
             progress(done + 1, len(stretches))
     finally:
-        store.end_demo()
+        store.demo.end()
     row.complete = True
     row.save(update_fields=["requests", "complete"])
     log.info("demo_history.filled", weeks=weeks, requests=row.requests)
@@ -97,7 +97,7 @@ def check(weeks: int, requests_per_s: float) -> None:
 
 def delete() -> int:
     """Remove all synthetic history. Returns how many requests it stood for. Raises the store's errors."""
-    answers.store().delete_demo()
+    answers.store().demo.delete()
     count = sum(DemoHistory.objects.values_list("requests", flat=True))
     DemoHistory.objects.all().delete()
     log.info("demo_history.deleted", requests=count)

@@ -81,7 +81,7 @@ def _loads(counted: list[Judge], now_s: int, progress: jobs.Progress) -> dict[st
     days = [(to_s - (day + 1) * DAY_S, to_s - day * DAY_S) for day in range(DAYS)]
     for step, (judge, (from_s, until_s)) in enumerate((judge, day) for judge in counted for day in days):
         progress.report(step, len(counted) * DAYS, f"counts requests of objective {judge.slug}")
-        for load in store.replica_load(Window(from_s * NS_PER_S, until_s * NS_PER_S), judge.cut, judge.scope, STEP_S):
+        for load in store.replicas.load(Window(from_s * NS_PER_S, until_s * NS_PER_S), judge.cut, judge.scope, STEP_S):
             by_pool[load.pool][judge.slug].append(load)
     return {
         pool: {slug: windows_of(each, STEP_S) for slug, each in by_slug.items()} for pool, by_slug in by_pool.items()
@@ -94,11 +94,11 @@ def _starts(now_s: int) -> dict[str, list[float]]:
     starts: dict[str, list[float]] = defaultdict(list)
     window = Window((now_s - STARTS_DAYS * DAY_S) * NS_PER_S, now_s * NS_PER_S)
     store = answers.store()
-    for start in store.replica_starts(window):
+    for start in store.replicas.starts(window):
         if start.answered_ns is not None:
             starts[start.pool].append((start.answered_ns - start.created_ns) / NS_PER_S)
     loads: dict[str, list[float]] = defaultdict(list)
-    for load in store.model_loads(window):
+    for load in store.replicas.model_loads(window):
         loads[load.pool].append(load.duration_ns / NS_PER_S)
     return loads | starts
 

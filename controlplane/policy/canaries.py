@@ -66,14 +66,14 @@ class Counter:
         if last is None or last.entered != standing.entered or until_ms >= last.counts.until_ms + WHOLE_EVERY_MS:
             return self._whole(spec, standing, until_ms)
         until_ms = max(until_ms, last.until_ms)
-        new = self._store.canary_requests(spec.model, spec.candidate, last.until_ms * MS_NS, until_ms * MS_NS)
+        new = self._store.canaries.requests(spec.model, spec.candidate, last.until_ms * MS_NS, until_ms * MS_NS)
         now = replace(last, since=last.since + new, until_ms=until_ms)
         is_due = last.served < due_at(spec, standing) <= now.served + now.since
         return self._whole(spec, standing, until_ms) if is_due else now
 
     def _whole(self, spec: CanarySpec, standing: CanaryMemory, until_ms: int) -> _Counted:
         starts = [since_ms for since_ms, _ in standing.entered]
-        reading = self._store.canary(
+        reading = self._store.canaries.reading(
             spec.model,
             spec.baseline,
             spec.candidate,

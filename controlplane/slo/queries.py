@@ -80,7 +80,7 @@ def history(objective: Objective, scope: dict[str, str], now_ns: int | None = No
     now_ns = now_ns or time.time_ns()
     first, last = needed(objective, now_ns)
     split = json.dumps([scope.get(name, "") for name in objective.split_by])
-    table = answers.store().tallies([definition(objective)], first, last)
+    table = answers.store().objectives.tallies([definition(objective)], first, last)
     counts: dict[int, tuple[int, int]] = {}
     for hour, splits, bad, total in zip(
         *(table[name].to_pylist() for name in ("hour", "splits", "bad", "total")), strict=True

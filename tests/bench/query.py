@@ -108,11 +108,11 @@ def _settle(store: Store, patience_s: float = 120) -> None:
 def _questions(store: Store, day: Window, pages: Executor) -> Questions:
     chance = random.Random(5)
     traces = [str(row[0]) for row in store.rows("SELECT lower(hex(trace_id)) FROM requests ORDER BY rand() LIMIT 500")]
-    values = {dimension: store.values(day, dimension) for dimension in FILTERABLE}
+    values = {dimension: store.overview.values(day, dimension) for dimension in FILTERABLE}
     attributes = [
         f"{key}={text}"
         for trace_id in chance.sample(traces, 50)
-        for span in store.trace(trace_id)
+        for span in store.requests.trace(trace_id)
         for key, value in span.attributes.items()
         if (text := written(key, value))
     ]
@@ -122,13 +122,13 @@ def _questions(store: Store, day: Window, pages: Executor) -> Questions:
         return {dimension: (chance.choice(values[dimension]),) for dimension in chosen}
 
     def trace() -> object:
-        return store.traced(chance.choice(traces))
+        return store.requests.traced(chance.choice(traces))
 
     def filtered() -> object:
-        return store.requests(day, filters(), order=chance.choice(("slowest", "newest")))
+        return store.requests.page(day, filters(), order=chance.choice(("slowest", "newest")))
 
     def attribute() -> object:
-        return store.requests(
+        return store.requests.page(
             day, {"attribute": (chance.choice(attributes),)}, order=chance.choice(("slowest", "newest"))
         )
 
@@ -144,7 +144,7 @@ def _questions(store: Store, day: Window, pages: Executor) -> Questions:
         "panel_24h": lambda: _first_panel(store, day, {}, pages),
         "panel_24h_again": lambda: _panel(store, day, {}, pages),
         "panel_24h_filtered": lambda: _first_panel(store, day, {"tier": ("standard",)}, pages),  # seven in ten requests
-        "explain": lambda: store.explain(day),
+        "explain": lambda: store.explain.findings(day),
         "scan": lambda: scan("1"),
         "scan_filtered": lambda: scan("tier = 'standard'"),
         "scan_explain": lambda: store.rows(SCAN_EXPLAIN.format(condition=_within(day))),
@@ -180,9 +180,9 @@ def _within(window: Window) -> str:
 def _panel(store: Store, window: Window, chosen: Filters, pages: Executor) -> object:
     """The report and the chart, as the latency page asks for them."""
     step = step_ns(window)
-    rolled = store.rolled(window, chosen, step)
-    report = pages.submit(store.latency, window, chosen, rolled)
-    return store.latency_series(window, chosen, step // 10**9, rolled), report.result()
+    rolled = store.latency.rolled(window, chosen, step)
+    report = pages.submit(store.latency.report, window, chosen, rolled)
+    return store.latency.series(window, chosen, step // 10**9, rolled), report.result()
 
 
 def _first_panel(store: Store, window: Window, chosen: Filters, pages: Executor) -> object:
@@ -193,9 +193,9 @@ def _first_panel(store: Store, window: Window, chosen: Filters, pages: Executor)
 
 def _fill(store: Store) -> int:
     done = 0
-    while due := store.due_rollups(time.time_ns(), MONTH_DAYS):
-        done += sum(store.fill_rollups(stretches, time.time_ns()) for stretches in together(due))
-    store.drop_dead_builds()
+    while due := store.rollups.due(time.time_ns(), MONTH_DAYS):
+        done += sum(store.rollups.fill(stretches, time.time_ns()) for stretches in together(due))
+    store.rollups.drop_dead_builds()
     return done
 
 
@@ -222,9 +222,9 @@ def _month(store: Store, to_ns: int, pages: Executor) -> Iterator[Figure]:
     )
     for back in range(MONTH_DAYS):
         then_ns = to_ns - back * DAY_NS
-        due = [stretch for stretch in store.due_rollups(then_ns, 2) if stretch.tier.step_s == 43_200]
+        due = [stretch for stretch in store.rollups.due(then_ns, 2) if stretch.tier.step_s == 43_200]
         for stretches in together(due):
-            store.fill_rollups(stretches, then_ns)
+            store.rollups.fill(stretches, then_ns)
     store.command("SYSTEM START TTL MERGES rollups")
     old = f"SELECT count() FROM rollups WHERE step_s = 3600 AND start_s < {last_s - KEPT_H[3600] * 3600 - 3 * day_s}"
     deadline = time.monotonic() + 120
@@ -238,7 +238,7 @@ def _month(store: Store, to_ns: int, pages: Executor) -> Iterator[Figure]:
         began = time.perf_counter_ns()
         _first_panel(store, month, {}, pages)
         took_us.append((time.perf_counter_ns() - began) // 1000)
-    if store.latency(month).exact:
+    if store.latency.report(month).exact:
         raise BenchError("the month was not answered out of rollups")
     yield Figure(
         "query.panel_30d_p95_ms", percentile(took_us, 0.95) / 1e3, "ms", f"rollups of {MONTH_REQUESTS:,} requests"

@@ -60,14 +60,14 @@ def latency(request: HttpRequest) -> HttpResponse:
     region = slow.pairs()
     always = [("view", view)] if view != VIEWS[0] else []
     step = answers.step_ns(question)
-    grouped = {name: answers.beside(answers.groups, question, name) for name in {by, "model"}}
+    grouped = {name: answers.submit_query(answers.groups, question, name) for name in {by, "model"}}
     rolled = answers.rolled(question, step)
-    report_query = answers.beside(answers.report, question, rolled)
-    series = answers.beside(answers.series, question, step, rolled)
-    cells = answers.beside(answers.heatmap, question, step, rolled) if view == "heatmap" else None
+    report_query = answers.submit_query(answers.report, question, rolled)
+    series = answers.submit_query(answers.series, question, step, rolled)
+    cells = answers.submit_query(answers.heatmap, question, step, rolled) if view == "heatmap" else None
     values = facet_values(request, question)
     report = report_query.result()
-    failed = answers.beside(answers.failures, question) if report.errors else None
+    failed = answers.submit_query(answers.failures, question) if report.errors else None
     points, groups = series.result(), grouped[by].result()
     own = [*([("by", by)] if by != "model" else []), *region]
     context: dict[str, Any] = {

@@ -59,7 +59,7 @@ def burned(shown: ObjectiveStatus, judged: Cut, over: str) -> dict[str, Any]:
     window = Window(now_ns - OVER[over] * 10**9, now_ns)
     filters = cast(Filters, {name: (value,) for name, value in shown.scope.items()})
     dimensions = [name for name in questions.SIDES if name not in shown.scope]
-    total, split = answers.store().burned_splits(window, filters, judged, dimensions)
+    total, split = answers.store().burned.splits(window, filters, judged, dimensions)
     explanation = explain(total, split, MAX_SEGMENTS)
     about = parse({"from": [f"now-{over}"], **{name: [value] for name, value in shown.scope.items()}}, now_ns)
     return {
@@ -69,7 +69,7 @@ def burned(shown: ObjectiveStatus, judged: Cut, over: str) -> dict[str, Any]:
         "segments": segments(total, split, about),
         "traces": [
             {"id": trace, "href": links.trace(trace)}
-            for trace in answers.store().burned_traces(window, filters, judged, MAX_TRACES)
+            for trace in answers.store().burned.traces(window, filters, judged, MAX_TRACES)
         ]
         if total.chosen.requests
         else [],

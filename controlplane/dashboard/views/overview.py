@@ -78,9 +78,9 @@ def overview(request: HttpRequest) -> HttpResponse:
     try:
         question = answers.rounded(wanted)
         step = answers.step_ns(question, POINTS)
-        by_cache = answers.beside(answers.health, question.range.window, "cache")
+        by_cache = answers.submit_query(answers.health, question.range.window, "cache")
         rolled = answers.rolled(question, step)
-        series = answers.beside(answers.series, question, step, rolled)
+        series = answers.submit_query(answers.series, question, step, rolled)
         report = answers.report(question, rolled)
         failed = answers.failures(question) if report.errors else []
         covered_ns = answers.answered_ns(question.range.window, now_ns)

@@ -39,8 +39,8 @@ def requests(request: HttpRequest) -> HttpResponse:
     bounds = [(name, text) for name in ("min_ms", "max_ms") if (text := single(parameters, name, ""))]
     ns = {name: ms_as_ns(name, text) for name, text in bounds}
     least_ns, most_ns = ns.get("min_ms", 0), ns.get("max_ms")
-    rows_query = answers.beside(answers.requests, question, order, limit, cursor, least_ns, most_ns)
-    counted = answers.beside(answers.totals, answers.stored(question))
+    rows_query = answers.submit_query(answers.requests, question, order, limit, cursor, least_ns, most_ns)
+    counted = answers.submit_query(answers.totals, answers.stored(question))
     values = facet_values(request, question)
     page, totals = rows_query.result(), counted.result()
     own = bounds

@@ -42,17 +42,17 @@ def attribution_of(store: Store, alert: Alert) -> dict[str, Any] | None:
     looked = Window(to_ns - length_s * SECOND_NS, to_ns)
     step_s = max(MIN_STEP_S, -(-length_s // MAX_STEPS // 60) * 60)
     wide = Window(looked.from_ns - int(length_s * AROUND) * SECOND_NS, to_ns)
-    steps = store.burned_series(wide, filters(alert), judged, step_s)
+    steps = store.burned.series(wide, filters(alert), judged, step_s)
     inside = [step for step in steps if step.start_ns + step_s * SECOND_NS > looked.from_ns]
     began = since_ns(inside, alert_record.quantile(alert.objective), step_s * SECOND_NS)
     window = Window(began if began is not None else looked.from_ns, to_ns)
     dimensions = [name for name in SIDES if name not in alert.scope]
-    total, split = store.burned_splits(looked, filters(alert), judged, dimensions)
+    total, split = store.burned.splits(looked, filters(alert), judged, dimensions)
     if not total.chosen.requests:
         return None
     explanation = explain(total, split, MAX_FINDINGS)
     unit = NS_PER_MS if isinstance(alert.objective.indicator, Latency) else 1
-    value = store.burned_value(window, filters(alert), judged, alert_record.quantile(alert.objective))
+    value = store.burned.value(window, filters(alert), judged, alert_record.quantile(alert.objective))
     return {
         "from_ns": looked.from_ns,
         "to_ns": to_ns,
@@ -63,7 +63,7 @@ def attribution_of(store: Store, alert: Alert) -> dict[str, Any] | None:
         "stages": stages(explanation, total),
         "segments": [segment(finding) for finding in explanation.findings] + where(explanation.findings, split),
         "explain": means(explanation, unit),
-        "traces": store.burned_traces(window, filters(alert), judged),
+        "traces": store.burned.traces(window, filters(alert), judged),
         "causes": [],
         "step_s": step_s,
         "steps": [[step.start_ns, step.bad, step.total] for step in steps],
@@ -80,7 +80,7 @@ def value(store: Store, alert: Alert) -> float | None:
         return None
     to_ns = alert.at_ns + SECOND_NS
     window = Window(to_ns - PRESENT_S * SECOND_NS, to_ns)
-    return store.burned_value(window, filters(alert), judged, alert_record.quantile(alert.objective))
+    return store.burned.value(window, filters(alert), judged, alert_record.quantile(alert.objective))
 
 
 def stages(explanation: Explanation, total: Split) -> list[dict[str, Any]]:

@@ -169,7 +169,7 @@ def measured_lengths(pool: str) -> tuple[tuple[int, int], ...]:
     """Input and output tokens of the pool's newest answered requests in the ledger. Raises the store's errors."""
     now_ns = time.time_ns()
     window = Window(now_ns - MIX_DAYS * 86_400 * NS_PER_S, now_ns)
-    rows = answers.store().requests(window, {"pool": (pool,), "status": ("ok",)}, "newest", MIX_REQUESTS).rows
+    rows = answers.store().requests.page(window, {"pool": (pool,), "status": ("ok",)}, "newest", MIX_REQUESTS).rows
     return tuple(
         (row.prompt_tokens, row.output_tokens)
         for row in rows
@@ -221,7 +221,7 @@ def _lengths(request: BenchmarkRequest, pool: str) -> tuple[tuple[int, int], ...
 def users_traffic(pool: str, replica: str) -> str:
     """What users sent to the replica within TRAFFIC_S, as a sentence without its end; empty for nothing. Raises the store's errors."""
     now_ns = time.time_ns()
-    page = answers.store().requests(
+    page = answers.store().requests.page(
         Window(now_ns - TRAFFIC_S * NS_PER_S, now_ns), {"pool": (pool,), "replica": (replica,)}, "newest", 1000
     )
     count = sum(row.cache_outcome not in _NO_REPLICA for row in page.rows)

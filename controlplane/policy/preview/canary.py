@@ -36,7 +36,9 @@ def preview_canary(policy: Canary, report: Report) -> dict[str, Any]:
 
     def read(tolerance: float) -> CanaryReading:
         pools = (spec.baseline, spec.candidate)
-        return store.canary(spec.model, *pools, [whole.from_ns], whole.to_ns, spec.latency_quantile, tolerance)
+        return store.canaries.reading(
+            spec.model, *pools, [whole.from_ns], whole.to_ns, spec.latency_quantile, tolerance
+        )
 
     reading = read(spec.latency_tolerance)
     arm, effect, counted = _baseline(spec, reading)

@@ -39,7 +39,7 @@ def preview_degradation(revision: PolicyRevision, policy: Degradation, report: R
     specs = {side: each[1].spec for side, each in sides.items()}
     caps = sorted({step.max_output_tokens for spec in specs.values() for step in spec.steps if step.max_output_tokens})
     tiers = sorted({tier for spec in specs.values() for tier in spec.tiers})
-    minutes = answers.store().tier_minutes(window(), policy.spec.model, tiers, caps)
+    minutes = answers.store().replayed.tier_minutes(window(), policy.spec.model, tiers, caps)
     return {
         "kind": "Degradation",
         "model": policy.spec.model,

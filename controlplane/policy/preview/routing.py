@@ -97,8 +97,8 @@ def _read(
     model: str, bounds: Sequence[int], tenants: Sequence[str], caps: Sequence[int]
 ) -> tuple[list[RuledRow], list[RuledHour], float]:
     store, whole = answers.store(), window()
-    hours = store.beside(store.ruled_hours, whole, model, bounds, tenants)
-    rows = store.ruled(whole, model, bounds, tenants, caps)
+    hours = store.submit_query(store.replayed.hours, whole, model, bounds, tenants)
+    rows = store.replayed.rows(whole, model, bounds, tenants, caps)
     covered_s = answers.covered_ns(whole, whole.to_ns) / NS_PER_S
     if not rows:
         raise CannotPreviewError(f"no request for model {model!r} was recorded in the last 14 days: send some first")

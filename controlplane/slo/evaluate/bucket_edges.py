@@ -42,7 +42,7 @@ def refusal(indicator: Histogram, edges: Sequence[float]) -> str:
 
 def known_edges(store: Store, indicator: Histogram) -> list[float]:
     """Upper bounds that the store has, ascending, with infinity. Raises StoreUnavailableError."""
-    return sorted({_edge(info.labels) for info in store.series(_name(indicator), _matchers(indicator))})
+    return sorted({_edge(info.labels) for info in store.metrics.series(_name(indicator), _matchers(indicator))})
 
 
 def check_edges(indicator: Histogram) -> None:
@@ -59,12 +59,12 @@ def grown(store: Store, indicator: Histogram, from_s: int, to_s: int) -> Block:
 
     Raises ValueError where the threshold is not a bound, StoreUnavailableError and StoreError.
     """
-    stored = store.series(_name(indicator), _matchers(indicator))
+    stored = store.metrics.series(_name(indicator), _matchers(indicator))
     if reason := refusal(indicator, [_edge(info.labels) for info in stored]):
         raise ValueError(reason)
     texts = {info.labels["le"] for info in stored if _edge(info.labels) in (indicator.threshold, math.inf)}
     wanted = Matcher("le", "=~", "|".join(re.escape(text) for text in sorted(texts)))
-    samples = store.samples(
+    samples = store.metrics.samples(
         _name(indicator),
         Window(from_s * 10**9 - 1, to_s * 10**9 - 1),
         [*_matchers(indicator), wanted],

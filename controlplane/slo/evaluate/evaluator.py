@@ -136,7 +136,7 @@ class Evaluator:
         self._tallies.keep(name for known in taken.values() for name in known.parts)
         self._tallies.reach(max((known.horizon_s for known in taken.values()), default=0) // HOUR_S + 1)
         self._tallies.advance(now_s)
-        oldest = self._store.oldest_entry() if new else None
+        oldest = self._store.objectives.oldest_entry() if new else None
         longest = max((known.horizon_s for known in new), default=0) // HOUR_S
         names = [name for known in new for name in known.parts]
         stored = self._kept.load(self._tallies, names, now_s // HOUR_S - longest, now_s // HOUR_S)
@@ -190,7 +190,7 @@ class Evaluator:
 
     def _since(self) -> int | None:
         """When the first request was recorded, s: the oldest in the ledger, or the oldest stored hour."""
-        oldest_ns = self._store.oldest_entry()
+        oldest_ns = self._store.objectives.oldest_entry()
         known_s = [] if oldest_ns is None else [oldest_ns // SECOND_NS]
         known_s += [] if self._kept.oldest is None else [self._kept.oldest * HOUR_S]
         return min(known_s, default=None)

@@ -22,7 +22,7 @@ class FreshnessCheck:
 
     def problem(self, store: Store, now: datetime) -> str:
         """Why the ledger cannot be trusted; empty where it can. Raises StoreUnavailableError and StoreError."""
-        newest_ns = store.newest_end(int(now.timestamp() * 1e9))
+        newest_ns = store.objectives.newest_end(int(now.timestamp() * 1e9))
         seen = {observed.component: observed for observed in observations()}
         why = stale_reason(
             freshness(newest_ns, seen.get("telemetry"), seen.get("gateway"), now, self._stale_after_s), PATIENCE_S

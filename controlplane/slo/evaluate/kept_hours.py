@@ -26,7 +26,7 @@ class KeptHours:
         """Load stored hours into the tallies. Returns them by definition. Raises StoreUnavailableError."""
         if not names:
             return {}
-        table = self._store.tallies(list(names), from_hour, to_hour)
+        table = self._store.objectives.tallies(list(names), from_hour, to_hour)
         loaded: dict[str, set[int]] = {}
         columns = (table[name].to_pylist() for name in ("definition", "hour", "splits", "bad", "total"))
         for name, hour, splits, bad, total in zip(*columns, strict=True):
@@ -56,7 +56,7 @@ class KeptHours:
             splits, bads, totals = zip(*counts[name], strict=True) if counts[name] else ((), (), ())
             for column, value in zip(columns.values(), (name, hour, time.time_ns(), splits, bads, totals), strict=True):
                 column.append(value)
-        self._store.insert_tallies(pa.table(columns, schema=TALLY_SCHEMA))
+        self._store.objectives.insert_tallies(pa.table(columns, schema=TALLY_SCHEMA))
         for name in changed:
             hours = self._written.setdefault(name, {})
             hours[hour] = hashes[name]

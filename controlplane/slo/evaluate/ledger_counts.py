@@ -76,7 +76,9 @@ class LedgerQuery:
     ) -> tuple[CountPlan, Counting]:
         plan = self._plan(group, maintenance)
         window = Window(from_s * SECOND_NS, to_s * SECOND_NS)
-        return plan, plan.counting(self._store.classes(window, plan.cuts, plan.dimensions, GRID_S), from_s, to_s)
+        return plan, plan.counting(
+            self._store.objectives.classes(window, plan.cuts, plan.dimensions, GRID_S), from_s, to_s
+        )
 
     def _plan(self, group: Sequence[KnownObjective], maintenance: tuple[MaintenanceWindow, ...]) -> CountPlan:
         key = tuple(known.definition for known in group), maintenance

@@ -41,7 +41,7 @@ def histories(
         return {(): _history(objective, block, start_s, from_s, recorded_s)}
     plan = CountPlan([objective], maintenance)
     window = Window(start_s * SECOND_NS, end_s * SECOND_NS)
-    classes = store.classes(window, plan.cuts, plan.dimensions, step_s)
+    classes = store.objectives.classes(window, plan.cuts, plan.dimensions, step_s)
     classes = replace(classes, step=classes.step * (step_s // GRID_S))
     blocks = plan.counting(classes, start_s, end_s).requests(plan.tasks[0])
     return {split: _history(objective, block, start_s, from_s, recorded_s) for split, block in blocks.items()}
@@ -58,7 +58,7 @@ def _oldest(store: Store, objective: Objective) -> int | None:
     """When the first request was recorded, s. Histograms are read as far back as needed: missing samples count nothing."""
     if isinstance(objective.indicator, Histogram):
         return 0
-    oldest_ns = store.oldest_entry()
+    oldest_ns = store.objectives.oldest_entry()
     return None if oldest_ns is None else oldest_ns // SECOND_NS
 
 

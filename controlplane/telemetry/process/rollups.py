@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 import structlog
 
+from ..store.client import Connection
 from ..store.errors import StoreError, StoreUnavailableError
 from ..store.maintenance.rollups import DEAD_KEPT_S, TOUCHED_S, RollupFiller, Stretch, together
 
@@ -73,7 +74,7 @@ class Rollups:
     """Fills until it is stopped. While the store is away it tries again; nothing is lost by that."""
 
     def __init__(self, dsn: str, retention_days: int, every_s: float) -> None:
-        self._filler = RollupFiller(dsn, pool=1)
+        self._filler = RollupFiller(Connection(dsn, pool=1))
         self._retention_days, self._every_s = retention_days, every_s
         self._stopped = threading.Event()
         self._seen = frozenset[Stretch]()
@@ -115,7 +116,7 @@ class Rollups:
 
         It rests as long as each statement took, because pages use the same store.
         """
-        due = self._filler.due_rollups(now_ns, self._retention_days)
+        due = self._filler.due(now_ns, self._retention_days)
         ready = [stretch for stretch in due if stretch in self._seen]
         self._note(due, now_ns)
         stop_s = time.monotonic() + ROUND_S
@@ -123,7 +124,7 @@ class Rollups:
             began_s = time.monotonic()
             if began_s >= stop_s or self._stopped.is_set():
                 break
-            built = self._filler.fill_rollups(run, now_ns)
+            built = self._filler.fill(run, now_ns)
             self.progress = replace(self.progress, built=self.progress.built + built)
             self._stopped.wait(time.monotonic() - began_s)
         self._seen = frozenset(due)

@@ -57,10 +57,10 @@ def store() -> Store:
 _threads = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="query")
 
 
-def beside(query: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> Future[R]:
+def submit_query(query: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> Future[R]:
     """Run a function of this module in a thread, so that a page waits for its slowest question and not for their sum.
 
-    The store's own `beside` cannot serve here: these functions use its threads, and could fill them while they wait for each other.
+    The store's own `submit_query` cannot serve here: these functions use its threads, and could fill them while they wait for each other.
     """
     return _threads.submit(query, *arguments, **named)
 
@@ -91,7 +91,7 @@ def step_ns(question: Question, most: int = 60) -> int:
 
 def kept() -> Kept:
     """From when on there are requests, and from when on rollups."""
-    return store().kept()
+    return store().latency.kept()
 
 
 def rounded(question: Question) -> Question:
@@ -115,47 +115,47 @@ def stored(question: Question) -> Question:
 
 def rolled(question: Question, step_ns: int) -> Rolled | None:
     """What a report and a series of the same question share, to be read once; None if they share nothing."""
-    return store().rolled(question.range.window, question.filters, step_ns)
+    return store().latency.rolled(question.range.window, question.filters, step_ns)
 
 
 def report(question: Question, rolled: RolledOrUnread = "unread") -> LatencyReport:
-    return store().latency(question.range.window, question.filters, rolled)
+    return store().latency.report(question.range.window, question.filters, rolled)
 
 
 def failures(question: Question) -> list[Failure]:
     """Reasons why requests failed, the most frequent first."""
-    return store().failures(question.range.window, question.filters)
+    return store().requests.failures(question.range.window, question.filters)
 
 
 def totals(question: Question) -> Totals:
-    return store().totals(question.range.window, question.filters)
+    return store().latency.totals(question.range.window, question.filters)
 
 
 def groups(question: Question, dimension: Dimension) -> dict[str, Group]:
     """The most frequent value first."""
-    return store().groups(question.range.window, question.filters, dimension)
+    return store().latency.groups(question.range.window, question.filters, dimension)
 
 
 def report_by(question: Question, dimension: Dimension) -> dict[str, LatencyReport]:
     """Like `groups`, with the quantiles of every stage."""
-    return dict(store().latency_by(question.range.window, question.filters, dimension))
+    return dict(store().latency.reports_by(question.range.window, question.filters, dimension))
 
 
 def series(question: Question, step_ns: int, rolled: RolledOrUnread = "unread") -> list[LatencyPoint]:
     """`step_ns` is a whole number of seconds."""
-    return store().latency_series(question.range.window, question.filters, step_ns // 1_000_000_000, rolled)
+    return store().latency.series(question.range.window, question.filters, step_ns // 1_000_000_000, rolled)
 
 
 def explanation(question: Question, slow: Slow, limit: int = 10) -> tuple[Region, Explanation]:
     """Which requests count as slow, and what sets them apart from the other requests of the question."""
     window, filters = question.range.window, question.filters
-    region = slow.region or store().slowest(window, filters, int(slow.above[1:]) / 100)
-    return region, store().explain(window, filters, region, limit)
+    region = slow.region or store().explain.slowest(window, filters, int(slow.above[1:]) / 100)
+    return region, store().explain.findings(window, filters, region, limit)
 
 
 def heatmap(question: Question, step_ns: int, rolled: Rolled | None) -> list[HeatmapCell]:
     """`step_ns` is a whole number of seconds; `rolled` is what `rolled()` returned for it."""
-    return store().heatmap(question.range.window, question.filters, step_ns // 1_000_000_000, rolled)
+    return store().explain.heatmap(question.range.window, question.filters, step_ns // 1_000_000_000, rolled)
 
 
 def requests(
@@ -168,7 +168,9 @@ def requests(
 ) -> RequestPage:
     """A page of rows. Raises BadQuestionError for a cursor that is not of this order."""
     try:
-        return store().requests(question.range.window, question.filters, order, limit, cursor, min_e2e_ns, max_e2e_ns)
+        return store().requests.page(
+            question.range.window, question.filters, order, limit, cursor, min_e2e_ns, max_e2e_ns
+        )
     except StoreInputError as error:
         raise BadQuestionError("cursor", cursor or "", str(error), "Leave it out to begin at the first page") from None
 
@@ -176,41 +178,41 @@ def requests(
 def export(question: Question, form: Format) -> Iterator[bytes]:
     """All rows as parts of one file. Raises BadQuestionError above MAX_EXPORTED rows."""
     window, filters = question.range.window, question.filters
-    count = store().count(window, filters)
+    count = store().exports.count(window, filters)
     if count > MAX_EXPORTED:
         reason = f"has {count:,} requests, more than the {MAX_EXPORTED:,} of one export"
         raise BadQuestionError("from", question.range.from_text, reason, "Ask for a shorter range, or filter")
-    return store().export(window, filters, form)
+    return store().exports.parts(window, filters, form)
 
 
 def trace(trace_id: str) -> Trace | None:
     """`trace_id` has 32 hex digits. None where there is neither a span nor a request."""
-    spans, rows = store().traced(trace_id)
+    spans, rows = store().requests.traced(trace_id)
     number = len(spans)
     if number >= ROW_SPANS:
         raw = bytes.fromhex(trace_id)
-        number = max(number, store().span_counts([raw]).get(raw, 0))
+        number = max(number, store().requests.span_counts([raw]).get(raw, 0))
     return Trace(spans, rows, number) if spans or rows else None
 
 
 def values(window: Window, dimensions: Sequence[Dimension] = DIMENSIONS) -> dict[Dimension, list[str]]:
     """The values of each dimension in this window, the most frequent first."""
-    answers = {dimension: beside(store().values, window, dimension) for dimension in dimensions}
+    answers = {dimension: submit_query(store().overview.values, window, dimension) for dimension in dimensions}
     return {dimension: answer.result() for dimension, answer in answers.items()}
 
 
 def health(window: Window, dimension: Dimension) -> dict[str, Health]:
-    return {row.value: row for row in store().health(window, dimension)}
+    return {row.value: row for row in store().overview.health(window, dimension)}
 
 
 def replicas(window: Window) -> list[ReplicaHealth]:
     """The attempts at each replica, by pool and replica."""
-    return store().replicas(window)
+    return store().overview.replicas(window)
 
 
 def newest_ns() -> int | None:
     """When the newest request of the whole ledger ended."""
-    return store().newest()
+    return store().overview.newest()
 
 
 def covered_ns(window: Window, now_ns: int) -> int:
@@ -218,7 +220,7 @@ def covered_ns(window: Window, now_ns: int) -> int:
 
     Rates are over this time: before it, nothing was counted.
     """
-    return _covered_ns(window, now_ns, store().oldest())
+    return _covered_ns(window, now_ns, store().overview.oldest())
 
 
 def answered_ns(window: Window, now_ns: int) -> int:

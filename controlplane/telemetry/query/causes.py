@@ -59,11 +59,11 @@ def _measurements(window: Window, question: Question, serving: Mapping[str, Serv
     """Reads all figures, several at a time. Prompt mixes read the most, so only pools whose requests wait have them."""
     store = answers.store()
     before = Window(max(0, 2 * window.from_ns - window.to_ns), window.from_ns)
-    gauges = store.beside(store.gauge_means, GAUGES, window)
-    counters = store.beside(store.counter_growth, COUNTERS, window)
-    counters_before = store.beside(store.counter_growth, CACHE_COUNTERS, before)
-    earlier = store.beside(store.pool_figures, before)
-    now = store.pool_figures(window, question.filters)
+    gauges = store.submit_query(store.causes.gauge_means, GAUGES, window)
+    counters = store.submit_query(store.causes.counter_growth, COUNTERS, window)
+    counters_before = store.submit_query(store.causes.counter_growth, CACHE_COUNTERS, before)
+    earlier = store.submit_query(store.causes.pool_figures, before)
+    now = store.causes.pool_figures(window, question.filters)
     waited: dict[str, list[int]] = {}
     for group in now:
         total = waited.setdefault(group.pool, [0, 0])
@@ -74,8 +74,8 @@ def _measurements(window: Window, question: Question, serving: Mapping[str, Serv
     return Measurements(
         now=now,
         before=earlier.result(),
-        attempts=store.attempt_figures(window, sorted({group.pool for group in now})),
-        mixes=store.prompt_mixes(window, waiting),
+        attempts=store.causes.attempt_figures(window, sorted({group.pool for group in now})),
+        mixes=store.causes.prompt_mixes(window, waiting),
         gauges=gauges.result(),
         counters=counters.result(),
         counters_before=counters_before.result(),

@@ -22,10 +22,10 @@ def exemplars_of(signal: Signal) -> ExemplarsFound:
     series: list[SeriesInfo] = []
     for metric in family(signal.metric):
         try:
-            series += store.series(metric, signal.matchers)
+            series += store.metrics.series(metric, signal.matchers)
         except StoreInputError:  # too many series: the chart says so itself
             continue
-    return store.exemplars_of(series[:MAX_SERIES], signal.range.window, MOST)
+    return store.exemplars.of_series(series[:MAX_SERIES], signal.range.window, MOST)
 
 
 def family(metric: str) -> Sequence[str]:

@@ -41,7 +41,7 @@ BAD_EXPRESSION = 427
 
 
 def metrics(text: str) -> list[MetricInfo]:
-    return answers.store().metrics_found(text)
+    return answers.store().metrics.metrics_found(text)
 
 
 def newest(signal: Signal) -> list[Newest]:
@@ -60,7 +60,8 @@ def drawn(signal: Signal, series: Sequence[SeriesInfo], least_step_ns: int = 0) 
     ):
         return rolled
     sampled = _refusals_named(
-        signal, lambda: answers.store().samples_of(signal.metric, series, window, before_ns=max(step, 120 * SECOND_NS))
+        signal,
+        lambda: answers.store().metrics.samples_of(signal.metric, series, window, before_ns=max(step, 120 * SECOND_NS)),
     )
     intervals = [each for samples in sampled if (each := interval_ns(samples.times)) is not None]
     step = fitting(max(step, least_step_ns), [seconds * SECOND_NS for seconds in STEPS_S], intervals)
@@ -79,14 +80,14 @@ def drawn(signal: Signal, series: Sequence[SeriesInfo], least_step_ns: int = 0) 
 def _newest(signal: Signal) -> list[Newest]:
     """Out of rollups where the metric has them and the range is long; the last hour is of samples."""
     store, window = answers.store(), signal.range.window
-    cover = store.gauge_cover(signal.metric, window)
+    cover = store.metrics.gauge_cover(signal.metric, window)
     if cover is None:
-        return store.newest_of(signal.metric, _since(window), signal.matchers)
+        return store.metrics.newest_of(signal.metric, _since(window), signal.matchers)
     rolled, rest = cover
-    counted = store.beside(store.newest_gauges, signal.metric, rolled, rest, signal.matchers)
+    counted = store.submit_query(store.metrics.newest_gauges, signal.metric, rolled, rest, signal.matchers)
     sampled: dict[int, list[Newest]] = {}
     for part in rest:
-        for each in store.newest_of(signal.metric, _from_first(part), signal.matchers):
+        for each in store.metrics.newest_of(signal.metric, _from_first(part), signal.matchers):
             sampled.setdefault(each.info.series, []).append(each)
     newest = {each.info.series: each for each in counted.result()}
     for series, several in sampled.items():
@@ -102,14 +103,16 @@ def _rolled(signal: Signal, series: Sequence[SeriesInfo], step: int) -> Drawn | 
     store, window = answers.store(), signal.range.window
     step = next((choice * SECOND_NS for choice in STEPS_S if choice * SECOND_NS >= step and choice % STEP_S == 0), 0)
     first_ns = window.from_ns - window.from_ns % step if step else 0
-    cover = store.gauge_cover(signal.metric, Window(first_ns, window.to_ns)) if step else None
+    cover = store.metrics.gauge_cover(signal.metric, Window(first_ns, window.to_ns)) if step else None
     if cover is None:
         return None
     rolled, rest = cover
-    counted = store.beside(store.rolled_gauges, [info.series for info in series], rolled, rest, step // SECOND_NS)
+    counted = store.submit_query(
+        store.metrics.rolled_gauges, [info.series for info in series], rolled, rest, step // SECOND_NS
+    )
     sampled: dict[int, list[tuple[Times, Values]]] = {}
     for part in rest:
-        for samples in store.samples_of(signal.metric, series, _from_first(part)):
+        for samples in store.metrics.samples_of(signal.metric, series, _from_first(part)):
             sampled.setdefault(samples.info.series, []).append((samples.times, samples.values))
     by_series = {each.series: each for each in counted.result()}
     starts = np.arange(first_ns, window.to_ns, step, dtype=np.int64)
@@ -125,12 +128,12 @@ def _from_first(window: Window) -> Window:
 
 
 def targets(window: Window) -> list[TargetState]:
-    return answers.store().targets(window)
+    return answers.store().scrapes.targets(window)
 
 
 def events(window: Window) -> list[TargetEvent]:
     """The newest first."""
-    return answers.store().target_events(window)[::-1]
+    return answers.store().scrapes.events(window)[::-1]
 
 
 def target_state(target: TargetState, age_s: float) -> Literal["up", "down", "stale"]:
@@ -143,7 +146,7 @@ def target_state(target: TargetState, age_s: float) -> Literal["up", "down", "st
 
 def server_averages(window: Window) -> list[ServerAverages]:
     """Mean queue and compute time per request, by server and model, of the Tritons that sent metrics."""
-    return by_server(answers.store().counter_growth(METRICS, window))
+    return by_server(answers.store().causes.counter_growth(METRICS, window))
 
 
 def _since(window: Window) -> Window:

@@ -63,8 +63,8 @@ class Connection:
         self._threads.shutdown(cancel_futures=True)
         self._pool.clear()
 
-    def beside(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> Future[R]:
-        """Run a read in a thread. It must not call `beside` itself."""
+    def submit_query(self, function: Callable[P, R], *arguments: P.args, **named: P.kwargs) -> Future[R]:
+        """Run a read in a thread. It must not submit one itself."""
         return self._threads.submit(function, *arguments, **named)
 
     def ping(self) -> bool:
@@ -77,7 +77,7 @@ class Connection:
     def rows(self, sql: str, parameters: Mapping[str, object] | None = None) -> Sequence[Any]:
         """The rows of a read. Values are bound parameters, `{name:Type}` in `sql`."""
         self._probe()
-        with _translated():
+        with _translate_errors():
             result = self._connected().query(sql, parameters=dict(parameters or {}), settings=dict(READ_SETTINGS))
             self._answered_s = time.monotonic()
             return result.result_rows
@@ -86,7 +86,7 @@ class Connection:
         """` SETTINGS …` for the end of a query, of those that this server's version has. Cheaper than settings of the request, which the
         embedded store sets and resets around the query."""
         self._probe()
-        with _translated():
+        with _translate_errors():
             known = self._connected().server_settings
         clause = ", ".join(f"{name} = {value}" for name, value in settings.items() if name in known)
         return f" SETTINGS {clause}" if clause else ""
@@ -94,19 +94,19 @@ class Connection:
     def arrow(self, sql: str, parameters: Mapping[str, object] | None = None) -> pa.Table:
         """The columns of a read, with text as strings. For large results."""
         self._probe()
-        with _translated():
+        with _translate_errors():
             return self._connected().query_arrow(
                 sql, parameters=dict(parameters or {}), settings=dict(READ_SETTINGS), use_strings=True
             )
 
     def command(self, sql: str, parameters: Mapping[str, object] | None = None) -> None:
         """Run a statement without a result."""
-        with _translated():
+        with _translate_errors():
             self._connected().command(sql, parameters=dict(parameters or {}))
 
     def insert_arrow(self, table: str, data: pa.Table) -> None:
         """Append `data`, by column name. Rows sent twice replace themselves: send them again after StoreUnavailableError."""
-        with _translated():
+        with _translate_errors():
             self._connected().insert_arrow(table, data, settings=dict(INSERT_SETTINGS))
 
     def _probe(self) -> None:
@@ -141,8 +141,18 @@ class Connection:
         return self._client
 
 
+class StorePart:
+    """A part of the store that reads or writes one subject, over a connection that all parts share.
+
+    Each call raises StoreUnavailableError or StoreError; StoreInputError names a wrong argument and the remedy.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+
 @contextmanager
-def _translated() -> Iterator[None]:
+def _translate_errors() -> Iterator[None]:
     """Turns the client's exceptions into the store's."""
     try:
         yield

@@ -29,7 +29,7 @@ def window(annex: str) -> Window:
         )
         for n in range(300)
     ]  # fmt: skip
-    store.insert_requests(rows, 1)
+    store.writer.insert_requests(rows, 1)
     for metric, each in (("nv_inference_count", 7.0), ("nv_inference_exec_count", 5.0)):
         points = [(from_ns + n * 15 * S, each * n) for n in range(20)]
         write(store, metric, points, "counter", instance="gpu-1:8002", model="sick")

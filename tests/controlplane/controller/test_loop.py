@@ -66,7 +66,7 @@ def outage(store: Store, now: datetime) -> None:
     ledger = [
         replace(row, status="ok", error_type="") for row in rows(random.Random(1), 3_600, to_ns - 3_600 * 10**9, to_ns)
     ]
-    store.insert_requests(
+    store.writer.insert_requests(
         [replace(row, status="error") if to_ns - row.entry_start_ns < 60 * 10**9 else row for row in ledger], 1
     )
 
@@ -171,7 +171,7 @@ def test_answers_that_take_minutes_are_not_taken_for_a_stale_ledger(
     at = now + timedelta(seconds=60)
     at_ns = int(at.timestamp() * 1e9)
     ended = rows(random.Random(3), 30, at_ns - 200 * 10**9, at_ns - 180 * 10**9)
-    store.insert_requests(
+    store.writer.insert_requests(
         [
             replace(row, e2e_ns=(e2e_ns := at_ns - 2 * 10**9 - row.start_ns), end_ns=row.start_ns + e2e_ns)
             for row in ended
@@ -203,14 +203,16 @@ def test_a_hang_pages_as_its_requests_end_by_timeout(
         return replace(sample, trace_id=f"{number:032x}", request_id=f"{number:016x}", status=status, **times)
 
     every_ns = 200_000_000
-    store.insert_requests([served(began_ns - (n + 1) * every_ns, n, "ok", 10**8) for n in range(good_s * 5)], 1)
+    store.writer.insert_requests([served(began_ns - (n + 1) * every_ns, n, "ok", 10**8) for n in range(good_s * 5)], 1)
     made.step(began)
     counted(made, began)
     paged = []
     for second in range(5, 200, 5):
         at = began + timedelta(seconds=second)
         ended = range(max(0, (second - 65) * 5), max(0, (second - 60) * 5))
-        store.insert_requests([served(began_ns + n * every_ns, 10**6 + n, "error", 60 * 10**9) for n in ended], 1)
+        store.writer.insert_requests(
+            [served(began_ns + n * every_ns, 10**6 + n, "error", 60 * 10**9) for n in ended], 1
+        )
         figures = {"requests_per_s": 5.0 if second > 60 else 0.0, "in_flight": 5.0 * min(second, 60)}
         for component, seen in (("gateway", figures), ("telemetry", {"behind_s": 0.0})):
             Observation.objects.update_or_create(
@@ -234,10 +236,10 @@ def test_a_span_dated_in_the_future_does_not_make_the_ledger_look_fresh(store: S
     long = replace(
         row, request_id="1" * 16, entry_start_ns=now_ns - 90 * 10**9, start_ns=now_ns - 90 * 10**9, e2e_ns=10**15
     )
-    store.insert_requests([row, long], 1)
-    assert store.newest_end(now_ns) is None
-    store.insert_requests([old], 1)
-    assert store.newest_end(now_ns) == now_ns - 599 * 10**9
+    store.writer.insert_requests([row, long], 1)
+    assert store.objectives.newest_end(now_ns) is None
+    store.writer.insert_requests([old], 1)
+    assert store.objectives.newest_end(now_ns) == now_ns - 599 * 10**9
 
 
 def test_a_gateway_that_serves_while_nothing_arrives_makes_objectives_unknown(

@@ -72,7 +72,9 @@ def test_it_is_marked_on_the_burn_down_of_what_it_touches(caller: Client, reader
             "bad": [5],
             "total": [9],
         }
-        annexed.insert_tallies(pa.table({name: [counted[name]] for name in TALLY_SCHEMA.names}, schema=TALLY_SCHEMA))
+        annexed.objectives.insert_tallies(
+            pa.table({name: [counted[name]] for name in TALLY_SCHEMA.names}, schema=TALLY_SCHEMA)
+        )
     post(caller, at, scope={"model": "chat-large"})
     assert_marked(reader.get("/objectives/chat-large-fast").content.decode(), at)
     assert "chat-large 1.7" not in reader.get("/objectives/chat-small-fast").content.decode()

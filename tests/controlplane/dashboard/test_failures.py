@@ -23,7 +23,7 @@ def outage(annexed: Store) -> dict[str, str]:
         for n in range(20, 60)
     ]
     rows += [row(3 * 10**7 + 60, entry_start_ns=FROM_NS + 55 * S, status="cancelled")]
-    annexed.insert_requests(rows, 1)
+    annexed.writer.insert_requests(rows, 1)
     return {"from": str(FROM_NS), "to": str(FROM_NS + 70 * S)}
 
 

@@ -54,7 +54,7 @@ def test_each_value_can_be_taken_away_and_the_rest_stays(reader: Client, served:
 
 def test_a_filter_that_few_requests_pass_makes_no_page_stale(reader: Client, annexed: Store) -> None:
     now_ns = time.time_ns()
-    annexed.insert_requests(
+    annexed.writer.insert_requests(
         [
             row(5 * 10**7, entry_start_ns=now_ns - 2 * S),
             row(5 * 10**7 + 1, entry_start_ns=now_ns - 800 * S, tenant="rare"),

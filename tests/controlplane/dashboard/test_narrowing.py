@@ -70,7 +70,7 @@ def test_requests_of_which_something_is_not_known_can_be_asked_for(
 ) -> None:
     from_ns = time.time_ns() - 5 * 3600 * S
     rows = [row(2 * 10**7 + n, entry_start_ns=from_ns + n * S, tenant="" if n % 3 else "acme") for n in range(30)]
-    annexed.insert_requests(rows, 1)
+    annexed.writer.insert_requests(rows, 1)
     window = {"from": str(from_ns), "to": str(from_ns + 60 * S)}
     assert caller.get("/api/v1/latency", window | {"tenant": "(unknown)"}).json()["requests"] == 20
     assert caller.get("/api/v1/latency", window | {"tenant": ["(unknown)", "acme"]}).json()["requests"] == 30

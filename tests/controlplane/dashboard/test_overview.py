@@ -36,7 +36,7 @@ FIRST_NS = 1_795_000_000 * S
 @pytest.fixture
 def young(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
     """A ledger whose first request entered at FIRST_NS, with a request a second for a minute."""
-    store.insert_requests([row(n + 1, entry_start_ns=FIRST_NS + n * S) for n in range(60)], version=1)
+    store.writer.insert_requests([row(n + 1, entry_start_ns=FIRST_NS + n * S) for n in range(60)], version=1)
     monkeypatch.setattr(answers, "store", lambda: store)
     return store
 

@@ -29,7 +29,7 @@ def lost(annexed: Store) -> dict[str, str]:
         )
         for n in range(40)
     ]
-    annexed.insert_requests(rows, 1)
+    annexed.writer.insert_requests(rows, 1)
     return {"from": str(FROM_NS), "to": str(FROM_NS + 60 * S)}
 
 

@@ -78,12 +78,12 @@ def test_synthetic_weeks_and_the_first_minutes_of_traffic_are_one_history(
     """The requests of a new ledger are not settled at first, and far fewer than the synthetic ones."""
     first_ns = time.time_ns() - 20 * 60 * S
     store_rows = [row(n + 1, entry_start_ns=first_ns + n * S, model="chat-large") for n in range(60)]
-    fleet.insert_requests(store_rows, version=1)
+    fleet.writer.insert_requests(store_rows, version=1)
     demo.fill(1, 0.05, 1, lambda done, total: None)
     history = DemoHistory.objects.get()
     assert 0 <= first_ns // S - history.to_s < 300
     store_recorded(fleet, history.to_s - 300, [30.0, 300.0])  # telemetry began shortly before the first request
-    assert fleet.demand_measured(history.from_s, history.to_s).all(), "a gap between what is synthetic and what is real"
+    assert fleet.demand.measured(history.from_s, history.to_s).all(), "a gap between what is synthetic and what is real"
     hour_s = history.to_s // 3600 * 3600
     for built in (False, True):
         if built:

@@ -80,7 +80,7 @@ def test_the_job_measures_what_a_replica_carries_at_the_pools_objective(store: S
     now_s = time.time()
     rows = [each for number in (3, 4, 5, 6) for each in window(number, 60, 0, now_s)]
     rows += [each for number in (7, 8, 9, 10) for each in window(number, 120, 60, now_s)]
-    store.insert_requests(rows, version=1)
+    store.writer.insert_requests(rows, version=1)
     assert run()["pools_measured"] == 1
     measured_pool = MeasuredPool.objects.get(pool=chat)
     assert (measured_pool.objective, measured_pool.gpu) == ("first", "h100")
@@ -97,7 +97,7 @@ def test_starts_are_measured_from_the_process_to_the_first_good_answer(store: St
     [first, *_] = window(5, 10, 0, now_s)
     created_s = first.entry_start_ns // S - 60
     write(store, "process_start_time_seconds", [(created_s * S + S, created_s)], replica="chat-1", pool="chat-eu")
-    store.insert_requests([first], version=1)
+    store.writer.insert_requests([first], version=1)
     run()
     starts_s = MeasuredPool.objects.get(pool=chat).starts_s
     assert starts_s == [pytest.approx((first.end_ns - created_s * S) / S)]
@@ -105,7 +105,9 @@ def test_starts_are_measured_from_the_process_to_the_first_good_answer(store: St
 
 def test_without_creations_starts_are_the_loads_that_the_servers_report(store: Store, chat: Pool) -> None:
     start_ns = (int(time.time()) - 3600) * S
-    store.insert_loads([Load(b"t" * 16, b"s" * 8, start_ns, start_ns + 62 * S, "vllm", "vllm", "chat", "chat-eu", "")])
+    store.writer.insert_loads(
+        [Load(b"t" * 16, b"s" * 8, start_ns, start_ns + 62 * S, "vllm", "vllm", "chat", "chat-eu", "")]
+    )
     run()
     assert MeasuredPool.objects.get(pool=chat).starts_s == [62.0]
 

@@ -37,7 +37,7 @@ def served(pool: str, requests: int, slower: float, seed: int) -> list[LedgerRow
 
 
 def test_a_candidate_that_is_slower_in_the_ledger_is_rolled_back(store: Store) -> None:
-    store.insert_requests(served("old", 600, 1.0, 1) + served("new", 600, 1.4, 2), version=1)
+    store.writer.insert_requests(served("old", 600, 1.0, 1) + served("new", 600, 1.4, 2), version=1)
     now_ms = BEGAN_MS + 600_000 + SETTLED_MS
     seen = Counter(store).counts([POLICY], RUNNING, now_ms)["try-new"]
     assert (seen.strata[0].candidate.requests, seen.strata[0].baseline.requests) == (600, 600)
@@ -49,7 +49,7 @@ def test_a_candidate_that_is_slower_in_the_ledger_is_rolled_back(store: Store) -
 
 
 def test_requests_that_may_not_have_ended_are_left_out(store: Store) -> None:
-    store.insert_requests(served("old", 60, 1.0, 1) + served("new", 60, 1.0, 2), version=1)
+    store.writer.insert_requests(served("old", 60, 1.0, 1) + served("new", 60, 1.0, 2), version=1)
     seen = Counter(store).counts([POLICY], RUNNING, BEGAN_MS + 300_000 + SETTLED_MS)["try-new"]
     assert seen.strata[0].candidate.requests == 30
 
@@ -67,21 +67,22 @@ class Read:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.canaries = self
         self.whole: list[int] = []
         self.new: list[tuple[int, int]] = []
 
-    def canary(self, *arguments: Any) -> CanaryReading:
+    def reading(self, *arguments: Any) -> CanaryReading:
         self.whole.append(arguments[4] // 1_000_000 - BEGAN_MS)
-        return self._store.canary(*arguments)
+        return self._store.canaries.reading(*arguments)
 
-    def canary_requests(self, model: str, pool: str, from_ns: int, to_ns: int) -> int:
+    def requests(self, model: str, pool: str, from_ns: int, to_ns: int) -> int:
         self.new.append((from_ns // 1_000_000 - BEGAN_MS, to_ns // 1_000_000 - BEGAN_MS))
-        return self._store.canary_requests(model, pool, from_ns, to_ns)
+        return self._store.canaries.requests(model, pool, from_ns, to_ns)
 
 
 def test_a_whole_time_is_counted_again_when_something_may_be_concluded(store: Store) -> None:
     """One request a second to each pool; the first look of 1,000 is at 50, the second at 100."""
-    store.insert_requests(served("old", 600, 1.0, 1) + served("new", 600, 1.0, 2), version=1)
+    store.writer.insert_requests(served("old", 600, 1.0, 1) + served("new", 600, 1.0, 2), version=1)
     read = Read(store)
     counter = Counter(read)  # type: ignore[arg-type]
     ages_ms = range(0, 60_001, 5_000)
@@ -93,7 +94,7 @@ def test_a_whole_time_is_counted_again_when_something_may_be_concluded(store: St
 
 
 def test_a_whole_time_is_counted_again_each_minute_and_with_a_new_weight(store: Store) -> None:
-    store.insert_requests(served("old", 60, 1.0, 1) + served("new", 60, 1.0, 2), version=1)
+    store.writer.insert_requests(served("old", 60, 1.0, 1) + served("new", 60, 1.0, 2), version=1)
     read = Read(store)
     counter = Counter(read)  # type: ignore[arg-type]
     now_ms = BEGAN_MS + SETTLED_MS

@@ -137,7 +137,7 @@ def test_each_request_is_one_row_whoever_got_its_spans(run: Run, dsn: str) -> No
         expected = {trace.id.hex(): trace.row() for trace in traces}
 
         def unlike() -> dict[str, list[str]]:
-            found = {trace_id: store.request_rows(trace_id) for trace_id in expected}
+            found = {trace_id: store.requests.request_rows(trace_id) for trace_id in expected}
             return {
                 trace_id: [row.service for row in rows]
                 for trace_id, rows in found.items()

@@ -61,13 +61,13 @@ def test_a_trace_of_a_hundred_thousand_spans_disturbs_no_other_sender(telemetry:
 
     def row_of_the_whole() -> bool:
         with telemetry.store() as store:
-            rows = store.request_rows(trace_id.hex())
+            rows = store.requests.request_rows(trace_id.hex())
         return [row.span_count for row in rows] == [ROW_SPANS]
 
     eventually(row_of_the_whole, "it has one row, made of its earliest spans")
     assert telemetry.metric("weir_ingest_oversized_traces_total") >= 1
     with telemetry.store() as store:
-        assert store.span_counts([trace_id]) == {trace_id: spans}
+        assert store.requests.span_counts([trace_id]) == {trace_id: spans}
     assert telemetry.metric("weir_ingest_child_restarts_total") == 0
 
 

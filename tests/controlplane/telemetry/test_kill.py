@@ -41,14 +41,14 @@ def test_nothing_acknowledged_is_lost_and_nothing_counts_twice(run: Run) -> None
     with telemetry.store() as store:
         known = sorted(sender.acknowledged)
         for at in range(0, len(known), 1000):
-            stored = store.spans_of(known[at : at + 1000])
+            stored = store.requests.spans_of(known[at : at + 1000])
             assert {trace: len(spans) for trace, spans in stored.items()} == dict.fromkeys(
                 known[at : at + 1000], SPANS_OF_A_TRACE
             )
-        counted = store.latency(Window(began - 10**9, time.time_ns()), {"service": ("checkout",)}).requests
+        counted = store.latency.report(Window(began - 10**9, time.time_ns()), {"service": ("checkout",)}).requests
         assert len(known) <= counted <= len(known) + 20, "each trace is one request; the last was never acknowledged"
         for trace in source.sample(known, min(200, len(known))):
-            [row] = store.request_rows(trace)
+            [row] = store.requests.request_rows(trace)
             assert row.span_count == SPANS_OF_A_TRACE
 
 

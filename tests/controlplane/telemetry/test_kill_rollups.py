@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store, StoreUnavailableError
-from controlplane.telemetry.store.write.withdraw import key_of
+from controlplane.telemetry.store.write.keys import key_of
 from tests.support.soak import sized
 from tests.support.telemetry.process import Run, Running, eventually
 from tests.support.telemetry.rollups import OF_REQUESTS, assert_equals_the_ledger
@@ -28,7 +28,7 @@ def test_rollups_equal_the_ledger_whatever_was_killed_meanwhile(run: Run) -> Non
     rows = [moved(row, from_s * S) for row in random_rows(3000, SEED)]
     telemetry = run(rollup_every_s=0.05).ready()
     with telemetry.store() as store:
-        store.insert_requests(rows, version=1)
+        store.writer.insert_requests(rows, version=1)
     for kill in range(KILLS):
         time.sleep(source.uniform(0.0, 1.5))  # the moment is the point
         if source.random() < 0.5:
@@ -42,7 +42,7 @@ def test_rollups_equal_the_ledger_whatever_was_killed_meanwhile(run: Run) -> Non
     with telemetry.store() as store:
         now_ns = time.time_ns()
         eventually(
-            lambda: not [one for one in store.due_rollups(now_ns, 30) if one.start_s < from_s + HOUR_S], "filled"
+            lambda: not [one for one in store.rollups.due(now_ns, 30) if one.start_s < from_s + HOUR_S], "filled"
         )
         assert_equals_the_ledger(
             store, from_s, from_s + HOUR_S, [tier for tier in OF_REQUESTS if tier.step_s <= HOUR_S]
@@ -69,8 +69,8 @@ def change(telemetry: Running, source: random.Random, rows: list[LedgerRow], ver
         try:
             with telemetry.store() as store:
                 assert isinstance(store, Store)
-                store.insert_requests(amended, version=version)
-                store.withdraw_requests(withdrawn, version=version)
+                store.writer.insert_requests(amended, version=version)
+                store.writer.withdraw_requests(withdrawn, version=version)
         except StoreUnavailableError:
             return False
         return True

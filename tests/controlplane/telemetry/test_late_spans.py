@@ -36,7 +36,7 @@ NOW = time.time_ns()
 
 def rows(telemetry: Running, trace_id: bytes) -> list[LedgerRow]:
     with telemetry.store() as store:
-        return store.request_rows(trace_id.hex())
+        return store.requests.request_rows(trace_id.hex())
 
 
 def a_late_client_span_widens_its_request(telemetry: Running, between: Callable[[], object]) -> None:
@@ -158,4 +158,4 @@ def test_spans_sent_again_count_once(telemetry: Running) -> None:
     for trace_id in {span.trace_id for span in made.resource_spans[0].scope_spans[0].spans}:
         [row] = rows(telemetry, trace_id)
         with telemetry.store() as store:
-            assert row.span_count == len(store.trace(trace_id.hex())) == 3
+            assert row.span_count == len(store.requests.trace(trace_id.hex())) == 3

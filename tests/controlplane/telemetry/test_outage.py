@@ -112,11 +112,11 @@ def all_there_once(store: Store, sender: Sender, began_ns: int) -> None:
     known = sorted(sender.acknowledged)
     assert known
     for at in range(0, len(known), 1000):
-        stored = store.spans_of(known[at : at + 1000])
+        stored = store.requests.spans_of(known[at : at + 1000])
         assert {trace: len(spans) for trace, spans in stored.items()} == dict.fromkeys(
             known[at : at + 1000], SPANS_OF_A_TRACE
         )
-    counted = store.latency(Window(began_ns - 10**9, time.time_ns()), {"service": ("checkout",)}).requests
+    counted = store.latency.report(Window(began_ns - 10**9, time.time_ns()), {"service": ("checkout",)}).requests
     assert len(known) <= counted <= len(known) + 20, "each trace is one request; the last was never acknowledged"
 
 

@@ -39,7 +39,7 @@ def test_what_was_acknowledged_before_an_orderly_end_is_there_after_the_next_sta
     telemetry.stop()
     telemetry.start().ready()
     with telemetry.store() as store:
-        eventually(lambda: len(store.request_rows(trace_of(body))) == 1, "the request has its row")
+        eventually(lambda: len(store.requests.request_rows(trace_of(body))) == 1, "the request has its row")
     eventually(lambda: telemetry.metric("weir_ingest_behind_seconds") == 0, "nothing is left to do")
 
 
@@ -79,7 +79,7 @@ def test_it_scrapes_its_own_store(run: Run) -> None:
     def seen() -> bool:
         with telemetry.store() as store:
             now_ns = time.time_ns()
-            states = store.targets(Window(now_ns - 10**12, now_ns))
+            states = store.scrapes.targets(Window(now_ns - 10**12, now_ns))
         return [(one.job, one.up) for one in states] == [("store", True)]
 
     eventually(seen, "the store's page was read, and its samples stored")

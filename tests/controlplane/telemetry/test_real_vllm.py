@@ -44,11 +44,11 @@ def test_its_requests_are_requests_its_start_is_a_cold_start_and_the_fleet_names
 
     def rows() -> list[LedgerRow]:
         with telemetry.store() as store:
-            return store.requests(window, limit=100).rows
+            return store.requests.page(window, limit=100).rows
 
     def loads() -> list[ModelLoad]:
         with telemetry.store() as store:
-            return store.model_loads(window)
+            return store.replicas.model_loads(window)
 
     eventually(lambda: len(rows()) == REQUESTS and bool(loads()), "every request and the start are recorded")
     [load] = loads()

@@ -32,7 +32,7 @@ def test_resends_across_both_count_once(run: Run, dsn: str) -> None:
     for telemetry in both:
         eventually(lambda telemetry=telemetry: telemetry.metric("weir_ingest_behind_seconds") == 0, "it is worked off")  # type: ignore[misc]
     store, window = Store(dsn), Window(began_ns - 10**9, time.time_ns())
-    assert store.latency(window).requests == 20 * 3 + 2 * 10
+    assert store.latency.report(window).requests == 20 * 3 + 2 * 10
     [(spans,)] = store.rows("SELECT count() FROM spans FINAL")
     assert spans == 20 * 12 + 2 * 10 * 4
 

@@ -66,4 +66,4 @@ def _finish(store: Store, columns: dict[str, np.ndarray | list[str]]) -> None:
 
 def store_recorded(store: Store, from_s: int, seconds: Sequence[float]) -> None:
     """For how many seconds of each five minutes from `from_s` on telemetry received; None of them where it is 0."""
-    store.insert_recorded({from_s + STEP_S * at: value for at, value in enumerate(seconds) if value})
+    store.rollups.insert_recorded({from_s + STEP_S * at: value for at, value in enumerate(seconds) if value})

@@ -15,7 +15,7 @@ from controlplane.telemetry.ingest.spool.frame import Position
 from controlplane.telemetry.ledger import LedgerRow
 from controlplane.telemetry.store import StoreError
 from controlplane.telemetry.store.write.arrow_columns import table_spans
-from controlplane.telemetry.store.write.withdraw import RequestKey
+from controlplane.telemetry.store.write.keys import RequestKey
 
 
 class MemoryStore:

@@ -12,7 +12,7 @@ ALL = Window(0, 2**62)
 def series(telemetry: Running, metric: str, **labels: str) -> list[SampleSeries]:
     """The metric's series with these labels."""
     with telemetry.store() as store:
-        found = store.samples(metric, ALL)
+        found = store.metrics.samples(metric, ALL)
     return [one for one in found if labels.items() <= dict(one.info.labels).items()]
 
 

@@ -173,4 +173,4 @@ def trace_of(body: bytes) -> str:
 
 def has_row(telemetry: Running, body: bytes) -> bool:
     with telemetry.store() as store:
-        return store.ping() and len(store.request_rows(trace_of(body))) == 1
+        return store.ping() and len(store.requests.request_rows(trace_of(body))) == 1

@@ -13,8 +13,8 @@ OF_REQUESTS = [tier for tier in TIERS if tier.kind != "metrics"]
 def fill(store: Store, now_ns: int, retention_days: int = 30) -> int:
     """Fill until nothing is due. Returns how many stretches were built."""
     built = 0
-    while due := store.due_rollups(now_ns, retention_days):
-        built += sum(store.fill_rollups(run, now_ns) for run in together(due))
+    while due := store.rollups.due(now_ns, retention_days):
+        built += sum(store.rollups.fill(run, now_ns) for run in together(due))
     return built
 
 

@@ -27,7 +27,7 @@ def write(
     series = builder.series(metric, labels.items(), kind=kind, delta=delta, unit=unit)
     assert series is not None
     assert all(builder.add(series, time_ns, value) for time_ns, value in points)
-    store.insert_metric_columns(**sample_tables([builder.batch()]))
+    store.writer.insert_metric_columns(**sample_tables([builder.batch()]))
 
 
 def linked(store: Store, metric: str, found: Sequence[tuple[int, float, bytes]], **labels: str) -> None:
@@ -36,13 +36,13 @@ def linked(store: Store, metric: str, found: Sequence[tuple[int, float, bytes]],
     series = builder.series(metric, labels.items())
     assert all(builder.exemplars.add(series, time_ns, value, trace_id) for time_ns, value, trace_id in found)
     batch = builder.batch()
-    store.insert_metric_columns(exemplars=sample_tables([batch])["exemplars"])
+    store.writer.insert_metric_columns(exemplars=sample_tables([batch])["exemplars"])
 
 
 def scraped(store: Store, scrapes: Sequence[Scrape]) -> None:
     builder = _builder()
     builder.scrapes.extend(scrapes)
-    store.insert_metric_columns(**sample_tables([builder.batch()]))
+    store.writer.insert_metric_columns(**sample_tables([builder.batch()]))
 
 
 def _builder() -> Builder:

@@ -255,8 +255,8 @@ def load(store: Store, requests: int, *, from_ns: int, to_ns: int, seed: int = 1
     """Write `requests` synthetic requests, and their spans unless told not to."""
     for batch in synthetic(requests, from_ns=from_ns, to_ns=to_ns, seed=seed):
         if spans:
-            store.insert_span_columns(batch.spans)
-        store.insert_request_columns(batch.requests)
+            store.writer.insert_span_columns(batch.spans)
+        store.writer.insert_request_columns(batch.requests)
 
 
 def main() -> None:

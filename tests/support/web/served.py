@@ -11,7 +11,7 @@ from controlplane.accounts.models import ApiToken
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.store import Store, migrate
-from controlplane.telemetry.store.write.withdraw import key_of
+from controlplane.telemetry.store.write.keys import key_of
 from tests.support.telemetry.embedded_store import database_at
 from tests.support.web import traffic
 from tests.support.web.people import on_call
@@ -88,7 +88,7 @@ def fresh(annex: str, annexed: Store) -> Iterator[Filled]:
     from_ns = to_ns - 900 * 10**9
     rows = traffic.fill(annexed, 600, from_ns, to_ns)
     yield Filled(annex, rows, from_ns, to_ns + 10**9)
-    annexed.withdraw_requests([key_of(row) for row in rows], version=to_ns + 1)
+    annexed.writer.withdraw_requests([key_of(row) for row in rows], version=to_ns + 1)
 
 
 @pytest.fixture

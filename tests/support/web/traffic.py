@@ -129,6 +129,6 @@ def fill(store: Store, count: int, from_ns: int, to_ns: int, seed: int = 7) -> l
     """Write `count` requests; answers their rows, the store's own order aside."""
     traces = list(requests(count, from_ns, to_ns, seed))
     rows = [row for spans in traces for row in close(spans)]
-    store.insert_spans([span for spans in traces for span in spans])
-    store.insert_requests(rows, to_ns)
+    store.writer.insert_spans([span for spans in traces for span in spans])
+    store.writer.insert_requests(rows, to_ns)
     return rows

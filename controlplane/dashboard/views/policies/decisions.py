@@ -44,7 +44,7 @@ def decisions(request: HttpRequest) -> HttpResponse:
     window = question.range.window
     from_at, to_at = _at(window.from_ns), _at(window.to_ns)
     step = answers.step_ns(question)
-    points = answers.beside(_series, question, step)
+    points = answers.submit_query(_series, question, step)
     rows = queries.changes(from_at, to_at, _condition(question, kind, policy, shadow))
     records = queries.records(from_at, to_at)
     pools = _pools(question, records)

@@ -19,8 +19,7 @@ from types import MappingProxyType
 from controlplane.telemetry.core.spans import ROW_SPANS, Span
 from controlplane.telemetry.ingest.otlp.rejoin import Caller, moved
 from controlplane.telemetry.ledger import LedgerRow
-from controlplane.telemetry.store.write.shares import KEPT_H, share_of
-from controlplane.telemetry.store.write.withdraw import RequestKey, key_of
+from controlplane.telemetry.store.write.keys import SHARES_KEPT_H, RequestKey, key_of, share_of
 
 from .batch import Batch, Refuse, rows_of, version_of, withdrawal_of
 from .fleet_names import FleetNames
@@ -29,7 +28,7 @@ SLACK_S = 300
 """How far apart in time the parts of a trace may reach two pipelines, s, beyond the time that the later part spans."""
 MAX_TRACES, MAX_SPANS = 1_000, 50_000
 """How many are read from the store and closed at a time, which bounds memory."""
-OLDEST_S = KEPT_H * 3600 - SLACK_S
+OLDEST_S = SHARES_KEPT_H * 3600 - SLACK_S
 """How long shares are kept with certainty, s."""
 
 
@@ -99,7 +98,7 @@ class Shared:
 
     def age_s(self, now_ns: int) -> int:
         """How far back to query the shares of other pipelines, s."""
-        return min(max(0, (now_ns - self._since_ns) // 10**9) + SLACK_S, KEPT_H * 3600)
+        return min(max(0, (now_ns - self._since_ns) // 10**9) + SLACK_S, SHARES_KEPT_H * 3600)
 
     def new(self, counts: dict[int, int]) -> set[bytes]:
         """Traces of which there are more shares than at the previous call."""

@@ -12,7 +12,7 @@ from controlplane.telemetry.ingest.spool.frame import Position
 from controlplane.telemetry.ledger import LedgerRow, close
 from controlplane.telemetry.ledger.loads import Load
 from controlplane.telemetry.metrics.batch import Batch as Samples
-from controlplane.telemetry.store.write.withdraw import RequestKey
+from controlplane.telemetry.store.write.keys import RequestKey
 
 from .fleet_names import FleetNames, named
 

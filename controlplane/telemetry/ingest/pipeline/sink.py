@@ -17,7 +17,7 @@ from controlplane.telemetry.ingest.otlp.decode.export_request import Spans
 from controlplane.telemetry.ledger import LedgerRow
 from controlplane.telemetry.store import StoreError, StoreUnavailableError
 from controlplane.telemetry.store.write.arrow_columns import SPAN_SCHEMA, span_table, table_spans
-from controlplane.telemetry.store.write.withdraw import RequestKey
+from controlplane.telemetry.store.write.keys import RequestKey
 
 from .assembly import MAX_TRACES, Closing, Shared, groups
 from .batch import Batch, contents, parts

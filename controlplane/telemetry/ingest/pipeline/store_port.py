@@ -11,9 +11,12 @@ from controlplane.telemetry.ledger.loads import Load
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.metrics.batch import Batch as Samples
 from controlplane.telemetry.metrics.sample_columns import sample_tables
-from controlplane.telemetry.store import Store, migrate
+from controlplane.telemetry.store import migrate
+from controlplane.telemetry.store.client import Connection
 from controlplane.telemetry.store.maintenance.migrate import ROLLUP_DAYS
-from controlplane.telemetry.store.write.withdraw import RequestKey
+from controlplane.telemetry.store.read.requests import RequestReader
+from controlplane.telemetry.store.write.keys import RequestKey
+from controlplane.telemetry.store.write.writer import Writer
 
 
 class TraceStore(Protocol):
@@ -49,13 +52,17 @@ class TraceStore(Protocol):
     def lost_traces(self, trace_ids: Sequence[bytes]) -> dict[bytes, Caller]: ...
 
 
-class StoreAdapter(Store):
-    """The store, with raw trace ids."""
+class StoreAdapter(Writer):
+    """The store's writer, with what pipelines read, by raw trace ids."""
 
     def __init__(self, dsn: str, retention_days: int, rollup_retention_days: int = ROLLUP_DAYS) -> None:
-        super().__init__(dsn)
+        connection = Connection(dsn)
+        super().__init__(connection)
+        self._requests = RequestReader(connection)
         self._address = dsn
         self._retention_days, self._rollup_retention_days = retention_days, rollup_retention_days
+        self.close = connection.close
+        self.span_counts = self._requests.span_counts
 
     def prepare(self) -> None:
         migrate(self._address, self._retention_days, self._rollup_retention_days)
@@ -64,4 +71,4 @@ class StoreAdapter(Store):
         self.insert_metric_columns(**sample_tables(batches))
 
     def known_spans(self, trace_ids: Sequence[bytes], most: int | None = None) -> list[list[Span]]:
-        return list(self.spans_of([trace_id.hex() for trace_id in trace_ids], most).values())
+        return list(self._requests.spans_of([trace_id.hex() for trace_id in trace_ids], most).values())

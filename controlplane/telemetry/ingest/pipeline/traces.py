@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from controlplane.telemetry.core.spans import ROW_SPANS, Span
 from controlplane.telemetry.ingest.otlp.decode.columnar import Part, Spans
 from controlplane.telemetry.ingest.spool.frame import Position
-from controlplane.telemetry.store.write.withdraw import RequestKey
+from controlplane.telemetry.store.write.keys import RequestKey
 
 _MAX_LARGE = 10_000  # remembered
 

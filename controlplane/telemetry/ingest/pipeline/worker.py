@@ -13,7 +13,7 @@ from controlplane.telemetry.ingest.spool.frame import Kind, Position, Record
 from controlplane.telemetry.ingest.spool.reader import SpoolReader
 from controlplane.telemetry.ledger.loads import loads
 from controlplane.telemetry.metrics import batch as metrics
-from controlplane.telemetry.store.write.withdraw import key_of
+from controlplane.telemetry.store.write.keys import key_of
 
 from .assembly import oldest_ns
 from .batch import Batch, rows_of, version_of, withdrawal_of

@@ -8,7 +8,7 @@ import time
 
 import pyarrow as pa
 
-from ..client import Connection
+from ..client import StorePart
 from ..errors import StoreInputError
 from ..tiers import TIERS, Tier
 from .rollup_sql import DEMAND_OF_REQUESTS, ROLLUPS_OF_REQUESTS, SLICES_OF_ROLLUPS
@@ -23,17 +23,17 @@ STEP_S = 300
 _KEPT = tuple(tier for tier in TIERS if tier.filled_s is None and tier.kind != "metrics")
 
 
-class DemoFiller(Connection):
+class DemoFiller(StorePart):
     """Raises StoreUnavailableError or StoreError. Filling a stretch again replaces it."""
 
-    def begin_demo(self) -> None:
-        self.command(f"DROP TABLE IF EXISTS {DRAFT} SYNC")
-        self.command(
+    def begin(self) -> None:
+        self._connection.command(f"DROP TABLE IF EXISTS {DRAFT} SYNC")
+        self._connection.command(
             f"CREATE TABLE {DRAFT} AS requests ENGINE = ReplacingMergeTree(version, withdrawn)"
             " ORDER BY (entry_start_ns, trace_id, request_id) SETTINGS allow_suspicious_low_cardinality_types = 1"
         )
 
-    def fill_demo(self, requests: pa.Table, start_s: int, end_s: int) -> None:
+    def fill(self, requests: pa.Table, start_s: int, end_s: int) -> None:
         """Roll up the synthetic requests of [start_s, end_s), at most a half day: each tier as far as its whole steps reach.
 
         Columns are some of those of `requests`.
@@ -42,30 +42,30 @@ class DemoFiller(Connection):
             raise StoreInputError(
                 f"{start_s} to {end_s} is no half day: give a multiple of {STRETCH_S}, and within as long a multiple of {STEP_S}"
             )
-        self.command(f"TRUNCATE TABLE {DRAFT}")
-        self.insert_arrow(DRAFT, requests)
+        self._connection.command(f"TRUNCATE TABLE {DRAFT}")
+        self._connection.insert_arrow(DRAFT, requests)
         for tier in _KEPT:
             if (whole_s := end_s // tier.step_s * tier.step_s) > start_s:
                 self._build(tier, start_s, whole_s)
 
-    def end_demo(self) -> None:
-        self.command(f"DROP TABLE IF EXISTS {DRAFT} SYNC")
+    def end(self) -> None:
+        self._connection.command(f"DROP TABLE IF EXISTS {DRAFT} SYNC")
 
-    def delete_demo(self) -> int:
+    def delete(self) -> int:
         """Remove all synthetic history. Returns how many stretches it had."""
         made = "SELECT build FROM rollup_builds FINAL WHERE touches = 0 AND kind = '{}'"
-        [(count,)] = self.rows("SELECT count() FROM rollup_builds FINAL WHERE touches = 0")
+        [(count,)] = self._connection.rows("SELECT count() FROM rollup_builds FINAL WHERE touches = 0")
         for table, kind in (("rollups", "rollups"), ("rollup_slices", "rollups"), ("demand", "demand")):
-            self.command(f"DELETE FROM {table} WHERE build IN ({made.format(kind)})")
-        self.command("DELETE FROM rollup_builds WHERE touches = 0")
+            self._connection.command(f"DELETE FROM {table} WHERE build IN ({made.format(kind)})")
+        self._connection.command("DELETE FROM rollup_builds WHERE touches = 0")
         return int(count)
 
     def _build(self, tier: Tier, start_s: int, end_s: int) -> None:
         build = time.time_ns()
         statement = DEMAND_OF_REQUESTS if tier.kind == "demand" else ROLLUPS_OF_REQUESTS
         parameters = parameters_of(tier, start_s, end_s, build)
-        self.command(statement.replace(" FROM requests FINAL", f" FROM {DRAFT} FINAL"), parameters)
+        self._connection.command(statement.replace(" FROM requests FINAL", f" FROM {DRAFT} FINAL"), parameters)
         if tier.kind == "rollups":
-            self.command(SLICES_OF_ROLLUPS, parameters)
+            self._connection.command(SLICES_OF_ROLLUPS, parameters)
         untouched = dict.fromkeys(range(start_s, end_s, tier.step_s), 0)
-        self.insert_arrow("rollup_builds", builds_of(tier, start_s, build, untouched))
+        self._connection.insert_arrow("rollup_builds", builds_of(tier, start_s, build, untouched))

@@ -14,7 +14,7 @@ from ..dsn import Dsn
 from ..embedded.statement import quote
 from ..errors import StoreError, StoreInputError, StoreSchemaError
 from ..tiers import KEPT_H
-from ..write import shares
+from ..write.keys import SHARES_KEPT_H
 
 log = structlog.get_logger(__name__)
 SCHEMA = files("controlplane.telemetry.store.schema")
@@ -64,7 +64,7 @@ def render(template: str, dsn: Dsn, retention_days: int, rollup_retention_days: 
         "summing": f"{replicated}SummingMergeTree",
         "retention_days": str(retention_days),
         "rollup_retention_days": str(rollup_retention_days),
-        "shares_kept_h": str(shares.KEPT_H),
+        "shares_kept_h": str(SHARES_KEPT_H),
         **{f"kept_h_{step_s}": str(kept_h) for step_s, kept_h in KEPT_H.items()},
     }
     return [statement.format(**values).strip() for statement in template.split("\n;\n")]

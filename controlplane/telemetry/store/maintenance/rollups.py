@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ..client import Connection
+from ..client import StorePart
 from ..tiers import RELIED_S, TIERS, Kind, Tier
 from .rollup_sql import (
     DEMAND_OF_REQUESTS,
@@ -87,16 +87,16 @@ def builds_of(tier: Tier, from_s: int, build: int, touches: Mapping[int, int]) -
     return pa.table(columns, schema=_BUILDS)
 
 
-class RollupFiller(Connection):
+class RollupFiller(StorePart):
     """Raises StoreUnavailableError or StoreError; the next call starts again. Two processes at once do the work twice, harmlessly."""
 
-    def due_rollups(self, now_ns: int, retention_days: int) -> list[Stretch]:
+    def due(self, now_ns: int, retention_days: int) -> list[Stretch]:
         """The stretches to build, the newest first, and the finer tiers of each time before the coarser ones."""
         now_s = now_ns // 10**9
         due = [stretch for tier in TIERS for stretch in self._due(tier, now_s, now_s - retention_days * DAY_S)]
         return sorted(due, key=lambda stretch: (-stretch.start_s, TIERS.index(stretch.tier)))
 
-    def fill_rollups(self, stretches: Sequence[Stretch], now_ns: int) -> int:
+    def fill(self, stretches: Sequence[Stretch], now_ns: int) -> int:
         """Build these, of one tier and within an hour of each other. Returns how many were built: none while finer ones have to be first.
 
         `touches` were counted before the requests are read, so rows that arrive in between make the build out of date.
@@ -115,11 +115,11 @@ class RollupFiller(Connection):
             "rollups": ROLLUPS_OF_ROLLUPS if finer else ROLLUPS_OF_REQUESTS,
         }
         parameters = parameters_of(tier, first_s, end_s, build, finer)
-        self.command(statements[tier.kind], parameters)
+        self._connection.command(statements[tier.kind], parameters)
         if tier.kind == "rollups":
-            self.command(SLICES_OF_ROLLUPS, parameters)
+            self._connection.command(SLICES_OF_ROLLUPS, parameters)
         touches = {stretch.start_s: stretch.touches for stretch in stretches}
-        self.insert_arrow("rollup_builds", builds_of(tier, first_s, build, touches))
+        self._connection.insert_arrow("rollup_builds", builds_of(tier, first_s, build, touches))
         return len(stretches)
 
     def _due(self, tier: Tier, now_s: int, from_s: int, to_s: int | None = None) -> list[Stretch]:
@@ -127,7 +127,7 @@ class RollupFiller(Connection):
         if tier.filled_s is not None:
             from_s = max(from_s, now_s - tier.filled_s)
         to_s = min(now_s - SETTLED_S, now_s if to_s is None else to_s)
-        rows = self.rows(
+        rows = self._connection.rows(
             "SELECT start_s, written, version FROM (SELECT toUInt32(intDiv(stretch * {touched_s:UInt32}, {step_s:UInt32})"
             f" * {{step_s:UInt32}}) AS start_s, sum(touches) AS written FROM {tier.touched}"
             " WHERE stretch >= {first:UInt32} AND stretch < {end:UInt32} GROUP BY start_s) AS touched"
@@ -150,16 +150,16 @@ class RollupFiller(Connection):
                 "start_s": pa.array(list(seconds), pa.uint32()),
                 "recorded_s": pa.array(list(seconds.values()), pa.float32()),
             }
-            self.insert_arrow("recorded", pa.table(columns))
+            self._connection.insert_arrow("recorded", pa.table(columns))
 
     def drop_dead_builds(self) -> None:
         """Drop the rows of builds that were replaced or never finished, once no query can be reading them."""
         old_ns = time.time_ns() - DEAD_KEPT_S * 10**9
         for kind, table in _TABLES:
             dead = f"build < {old_ns} AND build NOT IN (SELECT build FROM rollup_builds FINAL WHERE kind = '{kind}')"
-            [(count,)] = self.rows(f"SELECT count() FROM {table} WHERE {dead}")
+            [(count,)] = self._connection.rows(f"SELECT count() FROM {table} WHERE {dead}")
             if count:
-                self.command(f"DELETE FROM {table} WHERE {dead}")
+                self._connection.command(f"DELETE FROM {table} WHERE {dead}")
 
 
 def together(stretches: Sequence[Stretch]) -> Iterator[list[Stretch]]:

@@ -10,6 +10,7 @@ from controlplane.telemetry.core.query_types import Dimension, Filters, Window
 from controlplane.telemetry.query.core.explain import Split
 from inference.contract.stages import STAGES
 
+from ..client import Connection, StorePart
 from ..errors import StoreInputError
 from ..write.arrow_columns import PARTS
 from .explain import ExplainReader
@@ -18,23 +19,27 @@ from .latency import MAX_POINTS
 from .where import FAILED, Where, where
 
 
-class BurnedReader(ExplainReader):
+class BurnedReader(StorePart):
     """Queries for the attribution of an incident."""
 
-    def burned_series(self, window: Window, filters: Filters | None, cut: Cut, step_s: int) -> list[Step]:
+    def __init__(self, connection: Connection, explain: ExplainReader) -> None:
+        super().__init__(connection)
+        self._explain = explain
+
+    def series(self, window: Window, filters: Filters | None, cut: Cut, step_s: int) -> list[Step]:
         """Bad and counted requests of each step that has any, in order of time. Steps begin at multiples of `step_s`."""
         if step_s < 1 or (window.to_ns - window.from_ns) // (step_s * 10**9) > MAX_POINTS:
             raise StoreInputError(f"step {step_s} s is out of range; use 1 or more, and at most {MAX_POINTS} steps")
         counted = _counted(window, filters, cut)
         counted.parameters["step_ns"] = step_s * 10**9
-        rows = self.rows(
+        rows = self._connection.rows(
             f"SELECT intDiv(entry_start_ns, {{step_ns:UInt64}}) AS step, countIf({bad(cut, counted.parameters)}), count()"
             f" FROM requests FINAL WHERE {counted.sql} GROUP BY step ORDER BY step",
             counted.parameters,
         )
         return [Step(step * step_s * 10**9, worse, total) for step, worse, total in rows]
 
-    def burned_value(self, window: Window, filters: Filters | None, cut: Cut, quantile: float) -> float | None:
+    def value(self, window: Window, filters: Filters | None, cut: Cut, quantile: float) -> float | None:
         """The measure at `quantile` (0 to 1) of the counted requests, in the threshold's unit; for availability, the answered share.
 
         None where no request was counted.
@@ -48,22 +53,22 @@ class BurnedReader(ExplainReader):
             value = measured(cut, counted.parameters)
             aggregate = f"quantileExactInclusive({quantile:f})(toFloat64(assumeNotNull({value})))"
             counted.add(f"({value}) IS NOT NULL")
-        [(count, value_at)] = self.rows(
+        [(count, value_at)] = self._connection.rows(
             f"SELECT count(), {aggregate} FROM requests FINAL WHERE {counted.sql}", counted.parameters
         )
         return float(value_at) if count else None
 
-    def burned_splits(
+    def splits(
         self, window: Window, filters: Filters | None, cut: Cut, dimensions: Sequence[Dimension]
     ) -> tuple[Split, dict[str, dict[str, Split]]]:
         """The bad requests beside the good ones, for `controlplane.telemetry.query.core.explain`."""
         whole = _counted(window, filters, cut)
-        return self._sides(whole, _bad(whole, cut), dimensions, _parts(cut))
+        return self._explain.sides(whole, _bad(whole, cut), dimensions, _parts(cut))
 
-    def burned_traces(self, window: Window, filters: Filters | None, cut: Cut, limit: int = 3) -> list[str]:
+    def traces(self, window: Window, filters: Filters | None, cut: Cut, limit: int = 3) -> list[str]:
         """Trace ids of the worst requests, the worst first."""
         worst = _bad(_counted(window, filters, cut), cut)
-        rows = self.rows(
+        rows = self._connection.rows(
             f"SELECT trace_id FROM requests FINAL WHERE {worst.sql}"
             f" ORDER BY {measured(cut, worst.parameters)} DESC, trace_id LIMIT {int(limit)}",
             worst.parameters,

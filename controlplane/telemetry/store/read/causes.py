@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from controlplane.telemetry.core.query_types import Filters, Window
 from controlplane.telemetry.query.core.explain.figures import AttemptFigures, Measured, MixFigures, PoolFigures
 
-from ..client import Connection
+from ..client import StorePart
 from ..write.arrow_columns import PARTS
 from .where import ANSWERED, FAILED, OWN, Where, where
 
@@ -21,7 +21,7 @@ _REFUSED = f"{FAILED} AND replica = '' AND error_stage = 'model' AND http_status
 """Requests that failed at the model without being sent to a replica: none was up."""
 
 
-class CauseReader(Connection):
+class CauseReader(StorePart):
     """Queries for known causes."""
 
     def pool_figures(self, window: Window, filters: Filters | None = None) -> list[PoolFigures]:
@@ -34,7 +34,7 @@ class CauseReader(Connection):
         return self._pool_figures(condition)
 
     def _pool_figures(self, condition: Where) -> list[PoolFigures]:
-        rows = self.rows(
+        rows = self._connection.rows(
             f"SELECT toString(pool), toString(model), toString(region), toString(replica), countIf({ANSWERED}),"
             f" sumIf(e2e_ns, {ANSWERED}), [{_SUMS}],"
             f" countIf({OWN} AND {ANSWERED}), countIf({OWN} AND {FAILED}), countIf({FAILED}), countIf({_REFUSED}),"
@@ -84,7 +84,7 @@ class CauseReader(Connection):
         if not pools:
             return []
         condition = where(window)
-        rows = self.rows(
+        rows = self._connection.rows(
             "SELECT toString(attempt.1) AS its_pool, toString(attempt.2) AS its_replica, count(), countIf(attempt.3 = 'error'),"
             " sumIf(attempt.4, attempt.3 = 'ok' AND tokens > 0), sumIf(tokens, attempt.3 = 'ok') FROM"
             " (SELECT ifNull(output_tokens, 0) AS tokens, arrayJoin(arrayZip(attempt_pool, attempt_replica, attempt_outcome,"
@@ -102,7 +102,7 @@ class CauseReader(Connection):
         condition = where(window, {"pool": tuple(pools)})
         condition.add(OWN)
         condition.add("replica != ''")
-        rows = self.rows(
+        rows = self._connection.rows(
             "SELECT toString(pool), count(), countIf(long), countIf(short AND met),"
             " avgIf(queue, short AND met), avgIf(queue, short AND NOT met)"
             " FROM (SELECT pool, long, short, queue, max(until) OVER"
@@ -148,7 +148,7 @@ class CauseReader(Connection):
     def _measured(self, sql: str, metrics: Sequence[str], window: Window) -> list[Measured]:
         ours = "series IN (SELECT series FROM series WHERE metric IN {metrics:Array(String)})"
         inside = f"{ours} AND time_ns > {{from_ns:Int64}} AND time_ns <= {{to_ns:Int64}} AND NOT isNaN(value)"
-        rows = self.rows(
+        rows = self._connection.rows(
             "SELECT metric, labels, amount FROM"
             " (SELECT metric, series, labels FROM series FINAL WHERE metric IN {metrics:Array(String)}) AS known"
             f" INNER JOIN ({sql.replace('{samples}', inside)}) AS figures USING series ORDER BY metric, series",

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from controlplane.telemetry.core.demand_rows import COUNTS, DemandRows
 
-from ..client import Connection
+from ..client import StorePart
 from ..errors import StoreInputError
 
 STEP_S = 300
@@ -29,10 +29,10 @@ _BUILDS = (
 _CURRENT = f"start_s >= {{from_s:UInt32}} AND start_s < {{to_s:UInt32}} AND build IN (SELECT build FROM ({_BUILDS}))"
 
 
-class DemandReader(Connection):
+class DemandReader(StorePart):
     """Raises StoreUnavailableError or StoreError; StoreInputError for steps that do not fit."""
 
-    def demand(
+    def steps(
         self, from_s: int, to_s: int, step_s: int = STEP_S, key: tuple[str, str, str] | None = None
     ) -> list[DemandRows]:
         """By model, tier and region, or of one such key: the steps with requests that start in the range."""
@@ -42,8 +42,8 @@ class DemandReader(Connection):
         if key is not None:
             condition += " AND model = {model:String} AND tier = {tier:String} AND region = {region:String}"
             parameters |= dict(zip(("model", "tier", "region"), key, strict=True))
-        names = self.beside(
-            self.rows,
+        names = self._connection.submit_query(
+            self._connection.rows,
             f"SELECT DISTINCT {_KEY}, toString(model), toString(tier), toString(region) FROM demand WHERE {condition}",
             parameters,
         )
@@ -58,10 +58,10 @@ class DemandReader(Connection):
             columns = f"step, {columns}"
         else:
             columns = f"start_s, {columns}"
-        table = self.arrow(f"SELECT key, {columns} FROM ({rows}) ORDER BY model, tier, region", parameters)
+        table = self._connection.arrow(f"SELECT key, {columns} FROM ({rows}) ORDER BY model, tier, region", parameters)
         return list(_by_key(table, {key: (model, tier, region) for key, model, tier, region in names.result()}))
 
-    def demand_measured(self, from_s: int, to_s: int, step_s: int = STEP_S) -> npt.NDArray[np.bool_]:
+    def measured(self, from_s: int, to_s: int, step_s: int = STEP_S) -> npt.NDArray[np.bool_]:
         """Whether each step of the range was measured, so that a step without requests means none.
 
         It was not where telemetry received for less than half of it, where its requests are not counted yet, and where it is not over.
@@ -70,20 +70,20 @@ class DemandReader(Connection):
         _check(from_s, to_s, step_s)
         count, first = (to_s - from_s) // step_s, from_s // step_s
         parameters: dict[str, object] = {"from_s": from_s, "to_s": to_s, "step_s": step_s}
-        built = self.beside(
-            self.arrow,
+        built = self._connection.submit_query(
+            self._connection.arrow,
             "SELECT toInt64(intDiv(start_s, {step_s:UInt32})) AS at, min(touches) = 0 AS made_up"
             f" FROM ({_BUILDS}) GROUP BY at",
             parameters,
         )
-        waiting = self.beside(
-            self.arrow,
+        waiting = self._connection.submit_query(
+            self._connection.arrow,
             "SELECT DISTINCT toInt64(intDiv(start_s, {step_s:UInt32})) AS at FROM (SELECT toUInt32(stretch * 300) AS start_s"
             " FROM rollup_touched WHERE stretch >= intDiv({from_s:UInt32}, 300) AND stretch < intDiv({to_s:UInt32}, 300))"
             f" WHERE start_s NOT IN (SELECT start_s FROM ({_BUILDS}))",
             parameters,
         )
-        recorded = self.arrow(
+        recorded = self._connection.arrow(
             "SELECT toInt64(intDiv(five, {step_s:UInt32})) AS at, sum(least(seconds, 300)) AS seconds FROM"
             " (SELECT start_s AS five, sum(recorded_s) AS seconds FROM recorded"
             " WHERE start_s >= {from_s:UInt32} AND start_s < {to_s:UInt32} GROUP BY five) GROUP BY at",
@@ -98,9 +98,9 @@ class DemandReader(Connection):
         measured: npt.NDArray[np.bool_] = ((2 * seconds >= step_s) | imported) & over
         return measured & ~_mask(waiting.result(), first, count)
 
-    def demand_oldest_s(self) -> int | None:
+    def oldest_s(self) -> int | None:
         """When the oldest counted step starts, s since the epoch; None where nothing is counted."""
-        [(count, oldest)] = self.rows("SELECT count(), min(start_s) FROM demand")
+        [(count, oldest)] = self._connection.rows("SELECT count(), min(start_s) FROM demand")
         return int(oldest) if count else None
 
 

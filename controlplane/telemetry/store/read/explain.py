@@ -6,7 +6,7 @@ from typing import get_args
 from controlplane.telemetry.core.query_types import HEATMAP_EDGES_NS, Dimension, Filters, HeatmapCell, Region, Window
 from controlplane.telemetry.query.core.explain import Explanation, Side, Split, explain
 
-from ..client import Connection
+from ..client import StorePart
 from ..errors import StoreInputError
 from ..write.arrow_columns import PARTS
 from .figures import cells_of
@@ -18,7 +18,7 @@ EXEMPLARS = 3
 DIMENSIONS: tuple[Dimension, ...] = get_args(Dimension)
 
 
-class ExplainReader(Connection):
+class ExplainReader(StorePart):
     """Queries of the explain panel."""
 
     def heatmap(
@@ -33,7 +33,7 @@ class ExplainReader(Connection):
             return cells_of(rolled)
         condition = where(window, filters)
         condition.parameters |= {"step_ns": step_s * 10**9, "edges": list(HEATMAP_EDGES_NS)}
-        rows = self.rows(
+        rows = self._connection.rows(
             "SELECT intDiv(entry_start_ns, {step_ns:UInt64}) AS step, roundDown(e2e_ns, {edges:Array(UInt64)}) AS low,"
             f" count() FROM requests FINAL WHERE {condition.sql} AND {ANSWERED} GROUP BY step, low ORDER BY step, low",
             condition.parameters,
@@ -41,7 +41,7 @@ class ExplainReader(Connection):
         above = dict(zip(HEATMAP_EDGES_NS, (*HEATMAP_EDGES_NS[1:], None), strict=True))
         return [HeatmapCell(step * step_s * 10**9, low, above[low], requests) for step, low, requests in rows]
 
-    def explain(
+    def findings(
         self, window: Window, filters: Filters | None = None, region: Region | None = None, limit: int = 10
     ) -> Explanation:
         """What sets the requests of a region apart from the others of the window, in at most `limit` findings.
@@ -63,13 +63,13 @@ class ExplainReader(Connection):
         """
         condition = where(window, filters)
         condition.add(ANSWERED)
-        return self._sides(condition, _within(condition, region or self.slowest(window, filters)), dimensions, PARTS)
+        return self.sides(condition, _within(condition, region or self.slowest(window, filters)), dimensions, PARTS)
 
-    def _sides(
+    def sides(
         self, whole: Where, part: Where, dimensions: Sequence[Dimension], parts: Mapping[str, str]
     ) -> tuple[Split, dict[str, dict[str, Split]]]:
         """The requests of `part` beside the others of `whole`; `parts`: what is summed of each, by name."""
-        everything = self.beside(self._by_value, whole, dimensions, parts)
+        everything = self._connection.submit_query(self._by_value, whole, dimensions, parts)
         chosen = self._by_value(part, dimensions, parts)
         total, split = Split(Side(), Side()), dict[str, dict[str, Split]]((name, {}) for name in dimensions)
         for (dimension, value), (count, sums, _) in everything.result().items():
@@ -94,7 +94,7 @@ class ExplainReader(Connection):
         if not 0 <= quantile <= 1:
             raise StoreInputError(f"quantile {quantile} is out of range; use 0 to 1")
         condition = where(window, filters)
-        [(bound, count)] = self.rows(
+        [(bound, count)] = self._connection.rows(
             f"SELECT toUInt64(quantileExact({quantile:f})(e2e_ns)), count() FROM requests FINAL"
             f" WHERE {condition.sql} AND {ANSWERED}",
             condition.parameters,
@@ -108,7 +108,7 @@ class ExplainReader(Connection):
         names = [column(dimension) for dimension in dimensions]
         sets = ", ".join(f"({name})" for name in names)
         sums = ", ".join(f"sum({part})" for part in parts.values())
-        rows = self.rows(
+        rows = self._connection.rows(
             f"SELECT [{', '.join(f'toString({name})' for name in names)}], grouping({', '.join(names)}),"
             f" count(), [{sums}], groupArraySample({EXEMPLARS}, 1)(trace_id)"
             f" FROM requests FINAL WHERE {condition.sql} GROUP BY GROUPING SETS ({sets}, ())",

@@ -11,7 +11,7 @@ import pyarrow.parquet
 from controlplane.telemetry.core.query_types import Filters, Window
 from inference.contract.stages import STAGES
 
-from ..client import Connection
+from ..client import StorePart
 from ..write.arrow_columns import REQUEST_COLUMNS
 from .where import where
 
@@ -33,26 +33,26 @@ COLUMNS = (
 """In this order; times in ns, ids as hex, `stage_NAME` and `unattributed_ns` sum to `e2e_ns`."""
 
 
-class Exporter(Connection):
+class Exporter(StorePart):
     """Queries of exports."""
 
-    def export(self, window: Window, filters: Filters | None = None, form: Format = "csv") -> Iterator[bytes]:
+    def parts(self, window: Window, filters: Filters | None = None, form: Format = "csv") -> Iterator[bytes]:
         """All requests of the window by entry time, as parts of one CSV or Parquet file.
 
         Each row stored at the start comes exactly once, whatever arrives meanwhile.
         """
-        batches = self.export_batches(window, filters)
+        batches = self.batches(window, filters)
         return _csv(batches) if form == "csv" else _parquet(batches)
 
     def count(self, window: Window, filters: Filters | None = None) -> int:
         """How many rows an export would have now."""
         condition = where(window, filters)
-        [(count,)] = self.rows(f"SELECT count() FROM requests FINAL WHERE {condition.sql}", condition.parameters)
+        [(count,)] = self._connection.rows(
+            f"SELECT count() FROM requests FINAL WHERE {condition.sql}", condition.parameters
+        )
         return int(count)
 
-    def export_batches(
-        self, window: Window, filters: Filters | None = None, rows: int = BATCH_ROWS
-    ) -> Iterator[pa.Table]:
+    def batches(self, window: Window, filters: Filters | None = None, rows: int = BATCH_ROWS) -> Iterator[pa.Table]:
         """The same as Arrow tables of at most `rows` rows. There is at least one table, so that the columns are known."""
         chosen = ", ".join(f"lower(hex({name})) AS {name}_hex" if name in _IDS else name for name in COLUMNS)
         at: tuple[int, str, str] | None = None
@@ -64,7 +64,7 @@ class Exporter(Connection):
                     " ({at:UInt64}, toFixedString(unhex({at_trace:String}), 16), toFixedString(unhex({at_request:String}), 8))",
                     **dict(zip(("at", "at_trace", "at_request"), at, strict=True)),
                 )
-            batch = self.arrow(
+            batch = self._connection.arrow(
                 f"SELECT {chosen} FROM requests FINAL WHERE {condition.sql}"
                 f" ORDER BY entry_start_ns, trace_id, request_id LIMIT {rows}",
                 condition.parameters,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from controlplane.telemetry.core.query_types import Dimension, Filters, Window
 
-from ..client import Connection
+from ..client import StorePart
 from ..tiers import HALF_DAY_S, HOUR_S, RELIED_S
 
 LONG_NS = 6 * 3600 * 10**9
@@ -53,7 +53,7 @@ class Kept:
         return window.to_ns - window.from_ns > LONG_NS or self.requests_ns is None or window.to_ns <= self.requests_ns
 
 
-class KeptReader(Connection):
+class KeptReader(StorePart):
     """Says what is kept."""
 
     _kept: tuple[float, Kept] = (0.0, Kept())
@@ -64,7 +64,7 @@ class KeptReader(Connection):
         if kept.requests_ns is None or kept.rollups_ns is None or time.monotonic() - read_s > KNOWN_FOR_S:
             by_table = {
                 name: values
-                for name, *values in self.rows(
+                for name, *values in self._connection.rows(
                     "SELECT 'requests', count(), min(entry_start_ns), 0 FROM requests UNION ALL"
                     " SELECT 'rollups', count(), min(start_s), argMin(touches, start_s)"
                     " FROM rollup_builds FINAL WHERE kind = 'rollups' AND step_s = 3600"

@@ -65,7 +65,7 @@ _Ttft = Mapping[Any, dict[str, tuple[int, Quantiles]]]
 class LatencyReader(RollupReader):
     """Queries of the latency page."""
 
-    def latency(
+    def report(
         self, window: Window, filters: Filters | None = None, rolled: RolledOrUnread = "unread"
     ) -> LatencyReport:
         """One report over all requests of the window. `rolled` is what `rolled()` returned for it by any step, if it was called before."""
@@ -74,13 +74,13 @@ class LatencyReader(RollupReader):
             return report_of(rolled)
         return dict(self._reports("''", where(window, filters))).get("", EMPTY)
 
-    def latency_by(
+    def reports_by(
         self, window: Window, filters: Filters | None, dimension: Dimension
     ) -> list[tuple[str, LatencyReport]]:
         """A report for each value of a dimension, the most frequent first."""
         return self._reports(f"toString({column(dimension)})", where(window, filters))
 
-    def latency_series(
+    def series(
         self, window: Window, filters: Filters | None, step_s: int, rolled: RolledOrUnread = "unread"
     ) -> list[LatencyPoint]:
         """A point for each step that has requests, in order of time; steps begin at multiples of `step_s` since the epoch.
@@ -98,8 +98,8 @@ class LatencyReader(RollupReader):
         condition = where(window, filters)
         condition.parameters["step_ns"] = step_ns
         key = "intDiv(entry_start_ns, {step_ns:UInt64})"
-        ttft = self.beside(self._ttft, key, condition)
-        points = self.rows(
+        ttft = self._connection.submit_query(self._ttft, key, condition)
+        points = self._connection.rows(
             f"SELECT {key} AS key, count(), countIf({FAILED}), countIf({CANCELLED}), {_QUANTILES_ANSWERED},"
             f" quantilesExactIf({', '.join(map(str, EDGES))})(e2e_ns, {ANSWERED})"
             f" FROM requests FINAL WHERE {condition.sql} GROUP BY key ORDER BY key",
@@ -138,7 +138,7 @@ class LatencyReader(RollupReader):
             for band in BANDS
         )
         means = ", ".join(f"avgIf({part}, {band})" for band in BANDS for part in PARTS.values())
-        rows = self.rows(
+        rows = self._connection.rows(
             f"SELECT {key} AS key, [{means}] FROM (SELECT *, {within} FROM requests FINAL WHERE {condition.sql} AND {ANSWERED})"
             f" WHERE {' OR '.join(BANDS)} GROUP BY key",
             parameters,
@@ -168,8 +168,8 @@ class LatencyReader(RollupReader):
         }
 
     def _reports(self, key: str, condition: Where) -> list[tuple[str, LatencyReport]]:
-        ttft = self.beside(self._ttft, key, condition)
-        by_part = self.beside(self._by_part, key, condition)
+        ttft = self._connection.submit_query(self._ttft, key, condition)
+        by_part = self._connection.submit_query(self._by_part, key, condition)
         totals = self._totals(key, condition)
         sums = self._sums(key, condition, totals)
         stages, definitions = by_part.result(), ttft.result()
@@ -181,7 +181,7 @@ class LatencyReader(RollupReader):
 
     def _totals(self, key: str, condition: Where) -> dict[str, "Total"]:
         """By key, the most frequent first."""
-        rows = self.rows(
+        rows = self._connection.rows(
             f"SELECT {key} AS key, count() AS n, countIf({FAILED}), countIf({CANCELLED}), countIf({UNMEASURED}), max(end_ns),"
             f" quantilesExactInclusiveIf({', '.join(map(str, CUTS))})(e2e_ns, {ANSWERED})"
             f" FROM requests FINAL WHERE {condition.sql} GROUP BY key ORDER BY n DESC, key",
@@ -191,7 +191,7 @@ class LatencyReader(RollupReader):
 
     def _by_part(self, key: str, condition: Where) -> dict[str, dict[str, Quantiles]]:
         """By key, by part."""
-        rows = self.rows(
+        rows = self._connection.rows(
             f"SELECT {key} AS key, [{', '.join(f'{_QUANTILES}({part})' for part in PARTS.values())}]"
             f" FROM requests FINAL WHERE {condition.sql} AND {ANSWERED} GROUP BY key",
             condition.parameters,
@@ -205,7 +205,7 @@ class LatencyReader(RollupReader):
             name: f"transform({key}, {{cut_keys:Array(String)}}, {{cut_{name}:Array(Float64)}}, toFloat64(0))"
             for name in ("median", "low", "high")
         }
-        rows = self.rows(
+        rows = self._connection.rows(
             f"SELECT {key} AS key,"
             f" multiIf(e2e_ns BETWEEN {cut['low']} AND {cut['high']}, if(e2e_ns > {cut['median']}, 'both', 'middle'),"
             f" e2e_ns > {cut['median']}, 'above', 'below') AS class,"
@@ -226,7 +226,7 @@ class LatencyReader(RollupReader):
 
     def _ttft(self, key: str, condition: Where) -> _Ttft:
         """By key, by definition: how many answered requests have a TTFT, and its quantiles."""
-        rows = self.rows(
+        rows = self._connection.rows(
             f"SELECT {key} AS key, ttft_definition, count(), {_QUANTILES}(assumeNotNull(ttft_ns))"
             f" FROM requests FINAL WHERE {condition.sql} AND {ANSWERED} AND ttft_ns IS NOT NULL GROUP BY key, ttft_definition",
             condition.parameters,

@@ -14,7 +14,7 @@ from controlplane.telemetry.core.dimension_values import MAX_VALUE_CHARS
 from controlplane.telemetry.core.objective_counts import Classes, Cut
 from controlplane.telemetry.core.query_types import Window
 
-from ..client import Connection
+from ..client import StorePart
 from ..errors import StoreInputError
 from .judged import code
 from .where import column, where
@@ -34,7 +34,7 @@ TALLY_SCHEMA = pa.schema(
 )
 
 
-class ObjectiveReader(Connection):
+class ObjectiveReader(StorePart):
     """Queries of the evaluation."""
 
     def classes(
@@ -51,7 +51,7 @@ class ObjectiveReader(Connection):
             f", {expression} AS d_{name}" for name, expression in zip(dimensions, expressions, strict=True)
         )
         names = "".join(f", d_{name}" for name in dimensions)
-        table = self.arrow(
+        table = self._connection.arrow(
             f"SELECT step{names}, cut, code, count() AS requests FROM ("
             f"SELECT toInt64(intDiv(entry_start_ns, {{step_ns:UInt64}})) AS step{columns}, [{', '.join(codes)}] AS codes"
             f" FROM requests FINAL WHERE {condition.sql}"
@@ -70,7 +70,7 @@ class ObjectiveReader(Connection):
 
     def oldest_entry(self) -> int | None:
         """When the oldest stored request began, ns; None in an empty store. Read from the index of the parts."""
-        [(count, oldest)] = self.rows("SELECT count(), min(entry_start_ns) FROM requests")
+        [(count, oldest)] = self._connection.rows("SELECT count(), min(entry_start_ns) FROM requests")
         return oldest if count else None
 
     def newest_end(self, now_ns: int) -> int | None:
@@ -79,7 +79,7 @@ class ObjectiveReader(Connection):
         Spans from further in the future than clocks differ do not count.
         """
         for back_ns in (60 * 10**9, 3_600 * 10**9, 86_400 * 10**9):  # usually the first has requests
-            [(count, newest)] = self.rows(
+            [(count, newest)] = self._connection.rows(
                 "SELECT count(), max(end_ns) FROM requests WHERE entry_start_ns >= {from_ns:UInt64}"
                 " AND entry_start_ns < {to_ns:UInt64} AND end_ns < {to_ns:UInt64}",
                 {"from_ns": max(now_ns - back_ns, 0), "to_ns": now_ns + CLOCKS_DIFFER_NS},
@@ -90,7 +90,7 @@ class ObjectiveReader(Connection):
 
     def tallies(self, definitions: Sequence[str], from_hour: int, to_hour: int) -> pa.Table:
         """Stored hours (since the epoch), `from_hour <= hour < to_hour`, as TALLY_SCHEMA without the version."""
-        return self.arrow(
+        return self._connection.arrow(
             "SELECT toString(definition) AS definition, hour, splits, bad, total FROM tallies FINAL"
             " WHERE definition IN {definitions:Array(String)} AND hour >= {from_hour:UInt32} AND hour < {to_hour:UInt32}"
             " ORDER BY definition, hour",
@@ -100,7 +100,7 @@ class ObjectiveReader(Connection):
     def insert_tallies(self, columns: pa.Table) -> None:
         """Append hours as TALLY_SCHEMA. Of rows with one definition and hour the highest version counts."""
         if len(columns):
-            self.insert_arrow("tallies", columns)
+            self._connection.insert_arrow("tallies", columns)
 
 
 def _bounded_value(name: str, values: frozenset[str] | None, parameters: dict[str, object]) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.core.spans import AttrValue, Event, Link, Span
 
-from ..client import Connection
+from ..client import StorePart
 from ..errors import StoreInputError
 
 MAX_TRACES = 10_000
@@ -30,7 +30,7 @@ _COLUMNS = (
 )
 
 
-class OtelReader(Connection):
+class OtelReader(StorePart):
     """Reads the exporter's tables if the DSN names them (`?otel=otel_traces`, or `?otel=database.table`)."""
 
     def otel_spans_of(self, trace_ids: Sequence[str]) -> dict[str, list[Span]]:
@@ -38,13 +38,13 @@ class OtelReader(Connection):
 
         Raises StoreInputError where there are more than 10,000.
         """
-        table = self.dsn.otel
+        table = self._connection.dsn.otel
         if not table or not trace_ids:
             return {}
         if len(trace_ids) > MAX_TRACES:
             raise StoreInputError(f"{len(trace_ids)} traces are too many for one query; ask for at most {MAX_TRACES}")
         ids = "TraceId IN {traces:Array(String)}"
-        rows = self.rows(
+        rows = self._connection.rows(
             f"SELECT {_COLUMNS} FROM {table} WHERE {ids}"
             f" AND Timestamp >= (SELECT min(Start) FROM {table}_trace_id_ts WHERE {ids})"
             f" AND Timestamp <= (SELECT max(End) + 1 FROM {table}_trace_id_ts WHERE {ids})"
@@ -58,10 +58,10 @@ class OtelReader(Connection):
 
     def otel_trace_ids(self, window: Window, limit: int = MAX_TRACES) -> list[str]:
         """Traces with a span that started in the window, for a process that closes their ledgers window by window."""
-        if not self.dsn.otel:
+        if not self._connection.dsn.otel:
             return []
-        rows = self.rows(
-            f"SELECT DISTINCT lower(TraceId) AS id FROM {self.dsn.otel}"
+        rows = self._connection.rows(
+            f"SELECT DISTINCT lower(TraceId) AS id FROM {self._connection.dsn.otel}"
             " WHERE Timestamp >= fromUnixTimestamp64Nano({from_ns:Int64}) AND Timestamp < fromUnixTimestamp64Nano({to_ns:Int64})"
             f" ORDER BY id LIMIT {int(limit)}",
             {"from_ns": window.from_ns, "to_ns": window.to_ns},

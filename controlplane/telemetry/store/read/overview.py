@@ -2,6 +2,7 @@
 
 from controlplane.telemetry.core.query_types import Dimension, Health, ReplicaHealth, Window
 
+from ..client import Connection, StorePart
 from .figures import health_of
 from .kept import DIMENSIONS
 from .rollups import RollupReader
@@ -10,15 +11,19 @@ from .where import ANSWERED, FAILED, OWN, column, where
 MAX_CHOICES = 200
 
 
-class OverviewReader(RollupReader):
+class OverviewReader(StorePart):
     """Queries of the overview and the filters."""
+
+    def __init__(self, connection: Connection, rollups: RollupReader) -> None:
+        super().__init__(connection)
+        self._rollups = rollups
 
     def health(self, window: Window, dimension: Dimension) -> list[Health]:
         """Requests, errors and p95 of each value of a dimension, by value. Values without requests in the window are absent."""
-        if rolled := self.rolled(window, by=dimension):
+        if rolled := self._rollups.rolled(window, by=dimension):
             return health_of(rolled)
         condition = where(window)
-        rows = self.rows(
+        rows = self._connection.rows(
             f"SELECT toString({column(dimension)}) AS value, count(), countIf({FAILED}), countIf({ANSWERED}),"
             f" quantileExactInclusiveIf(0.95)(e2e_ns, {ANSWERED}), max(end_ns)"
             f" FROM requests FINAL WHERE {condition.sql} GROUP BY value ORDER BY value",
@@ -42,7 +47,7 @@ class OverviewReader(RollupReader):
         single = (
             f"[(toString(pool), toString(replica), multiIf({ANSWERED}, 'ok', {FAILED}, 'error', 'cancelled'), e2e_ns)]"
         )
-        rows = self.rows(
+        rows = self._connection.rows(
             "SELECT made.1 AS its_pool, made.2 AS its_replica, count(), countIf(made.3 = 'error'), countIf(made.3 = 'ok') AS answered,"
             " quantileExactInclusiveIf(0.95)(made.4, made.3 = 'ok'), max(end_ns) FROM"
             f" (SELECT end_ns, arrayJoin(if(empty(attempt_replica), {single}, {listed})) AS made"
@@ -57,26 +62,26 @@ class OverviewReader(RollupReader):
 
     def oldest(self) -> int | None:
         """When the oldest stored request began, ns since the epoch; None in an empty store. Read from the index of the parts."""
-        [(count, oldest)] = self.rows("SELECT count(), min(entry_start_ns) FROM requests")
+        [(count, oldest)] = self._connection.rows("SELECT count(), min(entry_start_ns) FROM requests")
         return oldest if count else None
 
     def values(self, window: Window, dimension: Dimension) -> list[str]:
         """The values of a filter, the most frequent first, at most 200. The empty (unknown) one is left out."""
         condition = where(window)
-        rows = self.rows(
+        rows = self._connection.rows(
             f"SELECT toString({column(dimension)}) AS value FROM requests WHERE {condition.sql} AND withdrawn = 0 AND value != ''"
             f" GROUP BY value ORDER BY count() DESC, value LIMIT {MAX_CHOICES}",
             condition.parameters,
         )
         known = [value for (value,) in rows]
-        if dimension in DIMENSIONS and self.kept().lost(window):
+        if dimension in DIMENSIONS and self._rollups.kept().lost(window):
             known += self._older_values(window, dimension)
         return list(dict.fromkeys(known))[:MAX_CHOICES]
 
     def _older_values(self, window: Window, dimension: Dimension) -> list[str]:
         """Of rollups, the most frequent first."""
         sliced_by, value = ("", "status") if dimension == "status" else (column(dimension), "value")
-        rows = self.rows(
+        rows = self._connection.rows(
             f"SELECT toString({value}) AS chosen FROM rollup_slices WHERE step_s = 3600 AND dimension = {{dimension:String}}"
             " AND chosen != ''"
             " AND start_s >= {from_s:UInt32} AND start_s < {to_s:UInt32}"
@@ -90,7 +95,7 @@ class OverviewReader(RollupReader):
 
         The index of the parts has the newest start, so this reads one hour.
         """
-        [(count, newest)] = self.rows(
+        [(count, newest)] = self._connection.rows(
             "SELECT count(), max(end_ns) FROM requests FINAL"
             " WHERE entry_start_ns >= (SELECT greatest(max(entry_start_ns), 3600000000000) FROM requests) - 3600000000000"
         )

@@ -8,7 +8,7 @@ from controlplane.telemetry.core.objective_counts import Cut
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.core.replica_load import ModelLoad, PoolLoad, ReplicaStart
 
-from ..client import Connection
+from ..client import StorePart
 from ..errors import StoreInputError
 from .judged import bad
 from .where import ANSWERED, OWN, column, where
@@ -31,10 +31,10 @@ CREATED = "kube_pod_created"
 STARTED = "process_start_time_seconds"
 
 
-class ReplicaLoadReader(Connection):
+class ReplicaLoadReader(StorePart):
     """Raises StoreUnavailableError or StoreError."""
 
-    def replica_load(self, window: Window, cut: Cut, scope: Mapping[str, str], step_s: int = 300) -> list[PoolLoad]:
+    def load(self, window: Window, cut: Cut, scope: Mapping[str, str], step_s: int = 300) -> list[PoolLoad]:
         """Every pool's load by step, by pool and time.
 
         `cut` with one threshold (or availability) says which of the requests in `scope` are good. Answers of the cache, and of
@@ -51,7 +51,7 @@ class ReplicaLoadReader(Connection):
         for dimension, value in scope.items():
             scoped.append(f"{column(dimension)} = {{scope_{dimension}:String}}")
             parameters[f"scope_{dimension}"] = value
-        table = self.arrow(
+        table = self._connection.arrow(
             "SELECT toString(pool) AS pool, toInt64(intDiv(entry_start_ns, {step_ns:UInt64}) * {step_ns:UInt64}) AS start_ns,"
             " count() AS requests, uniqExact(replica) AS replicas,"
             " countIf(scoped AND bad IS NOT NULL) AS judged, countIf(scoped AND bad = 0) AS good,"
@@ -69,13 +69,13 @@ class ReplicaLoadReader(Connection):
             for pool in dict.fromkeys(pools)
         ]
 
-    def replica_starts(self, window: Window) -> list[ReplicaStart]:
+    def starts(self, window: Window) -> list[ReplicaStart]:
         """Replicas created in the window, by time, each with its first good answer within an hour.
 
         A creation is that of the pod of the replica's name (`kube_pod_created` of kube-state-metrics), else the start of its process
         (`process_start_time_seconds`, which Prometheus' client libraries export). Without either nothing is known of starts.
         """
-        created = self.rows(
+        created = self._connection.rows(
             "SELECT replica, created_ns FROM ("
             " SELECT if(metric = {created:String}, labels['pod'], labels['replica']) AS replica,"
             " toInt64(value * 1e9) AS created_ns, metric = {created:String} AS of_pod,"
@@ -99,7 +99,7 @@ class ReplicaLoadReader(Connection):
     def model_loads(self, window: Window) -> list[ModelLoad]:
         """Loads that began in the window, by time."""
         names = ", ".join(f"toString({name})" for name in ("adapter", "service", "model", "pool", "replica"))
-        rows = self.rows(
+        rows = self._connection.rows(
             f"SELECT start_ns, duration_ns, {names} FROM model_loads FINAL"
             " WHERE start_ns >= {from_ns:UInt64} AND start_ns < {to_ns:UInt64} ORDER BY start_ns DESC LIMIT {most:UInt32}",
             {"from_ns": window.from_ns, "to_ns": window.to_ns, "most": MAX_STARTS},
@@ -109,7 +109,7 @@ class ReplicaLoadReader(Connection):
     def _first_answer(self, replica: str, created_ns: int, to_ns: int) -> ReplicaStart:
         condition = where(Window(created_ns, min(created_ns + MAX_START_NS, max(to_ns, created_ns))))
         condition.add(f"replica = {{replica:String}} AND {OWN} AND {ANSWERED}", replica=replica)
-        [(count, pool, answered_ns)] = self.rows(
+        [(count, pool, answered_ns)] = self._connection.rows(
             f"SELECT count(), toString(argMin(pool, end_ns)), min(end_ns) FROM requests FINAL WHERE {condition.sql}",
             condition.parameters,
         )

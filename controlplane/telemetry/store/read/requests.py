@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
-from controlplane.telemetry.core.query_types import Filters, Order, RequestPage, Window
+from controlplane.telemetry.core.query_types import Failure, Filters, Order, RequestPage, Window
 from controlplane.telemetry.core.spans import ROW_SPANS, Span
 from controlplane.telemetry.ledger.row import LedgerRow
 
@@ -11,9 +11,10 @@ from ..errors import StoreInputError
 from ..write import arrow_columns
 from .cursor import Position, decode, encode
 from .otel import OtelReader
-from .where import where
+from .where import FAILED, where
 
 MAX_PAGE = 1000
+MAX_REASONS = 50
 MAX_TRACES = 10_000
 _SORT: dict[Order, str] = {"slowest": "e2e_ns", "newest": "entry_start_ns"}
 _IN_TRACES = "trace_id IN (SELECT toFixedString(unhex(arrayJoin({traces:Array(String)})), 16))"
@@ -34,7 +35,7 @@ _ONE_TRACE: Mapping[str, int] = {
 class RequestReader(OtelReader):
     """Queries of the list of requests and of the trace page."""
 
-    def requests(
+    def page(
         self,
         window: Window,
         filters: Filters | None = None,
@@ -68,7 +69,7 @@ class RequestReader(OtelReader):
         # First the keys of the page, then the whole rows of those keys. Reading in the key's order is faster only where nearly every
         # row matches: a rare value would be searched for block by block.
         in_order = int(not any((filters or {}).values()) and min_e2e_ns <= 0 and max_e2e_ns is None)
-        stored = self.rows(
+        stored = self._connection.rows(
             f"SELECT {_ROW} FROM requests WHERE (entry_start_ns, trace_id, request_id) IN"
             f" (SELECT entry_start_ns, trace_id, request_id FROM requests FINAL WHERE {condition.sql}"
             f" ORDER BY {sort} DESC, trace_id DESC, request_id DESC LIMIT {limit + 1})"
@@ -89,8 +90,8 @@ class RequestReader(OtelReader):
     def request_rows(self, trace_id: str) -> list[LedgerRow]:
         """The requests of a trace (32 hex digits), by start; empty where there is none."""
         # The newest copies are chosen here: a nested query of as many columns takes half as long again to plan.
-        stored = self.rows(
-            f"SELECT version, withdrawn, {_READ_OF_ONE} FROM requests PREWHERE {_OF_TRACE}{self.settings_clause(_ONE_TRACE)}",
+        stored = self._connection.rows(
+            f"SELECT version, withdrawn, {_READ_OF_ONE} FROM requests PREWHERE {_OF_TRACE}{self._connection.settings_clause(_ONE_TRACE)}",
             {"trace": _hex(trace_id)},
         )
         newest: dict[tuple[int, str], tuple[bool, LedgerRow]] = {}
@@ -112,7 +113,7 @@ class RequestReader(OtelReader):
 
     def traced(self, trace_id: str) -> tuple[list[Span], list[LedgerRow]]:
         """`trace` and `request_rows`, read at the same time."""
-        rows = self.beside(self.request_rows, trace_id)
+        rows = self._connection.submit_query(self.request_rows, trace_id)
         return self.trace(trace_id), rows.result()
 
     def spans_of(self, trace_ids: Sequence[str], most: int | None = None) -> dict[str, list[Span]]:
@@ -143,7 +144,7 @@ class RequestReader(OtelReader):
             parameters: dict[str, object] = {"trace": trace_ids[0]}
             sql = f"SELECT {_SPAN} FROM spans PREWHERE {_OF_TRACE}"
             limit = "" if most is None else f" LIMIT {2 * most + 1}"
-            stored = self.rows(f"{sql}{limit}{self.settings_clause(_ONE_TRACE)}", parameters)
+            stored = self._connection.rows(f"{sql}{limit}{self._connection.settings_clause(_ONE_TRACE)}", parameters)
             if (
                 most is None or len(stored) <= 2 * most
             ):  # nearly always: sorting by the store would cost a fifth of the query
@@ -152,15 +153,30 @@ class RequestReader(OtelReader):
             sql, parameters = f"SELECT {_SPAN} FROM spans WHERE {_IN_TRACES}", {"traces": trace_ids}
         if most is not None:  # in the table's order, so that no more than these are in memory
             sql += f" ORDER BY trace_id, start_ns, span_id LIMIT {2 * most} BY trace_id"
-        return self.rows(sql, parameters)
+        return self._connection.rows(sql, parameters)
 
     def span_counts(self, trace_ids: Sequence[bytes]) -> dict[bytes, int]:
         """The number of spans of each of these traces (raw ids). A trace without spans is absent."""
-        rows = self.rows(
+        rows = self._connection.rows(
             f"SELECT trace_id, uniqExact(span_id) FROM spans WHERE {_IN_TRACES} GROUP BY trace_id",
             {"traces": [trace_id.hex() for trace_id in trace_ids]},
         )
         return {bytes(trace_id): int(count) for trace_id, count in rows}
+
+    def failures(self, window: Window, filters: Filters | None = None, limit: int = MAX_REASONS) -> list[Failure]:
+        """Failed requests by status, reason and stage, the most frequent first, at most `limit` kinds; empty where none failed."""
+        condition = where(window, filters)
+        rows = self._connection.rows(
+            "SELECT toString(status) AS status, toString(error_type) AS error_type, http_status, toString(error_stage) AS error_stage,"
+            " count() AS n, quantileExactInclusive(0.5)(e2e_ns), max(end_ns)"
+            f" FROM requests FINAL WHERE {condition.sql} AND {FAILED} GROUP BY status, error_type, http_status, error_stage"
+            f" ORDER BY n DESC, status, error_type, http_status, error_stage LIMIT {int(limit)}",
+            condition.parameters,
+        )
+        return [
+            Failure(status, error_type, http_status, stage, requests, p50_ns / 1e6, newest_ns)
+            for status, error_type, http_status, stage, requests, p50_ns, newest_ns in rows
+        ]
 
 
 def _by_start(span: Span) -> tuple[int, bytes]:

@@ -115,7 +115,7 @@ class RollupReader(KeptReader):
         cover = self._cover(window, step_ns, sliced=sliced, lost=lost)
         if cover is None:
             return None
-        fresh = self.beside(self._fresh, cover.rest, condition, by)
+        fresh = self._connection.submit_query(self._fresh, cover.rest, condition, by)
         of = (column(next(iter(needed))) if needed else "") if sliced else None
         stored = _of_rollups(self._stored(cover, chosen_filters, by, of))
         return _merged(stored, _of_requests(fresh.result()), step_ns, by)
@@ -124,12 +124,12 @@ class RollupReader(KeptReader):
         """Of the coarsest rollups first. None where reading requests is better. `lost`: they are not kept of all the window."""
         now_s = int(time.time())
         first, end = window.from_ns // SLOT_NS, -(-window.to_ns // SLOT_NS)
-        built = self.beside(
-            self.arrow,
+        built = self._connection.submit_query(
+            self._connection.arrow,
             "SELECT step_s, start_s, build, touches FROM rollup_builds FINAL WHERE kind = 'rollups'"
             f" AND step_s IN {STEPS_S} AND start_s >= {first * SLOT_S} AND start_s < {end * SLOT_S}",
         )
-        touched = self.arrow(
+        touched = self._connection.arrow(
             "SELECT stretch, sum(touches) AS touches FROM rollup_touched"
             f" WHERE stretch >= {first} AND stretch < {end} GROUP BY stretch"
         )
@@ -212,7 +212,7 @@ class RollupReader(KeptReader):
         condition.add(f"({among})")
         value = "value" if sliced else column(by) if by else "''"
         arrays = ", ".join([*_ARRAYS, *([] if by else _PART_ARRAYS)])
-        return self.arrow(
+        return self._connection.arrow(
             f"SELECT start_s, {_PLAIN.format(value=value)}, requests AS counted, unmeasured AS of_unmeasured, newest_ns, {arrays}"
             f" FROM {'rollup_slices' if sliced else 'rollups'} WHERE {condition.sql}",
             condition.parameters,
@@ -223,7 +223,7 @@ class RollupReader(KeptReader):
         among = " OR ".join(
             f"entry_start_ns >= {window.from_ns} AND entry_start_ns < {window.to_ns}" for window in windows
         )
-        return self.arrow(
+        return self._connection.arrow(
             "SELECT toUInt32(intDiv(entry_start_ns, 1000000000)) AS start_s,"
             f" {_PLAIN.format(value=column(by) if by else repr(''))}, toUInt64(1) AS counted, toUInt64({UNMEASURED}) AS of_unmeasured,"
             f" end_ns AS newest_ns, {ANSWERED} AS answered, e2e_ns, ifNull(ttft_ns, 0) AS ttft, ttft_ns IS NOT NULL AS has_ttft,"

@@ -1,10 +1,6 @@
-"""Inserts metric samples, their series, exemplars and scrapes."""
-
-from typing import Any
+"""The columns of metric samples, their series, exemplars and scrapes."""
 
 import pyarrow as pa
-
-from ..client import Connection
 
 SAMPLE_SCHEMA = pa.schema(
     [
@@ -50,21 +46,3 @@ EXEMPLAR_SCHEMA = pa.schema(
     ]
 )
 """Ids are raw bytes. `NO_SPAN` stands for an unknown span."""
-
-
-class MetricWriter(Connection):
-    """Inserts tables of the schemas above. Repeating a batch is harmless. Raises StoreUnavailableError or StoreError."""
-
-    def insert_metric_columns(
-        self,
-        *,
-        series: pa.Table | None = None,
-        samples: pa.Table | None = None,
-        scrapes: pa.Table | None = None,
-        exemplars: pa.Table | None = None,
-    ) -> None:
-        """Inserts series first, so that a stored sample always has its labels."""
-        tables: dict[str, Any] = {"series": series, "samples": samples, "scrapes": scrapes, "exemplars": exemplars}
-        for name, table in tables.items():
-            if table is not None and len(table):
-                self.insert_arrow(name, table)

@@ -39,7 +39,7 @@ def test_the_store_judges_each_request_as_the_indicator_does(filled: Filled, ind
     assert judged is not None
     good = [indicator.good(row) for row in filled.of(model="chat-large")]
     window = Window(filled.from_ns, filled.to_ns)
-    steps = Store(filled.dsn).burned_series(window, {"model": ("chat-large",)}, judged, 60)
+    steps = Store(filled.dsn).burned.series(window, {"model": ("chat-large",)}, judged, 60)
     assert sum(step.bad for step in steps) == good.count(False)
     assert sum(step.total for step in steps) == len(good) - good.count(None)
 

@@ -131,7 +131,7 @@ def test_a_worker_that_takes_it_up_goes_on_with_the_steps_measured_until_the_lim
 def test_where_users_send_requests_it_must_be_confirmed(pool: Pool, quick: Store) -> None:
     recent_ns = time.time_ns() - 20 * S
     users = [row(n, entry_start_ns=recent_ns + n, pool="chat-eu", replica="r0", cache_outcome="miss") for n in range(3)]
-    quick.insert_requests(users, version=1)
+    quick.writer.insert_requests(users, version=1)
     with pytest.raises(JobRefusedError, match=r"replica='r0': It has answered 3 requests of users in the last 120 s"):
         started()
     assert wanted_of(WANTED | {"despite_traffic": True}).users_traffic
@@ -145,7 +145,7 @@ def test_it_ends_where_users_requests_come_meanwhile(server: Managed, quick: Sto
     try:
         eventually(lambda: PlanJob.objects.get(pk=job.pk).result.get("steps"))
         user = row(1, entry_start_ns=time.time_ns(), pool="chat-eu", replica="r0", cache_outcome="miss")
-        quick.insert_requests([user], version=1)
+        quick.writer.insert_requests([user], version=1)
     finally:
         worker.join(60)
     job.refresh_from_db()
@@ -168,7 +168,7 @@ def test_the_pool_s_objectives_and_the_ledger_s_mix_count_where_nothing_is_enter
     other.take(Objective("other", "Other model", Latency("ttft", 300), 0.9, {"model": "code"}))
     other.save()
     hour_ago_ns = time.time_ns() - 3600 * S
-    quick.insert_requests(
+    quick.writer.insert_requests(
         [
             row(n, entry_start_ns=hour_ago_ns + n, pool="chat-eu", replica="r0", cache_outcome=outcome,
                 prompt_tokens=100 + n, output_tokens=10)

@@ -47,7 +47,7 @@ def stored(store: Store, numbers: Iterator[int], requests: int, ago_s: float, ms
     rows: list[LedgerRow] = [
         row(next(numbers), entry_start_ns=from_ns + at * NS // 10, **values) for at in range(requests)
     ]
-    store.insert_requests(rows, version=1)
+    store.writer.insert_requests(rows, version=1)
 
 
 def revision(text: str) -> PolicyRevision:

@@ -14,7 +14,7 @@ from controlplane.slo.core.sli import MEASURES, Availability, Cost, Indicator, L
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.write.withdraw import key_of
+from controlplane.telemetry.store.write.keys import key_of
 from inference.contract.stages import STAGES
 from tests.support.slo.ledger_rows import MODELS, REGIONS, TIERS, rows
 
@@ -27,7 +27,7 @@ Events = dict[tuple[str, Split, int], tuple[int, int]]
 
 
 def counted(store: Store, plan: CountPlan) -> Events:
-    classes = store.classes(Window(FROM_S * NS, TO_S * NS), plan.cuts, plan.dimensions, GRID_S)
+    classes = store.objectives.classes(Window(FROM_S * NS, TO_S * NS), plan.cuts, plan.dimensions, GRID_S)
     return {
         (task.objective.slug, split, FROM_S // GRID_S + step): (int(block[0, step]), int(block[1, step]))
         for task, blocks in plan.count(classes, FROM_S, TO_S)
@@ -92,7 +92,7 @@ def test_the_store_counts_what_judging_row_by_row_gives(store: Store, seed: int)
     source = random.Random(seed)
     ledger = rows(source, 1_500, FROM_S * NS, TO_S * NS)
     objectives = random_objectives(source, ledger, 80)
-    store.insert_requests(ledger, 1)
+    store.writer.insert_requests(ledger, 1)
 
     assert counted(store, CountPlan(objectives)) == judged(ledger, objectives)
 
@@ -100,10 +100,10 @@ def test_the_store_counts_what_judging_row_by_row_gives(store: Store, seed: int)
 def test_amended_and_withdrawn_rows_count_as_they_are_now(store: Store) -> None:
     source = random.Random(5)
     ledger = rows(source, 200, FROM_S * NS, TO_S * NS)
-    store.insert_requests(ledger, 1)
+    store.writer.insert_requests(ledger, 1)
     amended = [replace(row, status="error", error_type="") for row in ledger[:50]]
-    store.insert_requests(amended, 2)
-    store.withdraw_requests([key_of(row) for row in ledger[50:100]], version=9)
+    store.writer.insert_requests(amended, 2)
+    store.writer.withdraw_requests([key_of(row) for row in ledger[50:100]], version=9)
     objectives = [Objective("up", "", Availability(), 0.99)]
 
     assert counted(store, CountPlan(objectives)) == judged([*amended, *ledger[100:]], objectives)
@@ -112,7 +112,7 @@ def test_amended_and_withdrawn_rows_count_as_they_are_now(store: Store) -> None:
 def test_planned_maintenance_counts_for_nothing_where_it_is_planned(store: Store) -> None:
     source = random.Random(6)
     ledger = rows(source, 500, FROM_S * NS, TO_S * NS)
-    store.insert_requests(ledger, 1)
+    store.writer.insert_requests(ledger, 1)
     objectives = [Objective(slug, "", Availability(), 0.99) for slug in ("a", "b")]
     start = datetime.fromtimestamp(FROM_S + 600, UTC).replace(tzinfo=None)
     model = MaintenanceWindow("driver", start, "UTC", 600, scope={"model": "chat-large"})
@@ -132,7 +132,7 @@ def test_planned_maintenance_counts_for_nothing_where_it_is_planned(store: Store
 def test_a_slice_is_bad_when_too_few_of_its_requests_were_good(store: Store) -> None:
     source = random.Random(7)
     ledger = rows(source, 400, FROM_S * NS, TO_S * NS)
-    store.insert_requests(ledger, 1)
+    store.writer.insert_requests(ledger, 1)
     one = Objective("up", "", Availability(), 0.99, method=Timeslices(300, 0.6))
 
     by_slice: dict[int, list[bool]] = {}

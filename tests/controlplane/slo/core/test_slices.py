@@ -19,7 +19,7 @@ def judged(store: Store, slice_s: int, bad: int, good: int, minimum_total: int =
     before = rows(random.Random(1), 200, (NOW_S - 2_400) * NS, (NOW_S - 600) * NS)
     since = rows(random.Random(2), bad + good, (NOW_S - 600) * NS, NOW_S * NS)
     ledger = [replace(row, status="ok", error_type="") for row in [*before, *since[bad:]]]
-    store.insert_requests([*ledger, *(replace(row, status="error", error_type="") for row in since[:bad])], 1)
+    store.writer.insert_requests([*ledger, *(replace(row, status="error", error_type="") for row in since[:bad])], 1)
     sliced = replace(UP, target=0.99, method=Timeslices(slice_s, 0.95), minimum=MinimumEvents(minimum_total, 3))
     evaluator = Evaluator(store)
     evaluator.tick([sliced], [], NOW_S * NS)

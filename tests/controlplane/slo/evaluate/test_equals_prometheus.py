@@ -171,7 +171,7 @@ def _server(folder: Path, data: Path) -> _Running:
 @pytest.fixture
 def evaluated(store: Store, ledger: list[LedgerRow]) -> Callable[[Objective], Iterator[tuple[int, Any]]]:
     """Our evaluation at each moment: a second before it, because a window holds the step that its end lies in."""
-    store.insert_requests(ledger, 1)
+    store.writer.insert_requests(ledger, 1)
 
     def at_moments(objective: Objective) -> Iterator[tuple[int, Any]]:
         evaluator = Evaluator(store)

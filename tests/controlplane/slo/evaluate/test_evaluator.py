@@ -13,7 +13,7 @@ from controlplane.slo.core.sli import Latency
 from controlplane.slo.core.windows import DAY_S, HOUR_S
 from controlplane.slo.evaluate.evaluator import Evaluator
 from controlplane.telemetry.store import Store, StoreError
-from controlplane.telemetry.store.write.withdraw import key_of
+from controlplane.telemetry.store.write.keys import key_of
 from tests.support.slo.evaluations import NOW_S, NS, UP, assert_equals_the_ledger, swept
 from tests.support.slo.ledger_rows import rows
 
@@ -25,7 +25,7 @@ OBJECTIVES = (UP, FAST, MONTHLY, PER_REGION)
 
 def test_windows_and_periods_count_what_the_ledger_has(store: Store) -> None:
     ledger = rows(random.Random(1), 4_000, (NOW_S - 9 * DAY_S) * NS, NOW_S * NS)
-    store.insert_requests(ledger, 1)
+    store.writer.insert_requests(ledger, 1)
     evaluator = Evaluator(store)
     before = evaluator.tick(OBJECTIVES, [], NOW_S * NS)
     swept(evaluator)
@@ -40,7 +40,7 @@ def test_windows_and_periods_count_what_the_ledger_has(store: Store) -> None:
 def test_late_and_changed_rows_are_counted(store: Store) -> None:
     source = random.Random(2)
     ledger = rows(source, 600, (NOW_S - HOUR_S) * NS, NOW_S * NS)
-    store.insert_requests(ledger, 1)
+    store.writer.insert_requests(ledger, 1)
     evaluator = Evaluator(store)
     evaluator.tick(OBJECTIVES, [], NOW_S * NS)
     swept(evaluator)
@@ -48,7 +48,7 @@ def test_late_and_changed_rows_are_counted(store: Store) -> None:
 
     late = rows(source, 200, (NOW_S - 240) * NS, NOW_S * NS)
     amended = [replace(row, status="error", error_type="") for row in ledger if row.entry_start_ns > (NOW_S - 200) * NS]
-    store.insert_requests([*late, *amended], 2)
+    store.writer.insert_requests([*late, *amended], 2)
     names = {row.request_id for row in amended}
     now = [*(row for row in ledger if row.request_id not in names), *amended, *late]
 
@@ -60,11 +60,11 @@ def test_rows_that_come_hours_late_are_counted_in_the_next_round(store: Store) -
     source = random.Random(3)
     evaluator = Evaluator(store, retention_s=8 * HOUR_S)
     ledger = rows(source, 300, (NOW_S - 7 * HOUR_S) * NS, NOW_S * NS)
-    store.insert_requests(ledger, 1)
+    store.writer.insert_requests(ledger, 1)
     evaluator.tick(OBJECTIVES, [], NOW_S * NS)
     swept(evaluator)
     late = rows(source, 100, (NOW_S - 5 * HOUR_S) * NS, (NOW_S - 4 * HOUR_S) * NS)
-    store.insert_requests(late, 1)
+    store.writer.insert_requests(late, 1)
     for _ in range(16):
         evaluator.sweep(NOW_S * NS)
 
@@ -73,12 +73,12 @@ def test_rows_that_come_hours_late_are_counted_in_the_next_round(store: Store) -
 
 def test_after_a_restart_old_hours_come_from_the_store_even_without_the_ledger(store: Store) -> None:
     ledger = rows(random.Random(4), 2_000, (NOW_S - 9 * DAY_S) * NS, NOW_S * NS)
-    store.insert_requests(ledger, 1)
+    store.writer.insert_requests(ledger, 1)
     first = Evaluator(store)
     first.tick(OBJECTIVES, [], NOW_S * NS)
     swept(first)
     old = [row for row in ledger if row.entry_start_ns < (NOW_S - 4 * DAY_S) * NS]
-    store.withdraw_requests([key_of(row) for row in old], version=9)
+    store.writer.withdraw_requests([key_of(row) for row in old], version=9)
 
     second = Evaluator(store)
     second.tick(OBJECTIVES, [], NOW_S * NS)
@@ -89,14 +89,14 @@ def test_after_a_restart_old_hours_come_from_the_store_even_without_the_ledger(s
 def test_after_a_pause_the_missed_time_is_counted_before_a_state_is_quiet(store: Store) -> None:
     source = random.Random(8)
     ledger = rows(source, 300, (NOW_S - HOUR_S) * NS, NOW_S * NS)
-    store.insert_requests(ledger, 1)
+    store.writer.insert_requests(ledger, 1)
     evaluator = Evaluator(store)
     evaluator.tick([UP], [], NOW_S * NS)
     swept(evaluator)
     evaluator.tick([UP], [], NOW_S * NS)
     later_s = NOW_S + 1_800
     ledger += rows(source, 300, NOW_S * NS, later_s * NS)
-    store.insert_requests(ledger, 2)
+    store.writer.insert_requests(ledger, 2)
 
     evaluator.tick([UP], [], later_s * NS)
     assert evaluator.behind
@@ -106,7 +106,7 @@ def test_after_a_pause_the_missed_time_is_counted_before_a_state_is_quiet(store:
 
 def test_maintenance_entered_afterwards_removes_what_was_counted(store: Store) -> None:
     ledger = rows(random.Random(5), 500, (NOW_S - 6 * HOUR_S) * NS, NOW_S * NS)
-    store.insert_requests(ledger, 1)
+    store.writer.insert_requests(ledger, 1)
     evaluator = Evaluator(store)
     evaluator.tick([UP], [], NOW_S * NS)
     swept(evaluator)
@@ -125,15 +125,15 @@ def test_maintenance_entered_afterwards_removes_what_was_counted(store: Store) -
 
 def test_a_store_that_refuses_one_objective_judges_the_others(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = rows(random.Random(6), 300, (NOW_S - HOUR_S) * NS, NOW_S * NS)
-    store.insert_requests(ledger, 1)
-    classes_of = store.classes
+    store.writer.insert_requests(ledger, 1)
+    classes_of = store.objectives.classes
 
     def refuses(window, cuts, dimensions, step_s):  # type: ignore[no-untyped-def]
         if any(250.0 in cut.thresholds for cut in cuts):
             raise StoreError("the store refused: no", code=1)
         return classes_of(window, cuts, dimensions, step_s)
 
-    monkeypatch.setattr(store, "classes", refuses)
+    monkeypatch.setattr(store.objectives, "classes", refuses)
     evaluator = Evaluator(store)
     evaluator.tick(OBJECTIVES, [], NOW_S * NS)
     swept(evaluator)
@@ -151,7 +151,7 @@ def test_a_value_without_counted_requests_is_not_judged(store: Store) -> None:
     """Requests that were refused reached no pool, and have no latency."""
     ledger = rows(random.Random(3), 200, (NOW_S - 900) * NS, NOW_S * NS)
     failed = [replace(row, pool="", status="error") for row in ledger[:50]]
-    store.insert_requests([*failed, *(replace(row, pool="p") for row in ledger[50:])], 1)
+    store.writer.insert_requests([*failed, *(replace(row, pool="p") for row in ledger[50:])], 1)
     evaluator = Evaluator(store)
     evaluator.tick([UP, PER_POOL], [], NOW_S * NS)
     swept(evaluator)
@@ -170,7 +170,7 @@ def test_a_split_objective_without_values_has_no_events(store: Store) -> None:
 def test_a_value_whose_events_are_older_than_the_period_is_dropped(store: Store) -> None:
     day = replace(UP, slug="day", split_by=("region",), period=Rolling(3 * DAY_S))
     ledger = rows(random.Random(4), 50, (NOW_S - 900) * NS, NOW_S * NS)
-    store.insert_requests(ledger, 1)
+    store.writer.insert_requests(ledger, 1)
     evaluator = Evaluator(store)
     evaluator.tick([day], [], NOW_S * NS)
     swept(evaluator)

@@ -37,7 +37,7 @@ def put(store: Store, counts: dict[float, list[float]], *, times_s: list[int], r
             {"series": number, "time_ns": at * NS, "start_ns": 0, "value": value}
             for at, value in zip(times_s, values, strict=True)
         ]
-    store.insert_metric_columns(
+    store.writer.insert_metric_columns(
         series=pa.Table.from_pylist(series, schema=SERIES_SCHEMA),
         samples=pa.Table.from_pylist(samples, schema=SAMPLE_SCHEMA),
     )

@@ -67,7 +67,7 @@ def test_with_any_rows_the_valid_objective_is_judged_and_every_other_has_a_state
     source = random.Random(seed)
     now = datetime.fromtimestamp(NOW_S, UTC)
     ledger = rows(source, 500, (NOW_S - HOUR_S) * NS, NOW_S * NS)
-    store.insert_requests(ledger, 1)
+    store.writer.insert_requests(ledger, 1)
     save_objective(replace(UP, name="Up"), who="olga")
     for number in range(12):
         save_objective(replace(UP, slug=f"odd-{number}", name="Odd"), who="olga")
@@ -97,7 +97,7 @@ def test_with_any_rows_the_valid_objective_is_judged_and_every_other_has_a_state
 def test_slices_that_do_not_divide_each_other_are_counted_side_by_side(store: Store) -> None:
     """Nine hundred and twelve hundred seconds: an hour is the first that holds whole slices of both."""
     ledger = rows(random.Random(1), 2_000, (NOW_S - 6 * HOUR_S) * NS, NOW_S * NS)
-    store.insert_requests(ledger, 1)
+    store.writer.insert_requests(ledger, 1)
     sliced = [replace(UP, slug=f"s{length}", method=Timeslices(length, 0.6)) for length in (900, 1200, 1800, 60, 20)]
     evaluator = Evaluator(store)
     evaluator.tick([UP, *sliced], [], NOW_S * NS)
@@ -128,9 +128,9 @@ def test_a_query_that_fails_concerns_one_objective_and_is_tried_again(
     store: Store, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     ledger = rows(random.Random(6), 300, (NOW_S - HOUR_S) * NS, NOW_S * NS)
-    store.insert_requests(ledger, 1)
+    store.writer.insert_requests(ledger, 1)
     objectives = [replace(UP, slug=f"o{number}", indicator=Latency("e2e", 1.0 + number)) for number in range(40)]
-    classes_of, failing, questions = store.classes, {3.0, 17.0, 18.0}, []
+    classes_of, failing, questions = store.objectives.classes, {3.0, 17.0, 18.0}, []
 
     def classes(window: Any, cuts: Any, dimensions: Any, step_s: int) -> Any:
         questions.append(len(cuts[0].thresholds))
@@ -138,7 +138,7 @@ def test_a_query_that_fails_concerns_one_objective_and_is_tried_again(
             raise error
         return classes_of(window, cuts, dimensions, step_s)
 
-    monkeypatch.setattr(store, "classes", classes)
+    monkeypatch.setattr(store.objectives, "classes", classes)
     evaluator = Evaluator(store)
     for _ in range(3):
         evaluator.tick(objectives, [], NOW_S * NS)
@@ -160,7 +160,7 @@ def test_a_store_without_memory_for_any_objective_cannot_be_read(store: Store, m
     def classes(*given: Any) -> Any:
         raise StoreLimitError("the store ran out of memory")
 
-    monkeypatch.setattr(store, "classes", classes)
+    monkeypatch.setattr(store.objectives, "classes", classes)
     with pytest.raises(StoreUnavailableError):
         Evaluator(store).tick([UP, replace(UP, slug="other")], [], NOW_S * NS)
 
@@ -169,7 +169,7 @@ def test_an_objective_that_fails_while_it_is_counted_stops_no_other(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = rows(random.Random(6), 300, (NOW_S - HOUR_S) * NS, NOW_S * NS)
-    store.insert_requests(ledger, 1)
+    store.writer.insert_requests(ledger, 1)
     counted = CountPlan.counting
 
     def counting(self: CountPlan, *given: Any) -> Any:
@@ -196,14 +196,14 @@ def test_an_objective_that_fails_while_it_is_counted_stops_no_other(
 def test_while_it_cannot_be_counted_its_time_is_missing_afterwards(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    evaluator, classes_of, fails = Evaluator(store, retention_s=DAY_S), store.classes, [False]
+    evaluator, classes_of, fails = Evaluator(store, retention_s=DAY_S), store.objectives.classes, [False]
 
     def classes(window: Any, cuts: Any, *more: Any) -> Any:
         if fails[0] and any(cut.measure == "cost" for cut in cuts):
             raise StoreError("no")
         return classes_of(window, cuts, *more)
 
-    monkeypatch.setattr(store, "classes", classes)
+    monkeypatch.setattr(store.objectives, "classes", classes)
     objectives = [UP, replace(UP, slug="dear", indicator=Cost(1.0))]
     evaluator.tick(objectives, [], NOW_S * NS)
     swept(evaluator)
@@ -211,7 +211,7 @@ def test_while_it_cannot_be_counted_its_time_is_missing_afterwards(
     for later_s in range(0, 1_200, 60):
         evaluator.tick(objectives, [], (NOW_S + later_s) * NS)
     ledger = rows(random.Random(7), 400, NOW_S * NS, (NOW_S + 1_200) * NS)
-    store.insert_requests(ledger, 1)
+    store.writer.insert_requests(ledger, 1)
     fails[0] = False
     [_, dear] = evaluator.tick(objectives, [], (NOW_S + 1_260) * NS)
     assert (dear.alert.state, dear.why) == ("unknown", "its history is still being counted")
@@ -221,8 +221,8 @@ def test_while_it_cannot_be_counted_its_time_is_missing_afterwards(
 
 def test_an_hour_that_could_not_be_counted_is_still_missing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = rows(random.Random(8), 600, (NOW_S - 5 * HOUR_S) * NS, NOW_S * NS)
-    store.insert_requests(ledger, 1)
-    classes_of, bad = store.classes, (NOW_S // HOUR_S - 2) * HOUR_S * NS
+    store.writer.insert_requests(ledger, 1)
+    classes_of, bad = store.objectives.classes, (NOW_S // HOUR_S - 2) * HOUR_S * NS
     fails = [True]
 
     def classes(window: Any, *more: Any) -> Any:
@@ -230,7 +230,7 @@ def test_an_hour_that_could_not_be_counted_is_still_missing(store: Store, monkey
             raise StoreError("this hour is damaged")
         return classes_of(window, *more)
 
-    monkeypatch.setattr(store, "classes", classes)
+    monkeypatch.setattr(store.objectives, "classes", classes)
     evaluator = Evaluator(store)
     evaluator.tick([UP], [], NOW_S * NS)
     for _ in range(20):
@@ -245,15 +245,15 @@ def test_an_hour_that_could_not_be_counted_is_still_missing(store: Store, monkey
 
 
 def test_an_hour_that_the_store_refused_is_written_later(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    store.insert_requests(rows(random.Random(9), 400, (NOW_S - 5 * HOUR_S) * NS, NOW_S * NS), 1)
-    insert, away = store.insert_tallies, [True]
+    store.writer.insert_requests(rows(random.Random(9), 400, (NOW_S - 5 * HOUR_S) * NS, NOW_S * NS), 1)
+    insert, away = store.objectives.insert_tallies, [True]
 
     def insert_tallies(columns: Any) -> None:
         if away[0]:
             raise StoreUnavailableError("not now")
         insert(columns)
 
-    monkeypatch.setattr(store, "insert_tallies", insert_tallies)
+    monkeypatch.setattr(store.objectives, "insert_tallies", insert_tallies)
     evaluator = Evaluator(store)
     evaluator.tick([UP], [], NOW_S * NS)
     for _ in range(8):
@@ -264,14 +264,14 @@ def test_an_hour_that_the_store_refused_is_written_later(store: Store, monkeypat
     for _ in range(12):
         evaluator.sweep(NOW_S * NS)
     [name] = {one.definition for one in evaluator._known.values()}
-    kept = store.tallies([name], 0, NOW_S)["hour"].to_pylist()
+    kept = store.objectives.tallies([name], 0, NOW_S)["hour"].to_pylist()
     assert {NOW_S // HOUR_S - back for back in range(1, 6)} <= set(kept)
 
 
 def test_hours_before_the_tallies_reach_are_not_written_as_empty(store: Store) -> None:
     """A short period needs few hours in memory; the ledger, and what is kept of it, go further back."""
     ledger = rows(random.Random(10), 800, (NOW_S - 30 * HOUR_S) * NS, NOW_S * NS)
-    store.insert_requests(ledger, 1)
+    store.writer.insert_requests(ledger, 1)
     daily = replace(UP, period=Rolling(30 * DAY_S))
     first = Evaluator(store, retention_s=30 * HOUR_S)
     first.tick([daily], [], NOW_S * NS)
@@ -282,7 +282,7 @@ def test_hours_before_the_tallies_reach_are_not_written_as_empty(store: Store) -
     for _ in range(200):
         second.sweep(NOW_S * NS)
     [name] = {one.definition for one in second._known.values()}
-    kept = store.tallies([name], NOW_S // HOUR_S - 29, NOW_S // HOUR_S)
+    kept = store.objectives.tallies([name], NOW_S // HOUR_S - 29, NOW_S // HOUR_S)
     assert all(sum(total) > 0 for total in kept["total"].to_pylist())
 
 
@@ -290,7 +290,7 @@ def test_maintenance_planned_while_the_store_was_away_is_applied_once_it_is_back
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ledger = rows(random.Random(5), 500, (NOW_S - 3 * HOUR_S) * NS, NOW_S * NS)
-    store.insert_requests(ledger, 1)
+    store.writer.insert_requests(ledger, 1)
     evaluator = Evaluator(store)
     evaluator.tick([UP], [], NOW_S * NS)
     swept(evaluator)
@@ -298,7 +298,7 @@ def test_maintenance_planned_while_the_store_was_away_is_applied_once_it_is_back
     planned = MaintenanceWindow("driver", datetime.fromtimestamp(start_s, UTC).replace(tzinfo=None), "UTC", HOUR_S)
     other = replace(UP, slug="other")
     with monkeypatch.context() as patch, pytest.raises(StoreUnavailableError):
-        patch.setattr(store, "tallies", _away)
+        patch.setattr(store.objectives, "tallies", _away)
         evaluator.tick([UP, other], [planned], NOW_S * NS)
     evaluator.tick([UP], [planned], NOW_S * NS)
     swept(evaluator)
@@ -318,14 +318,16 @@ def test_values_of_a_split_are_bounded_and_old_values_make_room(store: Store, mo
     for number in range(5):
         at_s = NOW_S + 600 * number
         sample = rows(random.Random(number), 40, (at_s - 60) * NS, at_s * NS)
-        store.insert_requests([replace(row, tenant=f"t{number}", status="ok", error_type="") for row in sample], 1)
+        store.writer.insert_requests(
+            [replace(row, tenant=f"t{number}", status="ok", error_type="") for row in sample], 1
+        )
         found = evaluator.tick([per_tenant], [], at_s * NS)
         swept(evaluator, at_s)
     assert {one.alert.scope["tenant"] for one in found} == {"t0", "t1", "t2"}
     assert "more than 3 values" in found[0].note
     later_s = NOW_S + 4 * DAY_S
     sample = rows(random.Random(9), 40, (later_s - 60) * NS, later_s * NS)
-    store.insert_requests([replace(row, tenant="new", status="ok", error_type="") for row in sample], 1)
+    store.writer.insert_requests([replace(row, tenant="new", status="ok", error_type="") for row in sample], 1)
     evaluator.tick([per_tenant], [], later_s * NS)
     swept(evaluator, later_s)
     [found_now] = evaluator.tick([per_tenant], [], later_s * NS)
@@ -336,7 +338,7 @@ def test_a_value_of_any_length_has_a_key_that_fits_and_no_nul(store: Store) -> N
     per = replace(UP, split_by=("tenant", "pool", "model"))
     sample = rows(random.Random(1), 3, (NOW_S - 60) * NS, NOW_S * NS)
     long = ["x" * 100_000, "x" * 99_999 + "y", "nul\0" + "ü" * 201]
-    store.insert_requests(
+    store.writer.insert_requests(
         [replace(row, tenant=text, pool=text, model=text, status="ok", error_type="") for row, text in zip(sample, long, strict=True)], 1
     )  # fmt: skip
     found = Evaluator(store).tick([per], [], NOW_S * NS)
@@ -349,7 +351,7 @@ def test_a_value_of_any_length_has_a_key_that_fits_and_no_nul(store: Store) -> N
 def test_a_calendar_on_the_half_hour_counts_from_its_own_midnight(store: Store) -> None:
     """Midnight in Kolkata is 18:30 UTC, and 18:15 in Kathmandu; a start may lie at any minute."""
     ledger = rows(random.Random(11), 4_000, (NOW_S - 8 * DAY_S) * NS, NOW_S * NS)
-    store.insert_requests(ledger, 1)
+    store.writer.insert_requests(ledger, 1)
     objectives = [
         replace(UP, slug=f"{unit}-{number}", period=Calendar(unit, start, zone), windows=(BurnWindow("page", HOUR_S, 300, 0.02),))  # type: ignore[arg-type]
         for number, zone in enumerate(("Asia/Kolkata", "Asia/Kathmandu", "Australia/Lord_Howe", "UTC"))

@@ -36,6 +36,7 @@ class Ledger:
     """Requests by second: when, how many, how many of them bad."""
 
     def __init__(self, seconds: Sequence[int], bad: Sequence[int], total: Sequence[int]) -> None:
+        self.objectives = self  # the part of the store that is asked
         self.now_s = END_S
         self._seconds = np.array(seconds, np.int64)
         self._counts = np.array([np.array(total) - np.array(bad), bad], np.int64)

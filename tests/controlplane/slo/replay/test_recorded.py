@@ -19,6 +19,7 @@ from controlplane.slo.replay.preview import preview
 from controlplane.slo.replay.recorded import histories
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store
+from controlplane.telemetry.store.read.objectives import ObjectiveReader
 from tests.support.slo.ledger_rows import rows
 
 NS = 10**9
@@ -31,7 +32,7 @@ FAST = replace(UP, slug="fast", indicator=Latency("e2e", 250.0), scope={"model":
 @pytest.fixture
 def ledger(store: Store) -> list[LedgerRow]:
     found = rows(random.Random(3), 3_000, FROM_S * NS, (FROM_S + 5 * HOUR_S) * NS)
-    store.insert_requests(found, 1)
+    store.writer.insert_requests(found, 1)
     return found
 
 
@@ -100,13 +101,13 @@ def test_variants_that_count_the_same_are_counted_once(
     store: Store, ledger: list[LedgerRow], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     queries: list[object] = []
-    real = Store.classes
+    real = ObjectiveReader.classes
 
-    def classes(self: Store, *parameters: object) -> object:
+    def classes(self: ObjectiveReader, *parameters: object) -> object:
         queries.append(parameters)
         return real(self, *parameters)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(Store, "classes", classes)
+    monkeypatch.setattr(ObjectiveReader, "classes", classes)
     slower = replace(UP, windows=(BurnWindow("page", HOUR_S, 300, 0.5),))
     quick = replace(UP, windows=(BurnWindow("page", HOUR_S, 300, 0.002),))
     draft, other = preview(store, {"draft": quick, "slower": slower}, [], FROM_S, TO_S)
@@ -117,7 +118,7 @@ def test_variants_that_count_the_same_are_counted_once(
 
 
 def test_thirty_days_take_one_query(store: Store) -> None:
-    store.insert_requests(rows(random.Random(5), 500, (TO_S - 29 * DAY_S) * NS, TO_S * NS), 1)
+    store.writer.insert_requests(rows(random.Random(5), 500, (TO_S - 29 * DAY_S) * NS, TO_S * NS), 1)
     [found] = preview(store, {"draft": UP}, [], TO_S - 30 * DAY_S, TO_S)
     [one] = found.replays.values()
     assert one.history.steps > 28 * 1440

@@ -43,7 +43,7 @@ def exemplars(telemetry: Running, metric: str, count: int) -> list[StoredExempla
 
     def look() -> bool:
         with telemetry.store() as store:
-            found[:] = store.exemplars_of(store.series(metric), ALL).shown
+            found[:] = store.exemplars.of_series(store.metrics.series(metric), ALL).shown
         return len(found) >= count
 
     eventually(look, f"{metric} has {count} exemplars")
@@ -127,7 +127,7 @@ def test_a_refused_point_keeps_no_exemplar(telemetry: Running) -> None:
     said = send(telemetry, request(refused=histogram(exemplar(0.5), explicit_bounds=[1, 2, 3])))
     assert (said.rejected_data_points, "exemplar" in said.error_message) == (1, False)
     with telemetry.store() as store:
-        assert store.exemplars_of(store.series("refused_bucket"), ALL).total == 0
+        assert store.exemplars.of_series(store.metrics.series("refused_bucket"), ALL).total == 0
 
 
 # Prometheus
@@ -277,5 +277,5 @@ def test_matchers_narrow_exemplars_too(telemetry: Running) -> None:
     send(telemetry, request(narrowed=histogram(exemplar(0.05), exemplar(0.5, OTHER))))
     exemplars(telemetry, "narrowed_bucket", 2)
     with telemetry.store() as store:
-        found = store.exemplars_of(store.series("narrowed_bucket", [Matcher("le", "=", "1")]), ALL)
+        found = store.exemplars.of_series(store.metrics.series("narrowed_bucket", [Matcher("le", "=", "1")]), ALL)
     assert ([each.trace_id for each in found.shown], found.total) == ([OTHER.hex()], 1)

@@ -70,8 +70,8 @@ def test_a_summary_and_a_stale_point_are_stored(telemetry: Running) -> None:
     [depth] = stored(telemetry, "depth", at_least=2)
     assert list(stale(depth.values)) == [False, True], "what ended is marked, with the bits it was sent with"
     with telemetry.store() as store:
-        assert store.latest("depth", NOW_NS + 5 * S) == []
-        [one] = store.latest("depth", NOW_NS + S // 2)
+        assert store.metrics.latest("depth", NOW_NS + 5 * S) == []
+        [one] = store.metrics.latest("depth", NOW_NS + S // 2)
     assert (one.value, one.age_ns) == (3, S // 2)
 
 

@@ -164,7 +164,7 @@ def test_a_real_prometheus_writes_what_it_scrapes(telemetry: Running, tmp_path: 
         [found] = stored(telemetry, "shop_requests_total", at_least=2, job="shop")
         assert found.info.labels["code"] == "200" and set(found.values.tolist()) == {41}
         with telemetry.store() as store:
-            linked = store.exemplars_of([found.info], ALL)
+            linked = store.exemplars.of_series([found.info], ALL)
         assert [(one.value, one.trace_id) for one in linked.shown] == [(41.0, "ab" * 16)]
         requests.labels("200").inc()
         eventually(
@@ -183,8 +183,8 @@ def test_a_real_prometheus_writes_what_it_scrapes(telemetry: Running, tmp_path: 
 
 
 def check_down(store: Store) -> None:
-    assert store.latest("shop_open", time.time_ns()) == []
-    up = store.latest("up", time.time_ns(), [Matcher("job", "=~", "sh.p"), Matcher("instance", "!=", "")])
+    assert store.metrics.latest("shop_open", time.time_ns()) == []
+    up = store.metrics.latest("up", time.time_ns(), [Matcher("job", "=~", "sh.p"), Matcher("instance", "!=", "")])
     assert [one.value for one in up] == [0]
 
 

@@ -67,12 +67,12 @@ def exposer(port: int, *, served: int) -> Iterator[Exposer]:
 
 def state(telemetry: Running, job: str) -> TargetState | None:
     with telemetry.store() as store:
-        return next((one for one in store.targets(ALL) if one.job == job), None)
+        return next((one for one in store.scrapes.targets(ALL) if one.job == job), None)
 
 
 def events(telemetry: Running, job: str) -> list[TargetEvent]:
     with telemetry.store() as store:
-        return [one for one in store.target_events(ALL) if one.job == job]
+        return [one for one in store.scrapes.events(ALL) if one.job == job]
 
 
 def target(job: str, url: str, **more: object) -> dict[str, object]:
@@ -122,7 +122,7 @@ def test_a_target_s_life(run: Run, tmp_path: Path, session_triton: Triton) -> No
     seen = list(zip(found.times.tolist(), found.values.tolist(), found.starts.tolist(), strict=True))
     assert grown is not None and (grown.amount, grown.resets) == (7, 1), seen
     with telemetry.store() as store:
-        up = {one.info.labels["job"]: one.value for one in store.latest("up", time.time_ns())}
+        up = {one.info.labels["job"]: one.value for one in store.metrics.latest("up", time.time_ns())}
     assert {"shop", "triton"} <= up.keys() <= {"shop", "triton", "store"} and up["triton"] == 1
     # the fleet's list is followed while it runs, and a list that cannot be used changes nothing
     own = target("telemetry", f"{telemetry.url}/metrics")

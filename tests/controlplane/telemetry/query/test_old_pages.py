@@ -28,9 +28,9 @@ REQUESTS = 5
 def old(store: Store, monkeypatch: pytest.MonkeyPatch) -> Store:
     """A day of which the store has dropped requests and short steps, as its TTLs do."""
     rows = [row(number, entry_start_ns=FROM_NS + 4 * number * HOUR_NS) for number in range(1, REQUESTS + 1)]
-    store.insert_requests(rows, version=1)
-    while due := [each for each in store.due_rollups(NOW_S * S, 30) if each.tier.kind == "rollups"]:
-        assert sum(store.fill_rollups(stretches, NOW_S * S) for stretches in together(due))
+    store.writer.insert_requests(rows, version=1)
+    while due := [each for each in store.rollups.due(NOW_S * S, 30) if each.tier.kind == "rollups"]:
+        assert sum(store.rollups.fill(stretches, NOW_S * S) for stretches in together(due))
     store.command("TRUNCATE TABLE requests")
     store.command("DELETE FROM rollups WHERE step_s < 43200")
     monkeypatch.setattr(answers, "store", lambda: store)
@@ -96,7 +96,7 @@ def test_lists_of_requests_say_that_they_are_gone_and_filters_know_their_values(
 
 def test_each_page_says_from_when_on_there_are_requests_and_rollups(old: Store, reader: Client) -> None:
     first_ns = (NOW_S - 3 * DAY_S) * S
-    old.insert_requests([row(99, entry_start_ns=first_ns)], version=1)
+    old.writer.insert_requests([row(99, entry_start_ns=first_ns)], version=1)
     ends = f"The ledger has requests from {minute(first_ns)} UTC on, and rollups from {minute(FROM_NS + 4 * HOUR_NS)} UTC on."
     before = {"from": str(FROM_NS - 48 * HOUR_NS), "to": str(FROM_NS - 24 * HOUR_NS)}
     for path in ("/", "/latency", "/requests"):

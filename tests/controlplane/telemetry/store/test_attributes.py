@@ -13,7 +13,7 @@ from controlplane.telemetry.ledger.attribute_index import index_of, is_label, wr
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.store import Store
 from controlplane.telemetry.store.write.arrow_columns import label_columns, request_table
-from controlplane.telemetry.store.write.withdraw import key_of
+from controlplane.telemetry.store.write.keys import key_of
 from tests.support.telemetry.samples import HOUR, random_rows, row
 
 Attributes = dict[str, AttrValue]
@@ -54,7 +54,7 @@ def texts(attributes: Attributes) -> set[str]:
 
 
 def found(store: Store, *attributes: str) -> set[str]:
-    return {one.trace_id for one in store.requests(HOUR, {"attribute": attributes}, limit=1000).rows}
+    return {one.trace_id for one in store.requests.page(HOUR, {"attribute": attributes}, limit=1000).rows}
 
 
 def before_labels(rows: Sequence[LedgerRow], version: int) -> pa.Table:
@@ -72,7 +72,7 @@ def test_requests_are_found_by_each_of_their_attributes_and_by_no_other(store: S
     source = random.Random(11)
     given = [random_attributes(source) for _ in range(150)]
     rows = [having(one, attributes) for one, attributes in zip(random_rows(150, seed=9), given, strict=True)]
-    store.insert_requests(rows, version=1)
+    store.writer.insert_requests(rows, version=1)
     every = sorted(set().union(*map(texts, given)))
     kinds = [is_label(*text.split("=", 1)) for text in every]
     assert any(kinds) and not all(kinds)
@@ -86,17 +86,17 @@ def test_several_attributes_must_all_hold(store: Store) -> None:
     rows = [
         having(one, {"user.id": number, "parity": number % 2}) for number, one in enumerate(random_rows(5000, seed=9))
     ]
-    store.insert_requests(rows, version=1)
+    store.writer.insert_requests(rows, version=1)
     assert found(store, "parity=1", "user.id=77") == {rows[77].trace_id}
     assert not found(store, "parity=0", "user.id=77")
-    assert store.latency(HOUR, {"attribute": ("parity=0",)}).requests == 2500
+    assert store.latency.report(HOUR, {"attribute": ("parity=0",)}).requests == 2500
 
 
 def test_a_request_that_was_withdrawn_is_not_found_by_what_it_had(store: Store) -> None:
     one = having(row(1), {"user.id": 1, "tier": "gold"})
-    store.insert_requests([one], version=1)
+    store.writer.insert_requests([one], version=1)
     assert found(store, "user.id=1") == found(store, "tier=gold") == {one.trace_id}
-    store.withdraw_requests([key_of(one)], version=9)
+    store.writer.withdraw_requests([key_of(one)], version=9)
     assert not found(store, "user.id=1") and not found(store, "tier=gold")
 
 

@@ -60,7 +60,7 @@ def fill(store: Store, each: Callable[[int], dict[str, Any]] = lambda number: {}
     """A quarter of an hour of healthy requests, then one in which `each` says what is different about a request."""
     rows = [request(number, NOON_NS - LENGTH) for number in range(REQUESTS)]
     rows += [request(number, **each(number)) for number in range(REQUESTS)]
-    store.insert_requests(rows, 1)
+    store.writer.insert_requests(rows, 1)
     servers(store, pending=0.2, gpu=0.7, inferences=8, executions=1)
 
 
@@ -162,7 +162,7 @@ SERVERS_QUEUES = [
 def test_the_same_from_other_servers_and_dcgm_by_the_pools_label(
     store: Store, metric: str, labels: dict[str, str]
 ) -> None:
-    store.insert_requests([request(number, stages={"queue": 900 * MS}) for number in range(REQUESTS)], 1)
+    store.writer.insert_requests([request(number, stages={"queue": 900 * MS}) for number in range(REQUESTS)], 1)
     times = [NOON_NS + 15 * S * n for n in range(1, 50)]
     write(store, metric, [(t, 8.0) for t in times], instance="v:8000", pool=POOL, **labels)
     if "request_type" in labels:
@@ -194,7 +194,7 @@ def test_a_cache_that_collapsed(store: Store) -> None:
 
 
 def test_a_cache_that_only_redis_counts(store: Store) -> None:
-    store.insert_requests([request(number, cache_outcome="") for number in range(REQUESTS)], 1)
+    store.writer.insert_requests([request(number, cache_outcome="") for number in range(REQUESTS)], 1)
     for metric, before, now in (("redis_keyspace_hits_total", 6, 1), ("redis_keyspace_misses_total", 4, 9)):
         counts = [before * n for n in range(60)] + [before * 60 + now * n for n in range(61)]
         write(
@@ -212,7 +212,9 @@ def test_a_cache_that_only_redis_counts(store: Store) -> None:
 def test_traffic_that_is_served_in_another_region(store: Store) -> None:
     fill(store)
     far = {"pool": "chat-us", "region": "us", "replica": "us-0", "stages": {"network": 140 * MS}}
-    store.insert_requests([request(number, **far, trace_id=f"{10**6 + number:032x}") for number in range(100)], 1)
+    store.writer.insert_requests(
+        [request(number, **far, trace_id=f"{10**6 + number:032x}") for number in range(100)], 1
+    )
     found = causes()
     [named] = found.named
     assert (named.pool, named.cause.name) == ("chat-us", "cross-region-traffic")
@@ -255,8 +257,10 @@ def test_long_prompts_that_block_short_ones(store: Store) -> None:
         behind = place in (2, 4)  # on the same replica as the long one: numbers of the same parity
         return {"cache_outcome": "miss", "stages": {"queue": (5 - place) * apart if behind else 4 * MS}}
 
-    store.insert_requests([request(number, NOON_NS - LENGTH, cache_outcome="miss") for number in range(REQUESTS)], 1)
-    store.insert_requests([request(number, **each(number)) for number in range(REQUESTS)], 1)
+    store.writer.insert_requests(
+        [request(number, NOON_NS - LENGTH, cache_outcome="miss") for number in range(REQUESTS)], 1
+    )
+    store.writer.insert_requests([request(number, **each(number)) for number in range(REQUESTS)], 1)
     names = [named.cause.name for named in causes().named]
     assert "long-prompts-block-short" in names
     cause = next(named.cause for named in causes().named if named.cause.name == "long-prompts-block-short")
@@ -282,7 +286,9 @@ def test_a_replica_that_fails(store: Store) -> None:
 def test_filters_choose_pools_and_not_what_is_measured_of_them(store: Store) -> None:
     fill(store, lambda n: {"stages": {"model": 1600 * MS}, "tenant": "loud"} if n % 2 else {})
     other = {"pool": "other", "model": "other", "tenant": "quiet"}
-    store.insert_requests([request(number, **other, trace_id=f"{10**6 + number:032x}") for number in range(50)], 1)
+    store.writer.insert_requests(
+        [request(number, **other, trace_id=f"{10**6 + number:032x}") for number in range(50)], 1
+    )
     assert figures(only(causes(tenant="loud"))) == figures(only(causes()))
     assert causes(tenant="quiet").named == []
     assert causes(tenant="nobody").pools == 0

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.core.spans import Span
 from controlplane.telemetry.store import Store, migrate
-from controlplane.telemetry.store.write.withdraw import key_of
+from controlplane.telemetry.store.write.keys import key_of
 from tests.support.soak import sized
 from tests.support.telemetry.samples import FEW, NOON_NS, S, row, span, spans
 
@@ -35,7 +35,7 @@ def test_the_highest_version_of_a_request_counts_and_counts_once(
         for number, queue in batch:
             entry = NOON_NS + (number % 5 - 2) * 86400 * S  # on several days
             rows[number] = row(number, entry_start_ns=entry, start_ns=entry - queue, stages={"queue": queue})
-        store.insert_requests(list(rows.values()), version=version)
+        store.writer.insert_requests(list(rows.values()), version=version)
         for number, written in rows.items():
             if number not in expected or expected[number][0] <= version:
                 expected[number] = (version, written)
@@ -43,12 +43,12 @@ def test_the_highest_version_of_a_request_counts_and_counts_once(
     for merged in (False, True):
         if merged:
             store.command("OPTIMIZE TABLE requests FINAL")
-        assert store.latency(LONG).requests == len(wanted)
-        assert sum(point.requests for point in store.latency_series(LONG, {}, 3600)) == len(wanted)
-        assert sum(health.requests for health in store.health(LONG, "model")) == len(wanted)
-        assert sorted(store.requests(LONG).rows, key=lambda row: row.trace_id) == wanted
+        assert store.latency.report(LONG).requests == len(wanted)
+        assert sum(point.requests for point in store.latency.series(LONG, {}, 3600)) == len(wanted)
+        assert sum(health.requests for health in store.overview.health(LONG, "model")) == len(wanted)
+        assert sorted(store.requests.page(LONG).rows, key=lambda row: row.trace_id) == wanted
         for written in wanted:
-            assert store.request_rows(written.trace_id) == [written]
+            assert store.requests.request_rows(written.trace_id) == [written]
 
 
 @FEW
@@ -59,19 +59,19 @@ def test_a_span_sent_again_counts_once(store: Store, written: list[Span], times:
     )  # of its own: examples share the store, and Hypothesis likes to draw a trace id again
     written = [each._replace(trace_id=trace) for each in written]
     for _ in range(times + 1):
-        store.insert_spans(written)
-    found = store.trace(trace.hex())
+        store.writer.insert_spans(written)
+    found = store.requests.trace(trace.hex())
     assert sorted(each.span_id for each in found) == sorted(each.span_id for each in written)
 
 
 def test_of_unlike_copies_of_a_span_the_longer_counts_before_and_after_a_merge(store: Store) -> None:
     first = span(1)
     longer = first._replace(end_ns=first.end_ns + S)
-    store.insert_spans([longer])
-    store.insert_spans([first])
-    assert store.trace(first.trace_id.hex()) == [longer]
+    store.writer.insert_spans([longer])
+    store.writer.insert_spans([first])
+    assert store.requests.trace(first.trace_id.hex()) == [longer]
     store.command("OPTIMIZE TABLE spans FINAL")
-    assert store.trace(first.trace_id.hex()) == [longer]
+    assert store.requests.trace(first.trace_id.hex()) == [longer]
 
 
 def test_rows_older_than_the_retention_go_by_themselves(front_dsn: str) -> None:
@@ -79,9 +79,9 @@ def test_rows_older_than_the_retention_go_by_themselves(front_dsn: str) -> None:
     migrate(dsn, retention_days=1)
     store = Store(dsn)
     old = row(1, entry_start_ns=10**18)
-    store.insert_requests([old], version=1)
+    store.writer.insert_requests([old], version=1)
     store.command("OPTIMIZE TABLE requests FINAL")
-    assert store.request_rows(old.trace_id) == []
+    assert store.requests.request_rows(old.trace_id) == []
     store.close()
 
 
@@ -89,50 +89,52 @@ def test_a_request_taken_back_is_gone_everywhere_until_more_is_known_of_it(store
     kept, gone = row(1), row(2, trace_id=row(1).trace_id)
     keys = {key_of(kept), key_of(gone)}
     trace = bytes.fromhex(kept.trace_id)
-    store.insert_requests([kept], version=5)
-    store.insert_requests([gone], version=3)
-    store.insert_requests([gone], version=5)
-    assert store.request_keys([trace]) == keys
+    store.writer.insert_requests([kept], version=5)
+    store.writer.insert_requests([gone], version=3)
+    store.writer.insert_requests([gone], version=5)
+    assert store.writer.request_keys([trace]) == keys
     for _ in range(2):
-        store.withdraw_requests([key_of(gone)], version=6)
-        assert store.request_keys([trace]) == keys - {key_of(gone)}
-        assert store.request_rows(kept.trace_id) == store.requests(LONG).rows == [kept]
-        assert store.latency(LONG).requests == 1
-        assert store.newest() == kept.end_ns
+        store.writer.withdraw_requests([key_of(gone)], version=6)
+        assert store.writer.request_keys([trace]) == keys - {key_of(gone)}
+        assert store.requests.request_rows(kept.trace_id) == store.requests.page(LONG).rows == [kept]
+        assert store.latency.report(LONG).requests == 1
+        assert store.overview.newest() == kept.end_ns
         store.command("OPTIMIZE TABLE requests FINAL")
-    store.insert_requests([gone], version=9)
-    assert store.latency(LONG).requests == 2
-    assert store.request_rows(kept.trace_id) == [kept, gone]
-    store.withdraw_requests([], version=1)
-    assert store.request_keys([]) == set()
+    store.writer.insert_requests([gone], version=9)
+    assert store.latency.report(LONG).requests == 2
+    assert store.requests.request_rows(kept.trace_id) == [kept, gone]
+    store.writer.withdraw_requests([], version=1)
+    assert store.writer.request_keys([]) == set()
 
 
 def test_taking_a_request_back_counts_for_what_is_written_later_and_knows_less_and_not_for_what_knows_more(
     store: Store,
 ) -> None:
     late, better = row(1), row(2)
-    store.withdraw_requests([key_of(late), key_of(better)], version=[7, 7])
+    store.writer.withdraw_requests([key_of(late), key_of(better)], version=[7, 7])
     store.command("OPTIMIZE TABLE requests FINAL")
-    store.insert_requests([late, better], version=[6, 8])
-    assert store.requests(LONG).rows == store.request_rows(better.trace_id) == [better]
-    assert store.request_rows(late.trace_id) == []
+    store.writer.insert_requests([late, better], version=[6, 8])
+    assert store.requests.page(LONG).rows == store.requests.request_rows(better.trace_id) == [better]
+    assert store.requests.request_rows(late.trace_id) == []
     store.command("OPTIMIZE TABLE requests FINAL")
-    assert store.requests(LONG).rows == [better]
+    assert store.requests.page(LONG).rows == [better]
 
 
 def test_a_request_whose_start_was_corrected_is_one_request(store: Store) -> None:
     first = row(1)
     corrected = row(1, entry_start_ns=first.entry_start_ns + 5, start_ns=first.start_ns + 5, end_ns=first.end_ns + 5)
-    store.insert_requests([first], version=4)
-    store.insert_requests([corrected], version=6)
-    store.withdraw_requests([key_of(first)], version=7)
-    assert store.requests(LONG).rows == store.request_rows(first.trace_id) == [corrected]
-    assert store.latency(LONG).requests == 1
+    store.writer.insert_requests([first], version=4)
+    store.writer.insert_requests([corrected], version=6)
+    store.writer.withdraw_requests([key_of(first)], version=7)
+    assert store.requests.page(LONG).rows == store.requests.request_rows(first.trace_id) == [corrected]
+    assert store.latency.report(LONG).requests == 1
 
 
 def test_a_backfill_of_more_days_than_clickhouse_takes_by_default_is_one_batch_like_any_other(store: Store) -> None:
     day = 86_400 * S
-    store.insert_requests([row(n, entry_start_ns=NOON_NS - n * day) for n in range(1, 151)], 1)
-    store.insert_spans([span(n, start_ns=NOON_NS - n * day, end_ns=NOON_NS - n * day + 5) for n in range(1, 151)])
+    store.writer.insert_requests([row(n, entry_start_ns=NOON_NS - n * day) for n in range(1, 151)], 1)
+    store.writer.insert_spans(
+        [span(n, start_ns=NOON_NS - n * day, end_ns=NOON_NS - n * day + 5) for n in range(1, 151)]
+    )
     assert store.rows("SELECT count() FROM requests") == [(150,)]
     assert store.rows("SELECT count() FROM spans") == [(150,)]

@@ -23,7 +23,7 @@ def filled(store: Store) -> None:
 
 def test_each_counts_once_and_leads_to_its_trace(store: Store) -> None:
     filled(store)
-    found = store.exemplars_of(store.series("wait"), WINDOW, limit=1000)
+    found = store.exemplars.of_series(store.metrics.series("wait"), WINDOW, limit=1000)
     assert (found.total, len(found.shown)) == (200, 200)
     newest = found.shown[0]
     assert (newest.value, newest.time_ns, newest.trace_id, newest.span_id) == (
@@ -33,25 +33,25 @@ def test_each_counts_once_and_leads_to_its_trace(store: Store) -> None:
         "",
     )
     assert newest.info.labels == {"pod": "a"}
-    [other] = store.exemplars_of(store.series("other"), WINDOW).shown
+    [other] = store.exemplars.of_series(store.metrics.series("other"), WINDOW).shown
     assert other.info.metric == "other"
 
 
 def test_where_there_are_more_the_highest_of_each_part_of_the_range_are_given(store: Store) -> None:
     filled(store)
-    found = store.exemplars_of(store.series("wait"), WINDOW, limit=10)
+    found = store.exemplars.of_series(store.metrics.series("wait"), WINDOW, limit=10)
     assert found.total == 200
     assert [one.value for one in found.shown] == [float(n) for n in range(199, 0, -20)]
 
 
 def test_where_they_lie_together_they_are_given_all_the_same(store: Store) -> None:
     filled(store)
-    found = store.exemplars_of(store.series("wait"), Window(FROM - 1000 * S, FROM + 5 * S), limit=20)
+    found = store.exemplars.of_series(store.metrics.series("wait"), Window(FROM - 1000 * S, FROM + 5 * S), limit=20)
     assert sorted(one.value for one in found.shown) == [float(n) for n in range(10)]
 
 
 def test_the_range_is_open_at_its_beginning(store: Store) -> None:
     filled(store)
-    found = store.exemplars_of(store.series("wait"), Window(FROM + S // 2, FROM + S))
+    found = store.exemplars.of_series(store.metrics.series("wait"), Window(FROM + S // 2, FROM + S))
     assert [one.value for one in found.shown] == [1.0]
-    assert store.exemplars_of([], WINDOW).total == 0
+    assert store.exemplars.of_series([], WINDOW).total == 0

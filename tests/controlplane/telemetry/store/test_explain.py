@@ -33,8 +33,8 @@ def side(rows: list[LedgerRow]) -> Side:
     ],
 )
 def test_both_sides_count_exactly(store: Store, region: Region, inside: Callable[[LedgerRow], bool]) -> None:
-    store.insert_requests(ROWS, version=1)
-    total, dimensions = store.splits(HOUR, {}, region)
+    store.writer.insert_requests(ROWS, version=1)
+    total, dimensions = store.explain.splits(HOUR, {}, region)
     own = answered(ROWS)
     chosen, rest = [row for row in own if inside(row)], [row for row in own if not inside(row)]
     assert (total.chosen.requests, total.rest) == (len(chosen), side(rest))
@@ -54,17 +54,17 @@ def test_both_sides_count_exactly(store: Store, region: Region, inside: Callable
 def test_what_makes_requests_slow_is_found(store: Store) -> None:
     slow = [row(number, replica="10.0.0.9:8001", stages={"queue": 80_000_000}) for number in range(1, 21)]
     usual = [row(number, replica=f"10.0.0.{number % 5}:8001") for number in range(21, 421)]
-    store.insert_requests(slow + usual, version=1)
-    explained = store.explain(HOUR)
+    store.writer.insert_requests(slow + usual, version=1)
+    explained = store.explain.findings(HOUR)
     assert (explained.chosen, explained.rest) == (20, 400)
     assert (explained.findings[0].dimension, explained.findings[0].value) == ("replica", "10.0.0.9:8001")
     assert explained.stages[0].stage == "queue"
 
 
 def test_an_empty_window_explains_nothing(store: Store) -> None:
-    explained = store.explain(HOUR)
+    explained = store.explain.findings(HOUR)
     assert (explained.chosen, explained.rest, explained.findings) == (0, 0, [])
-    assert store.heatmap(HOUR, {}, 60) == []
+    assert store.explain.heatmap(HOUR, {}, 60) == []
 
 
 def test_the_heatmap_counts_every_request_in_its_cell(store: Store) -> None:
@@ -73,8 +73,8 @@ def test_the_heatmap_counts_every_request_in_its_cell(store: Store) -> None:
         for at, edge in enumerate((0, 99_999, 100_000, 10**15, *HEATMAP_EDGES_NS[5:9]))
     ]
     rows = ROWS + edges
-    store.insert_requests(rows, version=1)
-    cells = store.heatmap(HOUR, None, 300)
+    store.writer.insert_requests(rows, version=1)
+    cells = store.explain.heatmap(HOUR, None, 300)
     expected: Counter[tuple[int, int]] = Counter()
     for each in answered(rows):
         low = max(edge for edge in HEATMAP_EDGES_NS if edge <= each.e2e_ns)
@@ -84,10 +84,10 @@ def test_the_heatmap_counts_every_request_in_its_cell(store: Store) -> None:
     for cell in cells:
         if cell.high_ns is not None:
             region = Region(cell.low_ns, cell.high_ns, Window(cell.start_ns, cell.start_ns + 300 * S))
-            assert store.splits(HOUR, {}, region, ["status"])[0].chosen.requests == cell.requests
+            assert store.explain.splits(HOUR, {}, region, ["status"])[0].chosen.requests == cell.requests
             break
 
 
 def test_a_heatmap_of_too_many_steps_is_refused(store: Store) -> None:
     with pytest.raises(StoreInputError, match="step"):
-        store.heatmap(HOUR, {}, 0)
+        store.explain.heatmap(HOUR, {}, 0)

@@ -16,8 +16,8 @@ ROWS = sorted(random_rows(120, seed=21) + [row(800 + n, entry_start_ns=NOON_NS +
 
 
 def test_csv_holds_every_row_once_in_order_and_closes(store: Store) -> None:
-    store.insert_requests([*ROWS, row(999, tenant='a "quoted", name\nof two lines')], version=1)
-    text = b"".join(store.export(HOUR)).decode()
+    store.writer.insert_requests([*ROWS, row(999, tenant='a "quoted", name\nof two lines')], version=1)
+    text = b"".join(store.exports.parts(HOUR)).decode()
     read = list(csv.DictReader(io.StringIO(text)))
     assert tuple(read[0]) == COLUMNS
     assert sorted(each["trace_id"] for each in read) == sorted([row.trace_id for row in ROWS] + [f"{999:032x}"])
@@ -29,8 +29,8 @@ def test_csv_holds_every_row_once_in_order_and_closes(store: Store) -> None:
 
 
 def test_parquet_holds_types_and_missing_values(store: Store) -> None:
-    store.insert_requests(ROWS, version=1)
-    pieces = list(store.export(HOUR, {"model": ("small",)}, "parquet"))
+    store.writer.insert_requests(ROWS, version=1)
+    pieces = list(store.exports.parts(HOUR, {"model": ("small",)}, "parquet"))
     table = pyarrow.parquet.read_table(io.BytesIO(b"".join(pieces)))
     wanted = [row for row in ROWS if row.model == "small"]
     assert table["trace_id"].to_pylist() == [row.trace_id for row in wanted]
@@ -41,20 +41,22 @@ def test_parquet_holds_types_and_missing_values(store: Store) -> None:
 
 @pytest.mark.parametrize("rows", [1, 7, 30, 150, 1000])
 def test_batches_follow_each_other_without_loss_even_where_requests_entered_at_once(store: Store, rows: int) -> None:
-    store.insert_requests(ROWS, version=1)
+    store.writer.insert_requests(ROWS, version=1)
     late = iter(range(2000, 3000))
     found = []
-    for table in store.export_batches(HOUR, rows=rows):
+    for table in store.exports.batches(HOUR, rows=rows):
         assert table.num_rows <= rows
         found += table["trace_id"].to_pylist()
-        store.insert_requests([row(next(late), entry_start_ns=NOON_NS + 1)], version=1)  # behind what was handed out
+        store.writer.insert_requests(
+            [row(next(late), entry_start_ns=NOON_NS + 1)], version=1
+        )  # behind what was handed out
     assert [trace for trace in found if int(trace, 16) < 2000] == [row.trace_id for row in ROWS]
     assert len(found) == len(set(found))
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
 def test_an_empty_window_is_a_file_with_columns_and_no_rows(store: Store, form: str) -> None:
-    data = b"".join(store.export(HOUR, form=form))  # type: ignore[arg-type]
+    data = b"".join(store.exports.parts(HOUR, form=form))  # type: ignore[arg-type]
     if form == "csv":
         assert data.decode().replace('"', "").strip().split(",") == list(COLUMNS)
     else:

@@ -226,8 +226,8 @@ def test_reads_and_writes_go_on_beside_statements_that_take_their_time(raw: Raw,
         return connection
 
     running = [slow() for _ in range(4)]
-    store.insert_requests(random_rows(100, seed=1), version=1)
-    assert store.latency(HOUR).requests == 100
+    store.writer.insert_requests(random_rows(100, seed=1), version=1)
+    assert store.latency.report(HOUR).requests == 100
     for connection in running:
         connection.setblocking(False)
         with pytest.raises(BlockingIOError):  # still at it: neither at an end nor closed
@@ -247,12 +247,12 @@ def test_the_store_s_errors_are_of_two_families(store: Store, dsn: str) -> None:
         store.rows("SELEC 1")
     assert refused.value.code == 62
     with pytest.raises(StoreError) as wrong:
-        Store(dsn.replace(parse_dsn(dsn).password, "wrong")).newest()
+        Store(dsn.replace(parse_dsn(dsn).password, "wrong")).overview.newest()
     assert wrong.value.code == 516
     with pytest.raises(StoreUnavailableError):
         store.rows("SELECT sleepEachRow(1) FROM numbers(30) SETTINGS max_execution_time = 1, max_block_size = 1")
     with pytest.raises(StoreUnavailableError):  # the tables are made by the telemetry process, perhaps later
-        Store(f"{dsn}_not_made").newest()
+        Store(f"{dsn}_not_made").overview.newest()
 
 
 def test_a_store_that_is_away_is_unavailable_and_comes_back_by_itself(tmp_path: Path) -> None:
@@ -264,11 +264,11 @@ def test_a_store_that_is_away_is_unavailable_and_comes_back_by_itself(tmp_path: 
         assert process.wait() == 0
     assert not store.ping()
     with pytest.raises(StoreUnavailableError) as away:
-        store.newest()
+        store.overview.newest()
     assert away.value.retry_after_s > 0
     with store_process(tmp_path, "--port", str(parse_dsn(dsn).port)) as process:
         assert dsn_of(process) == dsn  # the password is kept
-        assert store.newest() is None
+        assert store.overview.newest() is None
         process.terminate()
 
 
@@ -277,17 +277,17 @@ def test_killed_at_any_moment_it_opens_again_with_all_it_acknowledged(tmp_path: 
     for round_ in range(2):
         with store_process(tmp_path, "--retention-days", "3650") as process:
             store = Store(dsn_of(process))
-            assert store.latency(HOUR).requests == acknowledged
+            assert store.latency.report(HOUR).requests == acknowledged
             for number in range(3):
                 rows = random_rows(10, seed=number)
-                store.insert_requests(
+                store.writer.insert_requests(
                     [replace(row, trace_id=f"{round_ + 1:02x}{number:02x}{at:028x}") for at, row in enumerate(rows)],
                     version=1,
                 )
                 acknowledged += 10
             process.kill()
     with store_process(tmp_path, "--retention-days", "3650") as process:
-        assert Store(dsn_of(process)).latency(HOUR).requests == acknowledged
+        assert Store(dsn_of(process)).latency.report(HOUR).requests == acknowledged
 
 
 def test_a_second_process_on_the_same_folder_is_told_why_it_cannot(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from controlplane.telemetry.store.maintenance.rollups import together
 from controlplane.telemetry.store.read.figures import BANDS
 from controlplane.telemetry.store.read.histograms import BINS, MIDS, Histograms, bins_of
 from controlplane.telemetry.store.write.arrow_columns import PARTS
-from controlplane.telemetry.store.write.withdraw import key_of
+from controlplane.telemetry.store.write.keys import key_of
 from inference.contract.stages import STAGES
 from tests.support.telemetry.latency_figures import part
 from tests.support.telemetry.samples import U64, S, answered, row
@@ -55,8 +55,8 @@ def traffic(count: int = 1500, seed: int = 1) -> list[LedgerRow]:
 
 
 def fill(store: Store) -> None:
-    while due := store.due_rollups(NOW_NS, 30):
-        assert sum(store.fill_rollups(stretches, NOW_NS) for stretches in together(due))
+    while due := store.rollups.due(NOW_NS, 30):
+        assert sum(store.rollups.fill(stretches, NOW_NS) for stretches in together(due))
 
 
 def near(found: Quantiles | None, values_ms: np.ndarray) -> None:
@@ -93,10 +93,10 @@ def chosen(rows: Sequence[LedgerRow], filters: Filters) -> list[LedgerRow]:
 
 def assert_pages(store: Store, every: Sequence[LedgerRow], filters: Filters, step_s: int = 1800) -> None:
     rows = chosen(every, filters)
-    assert_near(store.latency(DAY, filters), rows)
-    totals = store.totals(DAY, filters)
+    assert_near(store.latency.report(DAY, filters), rows)
+    totals = store.latency.totals(DAY, filters)
     assert (totals.requests, totals.newest_ns) == (len(rows), max(one.end_ns for one in rows))
-    points = store.latency_series(DAY, filters, step_s)
+    points = store.latency.series(DAY, filters, step_s)
     step_ns = step_s * S
     assert [point.start_ns for point in points] == sorted({one.entry_start_ns // step_ns * step_ns for one in rows})
     for point in points:
@@ -111,7 +111,7 @@ def assert_pages(store: Store, every: Sequence[LedgerRow], filters: Filters, ste
         for band, (low, high) in BANDS.items():
             of_band = ordered[int(low * len(inside)) : int(high * len(inside)) + 1]
             assert sum(point.stack_ms[band].values()) == pytest.approx(np.mean(of_band) / 1e6, rel=0.005)
-    groups = store.groups(DAY, filters, "model")
+    groups = store.latency.groups(DAY, filters, "model")
     assert list(groups) == sorted({one.model for one in rows}, key=lambda model: (-groups[model].requests, model))
     for model, group in groups.items():
         inside = [one for one in rows if one.model == model]
@@ -131,8 +131,8 @@ FILTERS: list[Filters] = [
 
 def test_long_pages_say_what_the_requests_say(store: Store) -> None:
     rows = traffic()
-    store.insert_requests(rows, version=1)
-    assert store.rolled(DAY) is None, "nothing is built yet"
+    store.writer.insert_requests(rows, version=1)
+    assert store.latency.rolled(DAY) is None, "nothing is built yet"
     fill(store)
     for filters in FILTERS:
         assert_pages(store, rows, filters)
@@ -140,14 +140,14 @@ def test_long_pages_say_what_the_requests_say(store: Store) -> None:
 
 def test_rows_that_come_late_or_change_count_at_once_and_after_the_next_build(store: Store) -> None:
     rows = traffic()
-    store.insert_requests(rows[:-300:2] + rows[-300:], version=1)
+    store.writer.insert_requests(rows[:-300:2] + rows[-300:], version=1)
     fill(store)
     late = rows[1:200:2]
-    store.insert_requests(late, version=1)
+    store.writer.insert_requests(late, version=1)
     amended = [row(int(one.trace_id, 16), entry_start_ns=one.entry_start_ns, tier="batch") for one in rows[10:14:2]]
-    store.insert_requests(amended, version=2)
+    store.writer.insert_requests(amended, version=2)
     gone = rows[20]
-    store.withdraw_requests([key_of(gone)], version=3)
+    store.writer.withdraw_requests([key_of(gone)], version=3)
     now = {one.trace_id: one for one in [*rows[:-300:2], *rows[-300:], *late, *amended] if one is not gone}
     for _ in range(2):
         for filters in FILTERS[:2]:
@@ -156,23 +156,23 @@ def test_rows_that_come_late_or_change_count_at_once_and_after_the_next_build(st
 
 
 def test_short_pages_and_filters_that_rollups_lack_are_exact(store: Store) -> None:
-    store.insert_requests(traffic(200), version=1)
+    store.writer.insert_requests(traffic(200), version=1)
     fill(store)
-    assert store.rolled(Window(START_NS, START_NS + 6 * HOUR_NS)) is None
-    assert store.rolled(DAY, {"tenant": ("acme",)}) is None
-    assert store.rolled(DAY, {"attribute": ("a=b",)}) is None
-    assert store.rolled(DAY, by="replica") is None
-    assert store.rolled(DAY, step_ns=1000 * S) is None
-    assert store.latency(DAY, {"tenant": ("acme",)}).exact
-    assert store.rolled(DAY, {"tier": ()}) is not None
+    assert store.latency.rolled(Window(START_NS, START_NS + 6 * HOUR_NS)) is None
+    assert store.latency.rolled(DAY, {"tenant": ("acme",)}) is None
+    assert store.latency.rolled(DAY, {"attribute": ("a=b",)}) is None
+    assert store.latency.rolled(DAY, by="replica") is None
+    assert store.latency.rolled(DAY, step_ns=1000 * S) is None
+    assert store.latency.report(DAY, {"tenant": ("acme",)}).exact
+    assert store.latency.rolled(DAY, {"tier": ()}) is not None
 
 
 def test_a_long_heatmap_counts_every_answer_within_half_a_percent_of_its_row(store: Store) -> None:
     rows = traffic(600)
-    store.insert_requests(rows, version=1)
+    store.writer.insert_requests(rows, version=1)
     fill(store)
-    cells = store.heatmap(DAY, {}, 1800, store.rolled(DAY, step_ns=1800 * S))
-    exact = store.heatmap(DAY, {}, 1800)
+    cells = store.explain.heatmap(DAY, {}, 1800, store.latency.rolled(DAY, step_ns=1800 * S))
+    exact = store.explain.heatmap(DAY, {}, 1800)
     by_step = [Counter[int](), Counter[int]()]
     for counter, some in zip(by_step, (cells, exact), strict=True):
         for cell in some:
@@ -186,9 +186,9 @@ def test_a_long_heatmap_counts_every_answer_within_half_a_percent_of_its_row(sto
 
 def test_health_by_value_is_of_rollups_too(store: Store) -> None:
     rows = traffic(400)
-    store.insert_requests(rows, version=1)
+    store.writer.insert_requests(rows, version=1)
     fill(store)
-    health = {one.value: one for one in store.health(DAY, "tier")}
+    health = {one.value: one for one in store.overview.health(DAY, "tier")}
     assert {value: one.requests for value, one in health.items()} == {
         tier: sum(one.tier == tier for one in rows) for tier in ("", "batch", "standard")
     }
@@ -198,16 +198,16 @@ def test_a_day_of_which_short_steps_are_no_longer_kept_has_its_requests(store: S
     length_ns = 24 * HOUR_NS
     day = Window((NOW_NS // HOUR_NS - 46) * HOUR_NS, (NOW_NS // HOUR_NS - 22) * HOUR_NS)
     rows = [row(number, entry_start_ns=day.from_ns + number * length_ns // 301) for number in range(1, 301)]
-    store.insert_requests(rows, version=1)
+    store.writer.insert_requests(rows, version=1)
     then_ns = NOW_NS - 10 * HOUR_NS  # minutes were no longer filled of that time
-    while due := store.due_rollups(then_ns, 30):
-        assert sum(store.fill_rollups(stretches, then_ns) for stretches in together(due))
-    assert store.rolled(day, step_ns=3600 * S)
+    while due := store.rollups.due(then_ns, 30):
+        assert sum(store.rollups.fill(stretches, then_ns) for stretches in together(due))
+    assert store.latency.rolled(day, step_ns=3600 * S)
     for table in ("rollups", "rollup_slices"):  # as their TTL does, day by day
         store.command(f"DELETE FROM {table} WHERE step_s < 3600 AND start_s < {NOW_NS // S - 40 * 3600}")
-    points = store.latency_series(day, {}, 1800)
+    points = store.latency.series(day, {}, 1800)
     assert sum(point.requests for point in points) == len(rows)
-    assert store.latency(day).requests == len(rows)
+    assert store.latency.report(day).requests == len(rows)
 
 
 @given(st.lists(U64, min_size=1, max_size=50))

@@ -30,9 +30,9 @@ def test_two_files_with_one_number_are_refused(tmp_path: Path) -> None:
 
 
 def test_migrating_again_changes_nothing(dsn: str, store: Store) -> None:
-    store.insert_requests(random_rows(5, seed=1), version=1)
+    store.writer.insert_requests(random_rows(5, seed=1), version=1)
     assert migrate(dsn, 3650) == []
-    assert store.latency(HOUR).requests == 5
+    assert store.latency.report(HOUR).requests == 5
 
 
 def test_several_processes_may_migrate_at_once(front_dsn: str) -> None:
@@ -40,7 +40,7 @@ def test_several_processes_may_migrate_at_once(front_dsn: str) -> None:
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda _: migrate(fresh), range(4)))
     assert migrate(fresh) == []
-    assert Store(fresh).newest() is None
+    assert Store(fresh).overview.newest() is None
 
 
 def test_a_database_of_an_older_version_gets_what_it_lacks(front_dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ def both(dsn: str) -> Store:
 
 
 def test_a_trace_is_read_with_types_kinds_and_events(both: Store) -> None:
-    root, child = both.trace(TRACE)
+    root, child = both.requests.trace(TRACE)
     assert root == Span(
         trace_id=bytes.fromhex(TRACE),
         span_id=bytes(7) + b"\xaa",
@@ -82,20 +82,20 @@ def test_a_trace_is_read_with_types_kinds_and_events(both: Store) -> None:
 
 def test_our_own_spans_come_first(both: Store) -> None:
     ours = span(1, trace_id=bytes.fromhex(TRACE))
-    both.insert_spans([ours])
-    assert both.trace(TRACE) == [ours]
+    both.writer.insert_spans([ours])
+    assert both.requests.trace(TRACE) == [ours]
 
 
 def test_traces_are_found_by_when_their_spans_started(both: Store) -> None:
-    assert both.otel_trace_ids(Window(NOON_NS, NOON_NS + S)) == [TRACE]
-    assert both.otel_trace_ids(Window(NOON_NS + S, NOON_NS + 2 * S)) == []
-    assert [span.name for span in both.otel_spans_of([TRACE, "ab" * 16])[TRACE]] == ["llm_request", "GET"]
+    assert both.requests.otel_trace_ids(Window(NOON_NS, NOON_NS + S)) == [TRACE]
+    assert both.requests.otel_trace_ids(Window(NOON_NS + S, NOON_NS + 2 * S)) == []
+    assert [span.name for span in both.requests.otel_spans_of([TRACE, "ab" * 16])[TRACE]] == ["llm_request", "GET"]
 
 
 def test_without_a_named_table_nothing_is_asked(store: Store) -> None:
-    assert store.trace(TRACE) == []
-    assert store.otel_spans_of([TRACE]) == {}
-    assert store.otel_trace_ids(Window(0, NOON_NS)) == []
+    assert store.requests.trace(TRACE) == []
+    assert store.requests.otel_spans_of([TRACE]) == {}
+    assert store.requests.otel_trace_ids(Window(0, NOON_NS)) == []
 
 
 def test_the_table_may_be_in_another_database_and_is_only_ever_a_name() -> None:

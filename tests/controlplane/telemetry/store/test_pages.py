@@ -15,7 +15,7 @@ def follow(store: Store, order: Order, limit: int, between: Any = lambda: None, 
     rows: list[LedgerRow] = []
     cursor = None
     while True:
-        page = store.requests(HOUR, order=order, limit=limit, cursor=cursor, **given)
+        page = store.requests.page(HOUR, order=order, limit=limit, cursor=cursor, **given)
         rows += page.rows
         cursor = page.next_cursor
         if cursor is None:
@@ -26,7 +26,7 @@ def follow(store: Store, order: Order, limit: int, between: Any = lambda: None, 
 @pytest.mark.parametrize(("order", "key"), [("slowest", "e2e_ns"), ("newest", "entry_start_ns")])
 def test_pages_follow_each_other_in_order(store: Store, order: Order, key: str) -> None:
     rows = random_rows(101, seed=2) + [row(number + 1000) for number in range(20)]  # twenty that took equally long
-    store.insert_requests(rows, version=1)
+    store.writer.insert_requests(rows, version=1)
     expected = sorted(rows, key=lambda row: (getattr(row, key), row.trace_id, row.request_id), reverse=True)
     assert follow(store, order, 7) == expected
     assert follow(store, order, 1000) == expected
@@ -36,12 +36,14 @@ def test_pages_follow_each_other_in_order(store: Store, order: Order, key: str) 
 @pytest.mark.parametrize("order", ["slowest", "newest"])
 def test_rows_that_arrive_between_pages_neither_hide_nor_double_others(store: Store, order: Order) -> None:
     rows = random_rows(60, seed=4)
-    store.insert_requests(rows, version=1)
+    store.writer.insert_requests(rows, version=1)
     arriving = iter(random_rows(1000, seed=5))
 
     def arrive() -> None:
         later = [next(arriving) for _ in range(5)]
-        store.insert_requests([row(int(each.trace_id, 16) + 5000, stages=each.stages) for each in later], version=1)
+        store.writer.insert_requests(
+            [row(int(each.trace_id, 16) + 5000, stages=each.stages) for each in later], version=1
+        )
 
     found = [row.trace_id for row in follow(store, order, 8, arrive)]
     assert len(found) == len(set(found))
@@ -62,17 +64,17 @@ def test_rows_that_arrive_between_pages_neither_hide_nor_double_others(store: St
 )
 def test_filters_combine_dimensions_and_offer_values(store: Store, filters: Filters, kept: Any) -> None:
     rows = random_rows(80, seed=6)
-    store.insert_requests(rows, version=1)
-    found = store.requests(HOUR, filters, limit=1000).rows
+    store.writer.insert_requests(rows, version=1)
+    found = store.requests.page(HOUR, filters, limit=1000).rows
     assert {row.trace_id for row in found} == {row.trace_id for row in rows if kept(row)}
-    assert store.latency(HOUR, filters).requests == len(found)
+    assert store.latency.report(HOUR, filters).requests == len(found)
 
 
 def test_a_slowness_floor_leaves_out_the_faster(store: Store) -> None:
     rows = random_rows(40, seed=7)
-    store.insert_requests(rows, version=1)
+    store.writer.insert_requests(rows, version=1)
     floor = sorted(row.e2e_ns for row in rows)[30]
-    assert len(store.requests(HOUR, min_e2e_ns=floor).rows) == 10
+    assert len(store.requests.page(HOUR, min_e2e_ns=floor).rows) == 10
 
 
 @pytest.mark.parametrize(
@@ -91,10 +93,10 @@ def test_a_slowness_floor_leaves_out_the_faster(store: Store) -> None:
 )
 def test_a_cursor_this_store_did_not_give_is_refused(store: Store, cursor: str) -> None:
     if cursor == "":
-        assert store.requests(HOUR, cursor=cursor).rows == []  # an empty parameter is no cursor
+        assert store.requests.page(HOUR, cursor=cursor).rows == []  # an empty parameter is no cursor
         return
     with pytest.raises(StoreInputError, match="cursor"):
-        store.requests(HOUR, cursor=cursor)
+        store.requests.page(HOUR, cursor=cursor)
 
 
 @pytest.mark.parametrize(
@@ -110,16 +112,16 @@ def test_a_cursor_this_store_did_not_give_is_refused(store: Store, cursor: str) 
 )
 def test_bad_arguments_name_themselves_and_the_remedy(store: Store, given: dict[str, Any], named: str) -> None:
     with pytest.raises(StoreInputError, match=named):
-        store.requests(HOUR, **given)
+        store.requests.page(HOUR, **given)
 
 
 @pytest.mark.parametrize("trace_id", ["", "ab", "zz" * 16, "ab" * 17, "ab" * 15 + "'}"])
 def test_a_malformed_trace_id_is_refused(store: Store, trace_id: str) -> None:
-    for read in (store.trace, store.request_rows):
+    for read in (store.requests.trace, store.requests.request_rows):
         with pytest.raises(StoreInputError, match="32 hexadecimal digits"):
             read(trace_id)
 
 
 def test_many_traces_are_read_at_once(store: Store) -> None:
     rows = [row(number, entry_start_ns=NOON_NS + number * S) for number in range(1, 3000)]
-    assert store.spans_of([row.trace_id for row in rows]) == {}
+    assert store.requests.spans_of([row.trace_id for row in rows]) == {}

@@ -15,11 +15,14 @@ def test_a_request_refused_without_a_replica_is_told_from_one_that_a_replica_fai
         *(row(number, replica="", **GONE) for number in range(31, 51)),
         row(51, replica="one", **GONE),
     ]
-    store.insert_requests(rows, version=1)
-    figures = store.pool_figures(HOUR)
+    store.writer.insert_requests(rows, version=1)
+    figures = store.causes.pool_figures(HOUR)
     assert sum(one.refused for one in figures) == 20
     assert sum(one.failed for one in figures) == 21
     assert sum(one.requests for one in figures) == 30
     assert sum(one.e2e_ns for one in figures) == 30 * 10_000_000
-    told = [(one.replica, one.attempts, one.failed, one.model_ns) for one in store.attempt_figures(HOUR, ["small-eu"])]
+    told = [
+        (one.replica, one.attempts, one.failed, one.model_ns)
+        for one in store.causes.attempt_figures(HOUR, ["small-eu"])
+    ]
     assert told == [("one", 30, 30, 0), ("two", 30, 0, 270)]

@@ -18,11 +18,11 @@ WITHIN_5_MS = Cut("ttft", (5.0,), "gateway")
 
 
 def insert(store: Store, rows: list[LedgerRow]) -> None:
-    store.insert_requests(rows, version=1)
+    store.writer.insert_requests(rows, version=1)
 
 
 def loads(store: Store, cut: Cut = WITHIN_5_MS, scope: dict[str, str] | None = None) -> dict[str, PoolLoad]:
-    return {load.pool: load for load in store.replica_load(WINDOW, cut, scope or {}, STEP_S)}
+    return {load.pool: load for load in store.replicas.load(WINDOW, cut, scope or {}, STEP_S)}
 
 
 def test_requests_of_a_pool_are_counted_by_step_with_the_replicas_that_got_them(store: Store) -> None:
@@ -85,7 +85,7 @@ def test_answers_that_reached_no_replica_are_no_load(store: Store) -> None:
 
 def test_a_cut_without_its_threshold_is_refused(store: Store) -> None:
     with pytest.raises(StoreInputError, match="cut has 0 thresholds: give 1"):
-        store.replica_load(WINDOW, Cut("e2e"), {})
+        store.replicas.load(WINDOW, Cut("e2e"), {})
 
 
 def test_a_start_lasts_from_the_pods_creation_to_the_replicas_first_good_answer(store: Store) -> None:
@@ -99,7 +99,7 @@ def test_a_start_lasts_from_the_pods_creation_to_the_replicas_first_good_answer(
         for number, at_s, status in [(1, -5, {}), (2, 20, {"status": "error"}), (3, 45, {}), (4, 50, {})]
     )
     insert(store, [early, failed, first, later])
-    assert store.replica_starts(WINDOW) == [
+    assert store.replicas.starts(WINDOW) == [
         ReplicaStart("eu", "chat-1", created_ns, first.end_ns),
         ReplicaStart("", "new", created_ns, None),
     ]
@@ -107,4 +107,4 @@ def test_a_start_lasts_from_the_pods_creation_to_the_replicas_first_good_answer(
 
 def test_without_metrics_nothing_is_known_of_starts(store: Store) -> None:
     insert(store, [row(1, pool="eu", replica="chat-1", cold_start=True)])
-    assert store.replica_starts(WINDOW) == []
+    assert store.replicas.starts(WINDOW) == []

@@ -13,7 +13,7 @@ from controlplane.telemetry.store.maintenance import rollups
 from controlplane.telemetry.store.maintenance.rollups import together
 from controlplane.telemetry.store.read.histograms import BINS
 from controlplane.telemetry.store.tiers import STEPS_S
-from controlplane.telemetry.store.write.withdraw import key_of
+from controlplane.telemetry.store.write.keys import key_of
 from inference.contract.stages import STAGES
 from tests.support.telemetry.rollups import OF_REQUESTS, assert_equals_the_ledger, bins_of, fill
 from tests.support.telemetry.samples import NOON_NS, S, answered, random_rows, row
@@ -86,7 +86,7 @@ def assert_rollups(store: Store, rows: Sequence[LedgerRow], steps_s: Sequence[in
 
 def test_rollups_say_what_requests_say(store: Store) -> None:
     rows = traffic()
-    store.insert_requests(rows, version=1)
+    store.writer.insert_requests(rows, version=1)
     assert fill_all(store, rows)
     assert_rollups(store, rows)
     assert fill_all(store, rows) == 0
@@ -94,12 +94,12 @@ def test_rollups_say_what_requests_say(store: Store) -> None:
 
 def test_late_amended_and_withdrawn_requests_count_from_the_next_build_on(store: Store) -> None:
     rows = traffic()
-    store.insert_requests(rows[100:], version=1)
+    store.writer.insert_requests(rows[100:], version=1)
     fill_all(store, rows)
     late, amended, withdrawn = rows[:100], rows[100:150], rows[150:200]
     changed = [replace(one, model="other", tier="premium", region="us", status="ok") for one in amended]
-    store.insert_requests([*late, *changed], version=2)
-    store.withdraw_requests([key_of(one) for one in withdrawn], version=2)
+    store.writer.insert_requests([*late, *changed], version=2)
+    store.writer.withdraw_requests([key_of(one) for one in withdrawn], version=2)
     assert_rollups(store, rows[100:])  # the builds before, and nothing of those that are due
     assert fill_all(store, rows)
     left = [*late, *changed, *rows[200:]]
@@ -109,10 +109,10 @@ def test_late_amended_and_withdrawn_requests_count_from_the_next_build_on(store:
 
 def test_only_stretches_that_were_written_to_are_built_again(store: Store) -> None:
     rows = traffic()
-    store.insert_requests(rows, version=1)
+    store.writer.insert_requests(rows, version=1)
     fill_all(store, rows)
     newest = max(rows, key=lambda one: one.entry_start_ns)
-    store.insert_requests([replace(newest, model="other")], version=2)
+    store.writer.insert_requests([replace(newest, model="other")], version=2)
     assert fill_all(store, rows) == len(OF_REQUESTS), "one stretch of each tier"
 
 
@@ -120,13 +120,13 @@ def test_a_build_that_was_killed_before_its_end_is_nowhere_to_be_seen(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rows = traffic()
-    store.insert_requests(rows, version=1)
+    store.writer.insert_requests(rows, version=1)
     fill_all(store, rows)
     monkeypatch.setattr(Store, "insert_arrow", lambda *_: None)  # as far as a killed process comes
     later_ns = max(one.entry_start_ns for one in rows) + 2 * HALF_DAY_NS
     everything = [replace(stretch, touches=0) for stretch in due_again(store, rows)]
     for run in together(everything):
-        store.fill_rollups(run, later_ns)
+        store.rollups.fill(run, later_ns)
     monkeypatch.undo()
     assert_rollups(store, rows)
 
@@ -135,7 +135,7 @@ def due_again(store: Store, rows: Sequence[LedgerRow]) -> list[rollups.Stretch]:
     """Every stretch, as if none had been built."""
     store.command("RENAME TABLE rollup_builds TO known_builds")
     store.command("CREATE TABLE rollup_builds AS known_builds")
-    due = store.due_rollups(max(one.entry_start_ns for one in rows) + 2 * 3600 * S, 30)
+    due = store.rollups.due(max(one.entry_start_ns for one in rows) + 2 * 3600 * S, 30)
     store.command("DROP TABLE rollup_builds")
     store.command("RENAME TABLE known_builds TO rollup_builds")
     return due
@@ -143,29 +143,29 @@ def due_again(store: Store, rows: Sequence[LedgerRow]) -> list[rollups.Stretch]:
 
 def test_two_fillers_at_once_count_everything_once(store: Store) -> None:
     rows = traffic()
-    store.insert_requests(rows, version=1)
+    store.writer.insert_requests(rows, version=1)
     now_ns = max(one.entry_start_ns for one in rows) + 2 * 3600 * S
-    due = store.due_rollups(now_ns, 30)
+    due = store.rollups.due(now_ns, 30)
     for run in together(due):
-        store.fill_rollups(run, now_ns)
-        store.fill_rollups(run, now_ns)
+        store.rollups.fill(run, now_ns)
+        store.rollups.fill(run, now_ns)
     fill_all(store, rows)
     assert_rollups(store, rows)
 
 
 def test_rows_of_replaced_builds_are_dropped_later(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = traffic()
-    store.insert_requests(rows, version=1)
+    store.writer.insert_requests(rows, version=1)
     fill_all(store, rows)
     [(needed,)] = store.rows("SELECT count() FROM rollups")
-    store.insert_requests([replace(one, model="other") for one in rows], version=2)
+    store.writer.insert_requests([replace(one, model="other") for one in rows], version=2)
     fill_all(store, rows)
-    store.drop_dead_builds()
+    store.rollups.drop_dead_builds()
     assert store.rows("SELECT count() > {needed:UInt64} FROM rollups", {"needed": needed}) == [(1,)], (
         "a query may read them"
     )
     monkeypatch.setattr(rollups, "DEAD_KEPT_S", 0)
-    store.drop_dead_builds()
+    store.rollups.drop_dead_builds()
     assert store.rows(
         "SELECT count() FROM rollups WHERE build NOT IN (SELECT build FROM rollup_builds FINAL WHERE kind = 'rollups')"
     ) == [(0,)]
@@ -178,7 +178,7 @@ def test_a_ledger_of_last_week_is_rolled_up_without_the_steps_that_are_kept_for_
                 end_ns=one.end_ns - 7 * 2 * HALF_DAY_NS)
         for one in traffic()
     ]  # fmt: skip
-    store.insert_requests(rows, version=1)
+    store.writer.insert_requests(rows, version=1)
     assert fill(store, time.time_ns())
     assert store.rows("SELECT DISTINCT step_s FROM rollups ORDER BY step_s") == [(3600,), (43_200,)]
     assert_rollups(store, rows, [3600, 43_200])
@@ -187,21 +187,21 @@ def test_a_ledger_of_last_week_is_rolled_up_without_the_steps_that_are_kept_for_
 
 def test_what_the_ledger_no_longer_keeps_is_not_built_again(store: Store) -> None:
     rows = traffic()
-    store.insert_requests(rows, version=1)
+    store.writer.insert_requests(rows, version=1)
     fill_all(store, rows)
     store.command("TRUNCATE TABLE requests")
-    store.insert_requests(rows[:1], version=2)
+    store.writer.insert_requests(rows[:1], version=2)
     assert fill(store, time.time_ns() + 3 * 2 * HALF_DAY_NS, retention_days=1) == 0
     assert_rollups(store, rows, [3600, 43_200])
 
 
 def test_a_stretch_is_filled_two_minutes_after_its_end(store: Store) -> None:
     start_ns = traffic()[0].entry_start_ns // (3600 * S) * 3600 * S
-    store.insert_requests([row(1, entry_start_ns=start_ns)], version=1)
+    store.writer.insert_requests([row(1, entry_start_ns=start_ns)], version=1)
     over_ns = start_ns + (300 + rollups.SETTLED_S) * S
-    assert store.due_rollups(over_ns - S, 30) == []
-    assert {stretch.tier.step_s for stretch in store.due_rollups(over_ns, 30)} == {300}
+    assert store.rollups.due(over_ns - S, 30) == []
+    assert {stretch.tier.step_s for stretch in store.rollups.due(over_ns, 30)} == {300}
     hour = {300, 1800, 3600}
     if (start_ns + 3600 * S) % HALF_DAY_NS == 0:
         hour.add(43_200)  # its end is that of a half day too
-    assert {stretch.tier.step_s for stretch in store.due_rollups(over_ns + 3300 * S, 30)} == hour
+    assert {stretch.tier.step_s for stretch in store.rollups.due(over_ns + 3300 * S, 30)} == hour

@@ -21,8 +21,8 @@ def test_spans_come_back_with_their_types(store: Store, written: list[Span]) -> 
     # Traces of their own: of copies that are equally long, either may come back.
     own = {trace_id: next(_numbers).to_bytes(16) for trace_id in sorted({span.trace_id for span in written})}
     written = [span._replace(trace_id=own[span.trace_id]) for span in written]
-    store.insert_spans(written)
-    found = store.spans_of([span.trace_id.hex() for span in written])
+    store.writer.insert_spans(written)
+    found = store.requests.spans_of([span.trace_id.hex() for span in written])
     assert {span for trace in found.values() for span in map(_frozen, trace)} >= set(map(_frozen, written))
 
 
@@ -55,33 +55,33 @@ def test_a_request_row_comes_back_whole(
 ) -> None:
     number = next(_numbers)
     written = row(number, entry_start_ns=NOON_NS + start, **texts, **numbers)
-    store.insert_requests([written], version=1)
-    assert store.request_rows(written.trace_id) == [written]
+    store.writer.insert_requests([written], version=1)
+    assert store.requests.request_rows(written.trace_id) == [written]
 
 
 def test_a_window_is_half_open_and_by_entry_time(store: Store) -> None:
     early, late = row(1, entry_start_ns=NOON_NS), row(2, entry_start_ns=NOON_NS + S)
-    store.insert_requests([early, late], version=1)
-    assert store.requests(Window(NOON_NS, NOON_NS + S)).rows == [early]
-    assert store.requests(Window(NOON_NS + 1, NOON_NS + S + 1)).rows == [late]
+    store.writer.insert_requests([early, late], version=1)
+    assert store.requests.page(Window(NOON_NS, NOON_NS + S)).rows == [early]
+    assert store.requests.page(Window(NOON_NS + 1, NOON_NS + S + 1)).rows == [late]
 
 
 def test_a_trace_nobody_sent_is_empty(store: Store) -> None:
-    assert store.trace("ab" * 16) == []
-    assert store.request_rows("ab" * 16) == []
-    assert store.spans_of([]) == {}
-    assert store.newest() is None
+    assert store.requests.trace("ab" * 16) == []
+    assert store.requests.request_rows("ab" * 16) == []
+    assert store.requests.spans_of([]) == {}
+    assert store.overview.newest() is None
 
 
 @pytest.mark.parametrize("most", [None, 2, 3, 8, 100])
 def test_of_a_long_trace_the_earliest_spans_are_read_each_once(store: Store, most: int | None) -> None:
     trace_id, other = b"t" * 16, b"u" * 16
     written = [span(number, trace_id=trace_id, start_ns=NOON_NS - number, end_ns=NOON_NS) for number in range(1, 9)]
-    store.insert_spans(written)
-    store.insert_spans([*written, span(9, trace_id=other)])  # sent twice
+    store.writer.insert_spans(written)
+    store.writer.insert_spans([*written, span(9, trace_id=other)])  # sent twice
     expected = [each.span_id for each in reversed(written)][:most]
     for asked in ([trace_id.hex()], [trace_id.hex(), other.hex()]):
-        assert [each.span_id for each in store.spans_of(asked, most)[trace_id.hex()]] == expected
+        assert [each.span_id for each in store.requests.spans_of(asked, most)[trace_id.hex()]] == expected
 
 
 def test_settings_that_a_server_does_not_have_are_left_out(store: Store) -> None:
@@ -91,6 +91,6 @@ def test_settings_that_a_server_does_not_have_are_left_out(store: Store) -> None
 
 def test_newest_is_the_latest_end(store: Store) -> None:
     rows = random_rows(50, seed=1)
-    store.insert_requests(rows, version=1)
-    assert store.newest() == max(row.end_ns for row in rows)
-    assert store.latency(HOUR).newest_ns == store.newest()
+    store.writer.insert_requests(rows, version=1)
+    assert store.overview.newest() == max(row.end_ns for row in rows)
+    assert store.latency.report(HOUR).newest_ns == store.overview.newest()

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from controlplane.telemetry.core.metric_types import SeriesInfo
 from controlplane.telemetry.core.query_types import Window
 
-from ...client import Connection
+from ...client import StorePart
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class ExemplarsFound:
     total: int = 0
 
 
-class ExemplarReader(Connection):
+class ExemplarReader(StorePart):
     """Raises StoreUnavailableError or StoreError."""
 
-    def exemplars_of(self, series: Sequence[SeriesInfo], window: Window, limit: int = 100) -> ExemplarsFound:
+    def of_series(self, series: Sequence[SeriesInfo], window: Window, limit: int = 100) -> ExemplarsFound:
         """At most `limit` of these series' exemplars with `from_ns < time <= to_ns`, spread over the window.
 
         The window is cut into `limit` slots; each slot's highest value is given, then each one's second highest, as far as there is room.
@@ -39,7 +39,7 @@ class ExemplarReader(Connection):
         infos = {info.series: info for info in series}
         if not infos:
             return ExemplarsFound()
-        ranked = self.rows(
+        ranked = self._connection.rows(
             "SELECT series, time_ns, value, lower(hex(trace_id)), if(span_id = toFixedString('', 8), '', lower(hex(span_id))), total FROM ("
             "SELECT series, time_ns, value, trace_id, span_id, count() OVER () AS total, row_number() OVER"
             " (PARTITION BY intDiv(time_ns - {from_ns:Int64} - 1, {slot_ns:Int64}) ORDER BY value DESC, time_ns DESC, trace_id) AS place"

@@ -47,7 +47,7 @@ class MetricRollupReader(MetricReader):
         to_s = min(settled_s, window.to_ns // STEP_NS * STEP_S)
         if to_s <= from_s:
             return None
-        rows = self.rows(
+        rows = self._connection.rows(
             "SELECT start_s, touches != written FROM"
             " (SELECT toUInt32(stretch * 300) AS start_s, sum(touches) AS written FROM metric_touched"
             " WHERE stretch >= {first:UInt32} AND stretch < {end:UInt32} GROUP BY start_s) AS touched"
@@ -69,7 +69,7 @@ class MetricRollupReader(MetricReader):
         self, series: Sequence[int], rolled: Window, rest: Sequence[Window], step_s: int
     ) -> list[RolledSeries]:
         """Samples of these series by step (a multiple of STEP_S), out of the rollups of `rolled` without those of `rest`."""
-        rows = self.rows(
+        rows = self._connection.rows(
             "SELECT series, groupArray(at), groupArray(sum_of), groupArray(count_of), groupArray(most_of) FROM ("
             "SELECT series, toUInt32(intDiv(start_s, {step_s:UInt32}) * {step_s:UInt32}) AS at, sum(mean * samples) AS sum_of,"
             " sum(samples) AS count_of, max(most) AS most_of FROM metric_rollups"
@@ -95,7 +95,7 @@ class MetricRollupReader(MetricReader):
         A series of which the store has no samples any more is among them.
         """
         conditions, parameters = matching(metric, matchers)
-        rows = self.rows(
+        rows = self._connection.rows(
             "SELECT series, any(labels), argMax(last, start_s), max(start_s), sum(samples) FROM metric_rollups"
             f" WHERE {_OF_BUILDS} AND {' AND '.join(conditions)} GROUP BY series ORDER BY series LIMIT {MAX_SERIES}",
             parameters | _parameters(rolled, rest),

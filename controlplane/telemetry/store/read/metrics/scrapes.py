@@ -7,15 +7,15 @@ import numpy as np
 from controlplane.telemetry.core.metric_types import TargetEvent, TargetState
 from controlplane.telemetry.core.query_types import Window
 
-from ...client import Connection
+from ...client import StorePart
 
 
-class ScrapeReader(Connection):
+class ScrapeReader(StorePart):
     """Raises StoreUnavailableError or StoreError."""
 
     def targets(self, window: Window) -> list[TargetState]:
         """The state of every target scraped in the window, by job and instance."""
-        rows = self.rows(
+        rows = self._connection.rows(
             "SELECT job, instance, argMax(url, time_ns), argMax(up, time_ns) AS now_up,"
             " greatest(maxIf(time_ns, up), maxIf(time_ns, NOT up)) AS newest,"
             " min(time_ns) AS oldest, if(now_up, maxIf(time_ns, NOT up), maxIf(time_ns, up)) AS opposite,"
@@ -41,9 +41,9 @@ class ScrapeReader(Connection):
             for job, instance, url, up, newest, oldest, opposite, duration, samples, error, times in rows
         ]
 
-    def target_events(self, window: Window) -> list[TargetEvent]:
+    def events(self, window: Window) -> list[TargetEvent]:
         """When targets went down and came back in the window, by time. A first scrape that failed counts as going down."""
-        rows = self.rows(
+        rows = self._connection.rows(
             "SELECT time_ns, job, instance, up, error FROM ("
             "SELECT time_ns, job, instance, up, error, lagInFrame(up, 1, true) OVER"
             " (PARTITION BY job, instance ORDER BY time_ns ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) AS before"

@@ -15,7 +15,7 @@ from controlplane.telemetry.core.metric_types import (
 )
 from controlplane.telemetry.core.query_types import Window
 
-from ...client import Connection
+from ...client import StorePart
 from ...errors import StoreInputError
 
 MAX_SERIES = 5_000
@@ -31,11 +31,11 @@ _CONDITIONS: dict[Operator, str] = {
 }
 
 
-class MetricReader(Connection):
+class MetricReader(StorePart):
     """`matchers` are combined with AND. Raises StoreUnavailableError or StoreError."""
 
     def metric_names(self, prefix: str = "", limit: int = 1000) -> list[str]:
-        rows = self.rows(
+        rows = self._connection.rows(
             "SELECT DISTINCT metric FROM series WHERE startsWith(metric, {prefix:String}) ORDER BY metric LIMIT {limit:UInt32}",
             {"prefix": prefix, "limit": limit},
         )
@@ -47,7 +47,7 @@ class MetricReader(Connection):
         for n, word in enumerate(text.split()[:MAX_MATCHERS]):
             conditions.append(f"positionCaseInsensitive(metric, {{word_{n}:String}}) > 0")
             parameters[f"word_{n}"] = word
-        rows = self.rows(
+        rows = self._connection.rows(
             "SELECT toString(metric), argMax(toString(kind), seen_ns), argMax(toString(unit), seen_ns), uniqExact(series)"
             f" FROM series WHERE {' AND '.join(conditions)} GROUP BY metric ORDER BY metric LIMIT {{limit:UInt32}}",
             parameters,
@@ -57,7 +57,7 @@ class MetricReader(Connection):
     def series(self, metric: str, matchers: Sequence[Matcher] = ()) -> list[SeriesInfo]:
         """The metric's series, by labels. Raises StoreInputError where there are more than MAX_SERIES."""
         conditions, parameters = matching(metric, matchers)
-        rows = self.rows(
+        rows = self._connection.rows(
             f"SELECT series, metric, labels, kind, unit, delta FROM series FINAL WHERE {' AND '.join(conditions)}"
             f" ORDER BY series LIMIT {MAX_SERIES + 1}",
             parameters,
@@ -82,7 +82,7 @@ class MetricReader(Connection):
         infos = {info.series: info for info in series}
         if not infos:
             return []
-        rows = self.rows(
+        rows = self._connection.rows(
             "SELECT series, groupArray(time_ns), groupArray(value), groupArray(start_ns) FROM ("
             "SELECT series, time_ns, value, start_ns FROM samples FINAL WHERE series IN {ids:Array(UInt64)}"
             " AND time_ns > {from_ns:Int64} AND time_ns <= {to_ns:Int64}"
@@ -111,7 +111,7 @@ class MetricReader(Connection):
         infos = {info.series: info for info in self.series(metric, matchers)}
         if not infos:
             return []
-        rows = self.rows(
+        rows = self._connection.rows(
             "SELECT series, max(time_ns) AS newest, argMax(value, time_ns) FROM samples FINAL"
             " WHERE series IN {ids:Array(UInt64)} AND time_ns > {from_ns:Int64} AND time_ns <= {to_ns:Int64}"
             " GROUP BY series HAVING reinterpretAsUInt64(argMax(value, time_ns)) != 0x7FF0000000000002",
@@ -129,7 +129,7 @@ class MetricReader(Connection):
         infos = {info.series: info for info in self.series(metric, matchers)}
         if not infos:
             return []
-        rows = self.rows(
+        rows = self._connection.rows(
             "SELECT series, argMaxIf(value, time_ns, NOT isNaN(value)), maxIf(time_ns, NOT isNaN(value)),"
             " reinterpretAsUInt64(argMax(value, time_ns)) = 0x7FF0000000000002, countIf(NOT isNaN(value)) AS values FROM samples FINAL"
             " WHERE series IN {ids:Array(UInt64)} AND time_ns > {from_ns:Int64} AND time_ns <= {to_ns:Int64}"

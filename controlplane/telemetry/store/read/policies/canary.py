@@ -6,7 +6,7 @@ from controlplane.telemetry.core.canary_rows import CanaryReading, CanaryRow
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.ledger.row import RATE_LIMITED
 
-from ...client import Connection
+from ...client import StorePart
 from ...errors import StoreInputError
 from ..where import ANSWERED, CANCELLED, OWN, Where, where
 
@@ -25,10 +25,10 @@ def _sent_to(model: str, pools: Sequence[str], from_ns: int, to_ns: int) -> Wher
     return condition
 
 
-class CanaryReader(Connection):
+class CanaryReader(StorePart):
     """Raises StoreUnavailableError or StoreError."""
 
-    def canary(
+    def reading(
         self,
         model: str,
         baseline: str,
@@ -52,7 +52,7 @@ class CanaryReader(Connection):
             f" e2e_ns, intDiv(entry_start_ns, 60000000000) AS minute, {ANSWERED} AND toString(pool) = arm AS ok, {CANCELLED} AS left"
             f" FROM requests FINAL WHERE {condition.sql}"
         )
-        quantiles = self.rows(
+        quantiles = self._connection.rows(
             f"SELECT toUInt32(stratum), arm, quantileExact({float(quantile)!r})(e2e_ns) FROM ({requests})"
             " WHERE ok GROUP BY stratum, arm",
             condition.parameters,
@@ -62,7 +62,7 @@ class CanaryReader(Connection):
         condition.parameters["far_edges"] = [
             min(int(edges.get(index, 2**64 - 1) * (1 + tolerance)), 2**64 - 1) for index in range(len(starts_ns))
         ]
-        counts = self.rows(
+        counts = self._connection.rows(
             "SELECT toUInt32(stratum) - 1, arm, toUInt64(minute),"
             " countIf(NOT left OR slow), countIf(NOT ok AND NOT left), countIf(ok OR (left AND slow)), countIf((ok OR left) AND slow),"
             " countIf((ok OR left) AND e2e_ns > arrayElement({far_edges:Array(UInt64)}, stratum))"
@@ -75,10 +75,10 @@ class CanaryReader(Connection):
             {(stratum - 1, arm): int(value) / 1e6 for stratum, arm, value in quantiles},
         )
 
-    def canary_requests(self, model: str, pool: str, from_ns: int, to_ns: int) -> int:
+    def requests(self, model: str, pool: str, from_ns: int, to_ns: int) -> int:
         """How many requests of a model that began in this time were first sent to a pool, with those that `canary` leaves out because
         their clients left.
         """
         condition = _sent_to(model, (pool,), from_ns, to_ns)
-        rows = self.rows(f"SELECT count() FROM requests FINAL WHERE {condition.sql}", condition.parameters)
+        rows = self._connection.rows(f"SELECT count() FROM requests FINAL WHERE {condition.sql}", condition.parameters)
         return int(rows[0][0])

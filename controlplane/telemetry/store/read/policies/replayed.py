@@ -6,7 +6,7 @@ from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.core.replayed_rows import BINS_PER_DECADE, RuledHour, RuledRow, TierMinute
 from controlplane.telemetry.ledger.row import RATE_LIMITED
 
-from ...client import Connection
+from ...client import StorePart
 from ..where import ANSWERED, FAILED, OWN, Where, where
 from .canary import FIRST_POOL
 
@@ -16,10 +16,10 @@ _CLASS = (
 )
 
 
-class ReplayedReader(Connection):
+class ReplayedReader(StorePart):
     """Raises StoreUnavailableError or StoreError. Requests over a limit are not counted: no rule sees them."""
 
-    def ruled(
+    def rows(
         self, window: Window, model: str, bounds: Sequence[int], tenants: Sequence[str], caps: Sequence[int]
     ) -> list[RuledRow]:
         """The requests of a model by all that a rule looks at, and by pool and E2E.
@@ -30,7 +30,7 @@ class ReplayedReader(Connection):
         answered = f"{ANSWERED} AND {OWN} AND toString(pool) = arm"
         e2e_bin = f"if({answered}, toInt32(floor(log10(greatest(e2e_ns, 1)) * {BINS_PER_DECADE})), -1)"
         longer = _longer(condition, caps)
-        rows = self.rows(
+        rows = self._connection.rows(
             f"SELECT {_CLASS}, {FIRST_POOL} AS arm, {e2e_bin} AS bin, count(), countIf({OWN}), countIf({FAILED}){longer}"
             f" FROM requests FINAL WHERE {condition.sql} GROUP BY 1, 2, 3, 4, arm, bin",
             condition.parameters,
@@ -40,11 +40,11 @@ class ReplayedReader(Connection):
             for tier, tenant, region, band, pool, at, requests, own, failed, *over in rows
         ]
 
-    def ruled_hours(self, window: Window, model: str, bounds: Sequence[int], tenants: Sequence[str]) -> list[RuledHour]:
+    def hours(self, window: Window, model: str, bounds: Sequence[int], tenants: Sequence[str]) -> list[RuledHour]:
         """The requests of a model that the cache did not answer, by all that a rule looks at, and by hour."""
         condition = _condition(window, model, bounds, tenants)
         condition.add(OWN)
-        rows = self.rows(
+        rows = self._connection.rows(
             f"SELECT {_CLASS}, toUInt32(intDiv(entry_start_ns, 3600000000000)) AS hour, count() FROM requests FINAL"
             f" WHERE {condition.sql} GROUP BY 1, 2, 3, 4, hour",
             condition.parameters,
@@ -56,7 +56,7 @@ class ReplayedReader(Connection):
         condition = _condition(window, model)
         longer = _longer(condition, caps)
         condition.add("tier IN {tiers:Array(String)}", tiers=list(tiers))
-        rows = self.rows(
+        rows = self._connection.rows(
             f"SELECT toString(tier), toUInt32(intDiv(entry_start_ns, 60000000000)) AS minute, count(), countIf({OWN}){longer}"
             f" FROM requests FINAL WHERE {condition.sql} GROUP BY 1, minute ORDER BY minute",
             condition.parameters,

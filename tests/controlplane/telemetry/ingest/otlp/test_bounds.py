@@ -111,7 +111,7 @@ def test_a_sender_is_told_and_the_ledger_does_not_look_fresh(run: Run) -> None:
     eventually(lambda: telemetry.metric("weir_ingest_stored_spans_total") >= 1, "the good span is stored")
     with telemetry.store() as store:
         trace_id = good.resource_spans[0].scope_spans[0].spans[0].trace_id.hex()
-        eventually(lambda: len(store.request_rows(trace_id)) == 1, "it has its row")
+        eventually(lambda: len(store.requests.request_rows(trace_id)) == 1, "it has its row")
         [[newest]] = store.rows("SELECT max(start_ns) FROM spans", {})
         assert newest <= time.time_ns()
 

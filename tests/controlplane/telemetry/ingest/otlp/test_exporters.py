@@ -25,8 +25,8 @@ def test_its_spans_come_back_as_they_were(telemetry: Running, compression: Compr
     provider.shutdown()
     with telemetry.store() as store:
         trace_id = f"{outer.get_span_context().trace_id:032x}"
-        eventually(lambda: len(store.trace(trace_id)) == 2, "both spans are in the store")
-        stored = {span.name: span for span in store.trace(trace_id)}
+        eventually(lambda: len(store.requests.trace(trace_id)) == 2, "both spans are in the store")
+        stored = {span.name: span for span in store.requests.trace(trace_id)}
     assert stored["inner"].attributes == {"text": "a", "whole": 3, "broken": 0.5, "yes": True, "many": ("x", "y")}
     assert stored["inner"].parent_id == stored["outer"].span_id
     assert [(event.name, event.attributes) for event in stored["inner"].events] == [("first_token", {"n": 1})]

@@ -33,7 +33,7 @@ def test_spans_are_taken_and_stored(telemetry: Running, channel: grpc.Channel, c
     assert not answer.HasField("partial_success")
     trace_id = made.resource_spans[0].scope_spans[0].spans[0].trace_id.hex()
     with telemetry.store() as store:
-        eventually(lambda: len(store.trace(trace_id)) == 3, "the spans are in the store")
+        eventually(lambda: len(store.requests.trace(trace_id)) == 3, "the spans are in the store")
 
 
 def test_an_empty_request_is_a_success(channel: grpc.Channel) -> None:

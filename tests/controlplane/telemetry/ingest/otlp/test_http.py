@@ -108,7 +108,7 @@ def test_spans_that_are_not_valid_are_refused_one_by_one_and_the_reason_is_told(
         assert field in partial.error_message
     kept = spans[0].trace_id.hex()
     with telemetry.store() as store:
-        eventually(lambda: len(store.trace(kept)) == 1, "the valid span is in the store")
+        eventually(lambda: len(store.requests.trace(kept)) == 1, "the valid span is in the store")
 
 
 def test_json_ids_of_either_case_mean_the_same_span(telemetry: Running) -> None:
@@ -119,8 +119,10 @@ def test_json_ids_of_either_case_mean_the_same_span(telemetry: Running) -> None:
         body = json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": [span | change]}]}]}).encode()
         assert telemetry.post(body, Content_Type=JSON)[1] == b"{}"
     with telemetry.store() as store:
-        eventually(lambda: len(store.trace("5b8efff798038103d269b633813fc60d")) == 1, "one span is in the store")
-        [stored] = store.trace("5b8efff798038103d269b633813fc60d")
+        eventually(
+            lambda: len(store.requests.trace("5b8efff798038103d269b633813fc60d")) == 1, "one span is in the store"
+        )
+        [stored] = store.requests.trace("5b8efff798038103d269b633813fc60d")
     assert stored.attributes["n"] == -9007199254740993
 
 
@@ -129,6 +131,6 @@ def test_triton_s_own_export_becomes_requests(telemetry: Running, shared_dir: Pa
     assert telemetry.post(body, Content_Type=JSON)[1] == b"{}"
     trace_id = next(iter(json.loads(body)["resourceSpans"][0]["scopeSpans"][0]["spans"]))["traceId"]
     with telemetry.store() as store:
-        eventually(lambda: bool(store.request_rows(trace_id)), "Triton's request has a row")
-        for row in store.request_rows(trace_id):
+        eventually(lambda: bool(store.requests.request_rows(trace_id)), "Triton's request has a row")
+        for row in store.requests.request_rows(trace_id):
             assert sum(row.stages.values()) + row.unattributed_ns == row.e2e_ns

@@ -19,8 +19,7 @@ from controlplane.telemetry.ingest.pipeline.store_port import StoreAdapter
 from controlplane.telemetry.ingest.spool.frame import Position
 from controlplane.telemetry.ledger import LedgerRow, close
 from controlplane.telemetry.store import Store
-from controlplane.telemetry.store.write.shares import KEPT_H, share_of
-from controlplane.telemetry.store.write.withdraw import RequestKey, key_of
+from controlplane.telemetry.store.write.keys import SHARES_KEPT_H, RequestKey, key_of, share_of
 from tests.support.telemetry.ledger_traces import TRACE, gateway_trace, span
 
 NS = 10**9
@@ -146,7 +145,7 @@ def test_another_pipeline_writes_its_part_between_any_two_steps(
     assert "insert_shares" not in one.before
     if step in one.before:  # it had nothing to take back, so the other comes after it
         one.before.pop(step)()
-    assert store.request_rows(TRACE.hex()) == [the_row(spans)]
+    assert store.requests.request_rows(TRACE.hex()) == [the_row(spans)]
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
@@ -157,7 +156,7 @@ def test_three_parts_in_any_order_and_the_first_again_after_a_kill(
     parts = [spans[:4], spans[4:9], spans[9:]]
     for number in (*order, order[0]):
         write(adapter(), number + 1, batch_of(parts[number]))
-    assert store.request_rows(TRACE.hex()) == [the_row(spans)]
+    assert store.requests.request_rows(TRACE.hex()) == [the_row(spans)]
     assert store.rows("SELECT count() FROM requests FINAL") == [(1,)]
 
 
@@ -189,8 +188,8 @@ def test_a_part_of_a_lost_trace_that_came_by_itself_is_taken_home(
         parts = [lost_batch([alone], None, known=False), lost_batch([], caller, known=same)]
     for process, part in zip(processes, parts, strict=True):
         write(adapter(), process, part)
-    assert store.request_rows(TRACE.hex()) == [the_row(spans)]
-    assert store.request_rows(LOST.hex()) == []
+    assert store.requests.request_rows(TRACE.hex()) == [the_row(spans)]
+    assert store.requests.request_rows(LOST.hex()) == []
     assert store.rows("SELECT count() FROM requests FINAL") == [(1,)]
 
 
@@ -199,7 +198,7 @@ def test_traces_that_name_each_other_as_their_home_end(adapter: Callable[[], Int
     batch = lost_batch([one._replace(trace_id=LOST) for one in whole()], Caller(TRACE, bytes(8)), known=True)
     batch.callers[TRACE] = Caller(LOST, bytes(8))
     write(adapter(), 1, batch)
-    assert store.request_rows(LOST.hex()) == []
+    assert store.requests.request_rows(LOST.hex()) == []
 
 
 def test_a_pipeline_that_is_alone_reads_no_spans_back(adapter: Callable[[], Interrupted], store: Store) -> None:
@@ -208,7 +207,7 @@ def test_a_pipeline_that_is_alone_reads_no_spans_back(adapter: Callable[[], Inte
     spans = whole()
     for _ in range(2):  # its own shares are not another's
         write(alone, 1, batch_of(spans))
-    assert store.request_rows(TRACE.hex()) == [the_row(spans)]
+    assert store.requests.request_rows(TRACE.hex()) == [the_row(spans)]
 
 
 def test_a_trace_that_cannot_be_closed_keeps_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -241,4 +240,4 @@ def test_it_looks_back_as_far_as_the_batch_reaches_and_shares_are_kept() -> None
     shared = Shared(Batch(since_ns=100 * NS))
     assert shared.age_s(130 * NS) == 30 + SLACK_S
     assert shared.age_s(50 * NS) == SLACK_S, "a clock was set back"
-    assert shared.age_s(10**6 * NS) == KEPT_H * 3600
+    assert shared.age_s(10**6 * NS) == SHARES_KEPT_H * 3600

@@ -19,7 +19,9 @@ def request(number: int, pool: str, ms: int, *, at_s: float = 0, **changes: Any)
 
 
 def read(store: Store, starts_s: tuple[int, ...] = (0,), to_s: int = 600) -> CanaryReading:
-    return store.canary("small", "old", "new", [START_NS + at * S for at in starts_s], START_NS + to_s * S, 0.9, 0.5)
+    return store.canaries.reading(
+        "small", "old", "new", [START_NS + at * S for at in starts_s], START_NS + to_s * S, 0.9, 0.5
+    )
 
 
 def sums(reading: CanaryReading, pool: str, stratum: int = 0) -> tuple[int, ...]:
@@ -32,7 +34,7 @@ def sums(reading: CanaryReading, pool: str, stratum: int = 0) -> tuple[int, ...]
 def test_each_pool_is_held_against_the_baselines_quantile(store: Store) -> None:
     rows = [request(number, "old", 10 * number) for number in range(1, 11)]
     rows += [request(100 + number, "new", 20 * number) for number in range(1, 11)]
-    store.insert_requests(rows, version=1)
+    store.writer.insert_requests(rows, version=1)
     reading = read(store)
     assert reading.quantiles_ms == {(0, "old"): 100.0, (0, "new"): 200.0}
     assert sums(reading, "old") == (10, 0, 10, 0, 0)
@@ -43,7 +45,7 @@ def test_each_stratum_has_a_quantile_of_its_own_and_minutes_are_apart(store: Sto
     rows = [request(number, "old", 10, at_s=number) for number in range(1, 120)]
     rows += [request(1_000 + number, "old", 50, at_s=120 + number) for number in range(1, 60)]
     rows += [request(2_000, "new", 30, at_s=5), request(2_001, "new", 30, at_s=130)]
-    store.insert_requests(rows, version=1)
+    store.writer.insert_requests(rows, version=1)
     reading = read(store, starts_s=(0, 120))
     assert sums(reading, "new", 0) == (1, 0, 1, 1, 1)
     assert sums(reading, "new", 1) == (1, 0, 1, 0, 0)
@@ -53,14 +55,14 @@ def test_each_stratum_has_a_quantile_of_its_own_and_minutes_are_apart(store: Sto
 def test_a_request_that_another_pool_had_to_answer_was_failed_by_the_first(store: Store) -> None:
     failed = Attempt("new", "r", "error", "unavailable", retried=True, ns=1, model_ns=1)
     helped = Attempt("old", "r", "ok", "", retried=False, ns=1, model_ns=1)
-    store.insert_requests([request(1, "old", 10, attempts=(failed, helped))], version=1)
+    store.writer.insert_requests([request(1, "old", 10, attempts=(failed, helped))], version=1)
     reading = read(store)
     assert sums(reading, "new") == (1, 1, 0, 0, 0)
     assert sums(reading, "old") == (0, 0, 0, 0, 0)
 
 
 def test_what_says_nothing_of_a_pool_is_not_counted(store: Store) -> None:
-    store.insert_requests(
+    store.writer.insert_requests(
         [
             *(request(number, "old", 10) for number in range(1, 11)),
             request(20, "new", 10, cache_outcome="hit"),

@@ -18,7 +18,7 @@ def request(number: int, ms: int = 100, *, at_s: float = 0.0, **changes: Any) ->
 def test_requests_are_counted_by_all_that_rules_look_at(store: Store) -> None:
     moved = Attempt("old", "r", "error", "unavailable", retried=True, ns=1, model_ns=1)
     helped = Attempt("small-eu", "r", "ok", "", retried=False, ns=1, model_ns=1)
-    store.insert_requests(
+    store.writer.insert_requests(
         [
             request(1, prompt_tokens=99, output_tokens=10),
             request(2, prompt_tokens=100, output_tokens=200),
@@ -31,7 +31,7 @@ def test_requests_are_counted_by_all_that_rules_look_at(store: Store) -> None:
         ],
         version=1,
     )
-    rows = {each[:5]: each for each in store.ruled(HOUR, "small", [100, 1_000], ["named"], [50])}
+    rows = {each[:5]: each for each in store.replayed.rows(HOUR, "small", [100, 1_000], ["named"], [50])}
     at_100_ms = 320  # 40 · log10(1e8 ns)
     assert rows["standard", "", "eu", 0, "small-eu"][5:] == (at_100_ms, 1, 1, 0, (0,))
     assert rows["standard", "", "eu", 1, "small-eu"][5:] == (at_100_ms, 1, 1, 0, (1,))
@@ -44,7 +44,7 @@ def test_requests_are_counted_by_all_that_rules_look_at(store: Store) -> None:
 
 
 def test_hours_and_minutes(store: Store) -> None:
-    store.insert_requests(
+    store.writer.insert_requests(
         [
             request(1, output_tokens=300),
             request(2, at_s=60, cache_outcome="hit", output_tokens=300),
@@ -54,11 +54,11 @@ def test_hours_and_minutes(store: Store) -> None:
     )
     hours, minute = NOON_NS // (3600 * S), NOON_NS // (60 * S)
     later = (NOON_NS + 3_000 * S) // (3600 * S)
-    assert sorted(store.ruled_hours(HOUR, "small", [], [])) == [
+    assert sorted(store.replayed.hours(HOUR, "small", [], [])) == [
         RuledHour("batch", "", "eu", 0, later, 1),
         RuledHour("standard", "", "eu", 0, hours, 1),
     ]
-    assert store.tier_minutes(HOUR, "small", ["standard"], [256, 300]) == [
+    assert store.replayed.tier_minutes(HOUR, "small", ["standard"], [256, 300]) == [
         TierMinute("standard", minute, 1, 1, (1, 0)),
         TierMinute("standard", minute + 1, 1, 0, (0, 0)),
     ]
