@@ -19,7 +19,7 @@ from controlplane.api.schemas.signals import (
     TargetParameters,
     TargetsOut,
 )
-from controlplane.telemetry.query import exemplars, signals
+from controlplane.telemetry.query import exemplars, metric_answers
 from controlplane.telemetry.query.core import metric_question
 from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.metric_question import Drawn, Signal
@@ -35,15 +35,15 @@ def targets(request: HttpRequest, parameters: Query[TargetParameters]) -> dict[s
     return {
         "from_ns": window.from_ns,
         "to_ns": window.to_ns,
-        "targets": signals.targets(window),
-        "events": signals.events(window),
+        "targets": metric_answers.targets(window),
+        "events": metric_answers.events(window),
     }
 
 
 @router.get("/series", response=SignalsOut, summary="A metric's series, with the newest value of each and its age")
 def series(request: HttpRequest, parameters: Query[SignalParameters]) -> dict[str, Any]:
     signal = _signal(request, of_a_metric=True)
-    return {"metric": signal.metric, "series": signals.newest(signal)}
+    return {"metric": signal.metric, "series": metric_answers.newest(signal)}
 
 
 @router.get(
@@ -54,12 +54,12 @@ def series(request: HttpRequest, parameters: Query[SignalParameters]) -> dict[st
 )
 def points(request: HttpRequest, parameters: Query[PointParameters]) -> dict[str, Any]:
     signal = _signal(request, of_a_metric=True)
-    newest = signals.newest(signal)
+    newest = metric_answers.newest(signal)
     if len(newest) > MAX_SERIES:
         reason = f"has {len(newest)} series in this range, more than {MAX_SERIES}"
         raise BadQuestionError("metric", signal.metric, reason, "Narrow them with match=label=value")
     if newest:
-        drawn = signals.drawn(signal, [each.info for each in newest], (parameters.step_s or 0) * SECOND_NS)
+        drawn = metric_answers.drawn(signal, [each.info for each in newest], (parameters.step_s or 0) * SECOND_NS)
     else:
         drawn = Drawn(signal.shown or "value", 0, [])
     recorded = exemplars.exemplars_of(signal)
@@ -86,7 +86,7 @@ def points(request: HttpRequest, parameters: Query[PointParameters]) -> dict[str
 
 @router.get("/series/metrics", response=MetricsOut, summary="Which metrics there are")
 def metrics(request: HttpRequest, parameters: Query[MetricParameters]) -> dict[str, Any]:
-    return {"metrics": signals.metrics(parameters.text or "")}
+    return {"metrics": metric_answers.metrics(parameters.text or "")}
 
 
 @router.get("/series/averages", response=ServersOut, summary="Mean queue and compute times that Triton servers count")
@@ -95,7 +95,7 @@ def averages(request: HttpRequest, parameters: Query[TargetParameters]) -> dict[
     return {
         "servers": [
             {"instance": each.instance, "model": each.model, **asdict(each.averages)}
-            for each in signals.server_averages(window)
+            for each in metric_answers.server_averages(window)
         ]
     }
 

@@ -15,8 +15,7 @@ from controlplane.dashboard.core.figures.signals import Diamond, Diamonds, signa
 from controlplane.dashboard.core.freshness import freshness
 from controlplane.dashboard.views.common import is_fragment, is_refresh, page
 from controlplane.telemetry.core.metric_types import Newest, SeriesInfo, TargetEvent, TargetState
-from controlplane.telemetry.query import exemplars
-from controlplane.telemetry.query import signals as metrics
+from controlplane.telemetry.query import exemplars, metric_answers
 from controlplane.telemetry.query.core import metric_question
 from controlplane.telemetry.query.core.metric_question import Drawn, Signal
 from controlplane.telemetry.query.core.parameters import query_string
@@ -43,11 +42,11 @@ def signals(request: HttpRequest) -> HttpResponse:
         "signal": signal,
         "filters_too": is_fragment(request) and not is_refresh(request),
         "plotly": vendor.plotly(),
-        "metrics": [] if signal.metric else metrics.metrics(signal.text),
+        "metrics": [] if signal.metric else metric_answers.metrics(signal.text),
     }
     if signal.metric:
-        newest = metrics.newest(signal)
-        drawn = metrics.drawn(signal, [each.info for each in newest[:MAX_LINES]]) if newest else None
+        newest = metric_answers.newest(signal)
+        drawn = metric_answers.drawn(signal, [each.info for each in newest[:MAX_LINES]]) if newest else None
         linked = exemplars.exemplars_of(signal) if drawn else ExemplarsFound()
         context |= metric_context(request.path, signal, newest, drawn, linked, now_ns)
         if context["figure"]:
@@ -55,9 +54,9 @@ def signals(request: HttpRequest) -> HttpResponse:
             context |= {"figure": marked(context["figure"], changed), "changes": changed}
         newest_ns = max((each.time_ns for each in newest), default=None)
     else:
-        targets = metrics.targets(signal.range.window)
-        context |= targets_context(targets, metrics.events(signal.range.window), now_ns)
-        context["servers"] = metrics.server_averages(signal.range.window)
+        targets = metric_answers.targets(signal.range.window)
+        context |= targets_context(targets, metric_answers.events(signal.range.window), now_ns)
+        context["servers"] = metric_answers.server_averages(signal.range.window)
         newest_ns = max((each.time_ns for each in targets), default=None)
     context |= {
         "freshness": freshness(newest_ns, now_ns, live=signal.range.live),
@@ -110,7 +109,7 @@ def targets_context(targets: Sequence[TargetState], events: Sequence[TargetEvent
 def target_row(target: TargetState, now_ns: int) -> dict[str, Any]:
     """A target as it is known now: a target that was up and was not scraped since is stale."""
     age_s = max(0.0, (now_ns - target.time_ns) / 1e9)
-    state = metrics.target_state(target, age_s)
+    state = metric_answers.target_state(target, age_s)
     icon, tone = LOOKS[state]
     return {
         "target": target,

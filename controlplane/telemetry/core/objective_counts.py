@@ -33,7 +33,7 @@ class Classes:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CountedStep:
     start_ns: int
     bad: int
     total: int

@@ -3,14 +3,20 @@
 import time
 from typing import Any
 
-from controlplane.telemetry.metrics.remote_write import snappy
+import pyarrow as pa
+
 from controlplane.telemetry.metrics.remote_write.http import PATH
 from controlplane.telemetry.metrics.remote_write.messages import Request1, Request2
 from tests.support.telemetry.process import Running
 from tests.support.telemetry.process import request as http
 
 V1, V2 = "application/x-protobuf", "application/x-protobuf;proto=io.prometheus.write.v2.Request"
+_codec = pa.Codec("snappy")
 NOW_MS = time.time_ns() // 1_000_000
+
+
+def compress(data: bytes) -> bytes:
+    return bytes(_codec.compress(data, asbytes=True))
 
 
 def one(name: str, *samples: tuple[int, float], **labels: str) -> Any:
@@ -39,7 +45,7 @@ def two(name: str, *samples: tuple[int, float], start_ms: int = 0, kind: int = 1
 
 
 def write(telemetry: Running, message: Any, kind: str = V1, **headers: str) -> tuple[int, str, dict[str, str]]:
-    body = message if isinstance(message, bytes) else snappy.compress(message.SerializeToString())
+    body = message if isinstance(message, bytes) else compress(message.SerializeToString())
     given = {"Content-Type": kind, "Content-Encoding": "snappy", "X-Prometheus-Remote-Write-Version": "0.1.0"}
     given |= {name.replace("_", "-"): value for name, value in headers.items()}
     code, answer, said = http("POST", telemetry.url + PATH, body, given)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from controlplane.dashboard.core.figures.latency import series_colour
 from controlplane.dashboard.core.figures.layout import INK, PANEL, Figure, layout, x_axis, y_axis
-from controlplane.telemetry.query.core.metric_question import Drawn, Line, Signal
+from controlplane.telemetry.query.core.metric_question import Drawn, DrawnSeries, Signal
 from controlplane.telemetry.query.core.parameters import query_string
 
 
@@ -74,7 +74,7 @@ def signal_figure(
     }
 
 
-def _highest(line: Line, x: Sequence[float], label: str, colour: str) -> Figure:
+def _highest(line: DrawnSeries, x: Sequence[float], label: str, colour: str) -> Figure:
     """The highest sample of each step, as a thin line above the means."""
     most = [None if step is None or step.most is None else float(f"{step.most:.6g}") for step in line.steps]
     return {

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from controlplane.slo.core.burn import error_budget
-from controlplane.telemetry.core.objective_counts import Step
+from controlplane.telemetry.core.objective_counts import CountedStep
 
 FORGIVEN = 3  # steps in a row within budget that do not end the trouble
 MIN_BAD = 2  # in a run's first step: a single bad request is no beginning
 MIN_OF_WORST = 0.1  # of the worst step's share of bad requests: a few failures before an outage are not its beginning
 
 
-def since_ns(steps: Sequence[Step], target: float, step_ns: int) -> int | None:
+def since_ns(steps: Sequence[CountedStep], target: float, step_ns: int) -> int | None:
     """The start of the step from which the share of bad requests has been above the budget up to the last step.
 
     Up to FORGIVEN steps in a row within the budget, or without requests, do not end the run. It begins with a step that is at least

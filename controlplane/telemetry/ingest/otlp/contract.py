@@ -15,8 +15,6 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceResponse
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-MAX_BODY_BYTES = 64 * 2**20
-"""Largest body, as sent and after decompression. OTLP's own default."""
 OVERLOADED_RETRY_S = 1.0
 
 

@@ -17,7 +17,7 @@ Values = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class StepValue:
     """A gauge's mean, or a counter's mean rate per second, and how often the counter began again.
 
     `most` is a gauge's highest sample; None where it was not wanted.
@@ -40,17 +40,19 @@ def fitting(step_ns: int, choices_ns: Sequence[int], intervals_ns: Sequence[int]
     return next((choice for choice in sorted(choices_ns) if choice >= least), max(choices_ns))
 
 
-def means(times: Times, values: Values, edges: Times) -> list[Step | None]:
+def means(times: Times, values: Values, edges: Times) -> list[StepValue | None]:
     """The mean of the samples after each edge and up to the next."""
     usable = ~stale(values) & ~np.isnan(values)
     times, values = times[usable], values[usable]
     places = np.searchsorted(times, edges, side="right").tolist()
-    return [Step(float(values[low:high].mean())) if high > low else None for low, high in itertools.pairwise(places)]
+    return [
+        StepValue(float(values[low:high].mean())) if high > low else None for low, high in itertools.pairwise(places)
+    ]
 
 
 def rolled_means(
     rolled: RolledSeries | None, samples: Sequence[tuple[Times, Values]], starts: Times
-) -> list[Step | None]:
+) -> list[StepValue | None]:
     """The mean and the highest of each step, of rollups by these steps and of samples beside them."""
     sums, counts, most = np.zeros(len(starts)), np.zeros(len(starts)), np.full(len(starts), -np.inf)
     parts = [(rolled.starts, rolled.sums, rolled.counts, rolled.most)] if rolled else []
@@ -64,12 +66,12 @@ def rolled_means(
         np.add.at(counts, places[inside], number[inside])
         np.maximum.at(most, places[inside], highest[inside])
     return [
-        Step(float(total / count), most=float(highest)) if count else None
+        StepValue(float(total / count), most=float(highest)) if count else None
         for total, count, highest in zip(sums, counts, most, strict=True)
     ]
 
 
-def rates(times: Times, values: Values, starts: Times, edges: Times, *, delta: bool = False) -> list[Step | None]:
+def rates(times: Times, values: Values, starts: Times, edges: Times, *, delta: bool = False) -> list[StepValue | None]:
     """The mean rate between each edge and the next: the growth of the counter over the time between its samples.
 
     That time begins with the sample before the edge, from which the growth counts, so that a steady counter has a steady rate wherever
@@ -78,7 +80,7 @@ def rates(times: Times, values: Values, starts: Times, edges: Times, *, delta: b
     usable = ~stale(values) & ~np.isnan(values)
     seen = times[usable]
     before = np.searchsorted(seen, edges, side="right") - 1
-    steps: list[Step | None] = []
+    steps: list[StepValue | None] = []
     for number, grown in enumerate(increases(times, values, starts, edges, delta=delta)):
         low, length = int(edges[number]), int(edges[number + 1] - edges[number])
         if grown is None:
@@ -90,5 +92,5 @@ def rates(times: Times, values: Values, starts: Times, edges: Times, *, delta: b
         elif begins == low and before[number] >= 0:
             begins = int(seen[before[number]])
         seconds = (grown.to_ns - begins) / 1e9
-        steps.append(Step(grown.amount / seconds, grown.resets) if seconds > 0 else None)
+        steps.append(StepValue(grown.amount / seconds, grown.resets) if seconds > 0 else None)
     return steps

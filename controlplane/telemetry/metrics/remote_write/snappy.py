@@ -25,11 +25,5 @@ def decompress(block: bytes, limit: int) -> bytes:
         raise TooLargeError
     try:
         return bytes(_codec.decompress(block, size, asbytes=True)) if size else b""
-    except OSError as error:  # pyarrow's errors are OSError and ValueError
+    except (OSError, pa.ArrowException) as error:
         raise MalformedError("the body is not a snappy block (the block format, not the framed one)") from error
-    except pa.ArrowException as error:
-        raise MalformedError("the body is not a snappy block (the block format, not the framed one)") from error
-
-
-def compress(data: bytes) -> bytes:
-    return bytes(_codec.compress(data, asbytes=True))

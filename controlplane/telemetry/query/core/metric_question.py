@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 from controlplane.telemetry.core.metric_types import Matcher, Operator, SeriesInfo
-from controlplane.telemetry.metrics.core.steps import Step
+from controlplane.telemetry.metrics.core.steps import StepValue
 from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.parameters import MATCH, NAME, Parameters, choice, single
 from controlplane.telemetry.query.core.question import DEFAULT_FROM, DEFAULT_TO
@@ -44,11 +44,11 @@ class Signal:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DrawnSeries:
     """A series cut into steps."""
 
     info: SeriesInfo
-    steps: list[Step | None]
+    steps: list[StepValue | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class Drawn:
     shown: Shown
     step_ns: int
     starts: list[int]
-    lines: list[Line] = field(default_factory=list)
+    lines: list[DrawnSeries] = field(default_factory=list)
     rolled: bool = False
 
 

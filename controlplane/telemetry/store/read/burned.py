@@ -5,7 +5,7 @@ A `Cut` describes the objective: a measure with one threshold, or availability.
 
 from collections.abc import Mapping, Sequence
 
-from controlplane.telemetry.core.objective_counts import Cut, Step
+from controlplane.telemetry.core.objective_counts import CountedStep, Cut
 from controlplane.telemetry.core.query_types import Dimension, Filters, Window
 from controlplane.telemetry.query.core.explain import Split
 from inference.contract.stages import STAGES
@@ -26,7 +26,7 @@ class BurnedReader(StorePart):
         super().__init__(connection)
         self._explain = explain
 
-    def series(self, window: Window, filters: Filters | None, cut: Cut, step_s: int) -> list[Step]:
+    def series(self, window: Window, filters: Filters | None, cut: Cut, step_s: int) -> list[CountedStep]:
         """Bad and counted requests of each step that has any, in order of time. Steps begin at multiples of `step_s`."""
         if step_s < 1 or (window.to_ns - window.from_ns) // (step_s * 10**9) > MAX_POINTS:
             raise StoreInputError(f"step {step_s} s is out of range; use 1 or more, and at most {MAX_POINTS} steps")
@@ -37,7 +37,7 @@ class BurnedReader(StorePart):
             f" FROM requests FINAL WHERE {counted.sql} GROUP BY step ORDER BY step",
             counted.parameters,
         )
-        return [Step(step * step_s * 10**9, worse, total) for step, worse, total in rows]
+        return [CountedStep(step * step_s * 10**9, worse, total) for step, worse, total in rows]
 
     def value(self, window: Window, filters: Filters | None, cut: Cut, quantile: float) -> float | None:
         """The measure at `quantile` (0 to 1) of the counted requests, in the threshold's unit; for availability, the answered share.

@@ -1,14 +1,14 @@
 """Since when it burns, of minutes with good and bad requests."""
 
 from controlplane.incidents.attribution.core.since import since_ns
-from controlplane.telemetry.core.objective_counts import Step
+from controlplane.telemetry.core.objective_counts import CountedStep
 
 MINUTE = 60 * 10**9
 
 
 def began(*bad: int, total: int = 1000) -> int | None:
     """The number of the minute, of a target of 99.9 %."""
-    found = since_ns([Step(number * MINUTE, one, total) for number, one in enumerate(bad)], 0.999, MINUTE)
+    found = since_ns([CountedStep(number * MINUTE, one, total) for number, one in enumerate(bad)], 0.999, MINUTE)
     return None if found is None else found // MINUTE
 
 

@@ -14,7 +14,6 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_serv
 
 from controlplane.telemetry.core.metric_types import Matcher
 from controlplane.telemetry.metrics.core.stale import STALE, stale
-from controlplane.telemetry.metrics.remote_write import snappy
 from controlplane.telemetry.metrics.remote_write.http import PATH
 from controlplane.telemetry.metrics.remote_write.messages import Request1, Request2
 from controlplane.telemetry.store import Store
@@ -22,7 +21,7 @@ from deploy.local.ports import free_port
 from tests.support import need
 from tests.support.telemetry.metric_reading import ALL, series, stored
 from tests.support.telemetry.process import Run, Running
-from tests.support.telemetry.remote_write import NOW_MS, V1, V2, one, two, write
+from tests.support.telemetry.remote_write import NOW_MS, V1, V2, compress, one, two, write
 from tests.support.wait import eventually
 
 
@@ -103,7 +102,7 @@ def test_a_token_is_asked_for_and_back_pressure_says_when_to_come_again(run: Run
         wide.series.add().CopyFrom(one("wide", (0, math.pi * n), n=str(n), filler=f"{n}" * 10).series[0])
     codes = [write(telemetry, wide, **authorized) for _ in range(15)]
     assert codes[0][0] == 204 and codes[-1][0] == 503 and codes[-1][2]["Retry-After"] == "5"
-    code, _, headers = write(telemetry, snappy.compress(bytes(2**21)), **authorized)
+    code, _, headers = write(telemetry, compress(bytes(2**21)), **authorized)
     assert code in (429, 503) and int(headers["Retry-After"]) >= 1
 
 
@@ -116,13 +115,13 @@ def test_what_is_not_remote_write_is_400_and_what_is_too_large_413(telemetry: Ru
             broken = bytearray(body)
             for _ in range(chance.randint(1, 6)):
                 broken[chance.randrange(len(broken))] = chance.randrange(256)
-            answers.add(write(telemetry, snappy.compress(bytes(broken[: chance.randint(1, len(broken))])), kind)[0])
-            block = bytearray(snappy.compress(body))
+            answers.add(write(telemetry, compress(bytes(broken[: chance.randint(1, len(broken))])), kind)[0])
+            block = bytearray(compress(body))
             block[chance.randrange(len(block))] = chance.randrange(256)
             answers.add(write(telemetry, bytes(block), kind)[0])
     assert answers <= {204, 400, 413}
     assert write(telemetry, b"")[0] == 400 and write(telemetry, b"\xff\xff\xff\xff\x0f")[0] == 413
-    assert write(telemetry, snappy.compress(b"\x2a\x00" * 100_000), V2)[0] == 400, "series without symbols"
+    assert write(telemetry, compress(b"\x2a\x00" * 100_000), V2)[0] == 400, "series without symbols"
     assert "Traceback" not in telemetry.log.read_text()
 
 

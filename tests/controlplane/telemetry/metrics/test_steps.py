@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from controlplane.telemetry.metrics.core.stale import STALE
-from controlplane.telemetry.metrics.core.steps import Step, fitting, interval_ns, means, rates
+from controlplane.telemetry.metrics.core.steps import StepValue, fitting, interval_ns, means, rates
 
 S = 10**9
 EDGES = np.arange(0, 151, 30, dtype=np.int64) * S
@@ -16,13 +16,13 @@ def columns(points: list[tuple[int, float]]) -> tuple[np.ndarray, np.ndarray]:
 
 def test_a_gauge_is_its_mean_in_each_step_and_a_gap_where_it_was_not_seen_or_had_ended() -> None:
     times, values = columns([(10, 1), (25, 3), (30, 5), (100, 7), (115, STALE), (130, STALE)])
-    assert means(times, values, EDGES) == [Step(3.0), None, None, Step(7.0), None]
+    assert means(times, values, EDGES) == [StepValue(3.0), None, None, StepValue(7.0), None]
 
 
 def test_a_counter_is_its_rate_and_a_gap_is_no_rate() -> None:
     times, values = columns([(0, 100), (15, 115), (30, 130), (45, 160), (60, 190), (125, 200), (140, 260)])
     found = rates(times, values, np.zeros_like(times), EDGES)
-    assert found == [Step(1.0), Step(2.0), None, None, Step(4.0)]
+    assert found == [StepValue(1.0), StepValue(2.0), None, None, StepValue(4.0)]
 
 
 def test_a_steady_counter_has_a_steady_rate_wherever_its_samples_lie() -> None:
@@ -34,12 +34,12 @@ def test_a_steady_counter_has_a_steady_rate_wherever_its_samples_lie() -> None:
 def test_a_counter_that_fell_began_again_and_its_rate_is_never_below_zero() -> None:
     times, values = columns([(0, 100), (15, 115), (30, 3), (45, 18), (60, 33)])
     found = rates(times, values, np.zeros_like(times), EDGES[:3])
-    assert found == [Step(18 / 30, resets=1), Step(1.0)]
+    assert found == [StepValue(18 / 30, resets=1), StepValue(1.0)]
 
 
 def test_deltas_count_over_the_whole_step() -> None:
     times, values = columns([(10, 30), (20, 30)])
-    assert rates(times, values, np.zeros_like(times), EDGES[:3], delta=True) == [Step(2.0), None]
+    assert rates(times, values, np.zeros_like(times), EDGES[:3], delta=True) == [StepValue(2.0), None]
 
 
 def test_a_step_holds_two_samples_of_the_slowest_series() -> None:

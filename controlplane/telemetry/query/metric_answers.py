@@ -15,7 +15,7 @@ from controlplane.telemetry.core.metric_types import (
 )
 from controlplane.telemetry.core.query_types import Window
 from controlplane.telemetry.metrics.core.steps import (
-    Step,
+    StepValue,
     Times,
     Values,
     fitting,
@@ -27,7 +27,7 @@ from controlplane.telemetry.metrics.core.steps import (
 from controlplane.telemetry.metrics.core.triton import METRICS, ServerAverages, by_server
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.errors import BadQuestionError
-from controlplane.telemetry.query.core.metric_question import Drawn, Line, Shown, Signal, matcher_text
+from controlplane.telemetry.query.core.metric_question import Drawn, DrawnSeries, Shown, Signal, matcher_text
 from controlplane.telemetry.query.core.timerange import SECOND_NS, STEPS_S, step_ns
 from controlplane.telemetry.store import StoreError, StoreInputError
 from controlplane.telemetry.store.read.metrics.rollups import SETTLED_S, STEP_S
@@ -73,8 +73,8 @@ def drawn(signal: Signal, series: Sequence[SeriesInfo], least_step_ns: int = 0) 
         else means(samples.times, samples.values, edges)
         for samples in sampled
     }
-    nothing: list[Step | None] = [None] * len(starts)
-    return Drawn(shown, step, starts, [Line(info, cut.get(info.series, nothing)) for info in series])
+    nothing: list[StepValue | None] = [None] * len(starts)
+    return Drawn(shown, step, starts, [DrawnSeries(info, cut.get(info.series, nothing)) for info in series])
 
 
 def _newest(signal: Signal) -> list[Newest]:
@@ -117,7 +117,8 @@ def _rolled(signal: Signal, series: Sequence[SeriesInfo], step: int) -> Drawn | 
     by_series = {each.series: each for each in counted.result()}
     starts = np.arange(first_ns, window.to_ns, step, dtype=np.int64)
     lines = [
-        Line(info, rolled_means(by_series.get(info.series), sampled.get(info.series, []), starts)) for info in series
+        DrawnSeries(info, rolled_means(by_series.get(info.series), sampled.get(info.series, []), starts))
+        for info in series
     ]
     return Drawn("value", step, starts.tolist(), lines, rolled=True)
 
