@@ -10,8 +10,8 @@ from django.conf import settings
 from controlplane.fleet.core.stack_rows import Ledger, PoolServer, Row, rows
 from controlplane.fleet.inventory import observations, pool_entries, pool_servers
 from controlplane.telemetry.core.query_types import Health, Totals, Window
+from controlplane.telemetry.explain.figures import Serving
 from controlplane.telemetry.query import answers
-from controlplane.telemetry.query.core.explain.figures import Serving
 from controlplane.telemetry.store import StoreUnavailableError
 
 log = structlog.get_logger(__name__)

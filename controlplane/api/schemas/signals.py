@@ -11,7 +11,7 @@ from controlplane.telemetry.query.core.metric_question import MAX_MATCHES, Shown
 from controlplane.telemetry.query.core.question import DEFAULT_FROM, DEFAULT_TO
 from controlplane.telemetry.query.core.timerange import SECOND_NS
 from controlplane.telemetry.query.exemplars import MOST as MAX_EXEMPLARS
-from controlplane.telemetry.query.signals import target_state
+from controlplane.telemetry.query.metric_answers import target_state
 from controlplane.telemetry.store.read.metrics.exemplars import StoredExemplar
 
 

@@ -13,10 +13,10 @@ from controlplane.dashboard.history import stored_since
 from controlplane.dashboard.views.common import page, question_of
 from controlplane.serving_stack import pools_served
 from controlplane.telemetry.core.query_types import Region
+from controlplane.telemetry.explain import Evidence, Explanation, Finding, nothing
+from controlplane.telemetry.explain.causes import RULES
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.causes import Causes, causes_of
-from controlplane.telemetry.query.core.explain import Evidence, Explanation, Finding, nothing
-from controlplane.telemetry.query.core.explain.causes import RULES
 from controlplane.telemetry.query.core.question import DIMENSIONS, Question
 from controlplane.telemetry.query.core.slow import Slow, parse_slow
 

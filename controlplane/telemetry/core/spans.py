@@ -50,3 +50,10 @@ class Span(NamedTuple):
     status_message: str = ""
     resource: dict[str, AttrValue] = {}  # attributes of its resource, which spans share
     links: tuple[Link, ...] = ()
+
+
+class Caller(NamedTuple):
+    """Where the spans of a lost trace belong: the trace, and the calling span. Raw ids."""
+
+    trace_id: bytes
+    parent_id: bytes

@@ -25,11 +25,11 @@ from controlplane.telemetry.core.query_types import (
     Window,
 )
 from controlplane.telemetry.core.spans import ROW_SPANS, Span
+from controlplane.telemetry.explain import Explanation
 from controlplane.telemetry.ledger.path_segments import Segment, paths, segments
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.query.core import timerange
 from controlplane.telemetry.query.core.errors import BadQuestionError
-from controlplane.telemetry.query.core.explain import Explanation
 from controlplane.telemetry.query.core.question import DIMENSIONS, Question
 from controlplane.telemetry.query.core.slow import Slow
 from controlplane.telemetry.query.core.timerange import SECOND_NS

@@ -4,11 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controlplane.telemetry.core.query_types import Window
-from controlplane.telemetry.query import answers
-from controlplane.telemetry.query.core.explain import Cause, known_causes
-from controlplane.telemetry.query.core.explain.causes.traffic import NOTABLE_MS
-from controlplane.telemetry.query.core.explain.figures import Serving
-from controlplane.telemetry.query.core.explain.observe import (
+from controlplane.telemetry.explain import Cause, known_causes
+from controlplane.telemetry.explain.causes.traffic import NOTABLE_MS
+from controlplane.telemetry.explain.figures import Serving
+from controlplane.telemetry.explain.observe import (
     CACHE_COUNTERS,
     COUNTERS,
     GAUGES,
@@ -16,6 +15,7 @@ from controlplane.telemetry.query.core.explain.observe import (
     observations,
     unmeasured,
 )
+from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.question import Question
 from controlplane.telemetry.query.core.slow import Slow
 

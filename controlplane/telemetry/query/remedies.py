@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from controlplane.telemetry.query.core.explain.causes.cause import PAGE
+from controlplane.telemetry.explain.causes.cause import PAGE
 
 ROOT = Path(__file__).parents[3]
 COMPONENTS_PAGE = "docs/components.md"

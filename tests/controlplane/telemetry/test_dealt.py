@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from controlplane.telemetry.core.spans import CLIENT, INTERNAL, SERVER
-from controlplane.telemetry.ingest.otlp.rejoin import Caller, moved
+from controlplane.telemetry.core.spans import CLIENT, INTERNAL, SERVER, Caller
+from controlplane.telemetry.ingest.otlp.rejoin import moved
 from controlplane.telemetry.ledger import LedgerRow, close
 from controlplane.telemetry.store import Store
 from tests.support.soak import sized

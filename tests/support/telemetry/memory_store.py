@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import pyarrow as pa
 
-from controlplane.telemetry.core.spans import Span
+from controlplane.telemetry.core.spans import Caller, Span
 from controlplane.telemetry.ingest.otlp.decode.columnar import Listed
-from controlplane.telemetry.ingest.otlp.rejoin import Caller
 from controlplane.telemetry.ingest.pipeline.batch import Batch
 from controlplane.telemetry.ingest.pipeline.sink import Sink
 from controlplane.telemetry.ingest.pipeline.status import Status

@@ -6,12 +6,11 @@ model's span. The span that it names, in its trace, is the *caller* of the lost 
 """
 
 import re
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from controlplane.telemetry.core.spans import AttrValue, Span
+from controlplane.telemetry.core.spans import AttrValue, Caller, Span
 
 ATTRIBUTE = "triton.request_id"
 SIZE = 55
@@ -22,13 +21,6 @@ MAX_LOST_TRACES = 4096
 """How many are remembered, about 1 MB: an hour of lost traces at one per second."""
 
 Words = NDArray[np.uint64]
-
-
-class Caller(NamedTuple):
-    """Where the spans of a lost trace belong: the trace, and the calling span. Raw ids."""
-
-    trace_id: bytes
-    parent_id: bytes
 
 
 def named_caller(trace_id: bytes, request_id: AttrValue | None) -> Caller | None:

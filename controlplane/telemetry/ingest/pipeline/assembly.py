@@ -16,8 +16,8 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from controlplane.telemetry.core.spans import ROW_SPANS, Span
-from controlplane.telemetry.ingest.otlp.rejoin import Caller, moved
+from controlplane.telemetry.core.spans import ROW_SPANS, Caller, Span
+from controlplane.telemetry.ingest.otlp.rejoin import moved
 from controlplane.telemetry.ledger import LedgerRow
 from controlplane.telemetry.store.write.keys import SHARES_KEPT_H, RequestKey, key_of, share_of
 

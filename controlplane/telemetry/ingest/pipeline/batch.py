@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from controlplane.telemetry.core.spans import Span
+from controlplane.telemetry.core.spans import Caller, Span
 from controlplane.telemetry.ingest.otlp.decode.export_request import Spans
-from controlplane.telemetry.ingest.otlp.rejoin import Caller
 from controlplane.telemetry.ingest.spool.frame import Position
 from controlplane.telemetry.ledger import LedgerRow, close
 from controlplane.telemetry.ledger.loads import Load

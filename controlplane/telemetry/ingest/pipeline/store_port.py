@@ -5,8 +5,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from controlplane.telemetry.core.spans import Span
-from controlplane.telemetry.ingest.otlp.rejoin import Caller
+from controlplane.telemetry.core.spans import Caller, Span
 from controlplane.telemetry.ledger.loads import Load
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.metrics.batch import Batch as Samples

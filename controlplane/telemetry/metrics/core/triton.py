@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from controlplane.telemetry.query.core.explain.figures import Measured
+from controlplane.telemetry.explain.figures import Measured
 
 REQUESTS = "nv_inference_request_success"
 METRICS = (

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from controlplane.telemetry.core.objective_counts import CountedStep, Cut
 from controlplane.telemetry.core.query_types import Dimension, Filters, Window
-from controlplane.telemetry.query.core.explain import Split
+from controlplane.telemetry.explain import Split
 from inference.contract.stages import STAGES
 
 from ..client import Connection, StorePart
@@ -61,7 +61,7 @@ class BurnedReader(StorePart):
     def splits(
         self, window: Window, filters: Filters | None, cut: Cut, dimensions: Sequence[Dimension]
     ) -> tuple[Split, dict[str, dict[str, Split]]]:
-        """The bad requests beside the good ones, for `controlplane.telemetry.query.core.explain`."""
+        """The bad requests beside the good ones, for `controlplane.telemetry.explain`."""
         whole = _counted(window, filters, cut)
         return self._explain.sides(whole, _bad(whole, cut), dimensions, _parts(cut))
 

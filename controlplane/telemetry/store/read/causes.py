@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from controlplane.telemetry.core.query_types import Filters, Window
-from controlplane.telemetry.query.core.explain.figures import AttemptFigures, Measured, MixFigures, PoolFigures
+from controlplane.telemetry.explain.figures import AttemptFigures, Measured, MixFigures, PoolFigures
 
 from ..client import StorePart
 from ..write.arrow_columns import PARTS

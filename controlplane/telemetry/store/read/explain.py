@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import get_args
 
 from controlplane.telemetry.core.query_types import HEATMAP_EDGES_NS, Dimension, Filters, HeatmapCell, Region, Window
-from controlplane.telemetry.query.core.explain import Explanation, Side, Split, explain
+from controlplane.telemetry.explain import Explanation, Side, Split, explain
 
 from ..client import StorePart
 from ..errors import StoreInputError

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from controlplane.telemetry.core.query_types import Region, Window
+from controlplane.telemetry.explain.figures import Serving
 from controlplane.telemetry.ledger.row import LedgerRow
 from controlplane.telemetry.metrics.core.stale import STALE
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.causes import Causes, causes_of
-from controlplane.telemetry.query.core.explain.figures import Serving
 from controlplane.telemetry.query.core.question import Question, parse
 from controlplane.telemetry.query.core.slow import Slow
 from controlplane.telemetry.store import Store

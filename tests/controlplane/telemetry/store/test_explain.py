@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from controlplane.telemetry.core.query_types import HEATMAP_EDGES_NS, Region, Window
+from controlplane.telemetry.explain import Side
 from controlplane.telemetry.ledger.row import LedgerRow
-from controlplane.telemetry.query.core.explain import Side
 from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.read.explain import DIMENSIONS
 from inference.contract.stages import STAGES

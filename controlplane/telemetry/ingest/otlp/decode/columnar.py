@@ -11,11 +11,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from controlplane.telemetry.core.spans import Span
+from controlplane.telemetry.core.spans import Caller, Span
 from controlplane.telemetry.store.write.arrow_columns import SPAN_SCHEMA, attribute_text, links_text, span_table
 
 from .. import rejoin
-from ..rejoin import Caller, LostTraces, moved, named_caller
+from ..rejoin import LostTraces, moved, named_caller
 from .groups import Group
 from .kernel import columns
 from .kernel.text import gather, texts

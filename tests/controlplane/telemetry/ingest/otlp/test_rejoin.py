@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from controlplane.telemetry.core.spans import SERVER, AttrValue, Span
+from controlplane.telemetry.core.spans import SERVER, AttrValue, Caller, Span
 from controlplane.telemetry.ingest.otlp.decode import export_request, scan
 from controlplane.telemetry.ingest.otlp.decode.columnar import Scanned
-from controlplane.telemetry.ingest.otlp.rejoin import MAX_LOST_TRACES, Caller, LostTraces, named_caller
+from controlplane.telemetry.ingest.otlp.rejoin import MAX_LOST_TRACES, LostTraces, named_caller
 from controlplane.telemetry.ingest.spool.frame import Kind
 from controlplane.telemetry.store.write.arrow_columns import table_spans
 from tests.support.telemetry.otlp_payloads import pair

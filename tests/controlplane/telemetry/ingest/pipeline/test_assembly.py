@@ -7,9 +7,8 @@ from itertools import permutations
 
 import pytest
 
-from controlplane.telemetry.core.spans import Span
+from controlplane.telemetry.core.spans import Caller, Span
 from controlplane.telemetry.ingest.otlp.decode.columnar import Listed
-from controlplane.telemetry.ingest.otlp.rejoin import Caller
 from controlplane.telemetry.ingest.pipeline.assembly import SLACK_S, Closing, Shared
 from controlplane.telemetry.ingest.pipeline.batch import Batch, version_of
 from controlplane.telemetry.ingest.pipeline.fleet_names import FleetNames

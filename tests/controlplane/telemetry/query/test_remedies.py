@@ -1,6 +1,6 @@
 """What to do about a cause is read from its page."""
 
-from controlplane.telemetry.query.core.explain.causes import RULES
+from controlplane.telemetry.explain.causes import RULES
 from controlplane.telemetry.query.remedies import parse, remedies
 
 

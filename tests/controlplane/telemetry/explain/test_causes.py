@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.telemetry.query.core.explain import (
+from controlplane.telemetry.explain import (
     Batching,
     Cache,
     ColdStarts,
@@ -17,9 +17,9 @@ from controlplane.telemetry.query.core.explain import (
     Tokenizer,
     known_causes,
 )
-from controlplane.telemetry.query.core.explain.causes import RULES
+from controlplane.telemetry.explain.causes import RULES
 
-PAGE = Path(__file__).parents[5] / "docs" / "causes.md"
+PAGE = Path(__file__).parents[4] / "docs" / "causes.md"
 
 HEALTHY = Observation(
     pool="chat/eu",

@@ -2,20 +2,20 @@
 
 from collections.abc import Callable
 
-from controlplane.telemetry.query.core.explain.causes.cause import Cause, Evidence
-from controlplane.telemetry.query.core.explain.causes.replicas import cold_replica, no_replica_up, sick_replica
-from controlplane.telemetry.query.core.explain.causes.scheduling import (
+from controlplane.telemetry.explain.causes.cause import Cause, Evidence
+from controlplane.telemetry.explain.causes.replicas import cold_replica, no_replica_up, sick_replica
+from controlplane.telemetry.explain.causes.scheduling import (
     busy_gpus_empty_queue,
     deep_queue_idle_gpus,
     long_batching_window,
 )
-from controlplane.telemetry.query.core.explain.causes.traffic import (
+from controlplane.telemetry.explain.causes.traffic import (
     cache_collapse,
     cross_region_traffic,
     long_prompts_block_short,
     tokenizer_saturation,
 )
-from controlplane.telemetry.query.core.explain.observation import Observation
+from controlplane.telemetry.explain.observation import Observation
 
 __all__ = ["RULES", "Cause", "Evidence", "known_causes"]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controlplane.telemetry.query.core.explain import Side, Split, explain, nothing
+from controlplane.telemetry.explain import Side, Split, explain, nothing
 
 
 def side(requests: int, each_ns: int) -> Side:

@@ -2,8 +2,8 @@
 
 from statistics import median
 
-from controlplane.telemetry.query.core.explain.causes.cause import Cause, Evidence
-from controlplane.telemetry.query.core.explain.observation import Observation, Replica
+from controlplane.telemetry.explain.causes.cause import Cause, Evidence
+from controlplane.telemetry.explain.observation import Observation, Replica
 
 COLD_FACTOR = 2.0  # a cold request this many times as slow as a warm one
 COLD_IMPACT = 0.02  # of the pool's E2E: less does not show in any percentile

@@ -1,8 +1,8 @@
 """Causes in how work reaches the GPUs: queues and batches."""
 
 from controlplane.core.formatting import TEXT
-from controlplane.telemetry.query.core.explain.causes.cause import Cause, Evidence
-from controlplane.telemetry.query.core.explain.observation import Observation
+from controlplane.telemetry.explain.causes.cause import Cause, Evidence
+from controlplane.telemetry.explain.observation import Observation
 
 IDLE = 0.5  # a GPU less busy than this had room for waiting requests
 BUSY = 0.9

@@ -5,14 +5,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from controlplane.telemetry.query.core.explain.figures import (
+from controlplane.telemetry.explain.figures import (
     AttemptFigures,
     Measured,
     MixFigures,
     PoolFigures,
     Serving,
 )
-from controlplane.telemetry.query.core.explain.observation import (
+from controlplane.telemetry.explain.observation import (
     Batching,
     Cache,
     ColdStarts,

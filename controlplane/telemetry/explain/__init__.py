@@ -1,7 +1,7 @@
 """Explains what is different about slow requests, and which known causes they show, from figures of the store."""
 
-from controlplane.telemetry.query.core.explain.causes import Cause, Evidence, known_causes
-from controlplane.telemetry.query.core.explain.difference import (
+from controlplane.telemetry.explain.causes import Cause, Evidence, known_causes
+from controlplane.telemetry.explain.difference import (
     Account,
     Explanation,
     Finding,
@@ -10,8 +10,8 @@ from controlplane.telemetry.query.core.explain.difference import (
     StageDifference,
     explain,
 )
-from controlplane.telemetry.query.core.explain.nothing import nothing
-from controlplane.telemetry.query.core.explain.observation import (
+from controlplane.telemetry.explain.nothing import nothing
+from controlplane.telemetry.explain.observation import (
     Batching,
     Cache,
     ColdStarts,

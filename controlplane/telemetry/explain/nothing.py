@@ -1,6 +1,6 @@
 """Says in a sentence why an explanation has no findings."""
 
-from controlplane.telemetry.query.core.explain.difference import MIN_REQUESTS, Explanation
+from controlplane.telemetry.explain.difference import MIN_REQUESTS, Explanation
 
 
 def nothing(explanation: Explanation) -> str | None:

@@ -3,8 +3,8 @@
 from math import sqrt
 
 from controlplane.core.formatting import TEXT
-from controlplane.telemetry.query.core.explain.causes.cause import Cause, Evidence
-from controlplane.telemetry.query.core.explain.observation import Observation
+from controlplane.telemetry.explain.causes.cause import Cause, Evidence
+from controlplane.telemetry.explain.observation import Observation
 
 COLLAPSE = 0.5  # of the share of hits before
 CACHE_LOOKUPS = 100  # in each window: fewer prove nothing about a share

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from controlplane.telemetry.query.core.explain import Explanation, Side, Split, explain
+from controlplane.telemetry.explain import Explanation, Side, Split, explain
 from tests.support.soak import sized
 
 Request = tuple[dict[str, str], dict[str, int]]  # dimensions, stages in ns
