@@ -5,8 +5,8 @@ from ninja import Query, Router
 
 from controlplane.api.query_parameters import question_of
 from controlplane.api.schemas.requests import RequestParameters, RequestsOut
-from controlplane.telemetry.core.query_types import RequestPage
 from controlplane.telemetry.query import answers
+from controlplane.telemetry.store.read.requests import RequestPage
 
 router = Router(tags=["requests"])
 

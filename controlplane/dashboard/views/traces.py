@@ -13,9 +13,9 @@ from controlplane.dashboard.core.palette import BANDS, UNATTRIBUTED, stage_style
 from controlplane.dashboard.core.waterfall import waterfall
 from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.requests import STATUS_LOOKS
-from controlplane.telemetry.core.query_types import Window
+from controlplane.telemetry.core.query_types import AT_THE_SERVER, Window
 from controlplane.telemetry.core.spans import Span
-from controlplane.telemetry.ledger.row import AT_THE_SERVER, Attempt, LedgerRow
+from controlplane.telemetry.ledger.row import Attempt, LedgerRow
 from controlplane.telemetry.query import answers
 from controlplane.telemetry.query.core.parameters import query_string
 from controlplane.telemetry.query.core.question import Question

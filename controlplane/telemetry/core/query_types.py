@@ -6,7 +6,8 @@ Durations are milliseconds (float) for display, and nanoseconds (int) where they
 from dataclasses import dataclass, field
 from typing import Literal
 
-from controlplane.telemetry.ledger.row import AT_THE_SERVER, LedgerRow
+AT_THE_SERVER = ("queue", "network")
+"""Stages that a server's spans measure in part. Where those spans are missing, that part is within `model`."""
 
 Dimension = Literal[
     "model",
@@ -143,12 +144,6 @@ class LatencyPoint:
         default_factory=dict
     )  # "p50" | "p95" | "p99" -> stage (and "unattributed")
     cancelled: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class RequestPage:
-    rows: list[LedgerRow]
-    next_cursor: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,9 +4,6 @@ from dataclasses import dataclass, field
 
 from controlplane.telemetry.ledger.prompt_buckets import prompt_bucket
 
-AT_THE_SERVER = ("queue", "network")
-"""Stages that a server's spans measure in part. Where those spans are missing, that part is within `model`."""
-
 RATE_LIMITED = "rate_limit_exceeded"
 """`error_type` of a request that its tenant's rate limit refused."""
 

@@ -20,7 +20,6 @@ from controlplane.telemetry.core.query_types import (
     Order,
     Region,
     ReplicaHealth,
-    RequestPage,
     Totals,
     Window,
 )
@@ -37,6 +36,7 @@ from controlplane.telemetry.store import Store, StoreInputError
 from controlplane.telemetry.store.read.export import Format
 from controlplane.telemetry.store.read.kept import Kept, kept_step_s
 from controlplane.telemetry.store.read.kept import rounded as rounded_window
+from controlplane.telemetry.store.read.requests import RequestPage
 from controlplane.telemetry.store.read.rollups import Rolled, RolledOrUnread
 
 P = ParamSpec("P")

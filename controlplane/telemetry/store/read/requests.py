@@ -1,9 +1,10 @@
 """Reads pages of request rows, and the requests and spans of traces."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, get_args
 
-from controlplane.telemetry.core.query_types import Failure, Filters, Order, RequestPage, Window
+from controlplane.telemetry.core.query_types import Failure, Filters, Order, Window
 from controlplane.telemetry.core.spans import ROW_SPANS, Span
 from controlplane.telemetry.ledger.row import LedgerRow
 
@@ -30,6 +31,12 @@ _ONE_TRACE: Mapping[str, int] = {
     "query_plan_merge_expressions": 0,
 }
 """Nearly all of such a query's time is per column and part, most of it planning."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPage:
+    rows: list[LedgerRow]
+    next_cursor: str | None
 
 
 class RequestReader(OtelReader):
