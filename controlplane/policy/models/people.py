@@ -8,6 +8,8 @@ from django.db import models
 from django.utils import timezone
 
 from controlplane.fleet.models import LLMModel, Pool, Tier
+from controlplane.policy.core import document
+from controlplane.policy.core.spec import Degradation
 from controlplane.policy.models.revision import PolicyRevision
 
 LONGEST = timedelta(days=31)
@@ -148,9 +150,29 @@ class Override(WithAnEnd):
             )
         if self.replicas is not None:
             raise ValidationError({"replicas": "replicas belong to a pool: leave them empty for a model's ladder"})
-        from controlplane.policy.revisions.pausing import check_step
+        self._clean_step(self.step)
 
-        check_step(self)
+    def _clean_step(self, step: int) -> None:
+        """The ladder in force has the step and the tier."""
+        active = PolicyRevision.objects.filter(kind=PolicyRevision.Kind.DEGRADATION, state=PolicyRevision.State.ACTIVE)
+        policies = (document.read_single(revision.text)[0] for revision in active)
+        ladders = (policy.spec for policy in policies if isinstance(policy, Degradation))
+        ladder = next((ladder for ladder in ladders if ladder.model == self.model), None)
+        if ladder is None:
+            raise ValidationError(
+                {"model": f"model={self.model!r} has no ladder in force: activate a policy of kind Degradation first"}
+            )
+        if step > len(ladder.steps):
+            raise ValidationError(
+                {"step": f"step={step} is beyond the ladder of {self.model!r}: choose 0 to {len(ladder.steps)}"}
+            )
+        if self.tier and self.tier not in ladder.tiers:
+            raise ValidationError(
+                {
+                    "tier": f"tier={self.tier!r} is not on the ladder of {self.model!r}: "
+                    f"use one of {', '.join(ladder.tiers)}, or leave it empty"
+                }
+            )
 
 
 def _known(field: str, value: str, noun: str, names: "models.QuerySet[Any, str]") -> None:

@@ -7,14 +7,11 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import structlog
-from django.core.exceptions import ValidationError
 from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from controlplane.policy.core.spec import Degradation
-from controlplane.policy.models import Override, Pause, PolicyRevision
-from controlplane.policy.revisions.read import policy_of
+from controlplane.policy.models import Override, Pause
 
 log = structlog.get_logger(__name__)
 Kept = TypeVar("Kept", Pause, Override)
@@ -60,23 +57,3 @@ def in_force(table: type[Kept], *, over: bool = False) -> QuerySet[Kept]:
     """Those in force or to come, the newest first; with `over` the past ones too."""
     rows: QuerySet[Kept] = table._default_manager.order_by("-pk")
     return rows if over else rows.filter(ended_at__isnull=True, ends_at__gt=timezone.now())
-
-
-def check_step(row: Override) -> None:
-    """Raises ValidationError where the ladder in force has no such step or tier."""
-    active = PolicyRevision.objects.filter(kind=PolicyRevision.Kind.DEGRADATION, state=PolicyRevision.State.ACTIVE)
-    ladders = [policy.spec for policy in map(policy_of, active) if isinstance(policy, Degradation)]
-    ladder = next((ladder for ladder in ladders if ladder.model == row.model), None)
-    if ladder is None:
-        raise ValidationError(
-            {"model": f"model={row.model!r} has no ladder in force: activate a policy of kind Degradation first"}
-        )
-    if row.step is not None and row.step > len(ladder.steps):
-        raise ValidationError(
-            {"step": f"step={row.step} is beyond the ladder of {row.model!r}: choose 0 to {len(ladder.steps)}"}
-        )
-    if row.tier and row.tier not in ladder.tiers:
-        listed = ", ".join(ladder.tiers)
-        raise ValidationError(
-            {"tier": f"tier={row.tier!r} is not on the ladder of {row.model!r}: use one of {listed}, or leave it empty"}
-        )
