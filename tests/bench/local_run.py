@@ -25,9 +25,10 @@ from deploy.local.triton import Triton, load, triton
 from forecasting.simulate.arrivals import Arrivals
 from forecasting.simulate.outcome import Objective
 from forecasting.simulate.policies.fixed import Fixed
-from forecasting.simulate.profile import ReplicaProfile, fit_line
+from forecasting.simulate.profile import ReplicaProfile
 from forecasting.simulate.replay import Pool, replay
 from tests.bench.figures import Figure, say
+from tests.bench.local.fit_line import fit_line
 from tests.bench.processes import BenchError
 from tests.support.gateway.process import KEY, SMALL, Gateway, gateway_command, small_only, with_pool
 from tests.support.gateway.triton_client import triton_metric

@@ -22,12 +22,12 @@ from forecasting.simulate.policies.llmd import LlmdSlo
 from forecasting.simulate.policies.oracle import least_oracle
 from forecasting.simulate.policies.policy import Policy
 from forecasting.simulate.profile import ReplicaProfile
-from forecasting.simulate.queueing import md1_wait_quantile_s, md1_wait_s, mmc_wait_quantile_s, mmc_wait_s
 from forecasting.simulate.replay import Pool, replay
 from tests.bench import local_run
 from tests.bench.figures import Figure, say
 from tests.bench.loads.demand_traces import demands, files, rows_of
 from tests.bench.processes import BenchError
+from tests.support.forecasting.closed_forms import md1_wait_quantile_s, md1_wait_s, mmc_wait_quantile_s, mmc_wait_s
 
 DAYS = 14
 REQUESTS_14_D = 10_000_000

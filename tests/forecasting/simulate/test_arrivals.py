@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from forecasting.series import Series
 from forecasting.simulate.arrivals import Arrivals, ArrivalsError, Lengths, from_rates
-from forecasting.simulate.profile import ProfileError, ReplicaProfile, fit_line
+from forecasting.simulate.profile import ProfileError, ReplicaProfile
 
 LENGTHS = Lengths(np.array([10, 20], dtype=np.int32), np.array([1, 2], dtype=np.int32))
 
@@ -70,16 +70,6 @@ def test_a_trace_that_goes_back_in_time_or_lacks_lengths_is_refused() -> None:
         Arrivals(np.array([2.0]), tokens, tokens)
     with pytest.raises(ArrivalsError, match="output_tokens has values below 0"):
         Arrivals(np.array([1.0, 2.0]), tokens, -tokens)
-
-
-def test_a_line_is_fitted_by_relative_error_and_never_below_zero() -> None:
-    x = np.array([1.0, 10, 100, 1000])
-    assert fit_line(x, 5 + 0.1 * x) == pytest.approx((5, 0.1))
-    assert fit_line(x, 2 * x - 0.5)[0] == 0
-    assert fit_line(x, np.array([9.0, 8, 7, 6]))[1] == 0
-    assert fit_line(np.array([3.0, 3.0]), np.array([2.0, 2.0])) == (2.0, 0.0)
-    with pytest.raises(ProfileError, match="measure some requests"):
-        fit_line(np.array([1.0]), np.array([np.nan]))
 
 
 @pytest.mark.parametrize(

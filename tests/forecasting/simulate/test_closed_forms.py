@@ -7,15 +7,14 @@ from forecasting.simulate.arrivals import Arrivals
 from forecasting.simulate.outcome import Objective, Outcome
 from forecasting.simulate.policies.fixed import Fixed
 from forecasting.simulate.profile import ReplicaProfile
-from forecasting.simulate.queueing import (
-    QueueError,
+from forecasting.simulate.replay import Pool, replay
+from tests.support.forecasting.closed_forms import (
     erlang_c,
     md1_wait_quantile_s,
     md1_wait_s,
     mmc_wait_quantile_s,
     mmc_wait_s,
 )
-from forecasting.simulate.replay import Pool, replay
 from tests.support.forecasting.simulate import poisson
 
 REQUESTS = 4_000_000
@@ -75,10 +74,3 @@ def test_erlang_c_is_that_of_the_tables() -> None:
     assert erlang_c(1, 0.5) == pytest.approx(0.5)
     assert erlang_c(2, 1.0) == pytest.approx(1 / 3)
     assert erlang_c(10, 8.0) == pytest.approx(0.4092, abs=1e-4)
-
-
-def test_a_load_that_cannot_be_carried_is_refused_with_what_to_do() -> None:
-    with pytest.raises(QueueError, match="add servers or lower the load"):
-        mmc_wait_s(2, 25, SERVICE_S)
-    with pytest.raises(QueueError, match="lower the load below 1"):
-        md1_wait_s(10, SERVICE_S)
