@@ -7,7 +7,7 @@ class PolicyConfig(AppConfig):
     verbose_name = "Policies"
 
     def ready(self) -> None:
-        from controlplane.policy.revisions import previews  # noqa: F401  (registers the job)
+        from controlplane.policy.preview import job  # noqa: F401  (registers the job)
         from controlplane.policy.rights import make_groups
 
         post_migrate.connect(make_groups, sender=self)

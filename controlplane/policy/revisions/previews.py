@@ -1,7 +1,4 @@
-"""Starts previews of revisions: a job of the worker runs the revision over recorded traffic, and stores what it measured."""
-
-from collections.abc import Mapping
-from typing import Any
+"""Starts previews of revisions, which a job of the worker makes (`controlplane/policy/preview/job.py`)."""
 
 from django.core.exceptions import ValidationError
 
@@ -28,16 +25,3 @@ def newest_job(revision: PolicyRevision) -> PlanJob | None:
 
 def request_of(revision: PolicyRevision) -> dict[str, int]:
     return {"revision": revision.pk}
-
-
-@jobs.kind(KIND)
-def run(request: Mapping[str, Any], progress: jobs.Progress) -> dict[str, Any]:
-    """The job: measure, and store it with the revision. Raises PolicyRevision.DoesNotExist, and the errors of the store."""
-    from controlplane.policy.preview import (
-        preview,  # the simulator takes seconds to import, and only the worker needs it
-    )
-
-    revision = PolicyRevision.objects.get(pk=request["revision"])
-    result = preview(revision, lambda share, note: progress.report(round(100 * share), 100, note))
-    steps.previewed(revision.pk, result, progress.job.author)
-    return {"note": result.get("error") or result.get("note", "")}

@@ -177,7 +177,7 @@ def test_the_simulator_is_imported_only_where_a_preview_runs() -> None:
     code = "import django, sys; django.setup(); from django.urls import get_resolver; get_resolver().url_patterns; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())
-    assert "controlplane.policy.revisions.previews" in loaded
+    assert "controlplane.policy.preview.job" in loaded
     assert not loaded & {"numba", "forecasting.simulate.engine", "controlplane.policy.preview.scaling"}
 
 
