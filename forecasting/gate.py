@@ -11,7 +11,7 @@ from forecasting.intervals import calibrated, pinball
 from forecasting.series import F64
 
 BASELINE = "last_value"
-EARNS = 0.05
+MIN_SKILL = 0.05
 """The skill that a candidate needs to be used."""
 REPLACES = 0.03
 """The share of the incumbent's loss that a challenger saves at least, so that candidates do not alternate."""
@@ -60,7 +60,7 @@ class Score:
             self.skill is not None
             and self.margin is not None
             and self.holds
-            and self.skill >= (EARNS if self.proven else OUTWEIGHS)
+            and self.skill >= (MIN_SKILL if self.proven else OUTWEIGHS)
             and self.skill > SURE * self.margin
         )
 
@@ -107,7 +107,7 @@ def winner(ranked: Sequence[Score], incumbent: str | None, span_steps: int, step
         return baseline, f"Last value is used: {closest.candidate} cannot be relied on. {closest.note}{demoted}"
     return baseline, (
         f"Last value is used: the closest candidate, {closest.candidate}, has a skill of {closest.skill or 0.0:.1%}"
-        f" ± {closest.margin or 0.0:.1%}, and {EARNS:.0%} is needed.{demoted}"
+        f" ± {closest.margin or 0.0:.1%}, and {MIN_SKILL:.0%} is needed.{demoted}"
     )
 
 

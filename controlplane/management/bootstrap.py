@@ -59,7 +59,7 @@ def bootstrap(
         if sown:
             done += seed.apply_seed(sown)
         done += objectives.sow()
-        done += policies.sow(policy_texts or {})
+        done += policies.create_missing(policy_texts or {})
     revision = publish()
     return [*done, f"policy snapshot is at version {revision.version}"]
 

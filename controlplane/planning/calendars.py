@@ -18,7 +18,7 @@ class Calendars:
         self._regions = {row.region.name: row for row in RegionCalendar.objects.select_related("region")}
         self._events = list(PlannedEvent.objects.filter(enabled=True))
 
-    def of(self, key: DemandKey) -> Calendar:
+    def calendar_of(self, key: DemandKey) -> Calendar:
         """UTC without holidays where nothing was entered. What cannot be used is logged and left out."""
         row = self._regions.get(key.region)
         calendar = Calendar()

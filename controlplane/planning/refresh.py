@@ -128,7 +128,7 @@ def _due(known: list[Demand], compare_before: datetime) -> Iterator[Due]:
     stored, calendars, now = _stored(), Calendars(), timezone.now()
     renewals = []
     for each in known:
-        calendar = calendars.of(each.key)
+        calendar = calendars.calendar_of(each.key)
         for measure in Measure:
             key = (each.key.model, each.key.tier, each.key.region, measure.value)
             rows = {horizon_s: stored.get((*key, horizon_s)) for horizon_s in HORIZONS_S}

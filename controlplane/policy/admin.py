@@ -241,11 +241,11 @@ class PolicyRevisionAdmin(ModelAdmin):
         return self._answer(request, made, said, messages.SUCCESS)
 
     def _buttons(self, request: HttpRequest, revision: PolicyRevision) -> dict[str, Any]:
-        standing = steps.standing(revision)
+        facts = steps.revision_facts(revision)
         who = request.user.get_username()
         buttons = []
         for step, (words, means) in BUTTONS.items():
-            reason = lifecycle.why_not(step, standing, who)  # type: ignore[arg-type]
+            reason = lifecycle.why_not(step, facts, who)  # type: ignore[arg-type]
             allowed = rights.may(request.user, steps.right_for(step, revision))  # type: ignore[arg-type]
             if revision.state == PolicyRevision.State.RETIRED or (step == "retire" and reason):
                 continue
@@ -257,7 +257,7 @@ class PolicyRevisionAdmin(ModelAdmin):
             "buttons": buttons,
             "earlier": earlier if rights.may(request.user, rights.ACTIVATE) else None,
             "may_propose": rights.may(request.user, rights.PROPOSE),
-            "needs_approval": standing.needs_approval,
+            "needs_approval": facts.needs_approval,
             "job": previews.newest_job(revision),
         }
 

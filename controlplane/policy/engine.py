@@ -24,10 +24,10 @@ from controlplane.policy.faults import Fault, of_leader, of_tick, report
 from controlplane.policy.follow import follow
 from controlplane.policy.in_force import Policies, PolicyReader
 from controlplane.policy.models import DecisionRecord, Memory
-from controlplane.policy.observe.core.signals import Traffic
+from controlplane.policy.observe.core.traffic import Traffic
 from controlplane.policy.observe.gather import Background, gather
 from controlplane.policy.observe.spent import Meter
-from controlplane.policy.remember import Line
+from controlplane.policy.remember import DecisionTrack
 from inference.contract.rules import NO_OVERLAY, Overlay
 
 log = structlog.get_logger(__name__)
@@ -85,8 +85,8 @@ class Engine:
     def _begin(self) -> None:
         """Forget what another leader may have changed."""
         self._meter = Meter()
-        self._active: Line | None = None
-        self._shadow: Line | None = None
+        self._active: DecisionTrack | None = None
+        self._shadow: DecisionTrack | None = None
         self._overlay: tuple[Overlay, int] | None = None
         self._overlay_refused = ""
         self._heard_ms: int | None = None
@@ -112,7 +112,7 @@ class Engine:
             unreadable = {**policies.unreadable, **ticked.failing}
             faults = (
                 *of_leader(leader.generation, self._refused_as_former(leader.generation)),
-                *of_tick(ticked.decision, seen, refused, unreadable, self._lines(), journal.at(now_ms)),
+                *of_tick(ticked.decision, seen, refused, unreadable, self._tracks(), journal.at(now_ms)),
             )
             self._close(leader, observation, faults)
         return replace(ticked, faults=faults, took_s=time.monotonic() - began)
@@ -128,25 +128,25 @@ class Engine:
         self, leader: Leader, observation: Observation, policies: Policies, clusters: Mapping[str, Cluster]
     ) -> Ticked:
         """What acts, then what is in shadow."""
-        self._active = line = self._active or Line.load(Memory.ACTIVE)
-        has_state = line.memory != type(line.memory)()
+        self._active = track = self._active or DecisionTrack.load(Memory.ACTIVE)
+        has_state = track.memory != type(track.memory)()
         if not policies.active and not has_state and not journal.any_open():
             self._act(Turn(leader.generation, leader.fence, acts=False), clusters)
             self._shadowed(leader, observation, policies)
             return Ticked(observation, None, None, policies)
-        followed = follow(observation, policies.active, line.memory)
+        followed = follow(observation, policies.active, track.memory)
         decision, active = followed.decision, followed.policies
-        record = record_of(observation, active, line.memory, decision)
+        record = record_of(observation, active, track.memory, decision)
         with transaction.atomic():
             leader.fence()
             seen = [cluster.seen() for cluster in clusters.values()]
             plan_actions.end_lost(observation.now_ms, leader.generation, leader.fence)
-            steps = plan_actions.reconcile(decision, observation, line.memory.targets, seen)
+            steps = plan_actions.reconcile(decision, observation, track.memory.targets, seen)
             row = None
-            if steps.begin or steps.returned or line.is_new(decision) or line.is_due(observation.now_ms):
+            if steps.begin or steps.returned or track.is_new(decision) or track.is_due(observation.now_ms):
                 begins = {each.target for each in steps.begin}
-                row = line.write_record(record, leader.holder, leader.generation, begins, took_s=self._took_s())
-            line.write_memory(decision, observation.now_ms, leader.generation, at_once=row is not None)
+                row = track.write_record(record, leader.holder, leader.generation, begins, took_s=self._took_s())
+            track.write_memory(decision, observation.now_ms, leader.generation, at_once=row is not None)
             begun = [] if row is None else plan_actions.begin(steps, row, active, observation, leader.generation)
         self._overlaid(decision, row, leader, observation.now_ms)
         turn = Turn(leader.generation, leader.fence, steps.go_on | {action.pk for action in begun}, steps.give_up)
@@ -159,18 +159,18 @@ class Engine:
         if not policies.shadow:
             self._shadow = None
             return
-        self._shadow = line = self._shadow or Line.load(Memory.SHADOW)
-        followed = follow(observation, policies.shadow, line.memory)
+        self._shadow = track = self._shadow or DecisionTrack.load(Memory.SHADOW)
+        followed = follow(observation, policies.shadow, track.memory)
         decision = followed.decision
-        record = record_of(observation, followed.policies, line.memory, decision)
-        new = line.is_new(decision)
+        record = record_of(observation, followed.policies, track.memory, decision)
+        new = track.is_new(decision)
         with transaction.atomic():
             leader.fence()
-            if new or line.is_due(observation.now_ms):
-                line.write_record(
+            if new or track.is_due(observation.now_ms):
+                track.write_record(
                     record, leader.holder, leader.generation, shadows=policies.in_shadow, took_s=self._took_s()
                 )
-            line.write_memory(decision, observation.now_ms, leader.generation, at_once=new)
+            track.write_memory(decision, observation.now_ms, leader.generation, at_once=new)
 
     def _overlaid(self, decision: Decision, row: DecisionRecord | None, leader: Leader, now_ms: int) -> None:
         """Have gateways obey the decision, and renew what they obey before it expires."""
@@ -221,8 +221,8 @@ class Engine:
         why |= {name: actor.refused_as_former(generation) for name, actor in self._actors.items()}
         return {place: text for place, text in why.items() if text}
 
-    def _lines(self) -> list[Line]:
-        return [line for line in (self._active, self._shadow) if line is not None]
+    def _tracks(self) -> list[DecisionTrack]:
+        return [track for track in (self._active, self._shadow) if track is not None]
 
 
 def _stamped(value: Overlay, decision: str, expires_ms: int) -> Overlay:

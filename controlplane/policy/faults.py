@@ -8,7 +8,7 @@ from controlplane.fleet.clusters.port import GATEWAY, ClusterSeen
 from controlplane.fleet.models import Cluster, Observation, Pool
 from controlplane.policy.core.decision import Decision
 from controlplane.policy.models import Action
-from controlplane.policy.remember import Line
+from controlplane.policy.remember import DecisionTrack
 
 FRESH = timedelta(seconds=5)
 """An observation that has not changed is written again after this."""
@@ -44,7 +44,7 @@ def of_tick(
     clusters: Mapping[str, ClusterSeen],
     refused: Mapping[str, str],
     unreadable: Mapping[str, str],
-    lines: Iterable[Line],
+    tracks: Iterable[DecisionTrack],
     now: datetime,
 ) -> Iterator[Fault]:
     """All that people have to know of. What a decision says counts before what the others say of the same subject.
@@ -63,9 +63,9 @@ def of_tick(
         yield Fault("snapshot", name, text, "ticket")
     for reference, why in sorted(unreadable.items()):
         yield Fault("unreadable", reference, f"{reference} cannot be followed: {why}")
-    for line in lines:
-        if line.problem:
-            yield Fault("memory", line.name, f"What ticks remembered was begun anew: {line.problem}", "ticket")
+    for track in tracks:
+        if track.problem:
+            yield Fault("memory", track.name, f"What ticks remembered was begun anew: {track.problem}", "ticket")
     yield from of_actions(now)
 
 

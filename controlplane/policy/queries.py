@@ -21,7 +21,7 @@ MAX_CHANGES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class NewestDecision:
     """The newest decision that acts. `at` is the last tick's time, `unreadable` why its record cannot be read."""
 
     row: DecisionRecord
@@ -30,7 +30,7 @@ class Standing:
     unreadable: str = ""
 
 
-def standing() -> Standing | None:
+def newest_decision() -> NewestDecision | None:
     """How policies stand now; None where no tick has decided yet."""
     row = DecisionRecord.objects.filter(shadow=False).order_by("-at", "-pk").first()
     if row is None:
@@ -38,9 +38,9 @@ def standing() -> Standing | None:
     ticked = Observation.objects.filter(component=TICKS).values_list("observed_at", flat=True).first()
     at = max(filter(None, (row.at, ticked)))
     try:
-        return Standing(row, at, decode(row.record))
+        return NewestDecision(row, at, decode(row.record))
     except RecordError as error:
-        return Standing(row, at, None, str(error))
+        return NewestDecision(row, at, None, str(error))
 
 
 def records(from_at: datetime, to_at: datetime, most: int = MAX_RECORDS) -> list[Record]:

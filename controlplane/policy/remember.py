@@ -21,7 +21,7 @@ KINDS = DecisionChange.Kind
 
 
 @dataclass(slots=True)
-class Line:
+class DecisionTrack:
     """The decisions that act, or those of the policies in shadow: what the last one concluded, and what is remembered of it."""
 
     name: str
@@ -33,7 +33,7 @@ class Line:
     problem: str = ""
 
     @classmethod
-    def load(cls, name: str) -> "Line":
+    def load(cls, name: str) -> "DecisionTrack":
         """As the last leader left it. What cannot be read is begun anew, and said."""
         row = MemoryRow.objects.filter(name=name).first()
         if row is None:
@@ -146,7 +146,7 @@ def _of_target(target: TargetDecision, now: datetime) -> DecisionChange | None:
     kind = KINDS.SCALE if target.action in ACTS else KINDS.HOLD if target.action == "hold" else None
     if kind is None:
         return None
-    policy, revision = _named(target.policy)
+    policy, revision = _split_reference(target.policy)
     return DecisionChange(
         at=now,
         kind=kind,
@@ -169,7 +169,7 @@ def _of_model(model: ModelDecision, memory: Memory, now: datetime) -> Iterator[D
         after = (
             next((step.step for step in model.degradation if step.tier == transition.name), 0) if is_ladder else None
         )
-        policy, revision = _named(transition.policy)
+        policy, revision = _split_reference(transition.policy)
         yield DecisionChange(
             at=now,
             kind=kinds[transition.kind],
@@ -183,6 +183,6 @@ def _of_model(model: ModelDecision, memory: Memory, now: datetime) -> Iterator[D
         )
 
 
-def _named(reference: str) -> tuple[str, int | None]:
+def _split_reference(reference: str) -> tuple[str, int | None]:
     name, _, revision = reference.partition("@")
     return name[:100], int(revision) if revision.isdigit() else None

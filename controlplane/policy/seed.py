@@ -17,7 +17,7 @@ class PoliciesError(ValueError):
     """Permanent: a text has no policy that can be followed. The message has the place and the remedy."""
 
 
-def sow(texts: Mapping[str, str]) -> list[str]:
+def create_missing(texts: Mapping[str, str]) -> list[str]:
     """Bring each policy of these files into force, and return a line for each. Left alone is what there was before, in whatever
     state, and what names anything that the fleet does not have. Raises PoliciesError.
     """
@@ -29,12 +29,12 @@ def sow(texts: Mapping[str, str]) -> list[str]:
             raise PoliciesError(f"{source}:{mark.line}:{mark.column}: {message}")
         if not problems:
             done += [
-                _sow(policy) for policy in policies if not PolicyRevision.objects.filter(name=policy.name).exists()
+                _create(policy) for policy in policies if not PolicyRevision.objects.filter(name=policy.name).exists()
             ]
     return done
 
 
-def _sow(policy: ReadPolicy) -> str:
+def _create(policy: ReadPolicy) -> str:
     revision = steps.propose(policy.text, who=WHO, source="bootstrap", note="Comes with the set-up").revision
     try:
         with transaction.atomic():

@@ -63,12 +63,12 @@ def requests(
     which, step = cells // steps, cells % steps
     entry_ns = (start_s + step * STEP_S) * 10**9 + chance.integers(0, STEP_S * 10**9, total)
 
-    def of(name: str) -> npt.NDArray[Any]:
+    def by_request(name: str) -> npt.NDArray[Any]:
         values: npt.NDArray[Any] = np.asarray([getattr(stream, name) for stream in streams])[which]
         return values
 
-    inputs = np.maximum(1, of("input_tokens") * chance.lognormal(-0.32, 0.8, total)).astype(np.uint32)
-    outputs = np.maximum(1, of("output_tokens") * chance.lognormal(-0.25, 0.7, total)).astype(np.uint32)
+    inputs = np.maximum(1, by_request("input_tokens") * chance.lognormal(-0.32, 0.8, total)).astype(np.uint32)
+    outputs = np.maximum(1, by_request("output_tokens") * chance.lognormal(-0.25, 0.7, total)).astype(np.uint32)
     status = np.array(STATUSES)[chance.choice(len(STATUSES), total, p=STATUS_SHARES)]
     outcome = np.array(OUTCOMES)[chance.choice(len(OUTCOMES), total, p=OUTCOME_SHARES)]
     busy = counts[which, step] / np.maximum(counts.max(axis=1)[which], 1)
@@ -96,5 +96,5 @@ def requests(
         "cache_outcome": outcome,
         "prompt_tokens": inputs,
         "output_tokens": outputs,
-        **{name: of(name) for name in ("model", "variant", "pool", "tier", "region")},
+        **{name: by_request(name) for name in ("model", "variant", "pool", "tier", "region")},
     }

@@ -14,7 +14,7 @@ from controlplane.policy.act import journal
 from controlplane.policy.act.journal import Fence
 from controlplane.policy.act.snapshots import SnapshotWriter
 from controlplane.policy.act.stepper import Stepper
-from controlplane.policy.observe.core.signals import Traffic
+from controlplane.policy.observe.core.traffic import Traffic
 
 log = structlog.get_logger(__name__)
 

@@ -22,7 +22,7 @@ from controlplane.policy.act.core.victims import ahead, present, victims
 from controlplane.policy.act.journal import Fence, at
 from controlplane.policy.core.words import replicas
 from controlplane.policy.models import Action
-from controlplane.policy.observe.core.signals import Traffic
+from controlplane.policy.observe.core.traffic import Traffic
 
 log = structlog.get_logger(__name__)
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from controlplane.policy.core.decision import Alarm, Transition
-from controlplane.policy.core.memory import CanaryMemory, Look, Outcome
+from controlplane.policy.core.memory import CanaryLook, CanaryMemory, Outcome
 from controlplane.policy.core.observation import CanaryCounts, fresh
 from controlplane.policy.core.sequential import LOOKS, CanaryTest, look
 from controlplane.policy.core.spec import CanarySpec
@@ -75,7 +75,7 @@ def advance(
     return _moved(name, spec, memory, after, "")
 
 
-def _outcome(spec: CanarySpec, seen: Look, *, is_last: bool) -> Outcome | None:
+def _outcome(spec: CanarySpec, seen: CanaryLook, *, is_last: bool) -> Outcome | None:
     match seen.verdict:
         case "worse" | "undecided":
             return "rolled_back" if spec.on_fail == "roll_back" else "held"
@@ -107,7 +107,7 @@ def _words(memory: CanaryMemory) -> str:
             return outcome.replace("_", " ")
 
 
-def _sentence(spec: CanarySpec, seen: Look) -> str:
+def _sentence(spec: CanarySpec, seen: CanaryLook) -> str:
     done = {
         ("equal", True): "is promoted",
         ("equal", False): "is as good, and waits for a person",

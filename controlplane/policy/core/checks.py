@@ -10,12 +10,12 @@ from controlplane.policy.core.spec import (
     CanarySpec,
     Degradation,
     DegradationSpec,
+    LadderStep,
     Policy,
     Routing,
     RoutingSpec,
     Scaling,
     ScalingSpec,
-    Step,
 )
 from controlplane.policy.core.structure import Fault, Path, near
 
@@ -124,7 +124,7 @@ def _degradation(spec: DegradationSpec) -> Iterator[Fault]:
             yield (*path, "exit"), f"{dotted((*path, 'exit'))} is the same as enter: write when the step is left"
 
 
-def _step(step: Step, before: Sequence[Step], path: Path) -> Iterator[Fault]:
+def _step(step: LadderStep, before: Sequence[LadderStep], path: Path) -> Iterator[Fault]:
     does = (step.pool, step.variant, step.max_output_tokens, step.partial, step.cached_only, step.shed)
     if not any(does):
         yield (

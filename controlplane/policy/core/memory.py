@@ -68,7 +68,7 @@ class Chances(Remembered, frozen=True):
     failing_more: float
 
 
-class Look(Remembered, frozen=True):
+class CanaryLook(Remembered, frozen=True):
     """What was concluded after so many requests of the candidate. `alpha` and `beta` are the chances below which this look rejects."""
 
     requests: int
@@ -89,7 +89,7 @@ class CanaryMemory(Remembered, frozen=True, omit_defaults=True):
     outcome: Outcome = "running"
     reason: str = ""
     ended_ms: int | None = None
-    looks: tuple[Look, ...] = ()
+    looks: tuple[CanaryLook, ...] = ()
 
     @property
     def percent(self) -> int:

@@ -22,13 +22,13 @@ def hold_values(facts: PoolFacts, cluster: ClusterFacts | None, now_ms: int) -> 
 def pool_values(pools: Sequence[PoolFacts], stale_after_s: float) -> dict[str, Value]:
     """Sums and worst values over pools. A pool whose value is missing or old makes it unknown."""
 
-    def of(name: str, together: Callable[[Iterable[float]], float]) -> float | None:
+    def combined(name: str, together: Callable[[Iterable[float]], float]) -> float | None:
         numbers = [_number(getattr(pool, name)) if _is_fresh(pool, name, stale_after_s) else None for pool in pools]
         known = [number for number in numbers if number is not None]
         return together(known) if pools and len(known) == len(pools) else None
 
-    values: dict[str, Value] = {name: of(name, sum) for name in SUMS}
-    values.update((name, of(name, max)) for name in WORST)
+    values: dict[str, Value] = {name: combined(name, sum) for name in SUMS}
+    values.update((name, combined(name, max)) for name in WORST)
     trusted = all(
         _is_fresh(pool, "arrived_rps", stale_after_s) and _is_fresh(pool, "ready", stale_after_s) for pool in pools
     )

@@ -26,7 +26,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from controlplane.policy.core.memory import Chances, Look, Verdict
+from controlplane.policy.core.memory import CanaryLook, Chances, Verdict
 from controlplane.policy.core.observation import Arm, Stratum
 
 LOOKS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
@@ -48,7 +48,7 @@ class CanaryTest(msgspec.Struct, frozen=True):
 
 def look(
     test: CanaryTest, strata: Sequence[Stratum], done: Sequence[int], design_effects: tuple[float, float] = (1.0, 1.0)
-) -> Look | None:
+) -> CanaryLook | None:
     """Judges what was counted, if enough requests were served since the last look. `done` are the requests at each earlier look.
 
     `design_effects` of candidate and baseline are by how much requests resemble others of their minute: counts are divided by them.
@@ -74,7 +74,7 @@ def look(
         ),
     )
     verdict, reason = _verdict(test, chances, alpha, beta, last=now >= 1)
-    return Look(requests, _digits(alpha), _digits(beta), chances, verdict, reason)
+    return CanaryLook(requests, _digits(alpha), _digits(beta), chances, verdict, reason)
 
 
 def design_effect(blocks: Iterable[tuple[int, int]]) -> float:

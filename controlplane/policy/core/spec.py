@@ -164,7 +164,7 @@ class Cost(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     note: Text = ""
 
 
-class Step(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class LadderStep(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """A step of a ladder: what it does to a tier's requests, and when it is entered and left. A step does what those
     below it do as well, unless it says otherwise.
     """
@@ -190,7 +190,7 @@ class DegradationSpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaul
 
     model: ModelName
     tiers: tuple[Name, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[LadderStep, ...]
     stale_after_s: Annotated[float, Meta(ge=1, le=3_600)] = 120.0
 
 

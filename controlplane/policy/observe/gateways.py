@@ -9,7 +9,7 @@ import aiohttp
 import msgspec
 import structlog
 
-from controlplane.policy.observe.core.signals import Traffic
+from controlplane.policy.observe.core.traffic import Traffic
 from inference.contract.gateway_signals import GatewaySignals
 
 log = structlog.get_logger(__name__)

@@ -24,7 +24,7 @@ from controlplane.policy.core.observation import (
 from controlplane.policy.core.spec import InForce, Scaling
 from controlplane.policy.observe import objectives, people
 from controlplane.policy.observe.core.capacities import capacity_now
-from controlplane.policy.observe.core.signals import PoolTraffic, Traffic, pool_traffic, tier_traffic
+from controlplane.policy.observe.core.traffic import PoolTraffic, Traffic, pool_traffic, tier_traffic
 from controlplane.policy.observe.objectives import TierBurn
 from controlplane.policy.observe.planned import Planned, PoolKnown
 
@@ -250,7 +250,7 @@ def _models(
 
 
 def _tier(model: str, tier: str, burns: Mapping[tuple[str, str], TierBurn], traffic: Traffic, now_ms: int) -> TierFacts:
-    burn = objectives.of(burns, model, tier)
+    burn = objectives.find_burn(burns, model, tier)
     arrived_rps, shed_share = tier_traffic(traffic, model, tier)
     if burn is None:
         return TierFacts(tier=tier, arrived_rps=arrived_rps, shed_share=shed_share)

@@ -36,7 +36,7 @@ def read() -> dict[tuple[str, str], TierBurn]:
     return burns
 
 
-def of(burns: Mapping[tuple[str, str], TierBurn], model: str, tier: str) -> TierBurn | None:
+def find_burn(burns: Mapping[tuple[str, str], TierBurn], model: str, tier: str) -> TierBurn | None:
     """The most specific."""
     for key in ((model, tier), (model, ""), ("", tier), ("", "")):
         if key in burns:

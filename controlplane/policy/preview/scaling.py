@@ -236,7 +236,7 @@ def _foreseen(known: Recorded, progress: Callable[[float], None]) -> Foreseen | 
     if step_of(rates.step_s, horizon_s) != rates.step_s:
         return None
     # Events may have been entered afterwards. Prophet's fits of two weeks would take minutes, and the next candidate is a little worse.
-    calendar = replace(Calendars().of(DemandKey(pool.model, "", pool.region)), events=())
+    calendar = replace(Calendars().calendar_of(DemandKey(pool.model, "", pool.region)), events=())
     made = forecasts(
         rates, max(1, known.first), len(rates), horizon_s, calendar, Limits(prophet=False), progress=progress
     )

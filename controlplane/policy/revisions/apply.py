@@ -128,7 +128,7 @@ def _carry_out(
 def _bring_on(row: PolicyRevision, who: str, goal: Goal) -> None:
     if goal == "shadow":
         steps.shadow(row, who)
-    elif goal == "active" and steps.standing(row).needs_approval and row.state != STATE.APPROVED:
+    elif goal == "active" and steps.revision_facts(row).needs_approval and row.state != STATE.APPROVED:
         previews.start(row, who)
     elif goal == "active":
         steps.activate(row, who)

@@ -13,7 +13,7 @@ KIND = "policy_preview"
 
 def start(revision: PolicyRevision, who: str) -> PlanJob:
     """Queue its preview, or return the one that is open. Raises ValidationError."""
-    if reason := lifecycle.why_not("preview", steps.standing(revision), who):
+    if reason := lifecycle.why_not("preview", steps.revision_facts(revision), who):
         raise ValidationError({"state": f"state={revision.state!r}: {reason}"})
     return jobs.start(KIND, request_of(revision), author=who)
 

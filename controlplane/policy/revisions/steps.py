@@ -22,13 +22,13 @@ from controlplane.policy.core.spec import Policy, Routing
 from controlplane.policy.models import PolicyRevision, RevisionEvent
 from controlplane.policy.revisions import names
 from controlplane.policy.revisions.core import lifecycle
-from controlplane.policy.revisions.core.lifecycle import OPEN, Standing
+from controlplane.policy.revisions.core.lifecycle import OPEN, RevisionFacts
 from controlplane.policy.revisions.core.route_rules import route_rules
 from controlplane.policy.revisions.read import PolicyTextError, policy_of, read_text, try_policy_of
 
 log = structlog.get_logger(__name__)
 STATE, WHAT = PolicyRevision.State, RevisionEvent.What
-RIGHTS: dict[lifecycle.Step, str] = {
+RIGHTS: dict[lifecycle.RevisionStep, str] = {
     "preview": rights.PROPOSE,
     "shadow": rights.PROPOSE,
     "approve": rights.APPROVE,
@@ -37,7 +37,7 @@ RIGHTS: dict[lifecycle.Step, str] = {
 }
 
 
-def right_for(step: lifecycle.Step, revision: PolicyRevision) -> str:
+def right_for(step: lifecycle.RevisionStep, revision: PolicyRevision) -> str:
     """The right that a step wants. Who may propose may withdraw; what is in force ends with the right that began it."""
     if step == "retire" and revision.state == STATE.ACTIVE:
         return rights.ACTIVATE
@@ -80,13 +80,13 @@ def propose(text: str, *, who: str, source: str, note: str = "", label: str | No
         return Proposed(made, True)
 
 
-def standing(revision: PolicyRevision) -> Standing:
+def revision_facts(revision: PolicyRevision) -> RevisionFacts:
     """What decides which steps it may take."""
     active = (
         PolicyRevision.objects.filter(name=revision.name, state=STATE.ACTIVE).values_list("number", flat=True).first()
     )
     needed = revision.state in OPEN and names.needs_approval(try_policy_of(revision), revision.team)
-    return Standing(revision.state, revision.number, revision.author, needed, active)  # type: ignore[arg-type]
+    return RevisionFacts(revision.state, revision.number, revision.author, needed, active)  # type: ignore[arg-type]
 
 
 def shadow(revision: PolicyRevision, who: str, note: str = "") -> PolicyRevision:
@@ -130,7 +130,7 @@ def retire(revision: PolicyRevision, who: str, note: str = "") -> PolicyRevision
         return row
 
 
-TAKE: Mapping[lifecycle.Step, Callable[[PolicyRevision, str, str], PolicyRevision]] = {
+TAKE: Mapping[lifecycle.RevisionStep, Callable[[PolicyRevision, str, str], PolicyRevision]] = {
     "shadow": shadow,
     "approve": approve,
     "activate": activate,
@@ -229,10 +229,10 @@ def _retire(revision: PolicyRevision, who: str, note: str) -> PolicyRevision:
     return _record(revision, WHAT.RETIRED, who, note)
 
 
-def _checked(revision: PolicyRevision, step: lifecycle.Step, who: str) -> PolicyRevision:
+def _checked(revision: PolicyRevision, step: lifecycle.RevisionStep, who: str) -> PolicyRevision:
     """The row as it is now, locked. Raises ValidationError where the step cannot be taken."""
     now = _locked(revision.name).get(pk=revision.pk)
-    if reason := lifecycle.why_not(step, standing(now), who):
+    if reason := lifecycle.why_not(step, revision_facts(now), who):
         raise ValidationError({"state": f"state={now.state!r}: {reason}"})
     return now
 

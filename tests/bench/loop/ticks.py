@@ -13,7 +13,7 @@ from controlplane.fleet.models import Cluster
 from controlplane.fleet.publish import publish
 from controlplane.policy.engine import Engine, Leader
 from controlplane.policy.models import DecisionRecord, PolicyRevision
-from controlplane.policy.observe.core.signals import Traffic
+from controlplane.policy.observe.core.traffic import Traffic
 from controlplane.policy.observe.gather import Background
 from controlplane.policy.observe.planned import Planned, PoolKnown
 from controlplane.slo.models import ObjectiveState, StoredObjective

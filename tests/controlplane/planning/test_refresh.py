@@ -166,10 +166,10 @@ def test_a_region_has_its_holidays_and_an_event_concerns_whom_it_names(db: None)
     PlannedEvent.objects.create(name="launch", start=start, duration_s=3600, expected_factor=2.0, model="chat-large")
     PlannedEvent.objects.create(name="off", start=start, duration_s=3600, enabled=False)
     calendars = Calendars()
-    calendar = calendars.of(DemandKey(*KEY))
+    calendar = calendars.calendar_of(DemandKey(*KEY))
     assert (calendar.country, calendar.subdivision, calendar.timezone) == ("DE", "BY", "Europe/Berlin")
     assert [(event.name, event.factor) for event in calendar.events] == [("launch", 2.0)]
-    assert calendars.of(DemandKey("chat-small", "premium", "us")).events == ()
+    assert calendars.calendar_of(DemandKey("chat-small", "premium", "us")).events == ()
 
 
 def test_a_fit_that_only_renews_uses_the_choices_it_is_given(quick: Store) -> None:

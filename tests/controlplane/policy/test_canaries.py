@@ -8,7 +8,7 @@ import msgspec
 
 from controlplane.policy.canaries import SETTLED_MS, WHOLE_EVERY_MS, Counter
 from controlplane.policy.core.canary import advance, due_at
-from controlplane.policy.core.memory import CanaryMemory, Chances, Look
+from controlplane.policy.core.memory import CanaryLook, CanaryMemory, Chances
 from controlplane.policy.core.spec import Canary, CanarySpec, InForce, Metadata
 from controlplane.telemetry.core.canary_rows import CanaryReading
 from controlplane.telemetry.ledger.row import LedgerRow
@@ -18,7 +18,7 @@ from tests.support.telemetry.samples import NOON_NS, row
 SPEC = CanarySpec(model="small", baseline="old", candidate="new", steps=(50,), max_requests=1_000)
 POLICY = InForce(1, 1, "digest", Canary(api_version="weir/v1", metadata=Metadata(name="try-new"), spec=SPEC))
 BEGAN_MS = NOON_NS // 1_000_000
-LOOK = partial(Look, alpha=0.01, beta=0.01, chances=Chances(1, 1, 1, 1), verdict="continue", reason="")
+LOOK = partial(CanaryLook, alpha=0.01, beta=0.01, chances=Chances(1, 1, 1, 1), verdict="continue", reason="")
 RUNNING = {"try-new": CanaryMemory(entered=((BEGAN_MS, 50),), digest="digest")}
 
 

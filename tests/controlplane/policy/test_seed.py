@@ -33,31 +33,31 @@ def states() -> dict[str, str]:
 
 
 def test_they_come_into_force_and_say_so(demo_fleet: None) -> None:
-    done = seed.sow(TEXTS)
+    done = seed.create_missing(TEXTS)
     assert states() == dict.fromkeys(("chat-large-ladder", "chat-large-replicas", "chat-small-replicas"), "active")
     assert done[0] == "made policy chat-large-ladder, which is in force"
     assert set(PolicyRevision.objects.values_list("author", "source")) == {("set-up", "bootstrap")}
 
 
 def test_what_an_owner_did_to_them_stays(demo_fleet: None) -> None:
-    seed.sow(TEXTS)
+    seed.create_missing(TEXTS)
     steps.retire(PolicyRevision.objects.get(name="chat-large-ladder"), "olga")
-    assert seed.sow(TEXTS) == []
+    assert seed.create_missing(TEXTS) == []
     assert states()["chat-large-ladder"] == "retired"
 
 
 def test_in_another_fleet_there_are_none() -> None:
-    assert seed.sow(TEXTS) == []
+    assert seed.create_missing(TEXTS) == []
     assert not PolicyRevision.objects.exists()
 
 
 def test_a_team_that_wants_approval_is_asked_first(demo_fleet: None) -> None:
     team = Team.objects.create(name="careful", requires_approval=True)
     LLMModel.objects.filter(name="chat-large").update(team=team)
-    assert any("is not in force" in line for line in seed.sow(TEXTS))
+    assert any("is not in force" in line for line in seed.create_missing(TEXTS))
     assert states() == {"chat-large-ladder": "draft", "chat-large-replicas": "draft", "chat-small-replicas": "active"}
 
 
 def test_a_text_that_is_no_policy_is_named_with_its_place() -> None:
     with pytest.raises(seed.PoliciesError, match=r"mine\.yaml:1:1: apiVersion is missing"):
-        seed.sow({"mine.yaml": "kind: Wish\n"})
+        seed.create_missing({"mine.yaml": "kind: Wish\n"})

@@ -26,7 +26,7 @@ from controlplane.policy.core.record import record_of
 from controlplane.policy.core.spec import InForce, Policy
 from controlplane.policy.models import Action, DecisionRecord, PolicyRevision
 from controlplane.policy.models import Memory as StoredMemory
-from controlplane.policy.remember import Line
+from controlplane.policy.remember import DecisionTrack
 
 STEP_S = 30
 STEPS = 60
@@ -220,28 +220,28 @@ def store(steps: int = STEPS, now: datetime | None = None) -> list[DecisionRecor
     )
     policies = [in_force(row) for row in revisions]
     shadows = [in_force(bolder), *policies[1:]]
-    line, shadow_line = Line(StoredMemory.ACTIVE), Line(StoredMemory.SHADOW)
+    track, shadow_track = DecisionTrack(StoredMemory.ACTIVE), DecisionTrack(StoredMemory.SHADOW)
     counts = {LARGE: 1, SMALL: 1}
     rows = []
     start = now - timedelta(seconds=STEP_S * (steps - 1))
     for step in range(steps):
         at = start + timedelta(seconds=STEP_S * step)
         now_ms = int(at.timestamp() * 1000)
-        canary = line.memory.canaries.get("try-fp8")
+        canary = track.memory.canaries.get("try-fp8")
         seen = observation(step, now_ms, canary.entered[0][0] if canary else now_ms, counts)
-        decision = decide(seen, policies, line.memory)
-        record = record_of(seen, policies, line.memory, decision)
-        if line.is_new(decision) or line.is_due(now_ms):
+        decision = decide(seen, policies, track.memory)
+        record = record_of(seen, policies, track.memory, decision)
+        if track.is_new(decision) or track.is_due(now_ms):
             begun = {name for name, each in decision.targets.items() if each.action in ("up", "down")}
-            row = line.write_record(record, "controller-1", 3, begun)
+            row = track.write_record(record, "controller-1", 3, begun)
             rows.append(row)
             _act(row, decision, counts)
-        line.write_memory(decision, now_ms, 3, at_once=True)
-        shadow = decide(seen, shadows, shadow_line.memory)
-        if shadow_line.is_new(shadow) or shadow_line.is_due(now_ms):
-            record = record_of(seen, shadows, shadow_line.memory, shadow)
-            shadow_line.write_record(record, "controller-1", 3, shadows={"scale-chat-large-local@2"})
-        shadow_line.write_memory(shadow, now_ms, 3, at_once=True)
+        track.write_memory(decision, now_ms, 3, at_once=True)
+        shadow = decide(seen, shadows, shadow_track.memory)
+        if shadow_track.is_new(shadow) or shadow_track.is_due(now_ms):
+            record = record_of(seen, shadows, shadow_track.memory, shadow)
+            shadow_track.write_record(record, "controller-1", 3, shadows={"scale-chat-large-local@2"})
+        shadow_track.write_memory(shadow, now_ms, 3, at_once=True)
         counts.update({name: each.wanted for name, each in decision.targets.items() if each.wanted is not None})
     FleetObservation.objects.update_or_create(
         component="policies",

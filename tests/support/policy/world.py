@@ -9,7 +9,7 @@ from controlplane.fleet.models import Cluster, LLMModel, Pool, PublishedSnapshot
 from controlplane.policy.act.journal import Fence
 from controlplane.policy.engine import Engine, Leader, Ticked
 from controlplane.policy.models import PolicyRevision
-from controlplane.policy.observe.core.signals import Traffic
+from controlplane.policy.observe.core.traffic import Traffic
 from controlplane.policy.observe.gather import Background
 from controlplane.policy.observe.planned import Planned, PoolKnown
 from forecasting.capacity.assumptions import ReplicaCapacity

@@ -10,7 +10,7 @@ from controlplane.api.formats import Count, Given, Words
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions import steps
 from controlplane.policy.revisions.core import lifecycle
-from controlplane.policy.revisions.core.lifecycle import Step
+from controlplane.policy.revisions.core.lifecycle import RevisionStep
 from controlplane.policy.revisions.read import plain_of
 
 Kind = Literal["Scaling", "Routing", "Degradation", "Canary"]
@@ -72,7 +72,7 @@ class PolicyRevisionDetailOut(PolicyRevisionOut):
     document: dict[str, Any] = Field(description="The text as JSON")
     preview: dict[str, Any] = Field(description="What the preview measured; empty before")
     needs_approval: bool = Field(description="Whether another person than the author has to approve it")
-    steps: list[Step] = Field(description="What the caller could do with it now, rights left aside")
+    steps: list[RevisionStep] = Field(description="What the caller could do with it now, rights left aside")
     events: list[StepTakenOut] = Field(description="Who took which step, the newest first")
 
     @staticmethod
@@ -81,11 +81,11 @@ class PolicyRevisionDetailOut(PolicyRevisionOut):
 
     @staticmethod
     def resolve_needs_approval(row: PolicyRevision) -> bool:
-        return steps.standing(row).needs_approval
+        return steps.revision_facts(row).needs_approval
 
     @staticmethod
-    def resolve_steps(row: PolicyRevision, context: dict[str, Any]) -> Sequence[Step]:
-        return lifecycle.possible(steps.standing(row), context["request"].user.get_username())
+    def resolve_steps(row: PolicyRevision, context: dict[str, Any]) -> Sequence[RevisionStep]:
+        return lifecycle.possible(steps.revision_facts(row), context["request"].user.get_username())
 
 
 class PolicyOut(Schema):

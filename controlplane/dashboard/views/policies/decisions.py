@@ -49,7 +49,7 @@ def decisions(request: HttpRequest) -> HttpResponse:
     records = queries.records(from_at, to_at)
     pools = _pools(question, records)
     series = points.result()
-    standing = queries.standing()
+    standing = queries.newest_decision()
     context: dict[str, Any] = {
         **standing_context(standing, question),
         **filter_context(request.path, question, own, standing.record if standing else None),

@@ -12,7 +12,7 @@ from django.utils import timezone
 from controlplane.dashboard import vendor
 from controlplane.dashboard.views.common import freshness_context, is_fragment
 from controlplane.policy import queries, rights
-from controlplane.policy.queries import Standing
+from controlplane.policy.queries import NewestDecision
 from controlplane.telemetry.query.core.question import Question, parse
 
 STALE_S = 30.0
@@ -43,7 +43,7 @@ RIGHTS = {
 }
 
 
-def standing_context(standing: Standing | None, question: Question | None = None) -> dict[str, Any]:
+def standing_context(standing: NewestDecision | None, question: Question | None = None) -> dict[str, Any]:
     """The newest decision, and how old it is."""
     now_ns = time.time_ns()
     at_ns = _ns(standing.at) if standing else None
@@ -57,7 +57,7 @@ def standing_context(standing: Standing | None, question: Question | None = None
     }
 
 
-def stale_s(standing: Standing | None) -> float | None:
+def stale_s(standing: NewestDecision | None) -> float | None:
     """For how long nothing has been decided; None where that is not too long."""
     if standing is None:
         return None

@@ -31,7 +31,7 @@ OPEN_STATES = ("draft", "previewed", "shadow", "approved")
 @page
 def policies(request: HttpRequest) -> HttpResponse:
     """Every pool and tier that a policy is about, as the newest decision has them."""
-    standing = queries.standing()
+    standing = queries.newest_decision()
     context: dict[str, Any] = standing_context(standing)
     now = timezone.now()
     context |= {

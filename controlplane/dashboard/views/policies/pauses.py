@@ -41,7 +41,7 @@ def pauses(request: HttpRequest) -> HttpResponse:
             messages.success(request, f"In force until {made.ends_at:%Y-%m-%d %H:%M} UTC: {made}.")
             return HttpResponseRedirect(reverse("pauses"))
     now = timezone.now()
-    standing = queries.standing()
+    standing = queries.newest_decision()
     context: dict[str, Any] = standing_context(standing)
     record = standing.record if standing else None
     ladders = ladder_rows(record, context["active"]) if record else []

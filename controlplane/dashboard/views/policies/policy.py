@@ -18,7 +18,7 @@ from controlplane.policy import queries
 from controlplane.policy.core.decide import subject_of
 from controlplane.policy.core.spec import Policy
 from controlplane.policy.models import DecisionChange, PolicyRevision
-from controlplane.policy.queries import Standing
+from controlplane.policy.queries import NewestDecision
 from controlplane.policy.revisions import previews
 from controlplane.telemetry.query.core.parameters import whole_number
 
@@ -41,7 +41,7 @@ def policy(request: HttpRequest, name: str) -> HttpResponse:
         raise Http404(f"there is no policy {name!r}")
     chosen = shown(revisions, dict(request.GET.lists()))
     active = next((row for row in revisions if row.state == PolicyRevision.State.ACTIVE), None)
-    standing = queries.standing()
+    standing = queries.newest_decision()
     context: dict[str, Any] = {
         **standing_context(standing),
         "name": name,
@@ -86,7 +86,7 @@ def difference(before: PolicyRevision, after: PolicyRevision) -> list[dict[str, 
     return [{"text": line, "tone": tones.get(line[0], "")} for line in list(lines)[2:]]
 
 
-def part_of(standing: Standing, followed: Policy, *, is_stale: bool) -> dict[str, Any]:
+def part_of(standing: NewestDecision, followed: Policy, *, is_stale: bool) -> dict[str, Any]:
     """How the policy's own pools and tiers stand."""
     assert standing.record is not None
     reference = followed.metadata.name

@@ -28,12 +28,12 @@ WORDS = {
 
 def buttons(request: HttpRequest, revision: PolicyRevision) -> list[dict[str, Any]]:
     """The steps that this reader could take with the revision, and why those that wait for something cannot be taken."""
-    standing = steps.standing(revision)
+    facts = steps.revision_facts(revision)
     shown = []
     for step in lifecycle.STEPS:
         if not rights.may(request.user, steps.right_for(step, revision)):
             continue
-        reason = lifecycle.why_not(step, standing, request.user.get_username())
+        reason = lifecycle.why_not(step, facts, request.user.get_username())
         waits = step in ("activate", "approve") and revision.state in lifecycle.OPEN
         if reason and not waits:
             continue

@@ -11,7 +11,7 @@ from controlplane.policy.core.conditions import Value, holds
 from controlplane.policy.core.decision import Alarm, TierStep, Transition
 from controlplane.policy.core.memory import LadderMemory
 from controlplane.policy.core.observation import ModelFacts, Override, TierFacts, fresh
-from controlplane.policy.core.spec import DegradationSpec, Step
+from controlplane.policy.core.spec import DegradationSpec, LadderStep
 from controlplane.policy.core.words import seconds
 
 STAYS = "stays: "
@@ -155,7 +155,7 @@ def _worst(name: str, tiers: Sequence[TierFacts]) -> float | None:
 
 def tier_step(spec: DegradationSpec, tier: str, at: LadderMemory, policy: str) -> TierStep:
     """What is done on a step: all that it and the steps below it say."""
-    done: Sequence[Step] = spec.steps[: at.level]
+    done: Sequence[LadderStep] = spec.steps[: at.level]
     caps = [step.max_output_tokens for step in done if step.max_output_tokens is not None]
     places = [(step.pool, step.variant) for step in done if step.pool or step.variant]
     pool, variant = places[-1] if places else (None, None)

@@ -45,7 +45,7 @@ class Speeds:
                 self._of[row.pool, row.band][row.bin] += row.requests
                 self._of[row.pool, None][row.bin] += row.requests
 
-    def of(self, pool: str, band: int) -> Histogram | None:
+    def histogram_of(self, pool: str, band: int) -> Histogram | None:
         """Of prompts of that length, or of all where those are too few; None where the pool has answered too few at all."""
         for key in ((pool, band), (pool, None)):
             histogram = self._of.get(key)
@@ -109,7 +109,7 @@ def routed(
         if plan.max_output_tokens in caps:
             shortened[plan.rule] += row.longer[caps.index(plan.max_output_tokens)]
         for pool, share in shares(plan.routes):
-            speed = speeds.of(pool, row.band)
+            speed = speeds.histogram_of(pool, row.band)
             for each in (whole, by_rule[plan.rule], by_pool[pool]):
                 each.add(share * row.requests, share * row.own, speed)
     busiest = _busiest_rps(plans, hours, floors)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 State = Literal["draft", "previewed", "shadow", "approved", "active", "retired"]
-Step = Literal["preview", "shadow", "approve", "activate", "retire"]
+RevisionStep = Literal["preview", "shadow", "approve", "activate", "retire"]
 
 OPEN: tuple[State, ...] = ("draft", "previewed", "shadow", "approved")
 """Proposed, and neither in force nor given up."""
@@ -22,18 +22,18 @@ class Rule:
     noun: str
 
 
-RULES: Mapping[Step, Rule] = {
+RULES: Mapping[RevisionStep, Rule] = {
     "preview": Rule(("draft", "previewed", "shadow", "approved", "active"), "a preview"),
     "shadow": Rule(("draft", "previewed"), "a shadow"),
     "approve": Rule(("previewed", "shadow"), "an approval"),
     "activate": Rule(OPEN, "activation"),
     "retire": Rule((*OPEN, "active"), "retirement"),
 }
-STEPS: tuple[Step, ...] = tuple(RULES)
+STEPS: tuple[RevisionStep, ...] = tuple(RULES)
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RevisionFacts:
     """What decides which steps a revision may take."""
 
     state: State
@@ -43,7 +43,7 @@ class Standing:
     active_number: int | None = None  # of the policy's revision that is in force
 
 
-def why_not(step: Step, revision: Standing, who: str) -> str:
+def why_not(step: RevisionStep, revision: RevisionFacts, who: str) -> str:
     """Why `who` cannot take this step now, with the remedy; empty where it can be taken."""
     rule = RULES[step]
     if revision.state == "draft" and step == "approve":
@@ -60,12 +60,12 @@ def why_not(step: Step, revision: Standing, who: str) -> str:
     return ""
 
 
-def possible(revision: Standing, who: str) -> tuple[Step, ...]:
+def possible(revision: RevisionFacts, who: str) -> tuple[RevisionStep, ...]:
     """The steps that `who` could take now, rights left aside."""
     return tuple(step for step in STEPS if not why_not(step, revision, who))
 
 
-def _why_not_active(revision: Standing) -> str:
+def _why_not_active(revision: RevisionFacts) -> str:
     if revision.active_number is not None and revision.active_number > revision.number:
         return (
             f"revision {revision.active_number} is in force and newer than {revision.number}: roll back, or propose the "

@@ -10,7 +10,7 @@ from controlplane.policy.core.memory import Memory
 from controlplane.policy.core.record import record_of
 from controlplane.policy.in_force import in_force
 from controlplane.policy.models import DecisionRecord, PolicyRevision
-from controlplane.policy.remember import Line
+from controlplane.policy.remember import DecisionTrack
 from controlplane.policy.revisions import steps
 from tests.support.policy.cases import pool, seen
 from tests.support.policy.people_and_texts import author, logged_in, scaling, small_fleet
@@ -32,7 +32,7 @@ def decided(ann: Client) -> DecisionRecord:
     assert not isinstance(policy, str)
     observation = seen(pool(arrived_rps=60.0), now_ms=time.time_ns() // 1_000_000)
     decision = decide(observation, [policy], Memory())
-    return Line("active").write_record(record_of(observation, [policy], Memory(), decision), "controller-0", 1)
+    return DecisionTrack("active").write_record(record_of(observation, [policy], Memory(), decision), "controller-0", 1)
 
 
 def test_changes_are_listed_and_lead_to_the_record(ann: Client, decided: DecisionRecord) -> None:

@@ -7,7 +7,7 @@ from controlplane.incidents.models import ChangeRecord
 from controlplane.incidents.notify.delivery.models import Delivery, Destination, Endpoint
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.revisions import steps
-from controlplane.policy.seed import sow
+from controlplane.policy.seed import create_missing
 from tests.support.policy.people_and_texts import ladder, scaling, small_fleet
 
 pytestmark = pytest.mark.django_db
@@ -59,6 +59,6 @@ def test_what_decides_nothing_is_no_change() -> None:
 
 
 def test_what_a_set_up_comes_with_is_no_change() -> None:
-    sow({"policies.yaml": scaling(4)})
+    create_missing({"policies.yaml": scaling(4)})
     assert PolicyRevision.objects.get().state == "active"
     assert recorded() == []

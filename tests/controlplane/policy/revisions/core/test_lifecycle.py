@@ -4,13 +4,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controlplane.policy.revisions.core.lifecycle import OPEN, STEPS, Standing, State, Step, possible, why_not
+from controlplane.policy.revisions.core.lifecycle import (
+    OPEN,
+    STEPS,
+    RevisionFacts,
+    RevisionStep,
+    State,
+    possible,
+    why_not,
+)
 
 STATES: tuple[State, ...] = (*OPEN, "active", "retired")
 
 
-def standing(state: State = "draft", number: int = 2, needs_approval: bool = False, active: int | None = 1) -> Standing:
-    return Standing(state, number, "ada", needs_approval, active)
+def revision_facts(
+    state: State = "draft", number: int = 2, needs_approval: bool = False, active: int | None = 1
+) -> RevisionFacts:
+    return RevisionFacts(state, number, "ada", needs_approval, active)
 
 
 @pytest.mark.parametrize(
@@ -24,35 +34,37 @@ def standing(state: State = "draft", number: int = 2, needs_approval: bool = Fal
         ("retired", ()),
     ],
 )
-def test_each_state_has_its_steps(state: State, steps: tuple[Step, ...]) -> None:
-    assert possible(standing(state), "bob") == steps
+def test_each_state_has_its_steps(state: State, steps: tuple[RevisionStep, ...]) -> None:
+    assert possible(revision_facts(state), "bob") == steps
 
 
 def test_where_a_team_wants_approval_only_an_approved_revision_is_activated() -> None:
     for state in OPEN:
-        reason = why_not("activate", standing(state, needs_approval=True), "bob")
+        reason = why_not("activate", revision_facts(state, needs_approval=True), "bob")
         assert (reason == "") == (state == "approved")
     assert "have it approved by somebody other than its author" in why_not(
-        "activate", standing("shadow", needs_approval=True), "bob"
+        "activate", revision_facts("shadow", needs_approval=True), "bob"
     )
 
 
 @pytest.mark.parametrize("who", ["ada", "Ada", " ada "])
 def test_nobody_approves_what_they_wrote(who: str) -> None:
-    assert "by another person" in why_not("approve", standing("previewed"), who)
+    assert "by another person" in why_not("approve", revision_facts("previewed"), who)
 
 
 def test_an_approval_needs_the_figures_of_a_preview() -> None:
-    assert "run its preview first" in why_not("approve", standing("draft"), "bob")
+    assert "run its preview first" in why_not("approve", revision_facts("draft"), "bob")
 
 
 def test_an_older_revision_does_not_undo_a_newer_one() -> None:
-    assert why_not("activate", standing("approved", number=2, active=3), "bob").startswith("revision 3 is in force")
-    assert why_not("activate", standing("approved", number=4, active=3), "bob") == ""
+    assert why_not("activate", revision_facts("approved", number=2, active=3), "bob").startswith(
+        "revision 3 is in force"
+    )
+    assert why_not("activate", revision_facts("approved", number=4, active=3), "bob") == ""
 
 
 def test_a_refusal_names_the_state_and_the_remedy() -> None:
-    assert why_not("shadow", standing("retired"), "bob") == (
+    assert why_not("shadow", revision_facts("retired"), "bob") == (
         "a shadow is for a revision that is draft or previewed, and this one is retired: propose its text as a new revision"
     )
 
@@ -66,9 +78,9 @@ def test_a_refusal_names_the_state_and_the_remedy() -> None:
     st.sampled_from(["ada", "bob"]),
 )
 def test_four_eyes_hold_whatever_the_standing(
-    step: Step, state: State, number: int, needs_approval: bool, active: int | None, who: str
+    step: RevisionStep, state: State, number: int, needs_approval: bool, active: int | None, who: str
 ) -> None:
-    reason = why_not(step, standing(state, number, needs_approval, active), who)
+    reason = why_not(step, revision_facts(state, number, needs_approval, active), who)
     if not reason and step == "approve":
         assert who == "bob"
     if not reason and step == "activate" and needs_approval:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from controlplane.policy.observe.core.signals import Traffic, pool_traffic, tier_traffic
+from controlplane.policy.observe.core.traffic import Traffic, pool_traffic, tier_traffic
 from inference.contract.gateway_signals import GatewaySignals, ModelSignals, Obeyed, PoolSignals, ReplicaSignals
 
 A, B = "http://a", "http://b"

@@ -127,7 +127,7 @@ class Round:
     """By gateway."""
 
     @classmethod
-    def of(cls, at_ms: int, heard: Iterable[Heard]) -> "Round":
+    def add_up(cls, at_ms: int, heard: Iterable[Heard]) -> "Round":
         pools: dict[str, Rates] = {}
         tiers: dict[tuple[str, str], TierRates] = {}
         requests_per_s: dict[str, float] = {}
@@ -180,7 +180,7 @@ class Traffic:
                 gateways[url] = replace(heard, ready=url not in unready)
         kept = [each for each in self.rounds if each.at_ms > at_ms - LONG_S * MS_PER_S]
         if any(each.pools is not None for each in gateways.values()):
-            kept.append(Round.of(at_ms, (each for each in gateways.values() if each.counts)))
+            kept.append(Round.add_up(at_ms, (each for each in gateways.values() if each.counts)))
         return Traffic(gateways, tuple(kept))
 
     def age_ms(self, now_ms: int) -> int | None:
