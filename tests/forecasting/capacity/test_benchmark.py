@@ -19,6 +19,7 @@ from forecasting.capacity.benchmark import (
     step_length,
     steps_left,
 )
+from tests.support.forecasting.closed_forms import erlang_c
 
 MAX_STEPS = 40
 
@@ -28,10 +29,7 @@ def share_within(rate: float, servers: int, service_s: float, threshold_s: float
     mu, load = 1 / service_s, rate * service_s
     if load >= servers:
         return 0.0
-    erlang_b = 1.0
-    for count in range(1, servers + 1):
-        erlang_b = load * erlang_b / (count + load * erlang_b)
-    wait = erlang_b / (1 - load / servers * (1 - erlang_b))
+    wait = erlang_c(servers, load)
     drain = servers * mu - rate
     if math.isclose(drain, mu, rel_tol=1e-6):
         drain *= 1 + 1e-5
