@@ -81,7 +81,7 @@ def replay(record: Record, policies: Mapping[int, Policy]) -> bytes:
     """
     if record.version != VERSION:
         raise RecordError(
-            f"version {record.version} decided it, and this release has {VERSION}: replay it with the release that has it"
+            f"version {record.version} decided it, and this release has {VERSION}: replay it with a newer release"
         )
     missing = [f"{each.name}@{each.revision}" for each in record.policies if each.id not in policies]
     if missing:
