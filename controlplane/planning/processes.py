@@ -49,14 +49,12 @@ class Processes(Generic[T, R]):
         self._function, self._count, self._limit_s, self._memory_mib = function, count, limit_s, memory_mib
         self._context = multiprocessing.get_context("spawn")  # a fork of a process with threads may hang
 
-    def map(self, arguments: Iterable[T], poll: Callable[[], None]) -> Iterator[tuple[T, R | CallFailedError]]:
-        """Each argument with its result, as they come. `poll` is called every POLL_S or more often, and may raise to end it all."""
-        yield from self.map_by(arguments, lambda argument: argument, poll)
-
-    def map_by(
+    def map(
         self, items: Iterable[ItemT], argument_of: Callable[[ItemT], T], poll: Callable[[], None]
     ) -> Iterator[tuple[ItemT, R | CallFailedError]]:
-        """The same with items of the caller's, whose arguments alone go to the processes."""
+        """Each item with the result of its argument, which alone goes to the processes, as they come. `poll` is called every POLL_S or
+        more often, and may raise to end it all.
+        """
         waiting = iter(items)
         busy: list[_Child[ItemT]] = []
         idle: list[_Child[ItemT]] = []

@@ -95,7 +95,7 @@ def refresh(request: Mapping[str, Any], progress: jobs.Progress) -> dict[str, An
         progress.report(counts["renewed"], len(due), "compares candidates and forecasts")
 
     processes = Processes(fit, settings.CONFIG.forecast_processes, COMPARE_LIMIT_S, COMPARE_MEMORY_MIB)
-    for item, outcome in processes.map_by(due, lambda each: each.request, poll):
+    for item, outcome in processes.map(due, lambda each: each.request, poll):
         if isinstance(outcome, CallFailedError):
             counts["failed"] += 1
             failures.append(f"{item.request.name}: {outcome}")

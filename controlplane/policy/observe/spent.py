@@ -58,9 +58,9 @@ class Meter:
             if total.day == day
         }
 
-    def write(self, now_ms: int, *, force: bool = False) -> None:
+    def write(self, now_ms: int) -> None:
         """Within the caller's fence, at most every WRITE_EVERY_S."""
-        if not force and now_ms - self._written_ms < WRITE_EVERY_S * MS_PER_S:
+        if now_ms - self._written_ms < WRITE_EVERY_S * MS_PER_S:
             return
         self._written_ms = now_ms
         with transaction.atomic():

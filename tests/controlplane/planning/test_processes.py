@@ -1,6 +1,7 @@
 """Calls in processes of their own: a bad one fails alone."""
 
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -8,9 +9,15 @@ from controlplane.planning.processes import CallFailedError, Processes
 from tests.support.planning.calls import act, double
 from tests.support.wait import eventually
 
+T = TypeVar("T")
+
 
 def nothing() -> None:
     pass
+
+
+def same(argument: T) -> T:
+    return argument
 
 
 def outcomes(results: list[tuple[str, str | CallFailedError]]) -> dict[str, str]:
@@ -19,13 +26,13 @@ def outcomes(results: list[tuple[str, str | CallFailedError]]) -> dict[str, str]
 
 def test_every_argument_has_its_result() -> None:
     processes = Processes(double, 2, 60.0, 512)
-    assert dict(processes.map(range(20), nothing)) == {value: 2 * value for value in range(20)}
+    assert dict(processes.map(range(20), same, nothing)) == {value: 2 * value for value in range(20)}
 
 
 def test_a_call_that_fails_spoils_no_other(tmp_path: Path) -> None:
     note = tmp_path / "pid"
     calls = ["a", "raise no good", "b", "die", "c", "allocate 4000", "d", f"start {note}", "e"]
-    results = outcomes(list(Processes(act, 2, 8.0, 512).map(calls, nothing)))
+    results = outcomes(list(Processes(act, 2, 8.0, 512).map(calls, same, nothing)))
     assert results == {
         **{letter: letter for letter in "abcde"},
         "raise no good": "ValueError: no good",
@@ -50,4 +57,4 @@ def test_whoever_polls_can_end_it_all() -> None:
             raise EnoughError
 
     with pytest.raises(EnoughError):
-        list(Processes(act, 2, 60.0, 512).map(["hang", "hang", "hang"], poll))
+        list(Processes(act, 2, 60.0, 512).map(["hang", "hang", "hang"], same, poll))
