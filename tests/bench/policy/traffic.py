@@ -11,12 +11,12 @@ from forecasting.capacity.assumptions import ReplicaCapacity
 from forecasting.capacity.carried import replicas_of
 from forecasting.series import Series, resampled
 from forecasting.simulate.arrivals import Arrivals, Lengths, from_rates
-from forecasting.simulate.capacity import capacity_rps
 from forecasting.simulate.outcome import Objective
 from forecasting.simulate.policies.fixed import Fixed
 from forecasting.simulate.profile import ReplicaProfile
 from forecasting.simulate.replay import Pool, replay
 from tests.bench.loads.demand_traces import demands, files
+from tests.support.forecasting.simulated_capacity import capacity_rps
 
 OBJECTIVE = Objective(0.995, ttft_s=2.0, itl_s=0.2)
 """The latencies of MLPerf Inference for a Llama 2 70B server (v4.0): first token within 2 s, 200 ms a token."""

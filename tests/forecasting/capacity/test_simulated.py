@@ -10,11 +10,11 @@ from forecasting.capacity.carried import carried_rps
 from forecasting.capacity.demand_on_pools import Load, work
 from forecasting.series import Series
 from forecasting.simulate.arrivals import Lengths, from_rates
-from forecasting.simulate.capacity import capacity_rps
 from forecasting.simulate.outcome import Objective
 from forecasting.simulate.policies.fixed import Fixed
 from forecasting.simulate.profile import ReplicaProfile
 from forecasting.simulate.replay import Pool, replay
+from tests.support.forecasting.simulated_capacity import capacity_rps
 
 PROFILE = ReplicaProfile(0.00746, 0.0000464, 0.00849, 0.000233, max_sequences=16)
 FIRST_TOKEN = Objective(target=0.95, ttft_s=0.5)

@@ -4,9 +4,9 @@ import pytest
 
 from forecasting.capacity.assumptions import ReplicaCapacity, TokenMix
 from forecasting.simulate.arrivals import Lengths
-from forecasting.simulate.capacity import capacity_rps
 from forecasting.simulate.fitted import fitted_profile, profile_of
 from forecasting.simulate.outcome import Objective
+from tests.support.forecasting.simulated_capacity import capacity_rps
 
 LENGTHS = Lengths.around(500, 100)
 

@@ -3,14 +3,14 @@ import pytest
 
 from forecasting.series import Series
 from forecasting.simulate.arrivals import Lengths, from_rates
-from forecasting.simulate.capacity import capacity_rps
 from forecasting.simulate.outcome import Objective, ObjectiveError, flaps_of
-from forecasting.simulate.policies.fixed import Fixed, Schedule
+from forecasting.simulate.policies.fixed import Fixed
 from forecasting.simulate.policies.hpa import Hpa
 from forecasting.simulate.policies.policy import Observation
 from forecasting.simulate.profile import ReplicaProfile
 from forecasting.simulate.replay import Pool, ReplayError, replay
-from tests.support.forecasting.simulate import QUICK, WITHIN_A_SECOND, requests
+from tests.support.forecasting.simulate import QUICK, WITHIN_A_SECOND, Schedule, requests
+from tests.support.forecasting.simulated_capacity import capacity_rps
 
 LENGTHS = Lengths.around(100, 20)
 HOUR = from_rates(Series(0, 600, np.array([5.0, 20, 40, 5, 0, 10])), LENGTHS, seed=4)

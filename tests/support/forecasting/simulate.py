@@ -1,6 +1,7 @@
 """Small pools and requests for tests of the simulator."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -46,3 +47,18 @@ def seen(**values: float) -> Observation:
         wanted=1,
     )
     return idle._replace(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """`replicas[i]` are wanted from i * tick_s on, the last of them to the end. A warm plan is such a schedule."""
+
+    replicas: Sequence[int]
+    tick_s: float
+    name: str = "schedule"
+
+    def begin(self, arrivals: Arrivals, replicas: int) -> None:
+        pass
+
+    def decide(self, seen: Observation) -> int:
+        return self.replicas[min(int(seen.time_s / self.tick_s + 1e-6), len(self.replicas) - 1)]

@@ -2,13 +2,13 @@ import numpy as np
 
 from forecasting.series import Series
 from forecasting.simulate.arrivals import Lengths, from_rates
-from forecasting.simulate.capacity import capacity_rps
 from forecasting.simulate.outcome import Objective
-from forecasting.simulate.policies.fixed import Fixed, Schedule
+from forecasting.simulate.policies.fixed import Fixed
 from forecasting.simulate.policies.hpa import Hpa
 from forecasting.simulate.policies.oracle import Oracle, least_oracle
 from forecasting.simulate.replay import Pool, replay
-from tests.support.forecasting.simulate import QUICK, seen
+from tests.support.forecasting.simulate import QUICK
+from tests.support.forecasting.simulated_capacity import capacity_rps
 
 LENGTHS = Lengths.around(100, 20)
 OBJECTIVE = Objective(0.95, ttft_s=0.5)
@@ -47,8 +47,3 @@ def test_the_least_oracle_keeps_the_objective_at_the_lowest_cost() -> None:
     assert (
         outcome.replica_hours <= replay(arrivals, pool, Oracle(QUICK, least.load * 0.7, 60.0), OBJECTIVE).replica_hours
     )
-
-
-def test_a_schedule_is_followed_to_its_end_and_on() -> None:
-    schedule = Schedule([1, 4, 2], tick_s=60)
-    assert [schedule.decide(seen(time_s=time_s)) for time_s in (0, 60, 119.9, 120, 500)] == [1, 4, 4, 2, 2]
