@@ -43,8 +43,10 @@ class ReplicaSeen(msgspec.Struct, frozen=True):
     """host:port of its Prometheus page."""
     node: str = ""
     pending_reason: str = ""
-    """Why it is not running yet, as the cluster says it, such as "Unschedulable: 0/3 nodes …"; empty once it has a place."""
+    """Why it has no place yet, as the cluster says it, such as "Unschedulable: 0/3 nodes …"; empty once it has one."""
     pending_since_ms: int | None = None
+    fault: str = ""
+    """Why it cannot run although it has a place: its container, the reason, and how it ended last; empty where it can."""
     ends_ms: int | None = None
     """When the cluster ends it by force; None while nobody has told it to end."""
 
@@ -78,6 +80,10 @@ class PoolSeen(msgspec.Struct, frozen=True):
     """Of its PodDisruptionBudget: how many replicas may be evicted now; None where it has none."""
     problem: str = ""
     """Why this pool cannot be managed; empty where it can."""
+    rollout: str = ""
+    """What is under way while replicas of an older template are there, or what keeps replicas from being created; empty: neither."""
+    rollout_stuck: bool = False
+    """The cluster says that it makes no progress, or that replicas cannot be created."""
 
 
 class GpusSeen(msgspec.Struct, frozen=True):

@@ -76,7 +76,7 @@ def _rows() -> dict[str, dict[str, _Row]]:
 
 def _differs(seen: PoolSeen, rows: Mapping[str, _Row], leaving: frozenset[str]) -> bool:
     """Whether any row of a pool may have to change: most ticks find none."""
-    if seen.problem:
+    if seen.wanted is None:  # no workload was seen, so nothing is known of its replicas
         return False
     here = {replica.name for replica in seen.replicas}
     if any(name not in here and row.managed_by == Replica.ManagedBy.CLUSTER for name, row in rows.items()):
@@ -102,7 +102,7 @@ def _leaving() -> Mapping[str, frozenset[str]]:
 
 def _changes(pool: Pool, seen: PoolSeen, leaving: frozenset[str]) -> tuple[list[Replica], list[Replica]] | None:
     """Rows to save and rows to delete."""
-    if seen.problem:
+    if seen.wanted is None:
         return None
     rows = {row.name: row for row in pool.replicas.all()}
     here = {replica.name: replica for replica in seen.replicas}

@@ -38,9 +38,6 @@ class TargetMemory(Remembered, frozen=True, omit_defaults=True):
     recommended: tuple[tuple[int, int], ...] = ()
     """(when in ms, count) of the stabilisation window, without those that a later, higher one covers."""
     load: LoadMemory | None = None
-    capped_at: int | None = None
-    """The highest count until `capped_until_ms`, after replicas that got no node were taken back."""
-    capped_until_ms: int = 0
 
 
 class LadderMemory(Remembered, frozen=True, omit_defaults=True):

@@ -42,13 +42,20 @@ class PoolFacts(Facts, frozen=True, omit_defaults=True):
     """The count in the cluster: Kubernetes' `spec.replicas`."""
     ready: int | None = None
     starting: int | None = None
-    """Created and not ready, without those that are `pending`."""
+    """Created and not ready, without those that are `pending` or `failing`."""
     draining: int | None = None
     pending: int | None = None
     """Those that have no node."""
     pending_since_ms: int | None = None
     """Since when the first of them has waited."""
     pending_reason: str = ""
+    failing: int | None = None
+    """Those that have a node, and whose containers crash or cannot be created."""
+    failing_reason: str = ""
+    rollout: str = ""
+    """What is under way while replicas of an older template are there, as a sentence."""
+    rollout_stuck: bool = False
+    """The cluster says that it makes no progress."""
 
     capacity_rps: float | None = None
     """Of a replica, at the objective, with the tokens per request of now."""

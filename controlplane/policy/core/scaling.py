@@ -49,7 +49,9 @@ def candidates(
     highest = max((each.candidate for each in needed), key=lambda candidate: candidate.count)
     since_ms = now_ms - round(spec.scale_down.stabilisation_s * 1_000)
     kept = max(each.kept for each in needed)
-    recommended = (*(past for past in memory.recommended if past[0] > since_ms and past[1] > kept), (now_ms, kept))
+    # What was needed before the first tick is not known: at most what stands, which therefore stays for as long as any other count.
+    past = memory.recommended or (((now_ms, facts.wanted),) if facts.wanted is not None else ())
+    recommended = (*(each for each in past if each[0] > since_ms and each[1] > kept), (now_ms, kept))
     wanted, reason = highest.count, f"{highest.source}: {highest.reason}"
     if facts.wanted is not None and wanted < facts.wanted:
         slowed = min(facts.wanted, max(count for _, count in recommended))
@@ -60,6 +62,18 @@ def candidates(
             )
     after = msgspec.structs.replace(memory, recommended=recommended, load=seen)
     return Proposed(tuple(each.candidate for each in needed), wanted, reason, after)
+
+
+def sized(spec: ScalingSpec, facts: PoolFacts) -> bool:
+    """Whether anything says how many replicas the load of now needs. What waits only says that more are needed."""
+    signals = spec.reactive
+    in_proportion = (
+        (facts.in_flight, signals.in_flight_per_replica),
+        (facts.kv_use, signals.kv_use),
+        (facts.gpu_use, signals.gpu_use),
+        (facts.cpu_use, signals.cpu_use),
+    )
+    return _capacity(spec, facts) is not None or any(use is not None and each for use, each in in_proportion)
 
 
 def _forecast(plan: PoolPlan, now_ms: int) -> _Needed | None:
@@ -145,7 +159,7 @@ def _by_signals(spec: ScalingSpec, facts: PoolFacts) -> Iterator[_Needed]:
     if facts.queue_delay_s is not None and wanted.queue_delay_s and facts.queue_delay_s > wanted.queue_delay_s:
         # How much more is needed does not follow from a delay: a step at a time, while none is on its way.
         present = (facts.ready or 0) + (facts.starting or 0)
-        added = 0 if facts.starting or facts.pending else max(1, math.ceil(present * (KEPT_FOR - 1)))
+        added = 0 if facts.starting or facts.pending or facts.failing else max(1, math.ceil(present * (KEPT_FOR - 1)))
         reason = f"a wait of {facts.queue_delay_s:.3g} s, and {wanted.queue_delay_s:g} s is accepted"
         yield _signal(present + added, present + added, reason)
 

@@ -96,7 +96,7 @@ class ScalingSpec(Spec, frozen=True, forbid_unknown_fields=True, omit_defaults=T
     cluster_adds_nodes: bool = False
     """An autoscaler adds nodes for pods that wait: free GPUs of the nodes that stand set no limit then."""
     pending_deadline_s: Annotated[float, Meta(ge=10, le=86_400)] = 900.0
-    """How long replicas may wait for a node before the step is taken back."""
+    """How long replicas may wait for a node before no more are asked for, and somebody is paged."""
     drain_deadline_s: Annotated[float, Meta(ge=1, le=86_400)] = 300.0
     """How long a replica that is to be removed may take to end its requests."""
     stale_after_s: Annotated[float, Meta(ge=1, le=3_600)] = 30.0

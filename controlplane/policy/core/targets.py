@@ -11,7 +11,7 @@ from controlplane.policy.core.rails.rails import RAILS
 from controlplane.policy.core.spec import InForce, ScalingSpec
 from controlplane.policy.core.words import seconds
 
-CAPS = ("max", "gpus", "gpu_hours", "usd", "quota", "pending")
+CAPS = ("max", "gpus", "gpu_hours", "usd", "quota")
 """Rails that no wait overcomes: a pool that they lower has all that it can get."""
 
 
@@ -45,7 +45,7 @@ def judge(
         override_of(observation, spec.target),
     )
     proposed = _proposed(case, observation)
-    count, hold, rails, alarms, cap = proposed.wanted, "", [], [], None
+    count, hold, rails, alarms = proposed.wanted, "", [], []
     for rail in RAILS:
         if hold == "all" or (hold and rail.on_hold == "nothing"):
             continue
@@ -56,15 +56,14 @@ def judge(
             continue
         rails.append(Rail(rail.name, count, verdict.replicas, verdict.reason))
         alarms += [verdict.alarm] if verdict.alarm else []
-        count, hold, cap = verdict.replicas, verdict.hold or hold, verdict.cap or cap
+        count, hold = verdict.replicas, verdict.hold or hold
     decision = _decision(case, policy, proposed, count, hold, tuple(rails))
-    after = proposed.memory
-    if cap is not None:
-        after = msgspec.structs.replace(after, capped_at=cap[0], capped_until_ms=cap[1])
-    elif after.capped_at is not None and observation.now_ms >= after.capped_until_ms:
-        after = msgspec.structs.replace(after, capped_at=None, capped_until_ms=0)
-    capped = count >= spec.max or any(rail.name in CAPS and rail.after < rail.before for rail in rails)
-    return Judged(decision, after, tuple(alarms), capped)
+    capped = (
+        count >= spec.max
+        or any(rail.name == "pending" for rail in rails)
+        or any(rail.name in CAPS and rail.after < rail.before for rail in rails)
+    )
+    return Judged(decision, proposed.memory, tuple(alarms), capped)
 
 
 def pause_of(observation: Observation, policy: str, model: str, pool: str) -> Pause | None:

@@ -167,6 +167,7 @@ def _counted(
     here = [replica for replica in seen.replicas if not replica.terminating]
     ending = len(seen.replicas) - len(here)
     pending = [replica for replica in here if replica.pending_reason and not replica.ready]
+    failing = [replica for replica in here if replica.fault and not replica.ready and not replica.pending_reason]
     since = [replica.pending_since_ms for replica in pending if replica.pending_since_ms is not None]
     ready = sum(replica.ready and replica.name not in warming for replica in here)
     leaving = max(0, min(draining - ending, ready))
@@ -174,11 +175,15 @@ def _counted(
         facts,
         wanted=seen.wanted,
         ready=ready - leaving,
-        starting=len(here) - ready - len(pending),
+        starting=len(here) - ready - len(pending) - len(failing),
         draining=ending + leaving,
         pending=len(pending),
         pending_since_ms=min(since, default=None),
         pending_reason=pending[0].pending_reason if pending else "",
+        failing=len(failing),
+        failing_reason=failing[0].fault if failing else "",
+        rollout=seen.rollout,
+        rollout_stuck=seen.rollout_stuck,
         owner_of_count=_owner(seen),
         hpa_min=seen.autoscaler.min_replicas if seen.autoscaler else None,
         hpa_max=seen.autoscaler.max_replicas if seen.autoscaler else None,

@@ -73,7 +73,7 @@ GROUPS: Mapping[str, tuple[Shown, ...]] = {
     "When things go wrong": (
         Shown("stale_after_s", "Metrics are unknown once older than", "s", "Then the count stays."),
         Shown(
-            "pending_deadline_s", "Replicas may wait for a node for", "s", "Then the step is taken back, and it pages."
+            "pending_deadline_s", "Replicas may wait for a node for", "s", "Then no more are asked for, and it pages."
         ),
         Shown("drain_deadline_s", "A replica may end its requests for", "s"),
         Shown("other_owner", "An HPA or a hand sets the count too", help="stop and page; adopt; or cooperate."),

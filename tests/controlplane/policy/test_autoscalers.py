@@ -42,7 +42,7 @@ def test_the_floor_follows_the_load_and_each_change_has_its_outcome(world: World
 
 
 def test_nothing_is_done_where_the_owners_floor_is_more_than_the_load_needs(world: World) -> None:
-    revision(scaling(other_owner="cooperate"))
+    revision(scaling(other_owner="cooperate", scale_down={"stabilisation_s": 0}))
     ticked = world.tick(12)
     assert ticked.decision is not None
     assert (ticked.decision.targets[POOL].action, _floors(world)) == ("hold", [])

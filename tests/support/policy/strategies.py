@@ -45,6 +45,9 @@ pools = st.builds(
     starting=counts,
     pending=counts,
     pending_since_ms=st.none() | times_ms,
+    failing=counts,
+    rollout=st.sampled_from(["", "", "Deployment “chat” is replacing 1 replicas of an older template."]),
+    rollout_stuck=st.booleans(),
     capacity_rps=st.none() | st.floats(0.01, 100),
     slots=st.none() | st.integers(1, 64),
     owner_of_count=st.sampled_from(["weir", "weir", "weir", "hand", "hpa:chat"]),
@@ -106,8 +109,6 @@ targets = st.builds(
     recommended=st.lists(st.tuples(st.integers(NOW_MS - 900_000, NOW_MS), st.integers(0, 20)), max_size=4).map(
         lambda past: tuple(sorted(past))
     ),
-    capped_at=counts,
-    capped_until_ms=times_ms,
 )
 memories = st.builds(lambda target: Memory({POOL: target}), targets)
 overrides = st.builds(lambda until_ms, count: Override(until_ms, POOL, count, by="ada"), times_ms, st.integers(0, 20))

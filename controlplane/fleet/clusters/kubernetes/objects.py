@@ -50,17 +50,6 @@ class MetadataWithFields(Metadata, frozen=True):
     managedFields: tuple[Field, ...] = ()
 
 
-class DeploymentSpec(msgspec.Struct, frozen=True):
-    selector: Selector = Selector()
-    replicas: int = 1
-    paused: bool = False
-
-
-class Deployment(msgspec.Struct, frozen=True):
-    metadata: MetadataWithFields
-    spec: DeploymentSpec = DeploymentSpec()
-
-
 class ContainerPort(msgspec.Struct, frozen=True):
     containerPort: int
     name: str = ""
@@ -72,12 +61,17 @@ class Resources(msgspec.Struct, frozen=True):
 
 
 class Container(msgspec.Struct, frozen=True):
+    name: str = ""
+    image: str = ""
+    command: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
     ports: tuple[ContainerPort, ...] = ()
     resources: Resources = Resources()
 
 
 class PodSpec(msgspec.Struct, frozen=True):
     nodeName: str = ""
+    nodeSelector: Labels = {}
     containers: tuple[Container, ...] = ()
 
 
@@ -94,18 +88,28 @@ class Waiting(msgspec.Struct, frozen=True):
     message: str = ""
 
 
+class Terminated(msgspec.Struct, frozen=True):
+    exitCode: int = 0
+    reason: str = ""
+
+
 class ContainerState(msgspec.Struct, frozen=True):
     waiting: Waiting | None = None
+    terminated: Terminated | None = None
 
 
 class ContainerStatus(msgspec.Struct, frozen=True):
+    name: str = ""
+    restartCount: int = 0
     state: ContainerState = ContainerState()
+    lastState: ContainerState = ContainerState()
 
 
 class PodStatus(msgspec.Struct, frozen=True):
     phase: str = ""
     podIP: str = ""
     conditions: tuple[Condition, ...] = ()
+    initContainerStatuses: tuple[ContainerStatus, ...] = ()
     containerStatuses: tuple[ContainerStatus, ...] = ()
 
 
@@ -113,6 +117,29 @@ class Pod(msgspec.Struct, frozen=True):
     metadata: Metadata
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
+
+
+class Template(msgspec.Struct, frozen=True):
+    spec: PodSpec = PodSpec()
+
+
+class DeploymentSpec(msgspec.Struct, frozen=True):
+    selector: Selector = Selector()
+    replicas: int = 1
+    paused: bool = False
+    template: Template = Template()
+
+
+class DeploymentStatus(msgspec.Struct, frozen=True):
+    replicas: int = 0
+    updatedReplicas: int = 0
+    conditions: tuple[Condition, ...] = ()
+
+
+class Deployment(msgspec.Struct, frozen=True):
+    metadata: MetadataWithFields
+    spec: DeploymentSpec = DeploymentSpec()
+    status: DeploymentStatus = DeploymentStatus()
 
 
 class Target(msgspec.Struct, frozen=True):

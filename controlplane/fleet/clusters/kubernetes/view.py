@@ -2,11 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from controlplane.fleet.clusters.kubernetes.faults import fault_of, ms, rollout_of
 from controlplane.fleet.clusters.kubernetes.objects import (
     Autoscaler,
     Condition,
@@ -25,7 +25,6 @@ from controlplane.fleet.clusters.port import HAND, WEIR, AutoscalerSeen, GpusSee
 
 GPU_SUFFIX = "/gpu"
 """Resources that count as GPUs: nvidia.com/gpu, amd.com/gpu, and others of that spelling."""
-ORDINARY_WAITS = frozenset({"ContainerCreating", "PodInitializing", ""})
 DEFAULT_PORTS = {"openai": {"http": 8000}, "triton": {"grpc": 8001, "http": 8000, "metrics": 8002}}
 """Of vLLM and of Triton, where neither the containers nor a Service name any."""
 _ENDED = ("Succeeded", "Failed")
@@ -115,6 +114,7 @@ def pool_seen(
         key=lambda scaler: scaler.metadata.name,
     )
     managers = managers_of_count(deployment)
+    rollout, stuck = rollout_of(deployment, mine)
     return PoolSeen(
         pool=binding.pool,
         wanted=deployment.spec.replicas,
@@ -135,6 +135,8 @@ def pool_seen(
             default=None,
         ),
         problem=_problem(deployment, scalers),
+        rollout=rollout,
+        rollout_stuck=stuck,
     )
 
 
@@ -167,8 +169,6 @@ def _problem(deployment: Deployment, scalers: list[Autoscaler]) -> str:
     if len(scalers) > 1:
         names = " and ".join(f"“{scaler.metadata.name}”" for scaler in scalers)
         return f"The HorizontalPodAutoscalers {names} set the same count: remove all but one of them."
-    if deployment.spec.paused:
-        return f"Deployment “{name}” is paused: resume its rollout."
     return ""
 
 
@@ -200,7 +200,7 @@ def replica_seen(binding: PoolBinding, pod: Pod, service_ports: Mapping[str, int
     conditions = {condition.type: condition for condition in pod.status.conditions}
     ready = conditions.get("Ready")
     is_ready = ready is not None and ready.status == "True" and bool(ip)  # some kubelets write the address later
-    reason, since = _waits(pod, conditions)
+    reason, since = _unplaced(conditions)
     ports = _ports(binding.protocol, pod, service_ports)
     host = f"[{ip}]" if ":" in ip else ip
     addresses = {name: f"{host}:{port}" for name, port in ports.items()} if ip else {}
@@ -218,20 +218,17 @@ def replica_seen(binding: PoolBinding, pod: Pod, service_ports: Mapping[str, int
         node=pod.spec.nodeName,
         pending_reason=reason,
         pending_since_ms=(since or ms(meta.creationTimestamp)) if reason else None,
+        fault="" if is_ready else fault_of(pod),
         ends_ms=ms(meta.deletionTimestamp),
     )
 
 
-def _waits(pod: Pod, conditions: Mapping[str, Condition]) -> tuple[str, int | None]:
-    """Why the pod does not start, and since when; nothing where it waits for what every pod waits for."""
+def _unplaced(conditions: Mapping[str, Condition]) -> tuple[str, int | None]:
+    """Why the pod has no node, and since when."""
     scheduled = conditions.get("PodScheduled")
-    if scheduled is not None and scheduled.status == "False":
-        return f"{scheduled.reason or ''}: {scheduled.message or ''}".strip(": "), ms(scheduled.lastTransitionTime)
-    for status in pod.status.containerStatuses:
-        waiting = status.state.waiting
-        if waiting is not None and waiting.reason not in ORDINARY_WAITS:
-            return f"{waiting.reason}: {waiting.message}".strip(": "), None
-    return "", None
+    if scheduled is None or scheduled.status != "False":
+        return "", None
+    return f"{scheduled.reason or ''}: {scheduled.message or ''}".strip(": "), ms(scheduled.lastTransitionTime)
 
 
 def _ports(protocol: str, pod: Pod, service_ports: Mapping[str, int]) -> dict[str, int]:
@@ -281,7 +278,7 @@ def gateways_seen(
 ) -> tuple[tuple[str, ...], dict[str, int | None]]:
     """The gateways that are ready, those of Deployments beside those of a Service; and the others, with their ends."""
     every = [(replica.address.removesuffix("/v1"), replica) for tier in tiers for replica in tier.replicas]
-    here = [(url, replica) for url, replica in every if url and not replica.pending_reason]
+    here = [(url, replica) for url, replica in every if url and not replica.pending_reason and not replica.fault]
     ready = {*of_service, *(url for url, replica in here if replica.ready and not replica.terminating)}
     return tuple(sorted(ready)), {url: replica.ends_ms for url, replica in here if url not in ready}
 
@@ -321,7 +318,3 @@ def count(quantity: str) -> int:
     """A whole quantity, such as "4" or "1k"; 0 for what is none."""
     number, thousands = (quantity[:-1], 1000) if quantity.endswith("k") else (quantity, 1)
     return int(number) * thousands if number.isascii() and number.isdecimal() else 0
-
-
-def ms(moment: datetime | None) -> int | None:
-    return None if moment is None else round(moment.timestamp() * 1000)

@@ -13,7 +13,8 @@ PREFIX = "component:"
 
 Kind = Literal[
     "gateway", "cache", "telemetry", "worker", "controller", "observer", "pool", "replica", "objectives",
-    "policies", "policy", "policy_metrics", "policy_gpus", "policy_pending", "policy_owner", "policy_canary", "policy_snapshot",
+    "policies", "policy", "policy_metrics", "policy_gpus", "policy_pending",
+    "policy_failing", "policy_rollout", "policy_capacity", "policy_owner", "policy_canary", "policy_snapshot",
     "policy_fence", "cluster",
 ]  # fmt: skip
 

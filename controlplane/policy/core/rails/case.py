@@ -51,8 +51,6 @@ class Verdict(NamedTuple):
     reason: str
     alarm: Alarm | None = None
     hold: Literal["", "all", "metrics", "owner"] = ""
-    cap: tuple[int, int] | None = None
-    """The highest count, and until when in ms."""
 
 
 def lower(count: int, most: int, reason: str) -> Verdict | None:

@@ -11,6 +11,7 @@ from controlplane.policy.core.observation import CLUSTER_STALE_AFTER_S, fresh
 from controlplane.policy.core.pool_values import hold_values
 from controlplane.policy.core.rails import owners, spending
 from controlplane.policy.core.rails.case import Case, Verdict, alarm, lower, raise_
+from controlplane.policy.core.scaling import sized
 from controlplane.policy.core.words import replicas, seconds
 
 
@@ -124,7 +125,8 @@ def maximum(case: Case, count: int) -> Verdict | None:
 
 
 def minimum(case: Case, count: int) -> Verdict | None:
-    return raise_(count, case.spec.min, f"min is {case.spec.min}")
+    """Nothing but what a person says goes below it."""
+    return None if case.override is not None else raise_(count, case.spec.min, f"min is {case.spec.min}")
 
 
 def in_flight(case: Case, count: int) -> Verdict | None:
@@ -139,26 +141,56 @@ def in_flight(case: Case, count: int) -> Verdict | None:
     return raise_(count, min(case.seen, needed), reason)
 
 
+def capacity(case: Case, count: int) -> Verdict | None:
+    """What a replica carries is not known, so nobody knows that fewer are enough."""
+    if case.override is not None or count >= case.seen or sized(case.spec, case.facts):
+        return None
+    pool = case.facts.pool
+    text = (
+        f"What a replica of {pool} carries is not known, so none of its {replicas(case.seen)} is removed. Enter its "
+        "capacity (`reactive.replica_rps`), benchmark a replica, or wait until requests at the objective have shown it."
+    )
+    return Verdict(case.seen, text, alarm=alarm("capacity", pool, text, "page"))
+
+
+def failing(case: Case, count: int) -> Verdict | None:
+    """Replicas whose containers crash or cannot be created. While no other is ready, the load of now says nothing of what is needed."""
+    facts = case.facts
+    if not facts.failing:
+        return None
+    text = f"{replicas(facts.failing)} of {facts.pool} cannot run: {facts.failing_reason.rstrip('.')}."
+    said = alarm("failing", facts.pool, text, "page")
+    if case.override is None and count < case.seen and not facts.ready:
+        return Verdict(case.seen, f"{text} None is removed, because none is ready.", alarm=said)
+    return Verdict(count, text, alarm=said)
+
+
+def rollout(case: Case, count: int) -> Verdict | None:
+    """While replicas of an older template are replaced, the cluster would choose which of both are removed."""
+    facts = case.facts
+    if not facts.rollout:
+        return None
+    kept = count if case.override is not None else max(count, case.seen)
+    said = alarm("rollout", facts.pool, facts.rollout, "page") if facts.rollout_stuck else None
+    return Verdict(kept, facts.rollout, alarm=said) if said or kept != count else None
+
+
 def pending(case: Case, count: int) -> Verdict | None:
-    """Replicas that got no node within the deadline are taken back, and not wanted again for as long."""
+    """Replicas that got no node within the deadline stay asked for, since an autoscaler of nodes adds them for pods that wait. No
+    more are asked for until they have one.
+    """
     facts, spec = case.facts, case.spec
     waited_ms = case.now_ms - facts.pending_since_ms if facts.pending and facts.pending_since_ms is not None else 0
-    deadline = seconds(spec.pending_deadline_s)
-    if facts.pending and waited_ms >= spec.pending_deadline_s * 1_000:
-        kept = max(0, (facts.wanted or 0) - facts.pending)
-        why = f": {facts.pending_reason.rstrip('.')}" if facts.pending_reason else ""
-        text = f"{replicas(facts.pending)} of {facts.pool} got no node within {deadline}{why}. They are taken back."
-        cap = (kept, case.now_ms + round(spec.pending_deadline_s * 1_000))
-        return Verdict(min(count, kept), text, alarm=alarm("pending", facts.pool, text, "page"), cap=cap)
-    memory = case.memory
-    if memory.capped_at is not None and case.now_ms < memory.capped_until_ms and count > memory.capped_at:
-        left = seconds((memory.capped_until_ms - case.now_ms) / 1_000)
-        text = (
-            f"{facts.pool} gets no more than {replicas(memory.capped_at)}, because further replicas got no node "
-            f"within {deadline}. They are tried again in {left}."
-        )
-        return Verdict(max(memory.capped_at, 0), text, alarm=alarm("pending", facts.pool, text, "page"))
-    return None
+    if case.override is not None or count < case.seen or not facts.pending:
+        return None
+    if waited_ms < spec.pending_deadline_s * 1_000:
+        return None
+    why = f": {facts.pending_reason.rstrip('.')}" if facts.pending_reason else ""
+    text = (
+        f"{replicas(facts.pending)} of {facts.pool} got no node within {seconds(spec.pending_deadline_s)}{why}. "
+        "They stay asked for, and no more are until they have one."
+    )
+    return Verdict(case.seen, text, alarm=alarm("pending", facts.pool, text, "page"))
 
 
 def pause(case: Case, count: int) -> Verdict | None:
@@ -183,6 +215,7 @@ RAILS = (
     NamedRail("cluster", cluster, "all"),
     NamedRail("metrics", metrics, "all"),
     NamedRail("hold_when", hold_when, "all"),
+    NamedRail("capacity", capacity),
     NamedRail("gpu_hours", spending.gpu_hours),
     NamedRail("usd", spending.usd),
     NamedRail("step_up", step_up),
@@ -194,6 +227,8 @@ RAILS = (
     NamedRail("gpus", spending.gpus, "limit"),
     NamedRail("in_flight", in_flight),
     NamedRail("quota", spending.quota, "all"),
+    NamedRail("failing", failing, "all"),
+    NamedRail("rollout", rollout, "all"),
     NamedRail("pending", pending, "all"),
     NamedRail("other_owner", owners.other_owner, "all"),
     NamedRail("pause", pause, "all"),

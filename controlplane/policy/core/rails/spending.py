@@ -50,7 +50,8 @@ def gpus(case: Case, count: int) -> Verdict | None:
     if not each:
         text = "how many GPUs a replica has is not known: enter it with the pool's variant"
         return lower(count, case.seen, text)
-    return lower(count, limit // each, f"the budget is {limit} GPUs, and a replica has {each}")
+    most = max(limit // each, min(case.seen, case.spec.min))  # what stands at `min` stays
+    return lower(count, most, f"the budget is {limit} GPUs, and a replica has {each}")
 
 
 def quota(case: Case, count: int) -> Verdict | None:
@@ -62,7 +63,7 @@ def quota(case: Case, count: int) -> Verdict | None:
     if of_type is None:
         return None
     there = max(case.seen, facts.wanted or 0)
-    unplaced = max(0, there - (facts.ready or 0) - (facts.starting or 0))
+    unplaced = max(0, there - (facts.ready or 0) - (facts.starting or 0) - (facts.failing or 0))
     free = max(0, of_type.free - case.reserved_gpus - unplaced * each)
     most = there + free // each
     if count <= most:

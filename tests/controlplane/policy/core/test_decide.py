@@ -117,17 +117,14 @@ def test_gpus_that_a_pool_takes_are_not_free_for_the_next() -> None:
     assert [alarm.key for alarm in decision.alarms] == ["gpus:b"]
 
 
-def test_replicas_without_a_node_are_taken_back_and_tried_again_later() -> None:
-    waiting = {"wanted": 6, "pending": 2, "pending_since_ms": NOW_MS - 900_000, "in_flight": 0.0}
-    decision = decide(seen(pool(**waiting), overrides=(set_to(6),)), [scaling()], Memory())
-    assert (decision.targets[POOL].action, decision.targets[POOL].wanted) == ("down", 4)
-    later = seen(pool(in_flight=0.0), now_ms=NOW_MS + 10_000, overrides=(set_to(6),))
-    held = decide(later, [scaling()], decision.memory)
-    assert (held.targets[POOL].action, held.targets[POOL].wanted) == ("hold", 4)
-    assert [alarm.key for alarm in held.alarms] == ["pending:chat-eu"]
-    until_ms = NOW_MS + 2_000_000
-    much_later = seen(pool(), now_ms=until_ms - 1, overrides=(Override(until_ms, POOL, 6),))
-    assert decide(much_later, [scaling()], held.memory).targets[POOL].action == "up"
+def test_replicas_without_a_node_stay_asked_for_and_growth_ends_with_them() -> None:
+    waiting = {"arrived_rps": 75.0, "wanted": 6, "pending": 2, "pending_since_ms": NOW_MS - 900_000}
+    decision = decide(seen(pool(**waiting)), [scaling()], Memory())
+    assert (decision.targets[POOL].action, decision.targets[POOL].wanted) == ("hold", 6)
+    assert [alarm.key for alarm in decision.alarms] == ["pending:chat-eu"]
+    placed = pool(arrived_rps=75.0, wanted=6, ready=6)
+    again = decide(seen(placed, now_ms=NOW_MS + 1_000), [scaling()], decision.memory)
+    assert (again.targets[POOL].action, again.targets[POOL].wanted, again.alarms) == ("up", 10, ())
 
 
 def test_of_two_policies_of_a_pool_the_first_is_followed_and_people_know() -> None:

@@ -18,7 +18,7 @@ MINUTE_MS = 60_000
 
 def records(rates: Sequence[float | None], cold_start_s: float = 180.0, minimum: int = 1) -> Iterator[Record]:
     """One a minute, of a pool whose replicas carry 10 requests/s. Each begins without a memory: the load is that of its minute."""
-    policies = [scaling(min=minimum)]
+    policies = [scaling(min=minimum, scale_down={"stabilisation_s": 0})]
     for number, rate in enumerate(rates):
         facts = pool(arrived_rps=rate, cold_start_s=cold_start_s)
         observation = seen(facts, now_ms=NOW_MS + number * MINUTE_MS)

@@ -126,9 +126,20 @@ def test_with_a_forecast_a_replica_is_filled_until_the_load_overtakes_it() -> No
 
 def test_the_floor_holds_without_traffic() -> None:
     quiet = facts(arrived_rps=0.0, wanted=2)
+    at_once = ScaleDown(stabilisation_s=0)
     assert propose(spec(min=2), quiet).wanted == 2
     assert propose(spec(min=0, warm_floor=3), quiet).wanted == 3
-    assert propose(spec(min=0), quiet, memory=TargetMemory()).wanted == 0
+    assert propose(spec(min=0, scale_down=at_once), quiet, memory=TargetMemory()).wanted == 0
+
+
+def test_what_stands_at_the_first_tick_stays_for_the_stabilisation_window() -> None:
+    policy, quiet = spec(min=1, scale_down=ScaleDown(stabilisation_s=300)), facts(arrived_rps=8.0, wanted=20)
+    memory = TargetMemory()
+    for second, count in ((0, 20), (60, 20), (299, 20), (301, 3)):
+        memory = msgspec.structs.replace(memory, load=None)
+        proposed = propose(policy, quiet, memory=memory, now_ms=NOW_MS + second * 1_000)
+        assert proposed.wanted == count, second
+        memory = proposed.memory
 
 
 def test_a_step_down_waits_until_the_highest_count_of_the_window_has_passed() -> None:

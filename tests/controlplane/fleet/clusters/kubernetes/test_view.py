@@ -13,7 +13,7 @@ from controlplane.fleet.clusters.errors import (
     ThrottledError,
     UnreachableError,
 )
-from controlplane.fleet.clusters.kubernetes import view
+from controlplane.fleet.clusters.kubernetes import faults, view
 from controlplane.fleet.clusters.kubernetes.client import (
     ExpiredError,
     FieldConflictError,
@@ -67,7 +67,6 @@ def deployment(**metadata: object) -> Deployment:
     ("change", "problem"),
     [
         ({"metadata": {"name": "chat", "deletionTimestamp": "2026-01-01T00:00:00Z"}}, "is being deleted"),
-        ({"metadata": {"name": "chat"}, "spec": {"paused": True}}, "is paused: resume its rollout"),
         ({"metadata": {"name": "chat"}}, ""),
     ],
 )
@@ -115,12 +114,52 @@ def test_an_address_of_ipv6_is_a_url_too_and_a_replica_without_any_is_not_ready(
 
 
 def test_a_container_that_does_not_start_says_why() -> None:
-    waiting = {"state": {"waiting": {"reason": "ImagePullBackOff", "message": "no such image"}}}
-    seen = view.replica_seen(PoolBinding("chat", "chat", "openai"), pod([], containerStatuses=[waiting]), {})
-    assert seen.pending_reason == "ImagePullBackOff: no such image"
-    creating = {"state": {"waiting": {"reason": "ContainerCreating"}}}
-    seen = view.replica_seen(PoolBinding("chat", "chat", "openai"), pod([], containerStatuses=[creating]), {})
-    assert seen.pending_reason == "" and seen.pending_since_ms is None
+    def seen(**status: object) -> ReplicaSeen:
+        not_ready = [{"type": "Ready", "status": "False"}, {"type": "PodScheduled", "status": "True"}]
+        its = pod([], conditions=not_ready, containerStatuses=[{"name": "main", **status}])
+        return view.replica_seen(PoolBinding("chat", "chat", "openai"), its, {})
+
+    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "no such image."}}
+    killed = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+    crashes = {"waiting": {"reason": "CrashLoopBackOff"}}
+    assert seen(state=waiting).fault == "container main waits with ImagePullBackOff (no such image)"
+    looping = (
+        "container main waits with CrashLoopBackOff, and ended last with exit code 137 (OOMKilled) after 4 restarts"
+    )
+    assert seen(state=crashes, lastState=killed, restartCount=4).fault == looping
+    assert "exit code 137 (OOMKilled) after 2 restarts" in seen(lastState=killed, restartCount=2).fault
+    for status in ({"state": {"waiting": {"reason": "ContainerCreating"}}}, {"lastState": killed, "restartCount": 1}):
+        assert seen(**status).fault == ""
+    assert seen(state=waiting).pending_reason == "" and seen(state=waiting).pending_since_ms is None
+
+
+def rolling(older: int = 1, paused: bool = False, conditions: list[dict[str, str]] | None = None) -> Deployment:
+    template = {"spec": {"nodeSelector": {"gpu": "h200"}, "containers": [{"name": "main", "image": "chat:2"}]}}
+    status = {"replicas": 4, "updatedReplicas": 4 - older, "conditions": conditions or []}
+    spec = {"replicas": 4, "paused": paused, "template": template}
+    return msgspec.convert({"metadata": {"name": "chat"}, "spec": spec, "status": status}, Deployment)
+
+
+def test_a_rollout_is_named_with_what_its_template_changes() -> None:
+    old = msgspec.convert(
+        {"metadata": {"name": "chat-1"}, "spec": {"containers": [{"name": "main", "image": "chat:1"}]}}, Pod
+    )
+    changes = "(nodeSelector: none → gpu=h200, image of main: chat:1 → chat:2)"
+    stuck = [{"type": "Progressing", "status": "False", "message": "has timed out"}]
+    refused = [{"type": "ReplicaFailure", "status": "True", "message": "violates PodSecurity"}]
+    assert faults.rollout_of(rolling(0), [old]) == ("", False)
+    assert faults.rollout_of(rolling(), [old]) == (
+        f"Deployment “chat” is replacing 1 replicas of an older template {changes}.",
+        False,
+    )
+    text, is_stuck = faults.rollout_of(rolling(conditions=stuck), [old])
+    assert (text, is_stuck) == (f"The rollout of Deployment “chat” {changes} makes no progress: has timed out", True)
+    text, is_stuck = faults.rollout_of(rolling(paused=True), [old])
+    assert "is paused, and 1 replicas have the older template" in text and not is_stuck
+    assert faults.rollout_of(rolling(0, conditions=refused), [old]) == (
+        "Deployment “chat” cannot create replicas: violates PodSecurity",
+        True,
+    )
 
 
 def test_gpus_that_nobody_can_use_do_not_count() -> None:

@@ -123,22 +123,58 @@ def test_more_in_flight_than_places_asks_for_no_replica() -> None:
     assert rails.in_flight(case(pool(in_flight=0.0)), 0) is None
 
 
-def test_replicas_that_get_no_node_in_time_are_taken_back() -> None:
+def test_replicas_that_get_no_node_in_time_cap_growth_and_are_not_taken_back() -> None:
     waiting = pool(wanted=6, pending=2, pending_since_ms=NOW_MS - 900_000, pending_reason="0/3 nodes are available")
     verdict = rails.pending(case(waiting), 8)
-    assert judged(verdict) == (4, "pending")
+    assert judged(verdict) == (6, "pending")
     assert verdict
-    assert verdict.cap == (4, NOW_MS + 900_000)
     assert "2 replicas of chat-eu got no node within 15 min: 0/3 nodes are available." in verdict.reason
+    assert rails.pending(case(waiting), 5) is None, "the load may need fewer"
     early = pool(wanted=6, pending=2, pending_since_ms=NOW_MS - 899_999)
     assert rails.pending(case(early), 8) is None
+    assert rails.pending(case(waiting, override=OVERRIDE), 8) is None, "what a person says is asked for"
 
 
-def test_what_was_taken_back_is_not_wanted_again_at_once() -> None:
-    capped = TargetMemory(capped_at=4, capped_until_ms=NOW_MS + 1)
-    assert judged(rails.pending(case(memory=capped), 6)) == (4, "pending")
-    assert rails.pending(case(memory=capped), 3) is None
-    assert rails.pending(case(memory=TargetMemory(capped_at=4, capped_until_ms=NOW_MS)), 6) is None
+@pytest.mark.parametrize(("ready", "left"), [(0, 4), (1, 2)])
+def test_replicas_that_crash_are_said_and_none_is_removed_while_none_is_ready(ready: int, left: int) -> None:
+    facts = pool(ready=ready, failing=4 - ready, failing_reason="container main waits with CrashLoopBackOff")
+    verdict = rails.failing(case(facts), 2)
+    assert judged(verdict) == (left, "failing")
+    assert verdict and verdict.alarm and verdict.alarm.severity == "page"
+    assert "cannot run: container main waits with CrashLoopBackOff." in verdict.alarm.text
+    assert judged(rails.failing(case(facts), 6)) == (6, "failing")
+
+
+def test_nothing_is_removed_during_a_rollout_and_one_that_is_stuck_pages() -> None:
+    under_way = pool(rollout="Deployment “chat” is replacing 2 replicas of an older template.")
+    assert judged(rails.rollout(case(under_way), 2)) == (4, "")
+    assert rails.rollout(case(under_way), 6) is None
+    stuck = pool(rollout="The rollout of Deployment “chat” makes no progress.", rollout_stuck=True)
+    assert judged(rails.rollout(case(stuck), 6)) == (6, "rollout")
+
+
+UNSIZED: dict[str, Any] = {"capacity_rps": None}
+
+
+@pytest.mark.parametrize(
+    ("facts", "reactive", "left"),
+    [
+        (UNSIZED, {}, 4),
+        (UNSIZED, {"waiting_per_replica": 2.0, "queue_delay_s": 1.0}, 4),
+        (UNSIZED | {"in_flight": None}, {"in_flight_per_replica": 8.0}, 4),
+        (UNSIZED, {"in_flight_per_replica": 8.0}, None),
+        (UNSIZED | {"kv_use": 0.2}, {"kv_use": 0.8}, None),
+        (UNSIZED, {"replica_rps": 10.0}, None),
+        ({}, {}, None),
+    ],
+)
+def test_a_pool_of_unknown_capacity_loses_no_replica(
+    facts: dict[str, Any], reactive: dict[str, Any], left: int | None
+) -> None:
+    its = case(pool(**facts), spec={"reactive": reactive})
+    verdict = rails.capacity(its, 1)
+    assert (verdict and judged(verdict)) == (left and (left, "capacity"))
+    assert rails.capacity(its, 6) is None, "more may be added"
 
 
 def test_a_pause_changes_nothing_until_its_end() -> None:

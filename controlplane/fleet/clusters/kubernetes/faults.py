@@ -1,0 +1,90 @@
+"""What keeps the replicas of a workload from running: crashes, rollouts, and replicas that cannot be created."""
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from controlplane.fleet.clusters.kubernetes.objects import Deployment, Labels, Pod
+
+ORDINARY_WAITS = frozenset({"ContainerCreating", "PodInitializing", ""})
+MIN_RESTARTS = 2
+"""A pod that is not ready and whose container was started again so often cannot run. One crash is no evidence."""
+
+
+def rollout_of(deployment: Deployment, pods: Iterable[Pod]) -> tuple[str, bool]:
+    """What is under way with the Deployment's replicas, as a sentence, and whether it makes no progress. Empty: nothing is.
+
+    https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#deployment-status
+    """
+    name, status = deployment.metadata.name, deployment.status
+    conditions = {condition.type: condition for condition in status.conditions}
+    failure = conditions.get("ReplicaFailure")
+    if failure is not None and failure.status == "True":
+        return f"Deployment “{name}” cannot create replicas: {failure.message or failure.reason or ''}", True
+    older = status.replicas - status.updatedReplicas
+    if older <= 0:
+        return "", False
+    changes = template_changes(deployment, pods)
+    what = f" ({', '.join(changes)})" if changes else ""
+    if deployment.spec.paused:
+        return (
+            f"The rollout of Deployment “{name}”{what} is paused, and {older} replicas have the older template.",
+            False,
+        )
+    progress = conditions.get("Progressing")
+    if progress is not None and progress.status == "False":
+        return f"The rollout of Deployment “{name}”{what} makes no progress: {progress.message or ''}", True
+    return f"Deployment “{name}” is replacing {older} replicas of an older template{what}.", False
+
+
+def template_changes(deployment: Deployment, pods: Iterable[Pod]) -> list[str]:
+    """What the template says otherwise than the oldest pod, such as "image of main: chat:1 → chat:2"."""
+    oldest = min(pods, key=lambda pod: ms(pod.metadata.creationTimestamp) or 0, default=None)
+    if oldest is None:
+        return []
+    after, changes = deployment.spec.template.spec, []
+    if not after.nodeSelector.items() <= oldest.spec.nodeSelector.items():  # admission may add some to a pod
+        changes.append(f"nodeSelector: {_labels(oldest.spec.nodeSelector)} → {_labels(after.nodeSelector)}")
+    before = {container.name: container for container in oldest.spec.containers}
+    for container in after.containers:
+        was = before.get(container.name)
+        if was is None:
+            changes.append(f"container {container.name} is new")
+            continue
+        if was.image != container.image:
+            changes.append(f"image of {container.name}: {was.image} → {container.image}")
+        if (was.command, was.args) != (container.command, container.args):
+            changes.append(f"command of {container.name}")
+        before_it, wanted = was.resources, container.resources
+        if not (
+            wanted.requests.items() <= before_it.requests.items() and wanted.limits.items() <= before_it.limits.items()
+        ):
+            changes.append(f"resources of {container.name}")
+    return changes
+
+
+def _labels(labels: Labels) -> str:
+    return ", ".join(f"{key}={value}" for key, value in sorted(labels.items())) or "none"
+
+
+def fault_of(pod: Pod) -> str:
+    """Why a container of the pod cannot run, and how it ended last. Empty where it waits for what every pod waits for, or has
+    ended once only.
+    """
+    for status in (*pod.status.initContainerStatuses, *pod.status.containerStatuses):
+        waiting, ended = status.state.waiting, status.state.terminated or status.lastState.terminated
+        stands = waiting is not None and waiting.reason not in ORDINARY_WAITS
+        if not stands and status.restartCount < MIN_RESTARTS:
+            continue
+        text = f"container {status.name}" if status.name else "its container"
+        if stands and waiting is not None:
+            text += f" waits with {waiting.reason}" + (f" ({waiting.message.rstrip('.')})" if waiting.message else "")
+        if ended is not None:
+            how = f" ({ended.reason})" if ended.reason else ""
+            text += f"{', and' if stands else ''} ended last with exit code {ended.exitCode}{how}"
+            text += f" after {status.restartCount} restarts" if status.restartCount else ""
+        return text
+    return ""
+
+
+def ms(moment: datetime | None) -> int | None:
+    return None if moment is None else round(moment.timestamp() * 1000)
