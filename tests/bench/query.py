@@ -23,7 +23,7 @@ from controlplane.telemetry.store.client import READ_SETTINGS
 from controlplane.telemetry.store.embedded.engine import Engine
 from controlplane.telemetry.store.embedded.statement import Query
 from controlplane.telemetry.store.maintenance.rollups import together
-from controlplane.telemetry.store.read.kept import KEPT_H
+from controlplane.telemetry.store.tiers import KEPT_H
 from tests.bench.figures import Figure, percentile, say
 from tests.bench.processes import BenchError, start
 from tests.support.telemetry.synthetic import SPANS_PER_REQUEST, load

@@ -20,7 +20,7 @@ GATEWAYS = 3
 WARM_S, FAILS_S, WELL_S, ENDS_S = 15.0, 30.0, 60.0, 90.0
 FAILING = 1
 NOTICED_S = 2.0
-OTHERS: tuple[Callable[[], Policy], ...] = (RoundRobin, LeastInFlight, LlmD)
+OTHERS: tuple[type[RoundRobin | LeastInFlight | LlmD], ...] = (RoundRobin, LeastInFlight, LlmD)
 
 
 def run() -> Iterator[Figure]:

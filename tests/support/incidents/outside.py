@@ -13,7 +13,7 @@ def sent(db: None, monkeypatch: pytest.MonkeyPatch) -> list[Notice]:
     """What went into the outbox, for a destination that takes everything. The outbox itself works as always."""
     pagerduty("all")
     seen: list[Notice] = []
-    enqueue = notices.enqueue
+    enqueue = notices.enqueue  # type: ignore[attr-defined]
 
     def listen(notice: Notice | Change) -> bool:
         is_taken = enqueue(notice)

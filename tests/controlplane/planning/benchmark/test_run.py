@@ -119,7 +119,7 @@ def test_it_can_be_cancelled_in_the_middle_of_a_step(server: Managed) -> None:
 
 def test_a_worker_that_takes_it_up_goes_on_with_the_steps_measured_until_the_limit(server: Managed) -> None:
     figures = StepFigures(10.0, 40, 30, 30, True, True, 0.1, 0.2, 0.4, 8.0, 4.0, 0, 1.0, 9.8)
-    lost = replace(figures, requests_per_s=20.0, good=3, kept=False, took_s=run.request_of(WANTED).limit_s - 10.0)
+    lost = replace(figures, requests_per_s=20.0, good=3, kept=False, took_s=run.request_of(WANTED).limit_s - 10.0)  # type: ignore[attr-defined]
     steps = [asdict(figures), asdict(lost)]
     job = PlanJob.objects.create(kind=run.KIND, request=WANTED | {"target": 0.999}, result={"steps": steps})
     assert ended(job).error == ""

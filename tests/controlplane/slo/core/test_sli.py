@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from controlplane.slo.core.sli import RATE_LIMITED, Availability, Cost, Latency
-from controlplane.telemetry.ledger.row import LedgerRow
+from controlplane.slo.core.sli import Availability, Cost, Latency
+from controlplane.telemetry.ledger.row import RATE_LIMITED, LedgerRow
 from inference.contract.stages import STAGES
 
 MS = 1_000_000

@@ -2,12 +2,13 @@
 
 import pytest
 
+from controlplane.core.documents.plan import Applied
 from controlplane.core.documents.writing import join_documents
 from controlplane.fleet.models import Team
 from controlplane.slo.core.objective import Objective
 from controlplane.slo.core.sli import Availability, Latency
 from controlplane.slo.models import StoredObjective
-from controlplane.slo.openslo.apply import Applied, apply
+from controlplane.slo.openslo.apply import apply
 from controlplane.slo.openslo.export import export_all, export_one
 from controlplane.slo.openslo.models import AppliedDocument
 from controlplane.slo.save import save_objective

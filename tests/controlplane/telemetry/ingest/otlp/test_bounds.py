@@ -85,7 +85,7 @@ def test_what_lies_ahead_or_too_far_back_is_refused_and_the_rest_read(way: str) 
 
 
 def test_bounds_never_leave_what_can_be_stored() -> None:
-    assert bounds(5, 10) == (1, 5 + span_faults.AHEAD_NS)
+    assert bounds(5, 10) == (1, 5 + span_faults.AHEAD_NS)  # type: ignore[attr-defined]
     assert bounds(2**63 - 1, 1).latest_ns == span_faults.LATEST_NS - 1
 
 

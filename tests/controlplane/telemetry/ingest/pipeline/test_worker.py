@@ -123,7 +123,7 @@ def test_a_trace_whose_spans_cannot_be_made_is_set_aside(tmp_path: Path, monkeyp
 
 def test_a_trace_that_cannot_be_closed_is_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given, traces = bodies(3)
-    really = batches.close
+    really = batches.close  # type: ignore[attr-defined]
 
     def close(spans: Sequence[Span]) -> Any:
         if spans[0].trace_id.hex() == traces[1]:
