@@ -25,6 +25,8 @@ class RequestFilters(Schema):
     status: list[Name] = Field([], max_length=MAX_VALUES, description="ok, error, cancelled or rejected")
     operation: list[Name] = Field([], max_length=MAX_VALUES)
     service: list[Name] = Field([], max_length=MAX_VALUES)
+    policy_rule: list[Name] = Field([], max_length=MAX_VALUES, description="The routing rule that it followed")
+    degraded: list[Name] = Field([], max_length=MAX_VALUES, description="The step of the ladder that changed it")
     attribute: list[Attribute] = Field(
         [],
         max_length=MAX_ATTRIBUTES,
