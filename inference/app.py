@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import msgspec
 
-from inference import figures
 from inference.backends import report
 from inference.backends.credentials import Credentials
 from inference.backends.fleet import Fleet
@@ -18,7 +17,7 @@ from inference.contract.metrics_access import may_read_metrics
 from inference.contract.snapshot import Checked, Fault
 from inference.core.openai import errors, writers
 from inference.core.openai.errors import ApiError
-from inference.observability import signals
+from inference.figures import metrics_page, signals_page
 from inference.observability.families import render
 from inference.observability.metrics import Labelled, Metrics
 from inference.observability.span_export import SpanExport
@@ -67,9 +66,6 @@ class Gateway:
         self.edge = EdgeCounts()
         self.connections: Callable[[], tuple[int, int]] = lambda: (0, 0)  # their number, and the bytes they hold
         self.metrics = Metrics()
-        self.metrics.gauges = lambda: [*figures.gauges(self), *self._standing()]
-        self.metrics.counters = lambda: figures.counters(self)
-        self.metrics.labelled = self._counted
         self.worker: Worker | None = None  # where several processes serve the port
         self.serving: Serving | None = None
         self.watch = SnapshotWatch(config.snapshot_kept, self._swap, config.backend_link_local)
@@ -88,6 +84,20 @@ class Gateway:
             keepalive_s=config.keepalive_ms / 1000,
             region=config.region,
         )
+        observed = metrics_page.Observed(
+            self.fleet,
+            self.completions,
+            self.limits,
+            self.redis,
+            self.watch,
+            self.export,
+            self.edge,
+            lambda: self.connections(),
+            self.faults,
+        )
+        self.metrics.gauges = lambda: [*metrics_page.gauges(observed), *self._standing()]
+        self.metrics.counters = lambda: metrics_page.counters(observed)
+        self.metrics.labelled = self._counted
         self.draining = False
         self._watching: list[asyncio.Task[None]] = []
 
@@ -164,18 +174,18 @@ class Gateway:
         """What the controller decides by. Of one process only what is needed is worked out: it is read once a second."""
         self._may_read(request, out)
         if self.worker is None:
-            families = [*signals.families(self._counted(), self._standing()), *self.metrics.totals()]
+            families = [*signals_page.families(self._counted(), self._standing()), *self.metrics.totals()]
         else:
             families = await self.worker.families()
         config = self._config
         name = config.gateway_name or f"{config.gateway_host}:{config.gateway_port}"
-        said = signals.signals_of(
+        said = signals_page.signals_of(
             families, at_ms=unix_ms(), gateway=name, region=config.region, workers=config.gateway_workers
         )
         return 200, [JSON], msgspec.json.encode(said)
 
     def _counted(self) -> list[Labelled]:
-        return signals.counters(self.fleet.pools.values(), self.metrics)
+        return signals_page.counters(self.fleet.pools.values(), self.metrics)
 
     def _standing(self) -> list[Labelled]:
         watch = self.watch
@@ -183,7 +193,7 @@ class Gateway:
             ("weir_gateway_policy_version", "The snapshot obeyed.", (), {(): float(watch.version)}),
             ("weir_gateway_endpoints_version", "The endpoints obeyed.", (), {(): float(watch.endpoints_version)}),
             ("weir_gateway_overlay_version", "The overlay obeyed; 0 is none.", (), {(): float(watch.overlay_version)}),
-            *signals.gauges(self.fleet.pools.values(), time.monotonic()),
+            *signals_page.gauges(self.fleet.pools.values(), time.monotonic()),
         ]
 
     async def _page_of_metrics(self, request: Request, out: Exchange) -> tuple[int, Headers, bytes]:

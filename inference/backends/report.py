@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
-from inference.backends.fleet import PoolState, Replica
+from inference.backends.fleet import PoolState
+from inference.backends.replica import Replica
 
 
 def server(replica: Replica) -> dict[str, Any]:

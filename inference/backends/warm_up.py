@@ -8,11 +8,11 @@ of a replica know of them.
 import asyncio
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import structlog
 
 from inference.backends.port import Backend, CallInfo
+from inference.backends.replica import Replica
 from inference.contract.own_requests import WARM_UP_TRACES
 from inference.contract.snapshot import WarmUp
 from inference.core.backend_errors import BackendError, FailedError, InvalidError, RefusedError, UnreachableError
@@ -22,9 +22,6 @@ from inference.core.routing.warming import Warming
 from inference.core.warm_up_forms import forms
 from inference.observability.context import span_id
 from inference.tasks import keep
-
-if TYPE_CHECKING:
-    from inference.backends.fleet import Replica
 
 _log = structlog.get_logger()
 _FIRST_PAUSE_S, _MAX_PAUSE_S = 0.1, 2.0
@@ -37,13 +34,13 @@ class WarmUps:
     that were warmed up, and `given_up` those that get users' requests although they were not.
     """
 
-    def __init__(self, replicas: "Sequence[Replica]") -> None:
+    def __init__(self, replicas: Sequence[Replica]) -> None:
         self.answered = self.failed = self.warmed = self.given_up = 0
         self.warm_up = WarmUp()
         self._replicas = replicas
         self._tasks: dict[Replica, asyncio.Task[None]] = {}
 
-    def obey(self, warm_up: WarmUp, replicas: "Sequence[Replica]") -> None:
+    def obey(self, warm_up: WarmUp, replicas: Sequence[Replica]) -> None:
         """A new snapshot is in force. What is under way goes on, unless no warm-up is wanted any more."""
         self.warm_up, self._replicas = warm_up, replicas
         for replica in replicas:
@@ -52,7 +49,7 @@ class WarmUps:
             elif replica.warming.missing and not warm_up.requests:
                 replica.warming.give_up("")
 
-    def came_up(self, replica: "Replica", away_s: float) -> None:
+    def came_up(self, replica: Replica, away_s: float) -> None:
         """The replica is ready, and was not for so long."""
         warming = replica.warming
         if away_s > Warming.AWAY_S:
@@ -65,17 +62,17 @@ class WarmUps:
             name, warm_up = f"warm-up {replica.pool}/{replica.name}", self.warm_up
             self._tasks[replica] = keep(name, lambda: self._send_missing(replica, warm_up))
 
-    def stop(self, replica: "Replica") -> None:
+    def stop(self, replica: Replica) -> None:
         """It is no replica of the pool any more."""
         if (task := self._tasks.pop(replica, None)) is not None:
             task.cancel()
 
-    def _cool(self, replica: "Replica") -> None:
+    def _cool(self, replica: Replica) -> None:
         """It is new, or was away for long. It waits only where another replica is warm."""
         others = (it for it in self._replicas if it is not replica and it.health.state == "up" and not it.leaving)
         replica.warming.begin(self.warm_up.requests, kept_back=any(not it.warming.missing for it in others))
 
-    async def _send_missing(self, replica: "Replica", warm_up: WarmUp) -> None:
+    async def _send_missing(self, replica: Replica, warm_up: WarmUp) -> None:
         """Send requests, one after the other, until all that are missing have been answered or their time is over. Returns
         earlier once the replica is not up any more: what is missing then is sent when it has come up again.
         """
@@ -108,7 +105,7 @@ class WarmUps:
             await asyncio.sleep(min(pause_s, max(0.0, warming.until_s - time.monotonic())))
             pause_s = min(_MAX_PAUSE_S, 2 * pause_s)
 
-    def _answered(self, replica: "Replica") -> None:
+    def _answered(self, replica: Replica) -> None:
         warming = replica.warming
         self.answered += 1
         replica.served += 1
@@ -123,7 +120,7 @@ class WarmUps:
             )
             replica.changed()
 
-    def _give_up(self, replica: "Replica", reason: str) -> None:
+    def _give_up(self, replica: Replica, reason: str) -> None:
         warming = replica.warming
         self.given_up += 1
         _log.warning(

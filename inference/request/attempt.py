@@ -4,8 +4,8 @@ import asyncio
 import time
 from collections.abc import Sequence
 
-from inference.backends.fleet import Replica
 from inference.backends.port import CallInfo, Embeddings, Event, Stream
+from inference.backends.replica import Replica
 from inference.core.backend_errors import BackendError, BusyError, InvalidError, RefusedError, UnreachableError
 from inference.core.events import ABORTED
 from inference.core.openai import errors

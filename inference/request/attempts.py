@@ -4,7 +4,7 @@ import asyncio
 
 import structlog
 
-from inference.backends.fleet import Replica
+from inference.backends.replica import Replica
 from inference.contract.errors import RetryableError
 from inference.core.backend_errors import (
     BackendError,

@@ -2,11 +2,11 @@
 
 import msgspec
 
+from inference.backends.admission import QueueFullError
 from inference.core.fair_queue import Claim
 from inference.core.openai import errors
 from inference.core.openai.errors import ApiError
 from inference.observability.spans import ADMIT, TOKENIZE, Mark, now_ns
-from inference.request.admit import QueueFullError
 from inference.request.attempts import infer
 from inference.request.coalesce import Flight
 from inference.request.prepare import prepare

@@ -1,31 +1,25 @@
 """Prepares the prompts of a model that has a folder with its tokenizer and chat template."""
 
 import asyncio
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from inference.core.question import Prompt, Question
 from inference.core.templates import conversation
 from inference.core.templates.errors import ForgedTokenError
 from inference.tokenizers.frames import Job
 from inference.tokenizers.model_text import MessagesError, PlainText, Prepared, TextUnavailableError
-
-if TYPE_CHECKING:
-    from inference.tokenizers.library import TokenizerFolder
+from inference.tokenizers.tokenizer_folder import TokenizerFolder
 
 
 class FolderText:
     """`before` serves until the folder has been loaded for the first time."""
 
     def __init__(
-        self, folder: "TokenizerFolder", template: Literal["auto", "chatml"], before: "PlainText | FolderText | None"
+        self, folder: TokenizerFolder, template: Literal["auto", "chatml"], before: "PlainText | FolderText | None"
     ) -> None:
         self.folder = folder
         self.before = before
         self._template = template
-
-    def folders(self) -> "list[TokenizerFolder]":
-        """The folders that it needs."""
-        return [self.folder, *(self.before.folders() if self.before is not None else [])]
 
     async def prepare(self, question: Question, *, wants_prompt: bool, enough: int, timeout_s: float) -> Prepared:
         if self.before is not None:

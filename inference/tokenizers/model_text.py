@@ -3,7 +3,7 @@ and messages without control tokens of clients where the server does.
 """
 
 import asyncio
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
@@ -13,9 +13,6 @@ from inference.core.templates import chatml, conversation
 from inference.core.templates.control import GENERIC
 from inference.core.templates.errors import ForgedTokenError
 from inference.tokenizers.tekken import Tekken
-
-if TYPE_CHECKING:
-    from inference.tokenizers.library import TokenizerFolder
 
 Source = Literal["exact", "server", "estimate"]
 """Where a number of tokens is from: the model's own tokenizer, the server's count route, or bytes / 4."""
@@ -62,9 +59,6 @@ class PlainText:
 
     def __init__(self, tekken: Tekken | None) -> None:
         self._tekken = tekken
-
-    def folders(self) -> "list[TokenizerFolder]":
-        return []
 
     async def prepare(self, question: Question, *, wants_prompt: bool, enough: int, timeout_s: float) -> Prepared:
         if wants_prompt and question.tools and question.tool_choice != "none":

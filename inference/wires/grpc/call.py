@@ -3,19 +3,30 @@
 import asyncio
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from inference.core.backend_errors import UnreachableError
 from inference.wires.grpc import http2 as h2
 from inference.wires.grpc.errors import GrpcError
 
-if TYPE_CHECKING:
-    from inference.wires.grpc.connection import Connection
-
 # Bytes a server may send, on one call and on all together, before it needs a window update: far above any answer's text.
 WINDOW = 4 << 20
 _MAX_MESSAGE = 16 << 20  # bytes; a larger response is refused
 _NO_METADATA: Mapping[bytes, bytes] = {}
+
+
+class Carrier(Protocol):
+    """What a call asks of its connection."""
+
+    loop: asyncio.AbstractEventLoop
+
+    def send(self, call: "Call", data: bytes) -> None:
+        """Send more of a call's request, and its end if the call is not open any more."""
+
+    def give_back(self, call: "Call") -> None:
+        """What has been received was read: the server may send as much again."""
+
+    def cancel(self, call: "Call") -> None: ...
 
 
 class Call:
@@ -47,7 +58,7 @@ class Call:
         "window",
     )
 
-    def __init__(self, connection: "Connection", request: tuple[bytes, bytes | None, bytes], priority: int) -> None:
+    def __init__(self, connection: Carrier, request: tuple[bytes, bytes | None, bytes], priority: int) -> None:
         self.stream = 0  # until it is sent
         self.window = 0  # bytes that may still be sent on this call
         self.credit = 0  # received bytes not yet given back to the server

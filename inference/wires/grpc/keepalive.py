@@ -1,10 +1,7 @@
 """Finds out that a connection is dead while calls wait on it, by HTTP/2 pings."""
 
 import asyncio
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from inference.wires.grpc.connection import Connection
+from typing import Protocol
 
 _MAX_PINGS = 2  # without an answer to a call between them
 # After those: the least that servers allow by default, and end the connection for else.
@@ -29,12 +26,27 @@ class Keepalive:
         self.time_s *= 2
 
 
+class Watched(Protocol):
+    """A connection that is kept alive. `arrivals` counts what came from the server, `answers` the parts of answers in it."""
+
+    loop: asyncio.AbstractEventLoop
+    arrivals: int
+    answers: int
+
+    @property
+    def calls(self) -> int:
+        """Those in flight."""
+
+    def ping(self) -> None: ...
+    def abort(self, reason: str = "") -> None: ...
+
+
 class Watch:
     """Applies a Keepalive to one connection until `stop`."""
 
     __slots__ = ("_answers", "_arrivals", "_awaited", "_connection", "_pings", "_timer", "_times")
 
-    def __init__(self, connection: "Connection", times: Keepalive) -> None:
+    def __init__(self, connection: Watched, times: Keepalive) -> None:
         self._connection = connection
         self._times = times
         self._arrivals = self._answers = self._pings = 0

@@ -5,8 +5,9 @@ from collections.abc import Callable
 import pytest
 
 from inference.backends import report
-from inference.backends.fleet import PoolState, Replica
+from inference.backends.fleet import PoolState
 from inference.backends.port import Detected
+from inference.backends.replica import Replica
 from inference.backends.triton.model import TritonModel
 from inference.contract.snapshot import Endpoint, Pool
 from inference.core.backend_errors import BackendError, FailedError, UnreachableError

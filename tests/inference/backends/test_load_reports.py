@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 
-from inference.backends.fleet import Replica
 from inference.backends.metrics_page import MAX_PAGE, MetricsPages
+from inference.backends.replica import Replica
 from inference.core.backend_errors import FailedError
 from tests.support.gateway.scripted import DONE, ScriptedBackend
 from tests.support.servers.calls import Connect

@@ -10,8 +10,9 @@ from structlog.testing import capture_logs
 
 from inference.backends import report
 from inference.backends.credentials import Credentials
-from inference.backends.fleet import Fleet, PoolState, Replica
+from inference.backends.fleet import Fleet, PoolState
 from inference.backends.openai import OpenAIConnector
+from inference.backends.replica import Replica
 from inference.contract.snapshot import Endpoint, Model, Pool, Route, Snapshot, WarmUp
 from inference.core.routing.need import ANYTHING
 from inference.core.routing.warming import Warming

@@ -14,8 +14,9 @@ import pytest
 from openai import AsyncOpenAI
 
 from inference.app import Gateway
-from inference.backends.fleet import PoolState, Replica
+from inference.backends.fleet import PoolState
 from inference.backends.port import CallInfo, Detected, Embeddings, Event, Link, ServerLoad, Usage
+from inference.backends.replica import Replica
 from inference.config import Config
 from inference.contract import snapshot_file
 from inference.contract.plan import Plan

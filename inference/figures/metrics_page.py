@@ -1,18 +1,37 @@
 """What the gateway's metrics page says of how things stand."""
 
 import time
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from inference.backends import report
-from inference.backends.fleet import PoolState
+from inference.backends.fleet import Fleet, PoolState
+from inference.contract.snapshot import Fault
 from inference.observability.metrics import Labelled
+from inference.observability.span_export import SpanExport
+from inference.policy.snapshot_watch import SnapshotWatch
+from inference.request.completions import Completions
+from inference.request.limits import Limits
+from inference.wires.http.exchange import EdgeCounts
+from inference.wires.redis import RedisClient
 
-if TYPE_CHECKING:
-    from inference.app import Gateway
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The parts of the gateway whose figures the page has. `connections` gives their number, and the bytes that they hold."""
+
+    fleet: Fleet
+    completions: Completions
+    limits: Limits
+    redis: RedisClient | None
+    watch: SnapshotWatch
+    export: SpanExport
+    edge: EdgeCounts
+    connections: Callable[[], tuple[int, int]]
+    faults: Callable[[], Iterable[Fault]]
 
 
-def gauges(gateway: "Gateway") -> list[Labelled]:
+def gauges(gateway: Observed) -> list[Labelled]:
     """States, now."""
     pools = gateway.fleet.pools
     replicas = [(pool, replica) for pool, state in pools.items() for replica in state.replicas]
@@ -91,7 +110,7 @@ def gauges(gateway: "Gateway") -> list[Labelled]:
     ]
 
 
-def counters(gateway: "Gateway") -> list[tuple[str, str, float]]:
+def counters(gateway: Observed) -> list[tuple[str, str, float]]:
     """What has happened since the start."""
     edge, ended = gateway.edge, "weir_gateway_connections"
 

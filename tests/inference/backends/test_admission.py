@@ -8,9 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from inference.backends.admission import Admission, QueueFullError
 from inference.contract.snapshot_parts import Tier
 from inference.core.fair_queue import Claim
-from inference.request.admit import Admission, QueueFullError
 
 LONG_S = 60.0
 STANDARD = Claim("standard")
