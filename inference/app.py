@@ -57,12 +57,7 @@ class Gateway:
         self.tokenizers = Tokenizers(config.tokenizers_folder)
         self.redis = open_redis(config.redis_url) if config.redis_url else None
         self.limits = Limits(self.redis, config.lease_ms)
-        self.export = SpanExport(
-            config.otlp_endpoint,
-            interval_s=config.otlp_interval_ms / 1000,
-            queue=config.otlp_queue,
-            compress=config.otlp_gzip,
-        )
+        self.export = SpanExport(config.otlp_endpoint, interval_s=config.otlp_interval_ms / 1000)
         self.edge = EdgeCounts()
         self.connections: Callable[[], tuple[int, int]] = lambda: (0, 0)  # their number, and the bytes they hold
         self.metrics = Metrics()
@@ -80,7 +75,6 @@ class Gateway:
             self.limits,
             self.export,
             self.metrics,
-            max_messages=config.max_messages,
             keepalive_s=config.keepalive_ms / 1000,
             region=config.region,
         )

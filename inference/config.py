@@ -101,16 +101,10 @@ class Config(BaseSettings):
     otlp_endpoint: str = Field(
         default="", description="Where spans go, such as http://127.0.0.1:4318; empty sends none."
     )
-    otlp_gzip: bool = Field(default=False, description="Compress spans. Off: on one machine it only costs CPU.")
     otlp_interval_ms: int = Field(
         default=250,
         ge=10,
         description="How often spans are sent, ms. Keeps the live page live, and a batch worth sending.",
-    )
-    otlp_queue: int = Field(
-        default=20_000,
-        ge=1,
-        description="Traces kept while the receiver is away (about 1 kB each); more are dropped and counted.",
     )
     metrics_token: str = Field(
         default="", description="Bearer token that may read /metrics; empty lets only callers on this machine read it."
@@ -119,9 +113,6 @@ class Config(BaseSettings):
         default=4 << 20,
         ge=1024,
         description="Largest request body, bytes. Several times the longest prompt any model takes.",
-    )
-    max_messages: int = Field(
-        default=2048, ge=1, description="Most messages in one chat request. Bounds the work of one request."
     )
     max_connections: int = Field(
         default=8192,

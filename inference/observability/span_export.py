@@ -3,7 +3,6 @@ take in time are dropped and counted.
 """
 
 import asyncio
-import gzip
 import socket
 import time
 from collections import deque
@@ -23,6 +22,8 @@ _RETRY_STATUS = frozenset((429, 502, 503, 504))
 _BACKOFF_FIRST_S = 0.5
 _BACKOFF_MOST_S = 5.0
 _TIMEOUT_S = 10.0
+_MAX_WAITING = 20_000  # traces kept while the receiver is away, about 1 kB each; more are dropped and counted
+_HEADERS = {"Content-Type": "application/x-protobuf"}
 _LAST_TRY_S = 0.05  # between tries while closing
 _ANCHOR_DRIFT_NS = 1_000_000  # a wall clock that was set or has drifted by more gets a new anchor
 
@@ -30,13 +31,11 @@ _ANCHOR_DRIFT_NS = 1_000_000  # a wall clock that was set or has drifted by more
 class SpanExport:
     """`endpoint` is the receiver's base URL; empty exports nothing. `submit` never waits."""
 
-    def __init__(self, endpoint: str, *, interval_s: float, queue: int, compress: bool) -> None:
+    def __init__(self, endpoint: str, *, interval_s: float) -> None:
         self.exported = 0  # traces
         self.dropped = 0
         self._url = endpoint.rstrip("/") + "/v1/traces" if endpoint else ""
         self._interval_s = interval_s
-        self._most = queue
-        self._compress = compress
         self._queue: deque[bytes] = deque()  # each trace's spans, encoded
         self._loop: asyncio.AbstractEventLoop | None = None
         self._offset_ns = _wall_offset_ns()
@@ -58,7 +57,7 @@ class SpanExport:
         """
         if self._loop is None:
             return
-        if len(self._queue) >= self._most:
+        if len(self._queue) >= _MAX_WAITING:
             self.dropped += 1
             return
         self._loop.call_soon(self._encode, item)
@@ -106,23 +105,19 @@ class SpanExport:
         size = min(_BATCH, len(self._queue))
         spans = [self._queue.popleft() for _ in range(size)]
         body = otlp.request(spans, "weir.gateway", self._resource)
-        headers = {"Content-Type": "application/x-protobuf"}
-        if self._compress:
-            body = await asyncio.get_running_loop().run_in_executor(None, gzip.compress, body, 1)
-            headers["Content-Encoding"] = "gzip"
-        if await self._post(body, headers):
+        if await self._post(body):
             self.exported += size
         else:
             self.dropped += size
 
-    async def _post(self, body: bytes, headers: dict[str, str]) -> bool:
+    async def _post(self, body: bytes) -> bool:
         """Returns whether the receiver took it. Tries again as OTLP demands, while the queue has room for new spans."""
         assert self._session is not None
         backoff_s = _BACKOFF_FIRST_S
         while True:
             wait_s = backoff_s
             try:
-                async with self._session.post(self._url, data=body, headers=headers) as response:
+                async with self._session.post(self._url, data=body, headers=_HEADERS) as response:
                     if response.status == 200:
                         if self._delayed:
                             _log.info("spans.resumed")
@@ -138,7 +133,7 @@ class SpanExport:
             if not self._delayed:
                 _log.warning("spans.delayed", reason=reason, retry_s=wait_s)
                 self._delayed = True
-            if len(self._queue) >= self._most:
+            if len(self._queue) >= _MAX_WAITING:
                 return False
             await self._pause(wait_s)
             backoff_s = min(_BACKOFF_MOST_S, backoff_s * 2)

@@ -49,7 +49,6 @@ class Completions:
         export: SpanExport,
         metrics: Metrics,
         *,
-        max_messages: int,
         keepalive_s: float,
         region: str = "",
     ) -> None:
@@ -59,7 +58,6 @@ class Completions:
         self._outputs = OutputMeans()
         self._export = export
         self._metrics = metrics
-        self._max_messages = max_messages
         self._keepalive_s = keepalive_s
         self._region = region
         self._write_back = WriteBack(cache, export)
@@ -105,7 +103,7 @@ class Completions:
         trace.tenant, trace.tier = caller.tenant, caller.tier.name
         out.known = True
 
-        body = endpoint.parse(request.body, self._max_messages)
+        body = endpoint.parse(request.body)
         model, text, plans = find_model(serving, body.model)
         trace.model, trace.stream = model.name, body.streams
         self._metrics.arrived(model.name, trace.tier)

@@ -27,14 +27,14 @@ class Parsed(NamedTuple):
 
 
 class Endpoint(NamedTuple):
-    """A URL that is answered by a model. `parse` takes the body and the most messages, and raises ApiError."""
+    """A URL that is answered by a model. `parse` takes the body, and raises ApiError."""
 
     operation: Operation
-    parse: Callable[[bytes, int], Parsed]
+    parse: Callable[[bytes], Parsed]
 
 
-def _chat(body: bytes, max_messages: int) -> Parsed:
-    request = checks.decode_chat(body, max_messages)
+def _chat(body: bytes) -> Parsed:
+    request = checks.decode_chat(body)
 
     def question(model: Model) -> Question:
         return normalise.chat(request, model.max_output_tokens)
@@ -44,7 +44,7 @@ def _chat(body: bytes, max_messages: int) -> Parsed:
     )
 
 
-def _completion(body: bytes, max_messages: int) -> Parsed:
+def _completion(body: bytes) -> Parsed:
     request = checks.decode_completion(body)
 
     def question(model: Model) -> Question:
@@ -54,7 +54,7 @@ def _completion(body: bytes, max_messages: int) -> Parsed:
     return Parsed(request.model, request.streams, checks.dropped(request), question, writer)
 
 
-def _embedding(body: bytes, max_messages: int) -> Parsed:
+def _embedding(body: bytes) -> Parsed:
     request = checks.decode_embedding(body)
 
     def writer(identity: str, created: int, model: Model) -> Writer:
@@ -63,8 +63,8 @@ def _embedding(body: bytes, max_messages: int) -> Parsed:
     return Parsed(request.model, False, checks.dropped(request), lambda _: normalise.embedding(request), writer)
 
 
-def _responses(body: bytes, max_messages: int) -> Parsed:
-    request, chat, dropped = responses_schema.read(body, max_messages)
+def _responses(body: bytes) -> Parsed:
+    request, chat, dropped = responses_schema.read(body)
 
     def question(model: Model) -> Question:
         return normalise.chat(chat, model.max_output_tokens)

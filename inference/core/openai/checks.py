@@ -72,13 +72,17 @@ _rare_of_chats, _rare_of_completions = attrgetter(*_RARE_IN_CHATS), attrgetter(*
 _ABSENT_IN_CHATS, _ABSENT_IN_COMPLETIONS = (None,) * len(_RARE_IN_CHATS), (None,) * len(_RARE_IN_COMPLETIONS)
 
 
-def decode_chat(body: bytes, max_messages: int) -> ChatRequest:
+MAX_MESSAGES = 2048
+"""In one chat request: bounds the work of it."""
+
+
+def decode_chat(body: bytes) -> ChatRequest:
     request = decode(_chat, body)
     if not request.messages:
         raise errors.invalid("`messages` is empty: send at least one.", "messages")
-    if len(request.messages) > max_messages:
+    if len(request.messages) > MAX_MESSAGES:
         raise errors.invalid(
-            f"{len(request.messages)} messages, at most {max_messages} are taken.", "messages", "array_above_max_length"
+            f"{len(request.messages)} messages, at most {MAX_MESSAGES} are taken.", "messages", "array_above_max_length"
         )
     for index, message in enumerate(request.messages):
         if type(message.content) is not str or message.tool_calls or message.role == "tool":

@@ -104,15 +104,15 @@ _NAMES = (
 _LOGPROBS = "message.output_text.logprobs"
 
 
-def read(body: bytes, max_messages: int) -> Read:
+def read(body: bytes) -> Read:
     """The body, checked. Raises ApiError."""
     request = schema.decode(_decoder, body)
     for name, neutral, remedy in _REFUSED:
         if getattr(request, name) not in neutral:
             raise errors.unsupported(name, remedy)
     messages = _messages(request)
-    if not messages or len(messages) > max_messages:
-        raise errors.invalid(f"`input` has {len(messages)} items, 1 to {max_messages} are taken.", "input")
+    if not messages or len(messages) > checks.MAX_MESSAGES:
+        raise errors.invalid(f"`input` has {len(messages)} items, 1 to {checks.MAX_MESSAGES} are taken.", "input")
     try:
         chat = ChatRequest(
             model=request.model,

@@ -249,7 +249,7 @@ async def test_spans_survive_a_receiver_that_is_busy_and_one_that_is_away(
 ) -> None:
     receiver = await Receiver().start()
     receiver.statuses = [503, 429, 502]
-    gateway = start_gateway(snapshot, otlp=receiver.url, otlp_gzip="true")
+    gateway = start_gateway(snapshot, otlp=receiver.url)
     trace_id = await ask(gateway, unique())
     assert len(await receiver.trace(trace_id, 7, seconds=15)) == 7
     await receiver.stop()
