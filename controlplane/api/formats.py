@@ -5,7 +5,7 @@ import re
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, field_validator
 from pydantic_core import PydanticCustomError
 
 from controlplane.fleet.validators import NAME as _SLUG_OF
@@ -67,11 +67,6 @@ DecisionKey = Annotated[str, Field(pattern=DECISION_KEY)]
 WallTime = Annotated[str, Field(max_length=19, pattern=_WALL_TIME)]
 
 
-def _whole(given: Any) -> Any:
-    """JSON has one kind of number: 60.0 is an integer too."""
-    return int(given) if isinstance(given, float) and given.is_integer() else given
-
-
 def _moment(given: Any) -> Any:
     if isinstance(given, datetime) or given is None:
         return given
@@ -85,8 +80,7 @@ def _finite(value: Any) -> Any:
     return value if value is None or math.isfinite(value) else None
 
 
-AS_WHOLE = BeforeValidator(_whole)
-Count = Annotated[int, Field(ge=0, le=2**31 - 1), AS_WHOLE]
+Count = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Moment = Annotated[datetime, BeforeValidator(_moment), WithJsonSchema({"type": "string", "pattern": _MOMENT})]
 """With its offset: without one, it would depend on the time zone."""
 
@@ -104,3 +98,9 @@ class Given(BaseModel):
     """A JSON object in a request's body. Unknown fields and values of another type are errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, populate_by_name=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _whole(cls, given: Any) -> Any:
+        """JSON has one kind of number: 60.0 is an integer too."""
+        return int(given) if isinstance(given, float) and given.is_integer() else given

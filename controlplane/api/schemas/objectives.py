@@ -7,7 +7,6 @@ from typing import Annotated, Any, ClassVar, Literal
 from ninja import Field, Schema
 
 from controlplane.api.formats import (
-    AS_WHOLE,
     Count,
     Given,
     Link,
@@ -51,7 +50,7 @@ class PeriodIn(Given):
     unit: Literal["day", "week", "month", "quarter", "year"] | None = None
     start: WallTime | None = Field(None, description="Of calendar: wall time, such as 2026-01-01T00:00:00.")
     zone: Name | None = Field(None, max_length=64, description="Of calendar: IANA name.")
-    count: Annotated[int, Field(ge=1, le=52), AS_WHOLE] | None = None
+    count: Annotated[int, Field(ge=1, le=52)] | None = None
 
 
 class MethodIn(Given):
@@ -214,7 +213,7 @@ class MaintenanceIn(Given):
     name: Name
     start: WallTime = Field(description="Wall time, such as 2026-11-22T02:00:00; of a recurring one, the first.")
     zone: Name = Field("UTC", max_length=64)
-    duration_s: Annotated[int, Field(ge=60, le=MAX_S), AS_WHOLE]
+    duration_s: Annotated[int, Field(ge=60, le=MAX_S)]
     rule: Words = Field("", max_length=300, description="RFC 5545, such as FREQ=WEEKLY;BYDAY=SU; empty is once.")
     scope: Scope = Field({}, description="Of requests; empty is all traffic.")
     objectives: list[Slug] = Field([], max_length=1000, description="Slugs; none is all.")

@@ -5,12 +5,12 @@ from typing import Annotated, Literal
 
 from ninja import Field, Schema
 
-from controlplane.api.formats import AS_WHOLE, Given, Moment, Name, Text
+from controlplane.api.formats import Given, Moment, Name, Text
 from controlplane.api.listing import ListParameters
 from controlplane.policy.models.people import MAX_REPLICAS
 
-Replicas = Annotated[int, Field(ge=0, le=MAX_REPLICAS), AS_WHOLE]
-LadderStep = Annotated[int, Field(ge=0, le=100), AS_WHOLE]
+Replicas = Annotated[int, Field(ge=0, le=MAX_REPLICAS)]
+LadderStep = Annotated[int, Field(ge=0, le=100)]
 
 
 class PauseParameters(ListParameters):
