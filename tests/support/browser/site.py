@@ -129,6 +129,7 @@ def running_site(home: Path) -> Iterator[Site]:
         "WEIR_REDIS_URL": keeper.url,
         "WEIR_PUBLIC_URL": url,
         "WEIR_OBSERVE_EVERY_S": "900",  # nobody observes here: what `OBSERVE` says stays true
+        "WEIR_COMPONENT_UP_FOR_S": "1800",  # two rounds at least
         "DJANGO_SETTINGS_MODULE": "controlplane.settings",
     }
     with ExitStack() as running:
