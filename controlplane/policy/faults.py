@@ -65,7 +65,12 @@ def of_tick(
         yield Fault("unreadable", reference, f"{reference} cannot be followed: {why}")
     for track in tracks:
         if track.problem:
-            yield Fault("memory", track.name, f"What ticks remembered was begun anew: {track.problem}", "ticket")
+            yield Fault(
+                "memory",
+                track.name,
+                f"What ticks remembered cannot be read in part, and is begun anew there: {track.problem}",
+                "ticket",
+            )
     yield from of_actions(now)
 
 

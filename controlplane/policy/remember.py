@@ -34,14 +34,15 @@ class DecisionTrack:
 
     @classmethod
     def load(cls, name: str) -> "DecisionTrack":
-        """As the last leader left it. What cannot be read is begun anew, and said."""
+        """As the last leader left it. What cannot be read is left out, and said."""
         row = MemoryRow.objects.filter(name=name).first()
         if row is None:
             return cls(name)
         try:
-            return cls(name, decode_memory(row.document), row.document.encode())
+            memory, lost = decode_memory(row.document)
         except RecordError as error:
             return cls(name, problem=str(error))
+        return cls(name, memory, row.document.encode(), problem="; ".join(lost))
 
     def is_new(self, decision: Decision) -> bool:
         return conclusions(decision) != self.concluded

@@ -5,6 +5,7 @@ not in it but their revisions, which are kept for good.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any, get_args, get_origin
 
 import msgspec
 
@@ -65,12 +66,44 @@ def decode(raw: bytes) -> Record:
         raise RecordError(f"not a record of a decision: {error}: fetch it again from the API") from error
 
 
-def decode_memory(raw: bytes | str) -> Memory:
-    """Raises RecordError."""
+def decode_memory(raw: bytes | str) -> tuple[Memory, list[str]]:
+    """The memory, and what of it cannot be read: that alone is left out. Raises RecordError where nothing can be read."""
     try:
-        return msgspec.json.decode(raw, type=Memory)
+        plain = msgspec.json.decode(raw, type=dict[str, Any])
     except msgspec.DecodeError as error:
         raise RecordError(f"not the memory of decisions: {error}: delete the row to begin anew") from error
+    lost: list[str] = []
+    return _readable(plain, Memory, "", lost) or Memory(), lost
+
+
+def _readable(plain: Any, kind: Any, place: str, lost: list[str]) -> Any:
+    """`plain` as `kind`, without the entries and fields that do not fit, which are added to `lost`. None where nothing is left."""
+    try:
+        return msgspec.convert(plain, kind)
+    except msgspec.ValidationError as error:
+        inside = _kinds_inside(kind, plain)
+        if not inside:
+            lost.append(f"{place.lstrip('.')}: {error}")
+            return None
+    read = {name: _readable(plain[name], its, f"{place}.{name}", lost) for name, its in inside.items()}
+    kept = {name: value for name, value in read.items() if value is not None}
+    try:
+        return msgspec.convert(kept, kind, from_attributes=True)
+    except msgspec.ValidationError as error:  # a field is gone that cannot be left out
+        lost.append(f"{place.lstrip('.')}: {error}")
+        return None
+
+
+def _kinds_inside(kind: Any, plain: Any) -> dict[str, Any]:
+    """The type of each entry of a mapping, and of each field of a struct, that `plain` has."""
+    if not isinstance(plain, dict):
+        return {}
+    if get_origin(kind) is dict:
+        return dict.fromkeys(plain, get_args(kind)[1])
+    structs = [each for each in (kind, *get_args(kind)) if isinstance(each, type) and issubclass(each, msgspec.Struct)]
+    if not structs:
+        return {}
+    return {field.encode_name: field.type for field in msgspec.structs.fields(structs[0]) if field.encode_name in plain}
 
 
 def replay(record: Record, policies: Mapping[int, Policy]) -> bytes:

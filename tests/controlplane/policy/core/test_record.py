@@ -5,7 +5,7 @@ import pytest
 
 from controlplane.policy.core.decide import VERSION, decide
 from controlplane.policy.core.document import read_single
-from controlplane.policy.core.memory import Memory
+from controlplane.policy.core.memory import CanaryMemory, LadderMemory, Memory, TargetMemory
 from controlplane.policy.core.record import RecordError, decode, decode_memory, encode, record_of, replay
 from tests.support.policy.cases import pool, scaling, seen
 from tests.support.policy.recorded import GOLDEN
@@ -39,8 +39,51 @@ def test_a_record_that_cannot_be_replayed_says_why() -> None:
 def test_what_is_no_record_is_refused(raw: bytes) -> None:
     with pytest.raises(RecordError):
         decode(raw)
+
+
+@pytest.mark.parametrize("raw", [b"", b"[]"])
+def test_what_is_no_memory_is_refused(raw: bytes) -> None:
     with pytest.raises(RecordError):
-        decode_memory(b'{"targets": 3}')
+        decode_memory(raw)
+
+
+MEMORY = Memory(
+    targets={"a": TargetMemory(seen=4, owned=True, recommended=((1, 4),)), "b": TargetMemory(seen=2)},
+    ladders={"chat": {"batch": LadderMemory(2, 5)}},
+    canaries={"new": CanaryMemory(((1, 5),), "d", "rolled_back", "slower", 9)},
+)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "change", "place"),
+    [
+        (
+            b'"recommended":[[1,4]]',
+            b'"recommended":"x"',
+            {"a": TargetMemory(seen=4, owned=True)},
+            "targets.a.recommended",
+        ),
+        (b'"seen":4', b'"seen":"four"', {"a": TargetMemory(owned=True, recommended=((1, 4),))}, "targets.a.seen"),
+        (b'"b":{"seen":2}', b'"b":7', None, "targets.b"),
+    ],
+)
+def test_of_a_memory_that_cannot_be_read_only_that_is_lost(
+    old: bytes, new: bytes, change: dict[str, TargetMemory] | None, place: str
+) -> None:
+    raw = encode(MEMORY)
+    assert decode_memory(raw) == (MEMORY, [])
+    assert raw.count(old) == 1
+    read, lost = decode_memory(raw.replace(old, new))
+    targets = MEMORY.targets | change if change else {"a": MEMORY.targets["a"]}
+    assert read == msgspec.structs.replace(MEMORY, targets=targets)
+    assert len(lost) == 1 and lost[0].startswith(f"{place}: ")
+
+
+def test_a_memory_without_its_targets_keeps_canaries_and_ladders() -> None:
+    plain = msgspec.json.decode(encode(MEMORY)) | {"targets": 3}
+    read, lost = decode_memory(msgspec.json.encode(plain))
+    assert (read.canaries, read.ladders, read.targets) == (MEMORY.canaries, MEMORY.ladders, {})
+    assert lost == ["targets: Expected `object`, got `int`"]
 
 
 def test_a_field_of_a_newer_release_is_no_fault() -> None:
