@@ -3,15 +3,14 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
 
 from django.db.models import Q
 
 from controlplane.fleet.models import Observation
-from controlplane.policy.core import document
 from controlplane.policy.core.record import Record, RecordError, decode
 from controlplane.policy.core.spec import Policy
-from controlplane.policy.models import DecisionChange, DecisionRecord, Override, Pause, PolicyRevision
+from controlplane.policy.models import DecisionChange, DecisionRecord, PolicyRevision
+from controlplane.policy.revisions.read import try_policy_of
 
 TICKS = "policies"
 """The component that each tick says it is up by."""
@@ -67,33 +66,13 @@ def changes(from_at: datetime, to_at: datetime, condition: Q) -> list[DecisionCh
     return list(rows.defer("decision__packed").order_by("-at", "-pk")[:MAX_CHANGES])
 
 
-def pauses(now: datetime) -> list[Pause]:
-    """Those in force or to come."""
-    return list(Pause.objects.filter(ends_at__gt=now, ended_at__isnull=True).order_by("ends_at"))
-
-
-def overrides(now: datetime) -> list[Override]:
-    """Those in force or to come."""
-    return list(Override.objects.filter(ends_at__gt=now, ended_at__isnull=True).order_by("ends_at"))
-
-
-@lru_cache(maxsize=500)
-def _read(text: str) -> Policy | None:
-    return document.read_single(text, "text")[0]
-
-
-def policy_of(row: PolicyRevision) -> Policy | None:
-    """The policy of a revision; None where its text cannot be read by this release."""
-    return _read(row.text)
-
-
 def in_force(state: str = PolicyRevision.State.ACTIVE) -> list[Policy]:
     """The policies of the active revisions, or of those in shadow, by name."""
     rows = PolicyRevision.objects.filter(state=state).order_by("name")
-    return [policy for row in rows if (policy := policy_of(row)) is not None]
+    return [policy for row in rows if (policy := try_policy_of(row)) is not None]
 
 
 def policies_of(record: Record) -> dict[int, Policy]:
     """The policies that a record was decided by, by the id of their revision."""
     rows = PolicyRevision.objects.filter(pk__in=[each.id for each in record.policies])
-    return {row.pk: policy for row in rows if (policy := policy_of(row)) is not None}
+    return {row.pk: policy for row in rows if (policy := try_policy_of(row)) is not None}

@@ -3,10 +3,9 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from controlplane.policy.core import document
-from controlplane.policy.core.record import RecordError, decode, encode, replay
-from controlplane.policy.core.spec import Policy
-from controlplane.policy.models import DecisionRecord, PolicyRevision
+from controlplane.policy.core.record import Record, RecordError, decode, encode, replay
+from controlplane.policy.models import DecisionRecord
+from controlplane.policy.queries import policies_of
 
 
 class Replayed(NamedTuple):
@@ -16,22 +15,20 @@ class Replayed(NamedTuple):
     problem: str
 
 
+def decide_again(record: Record) -> bytes:
+    """The decision made again of a record, with the revisions that it names. Raises RecordError."""
+    return replay(record, policies_of(record))
+
+
 def replayed(rows: Iterable[DecisionRecord]) -> Iterator[Replayed]:
-    """Decide again from each record, with the revisions that it names."""
-    texts: dict[int, Policy] = {}
     for row in rows:
-        yield Replayed(row, _problem(row, texts))
+        yield Replayed(row, _problem(row))
 
 
-def _problem(row: DecisionRecord, read: dict[int, Policy]) -> str:
+def _problem(row: DecisionRecord) -> str:
     try:
         record = decode(row.record)
-        missing = [each.id for each in record.policies if each.id not in read]
-        for revision in PolicyRevision.objects.filter(pk__in=missing) if missing else ():
-            policy, _ = document.read_single(revision.text)
-            if policy is not None:
-                read[revision.pk] = policy
-        decision = replay(record, read)
+        decision = decide_again(record)
     except RecordError as error:
         return str(error)
     if decision == encode(record.decision):

@@ -1,5 +1,6 @@
 """Reads texts of policies: checks them against the fleet too, and gives each problem its line."""
 
+from functools import lru_cache
 from typing import Any
 
 from controlplane.core.documents import reading
@@ -53,10 +54,12 @@ def policy_of(revision: PolicyRevision) -> Policy:
 
 def try_policy_of(revision: PolicyRevision) -> Policy | None:
     """None where this release cannot read it: an older one has taken it."""
-    try:
-        return policy_of(revision)
-    except PolicyTextError:
-        return None
+    return _try_read(revision.text)
+
+
+@lru_cache(maxsize=500)
+def _try_read(text: str) -> Policy | None:
+    return document.read_single(text, SOURCE)[0]
 
 
 def plain_of(revision: PolicyRevision) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from controlplane.api.formats import DecisionKey
 from controlplane.api.listing import newest_first
 from controlplane.api.schemas.policies import decisions as schemas
 from controlplane.policy.core import record
-from controlplane.policy.models import DecisionChange, DecisionRecord, PolicyRevision
-from controlplane.policy.revisions.read import try_policy_of
+from controlplane.policy.models import DecisionChange, DecisionRecord
+from controlplane.policy.replay import decide_again
 from controlplane.telemetry.query.core.errors import BadQuestionError
 from controlplane.telemetry.query.core.timerange import SECOND_NS, parse
 
@@ -43,9 +43,7 @@ def replay(request: HttpRequest, key: DecisionKey) -> dict[str, Any]:
     row = get_object_or_404(DecisionRecord, key=key)
     try:
         then = record.decode(row.record)
-        rows = PolicyRevision.objects.in_bulk([each.id for each in then.policies])
-        policies = {pk: policy for pk, each in rows.items() if (policy := try_policy_of(each)) is not None}
-        again = record.replay(then, policies)
+        again = decide_again(then)
     except record.RecordError as error:
         raise BadQuestionError("key", key, f"cannot be replayed: {error}", "Read its record instead") from None
     return {"equal": again == record.encode(then.decision), "version": then.version, "decision": json.loads(again)}

@@ -13,8 +13,9 @@ from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.policies.frame import framed
 from controlplane.policy import queries
 from controlplane.policy.core.hindsight import hindsight, horizon_ms
-from controlplane.policy.core.record import Record, RecordError, decode, encode, replay
+from controlplane.policy.core.record import Record, RecordError, decode, encode
 from controlplane.policy.models import DecisionRecord
+from controlplane.policy.replay import decide_again
 
 
 @require_safe
@@ -70,7 +71,7 @@ def decision_replay(request: HttpRequest, key: str) -> HttpResponse:
     context: dict[str, Any] = {"row": row}
     try:
         record = decode(row.record)
-        context["equal"] = replay(record, queries.policies_of(record)) == encode(record.decision)
+        context["equal"] = decide_again(record) == encode(record.decision)
     except RecordError as error:
         context["error"] = str(error)
     return render(request, "dashboard/policies/_replay.html", context)

@@ -19,7 +19,8 @@ from controlplane.dashboard.views.common import page
 from controlplane.dashboard.views.policies.frame import framed, standing_context
 from controlplane.policy import queries
 from controlplane.policy.core.use import used
-from controlplane.policy.models import Action, PolicyRevision
+from controlplane.policy.models import Action, Override, Pause, PolicyRevision
+from controlplane.policy.revisions import pausing
 
 BACK = timedelta(hours=24)
 MAX_RECORDS = 1_500
@@ -36,8 +37,8 @@ def policies(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     context |= {
         "rows": policy_rows(PolicyRevision.objects.order_by("name", "-number")),
-        "pauses": queries.pauses(now),
-        "overrides": queries.overrides(now),
+        "pauses": pausing.in_force(Pause).order_by("ends_at"),
+        "overrides": pausing.in_force(Override).order_by("ends_at"),
         "actions": list(Action.objects.filter(ended_at__isnull=True).select_related("decision").order_by("started_at")),
         "now": now,
         "live": True,

@@ -47,8 +47,8 @@ def pauses(request: HttpRequest) -> HttpResponse:
     ladders = ladder_rows(record, context["active"]) if record else []
     context |= {
         "now": now,
-        "pauses": queries.pauses(now),
-        "overrides": queries.overrides(now),
+        "pauses": pausing.in_force(Pause).order_by("ends_at"),
+        "overrides": pausing.in_force(Override).order_by("ends_at"),
         "over": over(now),
         "form": form,
         "errors": errors,

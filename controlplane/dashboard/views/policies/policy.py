@@ -17,9 +17,10 @@ from controlplane.dashboard.views.policies.steps import buttons
 from controlplane.policy import queries
 from controlplane.policy.core.decide import subject_of
 from controlplane.policy.core.spec import Policy
-from controlplane.policy.models import DecisionChange, PolicyRevision
+from controlplane.policy.models import DecisionChange, Pause, PolicyRevision
 from controlplane.policy.queries import NewestDecision
-from controlplane.policy.revisions import previews
+from controlplane.policy.revisions import pausing, previews
+from controlplane.policy.revisions.read import try_policy_of
 from controlplane.telemetry.query.core.parameters import whole_number
 
 LOOKS = {
@@ -46,7 +47,7 @@ def policy(request: HttpRequest, name: str) -> HttpResponse:
         **standing_context(standing),
         "name": name,
         "chosen": chosen,
-        "document": queries.policy_of(chosen),
+        "document": try_policy_of(chosen),
         "in_force": active,
         "rows": [{"revision": row, "icon": LOOKS[row.state][0], "tone": LOOKS[row.state][1]} for row in revisions],
         "difference": difference(active, chosen) if active and active != chosen else [],
@@ -59,12 +60,12 @@ def policy(request: HttpRequest, name: str) -> HttpResponse:
             .select_related("decision")
             .defer("decision__packed")[:12]
         ),
-        "pauses": [each for each in queries.pauses(timezone.now()) if each.scope == "all" or each.target == name],
+        "pauses": [each for each in pausing.in_force(Pause) if each.scope == "all" or each.target == name],
         "live": True,
     }
     if chosen.state == PolicyRevision.State.SHADOW:
         context["shadow"] = shadow_rows(chosen)
-    if standing and standing.record and (followed := queries.policy_of(active) if active else None):
+    if standing and standing.record and (followed := try_policy_of(active) if active else None):
         context |= part_of(standing, followed, is_stale=context["stale_s"] is not None)
     return framed(request, name, "_policy.html", context)
 
@@ -127,7 +128,7 @@ def shadow_rows(revision: PolicyRevision) -> dict[str, Any]:
 
 def instead_of(revision: PolicyRevision) -> list[str]:
     """The names of what is in force about the same as the revision in shadow, which it is compared with."""
-    proposed = queries.policy_of(revision)
+    proposed = try_policy_of(revision)
     if proposed is None:
         return []
     return [
