@@ -66,7 +66,9 @@ class Heard:
         before = self.signals
         if before is None or self.at_ms is None or at_ms <= self.at_ms:
             return Heard(self.url, at_ms, signals)
-        growth = _Growth(restarted=before.started_ms != signals.started_ms, s=(at_ms - self.at_ms) / MS_PER_S)
+        if _restarted(before, signals):  # what it has counted since its start is no rate: the last ones count on
+            return replace(self, at_ms=at_ms, signals=signals, problem="")
+        growth = _Growth((at_ms - self.at_ms) / MS_PER_S)
         return Heard(
             self.url,
             at_ms,
@@ -78,15 +80,24 @@ class Heard:
         )
 
 
+def _restarted(before: GatewaySignals, after: GatewaySignals) -> bool:
+    """Whether totals began again at 0."""
+    nothing = PoolSignals()
+    return (
+        before.started_ms != after.started_ms
+        or after.requests < before.requests
+        or any(pool.arrived < before.pools.get(name, nothing).arrived for name, pool in after.pools.items())
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Growth:
-    """Of totals within `s` seconds. A gateway that was started again counts from 0."""
+    """Of totals within `s` seconds."""
 
-    restarted: bool
     s: float
 
     def per_s(self, was: float, now: float) -> float:
-        return (now if self.restarted or now < was else now - was) / self.s
+        return max(0.0, now - was) / self.s
 
     def of_pools(self, before: GatewaySignals, after: GatewaySignals) -> dict[str, Rates]:
         nothing = PoolSignals()
@@ -291,7 +302,7 @@ def pool_traffic(traffic: Traffic, pool: str, now_ms: int) -> PoolTraffic:
         kv_use=_mean([each.kv_use for each in replicas]),
         traffic_age_ms=age_ms,
         servers_age_ms=int(max(ages_s) * MS_PER_S) + age_ms if ages_s else None,
-        reachable=_reachable(replicas),
+        reachable=_reachable(latest),
     )
 
 
@@ -318,8 +329,10 @@ def _queue_delay_s(rounds: Sequence[Rates], waiting: float) -> float | None:
     return None if not rounds else SHORT_S if waiting > 0 else 0.0
 
 
-def _reachable(replicas: list[ReplicaSignals]) -> bool | None:
-    return any(each.up for each in replicas) if replicas else None
+def _reachable(latest: Iterable[PoolSignals]) -> bool | None:
+    """Unreachable is what every gateway says: one that reaches no replica ejects them for itself alone."""
+    views = [replica.up for pool in latest for replica in pool.replicas.values()]
+    return any(views) if views else None
 
 
 def _sum(values: Iterable[float | None]) -> float | None:

@@ -70,9 +70,31 @@ def test_what_arrived_while_a_tick_took_longer_than_a_round_counts_over_that_tim
 
 
 @pytest.mark.parametrize("started_ms", [1, 2])
-def test_a_gateway_that_starts_again_counts_from_0(started_ms: int) -> None:
-    traffic = _heard({A: _signals(100)}, {A: _signals(4, started_ms)})
-    assert pool_traffic(traffic, "large", 2_000).arrived_rps == 4.0
+def test_what_a_gateway_has_counted_since_it_started_again_is_no_rate(started_ms: int) -> None:
+    rounds: list[dict[str, GatewaySignals | str]] = [
+        {A: _signals(100)},
+        {A: _signals(200)},
+        {A: _signals(4, started_ms)},
+        {A: _signals(54, started_ms)},
+    ]
+    rates = [pool_traffic(_heard(*rounds[:n]), "large", 1_000 * n).arrived_rps for n in (2, 3, 4)]
+    assert rates == [100.0, 100.0, 50.0], "the last rate counts until the second answer"
+    assert pool_traffic(_heard(rounds[0], rounds[2]), "large", 2_000).arrived_rps is None, "there is no last one"
+
+
+def test_a_pool_is_unreachable_where_every_gateway_says_so() -> None:
+    def sees(up: bool, age_s: float) -> GatewaySignals:
+        return _signals(0, replicas={"r": ReplicaSignals(up=up, age_s=age_s)})
+
+    for one, two, three, reachable in (
+        (sees(False, 0.1), sees(True, 5.0), sees(True, 5.0), True),
+        (sees(True, 5.0), sees(False, 0.1), sees(False, 0.1), True),
+        (sees(False, 0.1), sees(False, 0.1), sees(False, 0.1), False),
+        (sees(False, 0.1), sees(False, 0.1), _signals(0), False),
+        (_signals(0), _signals(0), _signals(0), None),
+    ):
+        traffic = _heard({A: one, B: two, "http://c": three})
+        assert pool_traffic(traffic, "large", 1_000).reachable is reachable
 
 
 def test_the_wait_is_that_of_the_requests_that_got_a_place() -> None:
