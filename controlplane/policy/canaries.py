@@ -3,16 +3,18 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from controlplane.policy.core.canary import due_at
+from controlplane.policy.core.canary import due_at, test_of
 from controlplane.policy.core.memory import CanaryMemory
 from controlplane.policy.core.observation import Arm, CanaryCounts, Stratum
-from controlplane.policy.core.sequential import design_effect
+from controlplane.policy.core.sequential import design_effect, first_share
 from controlplane.policy.core.spec import Canary, CanarySpec, InForce
 from controlplane.telemetry.core.canary_rows import CanaryReading, CanaryRow
 from controlplane.telemetry.store import Store
 
 SETTLED_MS = 60_000
-"""Requests that began later are left out: of these only the fast ones have ended."""
+"""Requests that began later are left out: of these only the fast ones have ended. The first looks do without it, because they are at
+failures alone, and what has ended until now is as small a part of both pools' requests.
+"""
 
 
 WHOLE_EVERY_MS = 60_000
@@ -29,6 +31,8 @@ class _Counted:
     until_ms: int
     """How far the requests after it were counted."""
     since: int = 0
+    is_early: bool = False
+    """Too few were served for anything but failures to be judged: all that have ended are counted."""
 
     @property
     def served(self) -> int:
@@ -62,7 +66,14 @@ class Counter:
         return {name: each.counts for name, each in counted.items()}
 
     def _newest(self, spec: CanarySpec, standing: CanaryMemory, last: _Counted | None, now_ms: int) -> _Counted:
-        until_ms = max(now_ms - SETTLED_MS, standing.entered[0][0])
+        if last is None or last.is_early:
+            early = self._until(spec, standing, last, now_ms)
+            if early.served + early.since < first_share(test_of(spec)):
+                return replace(early, is_early=True)
+            last = None
+        return self._until(spec, standing, last, max(now_ms - SETTLED_MS, standing.entered[0][0]))
+
+    def _until(self, spec: CanarySpec, standing: CanaryMemory, last: _Counted | None, until_ms: int) -> _Counted:
         if last is None or last.entered != standing.entered or until_ms >= last.counts.until_ms + WHOLE_EVERY_MS:
             return self._whole(spec, standing, until_ms)
         until_ms = max(until_ms, last.until_ms)

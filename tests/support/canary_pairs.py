@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from controlplane.policy.core.observation import Arm, Stratum
-from controlplane.policy.core.sequential import LOOKS, CanaryTest, design_effect, look
+from controlplane.policy.core.sequential import CanaryTest, design_effect, look, looks_at
 
 BLOCK = 20
 """Requests of the candidate in a minute."""
@@ -52,8 +52,7 @@ def judged(test: CanaryTest, pair: Pair, weights: tuple[float, ...], rng: np.ran
             )
         )
     done: list[int] = []
-    for share in LOOKS:
-        served = int(np.ceil(share * test.max_requests))
+    for served in looks_at(test):
         strata, left = [], served
         minutes: tuple[list[tuple[int, int]], list[tuple[int, int]]] = ([], [])
         for (latency, failed), (base_latency, base_failed), others in parts:

@@ -8,7 +8,7 @@ from msgspec import structs
 from controlplane.policy.core.decision import Alarm, Transition
 from controlplane.policy.core.memory import CanaryLook, CanaryMemory, Outcome
 from controlplane.policy.core.observation import CanaryCounts, fresh
-from controlplane.policy.core.sequential import LOOKS, CanaryTest, look
+from controlplane.policy.core.sequential import CanaryTest, look, looks_at
 from controlplane.policy.core.spec import CanarySpec
 
 FRESH_S = 60.0
@@ -38,11 +38,13 @@ def test_of(spec: CanarySpec) -> CanaryTest:
 def due_at(spec: CanarySpec, memory: CanaryMemory) -> int:
     """The requests of the candidate from which on `advance` may conclude something: those of the next look, or of the next step."""
     judged = memory.looks[-1].requests if memory.looks else 0
-    looks = (share * spec.max_requests for share in LOOKS if share * spec.max_requests > judged)
+    looks = (due for due in looks_at(test_of(spec)) if due > judged)
     steps = (
-        entered * spec.max_requests / len(spec.steps) for entered in (len(memory.entered),) if entered < len(spec.steps)
+        math.ceil(entered * spec.max_requests / len(spec.steps))
+        for entered in (len(memory.entered),)
+        if entered < len(spec.steps)
     )
-    return math.floor(min((*looks, *steps), default=spec.max_requests))
+    return min((*looks, *steps), default=spec.max_requests)
 
 
 def advance(

@@ -5,6 +5,10 @@ Biometrika 70, 1983): it looks at fixed shares of `max_requests` and spends its 
 share adds, so that the sum over all looks holds whatever their correlation is (Bonferroni). Counting is by the requests of the candidate,
 so it may be called at any time: between two looks nothing is judged.
 
+Before the first share there are early looks, at failures alone: after 5 requests, and each time that these have doubled. `EARLY` of the
+chance to reject an equal candidate is theirs, and each spends half of what is left of it, so that their sum holds however many they are. A
+candidate that fails every request beside a sound baseline is rolled back by the second of them at the latest.
+
 Each look compares *exceedances*. The threshold is a quantile of the baseline's latency, such as its p95. If candidate and baseline have
 one distribution, then the number of candidate's requests above a threshold that `k` of `m` of the baseline's exceed is beta-binomial with
 `k + 1` and `m - k`, whatever that distribution is (Mathisen, "A Method of Testing the Hypothesis that Two Samples are from the Same
@@ -31,6 +35,10 @@ from controlplane.policy.core.observation import Arm, Stratum
 
 LOOKS = (0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0)
 """The shares of `max_requests` at which the test looks. Early ones end a bad canary soon, and cost little of the error rates."""
+EARLY_REQUESTS = 5
+"""Of the first early look."""
+EARLY = 0.1
+"""The share of the chance to reject an equal candidate as worse that early looks spend."""
 
 
 class CanaryTest(msgspec.Struct, frozen=True):
@@ -46,6 +54,16 @@ class CanaryTest(msgspec.Struct, frozen=True):
     beta: float = 0.05
 
 
+def looks_at(test: CanaryTest) -> list[int]:
+    """The requests of the candidate after which the test looks."""
+    return [*_early_looks(test), *(math.ceil(share * test.max_requests) for share in LOOKS)]
+
+
+def first_share(test: CanaryTest) -> int:
+    """The requests of the candidate from which on its latency is judged too."""
+    return math.ceil(LOOKS[0] * test.max_requests)
+
+
 def look(
     test: CanaryTest, strata: Sequence[Stratum], done: Sequence[int], design_effects: tuple[float, float] = (1.0, 1.0)
 ) -> CanaryLook | None:
@@ -54,14 +72,17 @@ def look(
     `design_effects` of candidate and baseline are by how much requests resemble others of their minute: counts are divided by them.
     """
     requests = sum(stratum.candidate.requests for stratum in strata)
-    before, now = _share(test, done[-1] if done else 0), _share(test, requests)
+    last = done[-1] if done else 0
+    failed = _pooled(((_failed(each.candidate), _failed(each.baseline)) for each in strata), design_effects)
+    if requests < first_share(test):
+        return _early_look(test, failed, requests, last)
+    before, now = _share(test, last) if last >= first_share(test) else 0.0, _share(test, requests)
     due = next((share for share in LOOKS if share > before), None)
     if due is None or now < due:
         return None
-    alpha, beta = (now - before) * test.alpha / 4, (now - before) * test.beta
+    alpha, beta = (now - before) * (1 - EARLY) * test.alpha / 4, (now - before) * test.beta
     slow = _pooled(((_slow(each.candidate), _slow(each.baseline)) for each in strata), design_effects)
     too_slow = _pooled(((_too_slow(each.candidate), _slow(each.baseline)) for each in strata), design_effects)
-    failed = _pooled(((_failed(each.candidate), _failed(each.baseline)) for each in strata), design_effects)
     tolerated = min(failed.share + test.error_tolerance, 1.0)
     chances = Chances(
         not_slower=_digits(at_least(slow.exceed, slow.of, slow.above, slow.below)),
@@ -75,6 +96,30 @@ def look(
     )
     verdict, reason = _verdict(test, chances, alpha, beta, last=now >= 1)
     return CanaryLook(requests, _digits(alpha), _digits(beta), chances, verdict, reason)
+
+
+def _early_look(test: CanaryTest, failed: "_Counts", requests: int, last: int) -> CanaryLook | None:
+    """Judges failures alone, of the first requests."""
+    alpha = (_early_spent(test, requests) - _early_spent(test, last)) * EARLY * test.alpha / 2
+    if alpha <= 0:
+        return None
+    chance = _digits(at_least(failed.exceed, failed.of, failed.above, failed.below))
+    chances = Chances(not_slower=1.0, slower=1.0, not_failing_more=chance, failing_more=1.0)
+    verdict, reason = _verdict(test, chances, alpha, 0.0, last=False)
+    return CanaryLook(requests, _digits(alpha), 0.0, chances, verdict, reason)
+
+
+def _early_looks(test: CanaryTest) -> list[int]:
+    looks, due = [], EARLY_REQUESTS
+    while due < first_share(test):
+        looks.append(due)
+        due *= 2
+    return looks
+
+
+def _early_spent(test: CanaryTest, requests: int) -> float:
+    """The share of what early looks may spend that is spent after so many requests."""
+    return 1.0 - 0.5 ** sum(due <= requests for due in _early_looks(test))
 
 
 def design_effect(blocks: Iterable[tuple[int, int]]) -> float:

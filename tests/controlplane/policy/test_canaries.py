@@ -1,5 +1,6 @@
 """A canary from the ledger to its end."""
 
+import dataclasses
 import random
 from functools import partial
 from typing import Any
@@ -49,9 +50,23 @@ def test_a_candidate_that_is_slower_in_the_ledger_is_rolled_back(store: Store) -
 
 
 def test_requests_that_may_not_have_ended_are_left_out(store: Store) -> None:
-    store.writer.insert_requests(served("old", 60, 1.0, 1) + served("new", 60, 1.0, 2), version=1)
+    store.writer.insert_requests(served("old", 600, 1.0, 1) + served("new", 600, 1.0, 2), version=1)
     seen = Counter(store).counts([POLICY], RUNNING, BEGAN_MS + 300_000 + SETTLED_MS)["try-new"]
-    assert seen.strata[0].candidate.requests == 30
+    assert seen.strata[0].candidate.requests == 300
+
+
+def test_a_candidate_that_fails_every_request_is_rolled_back_within_ten_of_them(store: Store) -> None:
+    """One request a second to each pool, and a count every five."""
+    failing = [dataclasses.replace(each, status="error", error_type="upstream") for each in served("new", 600, 1.0, 2)]
+    store.writer.insert_requests(served("old", 600, 1.0, 1) + failing, version=1)
+    counter, running = Counter(store), RUNNING["try-new"]
+    for now_ms in range(BEGAN_MS, BEGAN_MS + 10_000, 5_000):
+        seen = counter.counts([POLICY], {"try-new": running}, now_ms)["try-new"]
+        running = advance("try-new", SPEC, "digest", seen, running, now_ms).memory
+    seen = counter.counts([POLICY], {"try-new": running}, BEGAN_MS + 10_000)["try-new"]
+    after = advance("try-new", SPEC, "digest", seen, running, BEGAN_MS + 10_000)
+    assert after.percent == {"old": 100, "new": 0}
+    assert after.memory.looks[-1].requests <= 10
 
 
 def test_only_canaries_that_run_are_counted(store: Store) -> None:
@@ -81,35 +96,51 @@ class Read:
 
 
 def test_a_whole_time_is_counted_again_when_something_may_be_concluded(store: Store) -> None:
-    """One request a second to each pool; the first look of 1,000 is at 50, the second at 100."""
+    """One request a second to each pool; the second look at latency is at 100."""
     store.writer.insert_requests(served("old", 600, 1.0, 1) + served("new", 600, 1.0, 2), version=1)
+    running = {"try-new": msgspec.structs.replace(RUNNING["try-new"], looks=(LOOK(50),))}
     read = Read(store)
     counter = Counter(read)  # type: ignore[arg-type]
-    ages_ms = range(0, 60_001, 5_000)
-    seen = [counter.counts([POLICY], RUNNING, BEGAN_MS + SETTLED_MS + age_ms)["try-new"] for age_ms in ages_ms]
-    assert read.whole == [0, 50_000], "at first, and when 50 requests were served"
-    assert read.new == [(age_ms - 5_000, age_ms) for age_ms in ages_ms[1:]], "each request is counted once"
-    assert seen[-1].strata[0].candidate.requests == 50
-    assert advance("try-new", SPEC, "digest", seen[-1], RUNNING["try-new"], BEGAN_MS).memory.looks[0].requests == 50
+    begun_ms = BEGAN_MS + SETTLED_MS + 51_000
+    counter.counts([POLICY], running, begun_ms)
+    read.whole.clear()
+    ages_ms = range(5_000, 50_001, 5_000)
+    seen = [counter.counts([POLICY], running, begun_ms + age_ms)["try-new"] for age_ms in ages_ms]
+    assert read.whole == [101_000], "when 100 requests were served"
+    assert read.new == [(51_000 + age_ms - 5_000, 51_000 + age_ms) for age_ms in ages_ms], "each is counted once"
+    assert seen[-1].strata[0].candidate.requests == 101
+
+
+def test_the_first_requests_are_counted_as_soon_as_they_have_ended(store: Store) -> None:
+    """One request a second to each pool; early looks are at 5, 10, 20 and 40, and latency is judged from 50 on."""
+    store.writer.insert_requests(served("old", 600, 1.0, 1) + served("new", 600, 1.0, 2), version=1)
+    read = Read(store)
+    counter, running = Counter(read), RUNNING["try-new"]  # type: ignore[arg-type]
+    for now_ms in range(BEGAN_MS, BEGAN_MS + 120_000, 5_000):
+        seen = counter.counts([POLICY], {"try-new": running}, now_ms)["try-new"]
+        running = advance("try-new", SPEC, "digest", seen, running, now_ms).memory
+    assert [each.requests for each in running.looks] == [5, 10, 20, 40, 50]
+    assert running.outcome == "running"
+    assert seen.strata[0].candidate.requests <= 60, "those of the last minute are left out of what latency is judged by"
 
 
 def test_a_whole_time_is_counted_again_each_minute_and_with_a_new_weight(store: Store) -> None:
     store.writer.insert_requests(served("old", 60, 1.0, 1) + served("new", 60, 1.0, 2), version=1)
     read = Read(store)
     counter = Counter(read)  # type: ignore[arg-type]
-    now_ms = BEGAN_MS + SETTLED_MS
-    counter.counts([POLICY], RUNNING, now_ms)
-    counter.counts([POLICY], RUNNING, now_ms + WHOLE_EVERY_MS)
-    entered = {"try-new": msgspec.structs.replace(RUNNING["try-new"], entered=((BEGAN_MS, 50), (now_ms, 75)))}
-    counter.counts([POLICY], entered, now_ms + WHOLE_EVERY_MS + 1)
+    counter.counts([POLICY], RUNNING, BEGAN_MS)
+    counter.counts([POLICY], RUNNING, BEGAN_MS + WHOLE_EVERY_MS)
+    entered = {"try-new": msgspec.structs.replace(RUNNING["try-new"], entered=((BEGAN_MS, 50), (BEGAN_MS + 1, 75)))}
+    counter.counts([POLICY], entered, BEGAN_MS + WHOLE_EVERY_MS + 1)
     assert read.whole == [0, WHOLE_EVERY_MS, WHOLE_EVERY_MS + 1]
 
 
 def test_it_is_due_at_the_next_look_or_step() -> None:
     spec = msgspec.structs.replace(SPEC, steps=(5, 50))
     begun = CanaryMemory(entered=((0, 5),), digest="digest")
-    assert due_at(spec, begun) == 50
+    assert due_at(spec, begun) == 5
+    assert due_at(spec, msgspec.structs.replace(begun, looks=(LOOK(40),))) == 50
     judged = msgspec.structs.replace(begun, looks=(LOOK(350),))
     assert due_at(spec, judged) == 500, "both"
-    assert due_at(msgspec.structs.replace(spec, steps=(5, 25, 50)), judged) == 333, "the step"
+    assert due_at(msgspec.structs.replace(spec, steps=(5, 25, 50)), judged) == 334, "the step"
     assert due_at(spec, msgspec.structs.replace(begun, looks=(LOOK(1_000),), entered=((0, 5), (1, 50)))) == 1_000

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from controlplane.policy.core.canary import advance
+from controlplane.policy.core.canary import advance, test_of
 from controlplane.policy.core.memory import Outcome
 from controlplane.policy.core.observation import Arm, CanaryCounts, Stratum
-from controlplane.policy.core.sequential import LOOKS
+from controlplane.policy.core.sequential import looks_at
 from controlplane.policy.core.spec import CanarySpec
 
 HOUR_S = 3_600
@@ -35,9 +35,8 @@ class Trial:
 
 def thresholds(spec: CanarySpec) -> list[int]:
     """The requests of the candidate after which something may change: the test's looks, and the steps' ends."""
-    looks = {math.ceil(share * spec.max_requests) for share in LOOKS}
     steps = {math.ceil(number * spec.max_requests / len(spec.steps)) for number in range(1, len(spec.steps))}
-    return sorted(looks | steps)
+    return sorted(steps.union(looks_at(test_of(spec))))
 
 
 def trial(

@@ -9,11 +9,14 @@ from hypothesis import strategies as st
 
 from controlplane.policy.core.observation import Arm, Stratum
 from controlplane.policy.core.sequential import (
+    EARLY,
     CanaryTest,
     at_least,
     at_most,
     design_effect,
+    first_share,
     look,
+    looks_at,
     requests_needed,
 )
 from tests.support.canary_pairs import Pair, arm, judged
@@ -66,6 +69,53 @@ def test_a_candidate_that_answers_nothing_is_rolled_back_at_the_first_look() -> 
     assert seen is not None
     assert seen.verdict == "worse"
     assert "fails more often" in seen.reason
+
+
+@pytest.mark.parametrize("percent", [1, 5, 50])
+def test_a_candidate_that_fails_every_request_is_rolled_back_within_ten_of_them(percent: int) -> None:
+    test = CanaryTest(max_requests=20_000)
+    done: list[int] = []
+    for requests in range(11):
+        others = requests * (100 - percent) // percent
+        strata = (Stratum(candidate=Arm(requests, requests), baseline=Arm(others, others // 200, others)),)
+        seen = look(test, strata, done)
+        if seen and seen.verdict != "continue":
+            break
+        done += [seen.requests] if seen else []
+    assert seen is not None
+    assert seen.verdict == "worse"
+    assert seen.reason.startswith("it fails more often than the baseline")
+
+
+def test_an_equal_candidate_is_seldom_rolled_back_by_its_first_requests() -> None:
+    """Each look of any that the test may have, so many that the chance is of the looks and not of the draw."""
+    test = CanaryTest(max_requests=20_000)
+    rng, trials = np.random.default_rng(6), 20_000
+    early = [at for at in looks_at(test) if at < first_share(test)]
+    for failing in (FAILING, 0.05, 0.5):
+        ours, theirs = (np.cumsum(rng.random((trials // 10, early[-1])) < failing, axis=1) for _ in range(2))
+        ended = 0
+        for candidate, baseline in zip(ours, theirs, strict=True):
+            done: list[int] = []
+            for at in early:
+                failed, others = int(candidate[at - 1]), int(baseline[at - 1])
+                seen = look(test, (Stratum(Arm(at, failed, at - failed), Arm(at, others, at - others)),), done)
+                assert seen is not None
+                if seen.verdict == "worse":
+                    ended += 1
+                    break
+                done.append(at)
+        assert ended <= EARLY * test.alpha * len(ours)
+
+
+def test_looks_that_are_passed_over_spend_their_share_at_the_next() -> None:
+    test = CanaryTest(max_requests=20_000)
+    sound = (Stratum(candidate=Arm(12, 0, 12), baseline=Arm(100, 1, 99)),)
+    at_once, second = look(test, sound, ()), look(test, sound, (5,))
+    assert at_once is not None
+    assert second is not None
+    assert at_once.alpha == pytest.approx(second.alpha * 3)
+    assert look(test, sound, (10,)) is None
 
 
 def test_bursts_in_which_requests_are_slow_together_do_not_look_like_a_slower_candidate() -> None:

@@ -36,7 +36,8 @@ def test_time_follows_from_the_rate_and_the_percent_of_each_step() -> None:
 
 
 def test_looks_and_ends_of_steps_are_where_something_may_change() -> None:
-    assert thresholds(SPEC) == [200, 400, 800, 1_334, 1_400, 2_000, 2_667, 3_000, 4_000]
+    early = [5, 10, 20, 40, 80, 160]
+    assert thresholds(SPEC) == [*early, 200, 400, 800, 1_334, 1_400, 2_000, 2_667, 3_000, 4_000]
 
 
 def test_requests_that_are_slow_together_take_longer_to_decide() -> None:
