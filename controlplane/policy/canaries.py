@@ -60,7 +60,7 @@ class Counter:
             standing = memory.get(each.name)
             if not isinstance(each.policy, Canary) or standing is None:
                 continue
-            if standing.outcome == "running" and standing.digest == each.digest:
+            if standing.outcome == "running" and standing.digest == each.spec_digest:
                 counted[each.name] = self._newest(each.policy.spec, standing, self._counted.get(each.name), now_ms)
         self._counted = counted
         return {name: each.counts for name, each in counted.items()}

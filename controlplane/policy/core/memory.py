@@ -82,7 +82,7 @@ class CanaryMemory(Remembered, frozen=True, omit_defaults=True):
     entered: tuple[tuple[int, int], ...]
     """(when in ms, percent of the candidate) of each step that was entered."""
     digest: str
-    """Of the policy's text: an edited canary begins anew."""
+    """Of the policy's spec: a canary whose spec is edited begins anew."""
     outcome: Outcome = "running"
     reason: str = ""
     ended_ms: int | None = None

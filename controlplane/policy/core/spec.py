@@ -3,6 +3,7 @@
 Kinds and limits that concern a single field are here; what concerns several is in `document.py`.
 """
 
+import hashlib
 from typing import Annotated, Literal
 
 import msgspec
@@ -265,6 +266,11 @@ class InForce(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         return self.policy.metadata.name
+
+    @property
+    def spec_digest(self) -> str:
+        """Of what the policy does, without its description and team."""
+        return hashlib.sha256(msgspec.json.encode(self.policy.spec, order="deterministic")).hexdigest()
 
     @property
     def reference(self) -> str:

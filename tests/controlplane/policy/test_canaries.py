@@ -20,7 +20,7 @@ SPEC = CanarySpec(model="small", baseline="old", candidate="new", steps=(50,), m
 POLICY = InForce(1, 1, "digest", Canary(api_version="weir/v1", metadata=Metadata(name="try-new"), spec=SPEC))
 BEGAN_MS = NOON_NS // 1_000_000
 LOOK = partial(CanaryLook, alpha=0.01, beta=0.01, chances=Chances(1, 1, 1, 1), verdict="continue", reason="")
-RUNNING = {"try-new": CanaryMemory(entered=((BEGAN_MS, 50),), digest="digest")}
+RUNNING = {"try-new": CanaryMemory(entered=((BEGAN_MS, 50),), digest=POLICY.spec_digest)}
 
 
 def served(pool: str, requests: int, slower: float, seed: int) -> list[LedgerRow]:
@@ -45,7 +45,7 @@ def test_a_candidate_that_is_slower_in_the_ledger_is_rolled_back(store: Store) -
     assert seen.candidate_ms is not None
     assert seen.baseline_ms is not None
     assert seen.candidate_ms > seen.baseline_ms
-    after = advance("try-new", SPEC, "digest", seen, RUNNING["try-new"], now_ms)
+    after = advance("try-new", SPEC, POLICY.spec_digest, seen, RUNNING["try-new"], now_ms)
     assert after.percent == {"old": 100, "new": 0}
 
 
@@ -62,9 +62,9 @@ def test_a_candidate_that_fails_every_request_is_rolled_back_within_ten_of_them(
     counter, running = Counter(store), RUNNING["try-new"]
     for now_ms in range(BEGAN_MS, BEGAN_MS + 10_000, 5_000):
         seen = counter.counts([POLICY], {"try-new": running}, now_ms)["try-new"]
-        running = advance("try-new", SPEC, "digest", seen, running, now_ms).memory
+        running = advance("try-new", SPEC, POLICY.spec_digest, seen, running, now_ms).memory
     seen = counter.counts([POLICY], {"try-new": running}, BEGAN_MS + 10_000)["try-new"]
-    after = advance("try-new", SPEC, "digest", seen, running, BEGAN_MS + 10_000)
+    after = advance("try-new", SPEC, POLICY.spec_digest, seen, running, BEGAN_MS + 10_000)
     assert after.percent == {"old": 100, "new": 0}
     assert after.memory.looks[-1].requests <= 10
 
@@ -118,7 +118,7 @@ def test_the_first_requests_are_counted_as_soon_as_they_have_ended(store: Store)
     counter, running = Counter(read), RUNNING["try-new"]  # type: ignore[arg-type]
     for now_ms in range(BEGAN_MS, BEGAN_MS + 120_000, 5_000):
         seen = counter.counts([POLICY], {"try-new": running}, now_ms)["try-new"]
-        running = advance("try-new", SPEC, "digest", seen, running, now_ms).memory
+        running = advance("try-new", SPEC, POLICY.spec_digest, seen, running, now_ms).memory
     assert [each.requests for each in running.looks] == [5, 10, 20, 40, 50]
     assert running.outcome == "running"
     assert seen.strata[0].candidate.requests <= 60, "those of the last minute are left out of what latency is judged by"
@@ -137,7 +137,7 @@ def test_a_whole_time_is_counted_again_each_minute_and_with_a_new_weight(store: 
 
 def test_it_is_due_at_the_next_look_or_step() -> None:
     spec = msgspec.structs.replace(SPEC, steps=(5, 50))
-    begun = CanaryMemory(entered=((0, 5),), digest="digest")
+    begun = CanaryMemory(entered=((0, 5),), digest=POLICY.spec_digest)
     assert due_at(spec, begun) == 5
     assert due_at(spec, msgspec.structs.replace(begun, looks=(LOOK(40),))) == 50
     judged = msgspec.structs.replace(begun, looks=(LOOK(350),))

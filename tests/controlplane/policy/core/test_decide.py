@@ -140,6 +140,20 @@ def model(**tiers: TierFacts) -> dict[str, ModelFacts]:
     return {"chat": ModelFacts("chat", (POOL,), tiers)}
 
 
+def test_a_canary_whose_description_or_team_is_edited_goes_on() -> None:
+    before = policy("Canary", {"model": "chat", "baseline": POOL, "candidate": "new"}, "canary")
+    metadata = structs.replace(before.policy.metadata, team="search", description="Try the new one.")
+    texts = structs.replace(before, digest="another", policy=structs.replace(before.policy, metadata=metadata))
+    spec = structs.replace(
+        before, policy=structs.replace(before.policy, spec=structs.replace(before.policy.spec, steps=(7,)))
+    )
+    memory = decide(seen(pool()), [before], Memory()).memory
+    ended = structs.replace(memory.canaries["canary"], outcome="rolled_back", ended_ms=NOW_MS)
+    for edited, percent in ((texts, 0), (spec, 7)):
+        decision = decide(seen(pool()), [edited], Memory(canaries={"canary": ended}))
+        assert decision.models["chat"].canary == {POOL: 100 - percent, "new": percent}
+
+
 def test_a_ladder_a_failover_and_a_canary_lie_over_the_same_model() -> None:
     policies = [
         policy("Degradation", LADDER, "ladder"),
