@@ -257,30 +257,31 @@ def service_ports(slices: Iterable[EndpointSlice]) -> dict[str, dict[str, int]]:
     return ports
 
 
-def gateway_urls(slices: Iterable[EndpointSlice], service: str) -> tuple[str, ...]:
-    """The URLs of the Service's endpoints that are ready, of the port called `http`, else of its only port."""
-    urls = set()
+def gateway_urls(slices: Iterable[EndpointSlice], service: str) -> dict[str, bool]:
+    """The URLs of the Service's endpoints, of the port called `http`, else of its only port, and whether each is ready."""
+    urls: dict[str, bool] = {}
     for part in slices:
         if part.metadata.labels.get("kubernetes.io/service-name") != service:
             continue
         ports = {port.name or "": port.port for port in part.ports or () if port.port}
         port = ports.get("http") or (next(iter(ports.values())) if len(ports) == 1 else None)
         for endpoint in part.endpoints or ():
-            if port and endpoint.conditions.ready is not False:
-                urls |= {
-                    f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}" for host in endpoint.addresses
-                }
-    return tuple(sorted(urls))
+            for host in endpoint.addresses if port else ():
+                url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+                urls[url] = urls.get(url, False) or endpoint.conditions.ready is not False
+    return urls
 
 
 def gateways_seen(
-    tiers: Iterable[PoolSeen], of_service: Iterable[str]
+    tiers: Iterable[PoolSeen], of_service: Mapping[str, bool]
 ) -> tuple[tuple[str, ...], dict[str, int | None]]:
     """The gateways that are ready, those of Deployments beside those of a Service; and the others, with their ends."""
     every = [(replica.address.removesuffix("/v1"), replica) for tier in tiers for replica in tier.replicas]
     here = [(url, replica) for url, replica in every if url and not replica.pending_reason and not replica.fault]
-    ready = {*of_service, *(url for url, replica in here if replica.ready and not replica.terminating)}
-    return tuple(sorted(ready)), {url: replica.ends_ms for url, replica in here if url not in ready}
+    ready = {url for url, is_ready in of_service.items() if is_ready}
+    ready |= {url for url, replica in here if replica.ready and not replica.terminating}
+    others = dict.fromkeys(of_service.keys() - {url for url, _ in every}) | {url: each.ends_ms for url, each in here}
+    return tuple(sorted(ready)), {url: ends_ms for url, ends_ms in sorted(others.items()) if url not in ready}
 
 
 def gpus_seen(quotas: Iterable[Quota], nodes: Iterable[Node], pods: Iterable[Pod]) -> dict[str, GpusSeen]:

@@ -13,6 +13,8 @@ from inference.contract.gateway_signals import GatewaySignals, ModelSignals, Poo
 
 SHORT_S, LONG_S = 3.0, 30.0
 """How far back a wait is averaged, and tokens and tiers. Requests/s are those since the tick before: the scaling law has its own means."""
+LOST_AFTER_S = 30.0
+"""A gateway that its cluster no longer has counts on for this long: until then its process may still serve."""
 MS_PER_S = 1_000
 
 
@@ -50,6 +52,8 @@ class Heard:
     problem: str = ""
     ready: bool = True
     """Whether it gets requests. One that does not may still have some."""
+    missing_ms: int | None = None
+    """Since when no cluster has it."""
 
     @property
     def counts(self) -> bool:
@@ -60,14 +64,26 @@ class Heard:
         return None if self.at_ms is None else max(0, now_ms - self.at_ms)
 
     def failed(self, problem: str) -> "Heard":
-        return replace(self, problem=problem)
+        return replace(self, problem=problem, missing_ms=None)
+
+    def missed(self, at_ms: int) -> "Heard | None":
+        """Of a gateway that no cluster has now; None once it is gone for good."""
+        since_ms = at_ms if self.missing_ms is None else self.missing_ms
+        if self.signals is None or at_ms - since_ms >= LOST_AFTER_S * MS_PER_S:
+            return None
+        return replace(self, problem=f"{self.url} is in no cluster any more", missing_ms=since_ms)
+
+    def is_process_of(self, other: "Heard") -> bool:
+        """Whether both are answers of one process, at two URLs."""
+        own, its = self.signals, other.signals
+        return own is not None and its is not None and (own.gateway, own.started_ms) == (its.gateway, its.started_ms)
 
     def answered(self, at_ms: int, signals: GatewaySignals) -> "Heard":
         before = self.signals
         if before is None or self.at_ms is None or at_ms <= self.at_ms:
             return Heard(self.url, at_ms, signals)
         if _restarted(before, signals):  # what it has counted since its start is no rate: the last ones count on
-            return replace(self, at_ms=at_ms, signals=signals, problem="")
+            return replace(self, at_ms=at_ms, signals=signals, problem="", missing_ms=None)
         growth = _Growth((at_ms - self.at_ms) / MS_PER_S)
         return Heard(
             self.url,
@@ -182,13 +198,20 @@ class Traffic:
     """The last round that the tick before saw."""
 
     def next(self, at_ms: int, answers: Mapping[str, GatewaySignals | str], unready: Container[str] = ()) -> "Traffic":
-        """With the answers of another round, by URL: signals, or why there are none. Other gateways are gone."""
-        gateways = {}
+        """With the answers of another round, by URL: signals, or why there are none. Other gateways are missing, and remembered with
+        their last figures until they are gone for good.
+        """
+        gateways: dict[str, Heard] = {}
         for url, answer in answers.items():
             before = self.gateways.get(url, Heard(url))
             heard = before.failed(answer) if isinstance(answer, str) else before.answered(at_ms, answer)
             if url not in unready or heard.signals is not None:
                 gateways[url] = replace(heard, ready=url not in unready)
+        here = tuple(gateways.values())
+        for url in self.gateways.keys() - answers.keys():
+            missed = self.gateways[url].missed(at_ms)
+            if missed is not None and not any(missed.is_process_of(each) for each in here):
+                gateways[url] = missed
         kept = [each for each in self.rounds if each.at_ms > at_ms - LONG_S * MS_PER_S]
         if any(each.pools is not None for each in gateways.values()):
             kept.append(Round.add_up(at_ms, (each for each in gateways.values() if each.counts)))
@@ -226,13 +249,16 @@ class Traffic:
         return warming - used
 
     def obeys(self, endpoints_version: int, since_ms: int) -> bool:
-        """Whether every gateway has said since then that it obeys these endpoints, or later ones."""
+        """Whether every gateway has said since then that it obeys these endpoints, or later ones. One that had ended before it was
+        missing is not asked: it gets no new requests.
+        """
         return bool(self.gateways) and all(
             heard.signals is not None
             and heard.at_ms is not None
             and heard.at_ms >= since_ms
             and heard.signals.snapshot.endpoints_version >= endpoints_version
             for heard in self.gateways.values()
+            if heard.ready or heard.missing_ms is None
         )
 
     def of_gateways(self, urls: Container[str], now_ms: int) -> PoolTraffic:

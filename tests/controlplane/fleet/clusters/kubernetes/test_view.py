@@ -24,6 +24,7 @@ from controlplane.fleet.clusters.kubernetes.client import (
 from controlplane.fleet.clusters.kubernetes.objects import (
     Autoscaler,
     Deployment,
+    EndpointSlice,
     Expression,
     Node,
     Pod,
@@ -220,6 +221,20 @@ def test_a_field_of_somebody_else_is_no_ordinary_conflict() -> None:
     assert isinstance(error, FieldConflictError) and error.fields == ((".spec.x", 'conflict with "helm"'),)
 
 
+def test_an_endpoint_that_is_not_ready_is_a_gateway_all_the_same() -> None:
+    raw = {
+        "metadata": {"name": "gateway-1", "labels": {"kubernetes.io/service-name": "gateway"}},
+        "ports": [{"name": "http", "port": 8080}],
+        "endpoints": [
+            {"addresses": ["10.0.0.1"], "conditions": {"ready": True}},
+            {"addresses": ["10.0.0.2"], "conditions": {"ready": False}},
+            {"addresses": ["fd00::3"], "conditions": {}},
+        ],
+    }
+    urls = view.gateway_urls([msgspec.convert(raw, EndpointSlice)], "gateway")
+    assert urls == {"http://10.0.0.1:8080": True, "http://10.0.0.2:8080": False, "http://[fd00::3]:8080": True}
+
+
 def test_a_gateway_that_ends_is_known_until_it_has_to_be_gone() -> None:
     tier = PoolSeen(
         "gateway:api",
@@ -231,9 +246,10 @@ def test_a_gateway_that_ends_is_known_until_it_has_to_be_gone() -> None:
             ReplicaSeen("waits", "gateway:api", "", created_ms=1, pending_reason="Unschedulable"),
         ),
     )
-    ready, others = view.gateways_seen([tier], ("http://10.0.0.9:8080",))
+    of_service = {"http://10.0.0.9:8080": True, "http://10.0.0.8:8080": False, "http://10.0.0.4:8080": False}
+    ready, others = view.gateways_seen([tier], of_service)
     assert ready == ("http://10.0.0.1:8080", "http://10.0.0.9:8080")
-    assert others == {"http://10.0.0.2:8080": 9, "http://10.0.0.3:8080": None}
+    assert others == {"http://10.0.0.2:8080": 9, "http://10.0.0.3:8080": None, "http://10.0.0.8:8080": None}
 
 
 @pytest.mark.parametrize(("managers", "own"), [(["weir"], 2), (["weir", "argo"], 6), (["kubectl-edit"], 6), ([], 6)])

@@ -51,11 +51,30 @@ def test_a_gateway_that_falls_silent_counts_on_with_its_age() -> None:
     assert (seen.arrived_rps, seen.traffic_age_ms) == (15.0, 3_000), "never read as idle"
 
 
-def test_a_gateway_that_is_gone_is_not_waited_for() -> None:
-    rounds: list[dict[str, GatewaySignals | str]] = [{A: _signals(10 * n), B: _signals(5 * n)} for n in range(1, 3)]
-    rounds.append({A: _signals(30)})
-    seen = pool_traffic(_heard(*rounds), "large", 3_000)
-    assert (seen.arrived_rps, seen.traffic_age_ms) == (10.0, 0)
+def test_a_gateway_that_no_cluster_has_any_more_counts_on_until_it_is_gone_for_good() -> None:
+    def rates(gateway: str, each: int) -> GatewaySignals:
+        return structs.replace(_busy(30 if gateway == B else 0, 10 * each), gateway=gateway)
+
+    traffic = _heard(*({A: rates(A, n), B: rates(B, 9 * n)} for n in (1, 2)))
+    seen = {}
+    for at_s in range(3, 34):
+        traffic = traffic.next(at_s * 1_000, {A: rates(A, at_s)})
+        said = pool_traffic(traffic, "large", at_s * 1_000)
+        seen[at_s] = (
+            said.arrived_rps,
+            said.traffic_age_ms,
+            traffic.in_flight_at("large", "r"),
+            traffic.obeys(1, 3_000),
+        )
+    assert seen[3] == (100.0, 1_000, 30, False), "it still has its traffic, and a drain waits"
+    assert seen[32] == (100.0, 30_000, 30, False)
+    assert seen[33] == (10.0, 0, 0, True)
+
+
+def test_a_gateway_that_is_read_at_another_url_counts_once() -> None:
+    by_service = {"http://gateway": _signals(10)}
+    traffic = _heard(by_service, {"http://gateway": _signals(20)}, {A: _signals(30)}, {A: _signals(40)})
+    assert set(traffic.gateways) == {A}
 
 
 def test_what_arrived_while_a_tick_took_longer_than_a_round_counts_over_that_time() -> None:
@@ -121,16 +140,18 @@ def _busy(in_flight: int, arrived: int = 0, **more: Any) -> GatewaySignals:
 
 def test_a_replica_is_not_empty_while_a_gateway_that_ends_has_requests_there() -> None:
     """A gateway that ends gets no new requests, finishes those it has, and closes its port before they have all ended."""
-    traffic = Traffic().next(1_000, {A: _busy(0), B: _busy(2)})
-    traffic = traffic.next(2_000, {A: _busy(0), B: _busy(1)}, unready={B})
+    traffic = Traffic().next(1_000, {A: _busy(0), B: _busy(2, started_ms=2)})
+    traffic = traffic.next(2_000, {A: _busy(0), B: _busy(1, started_ms=2)}, unready={B})
     assert traffic.in_flight_at("large", "r") == 1
     silent = traffic.next(3_000, {A: _busy(0), B: "no answer"}, unready={B})
     assert silent.in_flight_at("large", "r") == 1, "it may still have them"
     assert not silent.obeys(1, 2_500), "it has not said so"
     assert silent.age_ms(3_000) == 0, "it holds up no decision"
     assert pool_traffic(silent, "large", 3_000).in_flight == 0, "and is no load that grows"
-    gone = silent.next(4_000, {A: _busy(0)})
-    assert (gone.in_flight_at("large", "r"), gone.obeys(1, 3_500)) == (0, True)
+    missing = silent.next(4_000, {A: _busy(0)})
+    assert (missing.in_flight_at("large", "r"), missing.obeys(1, 3_500)) == (1, True), "its process may have them yet"
+    gone = missing.next(34_000, {A: _busy(0)})
+    assert gone.in_flight_at("large", "r") == 0
 
 
 def test_a_gateway_that_has_never_been_heard_and_is_not_ready_counts_for_nothing() -> None:
