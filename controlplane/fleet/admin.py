@@ -312,7 +312,7 @@ class ReadOnlyAdmin(ModelAdmin):
 
 @admin.register(SnapshotRevision)
 class SnapshotRevisionAdmin(ReadOnlyAdmin):
-    list_display = ["version", "created_at", "content_sha256"]
+    list_display = ["version", "created_at", "author", "content_sha256"]
 
 
 @admin.register(Observation)

@@ -59,12 +59,13 @@ SOURCES: tuple[type[models.Model], ...] = (
 """Models whose rows the snapshot is made of."""
 
 
-def publish() -> SnapshotRevision:
-    """Bring revision, document and file up to date with the fleet, if they are not, and return the revision in force.
+def publish(author: str = "") -> SnapshotRevision:
+    """Bring revision, document and file up to date with the fleet, if they are not, and return the revision in force. `author`
+    is who made a new one; empty is an owner.
 
     A lock beside the file keeps two processes of one machine from writing an older document over a newer one.
     """
-    return _publish(lambda _: None)[0]
+    return _publish(lambda _: None, author)[0]
 
 
 def publish_overlay(overlay: Overlay, generation: int) -> int:
@@ -107,11 +108,13 @@ def endpoints_version() -> int:
     return PublishedSnapshot.objects.values_list("endpoints_version", flat=True).first() or 0
 
 
-def _publish(change: Callable[[PublishedSnapshot], None]) -> tuple[SnapshotRevision, PublishedSnapshot]:
+def _publish(
+    change: Callable[[PublishedSnapshot], None], author: str = ""
+) -> tuple[SnapshotRevision, PublishedSnapshot]:
     """Publish the fleet as it is, after `change` of what is not of the fleet. Raises what `change` does."""
     path: Path = settings.CONFIG.snapshot_file
     with span("publish the policy snapshot"), _locked(path):
-        revision, published = _in_force(change)
+        revision, published = _in_force(change, author)
         if not path.is_file() or path.read_text() != published.text:
             snapshot_file.write_text(path, published.text.encode())
             log.info(
@@ -125,7 +128,7 @@ def _publish(change: Callable[[PublishedSnapshot], None]) -> tuple[SnapshotRevis
         return revision, published
 
 
-def _in_force(change: Callable[[PublishedSnapshot], None]) -> tuple[SnapshotRevision, PublishedSnapshot]:
+def _in_force(change: Callable[[PublishedSnapshot], None], author: str) -> tuple[SnapshotRevision, PublishedSnapshot]:
     """The revision and the document of the fleet as it is now, created where there are none. When another machine does so at
     the same moment, the database refuses one of the two, and that one looks again.
     """
@@ -137,7 +140,7 @@ def _in_force(change: Callable[[PublishedSnapshot], None]) -> tuple[SnapshotRevi
                 change(row)
                 latest = SnapshotRevision.objects.first()
                 document = render(fleet_values(), version=latest.version + 1 if latest else 1)
-                revision = _revision(document, latest)
+                revision = _revision(document, latest, author)
                 _renew(row, msgspec.structs.replace(document, version=revision.version))
                 return revision, row
         except (IntegrityError, OperationalError):
@@ -146,12 +149,12 @@ def _in_force(change: Callable[[PublishedSnapshot], None]) -> tuple[SnapshotRevi
     raise AssertionError
 
 
-def _revision(document: Snapshot, latest: SnapshotRevision | None) -> SnapshotRevision:
+def _revision(document: Snapshot, latest: SnapshotRevision | None, author: str) -> SnapshotRevision:
     digest = content_sha256(document)
     if latest is not None and latest.content_sha256 == digest:
         return latest
     text = snapshot.encode(policy_of(document)).decode()
-    return SnapshotRevision.objects.create(version=document.version, content_sha256=digest, text=text)
+    return SnapshotRevision.objects.create(version=document.version, content_sha256=digest, text=text, author=author)
 
 
 def _renew(row: PublishedSnapshot, document: Snapshot) -> None:

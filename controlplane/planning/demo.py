@@ -112,6 +112,8 @@ def fleet_streams(requests_per_s: float) -> list[Stream]:
         raise DemoRefusedError("the fleet has no enabled pool or no tier: enter them in the admin first")
     shares = [TIER_SHARES[min(number, len(TIER_SHARES) - 1)] for number in range(len(tiers))]
     weights = [pool.weight for pool in pools]
+    if not any(weights):
+        weights = [1] * len(pools)
     streams = []
     for number, pool in enumerate(pools):
         for at, tier in enumerate(tiers):

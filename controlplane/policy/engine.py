@@ -17,6 +17,7 @@ from controlplane.policy.act import discovery, journal
 from controlplane.policy.act.actor import Actor, Turn
 from controlplane.policy.act.core.overlay import is_empty, overlay
 from controlplane.policy.act.journal import Fence
+from controlplane.policy.act.outcomes import write_outcomes
 from controlplane.policy.core.decision import Decision
 from controlplane.policy.core.observation import Observation
 from controlplane.policy.core.record import record_of
@@ -146,8 +147,11 @@ class Engine:
             if steps.begin or steps.returned or track.is_new(decision) or track.is_due(observation.now_ms):
                 begins = {each.target for each in steps.begin}
                 row = track.write_record(record, leader.holder, leader.generation, begins, took_s=self._took_s())
-            track.write_memory(decision, observation.now_ms, leader.generation, at_once=row is not None)
+            ended = write_outcomes(decision)
+            track.write_memory(decision, observation.now_ms, leader.generation, at_once=bool(row or ended))
             begun = [] if row is None else plan_actions.begin(steps, row, active, observation, leader.generation)
+        if ended:
+            publish.publish(author=f"Weir, canary {', '.join(ended)}")
         self._overlaid(decision, row, leader, observation.now_ms)
         turn = Turn(leader.generation, leader.fence, steps.go_on | {action.pk for action in begun}, steps.give_up)
         self._act(turn, clusters)

@@ -95,6 +95,7 @@ class Migration(migrations.Migration):
                 ('version', models.PositiveIntegerField(unique=True)),
                 ('content_sha256', models.CharField(max_length=64)),
                 ('text', models.TextField(help_text='The document as the gateway read it.')),
+                ('author', models.CharField(blank=True, default='', help_text='Empty: what owners entered.', max_length=500)),
                 ('created_at', models.DateTimeField(auto_now_add=True)),
             ],
             options={
@@ -233,7 +234,7 @@ class Migration(migrations.Migration):
                 ('name', models.CharField(max_length=100, unique=True, validators=[controlplane.fleet.validators.validate_name])),
                 ('workload', models.CharField(blank=True, default='', help_text="The name of its Deployment; empty is the pool's own name.", max_length=253, validators=[controlplane.fleet.validators.validate_dns_name])),
                 ('enabled', models.BooleanField(default=True, help_text='A disabled pool gets no requests.')),
-                ('weight', models.PositiveIntegerField(default=100, help_text="Its share of the model's requests, against the other pools' weights. To stop it, disable the pool.", validators=[django.core.validators.MinValueValidator(1), django.core.validators.MaxValueValidator(10000)])),
+                ('weight', models.PositiveIntegerField(default=100, help_text="Its share of the model's requests, against the other pools' weights. With 0 it gets none while another pool serves.", validators=[django.core.validators.MaxValueValidator(10000)])),
                 ('protocol', models.CharField(choices=controlplane.fleet.choices.protocols, default='triton', help_text='What its servers speak.', max_length=20)),
                 ('server', models.CharField(choices=controlplane.fleet.choices.servers, default='auto', help_text="Which server speaks OpenAI's API. The overview shows what the gateway has found out.", max_length=20)),
                 ('signature', models.CharField(choices=controlplane.fleet.choices.signatures, default='weir', help_text="The tensors of the model on Triton. The gateway can find them out from the model's metadata.", max_length=30)),

@@ -180,8 +180,8 @@ class Pool(WarmUpFields):
     enabled = models.BooleanField(default=True, help_text="A disabled pool gets no requests.")
     weight = models.PositiveIntegerField(
         default=100,
-        validators=[MinValueValidator(1), MaxValueValidator(10_000)],
-        help_text="Its share of the model's requests, against the other pools' weights. To stop it, disable the pool.",
+        validators=[MaxValueValidator(10_000)],
+        help_text="Its share of the model's requests, against the other pools' weights. With 0 it gets none while another pool serves.",
     )
     protocol = models.CharField(
         max_length=20, choices=choices.protocols, default="triton", help_text="What its servers speak."

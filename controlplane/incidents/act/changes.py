@@ -26,7 +26,7 @@ def announce(now: datetime) -> None:
     for revision in newer:
         record(
             identity=f"policy-revision/{revision.version}",
-            summary=f"policy revision {revision.version}",
+            summary=f"policy revision {revision.version}" + (f" by {revision.author}" if revision.author else ""),
             source="policy",
             at=revision.created_at,
             notify=now - revision.created_at <= NOTIFY_WITHIN,

@@ -7,6 +7,7 @@ from typing import Any
 
 from controlplane.fleet.models import Cluster, LLMModel, Pool, PublishedSnapshot, Region, Variant
 from controlplane.policy.act.journal import Fence
+from controlplane.policy.core.observation import CanaryCounts
 from controlplane.policy.engine import Engine, Leader, Ticked
 from controlplane.policy.models import PolicyRevision
 from controlplane.policy.observe.core.traffic import Traffic
@@ -62,6 +63,8 @@ class World:
     """Replicas that the gateway sends no users' requests to yet."""
     waiting: int = 0
     """Requests that wait in the gateway, of each pool."""
+    canaries: dict[str, CanaryCounts] = field(default_factory=dict)
+    """What the ledger has of them."""
     capacity_rps: float = 10.0
     silent: bool = False
     obeys: bool = True
@@ -87,7 +90,7 @@ class World:
     def background(self) -> Background:
         capacity = ReplicaCapacity(self.capacity_rps, "ledger", slots=8)
         known = {pool: PoolKnown("gpu", 1, 2.0, capacity, 30.0) for pool in self.rps}
-        return Background(self.traffic, Planned(self.now_ms, known))
+        return Background(self.traffic, Planned(self.now_ms, known), canaries=self.canaries)
 
     def listen(self, seconds: int = 1) -> None:
         """One round of the gateway's signals, so long after the last."""

@@ -44,7 +44,7 @@ def _moved(own: Mapping[str, int], moved: Mapping[str, Mapping[str, int]]) -> tu
     if not highest:
         return ()
     scale = min(100.0, MAX_WEIGHT / highest)
-    return tuple(Route(name, max(1, round(weight * scale))) for name, weight in sorted(weights.items()))
+    return tuple(Route(name, max(1, round(weight * scale))) for name, weight in sorted(weights.items()) if weight)
 
 
 def _degradations(decisions: Iterable[ModelDecision]) -> Iterable[Degradation]:
