@@ -61,6 +61,15 @@ def test_a_ttft_that_only_the_client_knows_keeps_the_clients_definition() -> Non
     assert (row.ttft_ns, row.ttft_definition) == (400, "client")
 
 
+def test_what_only_the_client_says_is_the_requests_and_the_server_comes_first() -> None:
+    said = {"gen_ai__request__model": "asked", "gen_ai__usage__input_tokens": 7, "gen_ai__usage__output_tokens": 0}
+    caller = span("chat m", 0, 1000, kind=CLIENT, gen_ai__operation__name="chat", also=said)
+    served: dict[str, AttrValue] = {"http__request__method": "POST", "gen_ai__usage__output_tokens": 9}
+    server = span("POST", 100, 900, caller, kind=SERVER, url__path="/v1/chat/completions", also=served)
+    (row,) = close([caller, server])
+    assert (row.model, row.prompt_tokens, row.output_tokens) == ("asked", 7, 9)
+
+
 def test_an_engine_inside_keeps_its_own_definition_of_ttft() -> None:
     front = span("POST", 0, 1000, kind=SERVER, http__request__method="POST", url__path="/v1/chat/completions")
     engine = span("llm_request", 100, 900, front, kind=SERVER, gen_ai__latency__time_to_first_token=300e-9)

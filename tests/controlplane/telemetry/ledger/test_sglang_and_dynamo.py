@@ -92,6 +92,13 @@ def test_dynamos_probes_are_no_requests() -> None:
     assert close([span("http-request", 0, 9, method="GET", uri="/v1/models")]) == []
 
 
+def test_a_probe_of_dynamo_shows_that_it_answered_the_gateways_call() -> None:
+    spans = gateway_trace()
+    probe = span("http-request", 1300, 1400, spans[5], method="GET", uri="/health", service="dynamo-frontend")
+    (row,) = close([*spans, probe])
+    assert row.stages["network"] == 770 - 100, "the call's own time, without the probe"
+
+
 def test_spans_of_others_with_these_names_are_not_theirs() -> None:
     (row,) = close([span("handle_payload", 0, 9, kind=SERVER)])
     assert row.adapter == "generic"

@@ -171,3 +171,23 @@ def test_a_model_that_called_the_gateway_belongs_to_its_own_request_once_that_en
     assert [row.adapter for row in close([model, called])] == ["weir"]
     (row,) = close([whole, model, called])
     assert (row.adapter, row.span_count) == ("triton", 3)
+
+
+def test_a_bls_call_belongs_to_the_first_compute_of_its_caller() -> None:
+    request = triton("InferRequest", 0, 100, b"", events=[])
+    caller = triton("bls", 5, 95, request, events=[("QUEUE_START", 10)], model=True)
+    first = triton("compute", 20, 60, caller, events=[])
+    second = triton("compute", 60, 90, caller, events=[])
+    called = triton("chat", 25, 55, caller, events=[("QUEUE_START", 25)], model=True)
+    (row,) = close([request, caller, first, second, called, triton("compute", 40, 55, called, events=[])])
+    assert row.stages["queue"] == (20 - 10) + (40 - 25)
+
+
+@pytest.mark.parametrize(("nested", "model_ns"), [(1, 80), (8, 80), (9, 30)])
+def test_ensembles_are_followed_eight_deep(nested: int, model_ns: int) -> None:
+    """The stream goes on for 50 after the models' spans: that is the model's where its first computation is found."""
+    spans = [triton("InferRequest", 0, 100, b"", events=[])]
+    for number in range(nested):
+        spans.append(triton(f"ensemble-{number}", 10, 50, spans[-1], events=[], model=True))
+    (row,) = close([*spans, triton("compute", 20, 50, spans[-1], events=[])])
+    assert row.stages["model"] == model_ns
