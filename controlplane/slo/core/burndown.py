@@ -47,7 +47,7 @@ def burndown(objective: Objective, hours: Hours, now_ns: int) -> list[Point]:
     """A point for each hour, or for several hours where there would be more than MAX_POINTS."""
     first, last = needed(objective, now_ns)
     begin = range_of(objective, now_ns).from_ns // SECOND_NS // HOUR_S
-    counts = np.array([hours.counts.get(hour, (0, 0)) for hour in range(first, last)], np.int64).reshape(-1, 2)
+    counts = np.array([hours.counts.get(hour, (0, 0)) for hour in range(first, last)], np.int64)
     summed = np.concatenate([np.zeros((1, 2), np.int64), counts.cumsum(axis=0)])
     rolls = objective.period.period_s // HOUR_S if isinstance(objective.period, Rolling) else None
     allowed_share = error_budget(objective.target)
@@ -55,7 +55,7 @@ def burndown(objective: Objective, hours: Hours, now_ns: int) -> list[Point]:
     points = []
     for start in range(begin, last, width):
         end = min(start + width, last)
-        since = begin if rolls is None else max(end - rolls, first)
+        since = begin if rolls is None else end - rolls
         bad, total = (summed[end - first] - summed[since - first]).tolist()
         step_bad, step_total = (summed[end - first] - summed[start - first]).tolist()
         left = None if total == 0 else 1 - bad / (allowed_share * total)

@@ -83,3 +83,34 @@ def test_half_of_what_an_hour_allows_does_not_last_days() -> None:
     """An hour into a month, half of that hour's budget is left: at 11 times the budget it is used up in three minutes."""
     assert Budget(0.0, 0, 0.5).lasts_s(11, PERIOD_S, 3_600) == 180
     assert Budget(0.0, 0, 0.5).lasts_s(11, PERIOD_S, PERIOD_S) == pytest.approx(0.5 * PERIOD_S / 11)
+
+
+@pytest.mark.parametrize(
+    ("left_share", "burn_rate", "elapsed_s", "lasts_s"),
+    [
+        (0, None, None, 0),  # used up, whatever the rate
+        (0.5, 0.5, None, 1_000),
+        (0.5, 2, None, 250),
+        (0.5, 2, 1_500, 250),  # no more than the period has passed
+        (1, 1, 0, 1_000),  # at its start: each second adds what it uses
+        (0.5, 1, 100, 900 + 50),
+        (0.5, 0.5, 100, 900 + (50 + 450) / 0.5),  # 50 s are left, and 900 s to come add half of themselves
+        (0.5, 1.5, 100, 50 / 0.5),
+        (1, 1.5, 900, 100 + (900 - 50) / 1.5),
+        (1, 2, 500, 500),  # used up just as the period ends
+    ],
+)
+def test_a_budget_lasts_as_counted_by_hand_in_a_period_of_a_thousand_seconds(
+    left_share: float, burn_rate: float | None, elapsed_s: float | None, lasts_s: float
+) -> None:
+    assert Budget(0.0, 0, left_share).lasts_s(burn_rate, 1_000, elapsed_s) == pytest.approx(lasts_s)
+
+
+def test_every_request_of_a_slice_may_have_to_be_good() -> None:
+    assert timeslices([Counts(0, 9), Counts(1, 1_000)], 1) == Counts(1, 2)
+
+
+@pytest.mark.parametrize("slice_target", [0, -0.5, 1.001, 95, math.nan])
+def test_a_slices_target_that_is_not_a_share_is_refused_with_an_example(slice_target: float) -> None:
+    with pytest.raises(ValueError, match=r"use 0\.95 for 95 %"):
+        timeslices([], slice_target)

@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -8,14 +9,17 @@ from controlplane.slo.core.burn import (
     MinimumEvents,
     Verdict,
     burn_rate,
+    burn_rates,
+    coarse_windows,
     error_budget,
     highest_burn_rate,
     judge,
+    never_fires,
     silent_windows,
     worst,
 )
 from controlplane.slo.core.counts import Counts
-from controlplane.slo.core.windows import DAY_S, HOUR_S, MINUTE_S, WORKBOOK, lengths_s
+from controlplane.slo.core.windows import DAY_S, HOUR_S, MINUTE_S, WORKBOOK, BurnWindow, lengths_s
 
 PERIOD_S = 30 * DAY_S
 targets = st.floats(0.5, 0.9999)
@@ -154,3 +158,59 @@ def test_a_window_is_silent_exactly_where_a_total_outage_does_not_fire_it(target
 
 def test_a_window_longer_than_the_period_is_not_called_silent() -> None:
     assert silent_windows(WORKBOOK, 0.999, DAY_S) == []
+
+
+@pytest.mark.parametrize(("bad", "total", "reached"), [(3, 10, True), (2, 10, False), (3, 9, False), (10, 10, True)])
+def test_the_minimum_is_reached_by_both_numbers_and_by_itself(bad: int, total: int, reached: bool) -> None:
+    assert MinimumEvents().reached(Counts(bad, total)) is reached
+    assert MinimumEvents().enough(np.array([bad]), np.array([total])).tolist() == [reached]
+
+
+@pytest.mark.parametrize(
+    ("long", "short", "enough", "fires"),
+    [
+        (2.1, 2.1, True, True),
+        (2, 2.1, True, False),
+        (2.1, 2, True, False),
+        (2.1, 2.1, False, False),
+        (None, 2.1, True, False),
+        (2.1, None, True, False),
+    ],
+)
+def test_a_verdict_fires_where_both_rates_exceed_the_threshold(
+    long: float | None, short: float | None, enough: bool, fires: bool
+) -> None:
+    assert Verdict(WORKBOOK[0], 2, long, short, enough).fires is fires
+
+
+def test_burn_rates_over_time_are_unknown_without_events() -> None:
+    found = burn_rates(np.array([0, 0, 1, 2]), np.array([0, 1, 1, 4]), 0.9)
+    assert found == pytest.approx([math.nan, 0, 10, 5], nan_ok=True)
+
+
+@pytest.mark.parametrize(("threshold", "never"), [(1.99, False), (2, True), (2.01, True)])
+def test_a_threshold_that_a_total_outage_only_reaches_never_fires(threshold: float, never: bool) -> None:
+    assert never_fires(threshold, 0.5) is never
+
+
+def test_a_window_as_long_as_the_period_may_be_silent() -> None:
+    hour = BurnWindow(
+        "page", HOUR_S, 300, 1
+    )  # in a period of an hour its threshold is 1, as is the rate of a total outage
+    assert silent_windows([hour], 1e-17, HOUR_S) == [hour]
+
+
+@pytest.mark.parametrize(("slice_s", "coarse"), [(300, 0), (301, 1), (1_800, 1), (1_801, 2)])
+def test_windows_shorter_than_a_slice_are_coarse(slice_s: int, coarse: int) -> None:
+    assert coarse_windows(WORKBOOK, slice_s) == list(WORKBOOK[:coarse])
+
+
+def test_the_minimum_applies_to_the_requests_where_events_are_slices() -> None:
+    slices = dict.fromkeys(lengths_s(WORKBOOK), Counts(1, 1))
+    requests = {length: Counts(3, 10 if length == HOUR_S else 9) for length in lengths_s(WORKBOOK)}
+    found = judge(slices, 0.999, PERIOD_S, requests=requests)
+    assert [verdict.enough_events for verdict in found] == [True, False, False, False]
+
+
+def test_nothing_is_worst_where_nothing_fires() -> None:
+    assert worst([]) is None

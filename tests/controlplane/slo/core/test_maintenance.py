@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from dateutil.rrule import rrulestr
 
-from controlplane.slo.core.maintenance_windows import MaintenanceWindow
+from controlplane.slo.core.maintenance_windows import MAX_S, MaintenanceWindow
 from controlplane.slo.core.period import SECOND_NS, Span
 from tests.support.soak import sized
 
@@ -107,6 +107,113 @@ def test_an_invalid_window_is_refused_with_the_remedy(given: dict[str, object], 
     usual = {"name": "x", "start": datetime(2026, 3, 1, 2), "zone": "UTC", "duration_s": 3_600}
     with pytest.raises(ValueError, match=words):
         MaintenanceWindow(**{**usual, **given})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("duration_s", [60, 31 * 86_400])
+def test_a_window_lasts_from_a_minute_to_31_days(duration_s: int) -> None:
+    once = MaintenanceWindow("x", datetime(2026, 3, 1), "UTC", duration_s)
+    [found] = once.occurrences(span("2026-01-01", "2027-01-01"))
+    assert found.length_s == duration_s
+
+
+@pytest.mark.parametrize("duration_s", [-60, 0, 59, MAX_S + 1])
+def test_a_window_that_is_shorter_or_longer_is_refused(duration_s: int) -> None:
+    with pytest.raises(ValueError, match=r"use 60 \(a minute\) to 2678400 \(31 days\)"):
+        MaintenanceWindow("x", datetime(2026, 3, 1), "UTC", duration_s)
+
+
+@pytest.mark.parametrize("interval", ["1", "01", "999999"])
+def test_an_interval_has_up_to_six_digits(interval: str) -> None:
+    MaintenanceWindow("x", datetime(2026, 3, 1), "UTC", 60, f"FREQ=DAILY;INTERVAL={interval}")
+
+
+@pytest.mark.parametrize("interval", ["0", "00", "1000000", "1.5", ""])
+def test_other_intervals_are_refused(interval: str) -> None:
+    with pytest.raises(ValueError, match="INTERVAL of 1 or more"):
+        MaintenanceWindow("x", datetime(2026, 3, 1), "UTC", 60, f"FREQ=DAILY;INTERVAL={interval}")
+
+
+@pytest.mark.parametrize(
+    ("from_", "to", "overlaps"),
+    [
+        ("2026-03-01T00:00", "2026-03-01T02:00", False),
+        ("2026-03-01T00:00", "2026-03-01T02:00:01", True),
+        ("2026-03-01T03:59:59", "2026-03-01T05:00", True),
+        ("2026-03-01T04:00", "2026-03-01T05:00", False),
+        ("2026-03-01T02:30", "2026-03-01T02:31", True),
+    ],
+)
+@pytest.mark.parametrize("rule", ["", "FREQ=YEARLY"])
+def test_an_occurrence_that_only_touches_the_span_is_not_in_it(
+    rule: str, from_: str, to: str, *, overlaps: bool
+) -> None:
+    window = MaintenanceWindow("x", datetime(2026, 3, 1, 2), "UTC", 7_200, rule)
+    expected = [span("2026-03-01T02:00", "2026-03-01T04:00")] if overlaps else []
+    assert window.occurrences(span(from_, to)) == expected
+
+
+def test_the_longest_occurrence_that_began_in_another_year_is_found_at_its_end() -> None:
+    long = MaintenanceWindow("x", datetime(2020, 12, 20), "UTC", MAX_S, "FREQ=YEARLY")
+    assert long.occurrences(span("2026-01-19", "2026-01-20")) == [span("2025-12-20", "2026-01-20")]
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Pago_Pago"])
+def test_the_farthest_zones_lose_no_occurrence(zone: str) -> None:
+    daily = MaintenanceWindow("x", datetime(2025, 1, 1, 12), zone, 3_600, "FREQ=DAILY")
+    hours = [daily.occurrences(span(f"2026-01-01T{hour:02}:00", f"2026-01-01T{hour:02}:59")) for hour in range(24)]
+    assert sum(map(len, hours)) == 1
+
+
+def test_an_occurrence_may_begin_with_the_rule_and_at_the_ends_of_a_year() -> None:
+    daily = MaintenanceWindow("x", datetime(2025, 12, 31, 23, 59, 59), "UTC", 60, "FREQ=HOURLY;INTERVAL=24")
+    found = daily.occurrences(span("2025-01-01", "2026-01-02T00:00"))
+    assert found == [
+        span("2025-12-31T23:59:59", "2026-01-01T00:00:59"),
+        span("2026-01-01T23:59:59", "2026-01-02T00:00:59"),
+    ]
+    hourly = MaintenanceWindow("x", datetime(2025, 1, 1), "UTC", 60, "FREQ=HOURLY;INTERVAL=24")
+    assert hourly.occurrences(span("2026-01-01", "2026-01-01T00:01")) == [span("2026-01-01", "2026-01-01T00:01")]
+
+
+@pytest.mark.parametrize(("year", "easter"), [(2024, "2024-03-31"), (2026, "2026-04-05"), (2027, "2027-03-28")])
+def test_a_rule_may_follow_easter(year: int, easter: str) -> None:
+    """Its tables end in the year 4099, so such a rule is not moved to the end of the calendar."""
+    eve = MaintenanceWindow("x", datetime(2020, 1, 1, 2), "UTC", 3_600, "FREQ=YEARLY;BYEASTER=0")
+    found = eve.occurrences(span(f"{year}-01-01", f"{year + 1}-01-01"))
+    assert found == [span(f"{easter}T02:00", f"{easter}T03:00")]
+
+
+@pytest.mark.parametrize("year", [1998, 1999, 2000, 2398, 2399, 2400])
+def test_a_rule_is_moved_to_a_year_that_the_calendar_has(year: int) -> None:
+    leap = MaintenanceWindow("x", datetime(1996, 12, 31), "UTC", 3_600, "FREQ=YEARLY")
+    assert leap.occurrences(span(f"{year}-12-01", f"{year}-12-31T12:00")) == [
+        span(f"{year}-12-31", f"{year}-12-31T01:00")
+    ]
+
+
+def test_a_rule_ends_with_the_moment_it_names() -> None:
+    daily = MaintenanceWindow("x", datetime(2026, 3, 1, 2), "UTC", 3_600, "FREQ=DAILY;UNTIL=20260302T020000")
+    assert len(daily.occurrences(span("2026-03-01", "2026-04-01"))) == 2
+
+
+def test_times_that_no_calendar_has_are_refused_and_cover_nothing() -> None:
+    year_one = Span(-719_162 * 86_400 * SECOND_NS, -719_161 * 86_400 * SECOND_NS)
+    daily = MaintenanceWindow("x", datetime(1, 1, 1), "UTC", 3_600, "FREQ=DAILY")
+    assert daily.refusal(year_one).startswith("OverflowError: ")
+    assert daily.occurrences(year_one) == []
+
+
+def test_times_that_can_be_computed_are_not_refused() -> None:
+    assert SUNDAYS.refusal(span("2026-03-20", "2026-04-06")) == ""
+
+
+def test_a_window_without_objectives_concerns_all() -> None:
+    assert SUNDAYS.concerns("any")
+
+
+def test_windows_are_told_apart_by_what_decides_their_times() -> None:
+    other = MaintenanceWindow("drivers", datetime(2026, 3, 1, 2), "Europe/Berlin", 7_200, "FREQ=WEEKLY;BYDAY=MO")
+    assert hash(other) != hash(SUNDAYS)
 
 
 def test_a_window_covers_scopes_that_lie_wholly_in_it() -> None:
