@@ -1,15 +1,13 @@
 """`make mutate`: changes the pure cores in small ways, one at a time, and lists the changes that no test notices.
 
-A sample of the changes is tried, chosen by the seed. The tests of the folder that mirrors the core are asked first, then the other tests
+A sample of the changes is tried, chosen by the seed. The tests of the folders that mirror the core are asked first, then the other tests
 without processes of its room. Neither mutmut nor cosmic-ray draws a sample, and both change the files where they are.
 """
 
 import argparse
-import os
 import random
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -20,28 +18,24 @@ from typing import NamedTuple
 
 from deploy.local.process import ROOT
 from tests.mutation.changes import Change, changes_of
+from tests.mutation.runs import passes
 
 OUT = ROOT / "build" / "mutation"
+Suite = tuple[Sequence[str], float]
+"""Tests, and how long they may take, s."""
 
 
 class Core(NamedTuple):
     folders: tuple[str, ...]
-    mirror: str
-    room: str
+    room: str  # of its tests
 
 
 CORES = {
-    "ledger": Core(
-        ("controlplane/telemetry/ledger",), "tests/controlplane/telemetry/ledger", "tests/controlplane/telemetry/ingest"
-    ),
-    "slo": Core(("controlplane/slo/core",), "tests/controlplane/slo/core", "tests/controlplane/slo"),
-    "policy": Core(("controlplane/policy/core",), "tests/controlplane/policy/core", "tests/controlplane/policy"),
-    "inference": Core(("inference/core", "inference/contract"), "tests/inference/core", "tests/inference"),
+    "ledger": Core(("controlplane/telemetry/ledger",), "tests/controlplane/telemetry/ingest"),
+    "slo": Core(("controlplane/slo/core",), "tests/controlplane/slo"),
+    "policy": Core(("controlplane/policy/core",), "tests/controlplane/policy"),
+    "inference": Core(("inference/core", "inference/contract"), "tests/inference"),
 }
-QUIET = (
-    "-q", "-x", "--tb=no", "--no-header", "-p", "no:cacheprovider", "-p", "no:randomly", "-p", "no:schemathesis", "-p", "no:playwright",
-    "-m", "not processes and not soak and not cluster and not servers",
-)  # fmt: skip
 
 
 def tree(at: Path) -> Path:
@@ -59,26 +53,7 @@ def tree(at: Path) -> Path:
     return at
 
 
-def passes(at: Path, tests: Sequence[str], timeout_s: float) -> bool:
-    """Whether the tests pass in that copy. Tests that do not end have noticed."""
-    environment = {
-        **os.environ, "PYTHONPATH": str(at), "WEIR_HOME": str(at / ".weir"),
-        "WEIR_SHARED_DIR": os.environ.get("WEIR_SHARED_DIR", str(ROOT.parent / "shared")),
-    }  # fmt: skip
-    environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    command = (sys.executable, "-m", "pytest", *QUIET, *tests)
-    try:
-        done = subprocess.run(
-            command, cwd=at, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return False
-    if done.returncode not in (0, 1, 2):  # 2: the change cannot even be imported
-        raise RuntimeError(f"{' '.join(command)} in {at} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
-    return done.returncode == 0
-
-
-def survives(at: Path, change: Change, suites: Sequence[tuple[Sequence[str], float]]) -> bool:
+def survives(at: Path, change: Change, suites: Sequence[Suite]) -> bool:
     file = at / change.path
     original = file.read_text()
     try:
@@ -101,8 +76,9 @@ def measure(name: str, sample: int, seed: int, trees: Sequence[Path]) -> float:
     files = sorted(path for folder in core.folders for path in (ROOT / folder).rglob("*.py"))
     every = [change for path in files for change in changes_of(str(path.relative_to(ROOT)), path.read_text())]
     chosen = random.Random(seed).sample(every, min(sample, len(every)))
-    suites = []
-    for tests in ((core.mirror,), (core.room, f"--ignore={core.mirror}")):
+    mirrors = [f"tests/{folder}" for folder in core.folders]
+    suites: list[Suite] = []
+    for tests in (mirrors, [core.room, *(f"--ignore={mirror}" for mirror in mirrors)]):
         at_s = time.monotonic()
         if not passes(trees[0], tests, 3600):
             raise SystemExit(f"{' '.join(tests)} fails without any change")
